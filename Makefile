@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The front door of the build; meson and ninja do the work. Text behind "##" is the help.
+.DEFAULT_GOAL := build
+.PHONY: build run test test-v2 bench install lint fuzz deps clean help
+
+PREFIX ?=
+FUZZ_SECONDS ?= 60
+
+build: ## build the command as build/cay, which runs in place (the default)
+	@tools/install-packages.sh --check build
+	@tools/configure.sh build
+	@ninja -C build
+
+run: ## install what is needed, build, and run some Python in a sandbox
+	@tools/install-packages.sh build run:python3
+	@tools/configure.sh build
+	@ninja -C build --quiet
+	@tools/run-demo.sh
+
+test: ## install what is needed, build, and run all tests
+	@tools/install-packages.sh build run test
+	@tests/run-tests.sh
+
+test-v2: ## run the whole suite in an emulated machine with cgroup v2
+	@tools/install-packages.sh build run test
+	@tools/configure.sh build
+	@ninja -C build --quiet
+	@tests/v2/run-guest.sh --full
+
+bench: ## measure, and compare with running bare and with others
+	@tools/install-packages.sh build run bench
+	@tools/configure.sh build
+	@ninja -C build --quiet all bench-programs
+	@bench/run.sh
+
+install: ## install (PREFIX=/usr/local, DESTDIR=)
+	@tools/install-packages.sh --check build
+	@tools/configure.sh build $(if $(PREFIX),-Dprefix=$(PREFIX))
+	@ninja -C build --quiet
+	@meson install -C build --no-rebuild --quiet $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+
+lint: ## check layout, layers and symbols, and run the static analysers
+	@tools/install-packages.sh build lint
+	@tools/configure.sh build
+	@ninja -C build --quiet
+	@tools/lint.sh build
+
+fuzz: ## fuzz each parser for FUZZ_SECONDS (60)
+	@tools/install-packages.sh build fuzz
+	@tools/run-fuzz.sh $(FUZZ_SECONDS)
+
+deps: ## install the packages that all of these need
+	@tools/install-packages.sh build run test lint fuzz bench
+
+clean: ## remove what was built
+	rm -rf build build-asan build-clang build-fuzz
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile

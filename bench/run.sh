@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Prepares what the rows need and measures them; builds nothing. Arguments go to cay-bench:
+#   bench/run.sh --rounds 200 --only static --json figures.json
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(dirname "$here")
+CAY=${CAY:-$top/build/cay}
+BENCH=${BENCH:-$top/build/bench/cay-bench}
+TRUE=${TRUE:-$(dirname "$BENCH")/true}
+
+case $CAY in
+*/*) ;;
+*) CAY=$(command -v "$CAY" || echo "$CAY") ;;
+esac
+
+for need in "$BENCH" "$TRUE"; do
+    if [ ! -x "$need" ]; then
+        echo "bench: $need is not there; build it first" >&2
+        exit 125
+    fi
+done
+
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/cay-bench.XXXXXX")
+id=cay-bench-$$
+finish() {
+    # An interrupted run may have left its container.
+    if [ -d "/run/crun/$id" ]; then
+        crun delete --force "$id" || true
+    fi
+    rm -rf --one-file-system "$tmp"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# A place that firejail's private home does not hide; the same file for every row.
+chmod 755 "$tmp"
+cp "$TRUE" "$tmp/true"
+
+# An OCI bundle that shows what bubblewrap's row shows: /usr, links into it, and fresh /proc, /dev, /tmp.
+bundle=$tmp/bundle
+mkdir -p "$bundle/rootfs/usr" "$bundle/rootfs/proc" "$bundle/rootfs/dev" "$bundle/rootfs/tmp"
+for dir in bin sbin lib lib64; do
+    ln -s "usr/$dir" "$bundle/rootfs/$dir"
+done
+cp "$TRUE" "$bundle/rootfs/true"
+bundle_config() {
+    cat >"$bundle/$1.json" <<EOF
+{
+  "ociVersion": "1.0.0",
+  "process": {
+    "terminal": false, "cwd": "/", "args": [$2], "env": ["PATH=/usr/bin"],
+    "user": {"uid": 0, "gid": 0}, "capabilities": {}, "noNewPrivileges": true
+  },
+  "root": {"path": "rootfs", "readonly": true},
+  "mounts": [
+    {"destination": "/usr", "source": "/usr", "type": "none", "options": ["rbind", "ro", "rprivate"]},
+    {"destination": "/proc", "source": "proc", "type": "proc"},
+    {"destination": "/dev", "source": "tmpfs", "type": "tmpfs", "options": ["nosuid", "mode=755", "size=64k"]},
+    {"destination": "/tmp", "source": "tmpfs", "type": "tmpfs", "options": ["nosuid", "nodev", "mode=1777"]}
+  ],
+  "linux": {
+    "uidMappings": [{"containerID": 0, "hostID": 0, "size": 1}],
+    "gidMappings": [{"containerID": 0, "hostID": 0, "size": 1}],
+    "namespaces": [
+      {"type": "user"}, {"type": "pid"}, {"type": "network"}, {"type": "ipc"},
+      {"type": "uts"}, {"type": "mount"}, {"type": "cgroup"}
+    ]
+  }
+}
+EOF
+}
+bundle_config true '"/true"'
+bundle_config isolated '"/usr/bin/python3", "-I", "-S", "-c", "print(1)"'
+bundle_config bash '"/usr/bin/bash", "-c", ":"'
+bundle_config node '"/usr/bin/node", "-e", "console.log(1)"'
+
+# The cold start is what is measured here, also where a server runs.
+cayflags=
+if [ -x "$CAY" ]; then
+    case $("$CAY" exec --help 2>/dev/null || true) in
+    *--no-server*) cayflags=--no-server ;;
+    esac
+fi
+
+"$BENCH" --rows "$here/rows.txt" --set "true=$tmp/true" --set "cay=$CAY" \
+    --set "cayflags=$cayflags" --set "bundle=$bundle" --set "id=$id" "$@"

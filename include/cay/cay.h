@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAY_CAY_H
+#define CAY_CAY_H
+
+/* All of libcay. Start at <cay/run.h>. */
+
+#include <cay/error.h>
+#include <cay/limits.h>
+#include <cay/run.h>
+#include <cay/version.h>
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAY_RUN_H
+#define CAY_RUN_H
+
+/*
+ * Running a program in a sandbox:
+ *
+ *     struct cay *cay;
+ *     struct cay_error err;
+ *     cay_open(NULL, &cay, &err);
+ *     struct cay_request *req = cay_request_new();
+ *     cay_request_set(req, "language", "python", &err);
+ *     cay_request_set(req, "code", "print(6 * 7)", &err);
+ *     cay_request_set(req, "timeout", "2", &err);
+ *
+ *     struct cay_result *result;
+ *     if (cay_run(cay, req, NULL, &result, &err) == 0)
+ *         printf("%s", result->out.data);
+ *
+ * A request is built by field names (those of the JSON request), so that every front door has the
+ * same fields, checks and defaults. Nothing here prints or ends the process. A struct cay is used
+ * by one thread at a time.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cay/error.h>
+#include <cay/limits.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+struct cay;
+
+struct cay_options {
+    const char
+        *helper;      /* the cay command, which the warden is made from; NULL: the installed one */
+    bool fork_warden; /* the caller is small and has one thread: fork instead of starting helper */
+    bool no_project;  /* do not read ./.cay.toml */
+};
+
+/* Reads the configuration. Nothing is started before the first run. options may be NULL. */
+CAY_API int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err);
+CAY_API void cay_close(struct cay *cay);
+
+/* ---- the request ------------------------------------------------------------------------ */
+
+struct cay_request;
+
+CAY_API struct cay_request *cay_request_new(void);
+CAY_API void cay_request_free(struct cay_request *req);
+
+/* Sets a field by its name in the request ("timeout", "memory", "code", …) from text. A list field
+ * ("args", "command", "require", …) gets one more entry. */
+CAY_API int cay_request_set(struct cay_request *req, const char *field, const char *value,
+                            struct cay_error *err);
+
+/* The same for "code" and "stdin", whose bytes may hold NULs. */
+CAY_API int cay_request_set_bytes(struct cay_request *req, const char *field, const char *data,
+                                  size_t len, struct cay_error *err);
+
+/* A file for /sandbox/NAME; mode is 0 for the usual one, or 0755 for a program. */
+CAY_API int cay_request_add_file(struct cay_request *req, const char *name, const char *data,
+                                 size_t len, unsigned mode, struct cay_error *err);
+
+CAY_API int cay_request_add_env(struct cay_request *req, const char *name, const char *value,
+                                struct cay_error *err);
+
+/* Reads a whole JSON request. Unknown fields are an error that suggests the nearest right one. */
+CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t len,
+                              struct cay_error *err);
+
+/* One field of the request, for help texts and option rows. */
+struct cay_field {
+    const char *name;    /* "max_output" */
+    const char *arg;     /* "SIZE" */
+    const char *help;    /* one line */
+    const char *initial; /* built-in value as text, or NULL */
+    bool is_flag;        /* takes no value on the command line */
+    bool is_list;
+};
+
+/* The i-th field that a command line can set, or NULL past the last one. */
+CAY_API const struct cay_field *cay_field_at(size_t i);
+
+/* ---- events and the result -------------------------------------------------------------- */
+
+#define CAY_EVENTS(X)     \
+    X(STARTED, "started") \
+    X(STAGE, "stage")     \
+    X(STDOUT, "stdout")   \
+    X(STDERR, "stderr")   \
+    X(DISPLAY, "display") \
+    X(USAGE, "usage")     \
+    X(WARNING, "warning") \
+    X(FINISHED, "finished")
+
+enum cay_event_kind {
+#define CAY_EVENT_ENUM(name, word) CAY_EVENT_##name,
+    CAY_EVENTS(CAY_EVENT_ENUM)
+#undef CAY_EVENT_ENUM
+};
+
+struct cay_result;
+
+struct cay_event {
+    uint64_t seq;    /* counts from 1 */
+    int64_t time_ns; /* since the request was taken */
+    enum cay_event_kind kind;
+    const char *data; /* output, the stage's name, the warning's text; not NUL-terminated */
+    size_t len;
+    const struct cay_usage *usage;   /* of USAGE */
+    const struct cay_result *result; /* of FINISHED */
+};
+
+#define CAY_CAUSES(X)               \
+    X(OK, "ok")                     \
+    X(EXIT, "exit")                 \
+    X(SIGNAL, "signal")             \
+    X(WALL_TIMEOUT, "wall_timeout") \
+    X(CPU_TIMEOUT, "cpu_timeout")   \
+    X(MEMORY, "memory")             \
+    X(PIDS, "pids")                 \
+    X(DISK, "disk")                 \
+    X(OUTPUT, "output")             \
+    X(SYSCALL, "syscall")           \
+    X(NETWORK, "network")           \
+    X(POLICY, "policy")             \
+    X(COMPILE, "compile")           \
+    X(CANCELLED, "cancelled")       \
+    X(INFRASTRUCTURE, "infrastructure")
+
+enum cay_cause {
+#define CAY_CAUSE_ENUM(name, word) CAY_CAUSE_##name,
+    CAY_CAUSES(CAY_CAUSE_ENUM)
+#undef CAY_CAUSE_ENUM
+};
+
+struct cay_verdict {
+    enum cay_cause cause;
+    const char *limit_name; /* NULL when no limit was the cause */
+    double limit;
+    double measured;
+    const char *unit;   /* "s", "bytes", "count", or NULL */
+    const char *remedy; /* NULL when there is nothing to do */
+};
+
+/* What is kept of a stream: all of it, or its head and its tail with a note in between. */
+struct cay_stream {
+    const char *data;
+    size_t len;
+    uint64_t total; /* bytes the program wrote */
+    bool truncated;
+};
+
+struct cay_timing {
+    int64_t queue_ns, setup_ns, compile_ns /* -1: no such stage */, run_ns, teardown_ns;
+};
+
+struct cay_result {
+    char id[33];
+    char timestamp[32];
+    bool success;
+    bool timeout;
+    int exit_code;
+    int signal; /* 0: none */
+    struct cay_stream out, err;
+    int64_t execution_time_ns;
+    const char *error_message; /* NULL on success */
+    const char *language;      /* NULL for a command */
+    const char *language_version;
+    const char *backend;
+    const char *tier;
+    const char *start; /* "cold", "warm", … */
+    struct cay_verdict verdict;
+    struct cay_limits limits;
+    struct cay_usage usage;
+    struct cay_timing timing;
+    const char *const *layers;   /* what was really in force; NULL-terminated */
+    const char *const *warnings; /* NULL-terminated */
+};
+
+typedef void cay_event_fn(void *arg, const struct cay_event *event);
+
+struct cay_run_options {
+    cay_event_fn *on_event; /* may be NULL */
+    void *arg;
+    int stdin_fd;  /* the program's input is read from here, live; -1: the request's "stdin" */
+    int cancel_fd; /* the run is stopped once a byte can be read here, which is the number of the
+                      signal that asked for it, or 0; -1: none */
+};
+
+#define CAY_RUN_OPTIONS_INIT            \
+    {                                   \
+        .stdin_fd = -1, .cancel_fd = -1 \
+    }
+
+/*
+ * Runs the request to its end. Success means that there is a result, whatever the program did;
+ * failure, that nothing ran. The result is freed by cay_result_free. options may be NULL.
+ */
+CAY_API int cay_run(struct cay *cay, const struct cay_request *req,
+                    const struct cay_run_options *options, struct cay_result **ret,
+                    struct cay_error *err);
+CAY_API void cay_result_free(struct cay_result *result);
+
+/* A result that says why nothing ran, for doors that owe one in every case. */
+CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err);
+
+/* ---- text forms; the caller frees what is returned --------------------------------------- */
+
+CAY_API char *cay_result_json(const struct cay_result *result);
+CAY_API char *cay_event_json(const struct cay_event *event);
+
+/* The plan of a request: what would be done, with secrets left out. Runs nothing. */
+CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret,
+                          struct cay_error *err);
+
+/* Each setting in force with its origin, as JSON. */
+CAY_API char *cay_config_json(struct cay *cay);
+
+/* The life of a warden: what the cay command runs when a library starts it as its helper. */
+CAY_API int cay_warden_main(int front_fd);
+
+/* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
+CAY_API char *cay_languages_json(struct cay *cay);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAY_SETUP_H
+#define CAY_SETUP_H
+
+/* Delegation: giving an ordinary user a part of the cgroup tree, so that his runs are held by the
+ * kernel's own counters instead of a watcher. Needs root. */
+
+#include <sys/types.h>
+
+#include <cay/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Makes the user's subtree and hands it to him. Doing it twice does no harm. */
+CAY_API int cay_delegate(uid_t uid, gid_t gid, struct cay_error *err);
+
+/* Takes it back; nothing of his may be running in it. */
+CAY_API int cay_undelegate(uid_t uid, struct cay_error *err);
+
+/* Moves the calling process into the user's subtree where the kernel asks for it (cgroup v2). */
+CAY_API int cay_enter_delegated(uid_t uid, struct cay_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,2 @@
+name=${1:-world}
+echo "Hello, $name!"

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between the clone and the program.
+ *
+ *   warden ──ctl socket──▶ pid 1 (init)          this file, a fork of the warden, never exec'ed
+ *     │  clone: all namespaces     │  clone: CLONE_VM | CLONE_VFORK
+ *     │  writes the id map         ▼
+ *     │                          program-to-be    this file, then execve: the program, pid 2
+ *     └── front's pipes are its fds 0, 1, 2, and nothing else is open
+ *
+ * Pid 1 walks the steps of its list, forks the program, reaps, and reports by the ctl socket,
+ * which the program never has. It ends when the warden closes its end or dies, and the kernel then
+ * kills whatever is left in the pid namespace. It is not dumpable, so that the program can't look
+ * into it. The program-to-be puts the last layers on itself, in an order where each still can be:
+ * landlock needs no_new_privs, and seccomp forbids most of what the others call.
+ *
+ * Everything is async-signal-safe. A failed step is reported as its number and errno; a step whose
+ * layer the request can do without is skipped, and its layer not claimed.
+ */
+#include "backends/native/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/openat2.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <grp.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "core/layer.h"
+#include "core/payload.h"
+#include "sys/file.h"
+#include "sys/landlock.h"
+
+enum { PROGRAM_STACK = 64 * 1024, FD_BASE = 64 };
+
+/* What pid 1 finds out on its way. */
+struct state {
+    struct child *child;
+    struct payload payload;
+    char **argv[PAYLOAD_STAGES];
+    char **env;
+    int oom_fd; /* own /proc/self/oom_score_adj, opened while it could be */
+    unsigned stage;
+    uint32_t failed_op;
+    /* written by the program-to-be, which shares this memory until its exec */
+    volatile uint32_t failed_step;
+    volatile int failed_errno;
+    volatile uint32_t program_layers;
+};
+
+/* ---- pid 1's steps -------------------------------------------------------------------------- */
+
+static int step_map(struct state *state)
+{
+    char go;
+    if (!state->child->has_userns)
+        return 0;
+    ssize_t n = recv(state->child->ctl_fd, &go, 1, 0);
+    return n == 1 && go == CHILD_GO ? 0 : -ECANCELED;
+}
+
+static int step_cgroup_join(struct state *state)
+{
+    return state->child->cgroup ? cgroup_join(state->child->cgroup) : 0;
+}
+
+/* After the join, so that the namespace's root is this sandbox's own group. */
+static int step_cgroup_ns(struct state *state)
+{
+    (void)state;
+    return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
+}
+
+static int step_identity(struct state *state)
+{
+    const struct child *child = state->child;
+
+    /* Owned by root once the identity changed, so it is opened before. */
+    state->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (child->may_setgroups && setgroups(0, NULL) < 0)
+        return -errno;
+    if (prctl(PR_SET_KEEPCAPS, 1) < 0 || setresgid(child->gid, child->gid, child->gid) < 0 ||
+        setresuid(child->uid, child->uid, child->uid) < 0)
+        return -errno;
+    if (child->has_userns)
+        return 0;
+    /* Without a user namespace a change of uid drops the effective set; keepcaps left the
+     * permitted one, which building the root needs. The program has none of it. */
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -errno;
+    data[0].effective = data[0].permitted;
+    data[1].effective = data[1].permitted;
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static int step_keyring(struct state *state)
+{
+    (void)state;
+    long rc = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+    return rc < 0 && errno != ENOSYS ? -errno : 0;
+}
+
+static int step_root(struct state *state)
+{
+    return root_build(state->child, &state->failed_op);
+}
+
+static int step_loopback(struct state *state)
+{
+    (void)state;
+    struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+    auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno == EAFNOSUPPORT ? 0 : -errno;
+    return ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
+}
+
+static int step_hostname(struct state *state)
+{
+    (void)state;
+    return sethostname("cay", 3) < 0 ? -errno : 0;
+}
+
+/* The folders on the way to a file; names were checked by payload_check. */
+static int make_parents(const char *name)
+{
+    char path[1100];
+    size_t len = strlen(name);
+
+    memcpy(path, name, len + 1);
+    for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdirat(AT_FDCWD, path, 0755) < 0 && errno != EEXIST)
+            return -errno;
+        *slash = '/';
+    }
+    return 0;
+}
+
+static int write_file(const struct payload_file *file)
+{
+    struct open_how how = {
+        .flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+        .mode = file->mode,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    auto_close int fd = (int)syscall(SYS_openat2, AT_FDCWD, file->name, &how, sizeof how);
+    return fd < 0 ? -errno : write_all(fd, file->data, file->len);
+}
+
+static char **vector(uint32_t n)
+{
+    void *map = mmap(NULL, (n + 1) * sizeof(char *), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+static int step_files(struct state *state)
+{
+    struct payload *payload = &state->payload;
+    struct payload_file file;
+    size_t pos = 0;
+
+    int rc = payload_map(state->child->job->payload_fd, payload);
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < payload->n_files; i++) {
+        if (!payload_next_file(payload, &pos, &file))
+            return -EINVAL;
+        rc = make_parents(file.name);
+        if (rc == 0)
+            rc = write_file(&file);
+        if (rc < 0)
+            return rc;
+    }
+    state->env = vector(payload->envc);
+    if (!state->env)
+        return -ENOMEM;
+    payload_env(payload, state->env);
+    for (unsigned i = 0; i < state->child->job->n_stages; i++) {
+        if (payload->argc[i] == 0)
+            return -EINVAL;
+        state->argv[i] = vector(payload->argc[i]);
+        if (!state->argv[i])
+            return -ENOMEM;
+        payload_argv(payload, i, state->argv[i]);
+    }
+    return 0;
+}
+
+static void ignore_signal(int number)
+{
+    (void)number;
+}
+
+static int step_init(struct state *state)
+{
+    (void)state;
+    struct sigaction action = { .sa_handler = ignore_signal };
+    sigset_t block;
+
+    sigemptyset(&block);
+    sigaddset(&block, SIGCHLD);
+    if (sigprocmask(SIG_BLOCK, &block, NULL) < 0 || sigaction(SIGCHLD, &action, NULL) < 0)
+        return -errno;
+    /* The ctl socket's end tells of the warden's death too; this is the kernel's own word. A
+     * change of uid cleared it, so it is set here and not before. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+        return -errno;
+    return 0;
+}
+
+/* ---- the program-to-be's steps --------------------------------------------------------------- */
+
+static int step_streams(struct state *state)
+{
+    const int *fds = state->child->job->std_fds;
+
+    setsid();
+    umask(022);
+    for (int i = 0; i < 3; i++) {
+        int fd = fds[i] >= 0 ? fds[i] : open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (fd < 0 || dup2(fd, i) < 0)
+            return -errno;
+    }
+    return close_range(3, ~0U, 0) < 0 ? -errno : 0;
+}
+
+static int set_rlimit(int resource, uint64_t soft, uint64_t hard)
+{
+    struct rlimit now, limit = { soft, hard };
+
+    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+        return -errno;
+    limit.rlim_max = MIN(limit.rlim_max, now.rlim_max);
+    limit.rlim_cur = MIN(limit.rlim_cur, limit.rlim_max);
+    return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+}
+
+static int step_rlimits(struct state *state)
+{
+    const struct child *child = state->child;
+    const struct cay_limits *limits = &child->job->limits[state->stage];
+    int64_t cpu_s = (limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC;
+    const struct {
+        int resource;
+        uint64_t soft, hard;
+        bool on;
+    } rows[] = {
+        { RLIMIT_NOFILE, limits->open_files, limits->open_files, true },
+        { RLIMIT_CORE, 0, 0, true },
+        /* Second layers behind the cgroup and the warden's clock. Pid 1 counts as one process. */
+        { RLIMIT_NPROC, limits->pids + 1, limits->pids + 1, true },
+        { RLIMIT_CPU, (uint64_t)cpu_s + 1, (uint64_t)cpu_s + 2, limits->cpu_time_ns > 0 },
+        { RLIMIT_STACK, 8 << 20, RLIM_INFINITY, true },
+        { RLIMIT_MEMLOCK, 64 << 20, 64 << 20, true },
+        { RLIMIT_MSGQUEUE, 819200, 819200, true },
+        /* Where no cgroup holds the sum, at least no single process can leap past it. */
+        { RLIMIT_DATA, limits->memory_bytes, limits->memory_bytes, !child->cgroup },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int rc = rows[i].on ? set_rlimit(rows[i].resource, rows[i].soft, rows[i].hard) : 0;
+        if (rc < 0)
+            return rc;
+    }
+    /* Pages of 2 MiB would let memory grow faster than a watcher can look. */
+    if (!child->cgroup)
+        prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    return 0;
+}
+
+static int step_no_new_privs(struct state *state)
+{
+    (void)state;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+static int step_landlock(struct state *state)
+{
+    static const struct landlock_rule rules[] = {
+        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },       { "/tmp", LANDLOCK_WRITE },
+        { "/dev/shm", LANDLOCK_WRITE }, { "/sandbox", LANDLOCK_WRITE },
+    };
+    (void)state;
+    return landlock_restrict(rules, ARRAY_LEN(rules));
+}
+
+static int step_caps(struct state *state)
+{
+    (void)state;
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[2] = { 0 };
+
+    for (int cap = 0; cap <= 63; cap++)
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+            if (errno == EINVAL) /* past the last one this kernel knows */
+                break;
+            return -errno;
+        }
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
+        return -errno;
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static int step_seccomp(struct state *state)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    return seccomp_load(state->child->seccomp);
+}
+
+/* Looks the command up in PATH as a shell would, but in the sandbox. */
+static int step_exec(struct state *state)
+{
+    char **argv = state->argv[state->stage];
+    const char *path = "/usr/local/bin:/usr/bin:/bin";
+    int error = ENOENT;
+
+    for (char **env = state->env; *env; env++)
+        if (strncmp(*env, "PATH=", 5) == 0)
+            path = *env + 5;
+    if (strchr(argv[0], '/')) {
+        execve(argv[0], argv, state->env);
+        return -errno;
+    }
+    while (*path) {
+        char file[4096];
+        size_t len = strcspn(path, ":");
+        size_t name_len = strlen(argv[0]);
+        if (len > 0 && len + name_len + 2 <= sizeof file) {
+            memcpy(file, path, len);
+            file[len] = '/';
+            memcpy(file + len + 1, argv[0], name_len + 1);
+            execve(file, argv, state->env);
+            if (errno != ENOENT && errno != ENOTDIR)
+                error = errno;
+        }
+        path += len + (path[len] == ':');
+    }
+    return -error;
+}
+
+/* ---- walking them ---------------------------------------------------------------------------- */
+
+static const struct {
+    int (*run)(struct state *state);
+    enum layer layer;
+} steps[STEP_N] = {
+    [STEP_MAP] = { step_map, LAYER_USER_NS },
+    [STEP_CGROUP_JOIN] = { step_cgroup_join, LAYER_N },
+    [STEP_CGROUP_NS] = { step_cgroup_ns, LAYER_CGROUP_NS },
+    [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
+    [STEP_KEYRING] = { step_keyring, LAYER_N },
+    [STEP_ROOT] = { step_root, LAYER_N },
+    [STEP_LOOPBACK] = { step_loopback, LAYER_N },
+    [STEP_HOSTNAME] = { step_hostname, LAYER_N },
+    [STEP_FILES] = { step_files, LAYER_N },
+    [STEP_INIT] = { step_init, LAYER_N },
+    [STEP_STREAMS] = { step_streams, LAYER_N },
+    [STEP_RLIMITS] = { step_rlimits, LAYER_RLIMITS },
+    [STEP_NO_NEW_PRIVS] = { step_no_new_privs, LAYER_NO_NEW_PRIVS },
+    [STEP_LANDLOCK] = { step_landlock, LAYER_LANDLOCK },
+    [STEP_CAPS] = { step_caps, LAYER_CAPS_DROPPED },
+    [STEP_SECCOMP] = { step_seccomp, LAYER_SECCOMP },
+    [STEP_EXEC] = { step_exec, LAYER_N },
+};
+
+/* Runs the steps first … last - 1. Returns the layers they put in force in *layers; the failed
+ * step's number, or STEP_N. */
+static uint32_t walk(struct state *state, uint32_t first, uint32_t last, uint32_t *layers,
+                     int *errnum)
+{
+    const struct child *child = state->child;
+
+    for (uint32_t i = first; i < last; i++) {
+        uint32_t bit = steps[i].layer == LAYER_N ? 0 : UINT32_C(1) << steps[i].layer;
+        if (bit && !(child->wanted & bit))
+            continue;
+        int rc = steps[i].run(state);
+        if (rc == 0) {
+            *layers |= bit;
+        } else if (!bit || (bit & (child->job->require | LAYER_CORE_BITS))) {
+            *errnum = -rc;
+            return i;
+        }
+    }
+    return STEP_N;
+}
+
+static int program_main(void *arg)
+{
+    struct state *state = arg;
+    uint32_t layers = 0;
+    int errnum = 0;
+
+    /* Recorded before the exec, which may not return. */
+    uint32_t failed = walk(state, STEP_STREAMS, STEP_EXEC, &layers, &errnum);
+    state->program_layers = layers;
+    if (failed == STEP_N) {
+        failed = STEP_EXEC;
+        errnum = -step_exec(state);
+    }
+    state->failed_errno = errnum;
+    state->failed_step = failed;
+    _exit(127);
+}
+
+static void report(const struct state *state, struct child_report *message)
+{
+    struct statfs fs;
+    struct rusage usage;
+
+    message->stage = state->stage;
+    if (statfs("/sandbox", &fs) == 0) {
+        message->disk_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+        message->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
+        message->inodes_size = fs.f_files;
+        message->inodes_free = fs.f_ffree;
+    }
+    if (getrusage(RUSAGE_CHILDREN, &usage) == 0) {
+        message->cpu_ns = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
+                          (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+        message->max_rss = (uint64_t)usage.ru_maxrss * 1024;
+    }
+    if (send(state->child->ctl_fd, message, sizeof *message, MSG_NOSIGNAL) < 0)
+        _exit(1); /* the warden is gone, and so is the reason to be here */
+}
+
+static void fail(const struct state *state, uint32_t step, int errnum)
+{
+    struct child_report message = {
+        .kind = CHILD_FAILED,
+        .step = step,
+        .op = state->failed_op,
+        .value = errnum,
+    };
+    report(state, &message);
+    _exit(1);
+}
+
+/* Prefers the program over pid 1 when the group runs out of memory: the one forked in between
+ * inherits the score. */
+static void oom_score(const struct state *state, const char *score)
+{
+    if (state->oom_fd >= 0 && pwrite(state->oom_fd, score, strlen(score), 0) < 0)
+        return;
+}
+
+static pid_t start_program(struct state *state)
+{
+    char stack[PROGRAM_STACK] __attribute__((aligned(16)));
+
+    state->failed_step = STEP_N;
+    oom_score(state, "1000");
+    pid_t pid = clone(program_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, state);
+    int errnum = errno;
+    oom_score(state, "0");
+    if (pid < 0)
+        fail(state, STEP_EXEC, errnum);
+    if (state->failed_step != STEP_N)
+        fail(state, state->failed_step, state->failed_errno);
+    state->child->layers |= state->program_layers;
+    return pid;
+}
+
+/* Waits for the warden's word or a child's end, whichever comes first. */
+static char listen_or_reap(const struct state *state)
+{
+    struct pollfd ctl = { .fd = state->child->ctl_fd, .events = POLLIN };
+    sigset_t none;
+    char word = 0;
+
+    sigemptyset(&none);
+    if (ppoll(&ctl, 1, NULL, &none) <= 0)
+        return 0;
+    if (recv(ctl.fd, &word, 1, 0) <= 0)
+        _exit(1); /* the warden is gone: the kernel ends the rest with us */
+    return word;
+}
+
+/* Reaps whatever ends until the program does. */
+static int reap_until(const struct state *state, pid_t program)
+{
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid == program)
+            return status;
+        if (pid <= 0)
+            listen_or_reap(state);
+    }
+}
+
+/* Nothing of one stage lives on into the next. */
+static void clear_stage(const struct state *state)
+{
+    kill(-1, SIGKILL);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        continue;
+    while (listen_or_reap(state) != CHILD_NEXT)
+        continue;
+}
+
+/* Moves the fds that are needed out of the way and closes all others, the caller's terminal and
+ * the other sandboxes' sockets among them. */
+static void keep_only(struct child *child, struct job *job, struct cgroup *group)
+{
+    int *keep[5 + CGROUP_N] = { &child->ctl_fd, &job->std_fds[0], &job->std_fds[1],
+                                &job->std_fds[2], &job->payload_fd };
+    unsigned n = 5, top = FD_BASE;
+
+    for (int i = 0; group && i < CGROUP_N; i++)
+        keep[n++] = &group->join[i];
+    for (unsigned i = 0; i < n; i++) {
+        if (*keep[i] < 0)
+            continue;
+        int fd = fcntl(*keep[i], F_DUPFD_CLOEXEC, (int)top);
+        if (fd < 0)
+            _exit(1);
+        *keep[i] = fd;
+        top = (unsigned)fd + 1;
+    }
+    close_range(top, ~0U, 0);
+    close_range(0, FD_BASE - 1, 0);
+    for (int fd = FD_BASE; fd < (int)top; fd++) {
+        bool kept = false;
+        for (unsigned i = 0; i < n; i++)
+            kept |= *keep[i] == fd;
+        if (!kept)
+            close(fd);
+    }
+}
+
+void child_main(struct child *child)
+{
+    struct job job = *child->job;
+    struct cgroup group;
+    struct state state = { .child = child, .oom_fd = -1 };
+    int errnum = 0;
+
+    child->job = &job;
+    if (child->cgroup) {
+        group = *child->cgroup;
+        child->cgroup = &group;
+    }
+    keep_only(child, &job, child->cgroup ? &group : NULL);
+
+    uint32_t failed = walk(&state, STEP_MAP, STEP_STREAMS, &child->layers, &errnum);
+    if (failed != STEP_N)
+        fail(&state, failed, errnum);
+    for (state.stage = 0; state.stage < job.n_stages; state.stage++) {
+        if (state.stage > 0)
+            clear_stage(&state);
+        pid_t program = start_program(&state);
+        struct child_report started = { .kind = CHILD_STARTED, .layers = child->layers };
+        report(&state, &started);
+        struct child_report ended = { .kind = CHILD_ENDED, .value = reap_until(&state, program) };
+        report(&state, &ended);
+    }
+    _exit(0);
+}

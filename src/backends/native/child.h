@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The code that runs inside, between the clone and the program: as pid 1 of the sandbox, and for a
+ * moment as the program-to-be. See child.c for the picture. The warden prepares struct child
+ * before the clone, so that nothing needs to be allocated or looked up after it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/backend.h"
+#include "core/op.h"
+#include "sys/cgroup.h"
+#include "sys/seccomp.h"
+
+/* Every step, in order: name, layer it puts in force (LAYER_N: none). A failed step is reported by
+ * its number; the warden finds the words here. */
+#define CHILD_STEPS(X)                               \
+    X(MAP, "wait for the id map", USER_NS)           \
+    X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY) \
+    X(CGROUP_NS, "cgroup namespace", CGROUP_NS)      \
+    X(IDENTITY, "change identity", NONROOT)          \
+    X(KEYRING, "session keyring", N)                 \
+    X(ROOT, "build the root", MOUNT_NS)              \
+    X(LOOPBACK, "bring up loopback", NET_NS)         \
+    X(HOSTNAME, "set the host name", UTS_NS)         \
+    X(FILES, "write the files", N)                   \
+    X(INIT, "become init", PID_NS)                   \
+    X(STREAMS, "set up the streams", N)              \
+    X(RLIMITS, "set rlimits", RLIMITS)               \
+    X(NO_NEW_PRIVS, "no_new_privs", NO_NEW_PRIVS)    \
+    X(LANDLOCK, "landlock", LANDLOCK)                \
+    X(CAPS, "drop capabilities", CAPS_DROPPED)       \
+    X(SECCOMP, "seccomp", SECCOMP)                   \
+    X(EXEC, "start the program", N)
+
+enum child_step {
+#define CHILD_STEP_ENUM(name, words, layer) STEP_##name,
+    CHILD_STEPS(CHILD_STEP_ENUM)
+#undef CHILD_STEP_ENUM
+        STEP_N
+};
+
+struct child {
+    const struct job *job;
+    const struct op_list *root;
+    const struct cgroup *cgroup; /* NULL: none */
+    int ctl_fd;                  /* to the warden */
+    uid_t uid;                   /* identity inside */
+    gid_t gid;
+    bool has_userns;
+    bool may_setgroups;
+    uint32_t layers; /* what the clone put in force, and the warden did */
+    uint32_t wanted; /* what to try */
+    enum seccomp_profile seccomp;
+};
+
+/* From pid 1 to the warden. */
+struct child_report {
+    enum { CHILD_FAILED, CHILD_STARTED, CHILD_ENDED } kind;
+    uint32_t stage;
+    uint32_t step; /* of CHILD_FAILED, */
+    uint32_t op;   /* and of STEP_ROOT which operation */
+    int32_t value; /* errno, or the wait status */
+    uint32_t layers;
+    int64_t cpu_ns; /* of all that was reaped so far */
+    uint64_t max_rss;
+    uint64_t disk_size, disk_free; /* bytes */
+    uint64_t inodes_size, inodes_free;
+};
+
+/* From the warden to pid 1: one byte. */
+#define CHILD_GO   'g' /* the id map is written */
+#define CHILD_NEXT 'n' /* begin the next stage */
+
+/* Never returns. */
+void child_main(struct child *child) __attribute__((noreturn));
+
+/* Builds the root and pivots into it. Returns -errno, and the operation that failed. */
+int root_build(const struct child *child, uint32_t *ret_op);

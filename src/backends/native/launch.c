@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a sandbox, from the warden's side: identity, cgroup, clone, id map. */
+#include <errno.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/native/native.h"
+#include "base/auto.h"
+#include "base/error.h"
+#include "core/language.h"
+#include "core/layer.h"
+
+/* The namespaces that the clone makes. CLONE_NEWCGROUP is not among them: see child.c. */
+static const struct {
+    uint64_t flag;
+    enum layer layer;
+} namespaces[] = {
+    { CLONE_NEWUSER, LAYER_USER_NS }, { CLONE_NEWPID, LAYER_PID_NS },
+    { CLONE_NEWNS, LAYER_MOUNT_NS },  { CLONE_NEWNET, LAYER_NET_NS },
+    { CLONE_NEWIPC, LAYER_IPC_NS },   { CLONE_NEWUTS, LAYER_UTS_NS },
+};
+
+static const char *const remedies[LAYER_N] = {
+    [LAYER_USER_NS] = "allow user namespaces (sysctl user.max_user_namespaces), or run as root",
+    [LAYER_PID_NS] = "raise user.max_pid_namespaces; in a container, give it CAP_SYS_ADMIN",
+    [LAYER_MOUNT_NS] = "raise user.max_mnt_namespaces; a container must not mask /proc",
+    [LAYER_NET_NS] = "raise user.max_net_namespaces",
+    [LAYER_IPC_NS] = "raise user.max_ipc_namespaces, or leave ipc_ns out of require",
+    [LAYER_UTS_NS] = "raise user.max_uts_namespaces, or leave uts_ns out of require",
+    [LAYER_CGROUP_NS] = "raise user.max_cgroup_namespaces, or leave cgroup_ns out of require",
+    [LAYER_CGROUP_MEMORY] = "run `sudo cay setup USER`, or leave cgroup out of require",
+    [LAYER_CGROUP_PIDS] = "run `sudo cay setup USER`, or leave cgroup out of require",
+    [LAYER_CGROUP_CPU] = "run `sudo cay setup USER`, or leave cgroup out of require",
+    [LAYER_SECCOMP] = "use a kernel with CONFIG_SECCOMP_FILTER on x86-64 or aarch64",
+    [LAYER_LANDLOCK] =
+        "boot with landlock in lsm= (Linux 5.13 or later), or leave it out of require",
+    [LAYER_NONROOT] = "map the ids: install uidmap, or check /etc/subuid",
+};
+
+int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const char *what)
+{
+    cay_fail(err, CAY_E_UNSUPPORTED, "layer %s cannot be had here: %s%s%s",
+             layer_name((enum layer)layer), what, errnum ? ": " : "",
+             errnum ? strerror(errnum) : "");
+    err->errnum = errnum;
+    if (remedies[layer])
+        cay_hint(err, "%s", remedies[layer]);
+    return -1;
+}
+
+/* In a child of its own, each flag alone; an ordinary user may only make the others inside a user
+ * namespace of his own. */
+static int try_namespace(uint64_t flag, bool with_user)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (with_user && unshare(CLONE_NEWUSER) < 0)
+            _exit(errno);
+        _exit(unshare((int)flag) < 0 ? errno : 0);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
+        return EAGAIN;
+    return WEXITSTATUS(status);
+}
+
+unsigned native_missing_namespace(uint64_t clone_flags, int *ret_errno)
+{
+    for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
+        if (!(clone_flags & namespaces[i].flag))
+            continue;
+        bool with_user = (clone_flags & CLONE_NEWUSER) && namespaces[i].flag != CLONE_NEWUSER;
+        *ret_errno = try_namespace(namespaces[i].flag, with_user);
+        if (*ret_errno)
+            return namespaces[i].layer;
+    }
+    return LAYER_N;
+}
+
+static pid_t clone_init(uint64_t flags, int cgroup_fd, int *ret_pidfd)
+{
+    int pidfd = -1;
+    struct clone_args args = {
+        .flags = flags | CLONE_PIDFD | (cgroup_fd >= 0 ? CLONE_INTO_CGROUP : 0),
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .exit_signal = SIGCHLD,
+        .cgroup = (uint64_t)(cgroup_fd >= 0 ? cgroup_fd : 0),
+    };
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (pid > 0)
+        *ret_pidfd = pidfd;
+    return pid;
+}
+
+/* Tries without a layer that is missing and that the request can do without. */
+static pid_t clone_with_what_there_is(struct child *child, int cgroup_fd, int *ret_pidfd,
+                                      struct cay_error *err)
+{
+    for (;;) {
+        uint64_t flags = 0;
+        uint32_t layers = 0;
+        for (size_t i = 0; i < ARRAY_LEN(namespaces); i++) {
+            uint32_t bit = UINT32_C(1) << namespaces[i].layer;
+            if (child->wanted & bit) {
+                flags |= namespaces[i].flag;
+                layers |= bit;
+            }
+        }
+        child->has_userns = flags & CLONE_NEWUSER;
+        child->layers = layers & ~LAYER_BIT(USER_NS); /* claimed once the map is written */
+        pid_t pid = clone_init(flags, cgroup_fd, ret_pidfd);
+        if (pid >= 0)
+            return pid;
+
+        int errnum = errno, why = 0;
+        unsigned missing = native_missing_namespace(flags, &why);
+        if (missing == LAYER_N)
+            return cay_fail_errno(err, errnum, "native: make a sandbox");
+        uint32_t bit = UINT32_C(1) << missing;
+        bool can_do_without = !(bit & (child->job->require | LAYER_CORE_BITS)) &&
+                              (missing != LAYER_USER_NS || geteuid() == 0);
+        if (!can_do_without)
+            return native_fail_layer(err, missing, why, "the kernel refuses it");
+        child->wanted &= ~bit;
+    }
+}
+
+static int make_cgroup(const struct backend_host *host, struct native *native,
+                       struct cay_error *err)
+{
+    const struct cay_limits *limits = &native->job.limits[0];
+    enum cgroup_controller which = CGROUP_MEMORY;
+    char name[64];
+    int rc;
+
+    if (host->cgroups->version == 0) {
+        if (native->job.require & LAYER_CGROUP_BITS)
+            return native_fail_layer(err, LAYER_CGROUP_MEMORY, 0,
+                                     "no cgroup is delegated to this user");
+        return 0;
+    }
+    if (!host->cgroups->has[CGROUP_CPU] && (native->job.require & LAYER_BIT(CGROUP_CPU)))
+        return native_fail_layer(err, LAYER_CGROUP_CPU, 0, "the cpu controller is not there");
+    snprintf(name, sizeof name, "cay-%s", native->job.id);
+    for (int tries = 0; (rc = cgroup_make(host->cgroups, name, &native->cgroup)) == -EAGAIN;
+         tries++)
+        if (tries == 10)
+            break;
+    if (rc < 0)
+        return native_fail_layer(err, LAYER_CGROUP_MEMORY, -rc, "make a group");
+    native->has_cgroup = true;
+    rc = cgroup_set_limits(&native->cgroup,
+                           &(struct cgroup_limits){
+                               .memory_bytes = limits->memory_bytes,
+                               .swap_bytes = limits->swap_bytes,
+                               .pids = limits->pids + 1, /* pid 1 is one of them */
+                               .cpus_milli = limits->cpus_milli,
+                           },
+                           &which);
+    if (rc < 0)
+        return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc, "set its limit");
+    native->layers |= LAYER_BIT(CGROUP_MEMORY) | LAYER_BIT(CGROUP_PIDS) |
+                      (host->cgroups->has[CGROUP_CPU] ? LAYER_BIT(CGROUP_CPU) : 0);
+    return 0;
+}
+
+int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
+{
+    const struct language *language = NULL;
+    int ctl[2];
+
+    if (native->job.language >= 0 &&
+        language_at(&native->arena, native->job.language, &language, err) < 0)
+        return -1;
+    int rc = identity_take(host->state_fd, &native->who);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "take a uid slot in the state folder");
+    if (make_cgroup(host, native, err) < 0)
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
+        return cay_fail_errno(err, errno, "native: make a socket pair");
+
+    struct child child = {
+        .job = &native->job,
+        .root = &native->root,
+        .cgroup = native->has_cgroup ? &native->cgroup : NULL,
+        .ctl_fd = ctl[1],
+        .may_setgroups = native->who.kind != IDENTITY_OWN,
+        .wanted = ~LAYER_CGROUP_BITS,
+        .seccomp = native->has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
+        .uid = SANDBOX_UID,
+        .gid = SANDBOX_GID,
+    };
+    op_list_host(&native->arena, language, child.uid, child.gid, &native->root);
+    int cgroup_fd = native->has_cgroup ? cgroup_clone_fd(&native->cgroup) : -1;
+    native->pid = clone_with_what_there_is(&child, cgroup_fd, &native->base.fds[1], err);
+    if (native->pid == 0) {
+        if (!child.has_userns) {
+            child.uid = native->who.uid;
+            child.gid = native->who.gid;
+        }
+        child_main(&child);
+    }
+    close(ctl[1]);
+    native->base.fds[0] = ctl[0];
+    if (native->pid < 0)
+        return -1;
+    if (child.has_userns) {
+        rc = userns_map(native->pid, &native->who);
+        if (rc < 0)
+            return native_fail_layer(err, LAYER_USER_NS, -rc, "write the id map");
+        if (send(ctl[0], &(char){ CHILD_GO }, 1, MSG_NOSIGNAL) < 0)
+            return cay_fail_errno(err, errno, "native: start pid 1");
+    }
+    return 0;
+}

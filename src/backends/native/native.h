@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the files of the native backend share, on the warden's side. */
+
+#include "backends/native/child.h"
+#include "base/arena.h"
+#include "core/backend.h"
+#include "sys/cgroup.h"
+#include "sys/userns.h"
+
+struct native {
+    struct sandbox base; /* fds: the ctl socket, and the pidfd of pid 1 */
+    struct arena arena;
+    struct job job;
+    struct op_list root;
+    struct identity who;
+    struct cgroup cgroup;
+    bool has_cgroup;
+    pid_t pid;
+    unsigned stage;
+    bool failed;                 /* a failure was reported already */
+    int64_t started_ns;          /* of the stage */
+    struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
+    uint32_t layers;
+    bool memory_stop; /* the watcher found it past its memory */
+    uint64_t watched_peak;
+    uint64_t watched_pids;
+};
+
+/* Why the kernel refused a set of namespaces: tries them one by one and names the first that can't
+ * be had. Slow, for error paths. Returns the layer's number, or LAYER_N when all work alone. */
+unsigned native_missing_namespace(uint64_t clone_flags, int *ret_errno);
+
+/* The message for a layer that this host lacks, with the remedy. */
+int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const char *what);
+
+/* Starting pid 1: everything from cgroup to clone. */
+int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err);

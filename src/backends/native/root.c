@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The private root, built by the child in its own mount namespace with the new mount API: every
+ * mount is made detached, given its attributes, and only then attached below the fd of a tmpfs
+ * that nothing else can see. No program runs yet, and no path here is the program's.
+ *
+ * One tmpfs holds it all. The folders that can be written (OP_SCRATCH) are mounts of that same
+ * tmpfs, so that /tmp, /dev/shm and /sandbox are bounded together; the root itself is made
+ * read-only at the end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backends/native/child.h"
+#include "base/auto.h"
+#include "sys/file.h"
+
+static int attach(int mount_fd, int root, const char *path)
+{
+    return move_mount(mount_fd, "", root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static int touch(int root, const char *path)
+{
+    int fd = openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+    if (fd < 0)
+        return -errno;
+    close(fd);
+    return 0;
+}
+
+/* A detached copy of a host tree with these attributes on every mount of it. */
+static int clone_tree(const char *source, uint64_t attrs, unsigned recursive)
+{
+    auto_close int fd =
+        open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
+    if (fd < 0)
+        return -errno;
+    struct mount_attr attr = { .attr_set = attrs, .propagation = MS_PRIVATE };
+    if (mount_setattr(fd, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr) < 0)
+        return -errno;
+    return take_fd(&fd);
+}
+
+static int op_dir(int root, const struct op *op)
+{
+    return mkdirat(root, op->path, op->mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int op_file(int root, const struct op *op)
+{
+    auto_close int fd =
+        openat(root, op->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, op->mode);
+    if (fd < 0)
+        return -errno;
+    return write_all(fd, op->source, strlen(op->source));
+}
+
+static int op_symlink(int root, const struct op *op)
+{
+    return symlinkat(op->source, root, op->path) < 0 ? -errno : 0;
+}
+
+static int op_bind(int root, const struct op *op)
+{
+    struct stat st;
+    auto_close int fd = clone_tree(
+        op->source, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, AT_RECURSIVE);
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    int rc = S_ISDIR(st.st_mode) ? op_dir(root, &(struct op){ .path = op->path, .mode = 0755 })
+                                 : touch(root, op->path);
+    return rc < 0 ? rc : attach(fd, root, op->path);
+}
+
+static int op_system(int root, const struct op *op)
+{
+    char target[1024];
+    ssize_t len = readlink(op->source, target, sizeof target - 1);
+    if (len >= 0) {
+        target[len] = '\0';
+        return symlinkat(target, root, op->path) < 0 ? -errno : 0;
+    }
+    if (errno == ENOENT)
+        return 0;
+    int rc = op_bind(root, op);
+    return rc == -ENOENT ? 0 : rc;
+}
+
+static int op_device(int root, const struct op *op)
+{
+    auto_close int fd = clone_tree(op->source, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    int rc = touch(root, op->path);
+    return rc < 0 ? rc : attach(fd, root, op->path);
+}
+
+static int op_proc(int root, const struct op *op)
+{
+    auto_close int fs = fsopen("proc", FSOPEN_CLOEXEC);
+    if (fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    auto_close int fd =
+        fsmount(fs, FSMOUNT_CLOEXEC,
+                MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    return fd < 0 ? -errno : attach(fd, root, op->path);
+}
+
+static int op_mask(int root, const struct op *op)
+{
+    if (faccessat(root, op->path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    auto_close int fd = clone_tree("/dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC, 0);
+    return fd < 0 ? fd : attach(fd, root, op->path);
+}
+
+static int op_scratch(int root, const struct op *op)
+{
+    int rc = op_dir(root, op);
+    if (rc < 0)
+        return rc;
+    auto_close int fd = open_tree(root, op->path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    return fd < 0 ? -errno : attach(fd, root, op->path);
+}
+
+static int (*const op_table[OP_KIND_N])(int root, const struct op *op) = {
+    [OP_DIR] = op_dir,   [OP_FILE] = op_file,     [OP_SYMLINK] = op_symlink,
+    [OP_BIND] = op_bind, [OP_SYSTEM] = op_system, [OP_DEVICE] = op_device,
+    [OP_PROC] = op_proc, [OP_MASK] = op_mask,     [OP_SCRATCH] = op_scratch,
+};
+
+static int config_uint(int fs, const char *key, uint64_t value)
+{
+    char buf[24];
+    return fsconfig(fs, FSCONFIG_SET_STRING, key, uint_text(buf, value), 0) < 0 ? -errno : 0;
+}
+
+/* The program's share of bytes and inodes, and on top what the root itself takes. */
+static int make_tmpfs(const struct child *child)
+{
+    const struct cay_limits *limits = &child->job->limits[child->job->n_stages - 1];
+    long page = 4096;
+
+    auto_close int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return -errno;
+    int rc = config_uint(fs, "size", limits->disk_bytes + child->root->pages * (uint64_t)page);
+    if (rc == 0)
+        rc = config_uint(fs, "nr_inodes", limits->inodes + child->root->inodes);
+    if (rc == 0 && fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0)
+        rc = -errno;
+    if (rc == 0 && fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        rc = -errno;
+    if (rc < 0)
+        return rc;
+    int fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    return fd < 0 ? -errno : fd;
+}
+
+static int pivot(int root)
+{
+    if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0)
+        return -errno;
+    struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+    if (mount_setattr(root, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        return -errno;
+    return chdir("/sandbox") < 0 ? -errno : 0;
+}
+
+int root_build(const struct child *child, uint32_t *ret_op)
+{
+    struct mount_attr private = { .propagation = MS_PRIVATE };
+
+    umask(0);
+    *ret_op = UINT32_MAX;
+    /* Without a user namespace, mounts made here would otherwise show up on the host. */
+    if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof private) < 0)
+        return -errno;
+    auto_close int root = make_tmpfs(child);
+    if (root < 0)
+        return root;
+    int rc = attach(root, AT_FDCWD, "/");
+    if (rc < 0)
+        return rc;
+    for (uint32_t i = 0; i < child->root->n; i++) {
+        const struct op *op = &child->root->ops[i];
+        rc = op_table[op->kind](root, op);
+        if (rc < 0) {
+            *ret_op = i;
+            return rc;
+        }
+    }
+    return pivot(root);
+}

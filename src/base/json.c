@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/base64.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+
+static uint64_t level_bit(const struct json_writer *w)
+{
+    return UINT64_C(1) << w->depth;
+}
+
+static void break_line(struct json_writer *w)
+{
+    if (!w->pretty)
+        return;
+    strbuf_putc(w->out, '\n');
+    for (unsigned i = 0; i < w->depth; i++)
+        strbuf_add(w->out, "  ", 2);
+}
+
+/* What stands between a member of an array or object and the one before it. */
+static void separate(struct json_writer *w)
+{
+    if (w->filled & level_bit(w))
+        strbuf_putc(w->out, ',');
+    w->filled |= level_bit(w);
+    break_line(w);
+}
+
+/* Every value begins here. */
+static void begin_value(struct json_writer *w)
+{
+    if (w->has_key) {
+        w->has_key = false;
+        return;
+    }
+    assert(!(w->objects & level_bit(w)));
+    if (w->depth > 0) {
+        separate(w);
+        return;
+    }
+    assert(!(w->filled & level_bit(w)));
+    w->filled |= level_bit(w);
+}
+
+static void begin_level(struct json_writer *w, char bracket, bool is_object)
+{
+    begin_value(w);
+    assert(w->depth < JSON_DEPTH_MAX);
+    strbuf_putc(w->out, bracket);
+    w->depth++;
+    w->filled &= ~level_bit(w);
+    if (is_object)
+        w->objects |= level_bit(w);
+    else
+        w->objects &= ~level_bit(w);
+}
+
+static void end_level(struct json_writer *w, char bracket, bool is_object)
+{
+    assert(w->depth > 0 && !w->has_key);
+    assert(!!(w->objects & level_bit(w)) == is_object);
+    bool had_members = w->filled & level_bit(w);
+
+    w->depth--;
+    if (had_members)
+        break_line(w);
+    strbuf_putc(w->out, bracket);
+}
+
+void json_begin_object(struct json_writer *w)
+{
+    begin_level(w, '{', true);
+}
+
+void json_end_object(struct json_writer *w)
+{
+    end_level(w, '}', true);
+}
+
+void json_begin_array(struct json_writer *w)
+{
+    begin_level(w, '[', false);
+}
+
+void json_end_array(struct json_writer *w)
+{
+    end_level(w, ']', false);
+}
+
+static void add_escape(struct strbuf *out, unsigned char code)
+{
+    static const char short_form[][3] = {
+        ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n",  ['\f'] = "\\f",
+        ['\r'] = "\\r", ['"'] = "\\\"", ['\\'] = "\\\\",
+    };
+
+    if (code < ARRAY_LEN(short_form) && short_form[code][0])
+        strbuf_add(out, short_form[code], 2);
+    else
+        strbuf_printf(out, "\\u%04x", code);
+}
+
+/* Appends valid UTF-8, escaped. */
+static void add_escaped(struct strbuf *out, const char *text, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t run = 0; /* where what needs no escape began */
+
+    for (size_t at = 0; at < len; at++) {
+        /* U+0080 to U+009F: some terminals take them for the start of a control sequence. */
+        bool is_c1 = p[at] == 0xc2 && p[at + 1] <= 0x9f;
+
+        if (p[at] >= 0x20 && p[at] != 0x7f && p[at] != '"' && p[at] != '\\' && !is_c1)
+            continue;
+        strbuf_add(out, text + run, at - run);
+        if (is_c1)
+            at++;
+        add_escape(out, p[at]);
+        run = at + 1;
+    }
+    if (run < len)
+        strbuf_add(out, text + run, len - run);
+}
+
+static void add_quoted(struct strbuf *out, const char *data, size_t len)
+{
+    strbuf_putc(out, '"');
+    if (utf8_is_valid(data, len)) {
+        add_escaped(out, data, len);
+    } else {
+        auto_strbuf struct strbuf clean = { 0 };
+        utf8_sanitize(&clean, data, len);
+        add_escaped(out, clean.data, clean.len);
+    }
+    strbuf_putc(out, '"');
+}
+
+void json_key_len(struct json_writer *w, const char *key, size_t len)
+{
+    assert(w->objects & level_bit(w));
+    assert(!w->has_key);
+    separate(w);
+    add_quoted(w->out, key, len);
+    strbuf_add(w->out, ": ", w->pretty ? 2 : 1);
+    w->has_key = true;
+}
+
+void json_key(struct json_writer *w, const char *key)
+{
+    json_key_len(w, key, strlen(key));
+}
+
+void json_put_string_len(struct json_writer *w, const char *data, size_t len)
+{
+    begin_value(w);
+    add_quoted(w->out, data, len);
+}
+
+void json_put_string(struct json_writer *w, const char *text)
+{
+    if (text)
+        json_put_string_len(w, text, strlen(text));
+    else
+        json_put_null(w);
+}
+
+void json_put_base64(struct json_writer *w, const void *data, size_t len)
+{
+    begin_value(w);
+    strbuf_putc(w->out, '"');
+    base64_encode(w->out, data, len);
+    strbuf_putc(w->out, '"');
+}
+
+void json_put_uint(struct json_writer *w, uint64_t number)
+{
+    begin_value(w);
+    strbuf_printf(w->out, "%" PRIu64, number);
+}
+
+void json_put_int(struct json_writer *w, int64_t number)
+{
+    begin_value(w);
+    strbuf_printf(w->out, "%" PRId64, number);
+}
+
+void json_put_bool(struct json_writer *w, bool value)
+{
+    begin_value(w);
+    strbuf_puts(w->out, value ? "true" : "false");
+}
+
+void json_put_null(struct json_writer *w)
+{
+    begin_value(w);
+    strbuf_puts(w->out, "null");
+}
+
+/* printf would write the point as the locale has it, so only whole numbers go through it. From
+ * 1e15 on a double has no microseconds left, and before that its whole part fits an integer. */
+void json_put_real(struct json_writer *w, double number)
+{
+    assert(isfinite(number));
+    begin_value(w);
+    if (number >= 1e15 || number <= -1e15) {
+        strbuf_printf(w->out, "%.0f.0", number);
+        return;
+    }
+
+    double size = number < 0 ? -number : number;
+    uint64_t whole = (uint64_t)size;
+    unsigned micros = (unsigned)((size - (double)whole) * 1e6 + 0.5);
+    if (micros == 1000000) {
+        whole++;
+        micros = 0;
+    }
+    if (number < 0 && (whole > 0 || micros > 0))
+        strbuf_putc(w->out, '-');
+
+    int digits = 6;
+    while (digits > 1 && micros % 10 == 0) {
+        micros /= 10;
+        digits--;
+    }
+    strbuf_printf(w->out, "%" PRIu64 ".%0*u", whole, digits, micros);
+}
+
+void json_field_object(struct json_writer *w, const char *key)
+{
+    json_key(w, key);
+    json_begin_object(w);
+}
+
+void json_field_array(struct json_writer *w, const char *key)
+{
+    json_key(w, key);
+    json_begin_array(w);
+}
+
+void json_field_string(struct json_writer *w, const char *key, const char *text)
+{
+    json_key(w, key);
+    json_put_string(w, text);
+}
+
+void json_field_string_len(struct json_writer *w, const char *key, const char *data, size_t len)
+{
+    json_key(w, key);
+    json_put_string_len(w, data, len);
+}
+
+void json_field_base64(struct json_writer *w, const char *key, const void *data, size_t len)
+{
+    json_key(w, key);
+    json_put_base64(w, data, len);
+}
+
+void json_field_uint(struct json_writer *w, const char *key, uint64_t number)
+{
+    json_key(w, key);
+    json_put_uint(w, number);
+}
+
+void json_field_int(struct json_writer *w, const char *key, int64_t number)
+{
+    json_key(w, key);
+    json_put_int(w, number);
+}
+
+void json_field_real(struct json_writer *w, const char *key, double number)
+{
+    json_key(w, key);
+    json_put_real(w, number);
+}
+
+void json_field_bool(struct json_writer *w, const char *key, bool value)
+{
+    json_key(w, key);
+    json_put_bool(w, value);
+}
+
+void json_field_null(struct json_writer *w, const char *key)
+{
+    json_key(w, key);
+    json_put_null(w);
+}

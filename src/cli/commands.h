@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The subcommands, a row each: cmd_NAME in NAME.c gets argv from its own name on and returns the
+ * exit status. Help, dispatch and suggestions come from these rows.
+ */
+
+#define COMMANDS(CMD)                                                 \
+    CMD(run, "Run code in a sandbox")                                 \
+    CMD(exec, "Run a command in a sandbox")                           \
+    CMD(languages, "List the languages and where their runtimes are") \
+    CMD(config, "Show each setting in force and where it came from")  \
+    CMD(setup, "Give a user a cgroup subtree of his own (root)")      \
+    CMD(completion, "Print completions for bash, zsh or fish")        \
+    CMD(version, "Show the version")                                  \
+    CMD(help, "Show help for a command")
+
+#define COMMAND_DECLARE(name, help) int cmd_##name(int argc, char **argv);
+COMMANDS(COMMAND_DECLARE)
+#undef COMMAND_DECLARE
+
+struct command {
+    const char *name;
+    const char *help;
+    int (*run)(int argc, char **argv);
+};
+
+/* All of them, ended by a row without a name. */
+extern const struct command commands[];
+
+/* NULL when there is none of that name. */
+const struct command *command_find(const char *name);

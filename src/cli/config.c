@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/auto.h"
+#include "base/opt.h"
+#include "base/strbuf.h"
+#include "cli/commands.h"
+#include "cli/tell.h"
+
+static void put_setting(struct strbuf *out, const char *prefix, const char *name, json_t *setting)
+{
+    auto_strbuf struct strbuf full = { 0 };
+    const char *value = json_string_value(json_object_get(setting, "value"));
+    const char *where = json_string_value(json_object_get(setting, "where"));
+
+    strbuf_printf(&full, "%s%s", prefix, name);
+    strbuf_printf(out, "%-18s %-28s %s%s%s\n", strbuf_str(&full), value ? value : "-",
+                  json_string_value(json_object_get(setting, "origin")), where ? ": " : "",
+                  where ? where : "");
+}
+
+static int put_table(const char *json)
+{
+    auto_strbuf struct strbuf out = { 0 };
+    json_t *root = json_loads(json, 0, NULL), *setting;
+    const char *name;
+
+    strbuf_printf(&out, "%-18s %-28s %s\n", "SETTING", "VALUE", "FROM");
+    json_object_foreach(root, name, setting) if (strcmp(name, "max") != 0)
+        put_setting(&out, "", name, setting);
+    json_object_foreach(json_object_get(root, "max"), name, setting)
+        put_setting(&out, "max.", name, setting);
+    json_decref(root);
+    return tell_text(strbuf_str(&out));
+}
+
+int cmd_config(int argc, char **argv)
+{
+    bool json = false, help = false;
+    const struct opt opts[] = {
+        { OPT_BOOL, 0, "json", NULL, "print the settings as JSON", &json },
+        { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
+        { OPT_END },
+    };
+    struct cay_error err;
+    struct cay *cay;
+    int first;
+
+    if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
+        return tell_error(&err);
+    if (help)
+        return tell_help(
+            "cay config [--json]",
+            "Shows each setting in force and where it came from: built-in, the system's file\n"
+            "(/etc/cay/cay.toml), the user's (~/.config/cay/cay.toml), ./.cay.toml, or the\n"
+            "environment.",
+            opts, "  cay config\n  CAY_MEMORY=1g cay config\n");
+    if (cay_open(NULL, &cay, &err) < 0)
+        return tell_error(&err);
+    auto_free char *text = cay_config_json(cay);
+    cay_close(cay);
+    return json ? tell_text(text) | tell_text("\n") : put_table(text);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "cli/commands.h"
+#include "cli/tell.h"
+
+static const char examples[] = "  cay run -l python -e 'print(6 * 7)'\n"
+                               "  cay run --timeout 2 --memory 64m script.py\n"
+                               "  cay exec -- ls -la /sandbox\n";
+
+static int overview(void)
+{
+    auto_strbuf struct strbuf out = { 0 };
+
+    strbuf_puts(&out,
+                "Usage: cay COMMAND [options]\n\n"
+                "Runs code that nobody has read yet in a sandbox of its own, with hard limits,\n"
+                "and tells the truth about what happened. Needs no root and no daemon.\n\n"
+                "Commands:\n");
+    for (const struct command *command = commands; command->name; command++)
+        strbuf_printf(&out, "  %-12s %s\n", command->name, command->help);
+    strbuf_printf(&out, "\nExamples:\n%s\n`cay help COMMAND` tells more; so does `man cay`.\n",
+                  examples);
+    return tell_text(strbuf_str(&out));
+}
+
+int cmd_help(int argc, char **argv)
+{
+    const struct command *command = argc > 1 ? command_find(argv[1]) : NULL;
+    char flag[] = "--help";
+
+    if (argc <= 1)
+        return overview();
+    if (!command || strcmp(command->name, "help") == 0) {
+        tell("there is no command '%s'", argv[1]);
+        return 2;
+    }
+    return command->run(2, (char *[]){ argv[1], flag, NULL });
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command: finds the subcommand and hands over. Subcommands are rows in commands.h. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cay/run.h>
+
+#include "base/auto.h"
+#include "base/suggest.h"
+#include "cli/commands.h"
+#include "cli/tell.h"
+
+const struct command commands[] = {
+#define COMMAND_ROW(name, help) { #name, help, cmd_##name },
+    COMMANDS(COMMAND_ROW)
+#undef COMMAND_ROW
+        { NULL, NULL, NULL },
+};
+
+const struct command *command_find(const char *name)
+{
+    for (const struct command *command = commands; command->name; command++)
+        if (strcmp(command->name, name) == 0)
+            return command;
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    const char *names[ARRAY_LEN(commands)];
+    size_t n = 0;
+
+    for (const struct command *command = commands; command->name; command++)
+        names[n++] = command->name;
+    const char *near = suggest(name, names, n);
+    tell("there is no command '%s'", name);
+    if (near)
+        tell("hint: did you mean `cay %s`?", near);
+    else
+        tell("hint: `cay help` lists them");
+    return 2;
+}
+
+/* A caller may have closed them; what is opened next must not land there. */
+static void have_standard_fds(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 && fd <= 2)
+        fcntl(fd, F_SETFD, 0);
+    if (fd > 2)
+        close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    if (fcntl(0, F_GETFD) < 0 || fcntl(1, F_GETFD) < 0 || fcntl(2, F_GETFD) < 0)
+        have_standard_fds();
+    if (argc < 2)
+        return cmd_help(1, argv), 2;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return cmd_help(1, argv);
+    if (strcmp(argv[1], "--version") == 0)
+        return cmd_version(1, argv);
+    if (strcmp(argv[1], "warden") == 0 && argc == 2)
+        return cay_warden_main(3); /* started by libcay; not for people */
+    const struct command *command = command_find(argv[1]);
+    return command ? command->run(argc - 1, argv + 1) : unknown(argv[1]);
+}

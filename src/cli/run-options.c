@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run-options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+
+enum { INPUT_BYTES_MAX = 256 << 20 };
+
+int read_input(const char *path, size_t max, char **ret, size_t *ret_len, bool *ret_is_program,
+               struct cay_error *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    auto_close int opened = is_stdin ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    int fd = is_stdin ? STDIN_FILENO : opened;
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return cay_fail(err, CAY_E_USAGE, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return cay_fail(err, CAY_E_USAGE, "%s: is a folder", path);
+    size_t size = S_ISREG(st.st_mode) && st.st_size > 0 ? (size_t)st.st_size + 1 : 65536, len = 0;
+    auto_free char *text = mem_alloc(MIN(size, max + 1));
+    for (;;) {
+        if (len == size) {
+            size *= 2;
+            text = mem_resize(text, size);
+        }
+        ssize_t n = read(fd, text + len, size - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return cay_fail(err, CAY_E_USAGE, "%s: %s", path, strerror(errno));
+        if (n == 0)
+            break;
+        len += (size_t)n;
+        if (len > max)
+            return cay_fail(err, CAY_E_USAGE, "%s: larger than %zu bytes", path, max);
+    }
+    if (ret_is_program)
+        *ret_is_program = S_ISREG(st.st_mode) && (st.st_mode & 0111);
+    *ret_len = len;
+    *ret = take_ptr(&text);
+    return 0;
+}
+
+/* opt_parse puts the option's name before the message, so the field's own goes. */
+static int set_field(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+{
+    struct run_args *args = target;
+    char field[32];
+    size_t len = strlen(opt->name);
+
+    for (size_t i = 0; i <= len; i++)
+        field[i] = opt->name[i] == '-' ? '_' : opt->name[i];
+    if (cay_request_set(args->req, field, value ? value : "true", err) == 0)
+        return 0;
+    if (strncmp(err->msg, field, len) == 0 && strncmp(err->msg + len, ": ", 2) == 0)
+        memmove(err->msg, err->msg + len + 2, strlen(err->msg + len + 2) + 1);
+    return -1;
+}
+
+static int set_stdin(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+{
+    struct run_args *args = target;
+
+    (void)opt;
+    args->has_stdin = true;
+    return cay_request_set(args->req, "stdin", value, err);
+}
+
+/* NAME=PATH, or PATH alone, which is then the name too. The executable bit is kept. */
+static int add_file(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+{
+    struct run_args *args = target;
+    const char *equals = strchr(value, '=');
+    const char *path = equals ? equals + 1 : value;
+    auto_free char *name = equals ? mem_dup(value, (size_t)(equals - value)) : str_dup(value);
+    auto_free char *data = NULL;
+    size_t len;
+    bool is_program = false;
+
+    (void)opt;
+    if (read_input(path, INPUT_BYTES_MAX, &data, &len, &is_program, err) < 0)
+        return -1;
+    return cay_request_add_file(args->req, name, data, len, is_program ? 0755 : 0644, err);
+}
+
+/* NAME=VALUE, or NAME alone for the caller's own value of it. */
+static int add_env(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+{
+    struct run_args *args = target;
+    const char *equals = strchr(value, '=');
+    auto_free char *name = equals ? mem_dup(value, (size_t)(equals - value)) : str_dup(value);
+    const char *text = equals ? equals + 1 : getenv(name);
+
+    (void)opt;
+    if (!text)
+        return cay_fail(err, CAY_E_USAGE, "%s: not set in the environment", name);
+    return cay_request_add_env(args->req, name, text, err);
+}
+
+/* NAME=VALUE a line; blank lines and those that start with # are passed over. */
+static int add_env_file(void *target, const struct opt *opt, const char *value,
+                        struct cay_error *err)
+{
+    auto_free char *text = NULL;
+    size_t len;
+    char *save = NULL;
+    unsigned number = 0;
+
+    if (read_input(value, 1 << 20, &text, &len, NULL, err) < 0)
+        return -1;
+    text = mem_resize(text, len + 1);
+    text[len] = '\0';
+    if (strlen(text) != len)
+        return cay_fail(err, CAY_E_USAGE, "%s: holds a NUL", value);
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        number++;
+        line += strspn(line, " \t");
+        line[strcspn(line, "\r")] = '\0';
+        if (*line == '#' || *line == '\0')
+            continue;
+        if (!strchr(line, '=')) /* the line may be a secret: it is not quoted */
+            return cay_fail(err, CAY_E_USAGE, "%s: entry %u has no '='", value, number);
+        if (add_env(target, opt, line, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void make_field_rows(struct run_args *args)
+{
+    static const char letters[][2] = { { 'l', 'l' } };
+    const struct cay_field *field;
+    size_t n = 0;
+
+    (void)letters;
+    for (size_t i = 0; (field = cay_field_at(i)) && n < RUN_FIELD_ROWS - 1; i++) {
+        for (size_t c = 0; c < sizeof args->names[n] && (c == 0 || field->name[c - 1]); c++)
+            args->names[n][c] = field->name[c] == '_' ? '-' : field->name[c];
+        args->fields[n] = (struct opt){
+            .kind = OPT_CALL,
+            .letter = strcmp(field->name, "language") == 0 ? 'l' : 0,
+            .name = args->names[n],
+            .arg = field->is_flag ? NULL : field->arg,
+            .help = field->help,
+            .target = args,
+            .call = set_field,
+        };
+        n++;
+    }
+    args->fields[n] = (struct opt){ .kind = OPT_END };
+}
+
+void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN_OPTION_ROWS])
+{
+    make_field_rows(args);
+    const struct opt all[] = {
+        { OPT_HEADING, .help = "What to run" },
+        { OPT_STR, 'e', "eval", "CODE", is_exec ? NULL : "the code itself instead of a file",
+          &args->code },
+        { OPT_CALL, 0, "file", "NAME[=PATH]", "put a file at /sandbox/NAME (repeatable)", args,
+          add_file },
+        { OPT_CALL, 0, "env", "NAME[=VALUE]",
+          "set a variable, or pass the caller's on (repeatable)", args, add_env },
+        { OPT_CALL, 0, "env-file", "FILE", "set variables from a file of NAME=VALUE lines", args,
+          add_env_file },
+        { OPT_CALL, 0, "stdin", "TEXT", "give this as input instead of cay's own", args,
+          set_stdin },
+        { OPT_STR, 0, "request", "FILE", "read a JSON request first (-: from stdin)",
+          &args->request_file },
+        { OPT_HEADING, .help = "What to show" },
+        { OPT_BOOL, 0, "json", NULL, "print the result as one JSON object", &args->json },
+        { OPT_BOOL, 0, "events", NULL, "print what happens as it happens, a JSON object a line",
+          &args->events },
+        { OPT_BOOL, 0, "plan", NULL, "print what would be done, and run nothing", &args->plan },
+        { OPT_BOOL, 0, "raw", NULL, "on a terminal, pass control sequences on unchanged",
+          &args->raw },
+        { OPT_BOOL, 0, "no-color", NULL, "no colours of cay's own", &args->no_color },
+        { OPT_BOOL, 0, "no-server", NULL, "do not use a running server", &args->no_server },
+        { OPT_BOOL, 'h', "help", NULL, "show this help", &args->help },
+        { OPT_HEADING, .help = "Limits and isolation" },
+        { OPT_INCLUDE, .rows = args->fields },
+        { OPT_END },
+    };
+    _Static_assert(ARRAY_LEN(all) <= RUN_OPTION_ROWS, "rows");
+    memcpy(rows, all, sizeof all);
+}

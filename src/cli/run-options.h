@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The options of `cay run` and `cay exec`: their own rows, and one row for each field of the
+ * request, made from the table that the request itself is read by. */
+
+#include <stdbool.h>
+
+#include <cay/run.h>
+
+#include "base/opt.h"
+
+enum { RUN_FIELD_ROWS = 64 };
+
+struct run_args {
+    struct cay_request *req;
+    const char *code;
+    const char *request_file;
+    bool json, events, plan, raw, no_color, no_server, help;
+    bool has_stdin;
+    struct opt fields[RUN_FIELD_ROWS]; /* rows made from the request's fields */
+    char names[RUN_FIELD_ROWS][24];
+};
+
+/* Makes the rows; they point into args. rows must hold RUN_OPTION_ROWS. */
+enum { RUN_OPTION_ROWS = 24 };
+void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN_OPTION_ROWS]);
+
+/* Reads a whole file ("-": stdin) of at most max bytes. Freed by the caller. */
+int read_input(const char *path, size_t max, char **ret, size_t *ret_len, bool *ret_is_program,
+               struct cay_error *err);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `cay setup USER`: what root does once, so that USER's runs have cgroups of their own. */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cay/setup.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/opt.h"
+#include "base/parse.h"
+#include "cli/commands.h"
+#include "cli/tell.h"
+
+static const char about[] =
+    "Delegates a cgroup subtree to USER (a name or a uid), v1 or v2, so that his runs are limited\n"
+    "by the kernel's own counters. Needs root, and is gone after a reboot: put it into a start-up\n"
+    "script. On cgroup v2 the kernel lets a user use the subtree only from inside it: with a\n"
+    "COMMAND, that is run as USER inside it. (A systemd scope with Delegate=yes works as well:\n"
+    "systemd-run --user --scope -p Delegate=yes cay run …)";
+
+static const char examples[] = "  sudo cay setup alice\n"
+                               "  sudo cay setup alice -- su - alice\n"
+                               "  sudo cay setup --remove alice\n";
+
+static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct cay_error *err)
+{
+    const struct passwd *user = getpwnam(name);
+    uint64_t number;
+
+    if (!user && parse_uint(name, UINT32_MAX - 1, &number) == 0) {
+        user = getpwuid((uid_t)number);
+        if (!user) { /* a uid without an entry is a user too */
+            *ret_uid = (uid_t)number;
+            *ret_gid = (gid_t)number;
+            return 0;
+        }
+    }
+    if (!user)
+        return cay_fail(err, CAY_E_USAGE, "setup: there is no user '%.60s'", name);
+    *ret_uid = user->pw_uid;
+    *ret_gid = user->pw_gid;
+    return 0;
+}
+
+/* Becomes the user inside his subtree, for good. */
+static int run_as(uid_t uid, gid_t gid, char **argv, struct cay_error *err)
+{
+    const struct passwd *user = getpwuid(uid);
+
+    if (cay_enter_delegated(uid, err) < 0)
+        return -1;
+    if ((user ? initgroups(user->pw_name, gid) : setgroups(0, NULL)) < 0 ||
+        setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return cay_fail_errno(err, errno, "setup: become uid %u", uid);
+    if (user && user->pw_dir)
+        setenv("HOME", user->pw_dir, 1);
+    execvp(argv[0], argv);
+    return cay_fail(err, CAY_E_NOTFOUND, "setup: %s: %s", argv[0], strerror(errno));
+}
+
+int cmd_setup(int argc, char **argv)
+{
+    bool remove = false, help = false;
+    const struct opt opts[] = {
+        { OPT_BOOL, 0, "remove", NULL, "take the subtree back", &remove },
+        { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
+        { OPT_END },
+    };
+    struct cay_error err;
+    int first, dashdash;
+    uid_t uid = 0;
+    gid_t gid = 0;
+
+    if (opt_parse(opts, argc, argv, OPT_STOP_AT_OPERAND, &first, &dashdash, &err) < 0)
+        return tell_error(&err);
+    if (help)
+        return tell_help("cay setup [--remove] USER [-- COMMAND [ARGS]]", about, opts, examples);
+    if (first >= argc) {
+        cay_fail(&err, CAY_E_USAGE, "setup: which user?");
+        cay_hint(&err, "sudo cay setup USER");
+        return tell_error(&err);
+    }
+    const char *name = argv[first++];
+    if (first < argc && strcmp(argv[first], "--") == 0)
+        first++;
+    if (find_user(name, &uid, &gid, &err) < 0)
+        return tell_error(&err);
+    if (uid == 0) {
+        cay_fail(&err, CAY_E_USAGE, "setup: root needs no delegation");
+        return tell_error(&err);
+    }
+    if (remove)
+        return cay_undelegate(uid, &err) < 0 ? tell_error(&err) : 0;
+    if (cay_delegate(uid, gid, &err) < 0)
+        return tell_error(&err);
+    if (first < argc)
+        return run_as(uid, gid, argv + first, &err) < 0 ? tell_error(&err) : 0;
+    tell("uid %u has a cgroup subtree of its own now", uid);
+    return 0;
+}

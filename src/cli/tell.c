@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/tell.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cay/error.h>
+
+#include "base/opt.h"
+#include "base/strbuf.h"
+
+/* A message may quote what a user or a program gave; it must not reach the terminal raw. */
+static void put_visible(struct strbuf *out, const char *text)
+{
+    for (const char *pos = text; *pos; pos++) {
+        unsigned char c = (unsigned char)*pos;
+        if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+            strbuf_printf(out, "\\x%02x", c);
+        else
+            strbuf_putc(out, *pos);
+    }
+}
+
+void tell(const char *fmt, ...)
+{
+    auto_strbuf struct strbuf text = { 0 }, out = { 0 };
+    va_list ap;
+
+    va_start(ap, fmt);
+    strbuf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    strbuf_puts(&out, "cay: ");
+    put_visible(&out, strbuf_str(&text));
+    strbuf_putc(&out, '\n');
+    if (write(STDERR_FILENO, out.data, out.len) < 0)
+        return; /* nobody is there to be told */
+}
+
+int tell_error(const struct cay_error *err)
+{
+    tell("%s", err->msg);
+    if (err->hint[0])
+        tell("hint: %s", err->hint);
+    return cay_error_exit_status(err->kind);
+}
+
+int tell_text(const char *text)
+{
+    size_t len = strlen(text);
+
+    while (len > 0) {
+        ssize_t n = write(STDOUT_FILENO, text, len);
+        if (n < 0) {
+            tell("cannot write to stdout");
+            return 125;
+        }
+        text += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int tell_width(void)
+{
+    struct winsize size;
+
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
+        return size.ws_col;
+    return 80;
+}
+
+bool tell_color(int fd, bool no_color)
+{
+    const char *env = getenv("NO_COLOR");
+    return !no_color && !(env && *env) && isatty(fd);
+}
+
+int tell_help(const char *usage, const char *about, const struct opt *opts, const char *examples)
+{
+    auto_strbuf struct strbuf out = { 0 };
+
+    strbuf_printf(&out, "Usage: %s\n\n%s\n", usage, about);
+    if (opts) {
+        strbuf_putc(&out, '\n');
+        opt_help(&out, opts, tell_width());
+    }
+    if (examples)
+        strbuf_printf(&out, "\nExamples:\n%s", examples);
+    return tell_text(strbuf_str(&out));
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What all commands say in the same way. cay's own words go to stderr, what was asked for to
+ * stdout. */
+
+#include <stdbool.h>
+
+struct cay_error;
+struct opt;
+struct strbuf;
+
+/* "cay: MESSAGE" and the hint on stderr; returns the exit status that fits. */
+int tell_error(const struct cay_error *err);
+
+/* A line "cay: …" on stderr; control bytes in it are made visible. */
+void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Help of a command: usage line, what it does, options, examples. Returns 0. */
+int tell_help(const char *usage, const char *about, const struct opt *opts, const char *examples);
+
+/* Writes a text to stdout. Returns 0, or the exit status when that failed. */
+int tell_text(const char *text);
+
+/* Columns of the terminal, or 80. */
+int tell_width(void);
+
+/* Whether colours may be used on this fd: a terminal, no NO_COLOR, and not switched off. */
+bool tell_color(int fd, bool no_color);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/backend.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/auto.h"
+
+static const char *const tier_names[] = {
+    [TIER_NONE] = "none",
+    [TIER_KERNEL] = "kernel",
+    [TIER_GVISOR] = "gvisor",
+    [TIER_VM] = "vm",
+};
+
+const struct backend *backend_find(const char *name)
+{
+    for (const struct backend *const *backend = backends; *backend; backend++)
+        if (strcmp((*backend)->name, name) == 0)
+            return *backend;
+    return NULL;
+}
+
+const char *tier_name(enum tier tier)
+{
+    return tier_names[tier];
+}
+
+int tier_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(tier_names); i++)
+        if (strcmp(tier_names[i], name) == 0)
+            return (int)i;
+    return -1;
+}

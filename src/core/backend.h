@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a way to make sandboxes implements. The warden hosts the backends and knows them only
+ * through this struct; a backend never knows who asked, and no backend knows another
+ * (docs/adding-a-backend.md).
+ *
+ *     start    makes a sandbox and begins its first stage; returns as soon as that is under way
+ *     wait     called when one of the sandbox's fds is readable; hands out one report at a time
+ *     tick     called when tick_ns is reached; looks at counters that no event tells of
+ *     kill     ends everything inside, whatever it does; the reports that follow say it is gone
+ *     release  frees the sandbox and everything it took on the host
+ *
+ * None of them blocks for longer than the kernel takes, prints, or reads what the program wrote:
+ * output goes from the program to the front through fds that are only passed on.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cay/error.h>
+#include <cay/limits.h>
+
+struct cgroup_host;
+
+enum { JOB_STAGES = 2 };
+
+enum tier { TIER_NONE, TIER_KERNEL, TIER_GVISOR, TIER_VM };
+
+/* A run as the front asks for it: numbers, which the warden caps again, and fds. */
+struct job {
+    char id[33];
+    uint8_t n_stages;
+    int32_t language; /* its number (core/language.h), for what it needs in /etc; -1: none */
+    uint32_t require; /* layers without which the run is refused (core/layer.h) */
+    struct cay_limits limits[JOB_STAGES];
+    int std_fds[3];
+    int payload_fd;
+};
+
+/* How a stage ended, in facts; what they mean is decided in core/verdict.h. */
+struct stage_end {
+    bool has_status; /* false: the sandbox was killed before the program ended by itself */
+    int wait_status;
+    bool exec_failed; /* the program could not be started: errnum says why */
+    int errnum;
+    int64_t wall_ns;
+    struct cay_usage usage; /* the streams' counts are the front's to fill */
+    uint64_t oom_kills;
+    uint64_t pids_denied;
+    uint64_t disk_used, disk_size; /* bytes */
+    uint64_t inodes_used, inodes_size;
+    bool disk_full, inodes_full;
+};
+
+enum report_kind {
+    REPORT_NONE,          /* nothing yet */
+    REPORT_STAGE_STARTED, /* the stage's program was started */
+    REPORT_STAGE_ENDED,   /* it ended; when another stage follows, start_next begins it */
+    REPORT_FAILED,        /* the sandbox could not be made: error */
+    REPORT_GONE,          /* nothing of the sandbox lives any more */
+};
+
+struct report {
+    enum report_kind kind;
+    unsigned stage;
+    uint32_t layers; /* STAGE_STARTED: what is really in force */
+    struct stage_end end;
+    struct cay_error error;
+};
+
+/* The part of a sandbox that the warden sees; each backend embeds it first in its own. */
+struct sandbox {
+    const struct backend *backend;
+    int fds[2];      /* readable: call wait; -1: none */
+    int64_t tick_ns; /* monotonic; INT64_MAX: never */
+};
+
+/* What the warden has for all backends. */
+struct backend_host {
+    const struct cgroup_host *cgroups;
+    int state_fd; /* the state folder */
+};
+
+/* What tick found: a reason to stop the sandbox, or none. */
+enum tick_result { TICK_FINE, TICK_CPU_TIME, TICK_MEMORY };
+
+struct backend {
+    const char *name;
+    enum tier tier;
+    int (*probe)(const struct backend_host *host, struct cay_error *err);
+    int (*start)(const struct backend_host *host, const struct job *job, struct sandbox **ret,
+                 struct cay_error *err);
+    void (*wait)(struct sandbox *sandbox, struct report *ret);
+    int (*start_next)(struct sandbox *sandbox, struct cay_error *err);
+    enum tick_result (*tick)(struct sandbox *sandbox, int64_t now_ns);
+    void (*kill)(struct sandbox *sandbox);
+    void (*release)(struct sandbox *sandbox);
+};
+
+/* All backends of this build in order of preference, NULL-terminated; generated. */
+extern const struct backend *const backends[];
+
+const struct backend *backend_find(const char *name);
+const char *tier_name(enum tier tier);
+
+/* TIER_* by name, or -1. */
+int tier_find(const char *name);

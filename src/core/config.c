@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "base/suggest.h"
+#include "base/toml.h"
+
+enum { CONFIG_BYTES_MAX = 1 << 20 };
+
+extern char **environ;
+
+const char *origin_name(enum origin origin)
+{
+    static const char *const names[] = {
+        [ORIGIN_BUILTIN] = "built-in",        [ORIGIN_SYSTEM] = "system file",
+        [ORIGIN_USER] = "user file",          [ORIGIN_PROJECT] = "project file",
+        [ORIGIN_ENVIRONMENT] = "environment",
+    };
+    return names[origin];
+}
+
+/* ---- built-in -----------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *profile;
+    enum field_id field;
+    const char *value;
+} profile_rows[] = {
+    { "hardened", FIELD_MEMORY, "256m" }, { "hardened", FIELD_TIMEOUT, "10" },
+    { "hardened", FIELD_CPUS, "0.5" },    { "hardened", FIELD_PIDS, "25" },
+    { "light", FIELD_MEMORY, "128m" },    { "light", FIELD_TIMEOUT, "5" },
+    { "light", FIELD_CPUS, "0.5" },       { "light", FIELD_PIDS, "25" },
+};
+
+static struct profile *add_profile(struct config *config, const char *name)
+{
+    for (struct profile *profile = config->profiles; profile; profile = profile->next)
+        if (strcmp(profile->name, name) == 0)
+            return profile;
+    struct profile *profile = arena_alloc(&config->arena, sizeof *profile);
+    profile->name = arena_str(&config->arena, name);
+    profile->next = config->profiles;
+    config->profiles = profile;
+    return profile;
+}
+
+const struct profile *config_profile(const struct config *config, const char *name)
+{
+    for (const struct profile *profile = config->profiles; profile; profile = profile->next)
+        if (strcmp(profile->name, name) == 0)
+            return profile;
+    return NULL;
+}
+
+static int load_builtin(struct config *config, struct cay_error *err)
+{
+    for (int i = 0; i < FIELD_N; i++)
+        if (fields[i].initial && field_parse(&config->arena, (enum field_id)i, fields[i].initial,
+                                             &config->settings[i].value, err) < 0)
+            return -1;
+    if (field_parse(&config->arena, FIELD_TIMEOUT, "300", &config->caps[FIELD_TIMEOUT].value, err) <
+        0)
+        return -1;
+    add_profile(config, "default");
+    for (size_t i = 0; i < ARRAY_LEN(profile_rows); i++) {
+        struct profile *profile = add_profile(config, profile_rows[i].profile);
+        if (field_parse(&config->arena, profile_rows[i].field, profile_rows[i].value,
+                        &profile->values[profile_rows[i].field], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- files
+ * --------------------------------------------------------------------------------------- */
+
+struct file {
+    struct config *config;
+    const char *name;
+    enum origin origin;
+};
+
+/* A TOML value in the form that field_parse takes. */
+static const char *toml_text(struct arena *arena, const struct toml_value *value)
+{
+    const char *text = "";
+
+    switch (value->kind) {
+    case TOML_STRING:
+        return strlen(value->text) == value->len ? value->text : NULL;
+    case TOML_INTEGER:
+        return arena_printf(arena, "%lld", (long long)value->integer);
+    case TOML_FLOAT:
+        return arena_printf(arena, "%.9f", value->number);
+    case TOML_BOOLEAN:
+        return value->boolean ? "true" : "false";
+    case TOML_ARRAY:
+        for (const struct toml_value *item = value->first; item; item = item->next) {
+            if (item->kind != TOML_STRING)
+                return NULL;
+            text = arena_printf(arena, "%s%s%s", text, *text ? "," : "", item->text);
+        }
+        return text;
+    case TOML_DATETIME:
+    case TOML_TABLE:
+        break;
+    }
+    return NULL;
+}
+
+static int parse_entry(const struct file *file, enum field_id id, const struct toml_value *entry,
+                       struct value *ret, struct cay_error *err)
+{
+    const char *text = toml_text(&file->config->arena, entry);
+
+    if (!text)
+        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: %s is not allowed here", file->name,
+                        entry->line, entry->key, toml_kind_name(entry->kind));
+    if (field_parse(&file->config->arena, id, text, ret, err) < 0)
+        return cay_wrap(err, "%s:%u", file->name, entry->line);
+    return 0;
+}
+
+static int unknown_key(const struct file *file, const struct toml_value *entry,
+                       struct cay_error *err)
+{
+    field_fail_unknown(entry->key, 0, err);
+    return cay_wrap(err, "%s:%u", file->name, entry->line);
+}
+
+static void note_loosened(const struct file *file, enum field_id id, const struct value *asked)
+{
+    struct config *config = file->config;
+    const struct setting *now = &config->settings[id];
+
+    field_append(&config->arena, &config->warnings,
+                 arena_printf(&config->arena, "%s: %s = %s would loosen %s (%s); ignored",
+                              file->name, fields[id].name, field_text(&config->arena, id, asked),
+                              field_text(&config->arena, id, &now->value),
+                              origin_name(now->origin)));
+}
+
+static int load_setting(const struct file *file, enum field_id id, const struct toml_value *entry,
+                        struct cay_error *err)
+{
+    struct setting *setting = &file->config->settings[id];
+    struct value value;
+
+    if (file->origin == ORIGIN_PROJECT && !(fields[id].flags & FIELD_PROJECT)) {
+        cay_fail(err, CAY_E_USAGE, "%s:%u: %s: not allowed in a project file", file->name,
+                 entry->line, entry->key);
+        return cay_hint(err, "it may hold limits, timeout, policy, network and min_isolation");
+    }
+    if (parse_entry(file, id, entry, &value, err) < 0)
+        return -1;
+    if (file->origin == ORIGIN_PROJECT && !field_is_tighter(id, &value, &setting->value)) {
+        note_loosened(file, id, &value);
+        return 0;
+    }
+    *setting = (struct setting){ value, file->origin, file->name };
+    return 0;
+}
+
+static int load_limits(const struct file *file, const struct toml_value *table,
+                       struct cay_error *err)
+{
+    for (const struct toml_value *entry = table->first; entry; entry = entry->next) {
+        enum field_id id = field_find(entry->key);
+        if (id == FIELD_N || !(fields[id].flags & FIELD_LIMIT || id == FIELD_TIMEOUT))
+            return unknown_key(file, entry, err);
+        if (load_setting(file, id, entry, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int load_caps(const struct file *file, const struct toml_value *table, struct cay_error *err)
+{
+    for (const struct toml_value *entry = table->first; entry; entry = entry->next) {
+        enum field_id id = field_find(entry->key);
+        struct value value;
+        if (id == FIELD_N || !(fields[id].flags & FIELD_LIMIT || id == FIELD_TIMEOUT))
+            return unknown_key(file, entry, err);
+        if (parse_entry(file, id, entry, &value, err) < 0)
+            return -1;
+        file->config->caps[id] = (struct setting){ value, file->origin, file->name };
+    }
+    return 0;
+}
+
+static int load_profile(const struct file *file, const struct toml_value *table,
+                        struct cay_error *err)
+{
+    struct profile *profile = add_profile(file->config, table->key);
+
+    for (const struct toml_value *entry = table->first; entry; entry = entry->next) {
+        enum field_id id = field_find(entry->key);
+        if (id == FIELD_N || !(fields[id].flags & FIELD_IN_REQUEST) || id == FIELD_PROFILE)
+            return unknown_key(file, entry, err);
+        if (parse_entry(file, id, entry, &profile->values[id], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int load_profiles(const struct file *file, const struct toml_value *table,
+                         struct cay_error *err)
+{
+    for (const struct toml_value *entry = table->first; entry; entry = entry->next) {
+        if (entry->kind != TOML_TABLE)
+            return unknown_key(file, entry, err);
+        if (load_profile(file, entry, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The names that older documents give: security.enable_sandbox and its kin. */
+static int load_security(const struct file *file, const struct toml_value *table,
+                         struct cay_error *err)
+{
+    for (const struct toml_value *entry = table->first; entry; entry = entry->next) {
+        int rc = -1;
+        if (strcmp(entry->key, "enable_sandbox") == 0)
+            rc = load_setting(file, FIELD_ENABLE_SANDBOX, entry, err);
+        else if (strcmp(entry->key, "docker_image") == 0)
+            rc = load_setting(file, FIELD_DOCKER_IMAGE, entry, err);
+        else if (strcmp(entry->key, "max_execution_time") == 0)
+            rc = parse_entry(file, FIELD_TIMEOUT, entry, &file->config->caps[FIELD_TIMEOUT].value,
+                             err);
+        else
+            unknown_key(file, entry, err);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*load)(const struct file *file, const struct toml_value *table, struct cay_error *err);
+    bool in_project;
+} tables[] = {
+    { "limits", load_limits, true },
+    { "max", load_caps, false },
+    { "profiles", load_profiles, false },
+    { "security", load_security, false },
+};
+
+static int load_entry(const struct file *file, const struct toml_value *entry,
+                      struct cay_error *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
+        if (strcmp(entry->key, tables[i].name) != 0)
+            continue;
+        if (entry->kind != TOML_TABLE)
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: is not a table", file->name, entry->line,
+                            entry->key);
+        if (file->origin == ORIGIN_PROJECT && !tables[i].in_project)
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: not allowed in a project file",
+                            file->name, entry->line, entry->key);
+        return tables[i].load(file, entry, err);
+    }
+    enum field_id id = field_find(entry->key);
+    if (id == FIELD_N || id == FIELD_LANGUAGE)
+        return unknown_key(file, entry, err);
+    if (fields[id].flags & FIELD_LIMIT)
+        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: belongs into [limits]", file->name,
+                        entry->line, entry->key);
+    return load_setting(file, id, entry, err);
+}
+
+static int load_file(struct config *config, const char *path, enum origin origin,
+                     struct cay_error *err)
+{
+    struct toml_value *root;
+
+    if (!path)
+        return 0;
+    struct file file = { config, arena_str(&config->arena, path), origin };
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    /* HOME may be somebody else's, as under sudo or su; the system's word is never passed over. */
+    if (fd < 0 &&
+        (errno == ENOENT || errno == ENOTDIR || (errno == EACCES && origin == ORIGIN_USER)))
+        return 0;
+    if (fd < 0)
+        return cay_fail_errno(err, errno, "open %s", path);
+    auto_free char *text = mem_alloc(CONFIG_BYTES_MAX + 1);
+    size_t len = 0;
+    for (ssize_t n; (n = read(fd, text + len, CONFIG_BYTES_MAX + 1 - len)) != 0; len += (size_t)n) {
+        if (n < 0)
+            return cay_fail_errno(err, errno, "read %s", path);
+        if (len + (size_t)n > CONFIG_BYTES_MAX)
+            return cay_fail(err, CAY_E_LIMIT, "%s: larger than %d bytes", path, CONFIG_BYTES_MAX);
+    }
+    if (toml_parse(&config->arena, text, len, path, &root, err) < 0)
+        return -1;
+    for (const struct toml_value *entry = root->first; entry; entry = entry->next)
+        if (load_entry(&file, entry, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- environment
+ * --------------------------------------------------------------------------------- */
+
+static const char *type_to_backend(struct arena *arena, const char *value)
+{
+    (void)arena;
+    return strcmp(value, "local") == 0 ? "native" : value;
+}
+
+static const char *kilobytes(struct arena *arena, const char *value)
+{
+    return arena_printf(arena, "%sk", value);
+}
+
+static const char *block_to_policy(struct arena *arena, const char *value)
+{
+    (void)arena;
+    bool yes =
+        strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcasecmp(value, "yes") == 0;
+    bool no =
+        strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcasecmp(value, "no") == 0;
+    return yes ? "block" : no ? "warn" : value;
+}
+
+/* More than the host has is meant as: all of it. */
+static const char *clamp_cpus(struct arena *arena, const char *value)
+{
+    char *end;
+    double asked = strtod(value, &end);
+    long have = sysconf(_SC_NPROCESSORS_ONLN);
+    return *end == '\0' && have > 0 && asked > (double)have ? arena_printf(arena, "%ld", have)
+                                                            : value;
+}
+
+static const struct {
+    const char *name;
+    enum field_id field;
+    bool is_cap;
+    const char *(*convert)(struct arena *arena, const char *value);
+} env_rows[] = {
+    { "SANDBOX_TYPE", FIELD_BACKEND, false, type_to_backend },
+    { "SANDBOX_TIMEOUT_SEC", FIELD_TIMEOUT },
+    { "SANDBOX_MAX_OUTPUT_KB", FIELD_MAX_OUTPUT, false, kilobytes },
+    { "SANDBOX_BLOCK_DANGEROUS_IMPORTS", FIELD_POLICY, false, block_to_policy },
+    { "SANDBOX_STORE_CODE", FIELD_STORE_CODE },
+    { "DOCKER_CPU_LIMIT", FIELD_CPUS, false, clamp_cpus },
+    { "DOCKER_HOST", FIELD_DOCKER_HOST },
+    { "SECURITY_ENABLE_SANDBOX", FIELD_ENABLE_SANDBOX },
+    { "SECURITY_DOCKER_IMAGE", FIELD_DOCKER_IMAGE },
+    { "SECURITY_MAX_EXECUTION_TIME", FIELD_TIMEOUT, true },
+};
+
+static int load_variable(struct config *config, const char *name, enum field_id id, bool is_cap,
+                         const char *text, struct cay_error *err)
+{
+    struct setting *setting = is_cap ? &config->caps[id] : &config->settings[id];
+
+    if (*text == '\0')
+        return 0;
+    if (field_parse(&config->arena, id, text, &setting->value, err) < 0)
+        return cay_wrap(err, "%s", name);
+    setting->origin = ORIGIN_ENVIRONMENT;
+    setting->where = arena_str(&config->arena, name);
+    return 0;
+}
+
+/* CAY_MAX_OUTPUT is max_output; names that are no field's are left to others. */
+static enum field_id cay_variable(const char *name, size_t len)
+{
+    char lower[64];
+
+    if (len <= 4 || len - 4 >= sizeof lower || strncmp(name, "CAY_", 4) != 0)
+        return FIELD_N;
+    for (size_t i = 4; i < len; i++)
+        lower[i - 4] = (char)tolower((unsigned char)name[i]);
+    lower[len - 4] = '\0';
+    enum field_id id = field_find(lower);
+    return id == FIELD_LANGUAGE ? FIELD_N : id;
+}
+
+static int load_environment(struct config *config, const char *const *environment,
+                            struct cay_error *err)
+{
+    for (const char *const *entry = environment; entry && *entry; entry++) {
+        size_t len = strcspn(*entry, "=");
+        const char *value = *entry + len + ((*entry)[len] == '=');
+        enum field_id id = cay_variable(*entry, len);
+        if (id != FIELD_N) {
+            const char *name = arena_dup(&config->arena, *entry, len);
+            if (load_variable(config, name, id, false, value, err) < 0)
+                return -1;
+            continue;
+        }
+        for (size_t i = 0; i < ARRAY_LEN(env_rows); i++) {
+            if (strncmp(*entry, env_rows[i].name, len) != 0 || env_rows[i].name[len] != '\0')
+                continue;
+            if (*value && env_rows[i].convert)
+                value = env_rows[i].convert(&config->arena, value);
+            if (load_variable(config, env_rows[i].name, env_rows[i].field, env_rows[i].is_cap,
+                              value, err) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- all
+ * ----------------------------------------------------------------------------------------- */
+
+void config_usual_sources(struct arena *arena, struct config_sources *ret)
+{
+    const char *base = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+
+    *ret = (struct config_sources){
+        .system_file = "/etc/cay/cay.toml",
+        .project_file = ".cay.toml",
+        .environment = (const char *const *)environ,
+    };
+    if (base && *base == '/')
+        ret->user_file = arena_printf(arena, "%s/cay/cay.toml", base);
+    else if (home && *home == '/')
+        ret->user_file = arena_printf(arena, "%s/.config/cay/cay.toml", home);
+}
+
+int config_load(const struct config_sources *sources, struct config *ret, struct cay_error *err)
+{
+    struct config config = { 0 };
+
+    if (load_builtin(&config, err) < 0 ||
+        load_file(&config, sources->system_file, ORIGIN_SYSTEM, err) < 0 ||
+        load_file(&config, sources->user_file, ORIGIN_USER, err) < 0 ||
+        load_file(&config, sources->project_file, ORIGIN_PROJECT, err) < 0 ||
+        load_environment(&config, sources->environment, err) < 0) {
+        config_done(&config);
+        return -1;
+    }
+    *ret = config;
+    return 0;
+}
+
+void config_done(struct config *config)
+{
+    arena_done(&config->arena);
+}
+
+static void put_setting(struct config *config, struct json_writer *w, const char *name, int id,
+                        const struct setting *setting)
+{
+    json_field_object(w, name);
+    json_field_string(w, "value", field_text(&config->arena, (enum field_id)id, &setting->value));
+    json_field_string(w, "origin", origin_name(setting->origin));
+    json_field_string(w, "where", setting->where);
+    json_end_object(w);
+}
+
+char *config_json(struct config *config)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out, .pretty = true };
+
+    json_begin_object(&w);
+    for (int i = 0; i < FIELD_N; i++)
+        if (i != FIELD_LANGUAGE)
+            put_setting(config, &w, fields[i].name, i, &config->settings[i]);
+    json_field_object(&w, "max");
+    for (int i = 0; i < FIELD_N; i++)
+        if (config->caps[i].value.is_set)
+            put_setting(config, &w, fields[i].name, i, &config->caps[i]);
+    json_end_object(&w);
+    json_end_object(&w);
+    return strbuf_take(&out);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The configuration: built-in values, the system's file, the user's file, ./.cay.toml, and the
+ * environment, each over the ones before. A project file comes with code that nobody has read: it
+ * may hold limits, policy, network and min_isolation only, and only tighten what was there before.
+ *
+ *     system   /etc/cay/cay.toml
+ *     user     $XDG_CONFIG_HOME/cay/cay.toml (~/.config/cay/cay.toml)
+ *     project  ./.cay.toml
+ */
+
+#include "base/arena.h"
+#include "core/field.h"
+
+struct cay_error;
+
+enum origin { ORIGIN_BUILTIN, ORIGIN_SYSTEM, ORIGIN_USER, ORIGIN_PROJECT, ORIGIN_ENVIRONMENT };
+
+struct setting {
+    struct value value;
+    enum origin origin;
+    const char *where; /* the file, or the variable's name; NULL for built-in */
+};
+
+struct profile {
+    const char *name;
+    struct value values[FIELD_N];
+    struct profile *next;
+};
+
+struct config {
+    struct arena arena;
+    struct setting settings[FIELD_N];
+    struct setting caps[FIELD_N]; /* the most that a request can ask for */
+    struct profile *profiles;
+    struct value warnings; /* a list of what a project file asked for in vain */
+};
+
+/* Where to read from; NULL: not at all. For tests, everything can be given. */
+struct config_sources {
+    const char *system_file;
+    const char *user_file;
+    const char *project_file;
+    const char *const *environment; /* "NAME=value", NULL-terminated */
+};
+
+/* The usual places, for this process. */
+void config_usual_sources(struct arena *arena, struct config_sources *ret);
+
+int config_load(const struct config_sources *sources, struct config *ret, struct cay_error *err);
+void config_done(struct config *config);
+
+/* NULL when there is no such profile. */
+const struct profile *config_profile(const struct config *config, const char *name);
+
+const char *origin_name(enum origin origin);
+
+/* Every setting with its value and origin, as JSON; the caller frees it. */
+char *config_json(struct config *config);

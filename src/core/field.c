@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/field.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/parse.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
+
+#define MAX_BYTES   (UINT64_C(1) << 50)
+#define MAX_SECONDS (UINT64_C(1000000000) * 86400 * 365)
+#define LIMIT_FLAGS (FIELD_IN_REQUEST | FIELD_LIMIT | FIELD_PROJECT)
+
+const struct field fields[FIELD_N] = {
+#define FIELD_ROW(id, name, kind, flags, initial, least, most, choices, arg, help) \
+    [FIELD_##id] = { name, FIELD_##kind, flags, initial, least, most, choices, arg, help },
+    FIELDS(FIELD_ROW)
+#undef FIELD_ROW
+};
+
+enum field_id field_find(const char *name)
+{
+    for (int i = 0; i < FIELD_N; i++)
+        if (strcmp(fields[i].name, name) == 0)
+            return (enum field_id)i;
+    return FIELD_N;
+}
+
+int field_fail_unknown(const char *name, unsigned flags, struct cay_error *err)
+{
+    static const char *const others[] = { "code", "command", "files", "args",
+                                          "env",  "stdin",   "limits" };
+    const char *names[FIELD_N + ARRAY_LEN(others)];
+    size_t n = 0;
+
+    for (int i = 0; i < FIELD_N; i++)
+        if ((fields[i].flags & flags) == flags)
+            names[n++] = fields[i].name;
+    if (flags == FIELD_IN_REQUEST)
+        for (size_t i = 0; i < ARRAY_LEN(others); i++)
+            names[n++] = others[i];
+    cay_fail(err, CAY_E_USAGE, "%.80s: there is no such field", name);
+    const char *near = suggest(name, names, n);
+    if (near)
+        cay_hint(err, "did you mean %s?", near);
+    return -1;
+}
+
+static const char *const kind_words[] = {
+    [FIELD_BYTES] = "a size such as 20k, 512m or 1g",
+    [FIELD_SECONDS] = "seconds such as 2 or 0.5",
+    [FIELD_MILLI] = "a number such as 1 or 0.5",
+    [FIELD_COUNT] = "a whole number",
+    [FIELD_BOOL] = "true or false",
+    [FIELD_CHOICE] = "one of the choices",
+    [FIELD_TEXT] = "text without control characters",
+    [FIELD_LIST] = "a list of words",
+};
+
+static const char *number_text(char out[static 32], enum field_kind kind, uint64_t num)
+{
+    if (kind == FIELD_BYTES)
+        format_bytes(out, num);
+    else if (kind == FIELD_SECONDS)
+        format_seconds(out, (int64_t)num);
+    else if (kind == FIELD_MILLI && num % 1000 != 0)
+        snprintf(out, 32, "%g", (double)num / 1000);
+    else
+        snprintf(out, 32, "%llu", (unsigned long long)(kind == FIELD_MILLI ? num / 1000 : num));
+    return out;
+}
+
+static int parse_number(const struct field *field, const char *text, uint64_t *ret)
+{
+    int64_t ns = 0;
+    bool flag = false;
+    int rc;
+
+    switch (field->kind) {
+    case FIELD_BYTES:
+        return parse_bytes(text, ret);
+    case FIELD_SECONDS:
+        rc = parse_seconds(text, &ns);
+        *ret = (uint64_t)ns;
+        return rc;
+    case FIELD_MILLI:
+        return parse_milli(text, ret);
+    case FIELD_COUNT:
+        return parse_uint(text, UINT64_MAX, ret);
+    case FIELD_BOOL:
+        rc = parse_bool(text, &flag);
+        *ret = flag;
+        return rc;
+    case FIELD_CHOICE:
+    case FIELD_TEXT:
+    case FIELD_LIST:
+        break;
+    }
+    return -EINVAL;
+}
+
+static int check_number(const struct field *field, const char *text, struct value *value,
+                        struct cay_error *err)
+{
+    char least[32], most[32];
+    int rc = parse_number(field, text, &value->num);
+
+    if (rc == -EINVAL)
+        return cay_fail(err, CAY_E_USAGE, "%s: '%.60s' is not %s", field->name, text,
+                        kind_words[field->kind]);
+    if (field->kind != FIELD_BOOL &&
+        (rc < 0 || value->num < field->least || value->num > field->most))
+        return cay_fail(err, CAY_E_USAGE, "%s: '%.60s' is out of range; allowed is %s to %s",
+                        field->name, text, number_text(least, field->kind, field->least),
+                        number_text(most, field->kind, field->most));
+    return 0;
+}
+
+/* Where word stands among the choices, from 0; -1: nowhere. */
+static int choice_index(const char *choices, const char *word)
+{
+    size_t len = strlen(word);
+    int index = 0;
+
+    for (const char *pos = choices; *pos; index++) {
+        size_t n = strcspn(pos, " ");
+        if (n == len && memcmp(pos, word, n) == 0)
+            return index;
+        pos += n + (pos[n] == ' ');
+    }
+    return -1;
+}
+
+static bool is_plain_text(const char *text)
+{
+    for (const char *pos = text; *pos; pos++)
+        if ((unsigned char)*pos < 0x20 || *pos == 0x7f)
+            return false;
+    return utf8_is_valid(text, strlen(text));
+}
+
+void field_append(struct arena *arena, struct value *value, const char *text)
+{
+    size_t n = 0;
+
+    while (value->list && value->list[n])
+        n++;
+    const char **list = arena_alloc(arena, (n + 2) * sizeof *list);
+    if (n > 0)
+        memcpy(list, value->list, n * sizeof *list);
+    list[n] = text;
+    value->list = list;
+    value->is_set = true;
+}
+
+static void split_list(struct arena *arena, const char *text, struct value *value)
+{
+    value->list = arena_alloc(arena, sizeof *value->list);
+    while (*text) {
+        size_t len = strcspn(text, ",");
+        if (len > 0)
+            field_append(arena, value, arena_dup(arena, text, len));
+        text += len + (text[len] == ',');
+    }
+}
+
+int field_parse(struct arena *arena, enum field_id id, const char *text, struct value *ret,
+                struct cay_error *err)
+{
+    const struct field *field = &fields[id];
+    struct value value = { .is_set = true };
+
+    switch (field->kind) {
+    case FIELD_CHOICE:
+        if (choice_index(field->choices, text) < 0)
+            return cay_fail(err, CAY_E_USAGE, "%s: '%.60s' is not one of: %s", field->name, text,
+                            field->choices);
+        break;
+    case FIELD_TEXT:
+    case FIELD_LIST:
+        if (!is_plain_text(text))
+            return cay_fail(err, CAY_E_USAGE, "%s: the value is not %s", field->name,
+                            kind_words[field->kind]);
+        break;
+    case FIELD_BYTES:
+    case FIELD_SECONDS:
+    case FIELD_MILLI:
+    case FIELD_COUNT:
+    case FIELD_BOOL:
+        if (check_number(field, text, &value, err) < 0)
+            return -1;
+        break;
+    }
+    if (field->kind == FIELD_LIST)
+        split_list(arena, text, &value);
+    value.text = arena_str(arena, text);
+    *ret = value;
+    return 0;
+}
+
+const char *field_text(struct arena *arena, enum field_id id, const struct value *value)
+{
+    char out[32];
+    const char *text = "";
+
+    if (!value->is_set)
+        return NULL;
+    switch (fields[id].kind) {
+    case FIELD_BOOL:
+        return value->num ? "true" : "false";
+    case FIELD_CHOICE:
+    case FIELD_TEXT:
+        return value->text;
+    case FIELD_LIST:
+        for (const char *const *word = value->list; word && *word; word++)
+            text = arena_printf(arena, "%s%s%s", text, *text ? "," : "", *word);
+        return text;
+    case FIELD_BYTES:
+    case FIELD_SECONDS:
+    case FIELD_MILLI:
+    case FIELD_COUNT:
+        break;
+    }
+    return arena_str(arena, number_text(out, fields[id].kind, value->num));
+}
+
+/* The network: "none" is tighter than any list, and any list tighter than "full". */
+static bool is_tighter_list(const struct value *a, const struct value *b)
+{
+    const char *first_a = a->list && a->list[0] ? a->list[0] : "none";
+    const char *first_b = b->list && b->list[0] ? b->list[0] : "none";
+
+    if (strcmp(first_a, "none") == 0 || strcmp(first_b, "full") == 0)
+        return true;
+    for (const char *const *word = a->list; *word; word++) {
+        bool found = false;
+        for (const char *const *other = b->list; other && *other; other++)
+            found |= strcmp(*word, *other) == 0;
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+bool field_is_tighter(enum field_id id, const struct value *a, const struct value *b)
+{
+    if (!b->is_set)
+        return true;
+    if (!a->is_set)
+        return false;
+    if (fields[id].kind == FIELD_LIST)
+        return is_tighter_list(a, b);
+    if (fields[id].flags & FIELD_HIGHER)
+        return choice_index(fields[id].choices, a->text) >=
+               choice_index(fields[id].choices, b->text);
+    return a->num <= b->num;
+}

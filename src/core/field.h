@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The fields of a request and the settings of the configuration: one table. Their names, kinds,
+ * built-in values, bounds and help live here and nowhere else; flags, JSON, TOML, environment and
+ * `cay config` are read and written by these rows.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct cay_error;
+
+enum field_kind {
+    FIELD_BYTES,   /* num is bytes */
+    FIELD_SECONDS, /* num is nanoseconds */
+    FIELD_MILLI,   /* num is thousandths */
+    FIELD_COUNT,
+    FIELD_BOOL,
+    FIELD_CHOICE, /* text is one of the row's choices */
+    FIELD_TEXT,
+    FIELD_LIST,
+};
+
+enum {
+    FIELD_IN_REQUEST = 1 << 0, /* a request can set it */
+    FIELD_LIMIT = 1 << 1,      /* in JSON and TOML it stands in the table `limits` */
+    FIELD_PROJECT = 1 << 2,    /* ./.cay.toml may tighten it */
+    FIELD_HIGHER = 1 << 3,     /* of choices: the later one is the tighter one */
+};
+
+/* id, name, kind, flags, built-in value (NULL: none), least, most, choices, metavar, help */
+#define FIELDS(X)                                                                                  \
+    X(LANGUAGE, "language", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "NAME",                      \
+      "language of the code, or NAME:VERSION (by file name or #! line)")                           \
+    X(TIMEOUT, "timeout", SECONDS, FIELD_IN_REQUEST | FIELD_PROJECT, "30", 1000000, MAX_SECONDS,   \
+      NULL, "SECONDS", "wall-clock time of the run")                                               \
+    X(MEMORY, "memory", BYTES, LIMIT_FLAGS, "512m", 4 << 20, MAX_BYTES, NULL, "SIZE",              \
+      "memory of all processes together, files in /tmp included")                                  \
+    X(SWAP, "swap", BYTES, LIMIT_FLAGS, "0", 0, MAX_BYTES, NULL, "SIZE", "swap on top of memory")  \
+    X(CPUS, "cpus", MILLI, LIMIT_FLAGS, "1", 10, 1024000, NULL, "N", "CPUs, fractions allowed")    \
+    X(CPU_TIME, "cpu_time", SECONDS, LIMIT_FLAGS, NULL, 1000000, MAX_SECONDS, NULL, "SECONDS",     \
+      "CPU time of all processes together (no limit)")                                             \
+    X(PIDS, "pids", COUNT, LIMIT_FLAGS, "100", 1, 4194304, NULL, "N",                              \
+      "processes and threads at once")                                                             \
+    X(DISK, "disk", BYTES, LIMIT_FLAGS, "128m", 65536, MAX_BYTES, NULL, "SIZE",                    \
+      "all that can be written; at most half of memory")                                           \
+    X(INODES, "inodes", COUNT, LIMIT_FLAGS, "20000", 8, 1 << 30, NULL, "N",                        \
+      "files and folders that can be made")                                                        \
+    X(OPEN_FILES, "open_files", COUNT, LIMIT_FLAGS, "1024", 8, 1 << 20, NULL, "N",                 \
+      "open files of each process")                                                                \
+    X(MAX_OUTPUT, "max_output", BYTES, LIMIT_FLAGS, "20k", 0, 1 << 30, NULL, "SIZE",               \
+      "kept of each stream in the result, head and tail")                                          \
+    X(OUTPUT_CAP, "output_cap", BYTES, LIMIT_FLAGS, "64m", 1, MAX_BYTES, NULL, "SIZE",             \
+      "output in all; past it the run is stopped")                                                 \
+    X(PROFILE, "profile", TEXT, FIELD_IN_REQUEST, "default", 0, 0, NULL, "NAME",                   \
+      "named set of limits: default, hardened, light, or one of the configuration")                \
+    X(NETWORK, "network", LIST, FIELD_IN_REQUEST | FIELD_PROJECT, "none", 0, 0, NULL, "WHAT",      \
+      "none, full, or host names that alone can be reached")                                       \
+    X(BACKEND, "backend", CHOICE, FIELD_IN_REQUEST, "auto", 0, 0,                                  \
+      "auto native docker vm wasm process", "NAME", "way to make the sandbox")                     \
+    X(MIN_ISOLATION, "min_isolation", CHOICE, FIELD_IN_REQUEST | FIELD_PROJECT | FIELD_HIGHER,     \
+      "kernel", 0, 0, "none kernel gvisor vm", "TIER",                                             \
+      "least isolation; a run below it is refused: none, kernel, gvisor, vm")                      \
+    X(REQUIRE, "require", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "LAYER,…",                     \
+      "layers that must be in force (all but cgroup)")                                             \
+    X(FALLBACK, "fallback", CHOICE, FIELD_IN_REQUEST, "never", 0, 0, "never isolated unsafe",      \
+      "HOW", "when the backend cannot be had: never, isolated, unsafe")                            \
+    X(POLICY, "policy", CHOICE, FIELD_IN_REQUEST | FIELD_PROJECT | FIELD_HIGHER, "warn", 0, 0,     \
+      "off warn block", "MODE", "static check before the run: off, warn, block")                   \
+    X(POLICY_BYPASS, "policy_bypass", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,           \
+      "run in spite of a finding that blocks; audited")                                            \
+    X(STRICT, "strict", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
+      "start the interpreter afresh, from nothing kept warm")                                      \
+    X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
+    X(RUNTIME, "runtime", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "NAME",                        \
+      "OCI runtime of a container backend")                                                        \
+    X(WORKSPACE, "workspace", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "DIR",                     \
+      "host folder, seen copy-on-write at /workspace")                                             \
+    X(COLLECT, "collect", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "GLOB",                        \
+      "files to bring back in the result")                                                         \
+    X(SESSION, "session", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "ID", "run in this session")   \
+    X(SHELL_ALLOW, "shell_allow", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "CMD,…",               \
+      "commands that a shell sees")                                                                \
+    X(DETACH, "detach", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
+      "answer at once with the id")                                                                \
+    X(WEBHOOK, "webhook", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "URL",                         \
+      "where to post the result")                                                                  \
+    X(TTY, "tty", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                               \
+      "a terminal of cay's own instead of pipes")                                                  \
+    X(COMPILE_TIMEOUT, "compile_timeout", SECONDS, 0, "60", 1000000, MAX_SECONDS, NULL, "SECONDS", \
+      "wall-clock time of the compiler")                                                           \
+    X(COMPILE_MEMORY, "compile_memory", BYTES, 0, "1g", 4 << 20, MAX_BYTES, NULL, "SIZE",          \
+      "memory of the compiler")                                                                    \
+    X(ENABLE_SANDBOX, "enable_sandbox", BOOL, 0, "true", 0, 0, NULL, NULL,                         \
+      "false allows the un-isolated tier, together with fallback = unsafe")                        \
+    X(STORE_CODE, "store_code", CHOICE, 0, "on_error", 0, 0, "never on_error always", "WHEN",      \
+      "keep the code of a run: never, on_error, always")                                           \
+    X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
+      "socket of the container engine")                                                            \
+    X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \
+      "image of the docker backend")
+
+enum field_id {
+#define FIELD_ENUM(id, ...) FIELD_##id,
+    FIELDS(FIELD_ENUM)
+#undef FIELD_ENUM
+        FIELD_N
+};
+
+struct field {
+    const char *name;
+    enum field_kind kind;
+    unsigned flags;
+    const char *initial;
+    uint64_t least, most;
+    const char *choices; /* words, tightest last where FIELD_HIGHER */
+    const char *arg;
+    const char *help;
+};
+
+/* A value: num or text or list by the field's kind. A field without any is !is_set. */
+struct value {
+    bool is_set;
+    uint64_t num;
+    const char *text;
+    const char *const *list; /* NULL-terminated */
+};
+
+extern const struct field fields[FIELD_N];
+
+/* FIELD_N when there is none of that name. */
+enum field_id field_find(const char *name);
+
+/* Parses text as the field's kind and checks its bounds; the message names the field, what was
+ * given and what is allowed. A list is split at commas. */
+int field_parse(struct arena *arena, enum field_id id, const char *text, struct value *ret,
+                struct cay_error *err);
+
+/* Adds one entry to a list value; the old list stays as it was. */
+void field_append(struct arena *arena, struct value *value, const char *text);
+
+/* The value as text in the field's own form: "512m", "30", "none". */
+const char *field_text(struct arena *arena, enum field_id id, const struct value *value);
+
+/* Whether a is tighter than, or as tight as, b. */
+bool field_is_tighter(enum field_id id, const struct value *a, const struct value *b);
+
+/* CAY_E_USAGE for a name that is not a field, with the nearest one as a hint. */
+int field_fail_unknown(const char *name, unsigned flags, struct cay_error *err);

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/language.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/parse.h"
+#include "base/suggest.h"
+#include "base/toml.h"
+#include "core/embedded.h"
+
+/* ---- one file ---------------------------------------------------------------------------------
+ */
+
+enum key_kind { KEY_TEXT, KEY_LIST, KEY_BYTES };
+
+static const struct {
+    const char *name;
+    enum key_kind kind;
+    size_t offset;
+    bool needed;
+} keys[] = {
+    { "name", KEY_TEXT, offsetof(struct language, name), true },
+    { "title", KEY_TEXT, offsetof(struct language, title), true },
+    { "aliases", KEY_LIST, offsetof(struct language, aliases), false },
+    { "extensions", KEY_LIST, offsetof(struct language, extensions), true },
+    { "interpreters", KEY_LIST, offsetof(struct language, interpreters), false },
+    { "source", KEY_TEXT, offsetof(struct language, source), true },
+    { "compile", KEY_LIST, offsetof(struct language, compile), false },
+    { "run", KEY_LIST, offsetof(struct language, run), true },
+    { "version", KEY_LIST, offsetof(struct language, version), true },
+    { "packages", KEY_LIST, offsetof(struct language, packages), true },
+    { "etc", KEY_LIST, offsetof(struct language, etc), false },
+    { "env", KEY_LIST, offsetof(struct language, env), false },
+    { "syntax_error", KEY_LIST, offsetof(struct language, syntax_error), false },
+    { "memory", KEY_BYTES, offsetof(struct language, memory_bytes), false },
+};
+
+static const char *const no_words[] = { NULL };
+
+static int set_list(struct arena *arena, const struct toml_value *value, const char *file,
+                    const char *const **ret, struct cay_error *err)
+{
+    size_t n = 0;
+
+    if (value->kind != TOML_ARRAY)
+        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s is not an array", file, value->line,
+                        value->key);
+    const char **list = arena_alloc(arena, (value->count + 1) * sizeof *list);
+    for (const struct toml_value *item = value->first; item; item = item->next) {
+        if (item->kind != TOML_STRING)
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: %s holds something that is not a string",
+                            file, item->line, value->key);
+        list[n++] = item->text;
+    }
+    *ret = list;
+    return 0;
+}
+
+static int set_key(struct arena *arena, size_t key, const struct toml_value *value,
+                   const char *file, struct language *language, struct cay_error *err)
+{
+    void *target = (char *)language + keys[key].offset;
+
+    if (keys[key].kind == KEY_LIST)
+        return set_list(arena, value, file, target, err);
+    if (value->kind != TOML_STRING)
+        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s is not a string", file, value->line,
+                        value->key);
+    if (keys[key].kind == KEY_TEXT)
+        *(const char **)target = value->text;
+    else if (parse_bytes(value->text, target) < 0)
+        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s is not a size", file, value->line, value->key);
+    return 0;
+}
+
+int language_parse(struct arena *arena, const char *text, size_t len, const char *file,
+                   struct language *ret, struct cay_error *err)
+{
+    struct language language = { 0 };
+    struct toml_value *root;
+
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        if (keys[i].kind == KEY_LIST)
+            *(const char *const **)((char *)&language + keys[i].offset) = no_words;
+    if (toml_parse(arena, text, len, file, &root, err) < 0)
+        return -1;
+    for (const struct toml_value *value = root->first; value; value = value->next) {
+        size_t key = 0;
+        while (key < ARRAY_LEN(keys) && strcmp(keys[key].name, value->key) != 0)
+            key++;
+        if (key == ARRAY_LEN(keys))
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: there is no such key", file, value->line,
+                            value->key);
+        if (set_key(arena, key, value, file, &language, err) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        if (keys[i].needed && !toml_get(root, keys[i].name))
+            return cay_fail(err, CAY_E_USAGE, "%s: %s is missing", file, keys[i].name);
+    if (!language.run[0] || !language.version[0])
+        return cay_fail(err, CAY_E_USAGE, "%s: run and version need a command", file);
+    *ret = language;
+    return 0;
+}
+
+/* ---- all of them --------------------------------------------------------------------------------
+ */
+
+static bool is_description(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return slash && strcmp(slash, "/language.toml") == 0;
+}
+
+int language_list(struct arena *arena, const struct language **ret, size_t *ret_n,
+                  struct cay_error *err)
+{
+    size_t n = 0;
+
+    for (const struct embedded_file *file = language_files; file->name; file++)
+        n += is_description(file->name);
+    struct language *list = arena_alloc(arena, (n + 1) * sizeof *list);
+    n = 0;
+    for (const struct embedded_file *file = language_files; file->name; file++)
+        if (is_description(file->name) &&
+            language_parse(arena, file->data, file->len, file->name, &list[n++], err) < 0)
+            return -1;
+    *ret = list;
+    *ret_n = n;
+    return 0;
+}
+
+static bool has_word(const char *const *list, const char *word)
+{
+    for (; *list; list++)
+        if (strcmp(*list, word) == 0)
+            return true;
+    return false;
+}
+
+static int fail_unknown(struct arena *arena, const struct language *list, size_t n,
+                        const char *name, struct cay_error *err)
+{
+    size_t room = n, count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        for (const char *const *alias = list[i].aliases; *alias; alias++)
+            room++;
+    const char **names = arena_alloc(arena, room * sizeof *names);
+    for (size_t i = 0; i < n; i++) {
+        names[count++] = list[i].name;
+        for (const char *const *alias = list[i].aliases; *alias; alias++)
+            names[count++] = *alias;
+    }
+    const char *near = suggest(name, names, count);
+    cay_fail(err, CAY_E_NOTFOUND, "language: there is no language '%.60s'", name);
+    return near ? cay_hint(err, "did you mean %s?", near)
+                : cay_hint(err, "`cay languages` lists those there are");
+}
+
+int language_find(struct arena *arena, const char *name, const struct language **ret,
+                  const char **ret_version, struct cay_error *err)
+{
+    const struct language *list;
+    const char *colon = strchr(name, ':');
+    const char *base = colon ? arena_dup(arena, name, (size_t)(colon - name)) : name;
+    size_t n;
+
+    if (language_list(arena, &list, &n, err) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].name, base) == 0 || has_word(list[i].aliases, base)) {
+            *ret = &list[i];
+            *ret_version = colon ? colon + 1 : NULL;
+            return 0;
+        }
+    return fail_unknown(arena, list, n, base, err);
+}
+
+/* "#!/usr/bin/env -S python3 -u" and "#!/bin/bash": the word that names the interpreter. */
+static const char *interpreter(struct arena *arena, const char *code, size_t len)
+{
+    if (len < 2 || code[0] != '#' || code[1] != '!')
+        return NULL;
+    const char *end = memchr(code, '\n', len);
+    char *line = arena_dup(arena, code + 2, (end ? (size_t)(end - code) : len) - 2);
+    char *save = NULL;
+    for (char *word = strtok_r(line, " \t\r", &save); word; word = strtok_r(NULL, " \t\r", &save)) {
+        const char *slash = strrchr(word, '/');
+        const char *name = slash ? slash + 1 : word;
+        if (strcmp(name, "env") != 0 && name[0] != '-')
+            return name;
+    }
+    return NULL;
+}
+
+int language_guess(struct arena *arena, const char *file_name, const char *code, size_t len,
+                   const struct language **ret, struct cay_error *err)
+{
+    const struct language *list;
+    size_t n;
+
+    if (language_list(arena, &list, &n, err) < 0)
+        return -1;
+    *ret = NULL;
+    const char *dot = file_name ? strrchr(file_name, '.') : NULL;
+    const char *program = interpreter(arena, code, len);
+    for (size_t i = 0; i < n && !*ret; i++)
+        if (dot && has_word(list[i].extensions, dot))
+            *ret = &list[i];
+    for (size_t i = 0; i < n && !*ret; i++)
+        if (program && has_word(list[i].interpreters, program))
+            *ret = &list[i];
+    return 0;
+}
+
+int language_index(const char *name)
+{
+    int index = 0;
+
+    for (const struct embedded_file *file = language_files; file->name; file++) {
+        if (!is_description(file->name))
+            continue;
+        size_t len = strcspn(file->name, "/");
+        if (strncmp(file->name, name, len) == 0 && name[len] == '\0')
+            return index;
+        index++;
+    }
+    return -1;
+}
+
+int language_at(struct arena *arena, int index, const struct language **ret, struct cay_error *err)
+{
+    struct language *language = arena_alloc(arena, sizeof *language);
+
+    for (const struct embedded_file *file = language_files; file->name; file++) {
+        if (!is_description(file->name) || index-- > 0)
+            continue;
+        if (language_parse(arena, file->data, file->len, file->name, language, err) < 0)
+            return -1;
+        *ret = language;
+        return 0;
+    }
+    return cay_fail(err, CAY_E_USAGE, "language: there is no such number");
+}
+
+/* Only what the sandbox will show too: a link that leads out of /usr and /etc/alternatives, to
+ * somebody's home for example, is not taken. */
+const char *language_program(struct arena *arena, const char *name)
+{
+    static const char *const folders[] = { "/usr/local/bin", "/usr/bin", "/bin" };
+    char target[PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+        const char *path = arena_printf(arena, "%s/%s", folders[i], name);
+        if (access(path, X_OK) == 0 && realpath(path, target) &&
+            (strncmp(target, "/usr/", 5) == 0 || strncmp(target, "/bin/", 5) == 0))
+            return path;
+    }
+    return NULL;
+}

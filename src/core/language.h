@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A language is a folder of data, languages/NAME/, embedded at build: how to compile and run a
+ * program, and what it needs. Adding one takes no C (docs/adding-a-language.md).
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct cay_error;
+
+struct language {
+    const char *name;                /* "python" */
+    const char *title;               /* "Python", as in messages */
+    const char *const *aliases;      /* all lists are NULL-terminated, never NULL */
+    const char *const *extensions;   /* ".py" */
+    const char *const *interpreters; /* names in a #! line */
+    const char *source;              /* the code's file name in /sandbox: "main.py" */
+    const char *const *compile;      /* argv, or empty; {source} and {binary} are replaced */
+    const char *const *run;          /* argv; the arguments of the request follow */
+    const char *const *version;      /* argv that prints a version */
+    const char *const *packages;     /* what to install where the runtime is missing */
+    const char *const *etc;          /* files and folders of the host's /etc that it needs */
+    const char *const *env;          /* "NAME=value" */
+    const char *const
+        *syntax_error;     /* what a line of its errors holds when the code is malformed */
+    uint64_t memory_bytes; /* of the run stage; 0: the usual */
+};
+
+/* The languages, in alphabetical order, parsed anew at each call into the arena. */
+int language_list(struct arena *arena, const struct language **ret, size_t *ret_n,
+                  struct cay_error *err);
+
+/* By name, alias, or "name:version" (the version is handed back, or NULL). CAY_E_NOTFOUND with a
+ * suggestion of the nearest name. */
+int language_find(struct arena *arena, const char *name, const struct language **ret,
+                  const char **ret_version, struct cay_error *err);
+
+/* By file name, else by the #! line at the start of the code; NULL when neither tells. */
+int language_guess(struct arena *arena, const char *file_name, const char *code, size_t len,
+                   const struct language **ret, struct cay_error *err);
+
+/* The language's number in the list, by which the warden is told of it; and back. */
+int language_index(const char *name);
+int language_at(struct arena *arena, int index, const struct language **ret, struct cay_error *err);
+
+/* Parses one language.toml; for language_list and for tests. */
+int language_parse(struct arena *arena, const char *text, size_t len, const char *file,
+                   struct language *ret, struct cay_error *err);
+
+/* Where a program of that name is on this host, in fixed system folders and never by the caller's
+ * PATH; NULL: nowhere. */
+const char *language_program(struct arena *arena, const char *name);

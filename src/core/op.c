@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/op.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "core/language.h"
+
+static const char *const kind_names[OP_KIND_N] = {
+    [OP_DIR] = "mkdir", [OP_FILE] = "file",     [OP_SYMLINK] = "symlink",
+    [OP_BIND] = "bind", [OP_SYSTEM] = "system", [OP_DEVICE] = "device",
+    [OP_PROC] = "proc", [OP_MASK] = "mask",     [OP_SCRATCH] = "scratch",
+};
+
+const char *op_kind_name(enum op_kind kind)
+{
+    return kind_names[kind];
+}
+
+/* clang-format off */
+static const struct op host_root[] = {
+    { OP_BIND,    "usr", "/usr" },
+    { OP_SYSTEM,  "bin", "/bin" },
+    { OP_SYSTEM,  "sbin", "/sbin" },
+    { OP_SYSTEM,  "lib", "/lib" },
+    { OP_SYSTEM,  "lib32", "/lib32" },
+    { OP_SYSTEM,  "lib64", "/lib64" },
+    { OP_SYSTEM,  "libx32", "/libx32" },
+
+    { OP_DIR,     "etc", NULL, 0755 },
+    { OP_FILE,    "etc/hosts", "127.0.0.1 localhost cay\n::1 localhost ip6-localhost ip6-loopback\n", 0644 },
+    { OP_FILE,    "etc/hostname", "cay\n", 0644 },
+    { OP_FILE,    "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", 0644 },
+    { OP_FILE,    "etc/resolv.conf", "", 0644 },
+    { OP_SYSTEM,  "etc/ld.so.cache", "/etc/ld.so.cache" },
+    { OP_SYSTEM,  "etc/localtime", "/etc/localtime" },
+    { OP_SYSTEM,  "etc/alternatives", "/etc/alternatives" },
+
+    { OP_DIR,     "proc", NULL, 0555 },
+    { OP_PROC,    "proc" },
+    /* Readable by anybody on most kernels, and about the host rather than about the program. */
+    { OP_MASK,    "proc/keys" },
+    { OP_MASK,    "proc/key-users" },
+    { OP_MASK,    "proc/interrupts" },
+    { OP_MASK,    "proc/config.gz" },
+
+    { OP_DIR,     "dev", NULL, 0755 },
+    { OP_DEVICE,  "dev/null", "/dev/null" },
+    { OP_DEVICE,  "dev/zero", "/dev/zero" },
+    { OP_DEVICE,  "dev/full", "/dev/full" },
+    { OP_DEVICE,  "dev/random", "/dev/random" },
+    { OP_DEVICE,  "dev/urandom", "/dev/urandom" },
+    { OP_SYMLINK, "dev/fd", "/proc/self/fd" },
+    { OP_SYMLINK, "dev/stdin", "/proc/self/fd/0" },
+    { OP_SYMLINK, "dev/stdout", "/proc/self/fd/1" },
+    { OP_SYMLINK, "dev/stderr", "/proc/self/fd/2" },
+
+    { OP_DIR,     "var", NULL, 0755 },
+    { OP_SYMLINK, "var/tmp", "/tmp" },
+    { OP_DIR,     "run", NULL, 0755 },
+    { OP_SCRATCH, "tmp", NULL, 01777 },
+    { OP_SCRATCH, "dev/shm", NULL, 01777 },
+    { OP_SCRATCH, "sandbox", NULL, 0755 },
+};
+/* clang-format on */
+
+static void add(struct op_list *list, struct op op)
+{
+    list->ops[list->n++] = op;
+    /* Mounts need a mount point, and so take an inode as well; a mask lies on what is there. */
+    if (op.kind != OP_PROC && op.kind != OP_MASK)
+        list->inodes++;
+    if (op.kind == OP_FILE)
+        list->pages++;
+}
+
+/* A language names files and folders of the host's /etc ("java-17-openjdk", "ssl/certs"); the
+ * folders above them are made first. */
+static void add_etc(struct arena *arena, struct op_list *list, const char *name)
+{
+    for (const char *slash = name; (slash = strchr(slash, '/')); slash++)
+        add(list, (struct op){ OP_DIR, arena_printf(arena, "etc/%.*s", (int)(slash - name), name),
+                               NULL, 0755 });
+    add(list, (struct op){ OP_SYSTEM, arena_printf(arena, "etc/%s", name),
+                           arena_printf(arena, "/etc/%s", name), 0 });
+}
+
+void op_list_host(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
+                  struct op_list *ret)
+{
+    enum { MAX_PER_ETC = 8 };
+    size_t n_etc = 0;
+
+    for (const char *const *etc = language ? language->etc : NULL; etc && *etc; etc++)
+        n_etc++;
+    size_t room = ARRAY_LEN(host_root) + 2 + n_etc * MAX_PER_ETC;
+    struct op_list list = { .ops = arena_alloc(arena, room * sizeof *list.ops) };
+
+    list.inodes = 1; /* the root itself */
+    for (size_t i = 0; i < ARRAY_LEN(host_root); i++)
+        add(&list, host_root[i]);
+    add(&list, (struct op){ OP_FILE, "etc/passwd",
+                            arena_printf(arena,
+                                         "root:x:0:0:root:/:/usr/sbin/nologin\n"
+                                         "sandbox:x:%u:%u:sandbox:/sandbox:/bin/bash\n"
+                                         "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+                                         uid, gid),
+                            0644 });
+    add(&list,
+        (struct op){ OP_FILE, "etc/group",
+                     arena_printf(arena, "root:x:0:\nsandbox:x:%u:\nnogroup:x:65534:\n", gid),
+                     0644 });
+    for (size_t i = 0; i < n_etc; i++)
+        add_etc(arena, &list, language->etc[i]);
+    *ret = list;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The sandbox's root file system as data: a list of operations that the warden makes from trusted
+ * configuration only, that `--plan` prints, and that the child walks. Paths are inside the new
+ * root, relative; sources are on the host.
+ */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct arena;
+struct language;
+
+enum op_kind {
+    OP_DIR,     /* a folder */
+    OP_FILE,    /* a file that holds `source` as its text */
+    OP_SYMLINK, /* a link to `source` */
+    OP_BIND,    /* the host's `source`, read-only, with what is mounted below it */
+    OP_SYSTEM,  /* as on the host: a link where the host has a link, else a bind, else nothing */
+    OP_DEVICE,  /* one of the host's device nodes */
+    OP_PROC,    /* procfs of the new pid namespace, read-only */
+    OP_MASK,    /* hides what is there, if it is there */
+    OP_SCRATCH, /* a folder that can be written, on the root's own bounded tmpfs */
+    OP_KIND_N
+};
+
+struct op {
+    enum op_kind kind;
+    const char *path;
+    const char *source;
+    mode_t mode;
+};
+
+struct op_list {
+    struct op *ops;
+    size_t n;
+    size_t inodes; /* what the operations themselves take of the tmpfs, */
+    size_t pages;  /* and must not be taken from the program's share */
+};
+
+/* The word that `--plan` and error messages use: "bind", "proc", … */
+const char *op_kind_name(enum op_kind kind);
+
+/* The root of image "host": this machine's own runtimes, read-only, and a minimal /etc. language
+ * may be NULL; it names what else it needs in /etc. */
+void op_list_host(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
+                  struct op_list *ret);

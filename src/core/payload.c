@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+
+#define PAYLOAD_MAGIC UINT32_C(0x31796163) /* "cay1" */
+#define SEALS         (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+struct header {
+    uint32_t magic;
+    uint32_t argc[PAYLOAD_STAGES];
+    uint32_t envc;
+    uint32_t n_files;
+};
+
+struct file_header {
+    uint64_t len;
+    uint32_t name_len;
+    uint32_t mode;
+};
+
+int payload_name_ok(const char *name)
+{
+    enum { PART_MAX = 255, NAME_MAX_BYTES = 1024 };
+
+    if (strnlen(name, NAME_MAX_BYTES + 1) > NAME_MAX_BYTES)
+        return false;
+    for (const char *part = name;; part++) {
+        size_t len = strcspn(part, "/");
+        if (len == 0 || len > PART_MAX || (len <= 2 && strspn(part, ".") >= len))
+            return false;
+        for (size_t i = 0; i < len; i++)
+            if ((unsigned char)part[i] < 0x20 || part[i] == 0x7f)
+                return false;
+        part += len;
+        if (*part == '\0')
+            return true;
+    }
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+/* A buffer in front of the memfd: most payloads are one write. */
+struct writer {
+    int fd;
+    size_t used;
+    uint64_t total;
+    int errnum;
+    char buf[8192];
+};
+
+static void flush(struct writer *w)
+{
+    size_t done = 0;
+
+    while (done < w->used && !w->errnum) {
+        ssize_t n = write(w->fd, w->buf + done, w->used - done);
+        if (n < 0 && errno != EINTR)
+            w->errnum = errno;
+        else if (n > 0)
+            done += (size_t)n;
+    }
+    w->used = 0;
+}
+
+static void put(struct writer *w, const void *data, size_t len)
+{
+    const char *pos = data;
+
+    w->total += len;
+    while (len > 0 && !w->errnum) {
+        size_t part = MIN(len, sizeof w->buf - w->used);
+        memcpy(w->buf + w->used, pos, part);
+        w->used += part;
+        pos += part;
+        len -= part;
+        if (w->used == sizeof w->buf)
+            flush(w);
+    }
+}
+
+static uint32_t put_strings(struct writer *w, const char *const *strings, bool count_only)
+{
+    uint32_t n = 0;
+
+    for (; strings && strings[n]; n++)
+        if (!count_only)
+            put(w, strings[n], strlen(strings[n]) + 1);
+    return n;
+}
+
+static void put_file(struct writer *w, const struct payload_file *file)
+{
+    struct file_header header = {
+        .len = file->len,
+        .name_len = (uint32_t)strlen(file->name),
+        .mode = file->mode,
+    };
+    put(w, &header, sizeof header);
+    put(w, file->name, header.name_len + 1);
+    put(w, file->data, file->len);
+}
+
+int payload_write(const struct payload_source *source, int *ret_fd, struct cay_error *err)
+{
+    auto_close int fd = memfd_create("cay-payload", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return cay_fail_errno(err, errno, "make the payload");
+
+    struct writer w = { .fd = fd };
+    struct header header = { .magic = PAYLOAD_MAGIC, .n_files = (uint32_t)source->n_files };
+    for (int i = 0; i < PAYLOAD_STAGES; i++)
+        header.argc[i] = put_strings(&w, source->argv[i], true);
+    header.envc = put_strings(&w, source->env, true);
+    if (source->n_files > PAYLOAD_FILES_MAX || header.envc > PAYLOAD_STRINGS_MAX ||
+        header.argc[0] > PAYLOAD_STRINGS_MAX || header.argc[1] > PAYLOAD_STRINGS_MAX)
+        return cay_fail(err, CAY_E_USAGE,
+                        "too many arguments, variables or files (at most %d, %d, %d)",
+                        PAYLOAD_STRINGS_MAX, PAYLOAD_STRINGS_MAX, PAYLOAD_FILES_MAX);
+
+    put(&w, &header, sizeof header);
+    for (int i = 0; i < PAYLOAD_STAGES; i++)
+        put_strings(&w, source->argv[i], false);
+    put_strings(&w, source->env, false);
+    for (size_t i = 0; i < source->n_files; i++)
+        put_file(&w, &source->files[i]);
+    flush(&w);
+    if (w.errnum)
+        return cay_fail_errno(err, w.errnum, "write the payload");
+    if (w.total > PAYLOAD_BYTES_MAX)
+        return cay_fail(err, CAY_E_LIMIT,
+                        "code, files, arguments and environment are past %llu bytes",
+                        (unsigned long long)PAYLOAD_BYTES_MAX);
+    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+        return cay_fail_errno(err, errno, "seal the payload");
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+/* ---- reading -----------------------------------------------------------------------------------
+ */
+
+/* Steps over n NUL-terminated strings; returns where they end, or 0. */
+static size_t skip_strings(const struct payload *payload, size_t pos, uint32_t n)
+{
+    for (; n > 0; n--) {
+        const char *end = memchr(payload->data + pos, '\0', payload->len - pos);
+        if (!end)
+            return 0;
+        pos = (size_t)(end - payload->data) + 1;
+    }
+    return pos;
+}
+
+int payload_next_file(const struct payload *payload, size_t *pos, struct payload_file *ret)
+{
+    size_t at = *pos ? *pos : payload->files_at;
+    struct file_header header;
+
+    if (payload->len - at < sizeof header)
+        return 0;
+    memcpy(&header, payload->data + at, sizeof header);
+    at += sizeof header;
+    if (header.name_len >= payload->len - at ||
+        header.len > payload->len - at - header.name_len - 1)
+        return 0;
+    ret->name = payload->data + at;
+    ret->mode = header.mode & 0777;
+    ret->data = ret->name + header.name_len + 1;
+    ret->len = header.len;
+    if (ret->name[header.name_len] != '\0' || strlen(ret->name) != header.name_len)
+        return 0;
+    *pos = at + header.name_len + 1 + header.len;
+    return 1;
+}
+
+int payload_check(const void *data, size_t len, struct payload *ret)
+{
+    struct header header;
+    struct payload payload = { .data = data, .len = len, .strings_at = sizeof header };
+
+    if (len < sizeof header || len > PAYLOAD_BYTES_MAX)
+        return -EINVAL;
+    memcpy(&header, data, sizeof header);
+    if (header.magic != PAYLOAD_MAGIC || header.argc[0] == 0 ||
+        header.argc[0] > PAYLOAD_STRINGS_MAX || header.argc[1] > PAYLOAD_STRINGS_MAX ||
+        header.envc > PAYLOAD_STRINGS_MAX || header.n_files > PAYLOAD_FILES_MAX)
+        return -EINVAL;
+    memcpy(payload.argc, header.argc, sizeof payload.argc);
+    payload.envc = header.envc;
+    payload.n_files = header.n_files;
+    payload.files_at =
+        skip_strings(&payload, sizeof header, header.argc[0] + header.argc[1] + header.envc);
+    if (payload.files_at == 0)
+        return -EINVAL;
+
+    size_t pos = 0;
+    struct payload_file file;
+    for (uint32_t i = 0; i < header.n_files; i++)
+        if (!payload_next_file(&payload, &pos, &file) || !payload_name_ok(file.name))
+            return -EINVAL;
+    if ((pos ? pos : payload.files_at) != len)
+        return -EINVAL;
+    *ret = payload;
+    return 0;
+}
+
+int payload_map(int fd, struct payload *ret)
+{
+    struct stat st;
+
+    if ((fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
+        return -EPERM;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (st.st_size <= 0 || (uint64_t)st.st_size > PAYLOAD_BYTES_MAX)
+        return -EINVAL;
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    return payload_check(map, (size_t)st.st_size, ret);
+}
+
+static size_t fill(const struct payload *payload, size_t pos, uint32_t n, char **vec)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        vec[i] = (char *)(uintptr_t)(payload->data + pos);
+        pos += strlen(vec[i]) + 1;
+    }
+    vec[n] = NULL;
+    return pos;
+}
+
+void payload_argv(const struct payload *payload, unsigned stage, char **vec)
+{
+    size_t pos = payload->strings_at;
+    if (stage == 1)
+        pos = skip_strings(payload, pos, payload->argc[0]);
+    fill(payload, pos, payload->argc[stage], vec);
+}
+
+void payload_env(const struct payload *payload, char **vec)
+{
+    size_t pos = skip_strings(payload, payload->strings_at, payload->argc[0] + payload->argc[1]);
+    fill(payload, pos, payload->envc, vec);
+}

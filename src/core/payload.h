@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The payload: argv, environment and files of a run, in a sealed memfd that the front makes and
+ * only the sandbox's own child reads; the warden passes it on unread. The reader trusts nothing:
+ * it checks the seals, every length, every count and every name, allocates nothing, and is fuzzed.
+ *
+ *     header | strings of stage 0 | strings of stage 1 | environment | files
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct cay_error;
+
+enum { PAYLOAD_STAGES = 2, PAYLOAD_STRINGS_MAX = 65536, PAYLOAD_FILES_MAX = 10000 };
+
+/* Bytes of a payload, in all. */
+#define PAYLOAD_BYTES_MAX (UINT64_C(1) << 30)
+
+struct payload_file {
+    const char *name;
+    const char *data;
+    uint64_t len;
+    unsigned mode;
+};
+
+/* ---- writing, in the front ------------------------------------------------------------------ */
+
+struct payload_source {
+    const char *const *argv[PAYLOAD_STAGES]; /* NULL-terminated, or NULL: no such stage */
+    const char *const *env;                  /* NULL-terminated "NAME=value" */
+    const struct payload_file *files;
+    size_t n_files;
+};
+
+/* Returns a sealed memfd. */
+int payload_write(const struct payload_source *source, int *ret_fd, struct cay_error *err);
+
+/* ---- reading, in the child ------------------------------------------------------------------- */
+
+struct payload {
+    const char *data;
+    size_t len;
+    uint32_t argc[PAYLOAD_STAGES];
+    uint32_t envc;
+    uint32_t n_files;
+    size_t strings_at; /* where the strings begin */
+    size_t files_at;   /* where the files begin */
+};
+
+/* Checks all of it. Async-signal-safe, like the rest. Returns -EINVAL when anything is off. */
+int payload_check(const void *data, size_t len, struct payload *ret);
+
+/* Maps and checks a memfd that must be sealed against every change. */
+int payload_map(int fd, struct payload *ret);
+
+/* Fills vec, with room for argc[stage] + 1 (envc + 1) entries, and ends it with NULL. */
+void payload_argv(const struct payload *payload, unsigned stage, char **vec);
+void payload_env(const struct payload *payload, char **vec);
+
+/* Goes through the files: *pos starts at 0. Returns 0 past the last one. */
+int payload_next_file(const struct payload *payload, size_t *pos, struct payload_file *ret);
+
+/* Relative, no "..", ".", empty part, control byte; at most 255 bytes a part. */
+int payload_name_ok(const char *name);

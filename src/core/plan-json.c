@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `cay run --plan`: everything that would be done, and nothing that may be secret. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "core/language.h"
+#include "core/layer.h"
+#include "core/limits-json.h"
+#include "core/plan.h"
+
+static void put_words(struct json_writer *w, const char *key, const char *const *words)
+{
+    json_field_array(w, key);
+    for (; words && *words; words++)
+        json_put_string(w, *words);
+    json_end_array(w);
+}
+
+static void put_stages(struct json_writer *w, const struct plan *plan)
+{
+    json_field_array(w, "stages");
+    for (unsigned i = 0; i < plan->job.n_stages; i++) {
+        bool is_run = i + 1 == plan->job.n_stages;
+        json_begin_object(w);
+        json_field_string(w, "name", is_run ? "run" : "compile");
+        put_words(w, "argv", plan->payload.argv[i]);
+        json_field_object(w, "limits");
+        limits_put(w, &plan->job.limits[i]);
+        json_end_object(w);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+/* Names only: values may be secrets. */
+static void put_environment(struct json_writer *w, const struct plan *plan)
+{
+    json_field_array(w, "env");
+    for (const char *const *variable = plan->payload.env; variable && *variable; variable++)
+        json_put_string_len(w, *variable, strcspn(*variable, "="));
+    json_end_array(w);
+}
+
+static void put_files(struct json_writer *w, const struct plan *plan)
+{
+    json_field_array(w, "files");
+    for (size_t i = 0; i < plan->payload.n_files; i++) {
+        json_begin_object(w);
+        json_field_string(w, "name", plan->payload.files[i].name);
+        json_field_uint(w, "size", plan->payload.files[i].len);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static void put_root(struct json_writer *w, const struct plan *plan)
+{
+    json_field_array(w, "root");
+    for (size_t i = 0; i < plan->root.n; i++) {
+        const struct op *op = &plan->root.ops[i];
+        auto_strbuf struct strbuf path = { 0 };
+        strbuf_printf(&path, "/%s", op->path);
+        json_begin_object(w);
+        json_field_string(w, "op", op_kind_name(op->kind));
+        json_field_string(w, "path", strbuf_str(&path));
+        if (op->source)
+            json_field_string(w, op->kind == OP_FILE ? "text" : "source", op->source);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+char *plan_json(const struct plan *plan)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out, .pretty = true };
+
+    json_begin_object(&w);
+    json_field_string(&w, "backend", plan->backend->name);
+    json_field_string(&w, "tier", tier_name(plan->backend->tier));
+    json_field_string(&w, "profile", plan->profile);
+    json_field_string(&w, "language", plan->language ? plan->language->name : NULL);
+    json_field_string(&w, "program", plan->program);
+    put_words(&w, "network", plan->network);
+    json_field_array(&w, "require");
+    for (int i = 0; i < LAYER_N; i++)
+        if (plan->job.require & (UINT32_C(1) << i))
+            json_put_string(&w, layer_name((enum layer)i));
+    json_end_array(&w);
+    put_stages(&w, plan);
+    put_environment(&w, plan);
+    put_files(&w, plan);
+    json_field_uint(&w, "stdin_bytes", plan->stdin.len);
+    if (plan->backend->tier != TIER_NONE)
+        put_root(&w, plan);
+    put_words(&w, "warnings", plan->warnings.list);
+    json_end_object(&w);
+    return strbuf_take(&out);
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "base/suggest.h"
+#include "core/config.h"
+#include "core/language.h"
+#include "core/layer.h"
+#include "sys/userns.h"
+
+enum { STAGE_COMPILE, STAGE_RUN };
+
+/* Everything that the parts of the plan are made from. */
+struct making {
+    const struct cay_request *req;
+    const struct config *config;
+    const struct plan_host *host;
+    const struct profile *profile;
+    struct plan *plan;
+    struct cay_error *err;
+};
+
+/* ---- settings ----------------------------------------------------------------------------------
+ */
+
+/* Explicit field, then named profile, then configuration. */
+static const struct value *setting(const struct making *m, enum field_id id)
+{
+    if (m->req->values[id].is_set)
+        return &m->req->values[id];
+    if (m->profile && m->profile->values[id].is_set)
+        return &m->profile->values[id];
+    return &m->config->settings[id].value;
+}
+
+static const char *text(const struct making *m, enum field_id id)
+{
+    const struct value *value = setting(m, id);
+    return value->is_set ? value->text : NULL;
+}
+
+static uint64_t number(const struct making *m, enum field_id id)
+{
+    const struct value *value = setting(m, id);
+    return value->is_set ? value->num : 0;
+}
+
+static int choose_profile(struct making *m)
+{
+    const struct value *asked = &m->req->values[FIELD_PROFILE];
+    const char *name = asked->is_set ? asked->text : m->config->settings[FIELD_PROFILE].value.text;
+    const char *names[64];
+    size_t n = 0;
+
+    m->plan->profile = arena_str(&m->plan->arena, name);
+    m->profile = config_profile(m->config, name);
+    if (m->profile)
+        return 0;
+    for (const struct profile *p = m->config->profiles; p && n < ARRAY_LEN(names); p = p->next)
+        names[n++] = p->name;
+    cay_fail(m->err, CAY_E_USAGE, "profile: there is no profile '%.60s'", name);
+    const char *near = suggest(name, names, n);
+    return near ? cay_hint(m->err, "did you mean %s?", near)
+                : cay_hint(m->err, "there are default, hardened, light, and those of cay.toml");
+}
+
+/* What has its own place in the product but is not part of it yet. */
+static int refuse_unbuilt(const struct making *m)
+{
+    static const enum field_id unbuilt[] = { FIELD_WORKSPACE,   FIELD_COLLECT, FIELD_SESSION,
+                                             FIELD_SHELL_ALLOW, FIELD_WEBHOOK, FIELD_RUNTIME };
+    static const enum field_id unbuilt_flags[] = { FIELD_DETACH, FIELD_TTY };
+    const struct value *network = setting(m, FIELD_NETWORK);
+    const char *first = network->list && network->list[0] ? network->list[0] : "none";
+
+    for (size_t i = 0; i < ARRAY_LEN(unbuilt); i++)
+        if (setting(m, unbuilt[i])->is_set)
+            return cay_fail(m->err, CAY_E_UNSUPPORTED, "%s: not built yet",
+                            fields[unbuilt[i]].name);
+    for (size_t i = 0; i < ARRAY_LEN(unbuilt_flags); i++)
+        if (number(m, unbuilt_flags[i]))
+            return cay_fail(m->err, CAY_E_UNSUPPORTED, "%s: not built yet",
+                            fields[unbuilt_flags[i]].name);
+    if (strcmp(first, "none") != 0 || (network->list && network->list[0] && network->list[1]))
+        return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                        "network: '%.60s' is not built yet; allowed is none", first);
+    if (strcmp(text(m, FIELD_IMAGE), "host") != 0)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                        "image: '%.60s' is not built yet; allowed is host", text(m, FIELD_IMAGE));
+    m->plan->network = network->list;
+    return 0;
+}
+
+/* ---- backend ------------------------------------------------------------------------------------
+ */
+
+static int choose_backend(const struct making *m)
+{
+    const char *name = text(m, FIELD_BACKEND);
+    const char *least = text(m, FIELD_MIN_ISOLATION);
+    int least_tier = tier_find(least);
+    struct plan *plan = m->plan;
+
+    if (strcmp(name, "auto") == 0) {
+        /* The first in the list that is strong enough; the un-isolated one only when named. */
+        for (const struct backend *const *backend = backends; *backend && !plan->backend; backend++)
+            if ((*backend)->tier != TIER_NONE && (int)(*backend)->tier >= least_tier)
+                plan->backend = *backend;
+        if (!plan->backend)
+            return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                            "min_isolation: no backend of this build gives tier %s", least);
+    } else {
+        plan->backend = backend_find(name);
+        if (!plan->backend)
+            return cay_fail(m->err, CAY_E_UNSUPPORTED, "backend: %s is not built yet", name);
+    }
+    if ((int)plan->backend->tier < least_tier) {
+        cay_fail(m->err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
+                 plan->backend->name, tier_name(plan->backend->tier), least);
+        return cay_hint(m->err,
+                        "take another backend, or set min_isolation to \"%s\" if you mean it",
+                        tier_name(plan->backend->tier));
+    }
+    plan->may_fall_back = strcmp(text(m, FIELD_FALLBACK), "unsafe") == 0;
+    return 0;
+}
+
+static int choose_layers(const struct making *m)
+{
+    const struct value *require = setting(m, FIELD_REQUIRE);
+
+    if (m->plan->backend->tier == TIER_NONE) {
+        if (require->is_set && require->list[0])
+            return cay_fail(m->err, CAY_E_UNSUPPORTED, "require: backend %s has no layer %.60s",
+                            m->plan->backend->name, require->list[0]);
+        return 0;
+    }
+    if (!require->is_set) {
+        m->plan->job.require = LAYER_REQUIRE_DEFAULT;
+        return 0;
+    }
+    for (const char *const *word = require->list; *word; word++) {
+        uint32_t bits = layer_bits(*word);
+        if (bits == 0) {
+            const char *const *words = layer_words();
+            size_t n = 0;
+            while (words[n])
+                n++;
+            cay_fail(m->err, CAY_E_USAGE, "require: there is no layer '%.60s'", *word);
+            const char *near = suggest(*word, words, n);
+            return near ? cay_hint(m->err, "did you mean %s?", near) : -1;
+        }
+        m->plan->job.require |= bits;
+    }
+    return 0;
+}
+
+/* ---- limits -------------------------------------------------------------------------------------
+ */
+
+static int check_caps(const struct making *m)
+{
+    for (int i = 0; i < FIELD_N; i++) {
+        const struct setting *cap = &m->config->caps[i];
+        const struct value *value = setting(m, (enum field_id)i);
+        if (!cap->value.is_set || !value->is_set || value->num <= cap->value.num)
+            continue;
+        cay_fail(m->err, CAY_E_USAGE,
+                 "%s: %s is past the administrator's cap; allowed is at most %s", fields[i].name,
+                 field_text(&m->plan->arena, (enum field_id)i, value),
+                 field_text(&m->plan->arena, (enum field_id)i, &cap->value));
+        return i == FIELD_TIMEOUT ? cay_hint(m->err, "SECURITY_MAX_EXECUTION_TIME raises it")
+                                  : cay_hint(m->err, "[max] in the configuration raises it");
+    }
+    return 0;
+}
+
+static bool is_explicit(const struct making *m, enum field_id id)
+{
+    return m->req->values[id].is_set || (m->profile && m->profile->values[id].is_set);
+}
+
+static void fill_limits(const struct making *m)
+{
+    struct plan *plan = m->plan;
+    struct cay_limits run = {
+        .timeout_ns = (int64_t)number(m, FIELD_TIMEOUT),
+        .cpu_time_ns = (int64_t)number(m, FIELD_CPU_TIME),
+        .memory_bytes = number(m, FIELD_MEMORY),
+        .swap_bytes = number(m, FIELD_SWAP),
+        .disk_bytes = number(m, FIELD_DISK),
+        .inodes = number(m, FIELD_INODES),
+        .max_output_bytes = number(m, FIELD_MAX_OUTPUT),
+        .output_cap_bytes = number(m, FIELD_OUTPUT_CAP),
+        .cpus_milli = (uint32_t)number(m, FIELD_CPUS),
+        .pids = (uint32_t)number(m, FIELD_PIDS),
+        .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
+    };
+    if (plan->language && plan->language->memory_bytes && !is_explicit(m, FIELD_MEMORY))
+        run.memory_bytes = plan->language->memory_bytes;
+    /* What is written counts as memory too: at least half is left for the program. */
+    run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);
+    plan->job.limits[plan->job.n_stages - 1] = run;
+    if (plan->job.n_stages == 2) {
+        struct cay_limits compile = run;
+        compile.timeout_ns = (int64_t)number(m, FIELD_COMPILE_TIMEOUT);
+        compile.memory_bytes = MAX(number(m, FIELD_COMPILE_MEMORY), run.memory_bytes);
+        compile.cpu_time_ns = 0;
+        compile.pids = MAX(run.pids, 64U);
+        compile.cpus_milli = MAX(run.cpus_milli, 1000U);
+        plan->job.limits[STAGE_COMPILE] = compile;
+    }
+}
+
+/* ---- program ------------------------------------------------------------------------------------
+ */
+
+static const char *expand(const struct making *m, const char *word)
+{
+    const struct language *language = m->plan->language;
+
+    if (strcmp(word, "{source}") == 0)
+        return language->source;
+    if (strcmp(word, "{binary}") == 0)
+        return "/sandbox/main";
+    return word;
+}
+
+static const char *const *make_argv(const struct making *m, const char *const *words,
+                                    const char *const *args)
+{
+    struct value argv = { 0 };
+
+    for (; *words; words++)
+        field_append(&m->plan->arena, &argv, expand(m, *words));
+    for (; args && *args; args++)
+        field_append(&m->plan->arena, &argv, *args);
+    return argv.list;
+}
+
+static int find_runtime(const struct making *m)
+{
+    const struct language *language = m->plan->language;
+    const char *name = language->compile[0] ? language->compile[0] : language->run[0];
+    const char *packages = "";
+
+    m->plan->program = m->host->find_program(&m->plan->arena, name);
+    if (m->plan->program)
+        return 0;
+    for (const char *const *package = language->packages; *package; package++)
+        packages = arena_printf(&m->plan->arena, "%s %s", packages, *package);
+    cay_fail(m->err, CAY_E_NOTFOUND, "%s: the runtime '%s' is not installed", language->title,
+             name);
+    return cay_hint(m->err, "apt-get install%s", packages);
+}
+
+static int choose_language(const struct making *m)
+{
+    const struct cay_request *req = m->req;
+    struct plan *plan = m->plan;
+    const char *name = req->values[FIELD_LANGUAGE].is_set ? req->values[FIELD_LANGUAGE].text : NULL;
+
+    if (name) {
+        if (language_find(&plan->arena, name, &plan->language, &plan->version, m->err) < 0)
+            return -1;
+    } else {
+        if (language_guess(&plan->arena, req->file_name, req->code.data, req->code.len,
+                           &plan->language, m->err) < 0)
+            return -1;
+        if (!plan->language) {
+            cay_fail(m->err, CAY_E_USAGE,
+                     "language: neither a file name nor a #! line tells which%s%s",
+                     req->file_name ? ": " : "", req->file_name ? req->file_name : "");
+            return cay_hint(m->err, "say it with -l; `cay languages` lists them");
+        }
+    }
+    plan->job.language = language_index(plan->language->name);
+    return find_runtime(m);
+}
+
+/* "python:3.11" takes the program python3.11, beside a plain python3 whose version nobody knows
+ * without starting it. */
+static const char *const *versioned(const struct making *m, const char *const *words)
+{
+    struct plan *plan = m->plan;
+    size_t len = strcspn(words[0], "0123456789");
+    const char *name = arena_printf(&plan->arena, "%.*s%s", (int)len, words[0], plan->version);
+    const char *path = m->host->find_program(&plan->arena, name);
+
+    if (!path) {
+        name = arena_printf(&plan->arena, "%s-%s", words[0], plan->version);
+        path = m->host->find_program(&plan->arena, name);
+    }
+    if (!path)
+        return NULL;
+    plan->program = path;
+    struct value list = { 0 };
+    field_append(&plan->arena, &list, name);
+    for (words++; *words; words++)
+        field_append(&plan->arena, &list, *words);
+    return list.list;
+}
+
+static int plan_language(const struct making *m)
+{
+    struct plan *plan = m->plan;
+
+    if (choose_language(m) < 0)
+        return -1;
+    const char *const *compile = plan->language->compile, *const *run = plan->language->run;
+    if (plan->version) {
+        const char *const **versions = compile[0] ? &compile : &run;
+        const char *const *words = versioned(m, *versions);
+        if (!words) {
+            cay_fail(m->err, CAY_E_NOTFOUND, "language: %s has no version '%.40s' here",
+                     plan->language->name, plan->version);
+            return cay_hint(m->err, "`cay languages` shows the version that is installed");
+        }
+        *versions = words;
+    }
+    unsigned stage = 0;
+    if (compile[0])
+        plan->payload.argv[stage++] = make_argv(m, compile, NULL);
+    plan->payload.argv[stage++] = make_argv(m, run, m->req->args.list);
+    plan->job.n_stages = (uint8_t)stage;
+    return 0;
+}
+
+static int plan_program(const struct making *m)
+{
+    struct plan *plan = m->plan;
+    bool has_command = m->req->command.is_set && m->req->command.list[0];
+
+    plan->job.language = -1;
+    if (has_command && (m->req->code.data || m->req->values[FIELD_LANGUAGE].is_set))
+        return cay_fail(m->err, CAY_E_USAGE, "command: goes without language and code");
+    if (!has_command && !m->req->code.data)
+        return cay_fail(m->err, CAY_E_USAGE, "code: missing, and there is no command either");
+    if (!has_command)
+        return plan_language(m);
+    struct value argv = { 0 };
+    for (const char *const *word = m->req->command.list; *word; word++)
+        field_append(&plan->arena, &argv, *word);
+    for (const char *const *word = m->req->args.list; word && *word; word++)
+        field_append(&plan->arena, &argv, *word);
+    if (argv.list[0][0] == '\0')
+        return cay_fail(m->err, CAY_E_USAGE, "command: the program's name is empty");
+    plan->payload.argv[0] = argv.list;
+    plan->job.n_stages = 1;
+    return 0;
+}
+
+/* A later variable of the same name takes the place of an earlier one. */
+static void put_variable(struct arena *arena, struct value *env, const char *variable)
+{
+    size_t len = strcspn(variable, "=") + 1;
+
+    for (size_t i = 0; env->list && env->list[i]; i++)
+        if (strncmp(env->list[i], variable, len) == 0) {
+            ((const char **)(uintptr_t)env->list)[i] = variable;
+            return;
+        }
+    field_append(arena, env, variable);
+}
+
+static void fill_environment(const struct making *m)
+{
+    static const char *const base[] = {
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        "HOME=/sandbox",
+        "USER=sandbox",
+        "LOGNAME=sandbox",
+        "LANG=C.UTF-8",
+        NULL,
+    };
+    const char *const *const lists[] = { base, m->plan->language ? m->plan->language->env : NULL,
+                                         m->req->env.list };
+    struct value env = { 0 };
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        for (const char *const *variable = lists[i]; variable && *variable; variable++)
+            put_variable(&m->plan->arena, &env, *variable);
+    m->plan->payload.env = env.list;
+}
+
+static int fill_files(const struct making *m)
+{
+    struct plan *plan = m->plan;
+    size_t n = m->req->files.n;
+    struct payload_file *files = arena_alloc(&plan->arena, (n + 1) * sizeof *files);
+
+    if (n > 0)
+        memcpy(files, m->req->files.items, n * sizeof *files);
+    if (plan->language) {
+        for (size_t i = 0; i < n; i++)
+            if (strcmp(files[i].name, plan->language->source) == 0)
+                return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is the name of the code itself",
+                                files[i].name);
+        files[n++] = (struct payload_file){
+            .name = plan->language->source,
+            .data = m->req->code.data,
+            .len = m->req->code.len,
+            .mode = 0644,
+        };
+    }
+    plan->payload.files = files;
+    plan->payload.n_files = n;
+    plan->stdin = m->req->stdin;
+    return 0;
+}
+
+static void note_warnings(const struct making *m)
+{
+    struct plan *plan = m->plan;
+
+    for (const char *const *note = m->config->warnings.list; note && *note; note++)
+        field_append(&plan->arena, &plan->warnings, *note);
+    if (strcmp(text(m, FIELD_POLICY), "block") == 0)
+        field_append(
+            &plan->arena, &plan->warnings,
+            "policy: the static check is not built yet, so nothing was checked or blocked");
+    if (plan->backend->tier == TIER_NONE)
+        field_append(
+            &plan->arena, &plan->warnings,
+            "backend process: no isolation, only rlimits; the program can do what you can do");
+}
+
+int plan_make(const struct cay_request *req, const struct config *config,
+              const struct plan_host *host, struct plan *ret, struct cay_error *err)
+{
+    struct plan plan = { 0 };
+    struct making m = { req, config, host, NULL, &plan, err };
+
+    if (choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
+        choose_layers(&m) < 0 || check_caps(&m) < 0 || plan_program(&m) < 0 || fill_files(&m) < 0) {
+        arena_done(&plan.arena);
+        return -1;
+    }
+    fill_limits(&m);
+    fill_environment(&m);
+    note_warnings(&m);
+    op_list_host(&plan.arena, plan.language, SANDBOX_UID, SANDBOX_GID, &plan.root);
+    for (int i = 0; i < 3; i++)
+        plan.job.std_fds[i] = -1;
+    plan.job.payload_fd = -1;
+    *ret = plan;
+    return 0;
+}
+
+void plan_done(struct plan *plan)
+{
+    arena_done(&plan->arena);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A plan: the request with nothing left open. It is a pure function of request, configuration,
+ * language and host: making one needs no privilege and starts nothing, so it can be printed
+ * (`cay run --plan`) and tested anywhere.
+ */
+
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "core/backend.h"
+#include "core/op.h"
+#include "core/payload.h"
+#include "core/request.h"
+
+struct config;
+struct language;
+
+/* What a plan asks of the host. */
+struct plan_host {
+    /* Where a runtime's program is, or NULL; language_program() but for tests. */
+    const char *(*find_program)(struct arena *arena, const char *name);
+};
+
+struct plan {
+    struct arena arena;
+    const struct backend *backend;
+    const struct language *language; /* NULL for a command */
+    const char *version;             /* the one asked for, or NULL */
+    const char *program;             /* the runtime's path on the host, or NULL for a command */
+    const char *profile;
+    const char *const *network;
+    struct job job; /* without its fds and id */
+    struct payload_source payload;
+    struct bytes stdin;
+    struct op_list root;   /* for printing: the warden makes its own */
+    bool may_fall_back;    /* fallback = unsafe: the un-isolated tier, if nothing else can be had */
+    struct value warnings; /* a list */
+};
+
+int plan_make(const struct cay_request *req, const struct config *config,
+              const struct plan_host *host, struct plan *ret, struct cay_error *err);
+void plan_done(struct plan *plan);
+
+/* As JSON; the environment's values, the code and the files' contents are left out. The caller
+ * frees it. */
+char *plan_json(const struct plan *plan);

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/request.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+
+struct cay_request *cay_request_new(void)
+{
+    return mem_alloc(sizeof(struct cay_request));
+}
+
+void cay_request_free(struct cay_request *req)
+{
+    if (!req)
+        return;
+    arena_done(&req->arena);
+    free(req->files.items);
+    free(req);
+}
+
+/* Fields that hold words rather than a setting. */
+static struct value *word_list(struct cay_request *req, const char *field)
+{
+    if (strcmp(field, "args") == 0)
+        return &req->args;
+    if (strcmp(field, "command") == 0)
+        return &req->command;
+    return NULL;
+}
+
+int cay_request_set_bytes(struct cay_request *req, const char *field, const char *data, size_t len,
+                          struct cay_error *err)
+{
+    struct bytes *target = strcmp(field, "code") == 0    ? &req->code
+                           : strcmp(field, "stdin") == 0 ? &req->stdin
+                                                         : NULL;
+    if (!target)
+        return cay_fail(err, CAY_E_USAGE, "%.80s: takes no bytes", field);
+    if (len > REQUEST_BYTES_MAX)
+        return cay_fail(err, CAY_E_LIMIT, "%s: %zu bytes are past the most, %llu", field, len,
+                        (unsigned long long)REQUEST_BYTES_MAX);
+    *target = (struct bytes){ arena_dup(&req->arena, data, len), len };
+    return 0;
+}
+
+int cay_request_set(struct cay_request *req, const char *field, const char *value,
+                    struct cay_error *err)
+{
+    struct value *words = word_list(req, field);
+    struct value parsed;
+
+    if (words) {
+        field_append(&req->arena, words, arena_str(&req->arena, value));
+        return 0;
+    }
+    if (strcmp(field, "code") == 0 || strcmp(field, "stdin") == 0)
+        return cay_request_set_bytes(req, field, value, strlen(value), err);
+    if (strcmp(field, "file_name") == 0) {
+        req->file_name = arena_str(&req->arena, value);
+        return 0;
+    }
+    enum field_id id = field_find(field);
+    if (id == FIELD_N || !(fields[id].flags & FIELD_IN_REQUEST))
+        return field_fail_unknown(field, FIELD_IN_REQUEST, err);
+    if (field_parse(&req->arena, id, value, &parsed, err) < 0)
+        return -1;
+    if (fields[id].kind == FIELD_LIST && req->values[id].is_set) {
+        for (const char *const *word = parsed.list; *word; word++)
+            field_append(&req->arena, &req->values[id], *word);
+        return 0;
+    }
+    req->values[id] = parsed;
+    return 0;
+}
+
+int cay_request_add_file(struct cay_request *req, const char *name, const char *data, size_t len,
+                         unsigned mode, struct cay_error *err)
+{
+    struct file_list *files = &req->files;
+
+    if (!payload_name_ok(name))
+        return cay_fail(err, CAY_E_USAGE,
+                        "files: '%.80s' is not a relative name without '..', empty or long parts",
+                        name);
+    if (len > REQUEST_BYTES_MAX)
+        return cay_fail(err, CAY_E_LIMIT, "files: %.80s: %zu bytes are past the most, %llu", name,
+                        len, (unsigned long long)REQUEST_BYTES_MAX);
+    if (files->n >= PAYLOAD_FILES_MAX - 1)
+        return cay_fail(err, CAY_E_USAGE, "files: more than %d", PAYLOAD_FILES_MAX - 1);
+    for (size_t i = 0; i < files->n; i++)
+        if (strcmp(files->items[i].name, name) == 0)
+            return cay_fail(err, CAY_E_USAGE, "files: '%.80s' is given twice", name);
+    if (files->n == files->room) {
+        files->room = files->room ? files->room * 2 : 8;
+        files->items = mem_resize(files->items, files->room * sizeof *files->items);
+    }
+    files->items[files->n++] = (struct payload_file){
+        .name = arena_str(&req->arena, name),
+        .data = arena_dup(&req->arena, data, len),
+        .len = len,
+        .mode = mode ? mode & 0777 : 0644,
+    };
+    return 0;
+}
+
+int cay_request_add_env(struct cay_request *req, const char *name, const char *value,
+                        struct cay_error *err)
+{
+    if (*name == '\0' || isdigit((unsigned char)*name))
+        return cay_fail(err, CAY_E_USAGE, "env: '%.80s' is not a variable's name", name);
+    for (const char *pos = name; *pos; pos++)
+        if (*pos == '=' || (unsigned char)*pos <= 0x20 || *pos == 0x7f)
+            return cay_fail(err, CAY_E_USAGE, "env: '%.80s' is not a variable's name", name);
+    field_append(&req->arena, &req->env, arena_printf(&req->arena, "%s=%s", name, value));
+    return 0;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* jansson gives its own kinds; messages use ours. */
+static const char *json_kind(const json_t *value)
+{
+    static const char *const names[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "a number", [JSON_REAL] = "a number",  [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",      [JSON_NULL] = "null",
+    };
+    return names[json_typeof(value)];
+}
+
+/* A string that holds no NUL, for it will be an argument, a name or a setting. */
+static int json_text(const char *field, const json_t *value, const char **ret,
+                     struct cay_error *err)
+{
+    if (!json_is_string(value))
+        return cay_fail(err, CAY_E_USAGE, "%.80s: %s is not a string", field, json_kind(value));
+    if (strlen(json_string_value(value)) != json_string_length(value))
+        return cay_fail(err, CAY_E_USAGE, "%.80s: holds a NUL", field);
+    *ret = json_string_value(value);
+    return 0;
+}
+
+static int set_from_json(struct cay_request *req, const char *field, json_t *value,
+                         struct cay_error *err)
+{
+    char number[64];
+    const char *text = number;
+    size_t i;
+    json_t *item;
+
+    if (json_is_null(value))
+        return 0;
+    if (json_is_array(value)) {
+        enum field_id id = field_find(field);
+        if (!word_list(req, field) && (id == FIELD_N || fields[id].kind != FIELD_LIST))
+            return cay_fail(err, CAY_E_USAGE, "%.80s: an array is not allowed", field);
+        if (id != FIELD_N && !req->values[id].is_set)
+            field_parse(&req->arena, id, "", &req->values[id], err); /* [] is a value too */
+        json_array_foreach(value, i,
+                           item) if (json_text(field, item, &text, err) < 0 ||
+                                     cay_request_set(req, field, text, err) < 0) return -1;
+        return 0;
+    }
+    if (json_is_integer(value))
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(number, sizeof number, "%.9f", json_real_value(value));
+    else if (json_is_boolean(value))
+        snprintf(number, sizeof number, "%s", json_is_true(value) ? "true" : "false");
+    else if (json_text(field, value, &text, err) < 0)
+        return -1;
+    if (word_list(req, field))
+        return cay_fail(err, CAY_E_USAGE, "%.80s: %s is not an array", field, json_kind(value));
+    return cay_request_set(req, field, text, err);
+}
+
+static int set_bytes_from_json(struct cay_request *req, const char *field, json_t *value,
+                               struct cay_error *err)
+{
+    if (!json_is_string(value))
+        return cay_fail(err, CAY_E_USAGE, "%s: %s is not a string", field, json_kind(value));
+    return cay_request_set_bytes(req, field, json_string_value(value), json_string_length(value),
+                                 err);
+}
+
+static int files_from_json(struct cay_request *req, json_t *files, struct cay_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    if (!json_is_object(files))
+        return cay_fail(err, CAY_E_USAGE, "files: %s is not an object", json_kind(files));
+    json_object_foreach(files, name, value)
+    {
+        json_t *encoded = json_is_object(value) ? json_object_get(value, "base64") : NULL;
+        auto_strbuf struct strbuf decoded = { 0 };
+        if (json_is_string(value))
+            strbuf_add(&decoded, json_string_value(value), json_string_length(value));
+        else if (!json_is_string(encoded) || json_object_size(value) != 1)
+            return cay_fail(err, CAY_E_USAGE, "files: %.80s: neither text nor {\"base64\": …}",
+                            name);
+        else if (base64_decode(&decoded, json_string_value(encoded), json_string_length(encoded)) <
+                 0)
+            return cay_fail(err, CAY_E_USAGE, "files: %.80s: not base64", name);
+        if (cay_request_add_file(req, name, strbuf_str(&decoded), decoded.len, 0, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int env_from_json(struct cay_request *req, json_t *env, struct cay_error *err)
+{
+    const char *name, *text;
+    json_t *value;
+
+    if (!json_is_object(env))
+        return cay_fail(err, CAY_E_USAGE, "env: %s is not an object", json_kind(env));
+    json_object_foreach(env, name,
+                        value) if (json_text("env", value, &text, err) < 0 ||
+                                   cay_request_add_env(req, name, text, err) < 0) return -1;
+    return 0;
+}
+
+static int limits_from_json(struct cay_request *req, json_t *limits, struct cay_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    if (!json_is_object(limits))
+        return cay_fail(err, CAY_E_USAGE, "limits: %s is not an object", json_kind(limits));
+    json_object_foreach(limits, name, value)
+    {
+        enum field_id id = field_find(name);
+        if (id == FIELD_N || !(fields[id].flags & FIELD_LIMIT))
+            return cay_wrap((field_fail_unknown(name, FIELD_LIMIT, err), err), "limits");
+        if (set_from_json(req, name, value, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int field_from_json(struct cay_request *req, const char *name, json_t *value,
+                           struct cay_error *err)
+{
+    enum field_id id = field_find(name);
+
+    if (strcmp(name, "code") == 0 || strcmp(name, "stdin") == 0)
+        return set_bytes_from_json(req, name, value, err);
+    if (strcmp(name, "files") == 0)
+        return files_from_json(req, value, err);
+    if (strcmp(name, "env") == 0)
+        return env_from_json(req, value, err);
+    if (strcmp(name, "limits") == 0)
+        return limits_from_json(req, value, err);
+    if (id != FIELD_N && (fields[id].flags & FIELD_LIMIT))
+        return cay_hint((cay_fail(err, CAY_E_USAGE, "%s: belongs into limits", name), err),
+                        "{\"limits\": {\"%s\": …}}", name);
+    return set_from_json(req, name, value, err);
+}
+
+int cay_request_parse(struct cay_request *req, const char *json, size_t len, struct cay_error *err)
+{
+    json_error_t where;
+    json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    const char *name;
+    json_t *value;
+    int rc = 0;
+
+    if (!root)
+        return cay_fail(err, CAY_E_USAGE, "request: line %d: %s", where.line, where.text);
+    if (!json_is_object(root))
+        rc = cay_fail(err, CAY_E_USAGE, "request: %s is not an object", json_kind(root));
+    else
+        json_object_foreach(root, name, value)
+        {
+            rc = field_from_json(req, name, value, err);
+            if (rc < 0)
+                break;
+        }
+    json_decref(root);
+    return rc;
+}
+
+/* ---- rows for option tables --------------------------------------------------------------------
+ */
+
+const struct cay_field *cay_field_at(size_t i)
+{
+    static const struct cay_field rows[] = {
+#define FIELD_VIEW(id, name, kind, flags, initial, least, most, choices, arg, help) \
+    { name, arg, help, initial, FIELD_##kind == FIELD_BOOL, FIELD_##kind == FIELD_LIST },
+        FIELDS(FIELD_VIEW)
+#undef FIELD_VIEW
+    };
+    return i < ARRAY_LEN(rows) && (fields[i].flags & FIELD_IN_REQUEST) ? &rows[i] : NULL;
+}

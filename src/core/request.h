@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A request: what a client wants run. Only what was said explicitly is in it; what was left open is
+ * filled in by the plan. Its public face is <cay/run.h>.
+ */
+
+#include <stdbool.h>
+
+#include <cay/run.h>
+
+#include "base/arena.h"
+#include "core/field.h"
+#include "core/payload.h"
+
+struct bytes {
+    const char *data; /* NULL: not given */
+    size_t len;
+};
+
+struct file_list {
+    struct payload_file *items;
+    size_t n, room;
+};
+
+struct cay_request {
+    struct arena arena;
+    struct value values[FIELD_N];
+    struct bytes code, stdin;
+    struct value args, command, env; /* lists; env as "NAME=value" */
+    struct file_list files;
+    const char *file_name; /* of the code, for guessing the language */
+};
+
+/* Bounds of what a request may hold. */
+#define REQUEST_BYTES_MAX (UINT64_C(256) << 20)

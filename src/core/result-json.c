@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The result and the events in their JSON form, contract.md section 1. */
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "core/limits-json.h"
+#include "core/verdict.h"
+
+static void put_stream(struct json_writer *w, const char *key, const char *base64_key,
+                       const struct cay_stream *stream)
+{
+    json_field_string_len(w, key, stream->data ? stream->data : "", stream->len);
+    if (stream->len > 0 && !utf8_is_valid(stream->data, stream->len))
+        json_field_base64(w, base64_key, stream->data, stream->len);
+}
+
+static void put_verdict(struct json_writer *w, const struct cay_verdict *verdict)
+{
+    json_field_object(w, "verdict");
+    json_field_string(w, "cause", cause_name(verdict->cause));
+    json_field_string(w, "limit_name", verdict->limit_name);
+    if (verdict->limit_name) {
+        json_field_real(w, "limit", verdict->limit);
+        json_field_real(w, "measured", verdict->measured);
+    } else {
+        json_field_null(w, "limit");
+        json_field_null(w, "measured");
+    }
+    json_field_string(w, "unit", verdict->unit);
+    json_field_string(w, "remedy", verdict->remedy);
+    json_end_object(w);
+}
+
+static void put_words(struct json_writer *w, const char *key, const char *const *words)
+{
+    json_field_array(w, key);
+    for (; words && *words; words++)
+        json_put_string(w, *words);
+    json_end_array(w);
+}
+
+static void put_time(struct json_writer *w, const char *key, int64_t ns)
+{
+    if (ns < 0)
+        json_field_null(w, key);
+    else
+        json_field_real(w, key, clock_seconds(ns));
+}
+
+static void put_meta(struct json_writer *w, const struct cay_result *result)
+{
+    json_field_object(w, "meta");
+    json_field_string(w, "runtime", result->backend);
+    json_field_string(w, "language_version", result->language_version);
+    json_field_string(w, "start", result->start);
+    json_field_bool(w, "truncated", result->out.truncated || result->err.truncated);
+    put_words(w, "blocked_imports", NULL);
+    put_words(w, "warnings", result->warnings);
+    json_field_object(w, "resource_limits");
+    limits_put(w, &result->limits);
+    json_end_object(w);
+    json_field_object(w, "usage");
+    usage_put(w, &result->usage);
+    json_end_object(w);
+    json_field_object(w, "timing");
+    put_time(w, "queue", result->timing.queue_ns);
+    put_time(w, "setup", result->timing.setup_ns);
+    put_time(w, "compile", result->timing.compile_ns);
+    put_time(w, "run", result->timing.run_ns);
+    put_time(w, "teardown", result->timing.teardown_ns);
+    json_end_object(w);
+    json_field_object(w, "isolation");
+    json_field_string(w, "tier", result->tier);
+    put_words(w, "layers", result->layers);
+    json_end_object(w);
+    json_end_object(w);
+}
+
+static void put_result(struct json_writer *w, const struct cay_result *result)
+{
+    json_begin_object(w);
+    json_field_string(w, "id", result->id);
+    json_field_bool(w, "success", result->success);
+    json_field_int(w, "exit_code", result->exit_code);
+    if (result->signal)
+        json_field_int(w, "signal", result->signal);
+    else
+        json_field_null(w, "signal");
+    put_stream(w, "stdout", "stdout_base64", &result->out);
+    put_stream(w, "stderr", "stderr_base64", &result->err);
+    json_field_real(w, "execution_time", clock_seconds(result->execution_time_ns));
+    json_field_bool(w, "timeout", result->timeout);
+    json_field_string(w, "error_message", result->error_message);
+    json_field_string(w, "container_id", result->id);
+    json_field_string(w, "language", result->language);
+    json_field_string(w, "timestamp", result->timestamp);
+    put_verdict(w, &result->verdict);
+    json_field_null(w, "error");
+    put_words(w, "results", NULL);
+    put_words(w, "files", NULL);
+    put_meta(w, result);
+    json_end_object(w);
+}
+
+char *cay_result_json(const struct cay_result *result)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
+
+    put_result(&w, result);
+    return strbuf_take(&out);
+}
+
+char *cay_event_json(const struct cay_event *event)
+{
+    static const char *const names[] = {
+#define EVENT_WORD(name, word) [CAY_EVENT_##name] = word,
+        CAY_EVENTS(EVENT_WORD)
+#undef EVENT_WORD
+    };
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
+
+    json_begin_object(&w);
+    json_field_uint(&w, "seq", event->seq);
+    json_field_string(&w, "event", names[event->kind]);
+    json_field_real(&w, "time", clock_seconds(event->time_ns));
+    if (event->data && utf8_is_valid(event->data, event->len))
+        json_field_string_len(&w, "data", event->data, event->len);
+    else if (event->data)
+        json_field_base64(&w, "base64", event->data, event->len);
+    if (event->usage) {
+        json_field_object(&w, "usage");
+        usage_put(&w, event->usage);
+        json_end_object(&w);
+    }
+    if (event->result) {
+        json_key(&w, "result");
+        put_result(&w, event->result);
+    }
+    json_end_object(&w);
+    return strbuf_take(&out);
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The state folder: /var/lib/cay for root, $XDG_STATE_HOME/cay (~/.local/state/cay) for others.
+ * Everything that cay keeps between runs is in it, and nothing anywhere else.
+ */
+
+/* Opens the folder, making it (0700) if need be. Returns -errno; -ENOENT when there is no place. */
+int state_open(void);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/verdict.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "core/field.h"
+
+const char *cause_name(enum cay_cause cause)
+{
+    static const char *const names[] = {
+#define CAUSE_WORD(name, word) [CAY_CAUSE_##name] = word,
+        CAY_CAUSES(CAUSE_WORD)
+#undef CAUSE_WORD
+    };
+    return names[cause];
+}
+
+static bool is_compile(const struct verdict_facts *facts)
+{
+    return facts->n_stages == 2 && facts->stage == 0;
+}
+
+static bool is_exit_zero(const struct verdict_facts *facts)
+{
+    return facts->stop == STOP_NONE && facts->end.has_status && WIFEXITED(facts->end.wait_status) &&
+           WEXITSTATUS(facts->end.wait_status) == 0;
+}
+
+static int end_signal(const struct verdict_facts *facts)
+{
+    if (!facts->end.has_status)
+        return SIGKILL;
+    return WIFSIGNALED(facts->end.wait_status) ? WTERMSIG(facts->end.wait_status) : 0;
+}
+
+/* Each cause: whether it holds, and the limit behind it. In order; the first that holds is it. */
+
+static bool holds_cancelled(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    (void)v;
+    return f->stop == STOP_CANCELLED;
+}
+
+static bool holds_wall(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    v->limit_name = "timeout";
+    v->limit = clock_seconds(f->limits.timeout_ns);
+    v->measured = clock_seconds(f->end.wall_ns);
+    v->unit = "s";
+    v->remedy = "raise timeout, or make the program do less";
+    return f->stop == STOP_WALL;
+}
+
+/* Also when the kernel's own RLIMIT_CPU was faster than the warden's look at the counter. */
+static bool holds_cpu(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    v->limit_name = "cpu_time";
+    v->limit = clock_seconds(f->limits.cpu_time_ns);
+    v->measured = clock_seconds(f->end.usage.cpu_time_ns);
+    v->unit = "s";
+    v->remedy = "raise cpu_time, or make the program compute less";
+    return f->stop == STOP_CPU ||
+           (f->limits.cpu_time_ns > 0 && end_signal(f) == SIGXCPU && f->end.has_status);
+}
+
+static bool holds_memory(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    v->limit_name = "memory";
+    v->limit = (double)f->limits.memory_bytes;
+    v->measured = f->end.usage.memory_peak_bytes == UINT64_MAX
+                      ? v->limit
+                      : (double)f->end.usage.memory_peak_bytes;
+    v->unit = "bytes";
+    v->remedy = "raise memory, or make the program hold less at once";
+    return f->stop == STOP_MEMORY || f->end.oom_kills > 0;
+}
+
+static bool holds_output(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    v->limit_name = "output_cap";
+    v->limit = (double)f->limits.output_cap_bytes;
+    v->measured = (double)f->output_bytes;
+    v->unit = "bytes";
+    v->remedy = "raise output_cap, or make the program print less";
+    return f->stop == STOP_OUTPUT;
+}
+
+static bool holds_pids(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    v->limit_name = "pids";
+    v->limit = f->limits.pids;
+    v->measured = f->end.usage.pids_peak == UINT64_MAX ? v->limit : (double)f->end.usage.pids_peak;
+    v->unit = "count";
+    v->remedy = "raise pids, or start fewer processes and threads";
+    return f->end.pids_denied > 0;
+}
+
+static bool holds_disk(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    v->limit_name = f->end.disk_full ? "disk" : "inodes";
+    v->limit = (double)(f->end.disk_full ? f->end.disk_size : f->end.inodes_size);
+    v->measured = (double)(f->end.disk_full ? f->end.disk_used : f->end.inodes_used);
+    v->unit = f->end.disk_full ? "bytes" : "count";
+    v->remedy = f->end.disk_full ? "raise disk (and memory, whose half is the most it can be)"
+                                 : "raise inodes, or make fewer files";
+    return f->end.disk_full || f->end.inodes_full;
+}
+
+static bool holds_syscall(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    v->remedy = "the program made a system call by an entry that is closed (32-bit or x32)";
+    return f->end.has_status && end_signal(f) == SIGSYS;
+}
+
+static bool holds_signal(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    (void)v;
+    return end_signal(f) != 0;
+}
+
+static bool holds_exit(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    (void)f;
+    (void)v;
+    return true;
+}
+
+static const struct {
+    enum cay_cause cause;
+    bool (*holds)(const struct verdict_facts *facts, struct cay_verdict *verdict);
+} causes[] = {
+    { CAY_CAUSE_CANCELLED, holds_cancelled }, { CAY_CAUSE_WALL_TIMEOUT, holds_wall },
+    { CAY_CAUSE_CPU_TIMEOUT, holds_cpu },     { CAY_CAUSE_MEMORY, holds_memory },
+    { CAY_CAUSE_OUTPUT, holds_output },       { CAY_CAUSE_PIDS, holds_pids },
+    { CAY_CAUSE_DISK, holds_disk },           { CAY_CAUSE_SYSCALL, holds_syscall },
+    { CAY_CAUSE_SIGNAL, holds_signal },       { CAY_CAUSE_EXIT, holds_exit },
+};
+
+static struct cay_verdict first_cause(const struct verdict_facts *facts)
+{
+    for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
+        struct cay_verdict verdict = { .cause = causes[i].cause };
+        if (causes[i].holds(facts, &verdict))
+            return verdict;
+    }
+    return (struct cay_verdict){ .cause = CAY_CAUSE_INFRASTRUCTURE };
+}
+
+static int exit_code(const struct verdict_facts *facts, enum cay_cause cause)
+{
+    int number = end_signal(facts);
+
+    if (cause == CAY_CAUSE_WALL_TIMEOUT || cause == CAY_CAUSE_CPU_TIMEOUT)
+        return 124;
+    if (cause == CAY_CAUSE_CANCELLED)
+        return facts->cancel_signal ? 128 + facts->cancel_signal : 137;
+    if (cause == CAY_CAUSE_MEMORY || cause == CAY_CAUSE_OUTPUT)
+        return 137;
+    return number ? 128 + number : WEXITSTATUS(facts->end.wait_status);
+}
+
+void verdict_decide(struct arena *arena, const struct verdict_facts *facts, struct cay_result *ret)
+{
+    struct cay_verdict verdict = { .cause = CAY_CAUSE_OK };
+
+    (void)arena;
+    if (!is_exit_zero(facts)) {
+        verdict = first_cause(facts);
+        ret->exit_code = exit_code(facts, verdict.cause);
+        ret->signal = end_signal(facts);
+        /* A compiler that failed, for whatever reason; the limit behind it is kept. */
+        if (is_compile(facts) && verdict.cause != CAY_CAUSE_CANCELLED) {
+            verdict.cause = CAY_CAUSE_COMPILE;
+            if (!verdict.remedy)
+                verdict.remedy = "mend what the compiler names on stderr";
+        }
+    }
+    ret->verdict = verdict;
+    ret->success = verdict.cause == CAY_CAUSE_OK;
+    ret->timeout =
+        verdict.cause == CAY_CAUSE_WALL_TIMEOUT || verdict.cause == CAY_CAUSE_CPU_TIMEOUT;
+}
+
+void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct value *warnings)
+{
+    if (!is_exit_zero(facts))
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
+        struct cay_verdict verdict = { .cause = causes[i].cause };
+        enum cay_cause cause = causes[i].cause;
+        if (cause != CAY_CAUSE_MEMORY && cause != CAY_CAUSE_PIDS && cause != CAY_CAUSE_DISK)
+            continue;
+        if (causes[i].holds(facts, &verdict))
+            field_append(arena, warnings,
+                         arena_printf(arena, "the limit %s (%.0f %s) was reached",
+                                      verdict.limit_name, verdict.limit, verdict.unit));
+    }
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * From facts to a verdict: a pure function of what the kernel said, never of what the program
+ * printed. The order of causes is the contract's.
+ */
+
+#include <cay/run.h>
+
+#include "core/backend.h"
+
+struct arena;
+
+/* Why a run was stopped from outside. */
+enum stop_reason {
+    STOP_NONE,
+    STOP_WALL,
+    STOP_CPU,
+    STOP_MEMORY, /* by the watcher, where no cgroup holds it */
+    STOP_OUTPUT,
+    STOP_CANCELLED,
+};
+
+struct verdict_facts {
+    unsigned n_stages;
+    unsigned stage; /* the one that ended last */
+    enum stop_reason stop;
+    struct stage_end end;
+    struct cay_limits limits; /* of that stage */
+    uint64_t output_bytes;
+    int cancel_signal; /* of STOP_CANCELLED: the signal that asked for it, or 0 */
+};
+
+/* Fills verdict, exit_code, signal, success, timeout. Texts live in the arena. */
+void verdict_decide(struct arena *arena, const struct verdict_facts *facts, struct cay_result *ret);
+
+/* Limits that were touched by a run that ended well: appended as warnings to a list. */
+struct value;
+void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct value *warnings);
+
+const char *cause_name(enum cay_cause cause);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/capture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/utf8.h"
+
+/* Memory is taken as it is needed: most programs print little, and max_output may be large. */
+static void grow(char **data, size_t *room, size_t need, size_t most)
+{
+    if (need <= *room)
+        return;
+    size_t size = MAX(*room * 2, (size_t)4096);
+    size = MIN(MAX(size, need), most);
+    *data = mem_resize(*data, size);
+    *room = size;
+}
+
+enum { NOTE_BYTES = 64 };
+
+void capture_init(struct capture *capture, size_t keep)
+{
+    *capture = (struct capture){ .keep = keep };
+}
+
+/* The first `keep` bytes go to the head. Only when more comes is the second half of them handed
+ * over to the ring: a stream that fits is never split. */
+static void split(struct capture *capture)
+{
+    size_t keep = capture->keep;
+    size_t note = keep > 2 * NOTE_BYTES ? NOTE_BYTES : 0;
+    size_t head = (keep - note) / 2, tail = keep - note - head;
+
+    capture->tail = mem_alloc(tail ? tail : 1);
+    capture->tail_room = tail ? tail : 1;
+    size_t moved = MIN(capture->head_len - MIN(head, capture->head_len), tail);
+    memcpy(capture->tail, capture->head + capture->head_len - moved, moved);
+    capture->tail_len = moved;
+    capture->tail_at = moved % capture->tail_room;
+    capture->head_len = MIN(head, capture->head_len);
+}
+
+void capture_add(struct capture *capture, const char *data, size_t len)
+{
+    capture->total += len;
+    if (!capture->tail) {
+        size_t part = MIN(len, capture->keep - capture->head_len);
+        if (part > 0) {
+            grow(&capture->head, &capture->head_room, capture->head_len + part, capture->keep);
+            memcpy(capture->head + capture->head_len, data, part);
+            capture->head_len += part;
+            data += part;
+            len -= part;
+        }
+        if (len == 0)
+            return;
+        split(capture);
+    }
+    if (len > capture->tail_room) {
+        data += len - capture->tail_room;
+        len = capture->tail_room;
+    }
+    size_t first = MIN(len, capture->tail_room - capture->tail_at);
+    memcpy(capture->tail + capture->tail_at, data, first);
+    memcpy(capture->tail, data + first, len - first);
+    capture->tail_at = (capture->tail_at + len) % capture->tail_room;
+    capture->tail_len = MIN(capture->tail_len + len, capture->tail_room);
+}
+
+/* Bytes at the start that continue a character whose beginning was left out. */
+static size_t broken_start(const char *data, size_t len)
+{
+    size_t n = 0;
+    while (n < len && n < 3 && ((unsigned char)data[n] & 0xc0) == 0x80)
+        n++;
+    return n;
+}
+
+void capture_text(const struct capture *capture, struct arena *arena, struct cay_stream *ret)
+{
+    ret->total = capture->total;
+    ret->truncated = capture->tail != NULL;
+    if (!ret->truncated) {
+        ret->data = arena_dup(arena, capture->head ? capture->head : "", capture->head_len);
+        ret->len = capture->head_len;
+        return;
+    }
+    /* Unroll the ring, then cut both ends at whole characters. */
+    char *tail = arena_alloc(arena, capture->tail_len + 1);
+    size_t start = (capture->tail_at + capture->tail_room - capture->tail_len) % capture->tail_room;
+    for (size_t i = 0; i < capture->tail_len; i++)
+        tail[i] = capture->tail[(start + i) % capture->tail_room];
+    size_t head_len = capture->head_len - utf8_incomplete_tail(capture->head, capture->head_len);
+    size_t skip = broken_start(tail, capture->tail_len);
+    size_t tail_len = capture->tail_len - skip;
+
+    char note[NOTE_BYTES] = "";
+    if (capture->keep > 2 * NOTE_BYTES)
+        snprintf(note, sizeof note, "\n[... %llu bytes left out ...]\n",
+                 (unsigned long long)(capture->total - head_len - tail_len));
+    size_t note_len = strlen(note);
+    char *text = arena_alloc(arena, head_len + note_len + tail_len + 1);
+    if (head_len > 0)
+        memcpy(text, capture->head, head_len);
+    memcpy(text + head_len, note, note_len);
+    memcpy(text + head_len + note_len, tail + skip, tail_len);
+    ret->data = text;
+    ret->len = head_len + note_len + tail_len;
+}
+
+void capture_reset(struct capture *capture)
+{
+    size_t keep = capture->keep;
+    capture_done(capture);
+    capture_init(capture, keep);
+}
+
+void capture_done(struct capture *capture)
+{
+    free(capture->head);
+    free(capture->tail);
+    *capture = (struct capture){ 0 };
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public functions: opening, running, and the texts that describe this host's cay. */
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "core/language.h"
+#include "core/limits-json.h"
+#include "core/state.h"
+#include "engine/versions.h"
+
+static const struct plan_host this_host = { language_program };
+
+int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err)
+{
+    auto_free struct cay *cay = mem_alloc(sizeof *cay);
+    struct config_sources sources;
+    struct arena arena = { 0 };
+
+    if (options)
+        cay->options = *options;
+    cay->link = (struct link)LINK_INIT;
+    config_usual_sources(&arena, &sources);
+    if (cay->options.no_project)
+        sources.project_file = NULL;
+    int rc = config_load(&sources, &cay->config, err);
+    arena_done(&arena);
+    if (rc < 0)
+        return -1;
+    *ret = take_ptr(&cay);
+    return 0;
+}
+
+void cay_close(struct cay *cay)
+{
+    if (!cay)
+        return;
+    link_close(&cay->link);
+    config_done(&cay->config);
+    free(cay);
+}
+
+int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run_options *options,
+            struct cay_result **ret, struct cay_error *err)
+{
+    static const struct cay_run_options none = CAY_RUN_OPTIONS_INIT;
+    int64_t taken_ns = clock_now_ns();
+    struct plan plan;
+
+    if (plan_make(req, &cay->config, &this_host, &plan, err) < 0)
+        return -1;
+    int rc = engine_run(cay, &plan, options ? options : &none, taken_ns, ret, err);
+    plan_done(&plan);
+    return rc;
+}
+
+int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, struct cay_error *err)
+{
+    struct plan plan;
+
+    if (plan_make(req, &cay->config, &this_host, &plan, err) < 0)
+        return -1;
+    *ret = plan_json(&plan);
+    plan_done(&plan);
+    return 0;
+}
+
+char *cay_config_json(struct cay *cay)
+{
+    return config_json(&cay->config);
+}
+
+int cay_warden_main(int front_fd)
+{
+    return link_serve(front_fd);
+}
+
+/* ---- languages
+ * ----------------------------------------------------------------------------------- */
+
+static void put_words(struct json_writer *w, const char *key, const char *const *words)
+{
+    json_field_array(w, key);
+    for (; *words; words++)
+        json_put_string(w, *words);
+    json_end_array(w);
+}
+
+static void put_language(struct json_writer *w, struct arena *arena, int state_fd,
+                         const struct language *language)
+{
+    const char *name = language->compile[0] ? language->compile[0] : language->run[0];
+    const char *program = language_program(arena, name);
+
+    json_begin_object(w);
+    json_field_string(w, "name", language->name);
+    json_field_string(w, "title", language->title);
+    json_field_string(w, "version",
+                      program ? version_of(arena, state_fd, language, program) : NULL);
+    put_words(w, "aliases", language->aliases);
+    put_words(w, "extensions", language->extensions);
+    json_field_string(w, "path", program);
+    put_words(w, "packages", language->packages);
+    json_field_bool(w, "compiled", language->compile[0] != NULL);
+    if (language->memory_bytes)
+        json_field_uint(w, "memory", language->memory_bytes);
+    else
+        json_field_null(w, "memory");
+    json_end_object(w);
+}
+
+char *cay_languages_json(struct cay *cay)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out, .pretty = true };
+    struct arena arena = { 0 };
+    const struct language *list;
+    struct cay_error err;
+    size_t n = 0;
+    auto_close int state_fd = state_open();
+
+    (void)cay;
+    json_begin_array(&w);
+    if (language_list(&arena, &list, &n, &err) == 0)
+        for (size_t i = 0; i < n; i++)
+            put_language(&w, &arena, state_fd, &list[i]);
+    json_end_array(&w);
+    arena_done(&arena);
+    return strbuf_take(&out);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The front's end of the warden: started at the first run, kept for the next ones, ended with the
+ * engine. */
+
+#include <sys/types.h>
+
+#include "core/config.h"
+#include "warden/message.h"
+
+struct cay_options;
+
+struct link {
+    int fd; /* -1: no warden yet */
+    pid_t pid;
+};
+
+#define LINK_INIT \
+    {             \
+        -1, -1    \
+    }
+
+int link_open(struct link *link, const struct cay_options *options, const struct config *config,
+              struct cay_error *err);
+
+/* Closes the connection, at which the warden ends what is left and itself, and waits for that. */
+void link_close(struct link *link);
+
+/* The life of a warden that was started as a program of its own, with the front on this fd. */
+int link_serve(int front_fd);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/message.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "core/language.h"
+#include "core/verdict.h"
+
+enum { QUOTE_BYTES = 2000 };
+
+/* The rest of the line behind the first of the language's marks, or NULL. */
+static const char *syntax_details(struct arena *arena, const struct cay_stream *stream,
+                                  const struct language *language)
+{
+    for (const char *const *mark = language->syntax_error; *mark; mark++) {
+        const char *found = memmem(stream->data, stream->len, *mark, strlen(*mark));
+        if (!found)
+            continue;
+        /* A mark that names a kind of error and a colon is not repeated. */
+        const char *colon = strchr(*mark, ':');
+        const char *text = colon ? found + strlen(*mark) : found;
+        size_t left = (size_t)(stream->data + stream->len - text);
+        const char *end = memchr(text, '\n', left);
+        return arena_dup(arena, text, end ? (size_t)(end - text) : left);
+    }
+    return NULL;
+}
+
+static const char *failed_with(struct arena *arena, const struct cay_result *result)
+{
+    const char *text = result->err.data;
+    size_t len = result->err.len;
+
+    while (len > 0 && strchr(" \t\r\n", text[len - 1]))
+        len--;
+    if (len > QUOTE_BYTES) {
+        text += len - QUOTE_BYTES;
+        len = QUOTE_BYTES;
+    }
+    if (len > 0)
+        return arena_printf(arena, "Execution failed: %.*s", (int)len, text);
+    if (result->signal)
+        return arena_printf(arena, "Execution failed: killed by signal %d (%s)", result->signal,
+                            strsignal(result->signal));
+    return arena_printf(arena, "Execution failed: exit code %d", result->exit_code);
+}
+
+static const char *timed_out(struct arena *arena, const struct verdict_facts *facts, bool is_cpu)
+{
+    char text[32];
+    format_seconds(text, is_cpu ? facts->limits.cpu_time_ns : facts->limits.timeout_ns);
+    return arena_printf(arena, "Code execution timed out after %ss%s", text,
+                        is_cpu ? " of CPU time" : "");
+}
+
+static const char *limit_reached(struct arena *arena, const struct cay_result *result)
+{
+    const struct cay_verdict *verdict = &result->verdict;
+    char text[32];
+
+    if (strcmp(verdict->unit, "bytes") == 0)
+        format_bytes(text, (uint64_t)verdict->limit);
+    else
+        snprintf(text, sizeof text, "%.0f", verdict->limit);
+    return arena_printf(arena, "Execution failed: the limit %s (%s) was reached",
+                        verdict->limit_name, text);
+}
+
+const char *message_of(struct arena *arena, const struct cay_result *result,
+                       const struct language *language, const struct verdict_facts *facts)
+{
+    const char *details;
+
+    switch (result->verdict.cause) {
+    case CAY_CAUSE_OK:
+        return NULL;
+    case CAY_CAUSE_WALL_TIMEOUT:
+        return timed_out(arena, facts, false);
+    case CAY_CAUSE_CPU_TIMEOUT:
+        return timed_out(arena, facts, true);
+    case CAY_CAUSE_MEMORY:
+    case CAY_CAUSE_OUTPUT:
+    case CAY_CAUSE_PIDS:
+    case CAY_CAUSE_DISK:
+        return limit_reached(arena, result);
+    case CAY_CAUSE_CANCELLED:
+        return "Execution cancelled";
+    case CAY_CAUSE_EXIT:
+    case CAY_CAUSE_COMPILE:
+        details = language ? syntax_details(arena, &result->err, language) : NULL;
+        if (details)
+            return arena_printf(arena, "%s syntax error: %s", language->title, details);
+        break;
+    case CAY_CAUSE_SIGNAL:
+    case CAY_CAUSE_SYSCALL:
+    case CAY_CAUSE_NETWORK:
+    case CAY_CAUSE_POLICY:
+    case CAY_CAUSE_INFRASTRUCTURE:
+        break;
+    }
+    return failed_with(arena, result);
+}

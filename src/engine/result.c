@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results own an arena that everything in them lives in. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+
+struct owned_result {
+    struct cay_result result; /* first, so that one is the other */
+    struct arena arena;
+};
+
+struct cay_result *result_new(struct arena **ret_arena)
+{
+    struct owned_result *owned = mem_alloc(sizeof *owned);
+
+    *ret_arena = &owned->arena;
+    return &owned->result;
+}
+
+void cay_result_free(struct cay_result *result)
+{
+    struct owned_result *owned = (struct owned_result *)result;
+
+    if (!owned)
+        return;
+    arena_done(&owned->arena);
+    free(owned);
+}
+
+struct cay_result *cay_result_of_error(const struct cay_error *err)
+{
+    struct arena *arena;
+    struct cay_result *result = result_new(&arena);
+
+    clock_timestamp(result->timestamp);
+    result->exit_code = cay_error_exit_status(err->kind);
+    result->error_message = arena_str(arena, err->msg);
+    result->verdict.cause = err->kind == CAY_E_POLICY ? CAY_CAUSE_POLICY : CAY_CAUSE_INFRASTRUCTURE;
+    result->verdict.remedy = err->hint[0] ? arena_str(arena, err->hint) : NULL;
+    result->timing.compile_ns = -1;
+    result->start = "cold";
+    result->tier = "none";
+    result->out.data = result->err.data = "";
+    return result;
+}

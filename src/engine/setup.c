@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include <cay/setup.h>
+
+#include "base/error.h"
+#include "sys/cgroup.h"
+
+int cay_delegate(uid_t uid, gid_t gid, struct cay_error *err)
+{
+    int rc = cgroup_delegate(uid, gid);
+    if (rc == 0)
+        return 0;
+    if (rc == -ENOTSUP) {
+        cay_fail(err, CAY_E_UNSUPPORTED, "setup: no cgroup with memory and pids at /sys/fs/cgroup");
+        return cay_hint(err, "mount cgroup2 there, or boot with the memory controller on");
+    }
+    cay_fail_errno(err, -rc, "setup: make the user's subtree in /sys/fs/cgroup");
+    if (rc == -EACCES || rc == -EPERM || rc == -EROFS)
+        cay_hint(err, "run it as root: sudo cay setup USER");
+    return -1;
+}
+
+int cay_undelegate(uid_t uid, struct cay_error *err)
+{
+    int rc = cgroup_undelegate(uid);
+    if (rc == 0)
+        return 0;
+    if (rc == -ENOENT)
+        return cay_fail(err, CAY_E_NOTFOUND, "setup: uid %u has no subtree", uid);
+    cay_fail_errno(err, -rc, "setup: remove the user's subtree");
+    if (rc == -EBUSY)
+        cay_hint(err, "something of the user's still runs in it");
+    return -1;
+}
+
+int cay_enter_delegated(uid_t uid, struct cay_error *err)
+{
+    int rc = cgroup_enter_delegated(uid);
+    return rc < 0 ? cay_fail_errno(err, -rc, "setup: enter the subtree of uid %u", uid) : 0;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/versions.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "core/language.h"
+#include "sys/file.h"
+
+enum { CACHE_BYTES_MAX = 64 * 1024, ASK_TIMEOUT_MS = 5000 };
+
+/* What identifies this very program: an upgrade changes it. */
+static const char *cache_key(struct arena *arena, const char *program)
+{
+    struct stat st;
+
+    if (stat(program, &st) < 0)
+        return NULL;
+    return arena_printf(arena, "%s %lld %lld.%09ld ", program, (long long)st.st_size,
+                        (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+}
+
+static const char *from_cache(struct arena *arena, int state_fd, const char *key)
+{
+    auto_free char *text = mem_alloc(CACHE_BYTES_MAX);
+    size_t key_len = strlen(key);
+
+    if (file_read_at(state_fd, "versions", text, CACHE_BYTES_MAX) <= 0)
+        return NULL;
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, key_len) == 0)
+            return arena_dup(arena, line + key_len, strcspn(line + key_len, "\n"));
+    }
+    return NULL;
+}
+
+static void to_cache(int state_fd, const char *key, const char *version)
+{
+    struct stat st;
+    auto_close int fd =
+        openat(state_fd, "versions", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && st.st_size > CACHE_BYTES_MAX / 2 && ftruncate(fd, 0) < 0)
+        return;
+    dprintf(fd, "%s%s\n", key, version);
+}
+
+/* The first thing that looks like a version: "Python 3.11.2", "v20.1.0", "GNU bash,
+ * version 5.2.15". */
+static const char *find_version(struct arena *arena, const char *text)
+{
+    for (const char *pos = text; *pos; pos++) {
+        size_t len = strspn(pos, "0123456789.");
+        bool starts = pos == text || !(isdigit((unsigned char)pos[-1]) || pos[-1] == '.');
+        if (starts && isdigit((unsigned char)*pos) && memchr(pos, '.', len)) {
+            while (pos[len - 1] == '.')
+                len--;
+            return arena_dup(arena, pos, len);
+        }
+    }
+    return NULL;
+}
+
+static void read_answer(int fd, char *out, size_t size)
+{
+    int64_t until = clock_now_ns() + ASK_TIMEOUT_MS * NS_PER_MSEC;
+    size_t len = 0;
+
+    while (len < size - 1) {
+        struct pollfd ready = { fd, POLLIN, 0 };
+        int64_t left = (until - clock_now_ns()) / NS_PER_MSEC;
+        if (left <= 0 || poll(&ready, 1, (int)left) <= 0)
+            break;
+        ssize_t n = read(fd, out + len, size - 1 - len);
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    out[len] = '\0';
+}
+
+/* The program is the host's own, from a system folder, and is given nothing of the caller's. */
+static const char *ask(struct arena *arena, const char *program, const char *const *args)
+{
+    char *env[] = { (char[]){ "PATH=/usr/bin:/bin" }, (char[]){ "LC_ALL=C" }, NULL };
+    char *argv[8] = { (char *)(uintptr_t)program };
+    posix_spawn_file_actions_t actions;
+    char answer[4096];
+    int pair[2];
+    pid_t pid;
+
+    for (size_t i = 1; i < ARRAY_LEN(argv) - 1 && args[i]; i++)
+        argv[i] = (char *)(uintptr_t)args[i];
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return NULL;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, pair[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, pair[1], 2);
+    int rc = posix_spawn(&pid, program, &actions, NULL, argv, env);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pair[1]);
+    if (rc == 0) {
+        read_answer(pair[0], answer, sizeof answer);
+        kill(pid, SIGKILL); /* has ended, or does not end */
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    close(pair[0]);
+    return rc == 0 ? find_version(arena, answer) : NULL;
+}
+
+const char *version_of(struct arena *arena, int state_fd, const struct language *language,
+                       const char *program)
+{
+    const char *key = cache_key(arena, program);
+    if (!key)
+        return NULL;
+    const char *version = state_fd >= 0 ? from_cache(arena, state_fd, key) : NULL;
+    if (version)
+        return version;
+    version = ask(arena, program, language->version);
+    if (version && state_fd >= 0)
+        to_cache(state_fd, key, version);
+    return version;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where groups can be made on this host, by whom; delegation; and the sweep.
+ *
+ * Root works at the top of each hierarchy that it can see (inside a container that is the
+ * container's own), so that a sweep finds what a killed neighbour left wherever it was started
+ * from. An ordinary user works in the folder "cay-user-UID" that `cay setup` gave to him; on v2
+ * the kernel lets him move only what is inside that folder already, or inside any other folder
+ * that was delegated to him, such as a systemd scope with Delegate=yes.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sys/cgroup.h"
+#include "sys/file.h"
+
+#define CGROUP_TOP "/sys/fs/cgroup"
+
+static const char *const controller_names[CGROUP_N] = {
+    [CGROUP_MEMORY] = "memory",
+    [CGROUP_PIDS] = "pids",
+    [CGROUP_CPU] = "cpu",
+    [CGROUP_CPUACCT] = "cpuacct",
+};
+
+static int open_dir_at(int dir_fd, const char *path)
+{
+    return openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool is_fs(int fd, long magic)
+{
+    struct statfs st;
+    return fd >= 0 && fstatfs(fd, &st) == 0 && st.f_type == magic;
+}
+
+static void user_dir_name(char out[static 64], uid_t uid)
+{
+    snprintf(out, 64, "cay-user-%u", uid);
+}
+
+/* ---- version 2 ---------------------------------------------------------------------------- */
+
+static bool has_word(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (const char *pos = list; (pos = strstr(pos, word)); pos += len)
+        if ((pos == list || pos[-1] == ' ') && (pos[len] == ' ' || pos[len] == '\n' || !pos[len]))
+            return true;
+    return false;
+}
+
+/* Turns the controllers on for the children of dir, as far as that is possible. */
+static void enable_v2(int dir, bool has[static CGROUP_N])
+{
+    static const char *const words[] = { "+memory", "+pids", "+cpu" };
+    char on[256] = "";
+
+    file_read_at(dir, "cgroup.subtree_control", on, sizeof on);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (!has_word(on, words[i] + 1))
+            file_write_at(dir, "cgroup.subtree_control", words[i], strlen(words[i]));
+    if (file_read_at(dir, "cgroup.subtree_control", on, sizeof on) < 0)
+        on[0] = '\0';
+    for (int i = 0; i < CGROUP_CPUACCT; i++)
+        has[i] = has_word(on, controller_names[i]);
+}
+
+/* The calling process' own group, "" for the top. */
+static int own_group_v2(char *path, size_t size)
+{
+    char text[4096];
+    ssize_t len = file_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text);
+    if (len < 0)
+        return (int)len;
+    char *line = strstr(text, "0::/");
+    if (!line || (line != text && line[-1] != '\n'))
+        return -ENOENT;
+    line += strlen("0::/");
+    line[strcspn(line, "\n")] = '\0';
+    if (strstr(line, "..")) /* outside of what this cgroup namespace shows */
+        return -ENOENT;
+    return snprintf(path, size, "%s", line) < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+/* A group with processes of its own cannot hand controllers to its children, so a delegated group
+ * that cay finds itself in is emptied into a leaf first. */
+static void empty_into_leaf(int dir)
+{
+    char pids[8192];
+
+    if (mkdirat(dir, "cay-leaf", 0755) < 0 && errno != EEXIST)
+        return;
+    auto_close int leaf = open_dir_at(dir, "cay-leaf");
+    if (leaf < 0 || file_read_at(dir, "cgroup.procs", pids, sizeof pids) < 0)
+        return;
+    char *save = NULL;
+    for (char *pid = strtok_r(pids, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save))
+        file_write_at(leaf, "cgroup.procs", pid, strlen(pid));
+}
+
+/* The highest delegated group at or above the calling process. */
+static int delegated_v2(int top)
+{
+    char path[4096];
+    if (own_group_v2(path, sizeof path) < 0)
+        return -1;
+
+    auto_close int best = -1;
+    while (path[0] != '\0') {
+        int dir = open_dir_at(top, path);
+        bool mine = dir >= 0 && faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0 &&
+                    faccessat(dir, "cgroup.subtree_control", W_OK, AT_EACCESS) == 0;
+        if (!mine) {
+            close_fd(&dir);
+            break;
+        }
+        close_fd(&best);
+        best = dir;
+        char *slash = strrchr(path, '/');
+        *(slash ? slash : path) = '\0';
+    }
+    if (best >= 0) {
+        bool has[CGROUP_N] = { false };
+        enable_v2(best, has);
+        if (!has[CGROUP_MEMORY])
+            empty_into_leaf(best);
+    }
+    return take_fd(&best);
+}
+
+static void open_v2(struct cgroup_host *host, int top, uid_t uid)
+{
+    auto_close int parent = uid == 0 ? dup(top) : delegated_v2(top);
+    if (parent < 0)
+        return;
+    enable_v2(parent, host->has);
+    if (!host->has[CGROUP_MEMORY] || !host->has[CGROUP_PIDS])
+        return;
+    host->version = 2;
+    host->parent[CGROUP_MEMORY] = take_fd(&parent);
+}
+
+/* ---- version 1 ---------------------------------------------------------------------------- */
+
+/* cpu and cpuacct are often mounted together, as "cpu,cpuacct" with links for each name. */
+static int hierarchy_v1(enum cgroup_controller which)
+{
+    char path[64];
+    snprintf(path, sizeof path, CGROUP_TOP "/%s", controller_names[which]);
+    auto_close int fd = open_dir_at(AT_FDCWD, path);
+    return is_fs(fd, CGROUP_SUPER_MAGIC) ? take_fd(&fd) : -1;
+}
+
+static bool same_dir(int a, int b)
+{
+    struct stat sa, sb;
+    return a >= 0 && b >= 0 && fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}
+
+static void open_v1(struct cgroup_host *host, uid_t uid)
+{
+    char name[64];
+    user_dir_name(name, uid);
+
+    for (int i = 0; i < CGROUP_N; i++) {
+        auto_close int top = hierarchy_v1((enum cgroup_controller)i);
+        if (top < 0)
+            continue;
+        host->parent[i] = uid == 0 ? take_fd(&top) : open_dir_at(top, name);
+        if (host->parent[i] >= 0 && faccessat(host->parent[i], "tasks", W_OK, AT_EACCESS) < 0)
+            close_fd(&host->parent[i]);
+        host->has[i] = host->parent[i] >= 0;
+    }
+    if (host->has[CGROUP_CPU] && same_dir(host->parent[CGROUP_CPU], host->parent[CGROUP_CPUACCT]))
+        close_fd(&host->parent[CGROUP_CPUACCT]);
+    if (host->has[CGROUP_MEMORY] && host->has[CGROUP_PIDS])
+        host->version = 1;
+}
+
+/* ---- either -------------------------------------------------------------------------------- */
+
+void cgroup_host_open(struct cgroup_host *host, uid_t uid)
+{
+    *host = (struct cgroup_host){ 0 };
+    for (int i = 0; i < CGROUP_N; i++)
+        host->parent[i] = -1;
+
+    auto_close int top = open_dir_at(AT_FDCWD, CGROUP_TOP);
+    if (is_fs(top, CGROUP2_SUPER_MAGIC))
+        open_v2(host, top, uid);
+    else if (top >= 0)
+        open_v1(host, uid);
+    if (host->version == 0)
+        cgroup_host_close(host);
+}
+
+void cgroup_host_close(struct cgroup_host *host)
+{
+    for (int i = 0; i < CGROUP_N; i++) {
+        close_fd(&host->parent[i]);
+        host->has[i] = false;
+    }
+    host->version = 0;
+}
+
+/* ---- sweep --------------------------------------------------------------------------------- */
+
+/* The sandbox's pid 1 ends by itself when its warden dies; this is for one that could not. */
+static void kill_members(int dir)
+{
+    char pids[8192];
+
+    if (file_write_at(dir, "cgroup.kill", "1", 1) == 0)
+        return;
+    if (file_read_at(dir, "cgroup.procs", pids, sizeof pids) < 0)
+        return;
+    char *save = NULL;
+    for (char *pid = strtok_r(pids, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save)) {
+        long number = strtol(pid, NULL, 10);
+        if (number > 1)
+            kill((pid_t)number, SIGKILL);
+    }
+}
+
+static bool is_run_name(const char *name)
+{
+    return strncmp(name, "cay-", 4) == 0 && strncmp(name, "cay-user-", 9) != 0 &&
+           strcmp(name, "cay-leaf") != 0;
+}
+
+static bool sweep_one(const struct cgroup_host *host, int which, const char *name)
+{
+    auto_close int dir = open_dir_at(host->parent[which], name);
+    if (dir < 0)
+        return false;
+    if (which == CGROUP_MEMORY) {
+        if (flock(dir, LOCK_EX | LOCK_NB) < 0)
+            return false; /* its maker lives */
+    } else if (faccessat(host->parent[CGROUP_MEMORY], name, F_OK, 0) == 0) {
+        return false; /* the first hierarchy decides */
+    }
+    kill_members(dir);
+    for (int tries = 0; tries < 100; tries++) {
+        if (unlinkat(host->parent[which], name, AT_REMOVEDIR) == 0)
+            return true;
+        if (errno != EBUSY)
+            return false;
+        usleep(2000);
+    }
+    return false;
+}
+
+int cgroup_sweep(const struct cgroup_host *host)
+{
+    int swept = 0;
+
+    for (int i = 0; i < CGROUP_N; i++) {
+        if (host->parent[i] < 0)
+            continue;
+        int copy = openat(host->parent[i], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+        if (!dir) {
+            close_fd(&copy);
+            continue;
+        }
+        for (struct dirent *entry; (entry = readdir(dir));)
+            if (is_run_name(entry->d_name) && sweep_one(host, i, entry->d_name))
+                swept++;
+        closedir(dir);
+    }
+    return swept;
+}
+
+/* ---- delegation ------------------------------------------------------------------------------ */
+
+static int make_owned(int top, const char *name, uid_t uid, gid_t gid, const char *const *files)
+{
+    if (mkdirat(top, name, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    auto_close int dir = open_dir_at(top, name);
+    if (dir < 0 || fchown(dir, uid, gid) < 0)
+        return -errno;
+    for (; *files; files++)
+        if (fchownat(dir, *files, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 && errno != ENOENT)
+            return -errno;
+    return 0;
+}
+
+static int delegate_v2(int top, const char *name, uid_t uid, gid_t gid)
+{
+    static const char *const files[] = { "cgroup.procs", "cgroup.threads", "cgroup.subtree_control",
+                                         NULL };
+    bool has[CGROUP_N] = { false };
+
+    enable_v2(top, has);
+    if (!has[CGROUP_MEMORY] || !has[CGROUP_PIDS])
+        return -ENOTSUP;
+    int rc = make_owned(top, name, uid, gid, files);
+    if (rc < 0)
+        return rc;
+    auto_close int dir = open_dir_at(top, name);
+    if (dir < 0)
+        return -errno;
+    enable_v2(dir, has);
+    return make_owned(dir, "cay-leaf", uid, gid, files);
+}
+
+int cgroup_delegate(uid_t uid, gid_t gid)
+{
+    static const char *const files[] = { "tasks", "cgroup.procs", NULL };
+    char name[64];
+    user_dir_name(name, uid);
+
+    auto_close int top = open_dir_at(AT_FDCWD, CGROUP_TOP);
+    if (is_fs(top, CGROUP2_SUPER_MAGIC))
+        return delegate_v2(top, name, uid, gid);
+
+    int found = 0;
+    for (int i = 0; i < CGROUP_N; i++) {
+        auto_close int hierarchy = hierarchy_v1((enum cgroup_controller)i);
+        if (hierarchy < 0)
+            continue;
+        int rc = make_owned(hierarchy, name, uid, gid, files);
+        if (rc < 0)
+            return rc;
+        found++;
+    }
+    return found > 0 ? 0 : -ENOTSUP;
+}
+
+int cgroup_undelegate(uid_t uid)
+{
+    char name[64];
+    user_dir_name(name, uid);
+
+    auto_close int top = open_dir_at(AT_FDCWD, CGROUP_TOP);
+    if (is_fs(top, CGROUP2_SUPER_MAGIC)) {
+        auto_close int dir = open_dir_at(top, name);
+        if (dir < 0)
+            return -errno;
+        if (unlinkat(dir, "cay-leaf", AT_REMOVEDIR) < 0 && errno != ENOENT)
+            return -errno;
+        return unlinkat(top, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+    }
+    int result = -ENOENT;
+    for (int i = 0; i < CGROUP_N; i++) {
+        auto_close int hierarchy = hierarchy_v1((enum cgroup_controller)i);
+        if (hierarchy < 0 || faccessat(hierarchy, name, F_OK, 0) < 0)
+            continue;
+        if (unlinkat(hierarchy, name, AT_REMOVEDIR) < 0)
+            return -errno;
+        result = 0;
+    }
+    return result;
+}
+
+int cgroup_enter_delegated(uid_t uid)
+{
+    char path[128];
+    auto_close int top = open_dir_at(AT_FDCWD, CGROUP_TOP);
+    if (!is_fs(top, CGROUP2_SUPER_MAGIC))
+        return 0; /* v1 asks only for the right to write the file */
+    snprintf(path, sizeof path, "cay-user-%u/cay-leaf/cgroup.procs", uid);
+    return file_write_at(top, path, "0", 1);
+}

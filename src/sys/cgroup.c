@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making, limiting, reading and removing groups. Where they may be made is found out in
+ * cgroup-host.c; what differs between the versions is in the tables here. */
+#include "sys/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sys/file.h"
+
+enum { CPU_PERIOD_US = 100000 };
+
+/* The hierarchies of this host, in the order of making; removal goes the other way. On v2 there is
+ * one, under CGROUP_MEMORY. The first one carries the lock: a group that is there in another
+ * hierarchy but not in the first is a leftover. */
+static int hierarchies(const struct cgroup_host *host)
+{
+    return host->version == 2 ? 1 : CGROUP_N;
+}
+
+static int lock_dir(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+}
+
+static int make_one(const struct cgroup_host *host, int which, const char *name,
+                    struct cgroup *group)
+{
+    int parent = host->parent[which];
+
+    if (mkdirat(parent, name, 0755) < 0)
+        return -errno;
+    group->dir[which] = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (group->dir[which] < 0)
+        return -errno;
+    if (which == CGROUP_MEMORY && lock_dir(group->dir[which]) < 0)
+        return -EAGAIN; /* a sweeper took the newborn for a leftover */
+    if (host->version == 1) {
+        group->join[which] = openat(group->dir[which], "tasks", O_WRONLY | O_CLOEXEC);
+        if (group->join[which] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+int cgroup_make(const struct cgroup_host *host, const char *name, struct cgroup *ret)
+{
+    struct cgroup group = { .host = host };
+
+    snprintf(group.name, sizeof group.name, "%s", name);
+    for (int i = 0; i < CGROUP_N; i++)
+        group.dir[i] = group.join[i] = -1;
+    for (int i = 0; i < hierarchies(host); i++) {
+        if (host->parent[i] < 0)
+            continue;
+        int rc = make_one(host, i, name, &group);
+        if (rc < 0) {
+            cgroup_remove(&group);
+            return rc;
+        }
+    }
+    *ret = group;
+    return 0;
+}
+
+static int set_memory_v1(int dir, const struct cgroup_limits *limits)
+{
+    uint64_t sum = limits->memory_bytes + limits->swap_bytes;
+
+    /* memsw may not be below memory at any moment, so the order depends on the direction. */
+    int rc = file_write_uint_at(dir, "memory.limit_in_bytes", limits->memory_bytes);
+    int rc_sum = file_write_uint_at(dir, "memory.memsw.limit_in_bytes", sum);
+    if (rc == -EINVAL && rc_sum == 0)
+        rc = file_write_uint_at(dir, "memory.limit_in_bytes", limits->memory_bytes);
+    if (rc_sum == -ENOENT) /* no swap accounting: keep out of swap as far as one can */
+        rc_sum = file_write_uint_at(dir, "memory.swappiness", 0);
+    return rc < 0 ? rc : rc_sum;
+}
+
+static int set_memory_v2(int dir, const struct cgroup_limits *limits)
+{
+    int rc = file_write_uint_at(dir, "memory.max", limits->memory_bytes);
+    int rc_swap = file_write_uint_at(dir, "memory.swap.max", limits->swap_bytes);
+    if (rc_swap == -ENOENT) /* a kernel without swap */
+        rc_swap = 0;
+    return rc < 0 ? rc : rc_swap;
+}
+
+static int set_cpu_v1(int dir, const struct cgroup_limits *limits)
+{
+    return file_write_uint_at(dir, "cpu.cfs_quota_us",
+                              (uint64_t)limits->cpus_milli * CPU_PERIOD_US / 1000);
+}
+
+static int set_cpu_v2(int dir, const struct cgroup_limits *limits)
+{
+    char text[64];
+    int len = snprintf(text, sizeof text, "%u %d", limits->cpus_milli * (CPU_PERIOD_US / 1000),
+                       CPU_PERIOD_US);
+    return file_write_at(dir, "cpu.max", text, (size_t)len);
+}
+
+static int set_pids(int dir, const struct cgroup_limits *limits)
+{
+    return file_write_uint_at(dir, "pids.max", limits->pids);
+}
+
+static int dir_of(const struct cgroup *group, enum cgroup_controller which)
+{
+    return group->dir[group->host->version == 2 ? CGROUP_MEMORY : which];
+}
+
+int cgroup_set_limits(const struct cgroup *group, const struct cgroup_limits *limits,
+                      enum cgroup_controller *ret_which)
+{
+    static int (*const setters[3][CGROUP_N])(int, const struct cgroup_limits *) = {
+        [1] = { [CGROUP_MEMORY] = set_memory_v1,
+                [CGROUP_PIDS] = set_pids,
+                [CGROUP_CPU] = set_cpu_v1 },
+        [2] = { [CGROUP_MEMORY] = set_memory_v2,
+                [CGROUP_PIDS] = set_pids,
+                [CGROUP_CPU] = set_cpu_v2 },
+    };
+
+    for (int i = 0; i < CGROUP_N; i++) {
+        if (!group->host->has[i] || !setters[group->host->version][i])
+            continue;
+        int rc = setters[group->host->version][i](dir_of(group, (enum cgroup_controller)i), limits);
+        if (rc < 0) {
+            *ret_which = (enum cgroup_controller)i;
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int cgroup_clone_fd(const struct cgroup *group)
+{
+    return group->host->version == 2 ? group->dir[CGROUP_MEMORY] : -1;
+}
+
+int cgroup_join(const struct cgroup *group)
+{
+    static const enum cgroup_controller order[] = { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPUACCT,
+                                                    CGROUP_CPU };
+
+    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+        int fd = group->join[order[i]];
+        if (fd >= 0 && write(fd, "0", 1) != 1)
+            return -errno;
+    }
+    return 0;
+}
+
+static uint64_t read_uint(int dir, const char *path)
+{
+    uint64_t value;
+    return file_read_uint_at(dir, path, &value) < 0 ? UINT64_MAX : value;
+}
+
+static uint64_t read_key(int dir, const char *path, const char *key)
+{
+    uint64_t value;
+    return file_read_key_at(dir, path, key, &value) < 0 ? UINT64_MAX : value;
+}
+
+void cgroup_read(const struct cgroup *group, struct cgroup_counters *ret)
+{
+    int memory = dir_of(group, CGROUP_MEMORY);
+    int pids = dir_of(group, CGROUP_PIDS);
+
+    ret->pids_denied = read_key(pids, "pids.events", "max");
+    ret->pids_peak = read_uint(pids, "pids.peak"); /* from Linux 6.11 */
+    if (group->host->version == 2) {
+        uint64_t usec = read_key(memory, "cpu.stat", "usage_usec");
+        ret->memory_peak = read_uint(memory, "memory.peak"); /* from Linux 5.19 */
+        ret->oom_kills = read_key(memory, "memory.events", "oom_kill");
+        ret->cpu_ns = usec == UINT64_MAX ? usec : usec * 1000;
+    } else {
+        ret->memory_peak = read_uint(memory, "memory.max_usage_in_bytes");
+        ret->oom_kills = read_key(memory, "memory.oom_control", "oom_kill");
+        ret->cpu_ns = read_uint(dir_of(group, CGROUP_CPUACCT), "cpuacct.usage");
+    }
+}
+
+void cgroup_reset_peaks(const struct cgroup *group)
+{
+    int memory = dir_of(group, CGROUP_MEMORY);
+
+    if (group->host->version == 1)
+        file_write_uint_at(memory, "memory.max_usage_in_bytes", 0);
+}
+
+void cgroup_kill(const struct cgroup *group)
+{
+    if (group->host->version == 2)
+        file_write_at(group->dir[CGROUP_MEMORY], "cgroup.kill", "1", 1);
+}
+
+/* A group is busy for a moment after its last task was reaped. */
+static void remove_dir(int parent, const char *name)
+{
+    for (int tries = 0; tries < 200; tries++) {
+        if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+            return;
+        usleep(tries < 20 ? 100 : 5000);
+    }
+}
+
+void cgroup_remove(struct cgroup *group)
+{
+    for (int i = CGROUP_N - 1; i >= 0; i--) {
+        if (group->dir[i] >= 0)
+            remove_dir(group->host->parent[i], group->name);
+        close_fd(&group->join[i]);
+        close_fd(&group->dir[i]);
+    }
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Control groups, version 1 and 2, behind one interface:
+ *
+ *     struct cgroup_host host;
+ *     cgroup_host_open(&host, geteuid());     where this user may make groups, if anywhere
+ *     struct cgroup group;
+ *     cgroup_make(&host, "cay-0123", &group);
+ *     cgroup_set_limits(&group, &limits);
+ *     ... the child joins by itself: cgroup_join(), or is born inside (clone_fd, v2) ...
+ *     cgroup_read(&group, &counters);
+ *     cgroup_remove(&group);
+ *
+ * A process is never moved by writing its pid from outside: that waits for a grace period of
+ * milliseconds. A group on v1 is never frozen: a frozen task survives SIGKILL until it is thawed.
+ *
+ * Groups lie at the top of the hierarchies that are visible here (root), or below the folder that
+ * `cay setup USER` delegated (an ordinary user), always under a name that starts with "cay-". The
+ * maker holds a flock on the group's folder as long as it lives, so that cgroup_sweep can tell the
+ * leftovers of a dead process from the groups of a live neighbour.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_N };
+
+struct cgroup_host {
+    int version;          /* 0: none can be had; else 1 or 2 */
+    int parent[CGROUP_N]; /* folders in which groups are made; v2: all in parent[CGROUP_MEMORY] */
+    bool has[CGROUP_N];   /* which controllers are there */
+};
+
+struct cgroup {
+    const struct cgroup_host *host;
+    char name[64];
+    int dir[CGROUP_N];  /* v2: only dir[CGROUP_MEMORY]; it carries the lock */
+    int join[CGROUP_N]; /* v1: `tasks` files for cgroup_join */
+};
+
+struct cgroup_limits {
+    uint64_t memory_bytes;
+    uint64_t swap_bytes;
+    uint32_t pids;
+    uint32_t cpus_milli;
+};
+
+/* UINT64_MAX: there is no such counter here. */
+struct cgroup_counters {
+    uint64_t memory_peak;
+    uint64_t oom_kills;
+    uint64_t pids_peak;
+    uint64_t pids_denied;
+    uint64_t cpu_ns;
+};
+
+/* Finds out where uid may make groups; host->version is 0 when nowhere. Never fails. */
+void cgroup_host_open(struct cgroup_host *host, uid_t uid);
+void cgroup_host_close(struct cgroup_host *host);
+
+/* Makes the group in every hierarchy and locks it. Returns -errno, with nothing left behind. */
+int cgroup_make(const struct cgroup_host *host, const char *name, struct cgroup *ret);
+
+/* Sets or changes limits. Returns -errno, and the controller that refused in *ret_which. */
+int cgroup_set_limits(const struct cgroup *group, const struct cgroup_limits *limits,
+                      enum cgroup_controller *ret_which);
+
+/* v2: an fd for CLONE_INTO_CGROUP; v1: -1. */
+int cgroup_clone_fd(const struct cgroup *group);
+
+/* Called by the child itself, v1: joins every hierarchy, cpu last. Async-signal-safe; -errno. */
+int cgroup_join(const struct cgroup *group);
+
+void cgroup_read(const struct cgroup *group, struct cgroup_counters *ret);
+
+/* Starts the peaks anew, where the kernel can. */
+void cgroup_reset_peaks(const struct cgroup *group);
+
+/* Kills what is inside, where the kernel has a call for it (v2 from 5.14). */
+void cgroup_kill(const struct cgroup *group);
+
+/* Removes the empty group and closes its fds. */
+void cgroup_remove(struct cgroup *group);
+
+/* Removes groups whose maker is dead. Returns how many. */
+int cgroup_sweep(const struct cgroup_host *host);
+
+/* Delegates a subtree to uid (root only), or takes it back. Returns -errno. */
+int cgroup_delegate(uid_t uid, gid_t gid);
+int cgroup_undelegate(uid_t uid);
+
+/* Moves the calling process into uid's delegated subtree, where the version asks for it (v2). */
+int cgroup_enter_delegated(uid_t uid);

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+
+int write_all(int fd, const void *data, size_t len)
+{
+    const char *pos = data;
+
+    while (len > 0) {
+        ssize_t n = write(fd, pos, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        pos += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int file_write_at(int dir_fd, const char *path, const char *text, size_t len)
+{
+    auto_close int fd = openat(dir_fd, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    ssize_t n = write(fd, text, len);
+    if (n < 0)
+        return -errno;
+    return (size_t)n == len ? 0 : -EIO;
+}
+
+ssize_t file_read_at(int dir_fd, const char *path, char *buf, size_t size)
+{
+    auto_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    size_t len = 0;
+    while (len < size - 1) {
+        ssize_t n = read(fd, buf + len, size - 1 - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    buf[len] = '\0';
+    return (ssize_t)len;
+}
+
+char *uint_text(char buf[static 24], uint64_t value)
+{
+    char *pos = buf + 23;
+
+    *pos = '\0';
+    do {
+        *--pos = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    return pos;
+}
+
+int file_write_uint_at(int dir_fd, const char *path, uint64_t value)
+{
+    char buf[24];
+    char *text = uint_text(buf, value);
+    return file_write_at(dir_fd, path, text, strlen(text));
+}
+
+static int parse_leading_uint(const char *text, uint64_t *ret)
+{
+    uint64_t value = 0;
+
+    if (*text < '0' || *text > '9')
+        return -EINVAL;
+    for (; *text >= '0' && *text <= '9'; text++)
+        value = value * 10 + (uint64_t)(*text - '0');
+    *ret = value;
+    return 0;
+}
+
+int file_read_uint_at(int dir_fd, const char *path, uint64_t *ret)
+{
+    char buf[64];
+    ssize_t len = file_read_at(dir_fd, path, buf, sizeof buf);
+    if (len < 0)
+        return (int)len;
+    return parse_leading_uint(buf, ret);
+}
+
+int file_read_key_at(int dir_fd, const char *path, const char *key, uint64_t *ret)
+{
+    char buf[4096];
+    ssize_t len = file_read_at(dir_fd, path, buf, sizeof buf);
+    if (len < 0)
+        return (int)len;
+
+    size_t key_len = strlen(key);
+    for (const char *line = buf; line && *line; line = strchr(line, '\n')) {
+        if (*line == '\n')
+            line++;
+        if (strncmp(line, key, key_len) == 0 && line[key_len] == ' ')
+            return parse_leading_uint(line + key_len + 1, ret);
+    }
+    return -ENOENT;
+}

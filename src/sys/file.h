@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Small files of the kernel (cgroup, proc): read or written whole, relative to a folder's fd. All
+ * are async-signal-safe, return -errno and never follow a link at the last step. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Writes text into the file. */
+int file_write_at(int dir_fd, const char *path, const char *text, size_t len);
+
+/* Reads at most size - 1 bytes and puts a NUL behind them. Returns the length. */
+ssize_t file_read_at(int dir_fd, const char *path, char *buf, size_t size);
+
+/* Writes a decimal number. */
+int file_write_uint_at(int dir_fd, const char *path, uint64_t value);
+
+/* Reads a file that holds one decimal number. */
+int file_read_uint_at(int dir_fd, const char *path, uint64_t *ret);
+
+/* Reads the number behind "KEY " at the start of one of the file's lines. */
+int file_read_key_at(int dir_fd, const char *path, const char *key, uint64_t *ret);
+
+/* Writes all of data, over short writes and EINTR. */
+int write_all(int fd, const void *data, size_t len);
+
+/* The number as decimal text in buf (at least 21 bytes); returns where it starts. */
+char *uint_text(char buf[static 24], uint64_t value);

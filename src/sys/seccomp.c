@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs between fork and exec: async-signal-safe calls only, and the tables stay in read-only
+ * memory.
+ */
+#include "sys/seccomp.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* x32 (ILP32) is not x86_64 for the kernel, and big-endian arm has its arguments' halves swapped.
+ */
+#if defined(__x86_64__) && defined(__LP64__)
+#include "seccomp-x86_64.h"
+#define TABLE         seccomp_x86_64
+#define TABLE_WATCHED seccomp_x86_64_watched
+#define TABLE_ALLOWED SECCOMP_X86_64_ALLOWED
+#elif defined(__aarch64__) && defined(__LP64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#include "seccomp-aarch64.h"
+#define TABLE         seccomp_aarch64
+#define TABLE_WATCHED seccomp_aarch64_watched
+#define TABLE_ALLOWED SECCOMP_AARCH64_ALLOWED
+#endif
+
+#ifdef TABLE
+
+_Static_assert(sizeof(TABLE) / sizeof(TABLE[0]) <= BPF_MAXINSNS, "the kernel takes no more");
+_Static_assert(sizeof(TABLE_WATCHED) / sizeof(TABLE_WATCHED[0]) <= BPF_MAXINSNS,
+               "the kernel takes no more");
+
+int seccomp_load(enum seccomp_profile profile)
+{
+    const struct sock_filter *table = TABLE;
+    size_t len = sizeof(TABLE) / sizeof(TABLE[0]);
+    if (profile == SECCOMP_PROFILE_WATCHED) {
+        table = TABLE_WATCHED;
+        len = sizeof(TABLE_WATCHED) / sizeof(TABLE_WATCHED[0]);
+    }
+
+    /* The kernel lets CAP_SYS_ADMIN load a filter without; then a setuid file could be executed
+     * under it, which is a hole of its own (calls that fail where they never do). */
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+        return -EACCES;
+
+    /* The kernel only reads the instructions; its struct has no const. */
+    struct sock_fprog prog = {
+        .len = (unsigned short)len,
+        .filter = (struct sock_filter *)(uintptr_t)table,
+    };
+    /* No SECCOMP_FILTER_FLAG_SPEC_ALLOW: kernels before 5.16 put their speculation mitigations on
+     * for a filtered process, and against neighbours they are wanted. */
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+        return -errno;
+    return 0;
+}
+
+bool seccomp_supported(void)
+{
+    /* Asked for the newest thing the tables use, of Linux 4.14. */
+    uint32_t action = SECCOMP_RET_KILL_PROCESS;
+    return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+size_t seccomp_allowed_count(void)
+{
+    return TABLE_ALLOWED;
+}
+
+#else
+
+int seccomp_load(enum seccomp_profile profile)
+{
+    (void)profile;
+    return -ENOTSUP;
+}
+
+bool seccomp_supported(void)
+{
+    return false;
+}
+
+size_t seccomp_allowed_count(void)
+{
+    return 0;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The list of system calls that a program in a sandbox can make.
+ *
+ *     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+ *     ...everything else that needs a call the filter refuses...
+ *     int r = seccomp_load(SECCOMP_PROFILE_DEFAULT);
+ *     if (r < 0)
+ *         ...refuse to run...
+ *     execve(...);
+ *
+ * The list is src/sys/seccomp.rows, which says what is allowed, what is refused with which errno,
+ * and why. tools/gen-seccomp.c compiles it while cay is built; here a finished table is handed to
+ * the kernel and nothing is computed. The filter holds for the calling thread, for what it forks
+ * and executes, and can not be taken off.
+ *
+ * This does not set no_new_privs, does not look at arguments in memory (paths, addresses), and is
+ * no replacement for the namespaces: it is the layer that keeps the kernel's rarely used parts out
+ * of reach.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum seccomp_profile {
+    SECCOMP_PROFILE_DEFAULT,
+    /* A run without cgroups: nothing that holds memory which no process has mapped (memfd,
+     * System V IPC, POSIX message queues), for the watcher that adds it up would not see it. */
+    SECCOMP_PROFILE_WATCHED,
+};
+
+/*
+ * Puts the filter on the calling thread. Async-signal-safe. Needs no_new_privs also where a
+ * capability would do without: without it -EACCES. -ENOTSUP on an architecture that cay has no
+ * table for; else what the kernel answered.
+ */
+int seccomp_load(enum seccomp_profile profile);
+
+/* Whether seccomp_load can work here: one system call, and nothing changes. */
+bool seccomp_supported(void);
+
+/* How many calls the default profile lets reach the kernel, checked ones included; 0 without table.
+ */
+size_t seccomp_allowed_count(void);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/userns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "sys/file.h"
+
+/* 0x70000000 … is in no distribution's, container manager's or directory service's range
+ * (systemd's UIDS-GIDS.md lists them). */
+enum { ROOT_SLOT_BASE = 0x70000000, ROOT_SLOTS = 65536 };
+
+#define NEWUIDMAP "/usr/bin/newuidmap"
+#define NEWGIDMAP "/usr/bin/newgidmap"
+
+/* The range of uid in /etc/subuid or /etc/subgid, whose lines are "NAME-OR-UID:START:COUNT". */
+static bool subid_range(const char *path, uid_t uid, const char *name, uint32_t *start,
+                        uint32_t *count)
+{
+    FILE *file = fopen(path, "re");
+    char line[256], number[24];
+    bool found = false;
+
+    if (!file)
+        return false;
+    snprintf(number, sizeof number, "%u", uid);
+    while (!found && fgets(line, sizeof line, file)) {
+        char *save = NULL;
+        const char *who = strtok_r(line, ":", &save);
+        const char *from = strtok_r(NULL, ":", &save);
+        const char *n = strtok_r(NULL, ":\n", &save);
+        if (!who || !from || !n || (strcmp(who, number) != 0 && (!name || strcmp(who, name) != 0)))
+            continue;
+        *start = (uint32_t)strtoul(from, NULL, 10);
+        *count = (uint32_t)strtoul(n, NULL, 10);
+        found = *start > 0 && *count > 0;
+    }
+    fclose(file);
+    return found;
+}
+
+/* The user's name from /etc/passwd alone: no name service is asked, for it may be slow or remote.
+ */
+static bool user_name(uid_t uid, char *out, size_t size)
+{
+    FILE *file = fopen("/etc/passwd", "re");
+    bool found = false;
+
+    if (!file)
+        return false;
+    for (struct passwd *pw; !found && (pw = fgetpwent(file));)
+        if (pw->pw_uid == uid)
+            found = snprintf(out, size, "%s", pw->pw_name) < (int)size;
+    fclose(file);
+    return found;
+}
+
+/* Locks the first free byte of the slot file. The lock belongs to the open file, so it is gone
+ * when the last process that has it is. */
+static int lock_slot(int state_fd, uint32_t slots, uint32_t *ret_slot)
+{
+    auto_close int fd = openat(state_fd, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        struct flock lock = {
+            .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1
+        };
+        if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+            *ret_slot = slot;
+            return take_fd(&fd);
+        }
+        if (errno != EAGAIN && errno != EACCES)
+            return -errno;
+    }
+    return -EBUSY;
+}
+
+static bool has_subids(uid_t uid, uint32_t *uid_start, uint32_t *gid_start, uint32_t *count)
+{
+    char name[64];
+    uint32_t uid_count, gid_count;
+
+    if (access(NEWUIDMAP, X_OK) < 0 || access(NEWGIDMAP, X_OK) < 0)
+        return false;
+    bool named = user_name(uid, name, sizeof name);
+    if (!subid_range("/etc/subuid", uid, named ? name : NULL, uid_start, &uid_count) ||
+        !subid_range("/etc/subgid", uid, named ? name : NULL, gid_start, &gid_count))
+        return false;
+    *count = MIN(uid_count, gid_count);
+    return true;
+}
+
+int identity_take(int state_fd, struct identity *ret)
+{
+    uid_t me = geteuid();
+    uint32_t slot = 0, uid_start = ROOT_SLOT_BASE, gid_start = ROOT_SLOT_BASE, count = ROOT_SLOTS;
+
+    if (me != 0 && !has_subids(me, &uid_start, &gid_start, &count)) {
+        *ret = (struct identity){ IDENTITY_OWN, me, getegid(), -1 };
+        return 0;
+    }
+    int fd = lock_slot(state_fd, count, &slot);
+    if (fd < 0)
+        return fd;
+    *ret = (struct identity){
+        .kind = me == 0 ? IDENTITY_ROOT_SLOT : IDENTITY_SUBUID,
+        .uid = uid_start + slot,
+        .gid = gid_start + slot,
+        .lock_fd = fd,
+    };
+    return 0;
+}
+
+void identity_release(struct identity *who)
+{
+    close_fd(&who->lock_fd);
+}
+
+static int write_map(pid_t pid, const char *file, unsigned inside, unsigned outside)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    int len = snprintf(text, sizeof text, "%u %u 1\n", inside, outside);
+    return file_write_at(AT_FDCWD, path, text, (size_t)len);
+}
+
+static int spawn_map_tool(const char *tool, pid_t pid, unsigned inside, unsigned outside,
+                          pid_t *ret)
+{
+    char text[3][24], *const env[] = { NULL };
+    snprintf(text[0], sizeof text[0], "%d", pid);
+    snprintf(text[1], sizeof text[1], "%u", inside);
+    snprintf(text[2], sizeof text[2], "%u", outside);
+    char *argv[] = { (char *)(uintptr_t)tool, text[0], text[1], text[2], (char[]){ "1" }, NULL };
+    return -posix_spawn(ret, tool, NULL, NULL, argv, env);
+}
+
+static int reap_map_tool(pid_t pid)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
+}
+
+/* Setuid helpers of the uidmap package, both at once: each costs an exec. */
+static int map_by_tools(pid_t pid, const struct identity *who)
+{
+    pid_t uid_tool, gid_tool;
+
+    int rc = spawn_map_tool(NEWUIDMAP, pid, SANDBOX_UID, who->uid, &uid_tool);
+    if (rc < 0)
+        return rc;
+    int rc_gid = spawn_map_tool(NEWGIDMAP, pid, SANDBOX_GID, who->gid, &gid_tool);
+    rc = reap_map_tool(uid_tool);
+    if (rc_gid == 0)
+        rc_gid = reap_map_tool(gid_tool);
+    return rc < 0 ? rc : rc_gid;
+}
+
+int userns_map(pid_t pid, const struct identity *who)
+{
+    if (who->kind == IDENTITY_SUBUID)
+        return map_by_tools(pid, who);
+    if (who->kind == IDENTITY_OWN) {
+        /* The kernel lets an ordinary user map a group only when setgroups is given up. */
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
+        int rc = file_write_at(AT_FDCWD, path, "deny", 4);
+        if (rc < 0)
+            return rc;
+    }
+    int rc = write_map(pid, "uid_map", SANDBOX_UID, who->uid);
+    return rc < 0 ? rc : write_map(pid, "gid_map", SANDBOX_GID, who->gid);
+}

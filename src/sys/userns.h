@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * User namespaces: which host identity a sandbox gets, and how the kernel is told.
+ *
+ *     struct identity who;
+ *     identity_take(state_dir_fd, &who);     a slot of its own where root or a subuid range allows
+ *     ... clone with CLONE_NEWUSER ...
+ *     userns_map(pid, &who);
+ *     identity_release(&who);
+ *
+ * Slots are byte-range locks on one file in the state folder, shared by all instances of this
+ * user: two runs at once never have the same uid, and the lock goes with its holder.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The user inside, in every sandbox that has a user namespace. */
+#define SANDBOX_UID 1000
+#define SANDBOX_GID 1000
+
+enum identity_kind {
+    IDENTITY_ROOT_SLOT, /* root gives a uid from a range that nobody else uses */
+    IDENTITY_SUBUID,    /* a uid of the user's /etc/subuid range, by newuidmap */
+    IDENTITY_OWN,       /* the caller's own uid */
+};
+
+struct identity {
+    enum identity_kind kind;
+    uid_t uid; /* on the host */
+    gid_t gid;
+    int lock_fd; /* -1 for IDENTITY_OWN */
+};
+
+/* state_fd is the folder that holds the slot file. Returns -errno (-EBUSY: all slots taken). */
+int identity_take(int state_fd, struct identity *ret);
+void identity_release(struct identity *who);
+
+/* Maps SANDBOX_UID and SANDBOX_GID of the new namespace of pid to that identity. */
+int userns_map(pid_t pid, const struct identity *who);

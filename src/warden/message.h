@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the front and the warden say to each other: fixed-size messages over a SOCK_SEQPACKET pair,
+ * and fds beside them. A front that was taken over can name no path, mount or uid here: only
+ * numbers, which the warden caps, and fds of its own.
+ */
+
+#include <stdint.h>
+
+#include "core/backend.h"
+#include "core/verdict.h"
+
+enum { WARDEN_FDS = 4 /* stdin, stdout, stderr, payload; a missing one is left out by its bit */ };
+
+enum request_kind { WARDEN_START, WARDEN_STOP, WARDEN_REQUEST_N };
+
+struct warden_request {
+    enum request_kind kind;
+    uint32_t run;            /* the front's number for it */
+    uint32_t backend;        /* of WARDEN_START: its place in the list */
+    uint32_t fd_bits;        /* which of the four fds come along, in order */
+    enum stop_reason reason; /* of WARDEN_STOP */
+    struct job job;
+};
+
+enum reply_kind { WARDEN_STAGE_STARTED, WARDEN_STAGE_ENDED, WARDEN_FAILED, WARDEN_GONE };
+
+struct warden_reply {
+    enum reply_kind kind;
+    uint32_t run;
+    uint32_t stage;
+    uint32_t layers;
+    enum stop_reason stop;
+    int64_t setup_ns;    /* of the first WARDEN_STAGE_STARTED */
+    int64_t teardown_ns; /* of WARDEN_GONE */
+    struct stage_end end;
+    struct cay_error error;
+};
+
+/* Sends or receives one whole message. Return -errno; receiving 0 bytes (the other side is gone) is
+ * -EPIPE. */
+int message_send_request(int fd, const struct warden_request *request, const int fds[WARDEN_FDS]);
+int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_FDS]);
+int message_send_reply(int fd, const struct warden_reply *reply);
+int message_recv_reply(int fd, struct warden_reply *ret);

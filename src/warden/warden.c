@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "warden/warden.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/backend.h"
+#include "sys/cgroup.h"
+#include "warden/message.h"
+
+/* A sandbox that is not up by then never will be: a hung mount, a lost map tool. */
+#define SETUP_TIMEOUT_NS (30 * NS_PER_SEC)
+
+/* One run of the front's. */
+struct run {
+    struct run *next;
+    uint32_t number;
+    struct sandbox *sandbox;
+    struct job job;
+    enum stop_reason stop;
+    int64_t asked_ns;
+    int64_t deadline_ns; /* of the set-up, then of the stage */
+    int64_t ended_ns;
+    bool is_up;
+    bool is_killed;
+};
+
+struct warden {
+    const struct warden_options *options;
+    struct cgroup_host cgroups;
+    struct backend_host host;
+    struct run *runs;
+    bool front_is_gone;
+};
+
+/* ---- to the front
+ * -------------------------------------------------------------------------------- */
+
+static void reply(struct warden *warden, const struct run *run, struct warden_reply *message)
+{
+    message->run = run->number;
+    message->stop = run->stop;
+    if (!warden->front_is_gone && message_send_reply(warden->options->front_fd, message) < 0)
+        warden->front_is_gone = true;
+}
+
+static void kill_run(struct run *run, enum stop_reason reason)
+{
+    if (run->stop == STOP_NONE)
+        run->stop = reason;
+    run->deadline_ns = INT64_MAX;
+    run->is_killed = true;
+    run->sandbox->backend->kill(run->sandbox);
+}
+
+/* ---- from the front: a row for each thing it can ask
+ * --------------------------------------------- */
+
+static void cap(uint64_t *value, uint64_t most)
+{
+    if (most > 0 && *value > most)
+        *value = most;
+}
+
+/* The front checked all this; a front that was taken over did not. */
+static void cap_job(const struct warden *warden, struct job *job)
+{
+    const struct cay_limits *most = warden->options->caps;
+
+    job->n_stages = (uint8_t)MAX(1, MIN(job->n_stages, JOB_STAGES));
+    job->id[sizeof job->id - 1] = '\0';
+    for (char *c = job->id; *c; c++)
+        if (!strchr("0123456789abcdef", *c))
+            *c = '0';
+    for (int i = 0; i < job->n_stages; i++) {
+        struct cay_limits *limits = &job->limits[i];
+        bool is_run = i + 1 == job->n_stages;
+        if (is_run && most->timeout_ns > 0)
+            limits->timeout_ns = MIN(limits->timeout_ns, most->timeout_ns);
+        limits->timeout_ns = MAX(limits->timeout_ns, 0);
+        cap(&limits->memory_bytes, is_run ? most->memory_bytes : 0);
+        cap(&limits->swap_bytes, most->swap_bytes);
+        cap(&limits->disk_bytes, most->disk_bytes);
+        cap(&limits->inodes, most->inodes);
+        if (most->pids > 0 && is_run)
+            limits->pids = MIN(limits->pids, most->pids);
+        if (most->cpus_milli > 0)
+            limits->cpus_milli = MIN(limits->cpus_milli, most->cpus_milli);
+    }
+}
+
+static void on_start(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
+{
+    struct warden_reply failed = { .kind = WARDEN_FAILED };
+    struct run *run = mem_alloc(sizeof *run);
+    const struct backend *backend = NULL;
+
+    for (uint32_t i = 0; backends[i] && !backend; i++)
+        if (i == request->backend)
+            backend = backends[i];
+    run->number = request->run;
+    run->asked_ns = clock_now_ns();
+    run->deadline_ns = run->asked_ns + SETUP_TIMEOUT_NS;
+    run->job = request->job;
+    cap_job(warden, &run->job);
+    memcpy(run->job.std_fds, fds, sizeof run->job.std_fds);
+    run->job.payload_fd = fds[3];
+    if (!backend)
+        cay_fail(&failed.error, CAY_E_USAGE, "warden: there is no backend %u", request->backend);
+    else if (backend->start(&warden->host, &run->job, &run->sandbox, &failed.error) == 0) {
+        run->next = warden->runs;
+        warden->runs = run;
+        return;
+    }
+    reply(warden, run, &failed);
+    struct warden_reply gone = { .kind = WARDEN_GONE };
+    reply(warden, run, &gone);
+    free(run);
+}
+
+static void on_stop(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
+{
+    (void)fds;
+    for (struct run *run = warden->runs; run; run = run->next)
+        if (run->number == request->run)
+            kill_run(run, request->reason == STOP_OUTPUT ? STOP_OUTPUT : STOP_CANCELLED);
+}
+
+static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct warden_request *, int *) = {
+    [WARDEN_START] = on_start,
+    [WARDEN_STOP] = on_stop,
+};
+
+static void serve_front(struct warden *warden)
+{
+    struct warden_request request;
+    int fds[WARDEN_FDS];
+    int rc = message_recv_request(warden->options->front_fd, &request, fds);
+
+    if (rc == -EINTR || rc == -EAGAIN)
+        return;
+    if (rc < 0 || request.kind >= WARDEN_REQUEST_N) {
+        warden->front_is_gone = true; /* or speaks gibberish, which is as good */
+    } else {
+        handlers[request.kind](warden, &request, fds);
+    }
+    for (int i = 0; i < WARDEN_FDS && rc == 0; i++)
+        close_fd(&fds[i]);
+}
+
+/* ---- from the sandboxes
+ * --------------------------------------------------------------------------- */
+
+static void remove_run(struct warden *warden, struct run *run)
+{
+    struct run **link = &warden->runs;
+
+    while (*link != run)
+        link = &(*link)->next;
+    *link = run->next;
+    free(run);
+}
+
+static void on_gone(struct warden *warden, struct run *run)
+{
+    int64_t from = run->ended_ns ? run->ended_ns : clock_now_ns();
+    run->sandbox->backend->release(run->sandbox);
+    struct warden_reply message = {
+        .kind = WARDEN_GONE,
+        .teardown_ns = clock_now_ns() - from,
+    };
+    reply(warden, run, &message);
+    remove_run(warden, run);
+}
+
+static void on_stage_started(struct warden *warden, struct run *run, const struct report *report)
+{
+    struct warden_reply message = {
+        .kind = WARDEN_STAGE_STARTED,
+        .stage = report->stage,
+        .layers = report->layers,
+        .setup_ns = clock_now_ns() - run->asked_ns,
+    };
+    run->is_up = true;
+    if (!run->is_killed)
+        run->deadline_ns = clock_now_ns() + run->job.limits[report->stage].timeout_ns;
+    reply(warden, run, &message);
+}
+
+static bool ended_well(const struct stage_end *end)
+{
+    return end->has_status && end->wait_status == 0;
+}
+
+static void on_stage_ended(struct warden *warden, struct run *run, const struct report *report)
+{
+    struct warden_reply message = {
+        .kind = WARDEN_STAGE_ENDED,
+        .stage = report->stage,
+        .end = report->end,
+    };
+    run->ended_ns = clock_now_ns();
+    run->deadline_ns = INT64_MAX;
+    reply(warden, run, &message);
+    if (report->stage + 1U >= run->job.n_stages)
+        return;
+    struct warden_reply failed = { .kind = WARDEN_FAILED };
+    if (!ended_well(&report->end) || run->stop != STOP_NONE) {
+        kill_run(run, STOP_NONE);
+    } else if (run->sandbox->backend->start_next(run->sandbox, &failed.error) < 0) {
+        reply(warden, run, &failed);
+        kill_run(run, STOP_NONE);
+    }
+}
+
+static void serve_sandbox(struct warden *warden, struct run *run)
+{
+    struct report report;
+
+    run->sandbox->backend->wait(run->sandbox, &report);
+    switch (report.kind) {
+    case REPORT_NONE:
+        break;
+    case REPORT_STAGE_STARTED:
+        on_stage_started(warden, run, &report);
+        break;
+    case REPORT_STAGE_ENDED:
+        on_stage_ended(warden, run, &report);
+        break;
+    case REPORT_FAILED: {
+        struct warden_reply message = { .kind = WARDEN_FAILED, .error = report.error };
+        reply(warden, run, &message);
+        break;
+    }
+    case REPORT_GONE:
+        on_gone(warden, run);
+        break;
+    }
+}
+
+/* ---- time
+ * ------------------------------------------------------------------------------------------ */
+
+static void serve_clock(struct warden *warden)
+{
+    static const enum stop_reason reasons[] = {
+        [TICK_CPU_TIME] = STOP_CPU,
+        [TICK_MEMORY] = STOP_MEMORY,
+    };
+    int64_t now = clock_now_ns();
+
+    for (struct run *run = warden->runs; run; run = run->next) {
+        if (now >= run->deadline_ns) {
+            if (!run->is_up) {
+                struct warden_reply late = { .kind = WARDEN_FAILED };
+                cay_fail(&late.error, CAY_E_UNSUPPORTED, "the sandbox was not up after 30 s");
+                reply(warden, run, &late);
+            }
+            kill_run(run, run->is_up ? STOP_WALL : STOP_CANCELLED);
+        } else if (now >= run->sandbox->tick_ns && !run->is_killed) {
+            enum tick_result result = run->sandbox->backend->tick(run->sandbox, now);
+            if (result != TICK_FINE)
+                kill_run(run, reasons[result]);
+        }
+    }
+}
+
+static int until_next_ms(const struct warden *warden)
+{
+    int64_t next = INT64_MAX;
+
+    for (const struct run *run = warden->runs; run; run = run->next) {
+        next = MIN(next, run->deadline_ns);
+        if (!run->is_killed)
+            next = MIN(next, run->sandbox->tick_ns);
+    }
+    if (next == INT64_MAX)
+        return -1;
+    int64_t left = next - clock_now_ns();
+    return left <= 0 ? 0 : (int)MIN(left / NS_PER_MSEC + 1, 60000);
+}
+
+/* ---- the loop
+ * --------------------------------------------------------------------------------------- */
+
+enum { POLL_MAX = 1024 };
+
+/* Fills the list with the front and two fds a run; a run that finds no room waits for its turn. */
+static nfds_t gather(const struct warden *warden, struct pollfd *list)
+{
+    nfds_t n = 1;
+
+    list[0] = (struct pollfd){ warden->front_is_gone ? -1 : warden->options->front_fd, POLLIN, 0 };
+    for (const struct run *run = warden->runs; run && n + 2 <= POLL_MAX; run = run->next)
+        for (int i = 0; i < 2; i++)
+            list[n++] = (struct pollfd){ run->sandbox->fds[i], POLLIN, 0 };
+    return n;
+}
+
+static bool is_ready(const struct pollfd *list, nfds_t n, int fd)
+{
+    for (nfds_t i = 1; i < n; i++)
+        if (list[i].fd == fd && list[i].revents)
+            return true;
+    return false;
+}
+
+static void serve_once(struct warden *warden)
+{
+    struct pollfd list[POLL_MAX];
+    nfds_t n = gather(warden, list);
+
+    if (poll(list, n, until_next_ms(warden)) < 0 && errno != EINTR)
+        return;
+    /* A run may be gone after it was served, so the next one is remembered before. */
+    for (struct run *run = warden->runs, *next; run; run = next) {
+        next = run->next;
+        if (is_ready(list, n, run->sandbox->fds[0]) || is_ready(list, n, run->sandbox->fds[1]))
+            serve_sandbox(warden, run);
+    }
+    if (list[0].revents)
+        serve_front(warden);
+    serve_clock(warden);
+}
+
+/* Out of the caller's session, so that Ctrl-C reaches the front alone, which then asks for an
+ * orderly end; and with no signal ignored, for programs inherit that. */
+static void leave_caller(void)
+{
+    setsid();
+    for (int i = 1; i < NSIG; i++)
+        signal(i, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_NAME, "cay-warden");
+}
+
+int warden_main(const struct warden_options *options)
+{
+    struct warden warden = { .options = options };
+    bool swept = false;
+
+    leave_caller();
+    cgroup_host_open(&warden.cgroups, geteuid());
+    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd };
+    while (!warden.front_is_gone || warden.runs) {
+        if (warden.front_is_gone)
+            for (struct run *run = warden.runs; run; run = run->next)
+                if (!run->is_killed)
+                    kill_run(run, STOP_CANCELLED);
+        serve_once(&warden);
+        /* What a killed neighbour left goes while the first program runs: no one waits for it. */
+        if (!swept && warden.runs && warden.cgroups.version) {
+            cgroup_sweep(&warden.cgroups);
+            swept = true;
+        }
+    }
+    cgroup_host_close(&warden.cgroups);
+    return 0;
+}

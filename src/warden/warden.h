@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The warden: the small process that holds whatever privilege this host gives. It makes, times,
+ * kills and cleans sandboxes for one front, and hosts the backends. It reads nothing that a program
+ * wrote and nothing from outside but fixed-size messages. When the front dies, it kills everything
+ * and leaves; when it dies itself, every sandbox ends by its own pid 1.
+ *
+ * It knows nothing of requests, languages' code or results: those are the front's.
+ */
+
+struct cay_limits;
+
+struct warden_options {
+    int front_fd;                  /* SOCK_SEQPACKET to the front */
+    int state_fd;                  /* the state folder */
+    const struct cay_limits *caps; /* the most that any job gets; 0: no cap of its own */
+};
+
+/* Serves the front until it closes its end. Returns the process' exit status. */
+int warden_main(const struct warden_options *options);

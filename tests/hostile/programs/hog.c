@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Takes memory of one kind, a mebibyte at a time, up to CAP, and writes an "x" for each one that it really holds.
+ * Ends with "refused ERRNO" when the kernel says no, "NOT CONTAINED" when it got everything. CAP keeps a host without
+ * a working limit alive; so does the alarm. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20, CAP = 256, MANY = 16 };
+
+static void say(const char *text)
+{
+    if (write(1, text, strlen(text)) < 0)
+        _exit(3);
+}
+
+static int refused(void)
+{
+    char line[64];
+    snprintf(line, sizeof line, "\nrefused %d\n", errno);
+    say(line);
+    return 1;
+}
+
+static int contained_by_nothing(void)
+{
+    say("\nNOT CONTAINED\n");
+    return 0;
+}
+
+static int map_some(int count, int flags)
+{
+    for (int i = 0; i < count; i++) {
+        char *p = mmap(NULL, MIB, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            return refused();
+        memset(p, i | 1, MIB);
+        say("x");
+    }
+    return 0;
+}
+
+static int heap(void)
+{
+    for (int i = 0; i < CAP; i++) {
+        char *p = malloc(MIB);
+        if (!p)
+            return refused();
+        memset(p, i | 1, MIB);
+        say("x");
+    }
+    return contained_by_nothing();
+}
+
+static int anon(void)
+{
+    return map_some(CAP, MAP_PRIVATE) ? 1 : contained_by_nothing();
+}
+
+static int shared(void)
+{
+    return map_some(CAP, MAP_SHARED) ? 1 : contained_by_nothing();
+}
+
+/* One call that takes everything: a watcher has no second look. */
+static int populate(void)
+{
+    size_t size = (size_t)CAP * MIB;
+    char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (p == MAP_FAILED)
+        return refused();
+    unsigned char *resident = calloc(1, size / 4096);
+    size_t pages = 0;
+    if (!resident || mincore(p, size, resident) < 0)
+        return refused();
+    for (size_t i = 0; i < size / 4096; i++)
+        pages += resident[i] & 1;
+    for (size_t i = 0; i < pages / 256; i++)
+        say("x");
+    return contained_by_nothing();
+}
+
+static int fill_file(int fd, int count)
+{
+    static char block[MIB];
+    memset(block, 'y', sizeof block);
+    for (int i = 0; i < count; i++) {
+        for (size_t done = 0; done < sizeof block;) {
+            ssize_t n = write(fd, block + done, sizeof block - done);
+            if (n <= 0)
+                return refused();
+            done += (size_t)n;
+        }
+        say("x");
+    }
+    return 0;
+}
+
+static int memory_file(void)
+{
+    int fd = memfd_create("hog", 0);
+    return fd < 0 ? refused() : fill_file(fd, CAP) ? 1 : contained_by_nothing();
+}
+
+static int named_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    return fd < 0 ? refused() : fill_file(fd, CAP) ? 1 : contained_by_nothing();
+}
+
+static int tmp(void)
+{
+    return named_file("/tmp/hog");
+}
+
+static int dev_shm(void)
+{
+    return named_file("/dev/shm/hog");
+}
+
+static int sysv_some(int count, int keep)
+{
+    for (int i = 0; i < count; i++) {
+        int id = shmget(IPC_PRIVATE, MIB, IPC_CREAT | 0600);
+        char *p = id < 0 ? MAP_FAILED : shmat(id, NULL, 0);
+        if (p == MAP_FAILED)
+            return refused();
+        memset(p, i | 1, MIB);
+        if (!keep)
+            shmdt(p);
+        say("x");
+    }
+    return 0;
+}
+
+static int sysv(void)
+{
+    return sysv_some(CAP, 1) ? 1 : contained_by_nothing();
+}
+
+/* Segments that nobody has mapped: no process' counters show them. */
+static int sysv_detached(void)
+{
+    return sysv_some(CAP, 0) ? 1 : contained_by_nothing();
+}
+
+static int sysv_messages(void)
+{
+    static struct {
+        long type;
+        char text[8192];
+    } message = { 1, "m" };
+    size_t bytes = 0, told = 0;
+
+    while (bytes < (size_t)CAP * MIB) {
+        int id = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
+        if (id < 0)
+            return refused();
+        while (msgsnd(id, &message, sizeof message.text, IPC_NOWAIT) == 0)
+            bytes += sizeof message.text;
+        for (; told < bytes / MIB; told++)
+            say("x");
+    }
+    return contained_by_nothing();
+}
+
+static size_t told_bytes;
+
+static void tell(size_t bytes)
+{
+    told_bytes += bytes;
+    for (; told_bytes >= MIB; told_bytes -= MIB)
+        say("x");
+}
+
+/* As many socket pairs as one process may open, both directions full. */
+static int fill_sockets(size_t cap)
+{
+    static char block[16384];
+    size_t bytes = 0;
+
+    for (;;) {
+        int pair[2], size = 1 << 20;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) < 0)
+            return errno;
+        for (int side = 0; side < 2; side++) {
+            setsockopt(pair[side], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+            for (ssize_t n; (n = write(pair[side], block, sizeof block)) > 0; bytes += (size_t)n)
+                tell((size_t)n);
+            if (bytes >= cap)
+                return 0;
+        }
+    }
+}
+
+static int fill_pipes(size_t cap)
+{
+    static char block[65536];
+    for (size_t bytes = 0; bytes < cap;) {
+        int ends[2];
+        if (pipe2(ends, O_NONBLOCK) < 0)
+            return errno;
+        fcntl(ends[1], F_SETPIPE_SZ, MIB);
+        for (ssize_t n; (n = write(ends[1], block, sizeof block)) > 0; bytes += (size_t)n)
+            tell((size_t)n);
+    }
+    return 0;
+}
+
+static int pipes(void)
+{
+    errno = fill_pipes((size_t)CAP * MIB);
+    return errno ? refused() : contained_by_nothing();
+}
+
+/* What each counter of its own would allow: the sum is what counts. */
+static int sum(void)
+{
+    int fd = open("/tmp/hog", O_WRONLY | O_CREAT, 0600), memory = memfd_create("hog", 0);
+    if (fd < 0 || memory < 0)
+        return refused();
+    if (fill_file(fd, 24) || fill_file(memory, 24) || sysv_some(24, 0))
+        return 1;
+    return map_some(CAP - 72, MAP_PRIVATE) ? 1 : contained_by_nothing();
+}
+
+/* Runs job(n) in n processes at once; each keeps what it has until all are done or one is killed. */
+static int crew(int n, int (*job)(int))
+{
+    int *answers = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (answers == MAP_FAILED)
+        return refused();
+    for (int i = 0; i < n; i++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            return refused();
+        if (pid == 0) {
+            alarm(15); /* not inherited */
+            answers[i] = 1 + job(n);
+            pause();
+            _exit(0);
+        }
+    }
+    for (;;) {
+        int done = 0, reason = 0, status;
+        if (waitpid(-1, &status, WNOHANG) > 0)
+            return 9; /* nobody leaves of his own will */
+        for (int i = 0; i < n; i++) {
+            done += *(volatile int *)&answers[i] != 0;
+            reason = answers[i] > 1 ? answers[i] - 1 : reason;
+        }
+        if (done == n) {
+            errno = reason;
+            return reason ? refused() : contained_by_nothing();
+        }
+        usleep(2000);
+    }
+}
+
+static int share_of_sockets(int n)
+{
+    return fill_sockets((size_t)CAP * MIB / (size_t)n);
+}
+
+/* A few processes, for one alone may run out of descriptors first. */
+static int sockets(void)
+{
+    return crew(4, share_of_sockets);
+}
+
+static int share_of_private(int n)
+{
+    return map_some(CAP / n, MAP_PRIVATE);
+}
+
+static int share_of_shared(int n)
+{
+    return map_some(CAP / n, MAP_SHARED);
+}
+
+static int many_private(void)
+{
+    return crew(MANY, share_of_private);
+}
+
+static int many_shared(void)
+{
+    return crew(MANY, share_of_shared);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} kinds[] = {
+    { "heap", heap },
+    { "anon", anon },
+    { "shared", shared },
+    { "populate", populate },
+    { "memfd", memory_file },
+    { "tmp", tmp },
+    { "dev-shm", dev_shm },
+    { "sysv", sysv },
+    { "sysv-detached", sysv_detached },
+    { "sysv-messages", sysv_messages },
+    { "sockets", sockets },
+    { "pipes", pipes },
+    { "sum", sum },
+    { "many", many_private },
+    { "many-shared", many_shared },
+};
+
+int main(int argc, char **argv)
+{
+    alarm(15);
+    for (size_t i = 0; argc > 1 && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(argv[1], kinds[i].name) == 0)
+            return kinds[i].run();
+    return 2;
+}

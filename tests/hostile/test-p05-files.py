@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""P5: no host file readable outside the language trees, none writable; /dev, /etc, /proc and /sys hold nothing to use."""
+import os
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+
+DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
+BESIDES = {"shm", "fd", "stdin", "stdout", "stderr"}
+SECRET_ETC = {"shadow", "gshadow", "shadow-", "gshadow-", "passwd-", "group-", "sudoers", "sudoers.d", "ssh", "machine-id",
+              "fstab", "crontab", "cron.d", "subuid", "subgid", "krb5.conf", "apt", "systemd", "docker", "ssl/private"}
+MADE_FOR_IT = {"tmpfs", "ramfs", "proc", "devtmpfs-never"}
+
+
+def canaries(mode):
+    """World-readable files all over the host; a sandbox that shows any of them shows too much."""
+    places = [mode.cwd, mode.home, caytest.workdir(), "/tmp", "/var/tmp", "/dev/shm"]
+    if os.getuid() == 0:
+        places += ["/srv", "/mnt", "/media", "/run/cay-canary", "/home", "/root", "/opt/cay-canary"]
+    made = []
+    for place in places:
+        if place in ("/srv", "/mnt", "/media"):  # our mount namespace: nobody else sees it
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755,size=1m", "cay-test", place], check=True)
+        try:
+            os.makedirs(place, exist_ok=True)
+            path = os.path.join(place, "cay-canary-file")
+            with open(path, "w") as f:
+                f.write("canary\n")
+            os.chmod(path, 0o644)
+            made.append(path)
+        except OSError:
+            continue
+    return made
+
+
+def remove(made):
+    for path in made:
+        os.unlink(path)
+        if os.path.dirname(path).endswith("cay-canary"):
+            os.rmdir(os.path.dirname(path))
+    for place in ("/srv", "/mnt", "/media"):
+        if os.getuid() == 0:
+            subprocess.run(["umount", place], check=True)
+
+
+def test(t, mode):
+    made = canaries(mode)
+    try:
+        r = mode.python("files.py", "--timeout", "60", "--max-output", "2m", "--memory", "512m",
+                        args=[*made, str(mode.binary), str(caytest.CAY), str(caytest.ROOT)], timeout=90)
+        after = {os.path.join(top, n) for top in ("/tmp", "/dev/shm", mode.cwd, mode.home, "/sandbox")
+                 if os.path.isdir(top) for n in os.listdir(top)}
+    finally:
+        remove(made)
+    if not t.result(r, "the search ran", cause="ok"):
+        return
+    said = r.reported()
+    if not t.ok(said, "the search reported", r.stdout[:300]):
+        return
+    # A fresh, empty folder of that name tells nothing; a listing or content does.
+    t.empty(said["read"], "no secret or canary can be read by any name")
+    t.empty(said["proc_leak"], "init shows neither its program nor its folders")
+    t.empty([p for p in said["outside"] if not p.startswith("/etc/") and not p.startswith("/opt/")],
+            "no readable file outside the language trees and /etc")
+    t.empty([p for p in said["outside"] if "cay-canary" in p], "no canary anywhere")
+    t.empty(SECRET_ETC & set(said["etc"]), "/etc holds no secrets")
+    accounts = [line.split(":")[0] for line in said["passwd"].splitlines()]
+    t.ok(1 <= len(accounts) <= 4, "/etc/passwd is a fresh, minimal one", accounts)
+    t.ok(said["hostname"] != socket.gethostname(), "the host's name is not shown", said["hostname"])
+
+    t.empty(said["writable"], "no folder can be written but its own")
+    t.empty(said["written"], "no file can be opened for writing but its own")
+    t.empty(said["changed"], "nothing of the host can be changed")
+    t.empty(said["made"], "no device node can be made")
+    t.empty(said["kernel"], "no file under /proc/sys or /sys can be opened for writing")
+    t.equal(said["kallsyms"], 0, "no kernel addresses")
+    t.empty([m for m in said["mounts"] if m[1] == "rw" and m[2] not in MADE_FOR_IT], "every writable mount is made for the run")
+    t.empty([m for m in said["mounts"] if m[2] in ("cgroup", "cgroup2") and m[1] != "ro"], "no writable cgroup mount")
+    t.empty([m for m in said["mounts"] if not m[4]], "every mount is nosuid")
+    t.empty([p for p in after if "cay-wrote-this" in p], "what it writes is not on the host")
+
+    nodes = {os.path.basename(p): (major, minor) for p, major, minor in said["devices"]}
+    t.equal(nodes, DEVICES, "exactly five devices")
+    t.empty([p for p, _, _ in said["devices"] if os.path.dirname(p) != "/dev"], "no device outside /dev")
+    t.empty(set(said["dev"]) - set(DEVICES) - BESIDES, "/dev holds nothing else")
+    t.empty(said.get("broken", []), "the devices work")
+    t.ok(len(said["pids"]) <= 4, "/proc shows the run's own processes only", said["pids"])
+
+
+caytest.main(test)

@@ -1,0 +1,69 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""P8: a run ends at its limit of wall or CPU time, whatever it ignores, stops or closes.
+
+Bounds on time are generous: they tell an end by the limit from none, not a fast machine from a slow one."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+
+MOST = 15  # seconds for a limit of 1
+STUBBORN = ("ignores", "blocks", "stops", "stops-all", "closes", "daemons", "vforks", "runs-away")
+TIMED_OUT = dict(cause="wall_timeout", limit_name="timeout", limit=1.0, verdict__unit="s", exit_code=124, timeout=True,
+                 error_message="Code execution timed out after 1s")
+PYTHON = """
+import os, signal, time
+for s in range(1, 65):
+    try: signal.signal(s, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+try:
+    time.sleep(40)
+except BaseException:
+    time.sleep(40)
+"""
+
+
+def test(t, mode):
+    host = mode.host()
+    flags = ("--timeout", "1", "--pids", "60")
+    jobs = {kind: lambda kind=kind: mode.program("stay", *flags, args=[kind]) for kind in STUBBORN}
+    jobs["python"] = lambda: mode.python(PYTHON, *flags)
+    jobs["bash"] = lambda: mode.json("run", *flags, "-l", "bash", "-e", "trap '' TERM INT HUP; while :; do :; done")
+    for kind, r in zip(jobs, caytest.together(jobs.values(), workers=5)):
+        t.result(r, f"{kind}: ends at the wall limit", **TIMED_OUT)
+        t.ok(1.0 <= (r.get("verdict.measured") or 0) < MOST and r.done.seconds < MOST, f"{kind}: neither early nor never",
+             r.get("verdict.measured"), r.done.seconds)
+        # What came before the end is not lost.
+        if kind in STUBBORN and kind != "runs-away":
+            t.equal(r.stdout, "ready\n", f"{kind}: its output is there")
+    t.empty(host.settle(), "nothing of them is left")
+
+    done = mode.cay("exec", "--timeout", "1", "--", "/bin/sleep", "40")
+    t.equal(done.status, 124, "without --json: exit status 124", *done.describe())
+    t.ok(b"Code execution timed out after 1s" in done.err, "without --json: it says so", *done.describe())
+    r = mode.json("exec", "--timeout", "0.5", "--", "/bin/sleep", "40")
+    t.result(r, "half a second", **{**TIMED_OUT, "limit": 0.5, "error_message": "Code execution timed out after 0.5s"})
+
+    # The first process is the run: who stays behind with the pipes in hand does not keep it.
+    r = mode.program("stay", "--timeout", "30", args=["litters", 0])
+    t.result(r, "a program that leaves children: ends with its first process", cause="ok", stdout="ready\n")
+    t.ok(r.done.seconds < MOST, "a program that leaves children: does not wait for them", r.done.seconds)
+
+    r = mode.program("stay", "--timeout", "20", "--cpu-time", "1", args=["ignores"])
+    t.result(r, "cpu time of one process", cause="cpu_timeout", limit_name="cpu_time", exit_code=124)
+    r = mode.program("stay", "--timeout", "20", "--cpu-time", "1", args=["burns"])
+    t.result(r, "cpu time of two processes is one sum", cause="cpu_timeout", exit_code=124)
+    measured = r.get("verdict.measured")
+    t.ok(isinstance(measured, float) and 1.0 <= measured < 6, "cpu time: measured past the limit", measured)
+    r = mode.json("exec", "--timeout", "1", "--cpu-time", "20", "--", "/bin/sleep", "40")
+    t.result(r, "sleeping takes no cpu time", cause="wall_timeout")
+
+    for value in ("0", "-1", "nan", "inf", "301", "1e400", "", "1s ", "0x10", "99999999999999999999"):
+        done = mode.cay("exec", "--timeout=" + value, "--", "/bin/echo", "RAN")
+        t.ok(done.status == 2 and b"timeout" in done.err and b"RAN" not in done.out, f"timeout {value!r} is refused by name",
+             *done.describe())
+
+
+caytest.main(test, programs=["stay"])

@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""P11: processes, threads, open files, bytes, inodes and output end at their limits, and the verdict says which."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+
+EMFILE, ENOSPC, EAGAIN = 24, 28, 11
+PIDS = 20
+# A shell bomb of at most 511 processes that live for 6 s: harmless where nothing stops it.
+SHELL = "b() { [ $1 -gt 0 ] && { b $(($1 - 1)) & b $(($1 - 1)) & }; sleep 6; }; echo ready; b 8; exit 3"
+FLOOD = """
+import os, sys
+block = b'%s' * 65536
+for i in range(4096):
+    os.write(%d, block)
+"""
+BOTH = "import os\nfor i in range(4096):\n    os.write(1, b'o' * 65536); os.write(2, b'e' * 65536)\n"
+
+
+def got(r):
+    found = re.search(r"got (\d+) errno (\d+)", r.stdout)
+    return (int(found[1]), int(found[2])) if found else (None, None)
+
+
+def processes(t, mode):
+    for kind in ("forks", "threads"):
+        r = mode.program("bomb", "--pids", PIDS, args=[kind])
+        count, reason = got(r)
+        # The one that asks counts too; cay may count its init.
+        t.ok(count is not None and PIDS // 2 <= count < PIDS, f"{kind}: end at {PIDS}", count, *r.describe())
+        t.equal(reason, EAGAIN, f"{kind}: the program is told EAGAIN")
+        t.result(r, f"{kind}: the verdict", cause="pids" if mode.has_cgroup else ("pids", "exit"), exit_code=1)
+        if r.cause == "pids":
+            t.result(r, f"{kind}: names the limit", limit_name="pids", limit=PIDS)
+
+    most = 0
+    with mode.live("run", "-l", "bash", "--pids", str(PIDS), "--timeout", "4", "-e", SHELL) as run:
+        run.wait_for("ready")
+
+        def look():
+            nonlocal most
+            most = max(most, len(caytest.inside(run.pid)))
+            return run.proc.poll() is not None
+
+        t.ok(caytest.until(look, 20), "shell bomb: the run ends", most)
+    # Children of the shell's own fork loops retry; what counts is how many there ever were. One more for init.
+    t.ok(3 < most <= PIDS + 1, f"shell bomb: at most {PIDS} processes seen from outside", most)
+    t.ok(caytest.until(lambda: not caytest.descendants(), 10), "shell bomb: nothing is left", *caytest.descendants()[:5])
+
+
+def storage(t, mode):
+    r = mode.program("bomb", "--disk", "8m", args=["bytes"])
+    count, reason = got(r)
+    t.ok(count is not None and 4 << 20 <= count <= 8 << 20, "bytes: /tmp, /dev/shm and /sandbox share 8 MiB", count)
+    t.equal(reason, ENOSPC, "bytes: the program is told ENOSPC")
+    t.result(r, "bytes: the verdict", cause="disk", limit_name="disk", limit=8 << 20, exit_code=1)
+
+    r = mode.program("bomb", "--inodes", "100", args=["inodes"])
+    count, reason = got(r)
+    t.ok(count is not None and 20 <= count <= 100, "inodes: one count for all folders", count)
+    t.equal(reason, ENOSPC, "inodes: the program is told ENOSPC")
+    t.result(r, "inodes: the verdict", cause="disk", limit_name="inodes", limit=100, exit_code=1)
+
+    r = mode.python("f = open('/tmp/sparse', 'wb')\nf.truncate(1 << 40)\nf.seek(1 << 39)\nf.write(b'x')\nprint('made')")
+    t.result(r, "a sparse file of a tebibyte harms nobody", cause=("ok", "exit", "disk"))
+    t.ok(r.done.seconds < 20, "a sparse file costs no time", r.done.seconds)
+    r = mode.python("import os\nos.chdir('/sandbox')\n"
+                    "for i in range(1500):\n    os.mkdir('d'); os.chdir('d')\n"
+                    "for i in range(3):\n    os.chmod('.', 0); print('deep')\n    break\n"
+                    "open('/sandbox/\\udcff\\n-rf *', 'w'); os.mkfifo('/sandbox/fifo'); os.symlink('/', '/sandbox/root')\n")
+    t.result(r, "a tree that is hard to delete", cause="ok", stdout="deep\n")
+    t.ok(r.done.seconds < 20, "a tree that is hard to delete costs no time", r.done.seconds)
+
+
+def collected(t, mode):
+    """What comes back is only what the program made: no link out, no device, nothing that blocks."""
+    code = """
+import os
+open('/sandbox/good.txt', 'w').write('good')
+os.symlink('/etc/passwd', '/sandbox/link.txt')
+os.symlink('/', '/sandbox/dir.txt')
+os.mkfifo('/sandbox/fifo.txt')
+import socket
+socket.socket(socket.AF_UNIX).bind('/sandbox/sock.txt')
+os.mkdir('/sandbox/sub')
+os.symlink('/proc/1', '/sandbox/sub/p.txt')
+f = open('/sandbox/sparse.txt', 'wb'); f.truncate(1 << 40)
+"""
+    r = mode.python(code, "--collect", "*.txt", "--collect", "**/*.txt", "--collect", "../../etc/*")
+    if r.done.status == 2 and b"collect" in r.done.err:
+        t.skip("collect", "refused: " + r.done.err.decode(errors="replace").splitlines()[0], "collect")
+        return
+    t.result(r, "collect: the run is fine", cause="ok")
+    paths = [f["path"] for f in r.get("files", [])]
+    t.ok("/sandbox/good.txt" in paths, "collect: the file comes back", paths)
+    t.empty([p for p in paths if p not in ("/sandbox/good.txt", "/sandbox/sparse.txt")], "collect: nothing else does")
+    t.ok(len(r.done.out) < 8 << 20, "collect: a sparse file does not swell the report", len(r.done.out))
+
+
+def open_files(t, mode):
+    for flags, limit in (((), 1024), (("--open-files", "64"), 64)):
+        r = mode.program("bomb", *flags, args=["files"])
+        count, reason = got(r)
+        t.equal((count, reason), (limit - 3, EMFILE), f"open files: {limit} and no more, raised or not", *r.describe())
+
+
+def output(t, mode):
+    flags = ("--output-cap", "1m", "--max-output", "1k", "--timeout", "20")
+    for label, code in {"stdout": FLOOD % ("x", 1), "stderr": FLOOD % ("x", 2), "newlines": FLOOD % ("\\n", 1),
+                        "zeros": FLOOD % ("\\0", 1), "not UTF-8": FLOOD % ("\\xff", 1), "both": BOTH}.items():
+        r = mode.python(code, *flags)
+        t.result(r, f"output, {label}: the verdict", cause="output", limit_name="output_cap", limit=1 << 20, exit_code=137,
+                 meta__truncated=True)
+        t.ok(len(r.done.out) < 64 << 10, f"output, {label}: the report stays small", len(r.done.out))
+        kept = [len(r.get(s, "").encode()) for s in ("stdout", "stderr")]
+        # Zeros and broken bytes are one byte each to the program, up to three shown as U+FFFD.
+        each = 3 if label == "not UTF-8" else 1
+        t.ok(all(n <= each * 2048 for n in kept), f"output, {label}: at most twice the limit is kept", kept)
+    r = mode.python("print('a' * 5000 + 'b' * 5000)", "--max-output", "1k")
+    t.result(r, "long output: ok, shortened", cause="ok", meta__truncated=True)
+    t.ok(r.stdout.startswith("aaa") and r.stdout.rstrip().endswith("bbb"), "long output: head and tail are kept")
+    t.equal(r.get("meta.usage.stdout_bytes"), 10001, "long output: its true length is told")
+    # A daemon's flood counts as well.
+    r = mode.python("import os, time\nif os.fork() == 0:\n    os.setsid()\n    for i in range(4096): os.write(1, b'd' * 65536)\n"
+                    "    os._exit(0)\ntime.sleep(15)", *flags)
+    t.result(r, "output of a daemon: the verdict", cause="output", exit_code=137)
+
+
+def test(t, mode):
+    host = mode.host()
+    processes(t, mode)
+    storage(t, mode)
+    collected(t, mode)
+    open_files(t, mode)
+    output(t, mode)
+    t.empty(host.settle(), "nothing is left on the host")
+    for flag in ("pids", "disk", "inodes", "open-files", "max-output", "output-cap"):
+        for value in ("-1", "abc", "", "18446744073709551616"):
+            done = mode.cay("exec", f"--{flag}={value}", "--", "/bin/echo", "RAN")
+            t.ok(done.status == 2 and b"RAN" not in done.out and re.search(flag.replace("-", "[-_]").encode(), done.err),
+                 f"{flag} {value!r} is refused by name", *done.describe())
+
+
+caytest.main(test, modes=("root", "user", "deleg"), programs=["bomb"])

@@ -1,0 +1,61 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""P13: two runs share no file, socket, key, shared memory, process, lock, random or interpreter state — in turn or at once."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+
+
+def documented():
+    """Locks on shared read-only files are to be denied, or written down as a channel."""
+    for folder, _, names in os.walk(caytest.ROOT / "docs"):
+        for name in names:
+            with open(os.path.join(folder, name), errors="replace") as f:
+                text = f.read().lower()
+            if "file lock" in text or "flock" in text:
+                return True
+    return False
+
+
+def look(t, r, label):
+    t.result(r, f"{label}: the search ran", cause="ok")
+    said = r.reported()
+    t.empty(said.get("found", ["no report"]), f"{label}: nothing of the other is found")
+    t.empty(said.get("files", []), f"{label}: /tmp and /dev/shm are empty")
+    return said
+
+
+def test(t, mode):
+    code = caytest.program_text("neighbour.py")
+    r = mode.python(code, args=["leave"], stdin="")
+    t.result(r, "in turn: the first run", cause="ok")
+    finds = [look(t, mode.python(code, args=["find"]), "in turn")]
+
+    with mode.live("run", "-l", "python", "-e", code, "--", "leave") as other:
+        if t.ok(other.wait_for("}"), "at once: the other runs", other.errors()):
+            left = json.loads(other.seen)
+            finds.append(look(t, mode.python(code, args=["find"]), "at once"))
+            channel = left["locked"] and not finds[-1].get("lock_free", True)
+            t.ok(not channel or documented(), "at once: locks on shared files are denied or documented as a channel",
+                 "flock on /usr/bin/env is seen by the other run, and no page under docs/ speaks of it")
+        other.end_input()
+        t.equal(other.wait(), 0, "at once: the other was not disturbed", other.errors())
+
+    finds += [mode.python(code, args=["find"]).reported() for _ in range(3)]
+    finds += [mode.python(code, "--strict", args=["find"]).reported()]
+    for kind in ("random", "uuid", "urandom"):
+        values = [f.get(kind) for f in finds]
+        t.ok(len(set(values)) == len(values) and None not in values, f"{kind}: never the same twice", values)
+
+    jobs = [lambda i=i: mode.python(f"import time\nopen('/tmp/mine', 'x').write('{i}')\ntime.sleep(0.3)\n"
+                                    "print(open('/tmp/mine').read())") for i in range(6)]
+    answers = [r.stdout for r in caytest.together(jobs, workers=6)]
+    t.equal(answers, [f"{i}\n" for i in range(6)], "six at once write the same name, each its own file")
+    r1, r2 = mode.python("print(1)"), mode.python("print(1)")
+    t.ok(r1.get("id") and r1.get("id") != r2.get("id"), "ids are not used twice", r1.get("id"), r2.get("id"))
+
+
+caytest.main(test)

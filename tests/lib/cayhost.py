@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host, seen from outside a sandbox: processes, namespaces, mounts, cgroups, IPC objects and files.
+
+Everything is read from the kernel's own files; nothing is asked of cay. `Host` is a look at all of it before a run, whose
+left() tells what is there after it."""
+
+import contextlib
+import os
+import stat
+import time
+from pathlib import Path
+
+PRIVATE_DIRS = ("/tmp", "/var/tmp", "/dev/shm")
+private = set()  # those of PRIVATE_DIRS that only this script sees
+test_uids = set()  # users made up by this script
+
+
+def contained():
+    """Whether this script has a pid namespace of its own, whose pid 1 is its parent."""
+    return os.environ.get("CAY_TEST_CONTAINED") == "1"
+
+
+def until(condition, timeout=10.0, pause=0.02):
+    """Polls until condition() is true; gives back its last value."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value or time.monotonic() >= deadline:
+            return value
+        time.sleep(pause)
+
+
+class Process:
+    """One line of /proc: pid, parent, state, start (clock ticks), args."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        text = Path(f"/proc/{pid}/stat").read_text()
+        fields = text[text.rindex(")") + 2 :].split()
+        self.name = text[text.index("(") + 1 : text.rindex(")")]
+        self.state, self.parent, self.start = fields[0], int(fields[1]), int(fields[19])
+        self.args = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+
+    def status(self):
+        """/proc/PID/status as a dict of strings."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return {k: v.strip() for k, _, v in (line.partition(":") for line in lines)}
+
+    def alive(self):
+        return self.state not in "ZX"
+
+    def can_run(self):
+        """False for the dead, and for those the kernel holds in exit or exit_group."""
+        if not self.alive():
+            return False
+        with contextlib.suppress(OSError, ValueError):
+            call = Path(f"/proc/{self.pid}/syscall").read_text().split()[0]
+            return call not in ("60", "231")
+        return os.path.exists(f"/proc/{self.pid}")
+
+    def __repr__(self):
+        words = b" ".join(self.args).decode(errors="replace")[:120]
+        return f"{self.pid} {self.state} parent {self.parent} {self.name}: {words}"
+
+
+def processes():
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                found.append(Process(int(entry)))
+    return found
+
+
+def descendants(root=None):
+    """Living processes below `root`; without it, all that this script started, orphans included."""
+    everything = processes()
+    top = root or (1 if contained() else os.getpid())
+    children = {}
+    for p in everything:
+        children.setdefault(p.parent, []).append(p)
+    found, todo = [], [top]
+    while todo:
+        for p in children.get(todo.pop(), []):
+            found.append(p)
+            todo.append(p.pid)
+    return [p for p in found if p.alive() and p.pid != os.getpid()]
+
+
+def marked(mark, root=None):
+    """Those of descendants() with `mark` in an argument."""
+    mark = mark.encode() if isinstance(mark, str) else mark
+    return [p for p in descendants(root) if any(mark in a for a in p.args)]
+
+
+def inside(root=None):
+    """Those of descendants() that live in another pid namespace than this script."""
+    mine = os.readlink("/proc/self/ns/pid")
+    found = []
+    for p in descendants(root):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{p.pid}/ns/pid") != mine:
+                found.append(p)
+    return found
+
+
+def namespaces(pid="self"):
+    """kind → identity, of the namespaces that can be read."""
+    found = {}
+    for kind in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup"):
+        with contextlib.suppress(OSError):
+            found[kind] = os.readlink(f"/proc/{pid}/ns/{kind}")
+    return found
+
+
+def mounts():
+    """Mount points of this script's mount namespace, with type and source."""
+    found = set()
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        found.add(f"{left.split()[4]} {right.split()[0]} {right.split()[1]}")
+    return found
+
+
+def cgroups():
+    """Every cgroup directory of every hierarchy."""
+    found = set()
+    for here, folders, _ in os.walk("/sys/fs/cgroup", onerror=lambda e: None):
+        found.update(os.path.join(here, d) for d in folders if not os.path.islink(os.path.join(here, d)))
+    return found
+
+
+def ipc():
+    found = set()
+    for kind in ("shm", "sem", "msg"):
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/sysvipc/{kind}").read_text().splitlines()[1:]
+            found.update(f"{kind} key {line.split()[0]} id {line.split()[1]}" for line in lines)
+    with contextlib.suppress(OSError):
+        found.update("mqueue " + name for name in os.listdir("/dev/mqueue"))
+    return found
+
+
+def tree(top, skip=()):
+    """Every path below `top`, links not followed, the `skip` folders left out."""
+    found = set()
+    for here, folders, names in os.walk(top, onerror=lambda e: None):
+        folders[:] = [d for d in folders if os.path.join(here, d) not in skip]
+        found.update(os.path.join(here, n) for n in folders + names)
+    return found
+
+
+class Host:
+    """A look at everything a run could leave behind. `left()` gives back what is there now and was not before.
+
+    Other tests may run cay on this machine at the same time: their processes and mounts cannot be seen from here,
+    their cgroups and lock files can, but go away by themselves; so settle() polls."""
+
+    def __init__(self, *folders):
+        self.folders = [str(f) for f in folders]
+        self.before = self._look()
+
+    def _files(self):
+        found = set()
+        for top in dict.fromkeys((*PRIVATE_DIRS, "/run", *self.folders)):
+            skip = [os.path.join(f, ".local/state/cay") for f in self.folders] + ["/run/cay"]
+            for path in tree(top, skip):
+                with contextlib.suppress(OSError):
+                    st = os.lstat(path)
+                    if top in private or top in self.folders or "cay" in path or st.st_uid in test_uids:
+                        found.add(path)
+        # Lock files are how cay's instances meet; anything else in its run folder would be something left.
+        for path in tree("/run/cay"):
+            with contextlib.suppress(OSError):
+                st = os.lstat(path)
+                if not (stat.S_ISREG(st.st_mode) and st.st_size <= 64) and not stat.S_ISDIR(st.st_mode):
+                    found.add(path)
+        return found
+
+    def _look(self):
+        return {
+            "process": {(p.pid, p.start): p for p in descendants()},
+            "mount": {m: m for m in mounts()},
+            "cgroup": {c: c for c in cgroups()},
+            "ipc": {i: i for i in ipc()},
+            "file": {f: f for f in self._files()},
+        }
+
+    def left(self):
+        now = self._look()
+        return [f"{kind} {now[kind][k]}" for kind in now for k in now[kind] if k not in self.before[kind]]
+
+    def settle(self, timeout=10):
+        """left(), once it is empty or `timeout` seconds have gone by."""
+        until(lambda: not self.left(), timeout, 0.1)
+        return self.left()

@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# check-docs.sh BUILDDIR: lints the man pages, looks for relative links in Markdown that lead
+# nowhere, and for options of a command (rows of struct opt in src/cli/NAME.c) that its man page
+# docs/man/cay-NAME.1.scd does not name.
+set -eu
+cd "$(dirname "$0")/.."
+
+build=${1:-build}
+failed=0
+
+for page in "$build"/docs/*.[1-8]; do
+    [ -f "$page" ] || continue
+    # scdoc itself writes paragraphs that hold nothing; the author can't help it.
+    if mandoc -Tlint -W warning "$page" | grep -v 'skipping paragraph macro'; then
+        failed=1
+    fi
+done
+
+for file in *.md docs/*.md; do
+    [ -f "$file" ] || continue
+    for link in $(grep -oE '\]\([^)#[:space:]]+' "$file" | sed 's/^](//' |
+        grep -vE '^(https?|mailto):' || :); do
+        if [ ! -e "$(dirname "$file")/$link" ]; then
+            echo "$file: $link leads nowhere"
+            failed=1
+        fi
+    done
+done
+
+for file in src/cli/*.c; do
+    [ -f "$file" ] || continue
+    page=docs/man/cay-$(basename "$file" .c).1.scd
+    [ -f "$page" ] || page=docs/man/cay.1.scd
+    # shellcheck disable=SC2013 # names are words
+    for name in $(sed -nE 's/^[[:space:]]*\{ OPT_[A-Z]+, [^,]+, "([a-z0-9-]+)".*/\1/p' "$file"); do
+        if ! grep -qFe "--$name" "$page"; then
+            echo "$page: --$name of $file is not there"
+            failed=1
+        fi
+    done
+done
+exit $failed

@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# install-packages.sh [--check] SECTION[:PACKAGE]...: installs what is missing of the packages
+# that packages.txt lists in these sections. As root, or through sudo; where neither is possible,
+# or with --check, it prints the command to run and fails. CAY_NO_INSTALL=1 skips it all.
+set -eu
+cd "$(dirname "$0")/.."
+
+check=0
+if [ "${1:-}" = --check ]; then
+    check=1
+    shift
+fi
+[ "${CAY_NO_INSTALL:-0}" != 1 ] || exit 0
+
+# A wrong section would otherwise look as if nothing were missing.
+wanted=
+for section in "$@"; do
+    found=$(awk -v section="${section%%:*}" -v only="$section" '
+        { split($2, part, "=") }
+        $1 == section && (only == section || only == section ":" part[1]) { print $2 }
+    ' packages.txt)
+    if [ -z "$found" ]; then
+        echo "install-packages: packages.txt has no $section" >&2
+        exit 2
+    fi
+    wanted="$wanted $found"
+done
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "install-packages: this is not Debian; install what these packages hold:" >&2
+    # shellcheck disable=SC2086
+    printf '  %s\n' $wanted >&2
+    echo "and set CAY_NO_INSTALL=1" >&2
+    exit 1
+fi
+
+# One call for all of them; packages that dpkg has never heard of make it fail, which is fine.
+# shellcheck disable=SC2046,SC2086
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' \
+    $(printf '%s\n' $wanted | sed 's/=.*//') 2>/dev/null | sed -n 's/^installed //p') || :
+
+missing=
+for want in $wanted; do
+    package=${want%%=*}
+    case "
+$installed
+" in
+    *"
+$package
+"*) continue ;;
+    esac
+    if [ "$want" != "$package" ] && [ -e "${want#*=}" ]; then
+        continue
+    fi
+    case " $missing " in
+    *" $package "*) ;;
+    *) missing="${missing:+$missing }$package" ;;
+    esac
+done
+[ -n "$missing" ] || exit 0
+
+apt="apt-get install -y --no-install-recommends"
+if [ "$(id -u)" = 0 ]; then
+    sudo=
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    sudo="sudo -n"
+elif command -v sudo >/dev/null && [ -t 0 ]; then
+    sudo=sudo
+else
+    check=1
+fi
+if [ $check = 1 ]; then
+    echo "Missing packages. Run this, then try again:" >&2
+    echo "  sudo $apt $missing" >&2
+    exit 1
+fi
+
+as_root()
+{
+    # shellcheck disable=SC2086
+    $sudo env DEBIAN_FRONTEND=noninteractive "$@" -o DPkg::Lock::Timeout=300 </dev/null
+}
+
+install()
+{
+    # shellcheck disable=SC2086
+    as_root $apt -qq $missing
+}
+
+update()
+{
+    as_root apt-get update -qq
+}
+
+has_lists()
+{
+    [ -n "$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' 2>/dev/null | head -n 1)" ]
+}
+
+echo "Installing: $missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if { has_lists || update; } >"$log" 2>&1 && install >>"$log" 2>&1; then
+    exit 0
+fi
+# Old lists name packages that the mirror no longer has.
+if { update && install; } >>"$log" 2>&1; then
+    exit 0
+fi
+cat "$log" >&2
+echo "install-packages: this failed: $apt $missing" >&2
+exit 1
