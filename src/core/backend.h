@@ -54,10 +54,14 @@ struct stage_end {
     bool disk_full, inodes_full;
 };
 
+/* What a look at the counters found: a reason to stop the sandbox, or none. */
+enum tick_result { TICK_FINE, TICK_CPU_TIME, TICK_MEMORY };
+
 enum report_kind {
     REPORT_NONE,          /* nothing yet */
     REPORT_STAGE_STARTED, /* the stage's program was started */
     REPORT_STAGE_ENDED,   /* it ended; when another stage follows, start_next begins it */
+    REPORT_OVER,          /* found past a limit from inside: it should be killed for `over` */
     REPORT_FAILED,        /* the sandbox could not be made: error */
     REPORT_GONE,          /* nothing of the sandbox lives any more */
 };
@@ -67,6 +71,7 @@ struct report {
     unsigned stage;
     uint32_t layers; /* STAGE_STARTED: what is really in force */
     struct stage_end end;
+    enum tick_result over;
     struct cay_error error;
 };
 
@@ -82,9 +87,6 @@ struct backend_host {
     const struct cgroup_host *cgroups;
     int state_fd; /* the state folder */
 };
-
-/* What tick found: a reason to stop the sandbox, or none. */
-enum tick_result { TICK_FINE, TICK_CPU_TIME, TICK_MEMORY };
 
 struct backend {
     const char *name;

@@ -36,11 +36,14 @@ static int make_one(const struct cgroup_host *host, int which, const char *name,
 
     if (mkdirat(parent, name, 0755) < 0)
         return -errno;
+    /* A sweeper may take the newborn for a leftover until it is locked: then it is made again. */
     group->dir[which] = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (group->dir[which] < 0)
-        return -errno;
+        return errno == ENOENT ? -EAGAIN : -errno;
     if (which == CGROUP_MEMORY && lock_dir(group->dir[which]) < 0)
-        return -EAGAIN; /* a sweeper took the newborn for a leftover */
+        return -EAGAIN;
+    if (which == CGROUP_MEMORY && faccessat(parent, name, F_OK, 0) < 0)
+        return -EAGAIN;
     if (host->version == 1) {
         group->join[which] = openat(group->dir[which], "tasks", O_WRONLY | O_CLOEXEC);
         if (group->join[which] < 0)

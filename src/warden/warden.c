@@ -61,6 +61,16 @@ static void kill_run(struct run *run, enum stop_reason reason)
     run->sandbox->backend->kill(run->sandbox);
 }
 
+static void kill_over(struct run *run, enum tick_result found)
+{
+    static const enum stop_reason reasons[] = {
+        [TICK_FINE] = STOP_NONE,
+        [TICK_CPU_TIME] = STOP_CPU,
+        [TICK_MEMORY] = STOP_MEMORY,
+    };
+    kill_run(run, reasons[found]);
+}
+
 /* ---- from the front: a row for each thing it can ask
  * --------------------------------------------- */
 
@@ -235,6 +245,9 @@ static void serve_sandbox(struct warden *warden, struct run *run)
     case REPORT_STAGE_ENDED:
         on_stage_ended(warden, run, &report);
         break;
+    case REPORT_OVER:
+        kill_over(run, report.over);
+        break;
     case REPORT_FAILED: {
         struct warden_reply message = { .kind = WARDEN_FAILED, .error = report.error };
         reply(warden, run, &message);
@@ -251,10 +264,6 @@ static void serve_sandbox(struct warden *warden, struct run *run)
 
 static void serve_clock(struct warden *warden)
 {
-    static const enum stop_reason reasons[] = {
-        [TICK_CPU_TIME] = STOP_CPU,
-        [TICK_MEMORY] = STOP_MEMORY,
-    };
     int64_t now = clock_now_ns();
 
     for (struct run *run = warden->runs; run; run = run->next) {
@@ -268,7 +277,7 @@ static void serve_clock(struct warden *warden)
         } else if (now >= run->sandbox->tick_ns && !run->is_killed) {
             enum tick_result result = run->sandbox->backend->tick(run->sandbox, now);
             if (result != TICK_FINE)
-                kill_run(run, reasons[result]);
+                kill_over(run, result);
         }
     }
 }

@@ -42,6 +42,7 @@
 
 #include <grp.h>
 
+#include "backends/native/watcher.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/layer.h"
@@ -58,6 +59,7 @@ struct state {
     char **argv[PAYLOAD_STAGES];
     char **env;
     int oom_fd; /* own /proc/self/oom_score_adj, opened while it could be */
+    struct watcher watcher;
     unsigned stage;
     uint32_t failed_op;
     /* written by the program-to-be, which shares this memory until its exec */
@@ -215,7 +217,6 @@ static void ignore_signal(int number)
 
 static int step_init(struct state *state)
 {
-    (void)state;
     struct sigaction action = { .sa_handler = ignore_signal };
     sigset_t block;
 
@@ -227,7 +228,7 @@ static int step_init(struct state *state)
      * change of uid cleared it, so it is set here and not before. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
-    return 0;
+    return state->child->cgroup ? 0 : watcher_open(&state->watcher);
 }
 
 /* ---- the program-to-be's steps --------------------------------------------------------------- */
@@ -261,6 +262,8 @@ static int step_rlimits(struct state *state)
 {
     const struct child *child = state->child;
     const struct cay_limits *limits = &child->job->limits[state->stage];
+    /* Pid 1 is one of them; and where there is a cgroup, it comes first, for it counts refusals. */
+    uint64_t max_tasks = limits->pids + (child->cgroup ? 64 : 1);
     int64_t cpu_s = (limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC;
     const struct {
         int resource;
@@ -269,14 +272,15 @@ static int step_rlimits(struct state *state)
     } rows[] = {
         { RLIMIT_NOFILE, limits->open_files, limits->open_files, true },
         { RLIMIT_CORE, 0, 0, true },
-        /* Second layers behind the cgroup and the warden's clock. Pid 1 counts as one process. */
-        { RLIMIT_NPROC, limits->pids + 1, limits->pids + 1, true },
+        /* Second layers behind the cgroup and the warden's clock. */
+        { RLIMIT_NPROC, max_tasks, max_tasks, true },
         { RLIMIT_CPU, (uint64_t)cpu_s + 1, (uint64_t)cpu_s + 2, limits->cpu_time_ns > 0 },
         { RLIMIT_STACK, 8 << 20, RLIM_INFINITY, true },
         { RLIMIT_MEMLOCK, 64 << 20, 64 << 20, true },
         { RLIMIT_MSGQUEUE, 819200, 819200, true },
-        /* Where no cgroup holds the sum, at least no single process can leap past it. */
-        { RLIMIT_DATA, limits->memory_bytes, limits->memory_bytes, !child->cgroup },
+        /* Where no cgroup holds the sum, at least no single process can leap far past it; what is
+         * reserved but not touched is not used, so the watcher's word comes first. */
+        { RLIMIT_DATA, limits->memory_bytes * 4, limits->memory_bytes * 4, !child->cgroup },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -445,6 +449,8 @@ static void report(const struct state *state, struct child_report *message)
                           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
         message->max_rss = (uint64_t)usage.ru_maxrss * 1024;
     }
+    message->watched_memory = state->watcher.memory_peak;
+    message->watched_pids = state->watcher.pids_peak;
     if (send(state->child->ctl_fd, message, sizeof *message, MSG_NOSIGNAL) < 0)
         _exit(1); /* the warden is gone, and so is the reason to be here */
 }
@@ -486,31 +492,48 @@ static pid_t start_program(struct state *state)
     return pid;
 }
 
-/* Waits for the warden's word or a child's end, whichever comes first. */
+/* Waits for the warden's word, a child's end, or the time of the watcher's next look, whichever
+ * comes first. Returns the word, or 0. */
 static char listen_or_reap(const struct state *state)
 {
     struct pollfd ctl = { .fd = state->child->ctl_fd, .events = POLLIN };
+    const struct timespec until_look = { .tv_nsec = state->watcher.interval_ns };
     sigset_t none;
     char word = 0;
 
     sigemptyset(&none);
-    if (ppoll(&ctl, 1, NULL, &none) <= 0)
+    if (ppoll(&ctl, 1, state->watcher.proc_fd >= 0 ? &until_look : NULL, &none) <= 0)
         return 0;
     if (recv(ctl.fd, &word, 1, 0) <= 0)
         _exit(1); /* the warden is gone: the kernel ends the rest with us */
     return word;
 }
 
+/* Past its limits: everything stops here and now, and the warden is told why. */
+static void watch(struct state *state)
+{
+    enum tick_result found = watcher_look(&state->watcher);
+
+    if (found == TICK_FINE)
+        return;
+    struct child_report over = { .kind = CHILD_OVER, .value = (int32_t)found };
+    report(state, &over);
+    kill(-1, SIGKILL);
+}
+
 /* Reaps whatever ends until the program does. */
-static int reap_until(const struct state *state, pid_t program)
+static int reap_until(struct state *state, pid_t program)
 {
     for (;;) {
         int status;
         pid_t pid = waitpid(-1, &status, WNOHANG);
         if (pid == program)
             return status;
-        if (pid <= 0)
+        if (pid <= 0) {
             listen_or_reap(state);
+            if (state->watcher.proc_fd >= 0)
+                watch(state);
+        }
     }
 }
 
@@ -558,7 +581,9 @@ void child_main(struct child *child)
 {
     struct job job = *child->job;
     struct cgroup group;
-    struct state state = { .child = child, .oom_fd = -1 };
+    struct state state = { .child = child,
+                           .oom_fd = -1,
+                           .watcher = { .proc_fd = -1, .diag_fd = -1 } };
     int errnum = 0;
 
     child->job = &job;
@@ -574,6 +599,7 @@ void child_main(struct child *child)
     for (state.stage = 0; state.stage < job.n_stages; state.stage++) {
         if (state.stage > 0)
             clear_stage(&state);
+        watcher_begin(&state.watcher, &job.limits[state.stage]);
         pid_t program = start_program(&state);
         struct child_report started = { .kind = CHILD_STARTED, .layers = child->layers };
         report(&state, &started);

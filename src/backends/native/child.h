@@ -60,16 +60,17 @@ struct child {
 
 /* From pid 1 to the warden. */
 struct child_report {
-    enum { CHILD_FAILED, CHILD_STARTED, CHILD_ENDED } kind;
+    enum { CHILD_FAILED, CHILD_STARTED, CHILD_ENDED, CHILD_OVER } kind;
     uint32_t stage;
     uint32_t step; /* of CHILD_FAILED, */
     uint32_t op;   /* and of STEP_ROOT which operation */
-    int32_t value; /* errno, or the wait status */
+    int32_t value; /* errno, the wait status, or of CHILD_OVER what the watcher found */
     uint32_t layers;
     int64_t cpu_ns; /* of all that was reaped so far */
     uint64_t max_rss;
     uint64_t disk_size, disk_free; /* bytes */
     uint64_t inodes_size, inodes_free;
+    uint64_t watched_memory, watched_pids; /* peaks, where there is a watcher */
 };
 
 /* From the warden to pid 1: one byte. */

@@ -56,11 +56,16 @@ static void release(struct sandbox *sandbox)
 
 static void reap(struct native *native)
 {
+    struct rusage usage = { 0 };
+
     if (native->pid <= 0)
         return;
-    while (waitpid(native->pid, NULL, 0) < 0 && errno == EINTR)
+    while (wait4(native->pid, NULL, 0, &usage) < 0 && errno == EINTR)
         continue;
     native->pid = -1;
+    native->rusage_cpu_ns = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
+                            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+    native->rusage_rss = (uint64_t)usage.ru_maxrss * 1024;
 }
 
 /* The whole pid namespace dies with its pid 1, whatever it ignores, stops or has closed. */
@@ -135,16 +140,17 @@ static void read_usage(const struct native *native, const struct child_report *f
                        struct stage_end *end)
 {
     end->usage = (struct cay_usage){
-        .cpu_time_ns = from ? from->cpu_ns : 0,
-        .memory_peak_bytes = from ? from->max_rss : UINT64_MAX,
+        .cpu_time_ns = from ? from->cpu_ns : native->rusage_cpu_ns,
+        .memory_peak_bytes = from ? from->max_rss : native->rusage_rss,
         .pids_peak = UINT64_MAX,
     };
     if (!native->has_cgroup) {
-        if (native->watched_peak > 0)
-            end->usage.memory_peak_bytes = native->watched_peak;
+        /* The watcher's last word, which a sandbox that was killed has no time to repeat. */
+        if (native->watched_memory > 0)
+            end->usage.memory_peak_bytes = native->watched_memory;
         if (native->watched_pids > 0)
             end->usage.pids_peak = native->watched_pids;
-        end->oom_kills = native->memory_stop;
+        end->pids_denied = native->watched_pids >= native->job.limits[native->stage].pids;
         return;
     }
     struct cgroup_counters now;
@@ -201,7 +207,6 @@ static void stage_started(struct native *native, const struct child_report *from
 /* Pid 1 is a zombie: the kernel has ended everything in its namespace before. */
 static void gone(struct native *native, struct report *ret)
 {
-    reap(native);
     native->base.tick_ns = INT64_MAX;
     ret->kind = REPORT_GONE;
 }
@@ -217,10 +222,7 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         return;
     } else if (n != (ssize_t)sizeof from) {
         /* Its end is closed. A stage that runs is over with it: killed, by us or for memory. */
-        siginfo_t info = { 0 };
-        if (waitid(P_PIDFD, (id_t)native->base.fds[1], &info, WEXITED | WNOWAIT) < 0 &&
-            errno == EINTR)
-            return;
+        reap(native);
         if (native->started_ns && native->stage < native->job.n_stages && !native->failed) {
             stage_ended(native, NULL, ret);
             native->stage = native->job.n_stages;
@@ -229,7 +231,13 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         gone(native, ret);
         return;
     }
+    native->watched_memory = from.watched_memory;
+    native->watched_pids = from.watched_pids;
     switch (from.kind) {
+    case CHILD_OVER:
+        ret->kind = REPORT_OVER;
+        ret->over = (enum tick_result)from.value;
+        break;
     case CHILD_STARTED:
         stage_started(native, &from, ret);
         break;

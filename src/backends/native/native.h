@@ -23,9 +23,9 @@ struct native {
     int64_t started_ns;          /* of the stage */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint32_t layers;
-    bool memory_stop; /* the watcher found it past its memory */
-    uint64_t watched_peak;
-    uint64_t watched_pids;
+    uint64_t watched_memory, watched_pids; /* the watcher's peaks */
+    int64_t rusage_cpu_ns;                 /* of all that lived inside, once pid 1 is reaped */
+    uint64_t rusage_rss;
 };
 
 /* Why the kernel refused a set of namespaces: tries them one by one and names the first that can't

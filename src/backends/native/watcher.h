@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where no cgroup can be had, pid 1 watches over the sandbox's memory, processes and CPU time by
+ * its own /proc. It looks the more often the less room is left. What no process has mapped is not
+ * seen there: tmpfs is asked of the file system, sockets' buffers of sock_diag, and memfd and
+ * System V IPC are denied by the seccomp profile of such a run.
+ */
+
+#include <stdint.h>
+
+#include <cay/limits.h>
+
+#include "core/backend.h"
+
+struct watcher {
+    int proc_fd; /* -1: not watching */
+    int diag_fd;
+    const struct cay_limits *limits; /* of the stage */
+    int64_t reaped_cpu_ns;           /* at the stage's start */
+    int64_t interval_ns;             /* until the next look */
+    uint64_t memory_peak;
+    uint64_t pids_peak;
+};
+
+/* Opens what it needs; to be called inside, once /proc is there. Returns -errno. */
+int watcher_open(struct watcher *watcher);
+
+/* A new stage begins. */
+void watcher_begin(struct watcher *watcher, const struct cay_limits *limits);
+
+/* Looks once. Async-signal-safe. */
+enum tick_result watcher_look(struct watcher *watcher);
