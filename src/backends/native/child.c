@@ -449,8 +449,6 @@ static void report(const struct state *state, struct child_report *message)
                           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
         message->max_rss = (uint64_t)usage.ru_maxrss * 1024;
     }
-    message->watched_memory = state->watcher.memory_peak;
-    message->watched_pids = state->watcher.pids_peak;
     if (send(state->child->ctl_fd, message, sizeof *message, MSG_NOSIGNAL) < 0)
         _exit(1); /* the warden is gone, and so is the reason to be here */
 }
@@ -583,7 +581,7 @@ void child_main(struct child *child)
     struct cgroup group;
     struct state state = { .child = child,
                            .oom_fd = -1,
-                           .watcher = { .proc_fd = -1, .diag_fd = -1 } };
+                           .watcher = { .proc_fd = -1, .diag_fd = -1, .seen = child->watched } };
     int errnum = 0;
 
     child->job = &job;
@@ -599,7 +597,8 @@ void child_main(struct child *child)
     for (state.stage = 0; state.stage < job.n_stages; state.stage++) {
         if (state.stage > 0)
             clear_stage(&state);
-        watcher_begin(&state.watcher, &job.limits[state.stage]);
+        if (!child->cgroup)
+            watcher_begin(&state.watcher, &job.limits[state.stage]);
         pid_t program = start_program(&state);
         struct child_report started = { .kind = CHILD_STARTED, .layers = child->layers };
         report(&state, &started);

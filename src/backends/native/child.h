@@ -44,6 +44,8 @@ enum child_step {
         STEP_N
 };
 
+struct watched;
+
 struct child {
     const struct job *job;
     const struct op_list *root;
@@ -56,6 +58,7 @@ struct child {
     uint32_t layers; /* what the clone put in force, and the warden did */
     uint32_t wanted; /* what to try */
     enum seccomp_profile seccomp;
+    struct watched *watched; /* where there is no cgroup */
 };
 
 /* From pid 1 to the warden. */
@@ -70,7 +73,6 @@ struct child_report {
     uint64_t max_rss;
     uint64_t disk_size, disk_free; /* bytes */
     uint64_t inodes_size, inodes_free;
-    uint64_t watched_memory, watched_pids; /* peaks, where there is a watcher */
 };
 
 /* From the warden to pid 1: one byte. */

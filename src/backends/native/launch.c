@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -185,6 +186,13 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         return cay_fail_errno(err, -rc, "take a uid slot in the state folder");
     if (make_cgroup(host, native, err) < 0)
         return -1;
+    if (!native->has_cgroup) {
+        void *shared = mmap(NULL, sizeof *native->watched, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (shared == MAP_FAILED)
+            return cay_fail_errno(err, errno, "native: map the watcher's memory");
+        native->watched = shared;
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "native: make a socket pair");
 
@@ -196,6 +204,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .may_setgroups = native->who.kind != IDENTITY_OWN,
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = native->has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
+        .watched = native->watched,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };

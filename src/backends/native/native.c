@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -47,6 +47,8 @@ static void release(struct sandbox *sandbox)
 
     if (native->has_cgroup)
         cgroup_remove(&native->cgroup);
+    if (native->watched)
+        munmap(native->watched, sizeof *native->watched);
     identity_release(&native->who);
     close_fd(&native->base.fds[0]);
     close_fd(&native->base.fds[1]);
@@ -56,16 +58,11 @@ static void release(struct sandbox *sandbox)
 
 static void reap(struct native *native)
 {
-    struct rusage usage = { 0 };
-
     if (native->pid <= 0)
         return;
-    while (wait4(native->pid, NULL, 0, &usage) < 0 && errno == EINTR)
+    while (waitpid(native->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     native->pid = -1;
-    native->rusage_cpu_ns = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
-                            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
-    native->rusage_rss = (uint64_t)usage.ru_maxrss * 1024;
 }
 
 /* The whole pid namespace dies with its pid 1, whatever it ignores, stops or has closed. */
@@ -140,17 +137,16 @@ static void read_usage(const struct native *native, const struct child_report *f
                        struct stage_end *end)
 {
     end->usage = (struct cay_usage){
-        .cpu_time_ns = from ? from->cpu_ns : native->rusage_cpu_ns,
-        .memory_peak_bytes = from ? from->max_rss : native->rusage_rss,
+        .cpu_time_ns = from ? from->cpu_ns : 0,
+        .memory_peak_bytes = from ? from->max_rss : UINT64_MAX,
         .pids_peak = UINT64_MAX,
     };
     if (!native->has_cgroup) {
-        /* The watcher's last word, which a sandbox that was killed has no time to repeat. */
-        if (native->watched_memory > 0)
-            end->usage.memory_peak_bytes = native->watched_memory;
-        if (native->watched_pids > 0)
-            end->usage.pids_peak = native->watched_pids;
-        end->pids_denied = native->watched_pids >= native->job.limits[native->stage].pids;
+        const struct watched *seen = native->watched;
+        end->usage.cpu_time_ns = MAX(end->usage.cpu_time_ns, seen->cpu_ns);
+        end->usage.memory_peak_bytes = MAX(seen->memory_peak, from ? from->max_rss : 0);
+        end->usage.pids_peak = MAX(seen->pids_peak, (uint64_t)1);
+        end->pids_denied = seen->pids_peak >= native->job.limits[native->stage].pids;
         return;
     }
     struct cgroup_counters now;
@@ -231,8 +227,6 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         gone(native, ret);
         return;
     }
-    native->watched_memory = from.watched_memory;
-    native->watched_pids = from.watched_pids;
     switch (from.kind) {
     case CHILD_OVER:
         ret->kind = REPORT_OVER;

@@ -4,6 +4,7 @@
 /* What the files of the native backend share, on the warden's side. */
 
 #include "backends/native/child.h"
+#include "backends/native/watcher.h"
 #include "base/arena.h"
 #include "core/backend.h"
 #include "sys/cgroup.h"
@@ -23,9 +24,7 @@ struct native {
     int64_t started_ns;          /* of the stage */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint32_t layers;
-    uint64_t watched_memory, watched_pids; /* the watcher's peaks */
-    int64_t rusage_cpu_ns;                 /* of all that lived inside, once pid 1 is reaped */
-    uint64_t rusage_rss;
+    struct watched *watched; /* NULL where there is a cgroup */
 };
 
 /* Why the kernel refused a set of namespaces: tries them one by one and names the first that can't

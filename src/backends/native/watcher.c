@@ -55,8 +55,7 @@ void watcher_begin(struct watcher *watcher, const struct cay_limits *limits)
     watcher->limits = limits;
     watcher->interval_ns = INTERVAL_MIN_NS;
     watcher->reaped_cpu_ns = reaped_cpu_ns();
-    watcher->memory_peak = 0;
-    watcher->pids_peak = 0;
+    *watcher->seen = (struct watched){ 0 };
 }
 
 /* The number behind "KEY:" in the text of a status or smaps_rollup file; 0: not there. */
@@ -115,8 +114,7 @@ static void add_quick(const struct watcher *watcher, const char *pid, struct sum
     sum->anon += number_of(text, "RssAnon:") * 1024;
     sum->shmem += number_of(text, "RssShmem:") * 1024;
     sum->tasks += number_of(text, "Threads:");
-    if (watcher->limits->cpu_time_ns > 0)
-        sum->cpu_ns += cpu_of(watcher->proc_fd, pid);
+    sum->cpu_ns += cpu_of(watcher->proc_fd, pid);
 }
 
 /* Each page divided by the number of processes that share it. */
@@ -184,12 +182,13 @@ enum tick_result watcher_look(struct watcher *watcher)
         /* A file on tmpfs that is mapped is one of both, not both. */
         used = exact.anon + MAX(exact.shmem, files) + sockets;
     }
-    watcher->memory_peak = MAX(watcher->memory_peak, used);
-    watcher->pids_peak = MAX(watcher->pids_peak, sum.tasks);
+    struct watched *seen = watcher->seen;
+    seen->memory_peak = MAX(seen->memory_peak, used);
+    seen->pids_peak = MAX(seen->pids_peak, sum.tasks);
+    seen->cpu_ns = MAX(seen->cpu_ns, sum.cpu_ns + reaped_cpu_ns() - watcher->reaped_cpu_ns);
     if (used > limits->memory_bytes)
         return TICK_MEMORY;
-    if (limits->cpu_time_ns > 0 &&
-        sum.cpu_ns + reaped_cpu_ns() - watcher->reaped_cpu_ns >= limits->cpu_time_ns)
+    if (limits->cpu_time_ns > 0 && seen->cpu_ns >= limits->cpu_time_ns)
         return TICK_CPU_TIME;
     int64_t safe_ns = (int64_t)((limits->memory_bytes - used) / BYTES_PER_US) * 1000;
     int64_t next = MIN(watcher->interval_ns * 2, INTERVAL_MAX_NS);

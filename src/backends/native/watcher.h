@@ -14,14 +14,21 @@
 
 #include "core/backend.h"
 
+/* What it saw last, in memory that pid 1 shares with the warden: a sandbox that is killed has no
+ * time to report. */
+struct watched {
+    int64_t cpu_ns;
+    uint64_t memory_peak;
+    uint64_t pids_peak;
+};
+
 struct watcher {
     int proc_fd; /* -1: not watching */
     int diag_fd;
     const struct cay_limits *limits; /* of the stage */
     int64_t reaped_cpu_ns;           /* at the stage's start */
     int64_t interval_ns;             /* until the next look */
-    uint64_t memory_peak;
-    uint64_t pids_peak;
+    struct watched *seen;
 };
 
 /* Opens what it needs; to be called inside, once /proc is there. Returns -errno. */
