@@ -38,13 +38,18 @@ extern "C" {
 struct cay;
 
 struct cay_options {
-    const char
-        *helper;      /* the cay command, which the warden is made from; NULL: the installed one */
-    bool fork_warden; /* the caller is small and has one thread: fork instead of starting helper */
-    bool no_project;  /* do not read ./.cay.toml */
+    /* The cay command, which the warden is made from; NULL: the installed one. */
+    const char *helper;
+    /* The caller is small and has one thread: fork instead of starting helper. */
+    bool fork_warden;
+    /* Start the warden at once: it gets ready while the request is made. */
+    bool start_now;
+    /* Do not read ./.cay.toml. */
+    bool no_project;
 };
 
-/* Reads the configuration. Nothing is started before the first run. options may be NULL. */
+/* Reads the configuration. Nothing is started before the first run, unless the options say so.
+ * options may be NULL. */
 CAY_API int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err);
 CAY_API void cay_close(struct cay *cay);
 

@@ -209,24 +209,18 @@ static int load_code(struct run_args *args, const char *path, struct cay_error *
     return cay_request_set_bytes(args->req, "code", code, len, err);
 }
 
-static int run_request(struct run_args *args, bool stdin_is_used)
+static int run_request(struct cay *cay, struct run_args *args, int cancel_fd, bool stdin_is_used)
 {
-    struct cay_options options = { .fork_warden = true };
     struct cay_run_options run = CAY_RUN_OPTIONS_INIT;
     struct screen screen = { .args = args };
     struct cay_result *result = NULL;
     struct cay_error err;
-    struct cay *cay;
 
-    if (catch_signals(&run.cancel_fd, &err) < 0 || cay_open(&options, &cay, &err) < 0)
-        return tell_error(&err);
+    run.cancel_fd = cancel_fd;
     if (args->plan) {
         auto_free char *plan = NULL;
-        int status = cay_plan_json(cay, args->req, &plan, &err) < 0
-                         ? tell_error(&err)
-                         : tell_text(plan) | tell_text("\n");
-        cay_close(cay);
-        return status;
+        return cay_plan_json(cay, args->req, &plan, &err) < 0 ? tell_error(&err)
+                                                              : tell_text(plan) | tell_text("\n");
     }
     screen.cancel_write = (int)cancel_pipe;
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
@@ -251,7 +245,6 @@ static int run_request(struct run_args *args, bool stdin_is_used)
                      &(struct cay_event){ .seq = 1, .kind = CAY_EVENT_FINISHED, .result = result });
     }
     cay_result_free(result);
-    cay_close(cay);
     return status;
 }
 
@@ -324,16 +317,29 @@ static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
     return 0;
 }
 
+/* The warden is started before the options are read: it gets ready meanwhile, and is forked while
+ * this process is at its smallest. */
 static int run_or_exec(int argc, char **argv, bool is_exec)
 {
+    const struct cay_options options = { .fork_warden = true, .start_now = true };
     auto_free struct run_args *args = mem_alloc(sizeof *args);
     struct cay_error err;
+    struct cay *cay = NULL;
     bool uses_stdin = false;
+    int cancel_fd = -1, status = 0;
 
     args->req = cay_request_new();
-    int rc = parse_run(args, argc, argv, is_exec, &uses_stdin, &err);
-    int status = rc < 0 ? tell_error(&err) : rc > 0 ? 0 : run_request(args, uses_stdin);
+    int rc = cay_open(&options, &cay, &err);
+    if (rc == 0)
+        rc = catch_signals(&cancel_fd, &err);
+    if (rc == 0)
+        rc = parse_run(args, argc, argv, is_exec, &uses_stdin, &err);
+    if (rc < 0)
+        status = tell_error(&err);
+    else if (rc == 0)
+        status = run_request(cay, args, cancel_fd, uses_stdin);
     cay_request_free(args->req);
+    cay_close(cay);
     return status;
 }
 

@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/parse.h"
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/toml.h"
@@ -123,7 +124,8 @@ static const char *toml_text(struct arena *arena, const struct toml_value *value
 static int parse_entry(const struct file *file, enum field_id id, const struct toml_value *entry,
                        struct value *ret, struct cay_error *err)
 {
-    const char *text = toml_text(&file->config->arena, entry);
+    bool is_one = entry->kind != TOML_ARRAY || fields[id].kind == FIELD_LIST;
+    const char *text = is_one ? toml_text(&file->config->arena, entry) : NULL;
 
     if (!text)
         return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: %s is not allowed here", file->name,
@@ -232,18 +234,20 @@ static int load_security(const struct file *file, const struct toml_value *table
                          struct cay_error *err)
 {
     for (const struct toml_value *entry = table->first; entry; entry = entry->next) {
+        struct setting cap = { .origin = file->origin, .where = file->name };
         int rc = -1;
         if (strcmp(entry->key, "enable_sandbox") == 0)
             rc = load_setting(file, FIELD_ENABLE_SANDBOX, entry, err);
         else if (strcmp(entry->key, "docker_image") == 0)
             rc = load_setting(file, FIELD_DOCKER_IMAGE, entry, err);
         else if (strcmp(entry->key, "max_execution_time") == 0)
-            rc = parse_entry(file, FIELD_TIMEOUT, entry, &file->config->caps[FIELD_TIMEOUT].value,
-                             err);
+            rc = parse_entry(file, FIELD_TIMEOUT, entry, &cap.value, err);
         else
             unknown_key(file, entry, err);
         if (rc < 0)
             return -1;
+        if (cap.value.is_set)
+            file->config->caps[FIELD_TIMEOUT] = cap;
     }
     return 0;
 }
@@ -340,11 +344,10 @@ static const char *block_to_policy(struct arena *arena, const char *value)
 /* More than the host has is meant as: all of it. */
 static const char *clamp_cpus(struct arena *arena, const char *value)
 {
-    char *end;
-    double asked = strtod(value, &end);
+    uint64_t asked;
     long have = sysconf(_SC_NPROCESSORS_ONLN);
-    return *end == '\0' && have > 0 && asked > (double)have ? arena_printf(arena, "%ld", have)
-                                                            : value;
+    bool is_more = parse_milli(value, &asked) == 0 && have > 0 && asked > (uint64_t)have * 1000;
+    return is_more ? arena_printf(arena, "%ld", have) : value;
 }
 
 static const struct {

@@ -235,7 +235,8 @@ static bool is_tighter_list(const struct value *a, const struct value *b)
     const char *first_a = a->list && a->list[0] ? a->list[0] : "none";
     const char *first_b = b->list && b->list[0] ? b->list[0] : "none";
 
-    if (strcmp(first_a, "none") == 0 || strcmp(first_b, "full") == 0)
+    bool a_is_one = !a->list || !a->list[0] || !a->list[1];
+    if ((a_is_one && strcmp(first_a, "none") == 0) || strcmp(first_b, "full") == 0)
         return true;
     for (const char *const *word = a->list; *word; word++) {
         bool found = false;

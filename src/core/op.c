@@ -68,11 +68,6 @@ static const struct op host_root[] = {
 static void add(struct op_list *list, struct op op)
 {
     list->ops[list->n++] = op;
-    /* Mounts need a mount point, and so take an inode as well; a mask lies on what is there. */
-    if (op.kind != OP_PROC && op.kind != OP_MASK)
-        list->inodes++;
-    if (op.kind == OP_FILE)
-        list->pages++;
 }
 
 /* A language names files and folders of the host's /etc ("java-17-openjdk", "ssl/certs"); the
@@ -97,7 +92,6 @@ void op_list_host(struct arena *arena, const struct language *language, uid_t ui
     size_t room = ARRAY_LEN(host_root) + 2 + n_etc * MAX_PER_ETC;
     struct op_list list = { .ops = arena_alloc(arena, room * sizeof *list.ops) };
 
-    list.inodes = 1; /* the root itself */
     for (size_t i = 0; i < ARRAY_LEN(host_root); i++)
         add(&list, host_root[i]);
     add(&list, (struct op){ OP_FILE, "etc/passwd",

@@ -36,8 +36,6 @@ struct op {
 struct op_list {
     struct op *ops;
     size_t n;
-    size_t inodes; /* what the operations themselves take of the tmpfs, */
-    size_t pages;  /* and must not be taken from the program's share */
 };
 
 /* The word that `--plan` and error messages use: "bind", "proc", … */

@@ -63,5 +63,8 @@ void payload_env(const struct payload *payload, char **vec);
 /* Goes through the files: *pos starts at 0. Returns 0 past the last one. */
 int payload_next_file(const struct payload *payload, size_t *pos, struct payload_file *ret);
 
+/* Makes the files and the folders above them in the folder dir_fd (AT_FDCWD: the current one). */
+int payload_write_files(const struct payload *payload, int dir_fd);
+
 /* Relative, no "..", ".", empty part, control byte; at most 255 bytes a part. */
 int payload_name_ok(const char *name);

@@ -263,6 +263,8 @@ static int field_from_json(struct cay_request *req, const char *name, json_t *va
     if (id != FIELD_N && (fields[id].flags & FIELD_LIMIT))
         return cay_hint((cay_fail(err, CAY_E_USAGE, "%s: belongs into limits", name), err),
                         "{\"limits\": {\"%s\": …}}", name);
+    if (id == FIELD_N && !word_list(req, name))
+        return field_fail_unknown(name, FIELD_IN_REQUEST, err);
     return set_from_json(req, name, value, err);
 }
 

@@ -33,6 +33,10 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
     arena_done(&arena);
     if (rc < 0)
         return -1;
+    if (cay->options.start_now && link_open(&cay->link, &cay->options, &cay->config, err) < 0) {
+        config_done(&cay->config);
+        return -1;
+    }
     *ret = take_ptr(&cay);
     return 0;
 }

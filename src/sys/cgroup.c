@@ -148,13 +148,13 @@ int cgroup_clone_fd(const struct cgroup *group)
     return group->host->version == 2 ? group->dir[CGROUP_MEMORY] : -1;
 }
 
-int cgroup_join(const struct cgroup *group)
+int cgroup_join(const int join[CGROUP_N])
 {
     static const enum cgroup_controller order[] = { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPUACCT,
                                                     CGROUP_CPU };
 
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
-        int fd = group->join[order[i]];
+        int fd = join[order[i]];
         if (fd >= 0 && write(fd, "0", 1) != 1)
             return -errno;
     }

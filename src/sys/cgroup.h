@@ -71,8 +71,9 @@ int cgroup_set_limits(const struct cgroup *group, const struct cgroup_limits *li
 /* v2: an fd for CLONE_INTO_CGROUP; v1: -1. */
 int cgroup_clone_fd(const struct cgroup *group);
 
-/* Called by the child itself, v1: joins every hierarchy, cpu last. Async-signal-safe; -errno. */
-int cgroup_join(const struct cgroup *group);
+/* Called by the child itself, v1: joins every hierarchy whose `tasks` file is given (-1: not this
+ * one), cpu last. Async-signal-safe; -errno. */
+int cgroup_join(const int join[CGROUP_N]);
 
 void cgroup_read(const struct cgroup *group, struct cgroup_counters *ret);
 

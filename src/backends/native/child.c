@@ -70,18 +70,27 @@ struct state {
 
 /* ---- pid 1's steps -------------------------------------------------------------------------- */
 
+/* Made here and not by the clone: it takes most of a millisecond, during which the warden makes the
+ * cgroup. */
+static int step_net_ns(struct state *state)
+{
+    (void)state;
+    return unshare(CLONE_NEWNET) < 0 ? -errno : 0;
+}
+
 static int step_map(struct state *state)
 {
-    char go;
-    if (!state->child->has_userns)
-        return 0;
-    ssize_t n = recv(state->child->ctl_fd, &go, 1, 0);
-    return n == 1 && go == CHILD_GO ? 0 : -ECANCELED;
+    return child_recv_go(state->child->ctl_fd, state->child->join);
 }
 
 static int step_cgroup_join(struct state *state)
 {
-    return state->child->cgroup ? cgroup_join(state->child->cgroup) : 0;
+    int *join = state->child->join;
+    int rc = cgroup_join(join);
+
+    for (int i = 0; i < CGROUP_N; i++)
+        close_fd(&join[i]);
+    return rc;
 }
 
 /* After the join, so that the namespace's root is this sandbox's own group. */
@@ -228,7 +237,7 @@ static int step_init(struct state *state)
      * change of uid cleared it, so it is set here and not before. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
-    return state->child->cgroup ? 0 : watcher_open(&state->watcher);
+    return state->child->has_cgroup ? 0 : watcher_open(&state->watcher);
 }
 
 /* ---- the program-to-be's steps --------------------------------------------------------------- */
@@ -263,7 +272,7 @@ static int step_rlimits(struct state *state)
     const struct child *child = state->child;
     const struct cay_limits *limits = &child->job->limits[state->stage];
     /* Pid 1 is one of them; and where there is a cgroup, it comes first, for it counts refusals. */
-    uint64_t max_tasks = limits->pids + (child->cgroup ? 64 : 1);
+    uint64_t max_tasks = limits->pids + (child->has_cgroup ? 64 : 1);
     int64_t cpu_s = (limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC;
     const struct {
         int resource;
@@ -280,7 +289,7 @@ static int step_rlimits(struct state *state)
         { RLIMIT_MSGQUEUE, 819200, 819200, true },
         /* Where no cgroup holds the sum, at least no single process can leap far past it; what is
          * reserved but not touched is not used, so the watcher's word comes first. */
-        { RLIMIT_DATA, limits->memory_bytes * 4, limits->memory_bytes * 4, !child->cgroup },
+        { RLIMIT_DATA, limits->memory_bytes * 4, limits->memory_bytes * 4, !child->has_cgroup },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -289,7 +298,7 @@ static int step_rlimits(struct state *state)
             return rc;
     }
     /* Pages of 2 MiB would let memory grow faster than a watcher can look. */
-    if (!child->cgroup)
+    if (!child->has_cgroup)
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     return 0;
 }
@@ -373,7 +382,8 @@ static const struct {
     int (*run)(struct state *state);
     enum layer layer;
 } steps[STEP_N] = {
-    [STEP_MAP] = { step_map, LAYER_USER_NS },
+    [STEP_NET_NS] = { step_net_ns, LAYER_NET_NS },
+    [STEP_MAP] = { step_map, LAYER_N },
     [STEP_CGROUP_JOIN] = { step_cgroup_join, LAYER_N },
     [STEP_CGROUP_NS] = { step_cgroup_ns, LAYER_CGROUP_NS },
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
@@ -492,19 +502,19 @@ static pid_t start_program(struct state *state)
 
 /* Waits for the warden's word, a child's end, or the time of the watcher's next look, whichever
  * comes first. Returns the word, or 0. */
-static char listen_or_reap(const struct state *state)
+static int listen_or_reap(const struct state *state)
 {
     struct pollfd ctl = { .fd = state->child->ctl_fd, .events = POLLIN };
     const struct timespec until_look = { .tv_nsec = state->watcher.interval_ns };
     sigset_t none;
-    char word = 0;
+    struct child_word word = { 0 };
 
     sigemptyset(&none);
     if (ppoll(&ctl, 1, state->watcher.proc_fd >= 0 ? &until_look : NULL, &none) <= 0)
         return 0;
-    if (recv(ctl.fd, &word, 1, 0) <= 0)
+    if (recv(ctl.fd, &word, sizeof word, 0) <= 0)
         _exit(1); /* the warden is gone: the kernel ends the rest with us */
-    return word;
+    return word.kind;
 }
 
 /* Past its limits: everything stops here and now, and the warden is told why. */
@@ -547,15 +557,13 @@ static void clear_stage(const struct state *state)
 
 /* Moves the fds that are needed out of the way and closes all others, the caller's terminal and
  * the other sandboxes' sockets among them. */
-static void keep_only(struct child *child, struct job *job, struct cgroup *group)
+static void keep_only(struct child *child, struct job *job)
 {
-    int *keep[5 + CGROUP_N] = { &child->ctl_fd, &job->std_fds[0], &job->std_fds[1],
-                                &job->std_fds[2], &job->payload_fd };
-    unsigned n = 5, top = FD_BASE;
+    int *keep[] = { &child->ctl_fd, &job->std_fds[0], &job->std_fds[1], &job->std_fds[2],
+                    &job->payload_fd };
+    unsigned top = FD_BASE;
 
-    for (int i = 0; group && i < CGROUP_N; i++)
-        keep[n++] = &group->join[i];
-    for (unsigned i = 0; i < n; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(keep); i++) {
         if (*keep[i] < 0)
             continue;
         int fd = fcntl(*keep[i], F_DUPFD_CLOEXEC, (int)top);
@@ -566,9 +574,10 @@ static void keep_only(struct child *child, struct job *job, struct cgroup *group
     }
     close_range(top, ~0U, 0);
     close_range(0, FD_BASE - 1, 0);
+    /* Of the caller's own, one or the other may lie between those that were taken. */
     for (int fd = FD_BASE; fd < (int)top; fd++) {
         bool kept = false;
-        for (unsigned i = 0; i < n; i++)
+        for (size_t i = 0; i < ARRAY_LEN(keep); i++)
             kept |= *keep[i] == fd;
         if (!kept)
             close(fd);
@@ -578,26 +587,21 @@ static void keep_only(struct child *child, struct job *job, struct cgroup *group
 void child_main(struct child *child)
 {
     struct job job = *child->job;
-    struct cgroup group;
     struct state state = { .child = child,
                            .oom_fd = -1,
                            .watcher = { .proc_fd = -1, .diag_fd = -1, .seen = child->watched } };
     int errnum = 0;
 
     child->job = &job;
-    if (child->cgroup) {
-        group = *child->cgroup;
-        child->cgroup = &group;
-    }
-    keep_only(child, &job, child->cgroup ? &group : NULL);
+    keep_only(child, &job);
 
-    uint32_t failed = walk(&state, STEP_MAP, STEP_STREAMS, &child->layers, &errnum);
+    uint32_t failed = walk(&state, STEP_NET_NS, STEP_STREAMS, &child->layers, &errnum);
     if (failed != STEP_N)
         fail(&state, failed, errnum);
     for (state.stage = 0; state.stage < job.n_stages; state.stage++) {
         if (state.stage > 0)
             clear_stage(&state);
-        if (!child->cgroup)
+        if (!child->has_cgroup)
             watcher_begin(&state.watcher, &job.limits[state.stage]);
         pid_t program = start_program(&state);
         struct child_report started = { .kind = CHILD_STARTED, .layers = child->layers };

@@ -19,6 +19,7 @@
 /* Every step, in order: name, layer it puts in force (LAYER_N: none). A failed step is reported by
  * its number; the warden finds the words here. */
 #define CHILD_STEPS(X)                               \
+    X(NET_NS, "network namespace", NET_NS)           \
     X(MAP, "wait for the id map", USER_NS)           \
     X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY) \
     X(CGROUP_NS, "cgroup namespace", CGROUP_NS)      \
@@ -49,9 +50,10 @@ struct watched;
 struct child {
     const struct job *job;
     const struct op_list *root;
-    const struct cgroup *cgroup; /* NULL: none */
-    int ctl_fd;                  /* to the warden */
-    uid_t uid;                   /* identity inside */
+    bool has_cgroup;
+    int join[CGROUP_N]; /* v1: comes with CHILD_GO */
+    int ctl_fd;         /* to the warden */
+    uid_t uid;          /* identity inside */
     gid_t gid;
     bool has_userns;
     bool may_setgroups;
@@ -75,9 +77,15 @@ struct child_report {
     uint64_t inodes_size, inodes_free;
 };
 
-/* From the warden to pid 1: one byte. */
-#define CHILD_GO   'g' /* the id map is written */
-#define CHILD_NEXT 'n' /* begin the next stage */
+/* From the warden to pid 1. */
+struct child_word {
+    enum { CHILD_GO = 1, CHILD_NEXT } kind; /* the id map is written; begin the next stage */
+    uint32_t join_bits;                     /* of CHILD_GO: which `tasks` files come along */
+};
+
+/* Sends CHILD_GO with the files; recv is the other side of it. Return -errno. */
+int child_send_go(int fd, const int join[CGROUP_N]);
+int child_recv_go(int fd, int ret_join[CGROUP_N]);
 
 /* Never returns. */
 void child_main(struct child *child) __attribute__((noreturn));

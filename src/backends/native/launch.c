@@ -18,14 +18,15 @@
 #include "core/language.h"
 #include "core/layer.h"
 
-/* The namespaces that the clone makes. CLONE_NEWCGROUP is not among them: see child.c. */
+/* The namespaces that the clone makes. CLONE_NEWCGROUP and CLONE_NEWNET are not among them: see
+ * child.c. */
 static const struct {
     uint64_t flag;
     enum layer layer;
 } namespaces[] = {
     { CLONE_NEWUSER, LAYER_USER_NS }, { CLONE_NEWPID, LAYER_PID_NS },
-    { CLONE_NEWNS, LAYER_MOUNT_NS },  { CLONE_NEWNET, LAYER_NET_NS },
-    { CLONE_NEWIPC, LAYER_IPC_NS },   { CLONE_NEWUTS, LAYER_UTS_NS },
+    { CLONE_NEWNS, LAYER_MOUNT_NS },  { CLONE_NEWIPC, LAYER_IPC_NS },
+    { CLONE_NEWUTS, LAYER_UTS_NS },
 };
 
 static const char *const remedies[LAYER_N] = {
@@ -173,10 +174,42 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
     return 0;
 }
 
+static int map_watched(struct native *native, struct cay_error *err)
+{
+    void *shared = mmap(NULL, sizeof *native->watched, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return cay_fail_errno(err, errno, "native: map the watcher's memory");
+    native->watched = shared;
+    return 0;
+}
+
+/* Pid 1 is born, and makes its network namespace while the rest is done here. */
+static int bear(struct native *native, struct child *child, int cgroup_fd, struct cay_error *err)
+{
+    int ctl[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
+        return cay_fail_errno(err, errno, "native: make a socket pair");
+    child->ctl_fd = ctl[1];
+    native->pid = clone_with_what_there_is(child, cgroup_fd, &native->base.fds[1], err);
+    if (native->pid == 0) {
+        if (!child->has_userns) {
+            child->uid = native->who.uid;
+            child->gid = native->who.gid;
+        }
+        child_main(child);
+    }
+    close(ctl[1]);
+    native->base.fds[0] = ctl[0];
+    return native->pid < 0 ? -1 : 0;
+}
+
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
 {
     const struct language *language = NULL;
-    int ctl[2];
+    bool has_cgroup = host->cgroups->version != 0;
+    bool is_born_inside = host->cgroups->version == 2;
 
     if (native->job.language >= 0 &&
         language_at(&native->arena, native->job.language, &language, err) < 0)
@@ -184,50 +217,33 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     int rc = identity_take(host->state_fd, &native->who);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "take a uid slot in the state folder");
-    if (make_cgroup(host, native, err) < 0)
+    if (has_cgroup ? is_born_inside && make_cgroup(host, native, err) < 0
+                   : make_cgroup(host, native, err) < 0 || map_watched(native, err) < 0)
         return -1;
-    if (!native->has_cgroup) {
-        void *shared = mmap(NULL, sizeof *native->watched, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (shared == MAP_FAILED)
-            return cay_fail_errno(err, errno, "native: map the watcher's memory");
-        native->watched = shared;
-    }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
-        return cay_fail_errno(err, errno, "native: make a socket pair");
 
     struct child child = {
         .job = &native->job,
         .root = &native->root,
-        .cgroup = native->has_cgroup ? &native->cgroup : NULL,
-        .ctl_fd = ctl[1],
+        .has_cgroup = has_cgroup,
         .may_setgroups = native->who.kind != IDENTITY_OWN,
         .wanted = ~LAYER_CGROUP_BITS,
-        .seccomp = native->has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
+        .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
     op_list_host(&native->arena, language, child.uid, child.gid, &native->root);
-    int cgroup_fd = native->has_cgroup ? cgroup_clone_fd(&native->cgroup) : -1;
-    native->pid = clone_with_what_there_is(&child, cgroup_fd, &native->base.fds[1], err);
-    if (native->pid == 0) {
-        if (!child.has_userns) {
-            child.uid = native->who.uid;
-            child.gid = native->who.gid;
-        }
-        child_main(&child);
-    }
-    close(ctl[1]);
-    native->base.fds[0] = ctl[0];
-    if (native->pid < 0)
+    if (bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err) < 0)
         return -1;
     if (child.has_userns) {
         rc = userns_map(native->pid, &native->who);
         if (rc < 0)
             return native_fail_layer(err, LAYER_USER_NS, -rc, "write the id map");
-        if (send(ctl[0], &(char){ CHILD_GO }, 1, MSG_NOSIGNAL) < 0)
-            return cay_fail_errno(err, errno, "native: start pid 1");
+        native->layers |= LAYER_BIT(USER_NS);
     }
-    return 0;
+    if (has_cgroup && !is_born_inside && make_cgroup(host, native, err) < 0)
+        return -1;
+    static const int none[CGROUP_N] = { -1, -1, -1, -1 };
+    rc = child_send_go(native->base.fds[0], native->has_cgroup ? native->cgroup.join : none);
+    return rc < 0 ? cay_fail_errno(err, -rc, "native: start pid 1") : 0;
 }

@@ -271,7 +271,8 @@ static int start_next(struct sandbox *sandbox, struct cay_error *err)
         cgroup_reset_peaks(&native->cgroup);
         cgroup_read(&native->cgroup, &native->zero);
     }
-    if (send(native->base.fds[0], &(char){ CHILD_NEXT }, 1, MSG_NOSIGNAL) < 0)
+    const struct child_word next = { .kind = CHILD_NEXT };
+    if (send(native->base.fds[0], &next, sizeof next, MSG_NOSIGNAL) < 0)
         return cay_fail_errno(err, errno, "native: begin stage %u", native->stage);
     return 0;
 }

@@ -13,12 +13,15 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backends/native/child.h"
 #include "base/auto.h"
 #include "sys/file.h"
+
+enum { ROOT_BYTES_MAX = 1 << 20, ROOT_INODES_MAX = 1000 };
 
 static int attach(int mount_fd, int root, const char *path)
 {
@@ -143,18 +146,15 @@ static int config_uint(int fs, const char *key, uint64_t value)
     return fsconfig(fs, FSCONFIG_SET_STRING, key, uint_text(buf, value), 0) < 0 ? -errno : 0;
 }
 
-/* The program's share of bytes and inodes, and on top what the root itself takes. */
-static int make_tmpfs(const struct child *child)
+/* Bounded from the start, loosely; exactly once it is known what the root itself takes. */
+static int make_tmpfs(const struct cay_limits *limits)
 {
-    const struct cay_limits *limits = &child->job->limits[child->job->n_stages - 1];
-    long page = 4096;
-
     auto_close int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
     if (fs < 0)
         return -errno;
-    int rc = config_uint(fs, "size", limits->disk_bytes + child->root->pages * (uint64_t)page);
+    int rc = config_uint(fs, "size", limits->disk_bytes + ROOT_BYTES_MAX);
     if (rc == 0)
-        rc = config_uint(fs, "nr_inodes", limits->inodes + child->root->inodes);
+        rc = config_uint(fs, "nr_inodes", limits->inodes + ROOT_INODES_MAX);
     if (rc == 0 && fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0)
         rc = -errno;
     if (rc == 0 && fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
@@ -163,6 +163,22 @@ static int make_tmpfs(const struct child *child)
         return rc;
     int fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     return fd < 0 ? -errno : fd;
+}
+
+/* From here on the program's share is what the limits say, to the byte and the inode. */
+static int bound_tmpfs(int root, const struct cay_limits *limits)
+{
+    struct statfs st;
+    auto_close int fs = fspick(root, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
+    if (fs < 0 || fstatfs(root, &st) < 0)
+        return -errno;
+    uint64_t used = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
+    int rc = config_uint(fs, "size", limits->disk_bytes + used);
+    if (rc == 0)
+        rc = config_uint(fs, "nr_inodes", limits->inodes + (st.f_files - st.f_ffree));
+    if (rc == 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+        rc = -errno;
+    return rc;
 }
 
 static int pivot(int root)
@@ -177,6 +193,7 @@ static int pivot(int root)
 
 int root_build(const struct child *child, uint32_t *ret_op)
 {
+    const struct cay_limits *limits = &child->job->limits[child->job->n_stages - 1];
     struct mount_attr private = { .propagation = MS_PRIVATE };
 
     umask(0);
@@ -184,7 +201,7 @@ int root_build(const struct child *child, uint32_t *ret_op)
     /* Without a user namespace, mounts made here would otherwise show up on the host. */
     if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof private) < 0)
         return -errno;
-    auto_close int root = make_tmpfs(child);
+    auto_close int root = make_tmpfs(limits);
     if (root < 0)
         return root;
     int rc = attach(root, AT_FDCWD, "/");
@@ -198,5 +215,6 @@ int root_build(const struct child *child, uint32_t *ret_op)
             return rc;
         }
     }
-    return pivot(root);
+    rc = bound_tmpfs(root, limits);
+    return rc < 0 ? rc : pivot(root);
 }

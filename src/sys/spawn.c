@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+
+enum { FD_BASE = 64 };
+
+static bool is_kept(int *const keep[], unsigned n, int fd)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (*keep[i] == fd)
+            return true;
+    return false;
+}
+
+int spawn_keep_fds(int *const keep[], unsigned n)
+{
+    int top = FD_BASE;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (*keep[i] < 0)
+            continue;
+        int fd = fcntl(*keep[i], F_DUPFD_CLOEXEC, top);
+        if (fd < 0)
+            return -errno;
+        *keep[i] = fd;
+        top = fd + 1;
+    }
+    if (close_range((unsigned)top, ~0U, 0) < 0 || close_range(0, FD_BASE - 1, 0) < 0)
+        return -errno;
+    for (int fd = FD_BASE; fd < top; fd++)
+        if (!is_kept(keep, n, fd))
+            close(fd);
+    return 0;
+}
+
+static int put_stream(int from, int to)
+{
+    int fd = from >= 0 ? from : open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (fd < 0)
+        return -errno;
+    /* Where `to` was free, it may be what open gave: there a dup2 would leave it close-on-exec. */
+    if (fd == to)
+        return fcntl(fd, F_SETFD, 0) < 0 ? -errno : 0;
+    return dup2(fd, to) < 0 ? -errno : 0;
+}
+
+int spawn_streams(const int fds[3], unsigned close_flags)
+{
+    setsid();
+    umask(022);
+    for (int i = 0; i < 3; i++) {
+        int rc = put_stream(fds[i], i);
+        if (rc < 0)
+            return rc;
+    }
+    return close_range(3, ~0U, (int)close_flags) < 0 ? -errno : 0;
+}
+
+int spawn_rlimit(int resource, uint64_t soft, uint64_t hard)
+{
+    struct rlimit now, limit = { soft, hard };
+
+    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+        return -errno;
+    limit.rlim_max = MIN(limit.rlim_max, now.rlim_max);
+    limit.rlim_cur = MIN(limit.rlim_cur, limit.rlim_max);
+    return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+}
+
+int spawn_exec(char **argv, char **env)
+{
+    const char *path = "/usr/local/bin:/usr/bin:/bin";
+    int error = ENOENT;
+
+    for (char **variable = env; *variable; variable++)
+        if (strncmp(*variable, "PATH=", 5) == 0)
+            path = *variable + 5;
+    if (strchr(argv[0], '/')) {
+        execve(argv[0], argv, env);
+        return -errno;
+    }
+    while (*path) {
+        char file[4096];
+        size_t len = strcspn(path, ":");
+        size_t name_len = strlen(argv[0]);
+        if (len > 0 && len + name_len + 2 <= sizeof file) {
+            memcpy(file, path, len);
+            file[len] = '/';
+            memcpy(file + len + 1, argv[0], name_len + 1);
+            execve(file, argv, env);
+            if (errno != ENOENT && errno != ENOTDIR)
+                error = errno;
+        }
+        path += len + (path[len] == ':');
+    }
+    return -error;
+}

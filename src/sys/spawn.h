@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a process does to itself between its fork and its exec, whatever the way of isolation. All
+ * are async-signal-safe and return -errno.
+ *
+ *     spawn_keep_fds(keep, n);              first of all, on the way to becoming something else
+ *     spawn_streams(fds, 0);
+ *     spawn_rlimit(RLIMIT_CORE, 0, 0);
+ *     return spawn_exec(argv, env);
+ */
+
+#include <stdint.h>
+
+/* Moves the fds that are needed out of the way (each *keep[i] is changed; -1 stays) and closes all
+ * others, the caller's terminal and the other sandboxes' sockets among them. */
+int spawn_keep_fds(int *const keep[], unsigned n);
+
+/* A session of its own, the usual umask, and the three streams; -1 is /dev/null. All other fds are
+ * closed: at once, or at the exec if close_flags is CLOSE_RANGE_CLOEXEC. */
+int spawn_streams(const int fds[3], unsigned close_flags);
+
+/* Sets both limits, but never raises what is there. */
+int spawn_rlimit(int resource, uint64_t soft, uint64_t hard);
+
+/* Looks argv[0] up in the PATH of env as a shell would. Returns only when that failed. */
+int spawn_exec(char **argv, char **env);
