@@ -41,9 +41,7 @@ static const struct op host_root[] = {
     { OP_PROC,    "proc" },
     /* Readable by anybody on most kernels, and about the host rather than about the program. */
     { OP_MASK,    "proc/keys" },
-    { OP_MASK,    "proc/key-users" },
     { OP_MASK,    "proc/interrupts" },
-    { OP_MASK,    "proc/config.gz" },
 
     { OP_DIR,     "dev", NULL, 0755 },
     { OP_DEVICE,  "dev/null", "/dev/null" },

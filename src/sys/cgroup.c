@@ -148,17 +148,26 @@ int cgroup_clone_fd(const struct cgroup *group)
     return group->host->version == 2 ? group->dir[CGROUP_MEMORY] : -1;
 }
 
-int cgroup_join(const int join[CGROUP_N])
+static int join_one(int *fd)
 {
-    static const enum cgroup_controller order[] = { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPUACCT,
-                                                    CGROUP_CPU };
+    int rc = *fd >= 0 && write(*fd, "0", 1) != 1 ? -errno : 0;
+    close_fd(fd);
+    return rc;
+}
 
-    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
-        int fd = join[order[i]];
-        if (fd >= 0 && write(fd, "0", 1) != 1)
-            return -errno;
+int cgroup_join_all_but_cpu(int join[CGROUP_N])
+{
+    for (int i = 0; i < CGROUP_N; i++) {
+        int rc = i == CGROUP_CPU ? 0 : join_one(&join[i]);
+        if (rc < 0)
+            return rc;
     }
     return 0;
+}
+
+int cgroup_join_cpu(int join[CGROUP_N])
+{
+    return join_one(&join[CGROUP_CPU]);
 }
 
 static uint64_t read_uint(int dir, const char *path)

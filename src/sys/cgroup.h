@@ -71,9 +71,10 @@ int cgroup_set_limits(const struct cgroup *group, const struct cgroup_limits *li
 /* v2: an fd for CLONE_INTO_CGROUP; v1: -1. */
 int cgroup_clone_fd(const struct cgroup *group);
 
-/* Called by the child itself, v1: joins every hierarchy whose `tasks` file is given (-1: not this
- * one), cpu last. Async-signal-safe; -errno. */
-int cgroup_join(const int join[CGROUP_N]);
+/* Called by the child itself, v1: joins by the `tasks` files that are given and closes them. cpu is
+ * joined apart and last, for once inside, one waits for one's turn. Async-signal-safe; -errno. */
+int cgroup_join_all_but_cpu(int join[CGROUP_N]);
+int cgroup_join_cpu(int join[CGROUP_N]);
 
 void cgroup_read(const struct cgroup *group, struct cgroup_counters *ret);
 

@@ -25,25 +25,33 @@ struct proc {
 
 typedef void visit_fn(const struct proc *proc, void *arg);
 
+static int64_t next_number(char **text)
+{
+    return strtol(*text, text, 10);
+}
+
 static bool read_stat(int dir_fd, struct proc *ret)
 {
+    enum { SKIPPED = 8 }; /* session, tty, its group, flags, and four counts of page faults */
     char text[1024];
-    unsigned long utime, stime;
-    long cutime, cstime;
 
     if (file_read_at(dir_fd, "stat", text, sizeof text) <= 0)
         return false;
     /* The name may hold anything, so the fields are counted from the last parenthesis. */
-    const char *rest = strrchr(text, ')');
-    if (!rest || sscanf(rest,
-                        ") %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u"
-                        " %lu %lu %ld %ld",
-                        &ret->state, &ret->parent, &ret->group, &utime, &stime, &cutime,
-                        &cstime) != 7)
+    char *pos = strrchr(text, ')');
+    if (!pos || strlen(pos) < 4)
         return false;
     ret->dir_fd = dir_fd;
-    ret->own_ticks = (int64_t)(utime + stime);
-    ret->reaped_ticks = cutime + cstime;
+    ret->state = pos[2];
+    pos += 3;
+    ret->parent = (pid_t)next_number(&pos);
+    ret->group = (pid_t)next_number(&pos);
+    for (int i = 0; i < SKIPPED; i++)
+        next_number(&pos);
+    ret->own_ticks = next_number(&pos);
+    ret->own_ticks += next_number(&pos);
+    ret->reaped_ticks = next_number(&pos);
+    ret->reaped_ticks += next_number(&pos);
     return true;
 }
 
@@ -99,7 +107,8 @@ static void walk(struct proc_tree *tree, pid_t root, visit_fn *visit, void *arg)
     closedir(dir);
 }
 
-/* ---- cpu -------------------------------------------------------------------------------------- */
+/* ---- cpu --------------------------------------------------------------------------------------
+ */
 
 static void add_cpu(const struct proc *proc, void *arg)
 {
@@ -121,7 +130,8 @@ void proc_tree_cpu(struct proc_tree *tree, pid_t root, struct proc_cpu *ret)
     *ret = (struct proc_cpu){ living * tick_ns, self.reaped_ticks * tick_ns };
 }
 
-/* ---- kill ------------------------------------------------------------------------------------- */
+/* ---- kill -------------------------------------------------------------------------------------
+ */
 
 struct killing {
     pid_t spared_group; /* the root's own */
@@ -144,14 +154,14 @@ static void kill_one(const struct proc *proc, void *arg)
  * reaps them, so their numbers are theirs. */
 static void kill_children(void)
 {
-    FILE *list = fopen("/proc/thread-self/children", "re");
-    int pid;
+    char list[16384];
 
-    if (!list)
-        return; /* a kernel without CONFIG_PROC_CHILDREN */
-    while (fscanf(list, "%d", &pid) == 1)
-        kill(pid, SIGKILL);
-    fclose(list);
+    if (file_read_at(AT_FDCWD, "/proc/thread-self/children", list, sizeof list) <= 0)
+        return; /* none, or a kernel without CONFIG_PROC_CHILDREN */
+    /* A space follows each number: one that has none was cut off, and is another's. */
+    char *pos = list;
+    for (char *space; (space = strchr(pos, ' ')); pos = space + 1)
+        kill((pid_t)strtol(pos, NULL, 10), SIGKILL);
 }
 
 bool proc_tree_kill(struct proc_tree *tree, pid_t root)

@@ -25,8 +25,8 @@ struct removal {
     int error;          /* the first */
 };
 
-/* A folder that its owner can't read is given back to him, by an fd and not by its name. */
-static int open_folder(int dir_fd, const char *name)
+/* The mode is changed by an fd and not by the name, which may be a link by then. */
+int rmtree_open(int dir_fd, const char *name)
 {
     const int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     char path[64];
@@ -66,7 +66,7 @@ static bool move_to_top(struct removal *removal, int dir_fd, const char *name)
 {
     char top_name[32];
 
-    int fd = open_folder(dir_fd, name);
+    int fd = rmtree_open(dir_fd, name);
     if (fd < 0) {
         errno = -fd;
         return false;
@@ -109,6 +109,18 @@ static long each_entry(struct removal *removal, int dir_fd, entry_fn *fn)
     return n;
 }
 
+/* Again until a reading finds nothing to do: a folder that changes is not read in full. */
+static long each_until_done(struct removal *removal, int dir_fd, entry_fn *fn)
+{
+    long n;
+
+    do {
+        removal->error = 0;
+        n = each_entry(removal, dir_fd, fn);
+    } while (n > 0);
+    return n;
+}
+
 static bool remove_or_move(struct removal *removal, int dir_fd, const char *name)
 {
     return remove_one(dir_fd, name) || (errno == EISDIR && move_to_top(removal, dir_fd, name));
@@ -120,31 +132,25 @@ static bool remove_top_entry(struct removal *removal, int dir_fd, const char *na
         return true;
     if (errno != EISDIR)
         return false;
-    auto_close int fd = open_folder(dir_fd, name);
+    auto_close int fd = rmtree_open(dir_fd, name);
     if (fd < 0) {
         errno = -fd;
         return false;
     }
-    return each_entry(removal, fd, remove_or_move) >= 0 && remove_one(dir_fd, name);
+    return each_until_done(removal, fd, remove_or_move) >= 0 && remove_one(dir_fd, name);
 }
 
 int rmtree_at(int dir_fd, const char *name, int64_t deadline_ns)
 {
-    long n;
-
     if (remove_one(dir_fd, name))
         return 0;
     if (errno != EISDIR)
         return -errno;
-    auto_close int top_fd = open_folder(dir_fd, name);
+    auto_close int top_fd = rmtree_open(dir_fd, name);
     if (top_fd < 0)
         return top_fd;
     struct removal removal = { .top_fd = top_fd, .deadline_ns = deadline_ns };
-    /* Again until a reading finds nothing to do: a folder that changes is not read in full. */
-    do {
-        removal.error = 0;
-        n = each_entry(&removal, top_fd, remove_top_entry);
-    } while (n > 0);
+    long n = each_until_done(&removal, top_fd, remove_top_entry);
     if (n < 0)
         return (int)n;
     if (removal.error)

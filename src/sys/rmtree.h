@@ -13,3 +13,7 @@
  * -ETIME once the monotonic clock has reached deadline_ns (INT64_MAX: never). Returns -errno of the
  * first thing that could not be removed, after all that could be. */
 int rmtree_at(int dir_fd, const char *name, int64_t deadline_ns);
+
+/* Opens a folder that is to be removed, as its owner, who may have made it unreadable for himself.
+ * Returns its fd, or -errno. */
+int rmtree_open(int dir_fd, const char *name);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -350,6 +351,8 @@ static void leave_caller(void)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    /* A real-time caller would hand its right to starve the host on to the program. */
+    sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
     prctl(PR_SET_NAME, "cay-warden");
 }
 

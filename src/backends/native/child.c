@@ -60,6 +60,7 @@ struct state {
     char **env;
     int oom_fd; /* own /proc/self/oom_score_adj, opened while it could be */
     struct watcher watcher;
+    cpu_set_t cpus; /* the program's */
     unsigned stage;
     uint32_t failed_op;
     /* written by the program-to-be, which shares this memory until its exec */
@@ -83,17 +84,21 @@ static int step_map(struct state *state)
     return child_recv_go(state->child->ctl_fd, state->child->join);
 }
 
+/* A user's own right to join by these files ends where the task is no longer his. */
 static int step_cgroup_join(struct state *state)
 {
-    int *join = state->child->join;
-    int rc = cgroup_join(join);
-
-    for (int i = 0; i < CGROUP_N; i++)
-        close_fd(&join[i]);
+    int rc = cgroup_join_all_but_cpu(state->child->join);
+    if (rc == 0 && state->child->is_stranger)
+        rc = cgroup_join_cpu(state->child->join);
     return rc;
 }
 
-/* After the join, so that the namespace's root is this sandbox's own group. */
+static int step_cpu_join(struct state *state)
+{
+    return cgroup_join_cpu(state->child->join);
+}
+
+/* After the joins, so that the namespace's root is this sandbox's own group. */
 static int step_cgroup_ns(struct state *state)
 {
     (void)state;
@@ -219,6 +224,22 @@ static int step_files(struct state *state)
     return 0;
 }
 
+/* Pid 1 and the program take turns: on one CPU that is a switch, on two it is waking up an idle
+ * one, which takes longer than the program may. The program is let go before it starts. */
+static void stay_on_this_cpu(struct state *state)
+{
+    cpu_set_t one;
+    int cpu = sched_getcpu();
+
+    CPU_ZERO(&one);
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof state->cpus, &state->cpus) < 0)
+        CPU_ZERO(&state->cpus);
+    else {
+        CPU_SET(cpu, &one);
+        sched_setaffinity(0, sizeof one, &one);
+    }
+}
+
 static void ignore_signal(int number)
 {
     (void)number;
@@ -229,6 +250,7 @@ static int step_init(struct state *state)
     struct sigaction action = { .sa_handler = ignore_signal };
     sigset_t block;
 
+    stay_on_this_cpu(state);
     sigemptyset(&block);
     sigaddset(&block, SIGCHLD);
     if (sigprocmask(SIG_BLOCK, &block, NULL) < 0 || sigaction(SIGCHLD, &action, NULL) < 0)
@@ -248,6 +270,8 @@ static int step_streams(struct state *state)
 
     setsid();
     umask(022);
+    if (CPU_COUNT(&state->cpus) > 0)
+        sched_setaffinity(0, sizeof state->cpus, &state->cpus);
     for (int i = 0; i < 3; i++) {
         int fd = fds[i] >= 0 ? fds[i] : open("/dev/null", O_RDWR | O_CLOEXEC);
         if (fd < 0 || dup2(fd, i) < 0)
@@ -385,6 +409,7 @@ static const struct {
     [STEP_NET_NS] = { step_net_ns, LAYER_NET_NS },
     [STEP_MAP] = { step_map, LAYER_N },
     [STEP_CGROUP_JOIN] = { step_cgroup_join, LAYER_N },
+    [STEP_CPU_JOIN] = { step_cpu_join, LAYER_N },
     [STEP_CGROUP_NS] = { step_cgroup_ns, LAYER_CGROUP_NS },
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
     [STEP_KEYRING] = { step_keyring, LAYER_N },

@@ -22,13 +22,14 @@
     X(NET_NS, "network namespace", NET_NS)           \
     X(MAP, "wait for the id map", USER_NS)           \
     X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY) \
-    X(CGROUP_NS, "cgroup namespace", CGROUP_NS)      \
     X(IDENTITY, "change identity", NONROOT)          \
     X(KEYRING, "session keyring", N)                 \
     X(ROOT, "build the root", MOUNT_NS)              \
     X(LOOPBACK, "bring up loopback", NET_NS)         \
     X(HOSTNAME, "set the host name", UTS_NS)         \
     X(FILES, "write the files", N)                   \
+    X(CPU_JOIN, "join the cpu cgroup", CGROUP_CPU)   \
+    X(CGROUP_NS, "cgroup namespace", CGROUP_NS)      \
     X(INIT, "become init", PID_NS)                   \
     X(STREAMS, "set up the streams", N)              \
     X(RLIMITS, "set rlimits", RLIMITS)               \
@@ -57,8 +58,9 @@ struct child {
     gid_t gid;
     bool has_userns;
     bool may_setgroups;
-    uint32_t layers; /* what the clone put in force, and the warden did */
-    uint32_t wanted; /* what to try */
+    bool is_stranger; /* to the warden once its identity changed: a subuid */
+    uint32_t layers;  /* what the clone put in force, and the warden did */
+    uint32_t wanted;  /* what to try */
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
 };

@@ -226,6 +226,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .root = &native->root,
         .has_cgroup = has_cgroup,
         .may_setgroups = native->who.kind != IDENTITY_OWN,
+        .is_stranger = native->who.kind == IDENTITY_SUBUID,
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
