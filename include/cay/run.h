@@ -44,6 +44,9 @@ struct cay_options {
     bool fork_warden;
     /* Start the warden at once: it gets ready while the request is made. */
     bool start_now;
+    /* With fork_warden, the caller's argv (NULL-terminated): wiped in the warden, for a program can
+     * read the command line of its sandbox's pid 1, which is the warden's. */
+    char **argv;
     /* Do not read ./.cay.toml. */
     bool no_project;
 };

@@ -50,6 +50,14 @@ static void keep_two(int front_fd, int state_fd)
     close_range(state >= 0 ? STATE_FD + 1 : STATE_FD, ~0U, 0);
 }
 
+/* /proc/1/cmdline is readable in the sandbox, and shows what the kernel finds where argv was:
+ * secrets given by --env, paths, the code itself. */
+static void wipe(char **argv)
+{
+    for (; argv && *argv; argv++)
+        explicit_bzero(*argv, strlen(*argv));
+}
+
 static int serve(int front_fd, const struct config *config)
 {
     struct cay_limits caps;
@@ -107,8 +115,10 @@ int link_open(struct link *link, const struct cay_options *options, const struct
     pid_t pid;
     if (options->fork_warden) {
         pid = fork();
-        if (pid == 0)
+        if (pid == 0) {
+            wipe(options->argv);
             _exit(serve(back, config));
+        }
         if (pid < 0)
             return cay_fail_errno(err, errno, "start the warden");
     } else {

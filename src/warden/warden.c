@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -108,6 +109,18 @@ static void cap_job(const struct warden *warden, struct job *job)
     }
 }
 
+/* The program gets pipes and nothing else: no folder, socket or terminal that a front which was
+ * taken over might hold. */
+static bool are_pipes(const int fds[3])
+{
+    struct stat st;
+
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0 && (fstat(fds[i], &st) < 0 || !S_ISFIFO(st.st_mode)))
+            return false;
+    return true;
+}
+
 static void on_start(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
 {
     struct warden_reply failed = { .kind = WARDEN_FAILED };
@@ -126,6 +139,8 @@ static void on_start(struct warden *warden, struct warden_request *request, int 
     run->job.payload_fd = fds[3];
     if (!backend)
         cay_fail(&failed.error, CAY_E_USAGE, "warden: there is no backend %u", request->backend);
+    else if (!are_pipes(run->job.std_fds))
+        cay_fail(&failed.error, CAY_E_USAGE, "warden: the streams are not pipes");
     else if (backend->start(&warden->host, &run->job, &run->sandbox, &failed.error) == 0) {
         run->next = warden->runs;
         warden->runs = run;
