@@ -76,6 +76,10 @@ CAY_API int cay_request_set_bytes(struct cay_request *req, const char *field, co
 CAY_API int cay_request_add_file(struct cay_request *req, const char *name, const char *data,
                                  size_t len, unsigned mode, struct cay_error *err);
 
+/* The same from an open file, which is read (or mapped) at once; fd stays the caller's. */
+CAY_API int cay_request_add_file_fd(struct cay_request *req, const char *name, int fd,
+                                    unsigned mode, struct cay_error *err);
+
 CAY_API int cay_request_add_env(struct cay_request *req, const char *name, const char *value,
                                 struct cay_error *err);
 

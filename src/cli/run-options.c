@@ -12,10 +12,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 
-enum { INPUT_BYTES_MAX = 256 << 20 };
-
-int read_input(const char *path, size_t max, char **ret, size_t *ret_len, bool *ret_is_program,
-               struct cay_error *err)
+int read_input(const char *path, size_t max, char **ret, size_t *ret_len, struct cay_error *err)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     auto_close int opened = is_stdin ? -1 : open(path, O_RDONLY | O_CLOEXEC);
@@ -44,8 +41,6 @@ int read_input(const char *path, size_t max, char **ret, size_t *ret_len, bool *
         if (len > max)
             return cay_fail(err, CAY_E_USAGE, "%s: larger than %zu bytes", path, max);
     }
-    if (ret_is_program)
-        *ret_is_program = S_ISREG(st.st_mode) && (st.st_mode & 0111);
     *ret_len = len;
     *ret = take_ptr(&text);
     return 0;
@@ -83,14 +78,12 @@ static int add_file(void *target, const struct opt *opt, const char *value, stru
     const char *equals = strchr(value, '=');
     const char *path = equals ? equals + 1 : value;
     auto_free char *name = equals ? mem_dup(value, (size_t)(equals - value)) : str_dup(value);
-    auto_free char *data = NULL;
-    size_t len;
-    bool is_program = false;
 
     (void)opt;
-    if (read_input(path, INPUT_BYTES_MAX, &data, &len, &is_program, err) < 0)
-        return -1;
-    return cay_request_add_file(args->req, name, data, len, is_program ? 0755 : 0644, err);
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return cay_fail(err, CAY_E_USAGE, "%s: %s", path, strerror(errno));
+    return cay_request_add_file_fd(args->req, name, fd, 0, err);
 }
 
 /* NAME=VALUE, or NAME alone for the caller's own value of it. */
@@ -116,7 +109,7 @@ static int add_env_file(void *target, const struct opt *opt, const char *value,
     char *save = NULL;
     unsigned number = 0;
 
-    if (read_input(value, 1 << 20, &text, &len, NULL, err) < 0)
+    if (read_input(value, 1 << 20, &text, &len, err) < 0)
         return -1;
     text = mem_resize(text, len + 1);
     text[len] = '\0';

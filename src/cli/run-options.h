@@ -27,5 +27,4 @@ enum { RUN_OPTION_ROWS = 24 };
 void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN_OPTION_ROWS]);
 
 /* Reads a whole file ("-": stdin) of at most max bytes. Freed by the caller. */
-int read_input(const char *path, size_t max, char **ret, size_t *ret_len, bool *ret_is_program,
-               struct cay_error *err);
+int read_input(const char *path, size_t max, char **ret, size_t *ret_len, struct cay_error *err);

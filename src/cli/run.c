@@ -190,7 +190,7 @@ static int load_request(struct run_args *args, struct cay_error *err)
 
     if (!args->request_file)
         return 0;
-    if (read_input(args->request_file, CODE_BYTES_MAX, &json, &len, NULL, err) < 0)
+    if (read_input(args->request_file, CODE_BYTES_MAX, &json, &len, err) < 0)
         return -1;
     return cay_request_parse(args->req, json, len, err);
 }
@@ -202,7 +202,7 @@ static int load_code(struct run_args *args, const char *path, struct cay_error *
 
     if (args->code)
         return cay_request_set(args->req, "code", args->code, err);
-    if (read_input(path, CODE_BYTES_MAX, &code, &len, NULL, err) < 0)
+    if (read_input(path, CODE_BYTES_MAX, &code, &len, err) < 0)
         return -1;
     if (strcmp(path, "-") != 0 && cay_request_set(args->req, "file_name", path, err) < 0)
         return -1;

@@ -56,20 +56,25 @@ struct writer {
     size_t used;
     uint64_t total;
     int errnum;
-    char buf[8192];
+    char buf[4096];
 };
+
+static void write_out(struct writer *w, const char *data, size_t len)
+{
+    while (len > 0 && !w->errnum) {
+        ssize_t n = write(w->fd, data, len);
+        if (n < 0 && errno != EINTR) {
+            w->errnum = errno;
+        } else if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
+}
 
 static void flush(struct writer *w)
 {
-    size_t done = 0;
-
-    while (done < w->used && !w->errnum) {
-        ssize_t n = write(w->fd, w->buf + done, w->used - done);
-        if (n < 0 && errno != EINTR)
-            w->errnum = errno;
-        else if (n > 0)
-            done += (size_t)n;
-    }
+    write_out(w, w->buf, w->used);
     w->used = 0;
 }
 
@@ -78,6 +83,11 @@ static void put(struct writer *w, const void *data, size_t len)
     const char *pos = data;
 
     w->total += len;
+    if (len >= sizeof w->buf) { /* not worth a copy; and may be a mapping that can shrink */
+        flush(w);
+        write_out(w, pos, len);
+        return;
+    }
     while (len > 0 && !w->errnum) {
         size_t part = MIN(len, sizeof w->buf - w->used);
         memcpy(w->buf + w->used, pos, part);

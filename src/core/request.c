@@ -2,10 +2,14 @@
 #include "core/request.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/base64.h"
@@ -21,6 +25,8 @@ void cay_request_free(struct cay_request *req)
 {
     if (!req)
         return;
+    for (struct mapping *mapping = req->mappings; mapping; mapping = mapping->next)
+        munmap(mapping->data, mapping->len);
     arena_done(&req->arena);
     free(req->files.items);
     free(req);
@@ -81,8 +87,9 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
     return 0;
 }
 
-int cay_request_add_file(struct cay_request *req, const char *name, const char *data, size_t len,
-                         unsigned mode, struct cay_error *err)
+/* Appends without a copy of the data. */
+static int append_file(struct cay_request *req, const char *name, const char *data, size_t len,
+                       unsigned mode, struct cay_error *err)
 {
     struct file_list *files = &req->files;
 
@@ -104,11 +111,65 @@ int cay_request_add_file(struct cay_request *req, const char *name, const char *
     }
     files->items[files->n++] = (struct payload_file){
         .name = arena_str(&req->arena, name),
-        .data = arena_dup(&req->arena, data, len),
+        .data = data,
         .len = len,
         .mode = mode ? mode & 0777 : 0644,
     };
     return 0;
+}
+
+int cay_request_add_file(struct cay_request *req, const char *name, const char *data, size_t len,
+                         unsigned mode, struct cay_error *err)
+{
+    if (len > REQUEST_BYTES_MAX)
+        return append_file(req, name, data, len, mode, err); /* which says what is wrong */
+    return append_file(req, name, arena_dup(&req->arena, data, len), len, mode, err);
+}
+
+/* A pipe or the like has no size and can't be mapped. */
+static int read_stream(struct cay_request *req, const char *name, int fd, unsigned mode,
+                       struct cay_error *err)
+{
+    auto_strbuf struct strbuf data = { 0 };
+    char buf[65536];
+
+    for (ssize_t n; (n = read(fd, buf, sizeof buf)) != 0;) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return cay_fail(err, CAY_E_USAGE, "files: %.80s: %s", name, strerror(errno));
+        strbuf_add(&data, buf, (size_t)n);
+        if (data.len > REQUEST_BYTES_MAX)
+            break;
+    }
+    return cay_request_add_file(req, name, strbuf_str(&data), data.len, mode, err);
+}
+
+int cay_request_add_file_fd(struct cay_request *req, const char *name, int fd, unsigned mode,
+                            struct cay_error *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return cay_fail(err, CAY_E_USAGE, "files: %.80s: %s", name, strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return cay_fail(err, CAY_E_USAGE, "files: %.80s: is a folder", name);
+    if (!mode)
+        mode = S_ISREG(st.st_mode) && (st.st_mode & 0111) ? 0755 : 0644;
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        return read_stream(req, name, fd, mode, err);
+    size_t len = (size_t)st.st_size;
+    if (len > REQUEST_BYTES_MAX)
+        return append_file(req, name, NULL, len, mode, err);
+    /* Only handed to write(2) later: if the file shrinks meanwhile, that is an error and no signal.
+     */
+    void *data = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    if (data == MAP_FAILED)
+        return cay_fail(err, CAY_E_USAGE, "files: %.80s: %s", name, strerror(errno));
+    struct mapping *mapping = arena_alloc(&req->arena, sizeof *mapping);
+    *mapping = (struct mapping){ data, len, req->mappings };
+    req->mappings = mapping;
+    return append_file(req, name, data, len, mode, err);
 }
 
 int cay_request_add_env(struct cay_request *req, const char *name, const char *value,

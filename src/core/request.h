@@ -24,12 +24,20 @@ struct file_list {
     size_t n, room;
 };
 
+/* A file of the caller's that is in memory by mapping, until the request is freed. */
+struct mapping {
+    void *data;
+    size_t len;
+    struct mapping *next;
+};
+
 struct cay_request {
     struct arena arena;
     struct value values[FIELD_N];
     struct bytes code, stdin;
     struct value args, command, env; /* lists; env as "NAME=value" */
     struct file_list files;
+    struct mapping *mappings;
     const char *file_name; /* of the code, for guessing the language */
 };
 
