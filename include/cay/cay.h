@@ -7,6 +7,7 @@
 #include <cay/error.h>
 #include <cay/limits.h>
 #include <cay/run.h>
+#include <cay/setup.h>
 #include <cay/version.h>
 
 #endif

@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-/* ---- opening ---------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 struct cay;
 
@@ -56,7 +56,7 @@ struct cay_options {
 CAY_API int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err);
 CAY_API void cay_close(struct cay *cay);
 
-/* ---- the request ------------------------------------------------------------------------ */
+/* ---- the request ---- */
 
 struct cay_request;
 
@@ -87,6 +87,9 @@ CAY_API int cay_request_add_env(struct cay_request *req, const char *name, const
 CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t len,
                               struct cay_error *err);
 
+/* Whether the request holds something for this field. */
+CAY_API bool cay_request_has(const struct cay_request *req, const char *field);
+
 /* One field of the request, for help texts and option rows. */
 struct cay_field {
     const char *name;    /* "max_output" */
@@ -100,7 +103,7 @@ struct cay_field {
 /* The i-th field that a command line can set, or NULL past the last one. */
 CAY_API const struct cay_field *cay_field_at(size_t i);
 
-/* ---- events and the result -------------------------------------------------------------- */
+/* ---- events and the result ---- */
 
 #define CAY_EVENTS(X)     \
     X(STARTED, "started") \
@@ -224,7 +227,7 @@ CAY_API void cay_result_free(struct cay_result *result);
 /* A result that says why nothing ran, for doors that owe one in every case. */
 CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err);
 
-/* ---- text forms; the caller frees what is returned --------------------------------------- */
+/* ---- text forms; the caller frees what is returned ---- */
 
 CAY_API char *cay_result_json(const struct cay_result *result);
 CAY_API char *cay_event_json(const struct cay_event *event);
@@ -240,7 +243,7 @@ CAY_API char *cay_config_json(struct cay *cay);
 CAY_API int cay_warden_main(int front_fd);
 
 /* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
-CAY_API char *cay_languages_json(struct cay *cay);
+CAY_API int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err);
 
 #ifdef __cplusplus
 }

@@ -40,8 +40,8 @@ static enum held_state judge(const struct display *display)
         return HELD_MORE;
     if (held[len - 1] == 'm')
         return HELD_COLOR;
-    return strchr("0123456789;:", held[len - 1]) && len < sizeof display->held ? HELD_MORE
-                                                                               : HELD_OTHER;
+    bool is_param = held[len - 1] && strchr("0123456789;:", held[len - 1]);
+    return is_param && len < sizeof display->held ? HELD_MORE : HELD_OTHER;
 }
 
 static void put_visible(struct strbuf *out, const char *data, size_t len)

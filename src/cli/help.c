@@ -30,9 +30,9 @@ int cmd_help(int argc, char **argv)
     const struct command *command = argc > 1 ? command_find(argv[1]) : NULL;
     char flag[] = "--help";
 
-    if (argc <= 1)
+    if (argc <= 1 || (command && command->run == cmd_help))
         return overview();
-    if (!command || strcmp(command->name, "help") == 0) {
+    if (!command) {
         tell("there is no command '%s'", argv[1]);
         return 2;
     }

@@ -67,7 +67,10 @@ int cmd_languages(int argc, char **argv)
             opts, "  cay languages\n  cay languages --json\n");
     if (cay_open(NULL, &cay, &err) < 0)
         return tell_error(&err);
-    auto_free char *text = cay_languages_json(cay);
+    auto_free char *text = NULL;
+    int rc = cay_languages_json(cay, &text, &err);
     cay_close(cay);
+    if (rc < 0)
+        return tell_error(&err);
     return json ? tell_text(text) | tell_text("\n") : put_table(text);
 }

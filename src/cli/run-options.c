@@ -24,7 +24,8 @@ int read_input(const char *path, size_t max, char **ret, size_t *ret_len, struct
     if (S_ISDIR(st.st_mode))
         return cay_fail(err, CAY_E_USAGE, "%s: is a folder", path);
     size_t size = S_ISREG(st.st_mode) && st.st_size > 0 ? (size_t)st.st_size + 1 : 65536, len = 0;
-    auto_free char *text = mem_alloc(MIN(size, max + 1));
+    size = MIN(size, max + 1);
+    auto_free char *text = mem_alloc(size);
     for (;;) {
         if (len == size) {
             size *= 2;
@@ -67,7 +68,6 @@ static int set_stdin(void *target, const struct opt *opt, const char *value, str
     struct run_args *args = target;
 
     (void)opt;
-    args->has_stdin = true;
     return cay_request_set(args->req, "stdin", value, err);
 }
 
@@ -129,13 +129,11 @@ static int add_env_file(void *target, const struct opt *opt, const char *value,
     return 0;
 }
 
-static void make_field_rows(struct run_args *args)
+static void make_field_rows(struct run_args *args, bool is_exec)
 {
-    static const char letters[][2] = { { 'l', 'l' } };
     const struct cay_field *field;
     size_t n = 0;
 
-    (void)letters;
     for (size_t i = 0; (field = cay_field_at(i)) && n < RUN_FIELD_ROWS - 1; i++) {
         for (size_t c = 0; c < sizeof args->names[n] && (c == 0 || field->name[c - 1]); c++)
             args->names[n][c] = field->name[c] == '_' ? '-' : field->name[c];
@@ -144,7 +142,7 @@ static void make_field_rows(struct run_args *args)
             .letter = strcmp(field->name, "language") == 0 ? 'l' : 0,
             .name = args->names[n],
             .arg = field->is_flag ? NULL : field->arg,
-            .help = field->help,
+            .help = is_exec && strcmp(field->name, "language") == 0 ? NULL : field->help,
             .target = args,
             .call = set_field,
         };
@@ -155,7 +153,7 @@ static void make_field_rows(struct run_args *args)
 
 void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN_OPTION_ROWS])
 {
-    make_field_rows(args);
+    make_field_rows(args, is_exec);
     const struct opt all[] = {
         { OPT_HEADING, .help = "What to run" },
         { OPT_STR, 'e', "eval", "CODE", is_exec ? NULL : "the code itself instead of a file",

@@ -17,7 +17,6 @@ struct run_args {
     const char *code;
     const char *request_file;
     bool json, events, plan, raw, no_color, no_server, help;
-    bool has_stdin;
     struct opt fields[RUN_FIELD_ROWS]; /* rows made from the request's fields */
     char names[RUN_FIELD_ROWS][24];
 };

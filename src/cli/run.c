@@ -33,8 +33,7 @@ struct screen {
     struct strbuf line;
 };
 
-/* ---- signals
- * ------------------------------------------------------------------------------------- */
+/* ---- signals ---- */
 
 /* The write end of the cancel pipe, for the handler alone: it has no other way to reach it. */
 static volatile sig_atomic_t cancel_pipe = -1;
@@ -66,11 +65,11 @@ static int catch_signals(int *ret_read, struct cay_error *err)
             sigaction(numbers[i], &action, NULL); /* nohup stays nohup */
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a caller's RLIMIT_FSIZE is an error to tell of, not to die of */
     return 0;
 }
 
-/* ---- what is shown
- * ------------------------------------------------------------------------------- */
+/* ---- what is shown ---- */
 
 /* The caller went away: what a bare program would get as SIGPIPE stops the run. */
 static void lose_reader(struct screen *screen, int fd)
@@ -160,8 +159,10 @@ static void tell_result(const struct cay_result *result)
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
         if (isatty(STDERR_FILENO) || strncmp(*warning, "no cgroup", 9) != 0)
             tell("warning: %s", *warning);
-    if (result->success || result->verdict.cause == CAY_CAUSE_EXIT ||
-        result->verdict.cause == CAY_CAUSE_COMPILE)
+    bool speaks_for_itself =
+        result->verdict.cause == CAY_CAUSE_EXIT ||
+        (result->verdict.cause == CAY_CAUSE_COMPILE && !result->verdict.limit_name);
+    if (result->success || speaks_for_itself)
         return;
     if (result->verdict.cause == CAY_CAUSE_SIGNAL)
         tell("ended by signal %d (%s)", result->signal, strsignal(result->signal));
@@ -180,8 +181,7 @@ static int put_json(struct screen *screen, const struct cay_result *result)
     return result->exit_code;
 }
 
-/* ---- what is run
- * --------------------------------------------------------------------------------- */
+/* ---- what is run ---- */
 
 static int load_request(struct run_args *args, struct cay_error *err)
 {
@@ -227,7 +227,7 @@ static int run_request(struct cay *cay, struct run_args *args, int cancel_fd, bo
         screen.is_terminal[fd] = isatty(fd);
     run.on_event = on_event;
     run.arg = &screen;
-    run.stdin_fd = stdin_is_used || args->has_stdin ? -1 : STDIN_FILENO;
+    run.stdin_fd = stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
 
     int status;
     if (cay_run(cay, args->req, &run, &result, &err) == 0) {

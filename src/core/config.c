@@ -84,8 +84,7 @@ static int load_builtin(struct config *config, struct cay_error *err)
     return 0;
 }
 
-/* ---- files
- * --------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 struct file {
     struct config *config;
@@ -317,8 +316,7 @@ static int load_file(struct config *config, const char *path, enum origin origin
     return 0;
 }
 
-/* ---- environment
- * --------------------------------------------------------------------------------- */
+/* ---- environment ---- */
 
 static const char *type_to_backend(struct arena *arena, const char *value)
 {
@@ -396,34 +394,47 @@ static enum field_id cay_variable(const char *name, size_t len)
     return id == FIELD_LANGUAGE ? FIELD_N : id;
 }
 
-static int load_environment(struct config *config, const char *const *environment,
-                            struct cay_error *err)
+static int load_entry_named(struct config *config, const char *entry, struct cay_error *err)
 {
-    for (const char *const *entry = environment; entry && *entry; entry++) {
-        size_t len = strcspn(*entry, "=");
-        const char *value = *entry + len + ((*entry)[len] == '=');
-        enum field_id id = cay_variable(*entry, len);
-        if (id != FIELD_N) {
-            const char *name = arena_dup(&config->arena, *entry, len);
-            if (load_variable(config, name, id, false, value, err) < 0)
-                return -1;
+    size_t len = strcspn(entry, "=");
+    const char *value = entry + len + (entry[len] == '=');
+
+    for (size_t i = 0; i < ARRAY_LEN(env_rows); i++) {
+        if (strncmp(entry, env_rows[i].name, len) != 0 || env_rows[i].name[len] != '\0')
             continue;
-        }
-        for (size_t i = 0; i < ARRAY_LEN(env_rows); i++) {
-            if (strncmp(*entry, env_rows[i].name, len) != 0 || env_rows[i].name[len] != '\0')
-                continue;
-            if (*value && env_rows[i].convert)
-                value = env_rows[i].convert(&config->arena, value);
-            if (load_variable(config, env_rows[i].name, env_rows[i].field, env_rows[i].is_cap,
-                              value, err) < 0)
-                return -1;
-        }
+        if (*value && env_rows[i].convert)
+            value = env_rows[i].convert(&config->arena, value);
+        return load_variable(config, env_rows[i].name, env_rows[i].field, env_rows[i].is_cap, value,
+                             err);
     }
     return 0;
 }
 
-/* ---- all
- * ----------------------------------------------------------------------------------------- */
+static int load_entry_cay(struct config *config, const char *entry, struct cay_error *err)
+{
+    size_t len = strcspn(entry, "=");
+    enum field_id id = cay_variable(entry, len);
+
+    if (id == FIELD_N)
+        return 0;
+    return load_variable(config, arena_dup(&config->arena, entry, len), id, false,
+                         entry + len + (entry[len] == '='), err);
+}
+
+/* Our own names last: where both are set, they win in whatever order they stand. */
+static int load_environment(struct config *config, const char *const *environment,
+                            struct cay_error *err)
+{
+    for (const char *const *entry = environment; entry && *entry; entry++)
+        if (load_entry_named(config, *entry, err) < 0)
+            return -1;
+    for (const char *const *entry = environment; entry && *entry; entry++)
+        if (load_entry_cay(config, *entry, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- all ---- */
 
 void config_usual_sources(struct arena *arena, struct config_sources *ret)
 {

@@ -127,10 +127,17 @@ int language_list(struct arena *arena, const struct language **ret, size_t *ret_
         n += is_description(file->name);
     struct language *list = arena_alloc(arena, (n + 1) * sizeof *list);
     n = 0;
-    for (const struct embedded_file *file = language_files; file->name; file++)
-        if (is_description(file->name) &&
-            language_parse(arena, file->data, file->len, file->name, &list[n++], err) < 0)
+    for (const struct embedded_file *file = language_files; file->name; file++) {
+        if (!is_description(file->name))
+            continue;
+        if (language_parse(arena, file->data, file->len, file->name, &list[n], err) < 0)
             return -1;
+        size_t len = strcspn(file->name, "/");
+        if (strlen(list[n].name) != len || strncmp(list[n].name, file->name, len) != 0)
+            return cay_fail(err, CAY_E_USAGE, "%s: name is '%s', not that of its folder",
+                            file->name, list[n].name);
+        n++;
+    }
     *ret = list;
     *ret_n = n;
     return 0;

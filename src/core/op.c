@@ -32,7 +32,9 @@ static const struct op host_root[] = {
     { OP_FILE,    "etc/hosts", "127.0.0.1 localhost cay\n::1 localhost ip6-localhost ip6-loopback\n", 0644 },
     { OP_FILE,    "etc/hostname", "cay\n", 0644 },
     { OP_FILE,    "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", 0644 },
-    { OP_FILE,    "etc/resolv.conf", "", 0644 },
+    /* A documentation address (RFC 5737): there is no way to it, so that a lookup fails at once, and
+     * is counted as what it is, an attempt to reach the network. */
+    { OP_FILE,    "etc/resolv.conf", "nameserver 192.0.2.1\noptions attempts:1 timeout:1\n", 0644 },
     { OP_SYSTEM,  "etc/ld.so.cache", "/etc/ld.so.cache" },
     { OP_SYSTEM,  "etc/localtime", "/etc/localtime" },
     { OP_SYSTEM,  "etc/alternatives", "/etc/alternatives" },
@@ -82,12 +84,14 @@ static void add_etc(struct arena *arena, struct op_list *list, const char *name)
 void op_list_host(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
                   struct op_list *ret)
 {
-    enum { MAX_PER_ETC = 8 };
-    size_t n_etc = 0;
+    size_t n_etc = 0, room = ARRAY_LEN(host_root) + 2;
 
-    for (const char *const *etc = language ? language->etc : NULL; etc && *etc; etc++)
+    for (const char *const *etc = language ? language->etc : NULL; etc && *etc; etc++) {
         n_etc++;
-    size_t room = ARRAY_LEN(host_root) + 2 + n_etc * MAX_PER_ETC;
+        room++;
+        for (const char *slash = *etc; (slash = strchr(slash, '/')); slash++)
+            room++; /* a folder above it */
+    }
     struct op_list list = { .ops = arena_alloc(arena, room * sizeof *list.ops) };
 
     for (size_t i = 0; i < ARRAY_LEN(host_root); i++)

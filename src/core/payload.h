@@ -26,7 +26,7 @@ struct payload_file {
     unsigned mode;
 };
 
-/* ---- writing, in the front ------------------------------------------------------------------ */
+/* ---- writing, in the front ---- */
 
 struct payload_source {
     const char *const *argv[PAYLOAD_STAGES]; /* NULL-terminated, or NULL: no such stage */
@@ -38,7 +38,7 @@ struct payload_source {
 /* Returns a sealed memfd. */
 int payload_write(const struct payload_source *source, int *ret_fd, struct cay_error *err);
 
-/* ---- reading, in the child ------------------------------------------------------------------- */
+/* ---- reading, in the child ---- */
 
 struct payload {
     const char *data;

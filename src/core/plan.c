@@ -44,10 +44,11 @@ static const char *text(const struct making *m, enum field_id id)
     return value->is_set ? value->text : NULL;
 }
 
+/* 0: no limit, unless the administrator has capped what has none of its own. */
 static uint64_t number(const struct making *m, enum field_id id)
 {
     const struct value *value = setting(m, id);
-    return value->is_set ? value->num : 0;
+    return value->is_set ? value->num : m->config->caps[id].value.num;
 }
 
 static int choose_profile(struct making *m)
@@ -92,6 +93,9 @@ static int refuse_unbuilt(const struct making *m)
     if (strcmp(text(m, FIELD_IMAGE), "host") != 0)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "image: '%.60s' is not built yet; allowed is host", text(m, FIELD_IMAGE));
+    if (m->req->values[FIELD_POLICY].is_set && strcmp(text(m, FIELD_POLICY), "block") == 0)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                        "policy: block is not built yet; allowed are off and warn");
     m->plan->network = network->list;
     return 0;
 }
@@ -180,9 +184,11 @@ static int check_caps(const struct making *m)
     return 0;
 }
 
+/* Whether anybody said it: a language's own value takes the place of the built-in one only. */
 static bool is_explicit(const struct making *m, enum field_id id)
 {
-    return m->req->values[id].is_set || (m->profile && m->profile->values[id].is_set);
+    return m->req->values[id].is_set || (m->profile && m->profile->values[id].is_set) ||
+           m->config->settings[id].origin != ORIGIN_BUILTIN;
 }
 
 static void fill_limits(const struct making *m)
@@ -227,7 +233,7 @@ static const char *expand(const struct making *m, const char *word)
     if (strcmp(word, "{source}") == 0)
         return language->source;
     if (strcmp(word, "{binary}") == 0)
-        return "/sandbox/main";
+        return "./main"; /* the program starts in its work folder, wherever a backend has it */
     return word;
 }
 
@@ -280,7 +286,7 @@ static int choose_language(const struct making *m)
         }
     }
     plan->job.language = language_index(plan->language->name);
-    return find_runtime(m);
+    return plan->version ? 0 : find_runtime(m); /* a version has a program of its own */
 }
 
 /* "python:3.11" takes the program python3.11, beside a plain python3 whose version nobody knows
@@ -292,6 +298,8 @@ static const char *const *versioned(const struct making *m, const char *const *w
     const char *name = arena_printf(&plan->arena, "%.*s%s", (int)len, words[0], plan->version);
     const char *path = m->host->find_program(&plan->arena, name);
 
+    if (strspn(plan->version, "0123456789.") != strlen(plan->version))
+        return NULL; /* "bash:bug" is no way to run bashbug */
     if (!path) {
         name = arena_printf(&plan->arena, "%s-%s", words[0], plan->version);
         path = m->host->find_program(&plan->arena, name);

@@ -184,7 +184,20 @@ int cay_request_add_env(struct cay_request *req, const char *name, const char *v
     return 0;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+bool cay_request_has(const struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+
+    if (strcmp(field, "code") == 0)
+        return req->code.data != NULL;
+    if (strcmp(field, "stdin") == 0)
+        return req->stdin.data != NULL;
+    if (strcmp(field, "command") == 0)
+        return req->command.is_set;
+    return id != FIELD_N && req->values[id].is_set;
+}
+
+/* ---- JSON ---- */
 
 /* jansson gives its own kinds; messages use ours. */
 static const char *json_kind(const json_t *value)

@@ -118,6 +118,16 @@ static bool holds_syscall(const struct verdict_facts *f, struct cay_verdict *v)
     return f->end.has_status && end_signal(f) == SIGSYS;
 }
 
+static bool holds_network(const struct verdict_facts *f, struct cay_verdict *v)
+{
+    v->limit_name = "network";
+    v->limit = 0;
+    v->measured = (double)f->end.unreachable;
+    v->unit = "count";
+    v->remedy = "the network is off; let the program do without, or allow the hosts it needs";
+    return f->end.unreachable > 0;
+}
+
 static bool holds_signal(const struct verdict_facts *f, struct cay_verdict *v)
 {
     (void)v;
@@ -139,7 +149,8 @@ static const struct {
     { CAY_CAUSE_CPU_TIMEOUT, holds_cpu },     { CAY_CAUSE_MEMORY, holds_memory },
     { CAY_CAUSE_OUTPUT, holds_output },       { CAY_CAUSE_PIDS, holds_pids },
     { CAY_CAUSE_DISK, holds_disk },           { CAY_CAUSE_SYSCALL, holds_syscall },
-    { CAY_CAUSE_SIGNAL, holds_signal },       { CAY_CAUSE_EXIT, holds_exit },
+    { CAY_CAUSE_NETWORK, holds_network },     { CAY_CAUSE_SIGNAL, holds_signal },
+    { CAY_CAUSE_EXIT, holds_exit },
 };
 
 static struct cay_verdict first_cause(const struct verdict_facts *facts)
@@ -177,6 +188,10 @@ void verdict_decide(struct arena *arena, const struct verdict_facts *facts, stru
         /* A compiler that failed, for whatever reason; the limit behind it is kept. */
         if (is_compile(facts) && verdict.cause != CAY_CAUSE_CANCELLED) {
             verdict.cause = CAY_CAUSE_COMPILE;
+            if (verdict.limit_name && strcmp(verdict.limit_name, "timeout") == 0)
+                verdict.limit_name = "compile_timeout";
+            else if (verdict.limit_name && strcmp(verdict.limit_name, "memory") == 0)
+                verdict.limit_name = "compile_memory";
             if (!verdict.remedy)
                 verdict.remedy = "mend what the compiler names on stderr";
         }

@@ -40,7 +40,8 @@ static void split(struct capture *capture)
     capture->tail = mem_alloc(tail ? tail : 1);
     capture->tail_room = tail ? tail : 1;
     size_t moved = MIN(capture->head_len - MIN(head, capture->head_len), tail);
-    memcpy(capture->tail, capture->head + capture->head_len - moved, moved);
+    if (moved > 0)
+        memcpy(capture->tail, capture->head + capture->head_len - moved, moved);
     capture->tail_len = moved;
     capture->tail_at = moved % capture->tail_room;
     capture->head_len = MIN(head, capture->head_len);
@@ -62,6 +63,8 @@ void capture_add(struct capture *capture, const char *data, size_t len)
             return;
         split(capture);
     }
+    if (capture->keep == 0) /* the ring has a byte all the same, for it can't be divided by none */
+        return;
     if (len > capture->tail_room) {
         data += len - capture->tail_room;
         len = capture->tail_room;

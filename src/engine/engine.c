@@ -85,8 +85,7 @@ int cay_warden_main(int front_fd)
     return link_serve(front_fd);
 }
 
-/* ---- languages
- * ----------------------------------------------------------------------------------- */
+/* ---- languages ---- */
 
 static void put_words(struct json_writer *w, const char *key, const char *const *words)
 {
@@ -119,22 +118,24 @@ static void put_language(struct json_writer *w, struct arena *arena, int state_f
     json_end_object(w);
 }
 
-char *cay_languages_json(struct cay *cay)
+int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err)
 {
     struct strbuf out = { 0 };
     struct json_writer w = { .out = &out, .pretty = true };
     struct arena arena = { 0 };
     const struct language *list;
-    struct cay_error err;
     size_t n = 0;
     auto_close int state_fd = state_open();
 
     (void)cay;
-    json_begin_array(&w);
-    if (language_list(&arena, &list, &n, &err) == 0)
+    int rc = language_list(&arena, &list, &n, err);
+    if (rc == 0) {
+        json_begin_array(&w);
         for (size_t i = 0; i < n; i++)
             put_language(&w, &arena, state_fd, &list[i]);
-    json_end_array(&w);
+        json_end_array(&w);
+        *ret = strbuf_take(&out);
+    }
     arena_done(&arena);
-    return strbuf_take(&out);
+    return rc;
 }

@@ -19,6 +19,6 @@ struct cay {
 int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_options *options,
                int64_t taken_ns, struct cay_result **ret, struct cay_error *err);
 
-/* A result with an arena of its own behind it, which cay_result_free frees with it. */
+/* A result with an id, and an arena of its own behind it, which cay_result_free frees with it. */
 struct arena;
 struct cay_result *result_new(struct arena **ret_arena);

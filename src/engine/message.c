@@ -43,9 +43,15 @@ static const char *failed_with(struct arena *arena, const struct cay_result *res
     if (len > QUOTE_BYTES) {
         text += len - QUOTE_BYTES;
         len = QUOTE_BYTES;
+        for (; len > 0 && ((unsigned char)*text & 0xc0) == 0x80; len--) /* within a character */
+            text++;
     }
+    char *quote = arena_dup(arena, text, len);
+    for (size_t i = 0; i < len; i++)
+        if (quote[i] == '\0') /* nothing behind it is lost */
+            quote[i] = ' ';
     if (len > 0)
-        return arena_printf(arena, "Execution failed: %.*s", (int)len, text);
+        return arena_printf(arena, "Execution failed: %s", quote);
     if (result->signal)
         return arena_printf(arena, "Execution failed: killed by signal %d (%s)", result->signal,
                             strsignal(result->signal));
@@ -94,13 +100,21 @@ const char *message_of(struct arena *arena, const struct cay_result *result,
         return "Execution cancelled";
     case CAY_CAUSE_EXIT:
     case CAY_CAUSE_COMPILE:
-        details = language ? syntax_details(arena, &result->err, language) : NULL;
+        if (result->verdict.limit_name &&
+            strcmp(result->verdict.limit_name, "compile_timeout") == 0)
+            return timed_out(arena, facts, false);
+        if (result->verdict.limit_name)
+            return limit_reached(arena, result);
+        /* What was compiled has no syntax error left, whatever it calls an error itself. */
+        details = language && (result->verdict.cause == CAY_CAUSE_COMPILE || !language->compile[0])
+                      ? syntax_details(arena, &result->err, language)
+                      : NULL;
         if (details)
             return arena_printf(arena, "%s syntax error: %s", language->title, details);
         break;
     case CAY_CAUSE_SIGNAL:
     case CAY_CAUSE_SYSCALL:
-    case CAY_CAUSE_NETWORK:
+    case CAY_CAUSE_NETWORK: /* what the program says of it is more use than that it was */
     case CAY_CAUSE_POLICY:
     case CAY_CAUSE_INFRASTRUCTURE:
         break;

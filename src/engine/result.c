@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results own an arena that everything in them lives in. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -12,10 +14,21 @@ struct owned_result {
     struct arena arena;
 };
 
+static void make_id(char id[33])
+{
+    unsigned char bytes[16];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        abort();
+    for (int i = 0; i < 16; i++)
+        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+}
+
 struct cay_result *result_new(struct arena **ret_arena)
 {
     struct owned_result *owned = mem_alloc(sizeof *owned);
 
+    make_id(owned->result.id);
     *ret_arena = &owned->arena;
     return &owned->result;
 }

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,8 +73,7 @@ struct run {
     struct cay_error failure;
 };
 
-/* ---- events
- * --------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static void emit(struct run *run, struct cay_event event)
 {
@@ -97,8 +95,7 @@ static void warn(struct run *run, const char *text)
     emit_text(run, CAY_EVENT_WARNING, text);
 }
 
-/* ---- output
- * --------------------------------------------------------------------------------------- */
+/* ---- output ---- */
 
 static const enum cay_event_kind stream_events[STREAMS] = { CAY_EVENT_STDOUT, CAY_EVENT_STDERR };
 
@@ -171,8 +168,7 @@ static void drain(struct run *run)
             continue;
 }
 
-/* ---- input
- * ---------------------------------------------------------------------------------------- */
+/* ---- input ---- */
 
 /* A program that does not read its input is no error, and no signal for the caller either. */
 static ssize_t write_quietly(int fd, const char *data, size_t len)
@@ -225,8 +221,7 @@ static void feed_read(struct feed *feed)
     feed_write(feed);
 }
 
-/* ---- the warden's word
- * ---------------------------------------------------------------------------- */
+/* ---- the warden's word ---- */
 
 static void on_stage_started(struct run *run, const struct warden_reply *reply)
 {
@@ -331,8 +326,7 @@ static void on_cancel(struct run *run)
     stop(run, STOP_CANCELLED);
 }
 
-/* ---- the loop
- * --------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 enum { P_WARDEN, P_CANCEL, P_OUT, P_ERR, P_FEED, P_N };
 
@@ -378,8 +372,7 @@ static void follow(struct run *run)
     drain(run);
 }
 
-/* ---- beginning and end
- * -------------------------------------------------------------------------------- */
+/* ---- beginning and end ---- */
 
 /* A pipe whose far end the program may open again by /dev/stdout: it belongs to another user there,
  * and nobody else can reach it by any path. */
@@ -415,16 +408,6 @@ static int make_streams(struct run *run, int far[3], struct cay_error *err)
         run->feed.len = run->plan->stdin.len;
     }
     return 0;
-}
-
-static void make_id(char id[33])
-{
-    unsigned char bytes[16];
-
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        abort();
-    for (int i = 0; i < 16; i++)
-        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
 }
 
 static uint32_t backend_index(const struct backend *backend)
@@ -538,7 +521,6 @@ int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_op
     };
 
     run.result = result_new(&run.arena);
-    make_id(run.result->id);
     clock_timestamp(run.result->timestamp);
     run.result->timing.compile_ns = -1;
     for (int i = 0; i < STREAMS; i++)

@@ -51,7 +51,7 @@ static void user_dir_name(char out[static 64], uid_t uid)
     snprintf(out, 64, "cay-user-%u", uid);
 }
 
-/* ---- version 2 ---------------------------------------------------------------------------- */
+/* ---- version 2 ---- */
 
 static bool has_word(const char *list, const char *word)
 {
@@ -154,7 +154,7 @@ static void open_v2(struct cgroup_host *host, int top, uid_t uid)
     host->parent[CGROUP_MEMORY] = take_fd(&parent);
 }
 
-/* ---- version 1 ---------------------------------------------------------------------------- */
+/* ---- version 1 ---- */
 
 /* cpu and cpuacct are often mounted together, as "cpu,cpuacct" with links for each name. */
 static int hierarchy_v1(enum cgroup_controller which)
@@ -192,7 +192,7 @@ static void open_v1(struct cgroup_host *host, uid_t uid)
         host->version = 1;
 }
 
-/* ---- either -------------------------------------------------------------------------------- */
+/* ---- either ---- */
 
 void cgroup_host_open(struct cgroup_host *host, uid_t uid)
 {
@@ -218,7 +218,7 @@ void cgroup_host_close(struct cgroup_host *host)
     host->version = 0;
 }
 
-/* ---- sweep --------------------------------------------------------------------------------- */
+/* ---- sweep ---- */
 
 /* The sandbox's pid 1 ends by itself when its warden dies; this is for one that could not. */
 static void kill_members(int dir)
@@ -286,7 +286,7 @@ int cgroup_sweep(const struct cgroup_host *host)
     return swept;
 }
 
-/* ---- delegation ------------------------------------------------------------------------------ */
+/* ---- delegation ---- */
 
 static int make_owned(int top, const char *name, uid_t uid, gid_t gid, const char *const *files)
 {

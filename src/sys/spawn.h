@@ -21,7 +21,7 @@ int spawn_keep_fds(int *const keep[], unsigned n);
  * closed: at once, or at the exec if close_flags is CLOSE_RANGE_CLOEXEC. */
 int spawn_streams(const int fds[3], unsigned close_flags);
 
-/* Sets both limits, but never raises what is there. */
+/* Sets both limits, the hard one to no more than what is there. */
 int spawn_rlimit(int resource, uint64_t soft, uint64_t hard);
 
 /* Looks argv[0] up in the PATH of env as a shell would. Returns only when that failed. */

@@ -43,8 +43,7 @@ struct warden {
     bool front_is_gone;
 };
 
-/* ---- to the front
- * -------------------------------------------------------------------------------- */
+/* ---- to the front ---- */
 
 static void reply(struct warden *warden, const struct run *run, struct warden_reply *message)
 {
@@ -73,8 +72,7 @@ static void kill_over(struct run *run, enum tick_result found)
     kill_run(run, reasons[found]);
 }
 
-/* ---- from the front: a row for each thing it can ask
- * --------------------------------------------- */
+/* ---- from the front: a row for each thing it can ask ---- */
 
 static void cap(uint64_t *value, uint64_t most)
 {
@@ -182,8 +180,7 @@ static void serve_front(struct warden *warden)
         close_fd(&fds[i]);
 }
 
-/* ---- from the sandboxes
- * --------------------------------------------------------------------------- */
+/* ---- from the sandboxes ---- */
 
 static void remove_run(struct warden *warden, struct run *run)
 {
@@ -275,8 +272,7 @@ static void serve_sandbox(struct warden *warden, struct run *run)
     }
 }
 
-/* ---- time
- * ------------------------------------------------------------------------------------------ */
+/* ---- time ---- */
 
 static void serve_clock(struct warden *warden)
 {
@@ -313,8 +309,7 @@ static int until_next_ms(const struct warden *warden)
     return left <= 0 ? 0 : (int)MIN(left / NS_PER_MSEC + 1, 60000);
 }
 
-/* ---- the loop
- * --------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 enum { POLL_MAX = 1024 };
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """P2: namespaces of its own, and no way to make or enter another one from inside."""
 import errno
-import json
 import os
 import sys
 

@@ -13,7 +13,7 @@ DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "ur
 BESIDES = {"shm", "fd", "stdin", "stdout", "stderr"}
 SECRET_ETC = {"shadow", "gshadow", "shadow-", "gshadow-", "passwd-", "group-", "sudoers", "sudoers.d", "ssh", "machine-id",
               "fstab", "crontab", "cron.d", "subuid", "subgid", "krb5.conf", "apt", "systemd", "docker", "ssl/private"}
-MADE_FOR_IT = {"tmpfs", "ramfs", "proc", "devtmpfs-never"}
+MADE_FOR_IT = {"tmpfs", "ramfs", "proc"}
 
 
 def canaries(mode):
@@ -47,7 +47,41 @@ def remove(made):
             subprocess.run(["umount", place], check=True)
 
 
+def compiler(t, mode):
+    """The compiler is a program of the sandbox as well: what it may read is what the program may."""
+    secret = mode.cwd / "secret.h"
+    secret.write_text('char found[] = "canary";\n')
+    for path in ("/etc/shadow", str(secret), f"/proc/1/root{secret}", "/proc/1/environ"):
+        for label, code in (("incbin", f'__asm__(".incbin \\"{path}\\"");'), ("include", f'#include "{path}"\n')):
+            r = mode.json("run", "-l", "c", "-e", code + "int main(void) { return 0; }")
+            if r.done.status == 127:
+                t.skip("compiler", "there is no C here", "c")
+                return
+            t.result(r, f"compiler: {label} of {path} finds nothing", cause="compile")
+            t.ok("canary" not in r.get("stderr", "") and "root:" not in r.get("stderr", ""),
+                 f"compiler: {label} of {path} shows nothing", r.get("stderr"))
+    secret.unlink()
+
+
+def names(t, mode):
+    """Files go into the sandbox by name: no name leads out of it."""
+    for name in ("../x", "/etc/x", "a/../../x", "a/../b", "..", ".", "", "a//b", "a\nb", "a\x1bb", "x" * 256, "a/" * 5000):
+        done = mode.cay("exec", "--file", f"{name}=/etc/hostname", "--", "/bin/echo", "RAN")
+        t.ok(done.status == 2 and b"RAN" not in done.out, f"file name {name[:20]!r} is refused", *done.describe())
+    for path in ("/dev/zero", "/", "/nowhere"):
+        done = mode.cay("exec", "--file", f"x={path}", "--", "/bin/echo", "RAN", timeout=20)
+        t.ok(done.status not in (0, None) and not done.timed_out and b"RAN" not in done.out,
+             f"content from {os.path.basename(path) or path} is refused", *done.describe())
+    secret = {"CAY_CANARY_SECRET": "canary-value", "LD_PRELOAD": "", "PYTHONSTARTUP": "/tmp/x"}
+    r = mode.json("exec", "--", "/usr/bin/env", env=secret)
+    t.result(r, "environment: it runs", cause="ok")
+    passed = [line for line in r.stdout.splitlines() if line.split("=")[0] in secret]
+    t.empty(passed, "environment: the caller's is not passed on")
+
+
 def test(t, mode):
+    names(t, mode)
+    compiler(t, mode)
     made = canaries(mode)
     try:
         r = mode.python("files.py", "--timeout", "60", "--max-output", "2m", "--memory", "512m",
@@ -78,9 +112,12 @@ def test(t, mode):
     t.empty(said["made"], "no device node can be made")
     t.empty(said["kernel"], "no file under /proc/sys or /sys can be opened for writing")
     t.equal(said["kallsyms"], 0, "no kernel addresses")
-    t.empty([m for m in said["mounts"] if m[1] == "rw" and m[2] not in MADE_FOR_IT], "every writable mount is made for the run")
+    # A device is one file of the host's; neither its mount's flags nor its folder can be reached through it.
+    devices = {f"/dev/{name}" for name in DEVICES}
+    t.empty([m for m in said["mounts"] if m[1] == "rw" and m[2] not in MADE_FOR_IT and m[0] not in devices],
+            "every writable mount is made for the run")
     t.empty([m for m in said["mounts"] if m[2] in ("cgroup", "cgroup2") and m[1] != "ro"], "no writable cgroup mount")
-    t.empty([m for m in said["mounts"] if not m[4]], "every mount is nosuid")
+    t.empty([m for m in said["mounts"] if not m[4] and m[3].lstrip("/") not in DEVICES], "every mount is nosuid")
     t.empty([p for p in after if "cay-wrote-this" in p], "what it writes is not on the host")
 
     nodes = {os.path.basename(p): (major, minor) for p, major, minor in said["devices"]}

@@ -26,7 +26,7 @@ class Services:
 
     def __init__(self, folder):
         self.sockets = {}
-        self.targets = {"tcp": [], "udp": [], "abstract": [], "paths": []}
+        self.targets = {"tcp": [], "udp": [], "abstract": [], "paths": [], "names": []}
         hosts = [("127.0.0.1", socket.AF_INET)]
         if own_address():
             hosts.append((own_address(), socket.AF_INET))
@@ -73,10 +73,10 @@ class Services:
 def test(t, mode):
     services = Services(mode.cwd)
     try:
-        argument = json.dumps(services.targets)
+        argument = json.dumps({**services.targets, "names": ["debian.org", socket.gethostname()]})
         r = mode.python("network.py", args=[argument])
         visited = services.visited()
-        control = mode.command(sys.executable, "-c", caytest.program_text("network.py"), argument,
+        control = mode.command(sys.executable, "-c", caytest.program_text("network.py"), json.dumps(services.targets),
                                user=mode.uid or (47999 if os.getuid() == 0 else None))
         seen = services.visited()
     finally:
@@ -92,7 +92,7 @@ def test(t, mode):
     t.ok(not said["lo_set"], "lo cannot be changed")
     t.empty(said["routes"], "no routes")
     t.empty([x for x in said["routes6"] if x != "lo"], "no routes for IPv6")
-    t.equal(said["resolved"], None, "no name is resolved")
+    t.empty(said["resolved"], "no name is resolved")
     t.ok(said["own_loopback"], "its own loopback works")
     t.empty([k for k in services.sockets if k not in seen], "control: every listener can be reached outside",
             *control.describe())

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """P12: after every bad ending no process, mount, cgroup, IPC object or file is left; after kill -9, once cay ran again."""
+import itertools
 import os
 import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
@@ -41,11 +43,13 @@ def by_itself(mode, kind):
     return mode.python(LITTER + ENDS[kind], *FLAGS, *flags).cause
 
 
-def by_signal(mode, number, ready):
-    """A signal for cay, when its program runs or, with ready=False, at some moment of its start."""
+def by_signal(mode, number, ready, after=0.0):
+    """A signal for cay when its program runs or, with ready=False, `after` so many seconds, somewhere in its start."""
     with mode.live("run", *FLAGS, "-l", "python", "-e", LITTER + ENDS["wait"]) as run:
         if ready:
             run.wait_for("ready")
+        else:
+            time.sleep(after)
         run.signal(number)
         return run.wait(15)
 
@@ -59,15 +63,16 @@ def by_closed_pipe(mode):
 
 def endings(mode):
     """Bad endings in turn, for ever: (name, ending, whether a sweep at the next start is allowed)."""
-    while True:
+    for number in itertools.count():
+        after = number * 7 % 31 / 1000  # a start takes some milliseconds: each round another moment of it
         for kind in ("exit", "sigkill", "segv", "memory", "timeout", "flood"):
             yield kind, lambda kind=kind: by_itself(mode, kind), False
         yield "SIGTERM", lambda: by_signal(mode, signal.SIGTERM, True), False
         yield "SIGINT", lambda: by_signal(mode, signal.SIGINT, True), False
         yield "closed pipe", lambda: by_closed_pipe(mode), False
         yield "SIGKILL", lambda: by_signal(mode, signal.SIGKILL, True), True
-        yield "SIGKILL at its start", lambda: by_signal(mode, signal.SIGKILL, False), True
-        yield "SIGTERM at its start", lambda: by_signal(mode, signal.SIGTERM, False), False
+        yield "SIGKILL at its start", lambda: by_signal(mode, signal.SIGKILL, False, after), True
+        yield "SIGTERM at its start", lambda: by_signal(mode, signal.SIGTERM, False, after), False
 
 
 def test(t, mode):

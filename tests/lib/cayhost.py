@@ -123,10 +123,17 @@ def mounts():
 
 
 def cgroups():
-    """Every cgroup directory of every hierarchy."""
+    """Every cgroup directory of every hierarchy, but for those a neighbour's processes live in: a pid of another
+    namespace is shown as 0, and one of ours is below us."""
     found = set()
+    ours = {p.pid for p in descendants()}
     for here, folders, _ in os.walk("/sys/fs/cgroup", onerror=lambda e: None):
-        found.update(os.path.join(here, d) for d in folders if not os.path.islink(os.path.join(here, d)))
+        for path in (os.path.join(here, d) for d in folders):
+            pids = set()
+            with contextlib.suppress(OSError, ValueError):
+                pids = {int(line) for line in Path(path, "cgroup.procs").read_text().split()}
+            if not os.path.islink(path) and (not pids or pids & ours):
+                found.add(path)
     return found
 
 
@@ -191,6 +198,12 @@ class Host:
         return [f"{kind} {now[kind][k]}" for kind in now for k in now[kind] if k not in self.before[kind]]
 
     def settle(self, timeout=10):
-        """left(), once it is empty or `timeout` seconds have gone by."""
-        until(lambda: not self.left(), timeout, 0.1)
-        return self.left()
+        """What is there in every look until `timeout` seconds have gone by: a neighbour's things come and go."""
+        stays = set(self.left())
+
+        def look():
+            stays.intersection_update(self.left())
+            return not stays
+
+        until(look, timeout, 0.1)
+        return sorted(stays)

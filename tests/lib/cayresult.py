@@ -26,7 +26,7 @@ _FIELDS = {
     "files": list, "meta": dict,
     "verdict.cause": str, "verdict.limit_name": (str, _NONE), "verdict.limit": (*_NUMBER, _NONE),
     "verdict.measured": (*_NUMBER, _NONE), "verdict.unit": (str, _NONE), "verdict.remedy": (str, _NONE),
-    "meta.runtime": str, "meta.language_version": (str, _NONE), "meta.start": (str, _NONE), "meta.truncated": bool,
+    "meta.runtime": (str, _NONE), "meta.language_version": (str, _NONE), "meta.start": (str, _NONE), "meta.truncated": bool,
     "meta.blocked_imports": list, "meta.warnings": list, "meta.resource_limits": dict, "meta.usage": dict,
     "meta.timing": dict, "meta.isolation": dict,
     "meta.resource_limits.timeout": _NUMBER, "meta.resource_limits.max_output": int,
@@ -101,7 +101,9 @@ def schema_problems(data):
         for key in ("limit_name", "limit", "unit", "remedy"):
             if verdict[key] in (None, ""):
                 bad.append(f"verdict.{key} is empty with the cause {cause}")
-    if not data["id"]:
+    if meta["runtime"] is None and cause not in ("infrastructure", "policy"):
+        bad.append(f"meta.runtime is null with the cause {cause}")
+    if not data["id"] and cause != "infrastructure":
         bad.append("id is empty")
     if data["execution_time"] < 0:
         bad.append("execution_time is negative")

@@ -43,8 +43,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cayhost
-from cayhost import PRIVATE_DIRS, Host, Process, contained, descendants, inside, marked, namespaces, until
-from cayresult import CAUSES, Result, parse_report, schema_problems
+from cayhost import PRIVATE_DIRS, Host, contained, descendants, inside, marked, namespaces, until  # noqa: F401
+from cayresult import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "hostile" / "programs"
@@ -150,6 +150,10 @@ class Done:
         ]
 
 
+def _words(args):
+    return [str(a) if isinstance(a, int) else os.fspath(a) for a in args]
+
+
 def _identity(user):
     """subprocess arguments that make the child an ordinary user with no supplementary groups."""
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
@@ -167,7 +171,7 @@ def run(args, stdin=b"", env=None, user=None, timeout=60, cwd=None, pass_fds=(),
             stdin_fd = given
         start = time.monotonic()
         proc = subprocess.Popen(
-            [str(a) if isinstance(a, int) else os.fspath(a) for a in args], stdin=stdin_fd, stdout=out, stderr=err, env=env, cwd=cwd, pass_fds=pass_fds,
+            _words(args), stdin=stdin_fd, stdout=out, stderr=err, env=env, cwd=cwd, pass_fds=pass_fds,
             start_new_session=True, **_identity(user),
         )
         timed_out = False
@@ -190,8 +194,8 @@ class Live:
     def __init__(self, args, env=None, user=None, cwd=None):
         self.args = args
         self.proc = subprocess.Popen(
-            [str(a) if isinstance(a, int) else os.fspath(a) for a in args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=env, cwd=cwd, start_new_session=True, bufsize=0, **_identity(user),
+            _words(args), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd,
+            start_new_session=True, bufsize=0, **_identity(user),
         )
         self.pid = self.proc.pid
         self.seen = b""
@@ -405,19 +409,75 @@ def _reachable(path, uid):
     return folder / path.name
 
 
+def _own_cgroups():
+    """On cgroup v1: a group of our own in every hierarchy, with us in it, so that nobody else's come into view. Gives back
+    (mount point, mount options, open top) of each. On v2 a group with processes cannot hand controllers down: none there."""
+    groups = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        point, (kind, _, options) = left.split()[4], right.split()
+        if kind != "cgroup":
+            continue
+        words = options.split(",")
+        named = [w for w in words if w.startswith("name=")]
+        plain = [w for w in words if w not in ("rw", "ro", "xattr", "clone_children") and "=" not in w]
+        top = f"/proc/self/fd/{os.open(point, os.O_RDONLY | os.O_DIRECTORY)}"
+        folder = os.path.join(top, _group_name())
+        os.mkdir(folder)
+        if "cpuset" in words:
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                Path(folder, name).write_text(Path(top, name).read_text())
+        Path(folder, "tasks").write_text("0")
+        groups.append((point, ",".join(["none", *named] if named else plain), top))
+    return groups
+
+
+def _group_name():
+    return f"caytest-{_outer_pid()}"
+
+
+def _see_own_cgroups(groups):
+    """A cgroup namespace whose top is our own group, and its hierarchies in the place of the host's."""
+    if _libc.unshare(0x02000000) != 0:  # CLONE_NEWCGROUP
+        raise OSError(ctypes.get_errno(), "unshare a cgroup namespace")
+    for point, options, top in groups:
+        subprocess.run(["umount", "--lazy", point], check=True)
+        subprocess.run(["mount", "-t", "cgroup", "-o", options, "cay-test", point], check=True)
+        os.close(int(os.path.basename(top)))
+
+
+def _leave_cgroups(groups):
+    """Back to the top, and our groups gone with all that a failed test left in them."""
+    for _, _, top in groups:
+        with contextlib.suppress(OSError):
+            Path(top, "tasks").write_text("0")
+        for here, _, _ in os.walk(os.path.join(top, _group_name()), topdown=False):
+            until(lambda here=here: _is_removed(here), 2, 0.01)
+
+
+def _is_removed(folder):
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+    return not os.path.exists(folder)
+
+
 def _contain():
     """As root: pid, mount, ipc and uts namespaces of our own around the rest of the script, whose pid 1 only reaps."""
     if not contained():
         os.environ["CAY_TEST_CONTAINED"] = "1"
         os.execv("/usr/bin/unshare", ["unshare", "--pid", "--ipc", "--uts", "--fork", "--mount-proc", "--kill-child",
                                       "--", sys.executable, "-B", *sys.argv])
+    groups = _own_cgroups()
     worker = os.fork()
     if worker:
         while True:
             with contextlib.suppress(InterruptedError):
                 pid, status = os.wait()
                 if pid == worker:
+                    _leave_cgroups(groups)
                     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    if groups:
+        _see_own_cgroups(groups)
     for folder in PRIVATE_DIRS:
         if not any(str(p).startswith(folder + "/") for p in (ROOT, CAY.resolve(), Path(__file__).resolve())):
             subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777,size=2g", "cay-test", folder], check=True)

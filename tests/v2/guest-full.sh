@@ -49,6 +49,42 @@ try:
 except OSError:
     os._exit(4)
 '
+# Shared anonymous maps are no private data, so that no rlimit sees them.
+shared_bomb='
+import mmap
+kept = []
+while True:
+    m = mmap.mmap(-1, 1 << 20)
+    m.write(b"x" * (1 << 20))
+    kept.append(m)
+'
+# Eight processes, none of which is over the limit alone.
+many_bomb='
+import os, time
+for i in range(8):
+    if os.fork() == 0:
+        b = b"x" * (24 << 20)
+        time.sleep(1000)
+time.sleep(1000)
+'
+# As many buffers as the open files allow, filled from both ends; prints what they took.
+socket_sum='
+import os, socket
+kept, total = [], 0
+try:
+    while True:
+        kept += socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        for s in kept[-2:]:
+            s.setblocking(False)
+            try:
+                while True:
+                    total += s.send(b"x" * 65536)
+            except BlockingIOError:
+                pass
+except OSError:
+    pass
+print(total, flush=True)
+'
 # Fills each place in turn; the sum must stay within the one limit.
 disk_bomb='
 import os
@@ -182,9 +218,9 @@ bombs() {
 
 # A neighbour's sweep never touches a live run, and two runs share neither cgroup nor uid.
 neighbours() {
-    start 4010
+    start 4010 cay exec --timeout 120
     first=$cay_pid first_pid=$pid
-    start 4011
+    start 4011 cay exec --timeout 120
     check "two runs at once share neither cgroup nor uid" differ "$first_pid" "$pid"
     stop KILL $cay_pid
     wait_for none_of 4011
@@ -280,15 +316,32 @@ test_full() {
     bad_endings delegated_run delegated
     bombs cay_run root
     bombs delegated_run delegated
-    user_memfd
+    user_bombs
     neighbours
     throttle
     nested
     killed_often
 }
 
-user_memfd() {
+# Where no cgroup counts it, memory that no process has mapped must be refused or watched all the same.
+user_bombs() {
     py user_run "$memfd_bomb" --memory 64m --timeout 60
-    expect "user: the watcher ends a memfd bomb" 'rc == 137' 'cause == "memory"' '0 < peak <= 1.5 * 64 * MIB'
-    nothing_left "the user's memfd bomb"
+    expect "user: a memfd bomb is refused or ended" 'rc != 0' '0 < peak <= 1.5 * 64 * MIB' \
+        'cause == "memory" or "Function not implemented" in r["stderr"]'
+    py user_run "$shm_bomb" --memory 64m --timeout 60
+    expect "user: a System V shm bomb is refused or ended" 'rc != 0' '0 < peak <= 1.5 * 64 * MIB' \
+        'cause == "memory" or out.startswith("refused")'
+    py user_run "$shared_bomb" --memory 64m --timeout 60
+    expect "user: the watcher ends a bomb of shared maps" 'rc == 137' 'cause == "memory"' \
+        '0 < peak <= 1.5 * 64 * MIB'
+    py user_run "$many_bomb" --memory 64m --timeout 60
+    expect "user: the watcher sees the sum over processes" 'rc == 137' 'cause == "memory"' \
+        '0 < peak <= 1.5 * 64 * MIB'
+    py user_run "$socket_sum" --memory 64m --timeout 60
+    expect "user: socket buffers count as well" 'cause == "memory" or int(out) <= 1.5 * 64 * MIB'
+    py user_run "$disk_bomb" --memory 64m --disk 8m --timeout 60
+    expect "user: the disk limit needs no cgroup" 'rc == 5' 'cause == "disk"' 'int(out) <= 8 * MIB'
+    py user_run "$thread_bomb" --pids 24 --timeout 60
+    expect "user: a thread bomb is ended" 'rc == 3' 'cause in ("pids", "exit")' '0 < int(out) < 24'
+    nothing_left "the user's bombs"
 }

@@ -156,11 +156,12 @@ none_of() {
     ! pids_of "$1"
 }
 
-# start SECONDS ARGS: a run in the background that sleeps; cay's pid in $cay_pid, the program's in $pid
+# start SECONDS COMMAND...: `COMMAND... -- sleep SECONDS` in the background, where COMMAND is or becomes
+# cay; cay's pid in $cay_pid, the program's in $pid
 start() {
     secs=$1
     shift
-    in_cgroup tests cay exec --json --timeout 120 "$@" -- sleep "$secs" >$scratch/bg 2>&1 </dev/null &
+    in_cgroup tests "$@" -- sleep "$secs" >$scratch/bg 2>&1 </dev/null &
     cay_pid=$!
     await_start "$secs"
 }
@@ -274,8 +275,11 @@ test_root() {
         'verdict["limit"] == 24' '0 < int(out) < 24'
     nothing_left "fork bomb"
     py cay_run "$endless_fork_bomb" --pids 24 --timeout 3
-    expect "root: an endless fork bomb is ended" 'cause == "wall_timeout"' 'rc == 124' '"pids" in warnings'
+    expect "root: an endless fork bomb is ended" 'cause == "wall_timeout"' 'rc == 124'
     nothing_left "endless fork bomb"
+    py cay_run "$(echo "$fork_bomb" | sed 's/_exit(3)/_exit(0)/')" --pids 24 --timeout 60
+    expect "root: a limit that was touched on the way to exit 0 is a warning" 'rc == 0' 'cause == "ok"' \
+        '"pids" in warnings'
 
     py cay_run "$spin" --cpu-time 1 --timeout 60
     expect "root: cpu_time ends a spin" 'rc == 124' 'r["exit_code"] == 124' 'cause == "cpu_timeout"'
@@ -289,7 +293,7 @@ test_root() {
     py cay_run 'import os; os.kill(os.getpid(), 9)'
     expect "root: a SIGKILL of one's own is not memory" 'rc == 137' 'cause == "signal"'
 
-    start 4001 --memory 64m --pids 24 --cpus 0.5
+    start 4001 cay exec --timeout 120 --memory 64m --pids 24 --cpus 0.5
     check "root: the kernel holds the limits, seen from outside" python3 -I -S /tests/limits.py "$pid" \
         '64 * MIB <= memory <= 1.15 * 64 * MIB' 'swap == 0' '24 <= pids <= 28' 'cpus == 0.5'
     # shellcheck disable=SC2016
@@ -303,7 +307,7 @@ test_root() {
     cay_run exec --json -- true
     expect "root: the next run goes on" 'rc == 0'
     nothing_left "the next run swept"
-    start 4002
+    start 4002 cay exec --timeout 120
     stop TERM "$cay_pid"
     check "root: SIGTERM of cay ends its program" wait_for none_of 4002
     nothing_left "SIGTERM of cay"
@@ -345,6 +349,12 @@ test_user() {
     user_run exec --json --timeout 2 -- sleep 1000
     expect "user: the wall limit holds" 'rc == 124' 'cause == "wall_timeout"'
     nothing_left "the user's runs"
+    # shellcheck disable=SC2016
+    start 4003 su user -c 'cd && exec cay exec --timeout 120 "$@"' -- su
+    stop KILL "$cay_pid"
+    check "user: SIGKILL of cay ends its program" wait_for none_of 4003
+    user_run exec -- true
+    nothing_left "SIGKILL of the user's cay and one more run"
 }
 
 refused_for() {
@@ -379,6 +389,11 @@ test_delegated() {
     py delegated_run "$fork_bomb" --pids 24 --timeout 60
     expect "delegated: a fork bomb meets the pids limit" 'rc == 3' 'cause == "pids"' '0 < int(out) < 24'
     nothing_left "the delegated runs"
+    start 4004 cay setup user -- cay exec --timeout 120
+    stop KILL "$cay_pid"
+    check "delegated: SIGKILL of cay ends its program" wait_for none_of 4004
+    delegated_run exec -- true
+    nothing_left "SIGKILL of the delegated cay and one more run"
 }
 
 limits_are_roots() {

@@ -23,7 +23,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
-#include <linux/openat2.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -34,7 +33,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -47,10 +45,10 @@
 #include "base/clock.h"
 #include "core/layer.h"
 #include "core/payload.h"
-#include "sys/file.h"
 #include "sys/landlock.h"
+#include "sys/spawn.h"
 
-enum { PROGRAM_STACK = 64 * 1024, FD_BASE = 64 };
+enum { WATCHED_NICE = 10, PROGRAM_STACK = 64 * 1024 };
 
 /* What pid 1 finds out on its way. */
 struct state {
@@ -69,7 +67,7 @@ struct state {
     volatile uint32_t program_layers;
 };
 
-/* ---- pid 1's steps -------------------------------------------------------------------------- */
+/* ---- pid 1's steps ---- */
 
 /* Made here and not by the clone: it takes most of a millisecond, during which the warden makes the
  * cgroup. */
@@ -157,33 +155,6 @@ static int step_hostname(struct state *state)
     return sethostname("cay", 3) < 0 ? -errno : 0;
 }
 
-/* The folders on the way to a file; names were checked by payload_check. */
-static int make_parents(const char *name)
-{
-    char path[1100];
-    size_t len = strlen(name);
-
-    memcpy(path, name, len + 1);
-    for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdirat(AT_FDCWD, path, 0755) < 0 && errno != EEXIST)
-            return -errno;
-        *slash = '/';
-    }
-    return 0;
-}
-
-static int write_file(const struct payload_file *file)
-{
-    struct open_how how = {
-        .flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-        .mode = file->mode,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-    };
-    auto_close int fd = (int)syscall(SYS_openat2, AT_FDCWD, file->name, &how, sizeof how);
-    return fd < 0 ? -errno : write_all(fd, file->data, file->len);
-}
-
 static char **vector(uint32_t n)
 {
     void *map = mmap(NULL, (n + 1) * sizeof(char *), PROT_READ | PROT_WRITE,
@@ -194,21 +165,12 @@ static char **vector(uint32_t n)
 static int step_files(struct state *state)
 {
     struct payload *payload = &state->payload;
-    struct payload_file file;
-    size_t pos = 0;
 
     int rc = payload_map(state->child->job->payload_fd, payload);
+    if (rc == 0)
+        rc = payload_write_files(payload, AT_FDCWD);
     if (rc < 0)
         return rc;
-    for (uint32_t i = 0; i < payload->n_files; i++) {
-        if (!payload_next_file(payload, &pos, &file))
-            return -EINVAL;
-        rc = make_parents(file.name);
-        if (rc == 0)
-            rc = write_file(&file);
-        if (rc < 0)
-            return rc;
-    }
     state->env = vector(payload->envc);
     if (!state->env)
         return -ENOMEM;
@@ -262,33 +224,13 @@ static int step_init(struct state *state)
     return state->child->has_cgroup ? 0 : watcher_open(&state->watcher);
 }
 
-/* ---- the program-to-be's steps --------------------------------------------------------------- */
+/* ---- the program-to-be's steps ---- */
 
 static int step_streams(struct state *state)
 {
-    const int *fds = state->child->job->std_fds;
-
-    setsid();
-    umask(022);
     if (CPU_COUNT(&state->cpus) > 0)
         sched_setaffinity(0, sizeof state->cpus, &state->cpus);
-    for (int i = 0; i < 3; i++) {
-        int fd = fds[i] >= 0 ? fds[i] : open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (fd < 0 || dup2(fd, i) < 0)
-            return -errno;
-    }
-    return close_range(3, ~0U, 0) < 0 ? -errno : 0;
-}
-
-static int set_rlimit(int resource, uint64_t soft, uint64_t hard)
-{
-    struct rlimit now, limit = { soft, hard };
-
-    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
-        return -errno;
-    limit.rlim_max = MIN(limit.rlim_max, now.rlim_max);
-    limit.rlim_cur = MIN(limit.rlim_cur, limit.rlim_max);
-    return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+    return spawn_streams(state->child->job->std_fds, 0);
 }
 
 static int step_rlimits(struct state *state)
@@ -317,13 +259,15 @@ static int step_rlimits(struct state *state)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        int rc = rows[i].on ? set_rlimit(rows[i].resource, rows[i].soft, rows[i].hard) : 0;
+        int rc = rows[i].on ? spawn_rlimit(rows[i].resource, rows[i].soft, rows[i].hard) : 0;
         if (rc < 0)
             return rc;
     }
-    /* Pages of 2 MiB would let memory grow faster than a watcher can look. */
-    if (!child->has_cgroup)
+    /* The watcher must be able to keep up: no pages of 2 MiB, and its turn before the program's. */
+    if (!child->has_cgroup) {
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+        setpriority(PRIO_PROCESS, 0, WATCHED_NICE);
+    }
     return 0;
 }
 
@@ -369,38 +313,12 @@ static int step_seccomp(struct state *state)
     return seccomp_load(state->child->seccomp);
 }
 
-/* Looks the command up in PATH as a shell would, but in the sandbox. */
 static int step_exec(struct state *state)
 {
-    char **argv = state->argv[state->stage];
-    const char *path = "/usr/local/bin:/usr/bin:/bin";
-    int error = ENOENT;
-
-    for (char **env = state->env; *env; env++)
-        if (strncmp(*env, "PATH=", 5) == 0)
-            path = *env + 5;
-    if (strchr(argv[0], '/')) {
-        execve(argv[0], argv, state->env);
-        return -errno;
-    }
-    while (*path) {
-        char file[4096];
-        size_t len = strcspn(path, ":");
-        size_t name_len = strlen(argv[0]);
-        if (len > 0 && len + name_len + 2 <= sizeof file) {
-            memcpy(file, path, len);
-            file[len] = '/';
-            memcpy(file + len + 1, argv[0], name_len + 1);
-            execve(file, argv, state->env);
-            if (errno != ENOENT && errno != ENOTDIR)
-                error = errno;
-        }
-        path += len + (path[len] == ':');
-    }
-    return -error;
+    return spawn_exec(state->argv[state->stage], state->env);
 }
 
-/* ---- walking them ---------------------------------------------------------------------------- */
+/* ---- walking them ---- */
 
 static const struct {
     int (*run)(struct state *state);
@@ -510,12 +428,17 @@ static void oom_score(const struct state *state, const char *score)
 
 static pid_t start_program(struct state *state)
 {
-    char stack[PROGRAM_STACK] __attribute__((aligned(16)));
 
+    /* Memory of its own: sanitizers take a frame within this one's for a broken stack. */
+    char *stack =
+        mmap(NULL, PROGRAM_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (stack == MAP_FAILED)
+        fail(state, STEP_EXEC, errno);
     state->failed_step = STEP_N;
     oom_score(state, "1000");
-    pid_t pid = clone(program_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, state);
+    pid_t pid = clone(program_main, stack + PROGRAM_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, state);
     int errnum = errno;
+    munmap(stack, PROGRAM_STACK);
     oom_score(state, "0");
     if (pid < 0)
         fail(state, STEP_EXEC, errnum);
@@ -580,33 +503,13 @@ static void clear_stage(const struct state *state)
         continue;
 }
 
-/* Moves the fds that are needed out of the way and closes all others, the caller's terminal and
- * the other sandboxes' sockets among them. */
 static void keep_only(struct child *child, struct job *job)
 {
-    int *keep[] = { &child->ctl_fd, &job->std_fds[0], &job->std_fds[1], &job->std_fds[2],
-                    &job->payload_fd };
-    unsigned top = FD_BASE;
+    int *const keep[] = { &child->ctl_fd, &job->std_fds[0], &job->std_fds[1], &job->std_fds[2],
+                          &job->payload_fd };
 
-    for (size_t i = 0; i < ARRAY_LEN(keep); i++) {
-        if (*keep[i] < 0)
-            continue;
-        int fd = fcntl(*keep[i], F_DUPFD_CLOEXEC, (int)top);
-        if (fd < 0)
-            _exit(1);
-        *keep[i] = fd;
-        top = (unsigned)fd + 1;
-    }
-    close_range(top, ~0U, 0);
-    close_range(0, FD_BASE - 1, 0);
-    /* Of the caller's own, one or the other may lie between those that were taken. */
-    for (int fd = FD_BASE; fd < (int)top; fd++) {
-        bool kept = false;
-        for (size_t i = 0; i < ARRAY_LEN(keep); i++)
-            kept |= *keep[i] == fd;
-        if (!kept)
-            close(fd);
-    }
+    if (spawn_keep_fds(keep, ARRAY_LEN(keep)) < 0)
+        _exit(1);
 }
 
 void child_main(struct child *child)
@@ -632,6 +535,8 @@ void child_main(struct child *child)
         struct child_report started = { .kind = CHILD_STARTED, .layers = child->layers };
         report(&state, &started);
         struct child_report ended = { .kind = CHILD_ENDED, .value = reap_until(&state, program) };
+        if (ended.value != 0)
+            ended.unreachable = netstat_unreachable();
         report(&state, &ended);
     }
     _exit(0);

@@ -77,6 +77,7 @@ struct child_report {
     uint64_t max_rss;
     uint64_t disk_size, disk_free; /* bytes */
     uint64_t inodes_size, inodes_free;
+    uint64_t unreachable; /* of CHILD_ENDED with a failure */
 };
 
 /* From the warden to pid 1. */
@@ -88,6 +89,9 @@ struct child_word {
 /* Sends CHILD_GO with the files; recv is the other side of it. Return -errno. */
 int child_send_go(int fd, const int join[CGROUP_N]);
 int child_recv_go(int fd, int ret_join[CGROUP_N]);
+
+/* How often the program tried to reach what there is no route to. */
+uint64_t netstat_unreachable(void);
 
 /* Never returns. */
 void child_main(struct child *child) __attribute__((noreturn));

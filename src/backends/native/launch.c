@@ -97,6 +97,9 @@ static pid_t clone_init(uint64_t flags, int cgroup_fd, int *ret_pidfd)
         .cgroup = (uint64_t)(cgroup_fd >= 0 ? cgroup_fd : 0),
     };
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    /* Filters of container engines refuse clone3, whose flags they can't see. */
+    if (pid < 0 && (errno == ENOSYS || errno == EPERM) && cgroup_fd < 0)
+        pid = (pid_t)syscall(SYS_clone, flags | CLONE_PIDFD | SIGCHLD, NULL, &pidfd, NULL, NULL);
     if (pid > 0)
         *ret_pidfd = pidfd;
     return pid;
@@ -141,7 +144,7 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
     const struct cay_limits *limits = &native->job.limits[0];
     enum cgroup_controller which = CGROUP_MEMORY;
     char name[64];
-    int rc;
+    int rc = -EAGAIN;
 
     if (host->cgroups->version == 0) {
         if (native->job.require & LAYER_CGROUP_BITS)
@@ -149,13 +152,18 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
                                      "no cgroup is delegated to this user");
         return 0;
     }
+    if (native->job.require & LAYER_BIT(WATCHER))
+        return native_fail_layer(err, LAYER_WATCHER, 0, "the cgroup is there and does its work");
     if (!host->cgroups->has[CGROUP_CPU] && (native->job.require & LAYER_BIT(CGROUP_CPU)))
         return native_fail_layer(err, LAYER_CGROUP_CPU, 0, "the cpu controller is not there");
-    snprintf(name, sizeof name, "cay-%s", native->job.id);
-    for (int tries = 0; (rc = cgroup_make(host->cgroups, name, &native->cgroup)) == -EAGAIN;
-         tries++)
-        if (tries == 10)
+    /* A sweeper that took the newborn for a leftover may still be about to remove it by its name,
+     * so each try has a name of its own. */
+    for (unsigned tries = 0; tries < 10; tries++) {
+        snprintf(name, sizeof name, "cay-%s-%u", native->job.id, tries);
+        rc = cgroup_make(host->cgroups, name, &native->cgroup);
+        if (rc != -EAGAIN)
             break;
+    }
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY, -rc, "make a group");
     native->has_cgroup = true;

@@ -70,6 +70,7 @@ static void kill_all(struct sandbox *sandbox)
 {
     struct native *native = of(sandbox);
 
+    native->is_killed = true;
     if (native->pid <= 0)
         return;
     syscall(SYS_pidfd_send_signal, native->base.fds[1], SIGKILL, NULL, 0);
@@ -177,6 +178,7 @@ static void stage_ended(struct native *native, const struct child_report *from, 
     };
     read_usage(native, from, end);
     if (from) {
+        end->unreachable = from->unreachable;
         end->disk_size = native->job.limits[native->stage].disk_bytes;
         end->disk_used = end->disk_size - MIN(end->disk_size, from->disk_free);
         end->disk_full = from->disk_free < SLACK_BYTES;
@@ -222,6 +224,13 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         if (native->started_ns && native->stage < native->job.n_stages && !native->failed) {
             stage_ended(native, NULL, ret);
             native->stage = native->job.n_stages;
+            return;
+        }
+        if (!native->started_ns && native->stage < native->job.n_stages && !native->failed &&
+            !native->is_killed) {
+            native->failed = true;
+            ret->kind = REPORT_FAILED;
+            cay_fail(&ret->error, CAY_E_SYSTEM, "native: pid 1 died before the program started");
             return;
         }
         gone(native, ret);

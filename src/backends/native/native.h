@@ -20,6 +20,7 @@ struct native {
     bool has_cgroup;
     pid_t pid;
     unsigned stage;
+    bool is_killed;
     bool failed;                 /* a failure was reported already */
     int64_t started_ns;          /* of the stage */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */

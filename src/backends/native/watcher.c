@@ -58,15 +58,21 @@ void watcher_begin(struct watcher *watcher, const struct cay_limits *limits)
     *watcher->seen = (struct watched){ 0 };
 }
 
-/* The number behind "KEY:" in the text of a status or smaps_rollup file; 0: not there. */
+/* The number behind "KEY:" at the start of a line; 0: not there. Nowhere else: the first line of
+ * status is the process' name, which is the program's to choose, but for newlines. */
 static uint64_t number_of(const char *text, const char *key)
 {
-    const char *pos = strstr(text, key);
+    size_t len = strlen(key);
+    const char *pos = text;
     uint64_t value = 0;
 
-    if (!pos)
-        return 0;
-    pos += strlen(key);
+    while (strncmp(pos, key, len) != 0) {
+        pos = strchr(pos, '\n');
+        if (!pos)
+            return 0;
+        pos++;
+    }
+    pos += len;
     pos += strspn(pos, " \t");
     for (; *pos >= '0' && *pos <= '9'; pos++)
         value = value * 10 + (uint64_t)(*pos - '0');
@@ -161,7 +167,7 @@ static uint64_t socket_bytes(const struct watcher *watcher, uint64_t room)
     if (watcher->diag_fd < 0 ||
         file_read_at(watcher->proc_fd, "self/net/sockstat", text, sizeof text) <= 0)
         return 0;
-    uint64_t most = number_of(text, "used ") * SOCKET_BYTES_MAX;
+    uint64_t most = number_of(text, "sockets: used") * SOCKET_BYTES_MAX;
     return most > room / 4 ? sockdiag_bytes(watcher->diag_fd) : 0;
 }
 

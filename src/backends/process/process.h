@@ -11,17 +11,18 @@
 
 #include "core/backend.h"
 
-/* ---- from the supervisor to the warden -------------------------------------------------------- */
+/* ---- from the supervisor to the warden --------------------------------------------------------
+ */
 
 /* Every step that can fail, in order. A failed one is reported by its number; the warden finds the
  * words here. */
-#define SUPERVISOR_STEPS(X)              \
-    X(BEGIN, "start the supervisor")     \
-    X(FOLDER, "make the work folder")    \
-    X(FILES, "write the files")          \
-    X(STREAMS, "set up the streams")     \
-    X(RLIMITS, "set rlimits")            \
-    X(NO_NEW_PRIVS, "set no_new_privs")  \
+#define SUPERVISOR_STEPS(X)             \
+    X(BEGIN, "start the supervisor")    \
+    X(FOLDER, "make the work folder")   \
+    X(FILES, "write the files")         \
+    X(STREAMS, "set up the streams")    \
+    X(RLIMITS, "set rlimits")           \
+    X(NO_NEW_PRIVS, "set no_new_privs") \
     X(EXEC, "start the program")
 
 enum supervisor_step {
@@ -47,7 +48,8 @@ struct note {
 void supervisor_main(const struct backend_host *host, const struct job *job, int ctl_fd)
     __attribute__((noreturn));
 
-/* ---- the folder of a run ---------------------------------------------------------------------- */
+/* ---- the folder of a run ----------------------------------------------------------------------
+ */
 
 /*
  *     STATE/runs/ID           locked (flock) as long as its supervisor lives
@@ -60,9 +62,9 @@ struct folder {
     int fd; /* holds the lock */
 };
 
-#define FOLDER_NONE                    \
-    {                                  \
-        .runs_fd = -1, .fd = -1        \
+#define FOLDER_NONE             \
+    {                           \
+        .runs_fd = -1, .fd = -1 \
     }
 
 /* Returns -errno. */

@@ -26,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,7 +57,8 @@ struct supervisor {
     struct proc_tree *tree;
 };
 
-/* ---- preparing -------------------------------------------------------------------------------- */
+/* ---- preparing --------------------------------------------------------------------------------
+ */
 
 static void ignore_signal(int number)
 {
@@ -139,7 +141,8 @@ static int write_files(struct supervisor *sup)
     return rc < 0 ? rc : make_environment(sup);
 }
 
-/* ---- the program-to-be ------------------------------------------------------------------------ */
+/* ---- the program-to-be ------------------------------------------------------------------------
+ */
 
 static int set_streams(struct supervisor *sup)
 {
@@ -153,17 +156,17 @@ static int set_rlimits(struct supervisor *sup)
     const struct cay_limits *limits = &sup->job.limits[sup->stage];
     uint64_t cpu_s = (uint64_t)((limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC);
     const struct {
-        int resource;
         uint64_t soft, hard;
+        int resource;
         bool is_on;
     } rows[] = {
-        { RLIMIT_NOFILE, limits->open_files, limits->open_files, true },
-        { RLIMIT_CORE, 0, 0, true },
-        { RLIMIT_FSIZE, limits->disk_bytes, limits->disk_bytes, true },
+        { limits->open_files, limits->open_files, RLIMIT_NOFILE, true },
+        { 0, 0, RLIMIT_CORE, true },
+        { limits->disk_bytes, limits->disk_bytes, RLIMIT_FSIZE, true },
         /* Behind the warden's look at the sum. */
-        { RLIMIT_CPU, cpu_s + 1, cpu_s + 2, limits->cpu_time_ns > 0 },
+        { cpu_s + 1, cpu_s + 2, RLIMIT_CPU, limits->cpu_time_ns > 0 },
         /* Not RLIMIT_AS: runtimes reserve far more addresses than they use. */
-        { RLIMIT_DATA, limits->memory_bytes, limits->memory_bytes, true },
+        { limits->memory_bytes, limits->memory_bytes, RLIMIT_DATA, true },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -177,8 +180,6 @@ static int set_rlimits(struct supervisor *sup)
 static int set_no_new_privs(struct supervisor *sup)
 {
     (void)sup;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-        return -errno;
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
@@ -191,15 +192,13 @@ static int exec_program(struct supervisor *sup)
     return spawn_exec(sup->argv[sup->stage], sup->env);
 }
 
-/* ---- walking the steps ------------------------------------------------------------------------ */
+/* ---- walking the steps ------------------------------------------------------------------------
+ */
 
 static int (*const steps[STEP_N])(struct supervisor *) = {
-    [STEP_BEGIN] = begin,
-    [STEP_FOLDER] = make_folder,
-    [STEP_FILES] = write_files,
-    [STEP_STREAMS] = set_streams,
-    [STEP_RLIMITS] = set_rlimits,
-    [STEP_NO_NEW_PRIVS] = set_no_new_privs,
+    [STEP_BEGIN] = begin,         [STEP_FOLDER] = make_folder,
+    [STEP_FILES] = write_files,   [STEP_STREAMS] = set_streams,
+    [STEP_RLIMITS] = set_rlimits, [STEP_NO_NEW_PRIVS] = set_no_new_privs,
     [STEP_EXEC] = exec_program,
 };
 
@@ -226,6 +225,7 @@ static pid_t start_program(struct supervisor *sup, struct note *ret)
     if (pid < 0) {
         ret->value = errno;
     } else if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the supervisor die before it could end us */
         walk(sup, STEP_STREAMS, STEP_N, ret);
         _exit(write(pair[1], ret, sizeof *ret) < 0 ? 126 : 127);
     } else {
@@ -238,7 +238,8 @@ static pid_t start_program(struct supervisor *sup, struct note *ret)
     return pid;
 }
 
-/* ---- following it ----------------------------------------------------------------------------- */
+/* ---- following it -----------------------------------------------------------------------------
+ */
 
 static void send_note(const struct supervisor *sup, struct note *note)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes one kind of countable thing up to CAP and writes how many it got: "got N errno E". Exits 1 when refused. */
+/* Takes one kind of countable thing up to CAP and writes how many it got: "got N errno E". Exits 1
+ * when refused. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -73,7 +74,9 @@ static int inodes_in(const char *const *folders, int n)
         for (long i = 0; i < 3000; i++) {
             char path[64];
             snprintf(path, sizeof path, "%s/%ld", folders[f], i);
-            int r = i % 3 == 0 ? mkdir(path, 0700) : i % 3 == 1 ? symlink("x", path) : mknod(path, S_IFREG | 0600, 0);
+            int r = i % 3 == 0   ? mkdir(path, 0700)
+                    : i % 3 == 1 ? symlink("x", path)
+                                 : mknod(path, S_IFREG | 0600, 0);
             if (r < 0) {
                 reason = errno;
                 break;
@@ -118,7 +121,8 @@ static const struct {
     const char *name;
     int (*run)(void);
 } kinds[] = {
-    { "forks", forks }, { "threads", threads }, { "files", files }, { "inodes", inodes }, { "bytes", bytes },
+    { "forks", forks },   { "threads", threads }, { "files", files },
+    { "inodes", inodes }, { "bytes", bytes },
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls that must not reach the kernel, with arguments that mean something. Prints a line each: NAME ANSWER, as
- * an errno, 0 when it worked, or sN when the child was killed by signal N. */
+/* Makes calls that must not reach the kernel, with arguments that mean something. Prints a line
+ * each: NAME ANSWER, as an errno, 0 when it worked, or sN when the child was killed by signal N. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -21,7 +21,9 @@ static char bytes[4096];
 static struct iovec iov = { bytes, 16 }, other = { bytes + 64, 16 };
 static struct timex tx;
 static struct timespec now;
-static struct perf_event_attr perf = { .type = PERF_TYPE_SOFTWARE, .size = sizeof perf, .exclude_kernel = 1 };
+static struct perf_event_attr perf = { .type = PERF_TYPE_SOFTWARE,
+                                       .size = sizeof perf,
+                                       .exclude_kernel = 1 };
 static int pipes[2];
 
 struct row {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deny LAYER CMD ARGS: runs CMD on a host that lacks one thing cay needs, by a seccomp filter around all of it. Every way
- * to that thing is closed, so that a run which still starts has gone on without it. "none" denies nothing. */
+/* deny LAYER CMD ARGS: runs CMD on a host that lacks one thing cay needs, by a seccomp filter
+ * around all of it. Every way to that thing is closed, so that a run which still starts has gone on
+ * without it. "none" denies nothing. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -18,15 +19,22 @@
 struct rule {
     const char *layer;
     int nr;
-    uint32_t mask, value; /* on the low half of the first argument: denied when (arg & mask) == value */
+    uint32_t mask,
+        value; /* on the low half of the first argument: denied when (arg & mask) == value */
     int error;
 };
 
-#define CALL(layer, nr, error) { layer, nr, 0, 0, error }
-#define NAMESPACE(layer, flag)                                                                   \
-    { layer, SYS_unshare, flag, flag, EPERM }, { layer, SYS_clone, flag, flag, EPERM },          \
+#define CALL(layer, nr, error) \
+    {                          \
+        layer, nr, 0, 0, error \
+    }
+#define NAMESPACE(layer, flag)                                                          \
+    { layer, SYS_unshare, flag, flag, EPERM }, { layer, SYS_clone, flag, flag, EPERM }, \
         CALL(layer, SYS_clone3, ENOSYS), CALL(layer, SYS_setns, EPERM)
-#define PRCTL(layer, option, error) { layer, SYS_prctl, 0xffffffff, option, error }
+#define PRCTL(layer, option, error)                 \
+    {                                               \
+        layer, SYS_prctl, 0xffffffff, option, error \
+    }
 
 static const struct rule rules[] = {
     CALL("landlock", SYS_landlock_create_ruleset, ENOSYS),
@@ -85,7 +93,8 @@ int main(int argc, char **argv)
         code[n++] = (struct sock_filter)LOAD(args[0]);
         code[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, r->mask);
         code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->value, 0, 1);
-        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)r->error);
+        code[n++] =
+            (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)r->error);
     }
     if (!found) {
         fprintf(stderr, "deny: no layer %s\n", argv[1]);

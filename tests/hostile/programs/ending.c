@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends in the way it is told: "exit N", "signal N", "segv", "trap", "child-killed", "kill-all", "kill-init". */
+/* Ends in the way it is told: "exit N", "signal N", "segv", "trap", "child-killed", "kill-all",
+ * "kill-init". */
 #include <dirent.h>
 #include <signal.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@ int main(int argc, char **argv)
     const char *how = argc > 1 ? argv[1] : "";
     int number = argc > 2 ? atoi(argv[2]) : 0;
 
+    alarm(20);
     if (strcmp(how, "exit") == 0)
         return number;
     if (strcmp(how, "signal") == 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints every open file descriptor: "FD KIND LINK", KIND being a letter as in ls -l, and " tty" for a terminal. */
+/* Prints every open file descriptor: "FD KIND LINK", KIND being a letter as in ls -l, and " tty"
+ * for a terminal. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -44,6 +45,7 @@ int main(void)
                          isatty(fd) ? " tty" : "");
     }
     int tty = open("/dev/tty", O_RDWR);
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s\n", tty < 0 ? "no-tty" : "has-tty");
+    used +=
+        snprintf(line + used, sizeof line - (size_t)used, "%s\n", tty < 0 ? "no-tty" : "has-tty");
     return write(1, line, (size_t)used) == used ? 0 : 1;
 }

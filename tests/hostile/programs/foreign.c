@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Enters the kernel by a foreign door: "int80" (getpid of the 32-bit table) or "x32" (getpid with the x32 bit).
- * Prints what came back; a sandbox kills it before. */
+/* Enters the kernel by a foreign door: "int80" (getpid of the 32-bit table) or "x32" (getpid with
+ * the x32 bit). Prints what came back; a sandbox kills it before. */
 #include <stdio.h>
 #include <string.h>
 

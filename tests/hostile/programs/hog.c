@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes memory of one kind, a mebibyte at a time, up to CAP, and writes an "x" for each one that it really holds.
- * Ends with "refused ERRNO" when the kernel says no, "NOT CONTAINED" when it got everything. CAP keeps a host without
- * a working limit alive; so does the alarm. */
+/* Takes memory of one kind, a mebibyte at a time, up to CAP, and writes a letter for each one that
+ * it really holds. Ends with "-- refused ERRNO" when the kernel says no, "-- NOT CONTAINED" when it
+ * got everything. CAP keeps a host without a working limit alive; so does the alarm. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +17,9 @@
 
 enum { MIB = 1 << 20, CAP = 256, MANY = 16 };
 
+/* What one mebibyte is written as: an x, or the letter of the one in a crew who took it. */
+static char unit[2] = "x";
+
 static void say(const char *text)
 {
     if (write(1, text, strlen(text)) < 0)
@@ -26,14 +29,14 @@ static void say(const char *text)
 static int refused(void)
 {
     char line[64];
-    snprintf(line, sizeof line, "\nrefused %d\n", errno);
+    snprintf(line, sizeof line, "\n-- refused %d\n", errno);
     say(line);
     return 1;
 }
 
 static int contained_by_nothing(void)
 {
-    say("\nNOT CONTAINED\n");
+    say("\n-- NOT CONTAINED\n");
     return 0;
 }
 
@@ -44,7 +47,7 @@ static int map_some(int count, int flags)
         if (p == MAP_FAILED)
             return refused();
         memset(p, i | 1, MIB);
-        say("x");
+        say(unit);
     }
     return 0;
 }
@@ -56,7 +59,7 @@ static int heap(void)
         if (!p)
             return refused();
         memset(p, i | 1, MIB);
-        say("x");
+        say(unit);
     }
     return contained_by_nothing();
 }
@@ -75,7 +78,8 @@ static int shared(void)
 static int populate(void)
 {
     size_t size = (size_t)CAP * MIB;
-    char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    char *p =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (p == MAP_FAILED)
         return refused();
     unsigned char *resident = calloc(1, size / 4096);
@@ -85,7 +89,7 @@ static int populate(void)
     for (size_t i = 0; i < size / 4096; i++)
         pages += resident[i] & 1;
     for (size_t i = 0; i < pages / 256; i++)
-        say("x");
+        say(unit);
     return contained_by_nothing();
 }
 
@@ -100,7 +104,7 @@ static int fill_file(int fd, int count)
                 return refused();
             done += (size_t)n;
         }
-        say("x");
+        say(unit);
     }
     return 0;
 }
@@ -137,7 +141,7 @@ static int sysv_some(int count, int keep)
         memset(p, i | 1, MIB);
         if (!keep)
             shmdt(p);
-        say("x");
+        say(unit);
     }
     return 0;
 }
@@ -168,7 +172,7 @@ static int sysv_messages(void)
         while (msgsnd(id, &message, sizeof message.text, IPC_NOWAIT) == 0)
             bytes += sizeof message.text;
         for (; told < bytes / MIB; told++)
-            say("x");
+            say(unit);
     }
     return contained_by_nothing();
 }
@@ -179,7 +183,7 @@ static void tell(size_t bytes)
 {
     told_bytes += bytes;
     for (; told_bytes >= MIB; told_bytes -= MIB)
-        say("x");
+        say(unit);
 }
 
 /* As many socket pairs as one process may open, both directions full. */
@@ -222,18 +226,34 @@ static int pipes(void)
     return errno ? refused() : contained_by_nothing();
 }
 
-/* What each counter of its own would allow: the sum is what counts. */
+/* A little of each kind, none near the limit alone: the sum is what counts. Kinds that are not to
+ * be had are left out. */
 static int sum(void)
 {
     int fd = open("/tmp/hog", O_WRONLY | O_CREAT, 0600), memory = memfd_create("hog", 0);
-    if (fd < 0 || memory < 0)
-        return refused();
-    if (fill_file(fd, 24) || fill_file(memory, 24) || sysv_some(24, 0))
+    int id = shmget(IPC_PRIVATE, MIB, IPC_CREAT | 0600);
+
+    if (fd >= 0 && fill_file(fd, 20))
         return 1;
-    return map_some(CAP - 72, MAP_PRIVATE) ? 1 : contained_by_nothing();
+    if (memory >= 0 && fill_file(memory, 20))
+        return 1;
+    if (id >= 0 && sysv_some(20, 0))
+        return 1;
+    fill_sockets((size_t)20 * MIB);
+    if (map_some(20, MAP_PRIVATE))
+        return 1;
+    return map_some(CAP - 100, MAP_SHARED) ? 1 : contained_by_nothing();
 }
 
-/* Runs job(n) in n processes at once; each keeps what it has until all are done or one is killed. */
+/* Pipe buffers beside everything that a process may map. */
+static int pipes_and_heap(void)
+{
+    fill_pipes((size_t)CAP * MIB / 2);
+    return map_some(CAP / 2, MAP_PRIVATE) ? 1 : contained_by_nothing();
+}
+
+/* Runs job(n) in n processes at once; each keeps what it has until all are done or one is killed.
+ */
 static int crew(int n, int (*job)(int))
 {
     int *answers = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -245,6 +265,7 @@ static int crew(int n, int (*job)(int))
             return refused();
         if (pid == 0) {
             alarm(15); /* not inherited */
+            unit[0] = (char)('a' + i);
             answers[i] = 1 + job(n);
             pause();
             _exit(0);
@@ -313,6 +334,7 @@ static const struct {
     { "sysv-messages", sysv_messages },
     { "sockets", sockets },
     { "pipes", pipes },
+    { "pipes-and-heap", pipes_and_heap },
     { "sum", sum },
     { "many", many_private },
     { "many-shared", many_shared },

@@ -50,7 +50,7 @@ tries = {
     "setgroups 0": errno_of(libc.setgroups(1, (ctypes.c_uint * 1)(0))),
     "no_new_privs off": errno_of(libc.prctl(38, 0, 0, 0, 0)),
     "ambient raise": errno_of(libc.prctl(47, 2, 21, 0, 0)),
-    "keepcaps then setuid": errno_of(libc.prctl(8, 1, 0, 0, 0)) and errno_of(libc.setuid(0)),
+    "keepcaps, then setuid": (libc.prctl(8, 1, 0, 0, 0), errno_of(libc.setuid(0)))[1],
 }
 header, data = (ctypes.c_uint * 2)(0x20080522, 0), (ctypes.c_uint * 6)(*[0xFFFFFFFF] * 6)
 tries["capset all"] = errno_of(libc.syscall(126, header, data))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tries every way to make or enter a namespace. Prints a line each: WAY KIND ERRNO (0: it worked). */
+/* Tries every way to make or enter a namespace. Prints a line each: WAY KIND ERRNO (0: it worked).
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -16,13 +17,20 @@ static const struct {
     const char *name;
     unsigned long flag;
 } kinds[] = {
-    { "user", CLONE_NEWUSER }, { "mnt", CLONE_NEWNS },   { "pid", CLONE_NEWPID },       { "net", CLONE_NEWNET },
-    { "ipc", CLONE_NEWIPC },   { "uts", CLONE_NEWUTS },  { "cgroup", CLONE_NEWCGROUP }, { "time", CLONE_NEWTIME },
+    { "user", CLONE_NEWUSER },
+    { "mnt", CLONE_NEWNS },
+    { "pid", CLONE_NEWPID },
+    { "net", CLONE_NEWNET },
+    { "ipc", CLONE_NEWIPC },
+    { "uts", CLONE_NEWUTS },
+    { "cgroup", CLONE_NEWCGROUP },
+    { "time", CLONE_NEWTIME },
     { "user+mnt", CLONE_NEWUSER | CLONE_NEWNS },
 };
 
 /* Each attempt in a child of its own, so that one that works does not change the next. */
-static void attempt(const char *way, const char *kind, long (*call)(unsigned long), unsigned long flag)
+static void attempt(const char *way, const char *kind, long (*call)(unsigned long),
+                    unsigned long flag)
 {
     fflush(stdout);
     pid_t pid = fork();

@@ -8,7 +8,7 @@ said = {"connected": [], "sent": [], "errors": {}}
 
 def attempt(label, family, kind, address, payload=b"hello"):
     s = socket.socket(family, kind)
-    s.settimeout(2)
+    s.settimeout(0.5)
     try:
         s.connect(address)
         said["connected"].append(label)
@@ -45,10 +45,12 @@ try:
     said["lo_set"] = True
 except OSError:
     said["lo_set"] = False
-try:
-    said["resolved"] = socket.gethostbyname("debian.org")
-except OSError:
-    said["resolved"] = None
+said["resolved"] = []
+for name in targets["names"]:
+    try:
+        said["resolved"].append(socket.gethostbyname(name))
+    except OSError:
+        pass
 
 a = socket.socket()
 a.bind(("127.0.0.1", 0))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks for every kind of socket by both calls, with and without junk in the upper half of the family and the type.
- * Prints each that was given: "CALL FAMILY TYPE PROTOCOL". */
+/* Asks for every kind of socket by both calls, with and without junk in the upper half of the
+ * family and the type. Prints each that was given: "CALL FAMILY TYPE PROTOCOL". */
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wants to live longer than it may. Says "ready" (unless it is about to close its output), then does not end by itself
- * for LIFE seconds, each kind in its own way. A second argument is only a mark for those who look from outside. */
+/* Wants to live longer than it may. Says "ready" (unless it is about to close its output), then
+ * does not end by itself for LIFE seconds, each kind in its own way. A second argument is only a
+ * mark for those who look from outside. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -92,11 +93,16 @@ static int stops_all(void)
     return 0;
 }
 
+static void close_all(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+}
+
 static int closes(void)
 {
     ready();
-    for (int fd = 0; fd < 3; fd++)
-        close(fd);
+    close_all();
     linger();
     return 0;
 }
@@ -157,7 +163,8 @@ static int runs_away(void)
     return 0;
 }
 
-/* One of each kind stays behind while the first process leaves with the code of the second argument. */
+/* One of each kind stays behind while the first process leaves with the code of the second
+ * argument. */
 static int litters(int code)
 {
     daemon_child();
@@ -170,7 +177,7 @@ static int litters(int code)
             if (kind == 2)
                 setsid();
             if (kind == 3)
-                closes();
+                close_all();
             linger();
             _exit(0);
         }
@@ -204,9 +211,10 @@ static const struct {
     const char *name;
     int (*run)(void);
 } kinds[] = {
-    { "ignores", ignores }, { "blocks", blocks }, { "stops", stops },         { "stops-all", stops_all },
-    { "closes", closes },   { "daemons", daemons }, { "vforks", vforks },     { "runs-away", runs_away },
-    { "burns", burns },     { "waits", waits },
+    { "ignores", ignores },     { "blocks", blocks },       { "stops", stops },
+    { "stops-all", stops_all }, { "closes", closes },       { "daemons", daemons },
+    { "vforks", vforks },       { "runs-away", runs_away }, { "burns", burns },
+    { "waits", waits },
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls every number from 0 to LAST twice, with all arguments 0 and all -1, each in a child. Prints "NR ANSWER ANSWER":
- * an errno, "ok", "sN" (killed by signal N) or "gone" (the call ended the child: it reached the kernel). */
+/* Calls every number from 0 to LAST twice, with all arguments 0 and all -1, each in a child. Prints
+ * "NR ANSWER ANSWER": an errno, "ok", "sN" (killed by signal N) or "gone" (the call ended the
+ * child: it reached the kernel). */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,11 +54,13 @@ static void answer(volatile long *slot, long nr, long arg)
 int main(int argc, char **argv)
 {
     long last = argc > 1 ? atol(argv[1]) : 500;
-    volatile long *slot = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    volatile long *slot =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (long nr = 0; nr <= last; nr++) {
-        /* A child of these runs on beside its parent, on the same stack or with no end to wait for. */
+        /* A child of these runs on beside its parent, on the same stack or with no end to wait for.
+         */
         if (nr == 56 || nr == 58)
             continue;
         printf("%ld", nr);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The numbers and words that go to and come from a group's files, with ordinary files in the place
+ * of the kernel's: what needs no privilege. The rest is tested by running programs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/auto.h"
+#include "sys/cgroup.h"
+#include "sys/file.h"
+
+struct folder {
+    char path[64];
+    int fd;
+};
+
+static int make_folder(void **state)
+{
+    struct folder *folder = mem_alloc(sizeof *folder);
+
+    snprintf(folder->path, sizeof folder->path, "/tmp/cay-test-cgroup-XXXXXX");
+    if (!mkdtemp(folder->path))
+        return -1;
+    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *state = folder;
+    return folder->fd < 0 ? -1 : 0;
+}
+
+static int remove_folder(void **state)
+{
+    struct folder *folder = *state;
+
+    close(folder->fd);
+    int rc = rmdir(folder->path);
+    free(folder);
+    return rc;
+}
+
+static void put(int dir, const char *name, const char *text)
+{
+    auto_close int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write_all(fd, text, strlen(text)), 0);
+}
+
+static void check_file(int dir, const char *name, const char *want)
+{
+    char text[128];
+
+    assert_true(file_read_at(dir, name, text, sizeof text) >= 0);
+    assert_string_equal(text, want);
+}
+
+static void take_away(int dir, const char *const *names)
+{
+    for (; *names; names++)
+        unlinkat(dir, *names, 0);
+}
+
+/* A host whose groups are made in this folder, all controllers there. */
+static struct cgroup_host host_of(const struct folder *folder, int version)
+{
+    struct cgroup_host host = { .version = version };
+
+    for (int i = 0; i < CGROUP_N; i++) {
+        host.parent[i] = version == 2 && i != CGROUP_MEMORY ? -1 : folder->fd;
+        host.has[i] = true;
+    }
+    return host;
+}
+
+static const struct cgroup_limits some_limits = {
+    .memory_bytes = 67108864,
+    .swap_bytes = 1048576,
+    .pids = 26,
+    .cpus_milli = 1500,
+};
+
+static void test_v2(void **state)
+{
+    static const char *const files[] = { "memory.max", "memory.swap.max", "pids.max", "cpu.max",
+                                         NULL };
+    const struct folder *folder = *state;
+    struct cgroup_host host = host_of(folder, 2);
+    struct cgroup group;
+    enum cgroup_controller which = CGROUP_N;
+
+    assert_int_equal(cgroup_make(&host, "cay-test", &group), 0);
+    int dir = group.dir[CGROUP_MEMORY];
+    assert_true(dir >= 0);
+    assert_int_equal(cgroup_clone_fd(&group), dir);
+    /* Its folder is locked while its maker lives, so that no sweeper takes it. */
+    auto_close int second = openat(folder->fd, "cay-test", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(second, LOCK_EX | LOCK_NB), -1);
+    assert_int_equal(errno, EWOULDBLOCK);
+    assert_int_equal(cgroup_sweep(&host), 0);
+    assert_int_equal(faccessat(folder->fd, "cay-test", F_OK, 0), 0);
+
+    for (const char *const *name = files; *name; name++)
+        put(dir, *name, "");
+    assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), 0);
+    check_file(dir, "memory.max", "67108864");
+    check_file(dir, "memory.swap.max", "1048576");
+    check_file(dir, "pids.max", "26");
+    check_file(dir, "cpu.max", "150000 100000");
+
+    /* A kernel without swap is no fault; one that refuses a limit is, and says which. */
+    unlinkat(dir, "memory.swap.max", 0);
+    assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), 0);
+    unlinkat(dir, "pids.max", 0);
+    assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), -ENOENT);
+    assert_int_equal(which, CGROUP_PIDS);
+    unlinkat(dir, "memory.max", 0);
+    assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), -ENOENT);
+    assert_int_equal(which, CGROUP_MEMORY);
+
+    take_away(dir, files);
+    close_fd(&second);
+    cgroup_remove(&group);
+    assert_int_equal(faccessat(folder->fd, "cay-test", F_OK, 0), -1);
+    for (int i = 0; i < CGROUP_N; i++)
+        assert_int_equal(group.dir[i], -1);
+}
+
+static void test_v2_counters(void **state)
+{
+    static const char *const files[] = { "memory.peak", "memory.events", "pids.peak",
+                                         "pids.events", "cpu.stat",      NULL };
+    const struct folder *folder = *state;
+    struct cgroup_host host = host_of(folder, 2);
+    struct cgroup group;
+    struct cgroup_counters counters;
+
+    assert_int_equal(cgroup_make(&host, "cay-test", &group), 0);
+    int dir = group.dir[CGROUP_MEMORY];
+    /* Nothing there: unknown, and not 0. */
+    cgroup_read(&group, &counters);
+    assert_int_equal(counters.memory_peak, UINT64_MAX);
+    assert_int_equal(counters.oom_kills, UINT64_MAX);
+    assert_int_equal(counters.pids_peak, UINT64_MAX);
+    assert_int_equal(counters.pids_denied, UINT64_MAX);
+    assert_int_equal(counters.cpu_ns, UINT64_MAX);
+
+    put(dir, "memory.peak", "9437184\n");
+    put(dir, "memory.events", "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 9\n");
+    put(dir, "pids.peak", "7\n");
+    put(dir, "pids.events", "max 5\n");
+    put(dir, "cpu.stat", "usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n");
+    cgroup_read(&group, &counters);
+    assert_int_equal(counters.memory_peak, 9437184);
+    assert_int_equal(counters.oom_kills, 2);
+    assert_int_equal(counters.pids_peak, 7);
+    assert_int_equal(counters.pids_denied, 5);
+    assert_int_equal(counters.cpu_ns, 1234000);
+    take_away(dir, files);
+    cgroup_remove(&group);
+}
+
+/* v1, by hand: a group has a folder in each hierarchy. */
+static void test_v1(void **state)
+{
+    static const char *const files[] = { "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
+                                         "memory.swappiness",     "memory.max_usage_in_bytes",
+                                         "memory.oom_control",    "pids.max",
+                                         "pids.events",           "cpu.cfs_quota_us",
+                                         "cpuacct.usage",         NULL };
+    const struct folder *folder = *state;
+    struct cgroup_host host = host_of(folder, 1);
+    struct cgroup group = { .host = &host, .name = "cay-test" };
+    struct cgroup_counters counters;
+    enum cgroup_controller which = CGROUP_N;
+
+    assert_int_equal(mkdirat(folder->fd, "cay-test", 0700), 0);
+    auto_close int dir = openat(folder->fd, "cay-test", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < CGROUP_N; i++) {
+        group.dir[i] = dir;
+        group.join[i] = -1;
+    }
+    assert_int_equal(cgroup_clone_fd(&group), -1);
+    put(dir, "memory.limit_in_bytes", "");
+    put(dir, "memory.memsw.limit_in_bytes", "");
+    put(dir, "pids.max", "");
+    put(dir, "cpu.cfs_quota_us", "");
+    assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), 0);
+    check_file(dir, "memory.limit_in_bytes", "67108864");
+    check_file(dir, "memory.memsw.limit_in_bytes", "68157440"); /* the sum of both */
+    check_file(dir, "pids.max", "26");
+    check_file(dir, "cpu.cfs_quota_us", "150000");
+
+    /* Without swap accounting swap is kept away from otherwise. */
+    unlinkat(dir, "memory.memsw.limit_in_bytes", 0);
+    put(dir, "memory.swappiness", "");
+    assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), 0);
+    check_file(dir, "memory.swappiness", "0");
+    unlinkat(dir, "cpu.cfs_quota_us", 0);
+    assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), -ENOENT);
+    assert_int_equal(which, CGROUP_CPU);
+    host.has[CGROUP_CPU] = false;
+    assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), 0);
+
+    put(dir, "memory.max_usage_in_bytes", "4096\n");
+    put(dir, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    put(dir, "pids.events", "max 1\n");
+    put(dir, "cpuacct.usage", "5000000\n");
+    cgroup_read(&group, &counters);
+    assert_int_equal(counters.memory_peak, 4096);
+    assert_int_equal(counters.oom_kills, 3);
+    assert_int_equal(counters.pids_denied, 1);
+    assert_int_equal(counters.pids_peak, UINT64_MAX);
+    assert_int_equal(counters.cpu_ns, 5000000);
+    take_away(dir, files);
+    assert_int_equal(unlinkat(folder->fd, "cay-test", AT_REMOVEDIR), 0);
+}
+
+/* A maker that fails half-way leaves nothing behind. */
+static void test_make_fails_whole(void **state)
+{
+    const struct folder *folder = *state;
+    struct cgroup_host host = host_of(folder, 1);
+    struct cgroup group = { .name = "untouched" };
+
+    /* An ordinary folder has no file "tasks", so v1 can't make a group in it. */
+    assert_int_equal(cgroup_make(&host, "cay-test", &group), -ENOENT);
+    assert_int_equal(faccessat(folder->fd, "cay-test", F_OK, 0), -1);
+    assert_string_equal(group.name, "untouched");
+
+    struct cgroup_host nowhere = host_of(folder, 2);
+    nowhere.parent[CGROUP_MEMORY] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(cgroup_make(&nowhere, "cay-test", &group), -ENOTDIR);
+    close(nowhere.parent[CGROUP_MEMORY]);
+}
+
+/* Where there is nothing to be had, everything says so and does no harm. */
+static void test_no_cgroups(void **state)
+{
+    struct cgroup_host host;
+
+    (void)state;
+    memset(&host, 0, sizeof host);
+    for (int i = 0; i < CGROUP_N; i++)
+        host.parent[i] = -1;
+    assert_int_equal(cgroup_sweep(&host), 0);
+    cgroup_host_close(&host);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_v2, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_v2_counters, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_v1, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_make_fails_whole, make_folder, remove_folder),
+        cmocka_unit_test(test_no_cgroups),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,737 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan is a pure function of request, configuration, languages, backends and host: all of them
+ * are made up here. The two tables below take the place of the built-in ones, whose objects the
+ * linker then leaves in the archive.
+ */
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "core/config.h"
+#include "core/embedded.h"
+#include "core/language.h"
+#include "core/layer.h"
+#include "core/plan.h"
+
+#define LANGUAGE(text) .data = (text), .len = sizeof(text) - 1
+
+const struct embedded_file language_files[] = {
+    { "c/language.toml", LANGUAGE("name='c'\ntitle='C'\nextensions=['.c']\nsource='main.c'\n"
+                                  "compile=['gcc','-o','{binary}','{source}']\nrun=['{binary}']\n"
+                                  "version=['gcc','-v']\npackages=['gcc','libc6-dev']\n") },
+    { "go/language.toml",
+      LANGUAGE("name='go'\ntitle='Go'\nextensions=['.go']\nsource='main.go'\n"
+               "compile=['go','build','{source}']\nrun=['{binary}']\nmemory='100m'\n"
+               "version=['go','version']\npackages=['golang']\n") },
+    { "python/driver.py", LANGUAGE("print('no description')\n") },
+    { "python/language.toml",
+      LANGUAGE("name='python'\ntitle='Python'\naliases=['py']\nextensions=['.py']\n"
+               "interpreters=['python3']\nsource='main.py'\nrun=['python3','-u','{source}']\n"
+               "version=['python3','-V']\npackages=['python3']\netc=['python3','ssl/certs']\n"
+               "env=['PYTHONUNBUFFERED=1','HOME=/somewhere']\n") },
+    { NULL },
+};
+
+static const struct backend fake_native = { .name = "native", .tier = TIER_KERNEL };
+static const struct backend fake_vm = { .name = "vm", .tier = TIER_VM };
+static const struct backend fake_process = { .name = "process", .tier = TIER_NONE };
+
+const struct backend *const backends[] = { &fake_process, &fake_native, &fake_vm, NULL };
+
+/* A host with these programs. */
+static const char *find_usual(struct arena *arena, const char *name)
+{
+    static const char *const have[] = { "python3", "python3.11", "gcc", "gcc-12",
+                                        "go",      "pythonbug",  NULL };
+
+    for (const char *const *word = have; *word; word++)
+        if (strcmp(*word, name) == 0)
+            return arena_printf(arena, "/usr/bin/%s", name);
+    return NULL;
+}
+
+static const char *find_nothing(struct arena *arena, const char *name)
+{
+    (void)arena;
+    (void)name;
+    return NULL;
+}
+
+static const char *find_only_old_python(struct arena *arena, const char *name)
+{
+    return strcmp(name, "python3.9") == 0 ? arena_str(arena, "/usr/bin/python3.9") : NULL;
+}
+
+static const struct plan_host usual_host = { find_usual };
+
+/* ---- what a test is made of ------------------------------------------------------------------ */
+
+struct making {
+    const char *json;
+    const char *const *environment;
+    const char *user_toml;
+    const char *file_name;
+    const struct plan_host *host;
+};
+
+static void load_config(const struct making *making, struct config *ret)
+{
+    char path[] = "/tmp/cay-test-plan-XXXXXX";
+    struct config_sources sources = { .environment = making->environment };
+    struct cay_error err = { 0 };
+
+    if (making->user_toml) {
+        auto_close int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        size_t len = strlen(making->user_toml);
+        assert_int_equal(write(fd, making->user_toml, len), len);
+        sources.user_file = path;
+    }
+    int rc = config_load(&sources, ret, &err);
+    if (making->user_toml)
+        unlink(path);
+    if (rc < 0)
+        fail_msg("%s", err.msg);
+}
+
+/* Everything that a plan stands on, freed together. */
+struct made {
+    struct cay_request *req;
+    struct config config;
+    struct plan plan;
+};
+
+static struct made made(struct making making)
+{
+    struct made made = { .req = cay_request_new() };
+    struct cay_error err = { 0 };
+
+    if (cay_request_parse(made.req, making.json, strlen(making.json), &err) < 0)
+        fail_msg("%s: %s", making.json, err.msg);
+    if (making.file_name)
+        assert_int_equal(cay_request_set(made.req, "file_name", making.file_name, &err), 0);
+    load_config(&making, &made.config);
+    if (plan_make(made.req, &made.config, making.host ? making.host : &usual_host, &made.plan,
+                  &err) < 0)
+        fail_msg("%s: %s", making.json, err.msg);
+    assert_int_equal(err.kind, CAY_E_OK);
+    return made;
+}
+
+static void unmake(struct made *made)
+{
+    plan_done(&made->plan);
+    config_done(&made->config);
+    cay_request_free(made->req);
+}
+
+static void check_refused(struct making making, enum cay_errkind kind, const char *message,
+                          const char *hint)
+{
+    struct cay_request *req = cay_request_new();
+    struct config config;
+    struct plan plan;
+    struct cay_error err = { 0 };
+
+    if (cay_request_parse(req, making.json, strlen(making.json), &err) < 0)
+        fail_msg("%s: %s", making.json, err.msg);
+    if (making.file_name)
+        assert_int_equal(cay_request_set(req, "file_name", making.file_name, &err), 0);
+    load_config(&making, &config);
+    if (plan_make(req, &config, making.host ? making.host : &usual_host, &plan, &err) >= 0)
+        fail_msg("accepted: %s", making.json);
+    config_done(&config);
+    cay_request_free(req);
+    if (err.kind != kind)
+        fail_msg("%s: kind %d (%s)", making.json, err.kind, err.msg);
+    if (!strstr(err.msg, message))
+        fail_msg("%s: \"%s\" lacks \"%s\"", making.json, err.msg, message);
+    if (hint && !strstr(err.hint, hint))
+        fail_msg("%s: the hint \"%s\" lacks \"%s\"", making.json, err.hint, hint);
+}
+
+static void check_words(const char *const *list, const char *const *want)
+{
+    size_t n = 0;
+
+    for (; want[n]; n++) {
+        assert_non_null(list[n]);
+        assert_string_equal(list[n], want[n]);
+    }
+    assert_null(list[n]);
+}
+
+#define PYTHON "\"language\": \"python\", \"code\": \"print(1)\""
+
+/* ---- tests ------------------------------------------------------------------------------------
+ */
+
+static void test_defaults(void **state)
+{
+    struct made m = made((struct making){ .json = "{" PYTHON "}" });
+    const struct cay_limits *limits = &m.plan.job.limits[0];
+
+    (void)state;
+    assert_string_equal(m.plan.backend->name, "native");
+    assert_string_equal(m.plan.language->name, "python");
+    assert_string_equal(m.plan.program, "/usr/bin/python3");
+    assert_string_equal(m.plan.profile, "default");
+    assert_null(m.plan.version);
+    assert_int_equal(m.plan.job.n_stages, 1);
+    assert_int_equal(m.plan.job.language, 2);
+    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT);
+    assert_false(m.plan.may_fall_back);
+    assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
+    assert_int_equal(limits->cpu_time_ns, 0);
+    assert_int_equal(limits->memory_bytes, 512 << 20);
+    assert_int_equal(limits->swap_bytes, 0);
+    assert_int_equal(limits->cpus_milli, 1000);
+    assert_int_equal(limits->pids, 100);
+    assert_int_equal(limits->disk_bytes, 128 << 20);
+    assert_int_equal(limits->inodes, 20000);
+    assert_int_equal(limits->open_files, 1024);
+    assert_int_equal(limits->max_output_bytes, 20480);
+    assert_int_equal(limits->output_cap_bytes, 64 << 20);
+    check_words(m.plan.payload.argv[0], (const char *const[]){ "python3", "-u", "main.py", NULL });
+    assert_null(m.plan.payload.argv[1]);
+    assert_int_equal(m.plan.payload.n_files, 1);
+    assert_string_equal(m.plan.payload.files[0].name, "main.py");
+    assert_int_equal(m.plan.payload.files[0].len, 8);
+    assert_memory_equal(m.plan.payload.files[0].data, "print(1)", 8);
+    assert_false(m.plan.warnings.is_set);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(m.plan.job.std_fds[i], -1);
+    assert_int_equal(m.plan.job.payload_fd, -1);
+    unmake(&m);
+}
+
+static void test_limits_of_the_request(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{" PYTHON ", \"timeout\": 1.5, \"limits\": {\"memory\": \"64m\", \"swap\": \"1m\","
+                " \"cpus\": 0.25, \"cpu_time\": 2, \"pids\": 7, \"disk\": \"1m\", \"inodes\": 80,"
+                " \"open_files\": 9, \"max_output\": 0, \"output_cap\": \"2k\"}}" });
+    const struct cay_limits *limits = &m.plan.job.limits[0];
+
+    (void)state;
+    assert_int_equal(limits->timeout_ns, 1500000000);
+    assert_int_equal(limits->cpu_time_ns, 2000000000);
+    assert_int_equal(limits->memory_bytes, 64 << 20);
+    assert_int_equal(limits->swap_bytes, 1 << 20);
+    assert_int_equal(limits->cpus_milli, 250);
+    assert_int_equal(limits->pids, 7);
+    assert_int_equal(limits->disk_bytes, 1 << 20);
+    assert_int_equal(limits->inodes, 80);
+    assert_int_equal(limits->open_files, 9);
+    assert_int_equal(limits->max_output_bytes, 0);
+    assert_int_equal(limits->output_cap_bytes, 2048);
+    unmake(&m);
+}
+
+/* Explicit field, named profile, environment, file, built-in. */
+static void test_precedence(void **state)
+{
+    const char *const environment[] = { "CAY_MEMORY=70m", "CAY_PIDS=71", "CAY_INODES=72", NULL };
+    static const char toml[] = "[limits]\nmemory='80m'\npids=81\ninodes=82\nopen_files=83\n"
+                               "[profiles.mine]\nmemory='90m'\npids=91\ntimeout=9\n";
+    struct made m = made((struct making){
+        .json = "{" PYTHON ", \"profile\": \"mine\", \"limits\": {\"memory\": \"60m\"}}",
+        .environment = environment,
+        .user_toml = toml });
+    const struct cay_limits *limits = &m.plan.job.limits[0];
+
+    (void)state;
+    assert_int_equal(limits->memory_bytes, 60 << 20);
+    assert_int_equal(limits->pids, 91);
+    assert_int_equal(limits->timeout_ns, INT64_C(9000000000));
+    assert_int_equal(limits->inodes, 72);
+    assert_int_equal(limits->open_files, 83);
+    assert_int_equal(limits->cpus_milli, 1000);
+    assert_string_equal(m.plan.profile, "mine");
+    unmake(&m);
+
+    /* The profile itself may come from the environment. */
+    const char *const light[] = { "CAY_PROFILE=light", "CAY_MEMORY=1g", NULL };
+    m = made((struct making){ .json = "{" PYTHON "}", .environment = light });
+    assert_int_equal(m.plan.job.limits[0].memory_bytes, 128 << 20);
+    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(5000000000));
+    assert_int_equal(m.plan.job.limits[0].cpus_milli, 500);
+    assert_int_equal(m.plan.job.limits[0].pids, 25);
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"profile\": \"hardened\"}" });
+    assert_int_equal(m.plan.job.limits[0].memory_bytes, 256 << 20);
+    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(10000000000));
+    unmake(&m);
+}
+
+static void test_disk_is_at_most_half_of_memory(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{" PYTHON ", \"limits\": {\"memory\": \"64m\", \"disk\": \"1g\"}}" });
+
+    (void)state;
+    assert_int_equal(m.plan.job.limits[0].disk_bytes, 32 << 20);
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON
+                                      ", \"limits\": {\"memory\": \"64m\", \"disk\": \"32m\"}}" });
+    assert_int_equal(m.plan.job.limits[0].disk_bytes, 32 << 20);
+    unmake(&m);
+}
+
+static void test_caps(void **state)
+{
+    const char *const sixty[] = { "SECURITY_MAX_EXECUTION_TIME=60", NULL };
+    const char *const more[] = { "SECURITY_MAX_EXECUTION_TIME=600", NULL };
+    const char *const past[] = { "SANDBOX_TIMEOUT_SEC=301", NULL };
+    static const char toml[] = "[max]\nmemory='1g'\npids=200\n[profiles.big]\nmemory='2g'\n";
+
+    (void)state;
+    check_refused((struct making){ .json = "{" PYTHON ", \"timeout\": 300.001}" }, CAY_E_USAGE,
+                  "timeout: 300.001 is past the administrator's cap; allowed is at most 300",
+                  "SECURITY_MAX_EXECUTION_TIME");
+    check_refused((struct making){ .json = "{" PYTHON ", \"timeout\": 61}", .environment = sixty },
+                  CAY_E_USAGE, "allowed is at most 60", NULL);
+    check_refused((struct making){ .json = "{" PYTHON "}", .environment = past }, CAY_E_USAGE,
+                  "timeout: 301", NULL);
+    check_refused((struct making){ .json = "{" PYTHON ", \"limits\": {\"memory\": \"1025m\"}}",
+                                   .user_toml = toml },
+                  CAY_E_USAGE, "memory: 1025m is past", "[max]");
+    check_refused(
+        (struct making){ .json = "{" PYTHON ", \"limits\": {\"pids\": 201}}", .user_toml = toml },
+        CAY_E_USAGE, "pids: 201 is past", NULL);
+    check_refused(
+        (struct making){ .json = "{" PYTHON ", \"profile\": \"big\"}", .user_toml = toml },
+        CAY_E_USAGE, "memory: 2g is past", NULL);
+
+    struct made m =
+        made((struct making){ .json = "{" PYTHON ", \"timeout\": 600}", .environment = more });
+    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(600000000000));
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"timeout\": 300,"
+                                      " \"limits\": {\"memory\": \"1g\", \"pids\": 200}}",
+                              .user_toml = toml });
+    assert_int_equal(m.plan.job.limits[0].memory_bytes, 1 << 30);
+    unmake(&m);
+}
+
+/* A cap holds too where nothing was asked for and the built-in value is: no limit. */
+static void test_cap_of_what_has_no_limit(void **state)
+{
+    struct made m =
+        made((struct making){ .json = "{" PYTHON "}", .user_toml = "[max]\ncpu_time=10\n" });
+
+    (void)state;
+    assert_true(m.plan.job.limits[0].cpu_time_ns > 0);
+    assert_true(m.plan.job.limits[0].cpu_time_ns <= INT64_C(10000000000));
+    unmake(&m);
+}
+
+static void test_compiled(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{\"language\": \"c\", \"code\": \"int main;\", \"args\": [\"-x\", \"{source}\"],"
+                " \"timeout\": 2, \"limits\": {\"memory\": \"64m\", \"pids\": 3, \"cpus\": 0.1,"
+                " \"cpu_time\": 1}}" });
+    const struct cay_limits *compile = &m.plan.job.limits[0], *run = &m.plan.job.limits[1];
+
+    (void)state;
+    assert_int_equal(m.plan.job.n_stages, 2);
+    /* What was compiled is what runs. */
+    const char *binary = m.plan.payload.argv[0][2];
+    check_words(m.plan.payload.argv[0],
+                (const char *const[]){ "gcc", "-o", binary, "main.c", NULL });
+    assert_null(strchr(binary, '{'));
+    /* Arguments are the program's alone, and never expanded. */
+    check_words(m.plan.payload.argv[1], (const char *const[]){ binary, "-x", "{source}", NULL });
+    assert_int_equal(run->timeout_ns, INT64_C(2000000000));
+    assert_int_equal(run->memory_bytes, 64 << 20);
+    assert_int_equal(run->pids, 3);
+    assert_int_equal(run->cpu_time_ns, 1000000000);
+    /* Compiling has its own: 60 s, 1g. */
+    assert_int_equal(compile->timeout_ns, INT64_C(60000000000));
+    assert_int_equal(compile->memory_bytes, 1 << 30);
+    assert_int_equal(compile->cpu_time_ns, 0);
+    assert_true(compile->pids >= 64);
+    assert_int_equal(compile->cpus_milli, 1000);
+    unmake(&m);
+
+    m = made((struct making){ .json = "{\"language\": \"c\", \"code\": \"\"}",
+                              .user_toml = "compile_timeout=7\ncompile_memory='256m'\n" });
+    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(7000000000));
+    /* Never less than the run itself gets. */
+    assert_int_equal(m.plan.job.limits[0].memory_bytes, 512 << 20);
+    unmake(&m);
+}
+
+/* A language's own default stands in the place of the built-in one, and of nothing else. */
+static void test_memory_of_a_language(void **state)
+{
+    static const char go[] = "{\"language\": \"go\", \"code\": \"\"}";
+    const char *const environment[] = { "CAY_MEMORY=64m", NULL };
+    struct made m = made((struct making){ .json = go });
+
+    (void)state;
+    assert_int_equal(m.plan.job.limits[1].memory_bytes, 100 << 20);
+    assert_int_equal(m.plan.job.limits[1].disk_bytes, 50 << 20);
+    assert_int_equal(m.plan.job.limits[0].memory_bytes, 1 << 30);
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"limits\": {\"memory\": \"200m\"}}" });
+    assert_int_equal(m.plan.job.limits[1].memory_bytes, 200 << 20);
+    unmake(&m);
+    m = made((struct making){
+        .json = "{\"language\": \"go\", \"code\": \"\", \"profile\": \"light\"}" });
+    assert_int_equal(m.plan.job.limits[1].memory_bytes, 128 << 20);
+    unmake(&m);
+    m = made((struct making){ .json = go, .environment = environment });
+    assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    unmake(&m);
+    m = made((struct making){ .json = go, .user_toml = "[limits]\nmemory='64m'\n" });
+    assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    unmake(&m);
+}
+
+static void test_environment(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{" PYTHON ", \"env\": {\"A\": \"1\", \"LANG\": \"de_DE\", \"PATHS\": \"x\"}}" });
+
+    (void)state;
+    check_words(m.plan.payload.env,
+                (const char *const[]){ "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/somewhere",
+                                       "USER=sandbox", "LOGNAME=sandbox", "LANG=de_DE",
+                                       "PYTHONUNBUFFERED=1", "A=1", "PATHS=x", NULL });
+    unmake(&m);
+    /* Nothing of the caller's own comes in by itself. */
+    setenv("CAY_TEST_SECRET", "hunter2", 1);
+    m = made((struct making){ .json = "{\"command\": [\"env\"]}" });
+    for (const char *const *variable = m.plan.payload.env; *variable; variable++)
+        assert_null(strstr(*variable, "hunter2"));
+    unmake(&m);
+}
+
+static void test_command(void **state)
+{
+    struct made m =
+        made((struct making){ .json = "{\"command\": [\"ls\", \"-l\"], \"args\": [\"/\"],"
+                                      " \"files\": {\"main.py\": \"x\"}, \"stdin\": \"in\"}",
+                              .host = &(struct plan_host){ find_nothing } });
+
+    (void)state;
+    assert_null(m.plan.language);
+    assert_null(m.plan.program);
+    assert_int_equal(m.plan.job.language, -1);
+    assert_int_equal(m.plan.job.n_stages, 1);
+    check_words(m.plan.payload.argv[0], (const char *const[]){ "ls", "-l", "/", NULL });
+    assert_int_equal(m.plan.payload.n_files, 1);
+    assert_int_equal(m.plan.stdin.len, 2);
+    unmake(&m);
+
+    check_refused((struct making){ .json = "{\"command\": [\"ls\"], \"code\": \"x\"}" },
+                  CAY_E_USAGE, "command", NULL);
+    check_refused((struct making){ .json = "{\"command\": [\"ls\"], \"language\": \"python\"}" },
+                  CAY_E_USAGE, "command", NULL);
+    check_refused((struct making){ .json = "{\"command\": [\"\"]}" }, CAY_E_USAGE, "command", NULL);
+    check_refused((struct making){ .json = "{\"command\": []}" }, CAY_E_USAGE, "code", NULL);
+    check_refused((struct making){ .json = "{}" }, CAY_E_USAGE, "code", NULL);
+    check_refused((struct making){ .json = "{\"language\": \"python\"}" }, CAY_E_USAGE, "code",
+                  NULL);
+}
+
+static void test_choice_of_language(void **state)
+{
+    struct made m =
+        made((struct making){ .json = "{\"code\": \"print(1)\"}", .file_name = "dir/x.py" });
+
+    (void)state;
+    assert_string_equal(m.plan.language->name, "python");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"code\": \"#!/usr/bin/env python3\\n\"}" });
+    assert_string_equal(m.plan.language->name, "python");
+    unmake(&m);
+    /* What was said comes before what can be guessed. */
+    m = made((struct making){ .json = "{\"language\": \"c\", \"code\": \"#!/bin/python3\\n\"}",
+                              .file_name = "x.py" });
+    assert_string_equal(m.plan.language->name, "c");
+    unmake(&m);
+    check_refused((struct making){ .json = "{\"code\": \"print(1)\"}", .file_name = "x.zig" },
+                  CAY_E_USAGE, "x.zig", "-l");
+    check_refused((struct making){ .json = "{\"code\": \"print(1)\"}" }, CAY_E_USAGE, "language",
+                  "-l");
+    check_refused((struct making){ .json = "{\"language\": \"pyton\", \"code\": \"\"}" },
+                  CAY_E_NOTFOUND, "pyton", "python");
+}
+
+static void test_missing_runtime(void **state)
+{
+    const struct plan_host nothing = { find_nothing };
+
+    (void)state;
+    check_refused((struct making){ .json = "{" PYTHON "}", .host = &nothing }, CAY_E_NOTFOUND,
+                  "Python: the runtime 'python3' is not installed", "apt-get install python3");
+    /* Of a compiled language, the compiler is the runtime. */
+    check_refused(
+        (struct making){ .json = "{\"language\": \"c\", \"code\": \"\"}", .host = &nothing },
+        CAY_E_NOTFOUND, "gcc", "apt-get install gcc libc6-dev");
+}
+
+static void test_version(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{\"language\": \"py:3.11\", \"code\": \"\", \"args\": [\"a\"]}" });
+
+    (void)state;
+    assert_string_equal(m.plan.version, "3.11");
+    assert_string_equal(m.plan.program, "/usr/bin/python3.11");
+    check_words(m.plan.payload.argv[0],
+                (const char *const[]){ "python3.11", "-u", "main.py", "a", NULL });
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"c:12\", \"code\": \"\"}" });
+    assert_string_equal(m.plan.program, "/usr/bin/gcc-12");
+    assert_string_equal(m.plan.payload.argv[0][0], "gcc-12");
+    assert_string_equal(m.plan.payload.argv[1][0], m.plan.payload.argv[0][2]);
+    unmake(&m);
+    check_refused((struct making){ .json = "{\"language\": \"python:2.7\", \"code\": \"\"}" },
+                  CAY_E_NOTFOUND, "python has no version '2.7'", "cay languages");
+    check_refused((struct making){ .json = "{\"language\": \"python:\", \"code\": \"\"}" },
+                  CAY_E_NOTFOUND, "version", NULL);
+}
+
+/* "python:bug" must not run the program pythonbug: a version is a version. */
+static void test_version_is_a_version(void **state)
+{
+    (void)state;
+    check_refused((struct making){ .json = "{\"language\": \"python:bug\", \"code\": \"\"}" },
+                  CAY_E_NOTFOUND, "version", NULL);
+}
+
+/* Where the one asked for is the only one that is installed. */
+static void test_version_alone(void **state)
+{
+    const struct plan_host host = { find_only_old_python };
+    struct made m = made(
+        (struct making){ .json = "{\"language\": \"python:3.9\", \"code\": \"\"}", .host = &host });
+
+    (void)state;
+    assert_string_equal(m.plan.program, "/usr/bin/python3.9");
+    unmake(&m);
+}
+
+static void test_backend(void **state)
+{
+    static const struct {
+        const char *fields, *backend;
+    } good[] = {
+        { "\"backend\": \"auto\"", "native" },
+        { "\"backend\": \"native\"", "native" },
+        { "\"backend\": \"vm\"", "vm" },
+        { "\"min_isolation\": \"kernel\"", "native" },
+        { "\"min_isolation\": \"gvisor\"", "vm" },
+        { "\"min_isolation\": \"vm\"", "vm" },
+        /* The un-isolated one only when named, however little is asked for. */
+        { "\"min_isolation\": \"none\"", "native" },
+        { "\"min_isolation\": \"none\", \"backend\": \"process\"", "process" },
+    };
+    static const struct {
+        const char *fields, *message;
+    } bad[] = {
+        { "\"backend\": \"docker\"", "backend: docker" },
+        { "\"backend\": \"wasm\"", "backend: wasm" },
+        { "\"backend\": \"process\"", "below min_isolation kernel" },
+        { "\"backend\": \"native\", \"min_isolation\": \"vm\"", "below min_isolation vm" },
+        { "\"backend\": \"native\", \"min_isolation\": \"gvisor\"", "below min_isolation gvisor" },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", good[i].fields);
+        struct made m = made((struct making){ .json = json });
+        assert_string_equal(m.plan.backend->name, good[i].backend);
+        bool is_process = strcmp(good[i].backend, "process") == 0;
+        /* It says so, and claims no layer. */
+        assert_int_equal(m.plan.warnings.is_set, is_process);
+        assert_int_equal(m.plan.job.require == 0, is_process);
+        unmake(&m);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", bad[i].fields);
+        check_refused((struct making){ .json = json }, CAY_E_UNSUPPORTED, bad[i].message, NULL);
+    }
+    assert_int_equal(cay_error_exit_status(CAY_E_UNSUPPORTED), 125);
+}
+
+static void test_layers(void **state)
+{
+    struct made m =
+        made((struct making){ .json = "{" PYTHON ", \"require\": [\"cgroup\", \"seccomp\"]}" });
+
+    (void)state;
+    assert_int_equal(m.plan.job.require, LAYER_CGROUP_BITS | LAYER_BIT(SECCOMP));
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"require\": []}" });
+    assert_int_equal(m.plan.job.require, 0);
+    unmake(&m);
+    check_refused((struct making){ .json = "{" PYTHON ", \"require\": [\"secomp\"]}" }, CAY_E_USAGE,
+                  "require: there is no layer 'secomp'", "seccomp");
+    check_refused((struct making){ .json =
+                                       "{" PYTHON ", \"min_isolation\": \"none\","
+                                       " \"backend\": \"process\", \"require\": [\"pid_ns\"]}" },
+                  CAY_E_UNSUPPORTED, "pid_ns", NULL);
+}
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        const char *fields, *message;
+    } rows[] = {
+        { "\"network\": \"full\"", "network: 'full'" },
+        { "\"network\": [\"a.example\"]", "network: 'a.example'" },
+        { "\"network\": [\"none\", \"a.example\"]", "network" },
+        { "\"workspace\": \"/tmp\"", "workspace" },
+        { "\"collect\": [\"*\"]", "collect" },
+        { "\"session\": \"s1\"", "session" },
+        { "\"shell_allow\": [\"ls\"]", "shell_allow" },
+        { "\"webhook\": \"http://x\"", "webhook" },
+        { "\"runtime\": \"runsc\"", "runtime" },
+        { "\"detach\": true", "detach" },
+        { "\"tty\": true", "tty" },
+        { "\"image\": \"debian\"", "image: 'debian'" },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
+        check_refused((struct making){ .json = json }, CAY_E_UNSUPPORTED, rows[i].message, NULL);
+    }
+    struct made m = made((struct making){
+        .json = "{" PYTHON ", \"network\": \"none\", \"detach\": false, \"tty\": false,"
+                " \"image\": \"host\"}" });
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"network\": []}" });
+    unmake(&m);
+}
+
+static void test_profile(void **state)
+{
+    (void)state;
+    check_refused((struct making){ .json = "{" PYTHON ", \"profile\": \"hardend\"}" }, CAY_E_USAGE,
+                  "profile: there is no profile 'hardend'", "hardened");
+    check_refused((struct making){ .json = "{" PYTHON ", \"profile\": \"mien\"}",
+                                   .user_toml = "[profiles.mine]\npids=3\n" },
+                  CAY_E_USAGE, "mien", "mine");
+    check_refused((struct making){ .json = "{" PYTHON ", \"profile\": \"qqqqqqq\"}" }, CAY_E_USAGE,
+                  "qqqqqqq", "hardened");
+}
+
+static void test_files(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{" PYTHON ", \"files\": {\"a.txt\": \"A\", \"main.c\": \"x\"}}" });
+
+    (void)state;
+    assert_int_equal(m.plan.payload.n_files, 3);
+    unmake(&m);
+    check_refused((struct making){ .json = "{" PYTHON ", \"files\": {\"main.py\": \"x\"}}" },
+                  CAY_E_USAGE, "main.py", NULL);
+}
+
+/* A check that can't be made is no check: asked for in so many words it is refused. As somebody's
+ * standing wish it is a warning, for else nothing would run at all. */
+static void test_policy(void **state)
+{
+    const char *const environment[] = { "SANDBOX_BLOCK_DANGEROUS_IMPORTS=true", NULL };
+
+    (void)state;
+    check_refused((struct making){ .json = "{" PYTHON ", \"policy\": \"block\"}" },
+                  CAY_E_UNSUPPORTED, "policy: block", NULL);
+    struct made m = made((struct making){ .json = "{" PYTHON "}", .environment = environment });
+    assert_true(m.plan.warnings.is_set);
+    assert_non_null(strstr(m.plan.warnings.list[0], "policy"));
+    unmake(&m);
+}
+
+static void test_json(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{\"language\": \"c\", \"code\": \"CODE-SECRET\", \"args\": [\"visible\"],"
+                " \"env\": {\"API_KEY\": \"ENV-SECRET\", \"EMPTY\": \"\"},"
+                " \"files\": {\"data.txt\": \"FILE-SECRET\"}, \"stdin\": \"STDIN-SECRET\","
+                " \"timeout\": 2}" });
+    auto_free char *text = plan_json(&m.plan);
+    json_error_t where;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+
+    (void)state;
+    if (!root)
+        fail_msg("%s: %s", where.text, text);
+    assert_null(strstr(text, "SECRET"));
+    assert_non_null(strstr(text, "API_KEY"));
+    assert_string_equal(json_string_value(json_object_get(root, "backend")), "native");
+    assert_string_equal(json_string_value(json_object_get(root, "tier")), "kernel");
+    assert_string_equal(json_string_value(json_object_get(root, "language")), "c");
+    assert_string_equal(json_string_value(json_object_get(root, "program")), "/usr/bin/gcc");
+    assert_int_equal(json_integer_value(json_object_get(root, "stdin_bytes")), 12);
+
+    const json_t *stages = json_object_get(root, "stages");
+    assert_int_equal(json_array_size(stages), 2);
+    const json_t *run = json_array_get(stages, 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(stages, 0), "name")),
+                        "compile");
+    assert_string_equal(json_string_value(json_object_get(run, "name")), "run");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(run, "argv"), 1)),
+                        "visible");
+    assert_true(json_real_value(json_object_get(json_object_get(run, "limits"), "timeout")) == 2.0);
+
+    const json_t *files = json_object_get(root, "files");
+    assert_int_equal(json_array_size(files), 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(files, 0), "size")), 11);
+    assert_true(json_array_size(json_object_get(root, "root")) > 20);
+    assert_true(json_array_size(json_object_get(root, "require")) > 5);
+    json_decref(root);
+    unmake(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_limits_of_the_request),
+        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_disk_is_at_most_half_of_memory),
+        cmocka_unit_test(test_caps),
+        cmocka_unit_test(test_cap_of_what_has_no_limit),
+        cmocka_unit_test(test_compiled),
+        cmocka_unit_test(test_memory_of_a_language),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_command),
+        cmocka_unit_test(test_choice_of_language),
+        cmocka_unit_test(test_missing_runtime),
+        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_version_is_a_version),
+        cmocka_unit_test(test_version_alone),
+        cmocka_unit_test(test_backend),
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_policy),
+        cmocka_unit_test(test_json),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "core/request.h"
+
+/* Parses JSON that is right, into a request that the caller frees. */
+static struct cay_request *good(const char *json)
+{
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+
+    if (cay_request_parse(req, json, strlen(json), &err) < 0)
+        fail_msg("%s: %s", json, err.msg);
+    assert_int_equal(err.kind, CAY_E_OK);
+    return req;
+}
+
+static void check_list(const struct value *value, const char *const *want)
+{
+    size_t n = 0;
+
+    assert_true(value->is_set);
+    for (; want[n]; n++) {
+        assert_non_null(value->list[n]);
+        assert_string_equal(value->list[n], want[n]);
+    }
+    assert_null(value->list[n]);
+}
+
+static void test_empty(void **state)
+{
+    struct cay_request *req = good("{}");
+
+    (void)state;
+    for (int i = 0; i < FIELD_N; i++)
+        assert_false(req->values[i].is_set);
+    assert_null(req->code.data);
+    assert_null(req->stdin.data);
+    assert_false(req->args.is_set);
+    assert_false(req->command.is_set);
+    assert_false(req->env.is_set);
+    assert_int_equal(req->files.n, 0);
+    cay_request_free(req);
+    cay_request_free(NULL);
+}
+
+static void test_everything(void **state)
+{
+    struct cay_request *req =
+        good("{\"language\": \"python:3.11\", \"code\": \"print(1)\\n\", \"args\": [\"-v\", \"\"],"
+             " \"env\": {\"A\": \"1\", \"B\": \"\"}, \"stdin\": \"in\", \"timeout\": 2.5,"
+             " \"limits\": {\"memory\": \"64m\", \"swap\": 0, \"cpus\": 0.5, \"cpu_time\": 1,"
+             "  \"pids\": 10, \"disk\": 1048576, \"inodes\": 99, \"open_files\": 64,"
+             "  \"max_output\": \"1k\", \"output_cap\": \"1m\"},"
+             " \"network\": [\"a.example\", \"b.example:443\"], \"workspace\": \"/w\","
+             " \"collect\": [\"*.csv\"], \"backend\": \"native\", \"min_isolation\": \"vm\","
+             " \"policy\": \"block\", \"session\": \"s\", \"require\": [\"seccomp\"],"
+             " \"strict\": true, \"image\": \"host\", \"runtime\": \"runsc\","
+             " \"fallback\": \"isolated\", \"shell_allow\": [\"ls\"], \"policy_bypass\": false,"
+             " \"detach\": false, \"webhook\": \"http://x\", \"tty\": false,"
+             " \"profile\": \"light\"}");
+
+    (void)state;
+    assert_string_equal(req->values[FIELD_LANGUAGE].text, "python:3.11");
+    assert_int_equal(req->code.len, 9);
+    assert_memory_equal(req->code.data, "print(1)\n", 9);
+    assert_int_equal(req->stdin.len, 2);
+    check_list(&req->args, (const char *const[]){ "-v", "", NULL });
+    check_list(&req->env, (const char *const[]){ "A=1", "B=", NULL });
+    assert_int_equal(req->values[FIELD_TIMEOUT].num, INT64_C(2500000000));
+    assert_int_equal(req->values[FIELD_MEMORY].num, 64 << 20);
+    assert_true(req->values[FIELD_SWAP].is_set);
+    assert_int_equal(req->values[FIELD_SWAP].num, 0);
+    assert_int_equal(req->values[FIELD_CPUS].num, 500);
+    assert_int_equal(req->values[FIELD_CPU_TIME].num, 1000000000);
+    assert_int_equal(req->values[FIELD_PIDS].num, 10);
+    assert_int_equal(req->values[FIELD_DISK].num, 1048576);
+    assert_int_equal(req->values[FIELD_INODES].num, 99);
+    assert_int_equal(req->values[FIELD_OPEN_FILES].num, 64);
+    assert_int_equal(req->values[FIELD_MAX_OUTPUT].num, 1024);
+    assert_int_equal(req->values[FIELD_OUTPUT_CAP].num, 1 << 20);
+    check_list(&req->values[FIELD_NETWORK],
+               (const char *const[]){ "a.example", "b.example:443", NULL });
+    check_list(&req->values[FIELD_COLLECT], (const char *const[]){ "*.csv", NULL });
+    check_list(&req->values[FIELD_REQUIRE], (const char *const[]){ "seccomp", NULL });
+    assert_string_equal(req->values[FIELD_MIN_ISOLATION].text, "vm");
+    assert_int_equal(req->values[FIELD_STRICT].num, 1);
+    assert_int_equal(req->values[FIELD_TTY].num, 0);
+    assert_true(req->values[FIELD_TTY].is_set);
+    for (int i = 0; i < FIELD_N; i++)
+        assert_int_equal(req->values[i].is_set, (fields[i].flags & FIELD_IN_REQUEST) != 0);
+    cay_request_free(req);
+}
+
+static void test_null_and_empty_lists(void **state)
+{
+    struct cay_request *req =
+        good("{\"timeout\": null, \"require\": [], \"network\": \"none\", \"args\": []}");
+
+    (void)state;
+    assert_false(req->values[FIELD_TIMEOUT].is_set);
+    check_list(&req->values[FIELD_REQUIRE], (const char *const[]){ NULL });
+    check_list(&req->values[FIELD_NETWORK], (const char *const[]){ "none", NULL });
+    assert_false(req->args.is_set && req->args.list[0]);
+    cay_request_free(req);
+}
+
+static void test_bytes_may_hold_nul(void **state)
+{
+    struct cay_request *req = good("{\"code\": \"a\\u0000b\", \"stdin\": \"\\u0000\"}");
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(req->code.len, 3);
+    assert_memory_equal(req->code.data, "a\0b", 3);
+    assert_int_equal(req->stdin.len, 1);
+    assert_int_equal(cay_request_set_bytes(req, "code", "x\0y\0", 4, &err), 0);
+    assert_int_equal(req->code.len, 4);
+    assert_memory_equal(req->code.data, "x\0y\0", 4);
+    assert_int_equal(cay_request_set_bytes(req, "timeout", "2", 1, &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+    cay_request_free(req);
+}
+
+static void test_files(void **state)
+{
+    struct cay_request *req = good("{\"files\": {\"a.txt\": \"A\\u0000\", \"d/e/f\": \"\","
+                                   " \"b.bin\": {\"base64\": \"/wAB\"}, \"...\": \"dots\"}}");
+    static const struct {
+        const char *name;
+        size_t len;
+        const char *data;
+    } want[] = {
+        { "a.txt", 2, "A" }, { "d/e/f", 0, "" }, { "b.bin", 3, "\xff\0\1" }, { "...", 4, "dots" }
+    };
+
+    (void)state;
+    assert_int_equal(req->files.n, ARRAY_LEN(want));
+    for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+        size_t at = 0;
+        while (at < req->files.n && strcmp(req->files.items[at].name, want[i].name) != 0)
+            at++;
+        assert_true(at < req->files.n);
+        assert_int_equal(req->files.items[at].len, want[i].len);
+        assert_memory_equal(req->files.items[at].data, want[i].data, want[i].len);
+        assert_int_equal(req->files.items[at].mode, 0644);
+    }
+    cay_request_free(req);
+}
+
+/* What is wrong is CAY_E_USAGE, and the message names the field. */
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *json, *message, *hint;
+    } rows[] = {
+        { "", "request", NULL },
+        { "null", "request", NULL },
+        { "[]", "an array is not an object", NULL },
+        { "3", "request", NULL },
+        { "{", "request", NULL },
+        { "{} x", "request", NULL },
+        { "{\"timeout\": 1, \"timeout\": 2}", "request", NULL },
+        { "{\"code\": \"\xff\"}", "request", NULL },
+        { "{\"code\": \"\\ud800\"}", "request", NULL },
+        { "{\"timeuot\": 1}", "timeuot", "timeout" },
+        { "{\"languag\": \"python\"}", "languag", "language" },
+        { "{\"Code\": \"x\"}", "Code", "code" },
+        { "{\"zzzzzzzz\": 1}", "zzzzzzzz", NULL },
+        { "{\"memory\": \"64m\"}", "memory: belongs into limits", "limits" },
+        { "{\"limits\": {\"memroy\": \"64m\"}}", "memroy", "memory" },
+        { "{\"limits\": {\"timeout\": 3}}", "timeout", NULL },
+        { "{\"limits\": {\"memory\": []}}", "memory", NULL },
+        { "{\"limits\": []}", "limits", NULL },
+        { "{\"timeout\": -1}", "timeout", NULL },
+        { "{\"timeout\": 0}", "timeout", NULL },
+        { "{\"timeout\": true}", "timeout", NULL },
+        { "{\"timeout\": 1e300}", "timeout", NULL },
+        { "{\"timeout\": [1]}", "timeout", NULL },
+        { "{\"timeout\": {}}", "timeout", NULL },
+        { "{\"timeout\": \"2 minutes\"}", "timeout: '2 minutes'", NULL },
+        { "{\"timeout\": \"2\\u0000\"}", "timeout", NULL },
+        { "{\"timeout\": 99999999999999999999}", "request", NULL },
+        { "{\"limits\": {\"memory\": \"12q\"}}", "memory: '12q'", NULL },
+        { "{\"limits\": {\"pids\": 0}}", "pids: '0'", NULL },
+        { "{\"limits\": {\"pids\": 1.5}}", "pids", NULL },
+        { "{\"code\": 1}", "code", NULL },
+        { "{\"code\": [\"x\"]}", "code", NULL },
+        { "{\"stdin\": {}}", "stdin", NULL },
+        { "{\"args\": \"x\"}", "args: a string is not an array", NULL },
+        { "{\"args\": [1]}", "args", NULL },
+        { "{\"args\": [\"a\\u0000b\"]}", "args", NULL },
+        { "{\"command\": \"ls\"}", "command", NULL },
+        { "{\"command\": [null]}", "command", NULL },
+        { "{\"env\": []}", "env", NULL },
+        { "{\"env\": {\"A\": 1}}", "env", NULL },
+        { "{\"env\": {\"\": \"x\"}}", "env", NULL },
+        { "{\"env\": {\"A=B\": \"x\"}}", "env", NULL },
+        { "{\"env\": {\"A B\": \"x\"}}", "env", NULL },
+        { "{\"env\": {\"1A\": \"x\"}}", "env", NULL },
+        { "{\"env\": {\"A\": \"x\\u0000\"}}", "env", NULL },
+        { "{\"files\": []}", "files", NULL },
+        { "{\"files\": {\"a\": 1}}", "files", NULL },
+        { "{\"files\": {\"a\": {}}}", "files", NULL },
+        { "{\"files\": {\"a\": {\"base64\": \"=\"}}}", "files: a", NULL },
+        { "{\"files\": {\"a\": {\"base64\": \"AA==\", \"x\": 1}}}", "files: a", NULL },
+        { "{\"files\": {\"../a\": \"\"}}", "files", NULL },
+        { "{\"files\": {\"a/../b\": \"\"}}", "files", NULL },
+        { "{\"files\": {\"/etc/x\": \"\"}}", "files", NULL },
+        { "{\"files\": {\"\": \"\"}}", "files", NULL },
+        { "{\"files\": {\".\": \"\"}}", "files", NULL },
+        { "{\"files\": {\"a//b\": \"\"}}", "files", NULL },
+        { "{\"files\": {\"a/\": \"\"}}", "files", NULL },
+        { "{\"files\": {\"a\\nb\": \"\"}}", "files", NULL },
+        { "{\"files\": {\"a\\u0000b\": \"\"}}", "request", NULL },
+        { "{\"backend\": \"chroot\"}", "backend: 'chroot'", NULL },
+        { "{\"strict\": \"perhaps\"}", "strict: 'perhaps'", NULL },
+        { "{\"profile\": \"a\\u001bb\"}", "profile", NULL },
+        { "{\"compile_timeout\": 3}", "compile_timeout", NULL },
+        { "{\"enable_sandbox\": false}", "enable_sandbox", NULL },
+        { "{\"store_code\": \"never\"}", "store_code", NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct cay_request *req = cay_request_new();
+        struct cay_error err = { 0 };
+        if (cay_request_parse(req, rows[i].json, strlen(rows[i].json), &err) >= 0)
+            fail_msg("accepted: %s", rows[i].json);
+        assert_int_equal(err.kind, CAY_E_USAGE);
+        if (!strstr(err.msg, rows[i].message))
+            fail_msg("%s: \"%s\" lacks \"%s\"", rows[i].json, err.msg, rows[i].message);
+        if (rows[i].hint && !strstr(err.hint, rows[i].hint))
+            fail_msg("%s: the hint \"%s\" lacks \"%s\"", rows[i].json, err.hint, rows[i].hint);
+        cay_request_free(req);
+    }
+}
+
+/* The contract's table is all there is: what the command line uses inside is no field of JSON. */
+static void test_no_field_beside_the_contract(void **state)
+{
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+    static const char json[] = "{\"file_name\": \"x.py\", \"code\": \"\"}";
+
+    (void)state;
+    assert_int_equal(cay_request_parse(req, json, strlen(json), &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+    cay_request_free(req);
+}
+
+static void test_depth_is_bounded(void **state)
+{
+    auto_strbuf struct strbuf json = { 0 };
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+
+    (void)state;
+    strbuf_puts(&json, "{\"files\": ");
+    for (int i = 0; i < 100000; i++)
+        strbuf_putc(&json, '[');
+    assert_int_equal(cay_request_parse(req, json.data, json.len, &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+    cay_request_free(req);
+}
+
+static void test_names_of_files(void **state)
+{
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+    char part[260], path[1100];
+
+    (void)state;
+    memset(part, 'x', sizeof part);
+    part[255] = '\0';
+    assert_int_equal(cay_request_add_file(req, part, "", 0, 0, &err), 0);
+    part[255] = 'x';
+    part[256] = '\0';
+    assert_int_equal(cay_request_add_file(req, part, "", 0, 0, &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+
+    for (size_t i = 0; i < sizeof path; i++)
+        path[i] = i % 2 ? '/' : 'x';
+    path[1023] = '\0'; /* ends in x */
+    assert_int_equal(cay_request_add_file(req, path, "", 0, 0, &err), 0);
+    path[1023] = '/';
+    path[1025] = '\0';
+    assert_int_equal(cay_request_add_file(req, path, "", 0, 0, &err), -1);
+
+    assert_int_equal(cay_request_add_file(req, "tool", "#!", 2, 0755, &err), 0);
+    assert_int_equal(req->files.items[req->files.n - 1].mode, 0755);
+    assert_int_equal(cay_request_add_file(req, "setuid", "", 0, 06755, &err), 0);
+    assert_int_equal(req->files.items[req->files.n - 1].mode, 0755);
+    assert_int_equal(cay_request_add_file(req, "tool", "", 0, 0, &err), -1);
+    assert_non_null(strstr(err.msg, "twice"));
+    cay_request_free(req);
+}
+
+static void test_number_of_files(void **state)
+{
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+    char name[16];
+    int taken = 0;
+
+    (void)state;
+    for (; taken < PAYLOAD_FILES_MAX + 1; taken++) {
+        snprintf(name, sizeof name, "%d", taken);
+        if (cay_request_add_file(req, name, "", 0, 0, &err) < 0)
+            break;
+    }
+    /* One place is the code's own. */
+    assert_int_equal(taken, PAYLOAD_FILES_MAX - 1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+    cay_request_free(req);
+}
+
+static void test_size_is_bounded(void **state)
+{
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+
+    (void)state;
+    /* The length is judged before a byte is read. */
+    assert_int_equal(cay_request_set_bytes(req, "code", "x", REQUEST_BYTES_MAX + 1, &err), -1);
+    assert_int_equal(err.kind, CAY_E_LIMIT);
+    err = (struct cay_error){ 0 };
+    assert_int_equal(cay_request_add_file(req, "f", "x", REQUEST_BYTES_MAX + 1, 0, &err), -1);
+    assert_int_equal(err.kind, CAY_E_LIMIT);
+    cay_request_free(req);
+}
+
+static void test_set_by_text(void **state)
+{
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(cay_request_set(req, "timeout", "2", &err), 0);
+    assert_int_equal(cay_request_set(req, "timeout", "3", &err), 0);
+    assert_int_equal(req->values[FIELD_TIMEOUT].num, INT64_C(3000000000));
+    assert_int_equal(cay_request_set(req, "memory", "64m", &err), 0);
+    assert_int_equal(cay_request_set(req, "args", "a", &err), 0);
+    assert_int_equal(cay_request_set(req, "args", "b,c", &err), 0);
+    check_list(&req->args, (const char *const[]){ "a", "b,c", NULL });
+    assert_int_equal(cay_request_set(req, "require", "seccomp,landlock", &err), 0);
+    assert_int_equal(cay_request_set(req, "require", "pid_ns", &err), 0);
+    check_list(&req->values[FIELD_REQUIRE],
+               (const char *const[]){ "seccomp", "landlock", "pid_ns", NULL });
+    assert_int_equal(cay_request_set(req, "code", "x = 1", &err), 0);
+    assert_int_equal(req->code.len, 5);
+    assert_int_equal(err.kind, CAY_E_OK);
+
+    assert_int_equal(cay_request_set(req, "timeout", "x", &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+    assert_int_equal(req->values[FIELD_TIMEOUT].num, INT64_C(3000000000));
+    assert_int_equal(cay_request_set(req, "compile_memory", "2g", &err), -1);
+    assert_int_equal(cay_request_set(req, "no_such", "2g", &err), -1);
+    cay_request_free(req);
+}
+
+static void test_env(void **state)
+{
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+    static const char *const bad[] = { "", "1", "A=", "A B", "A\n", "A\x7f", "A\tB" };
+
+    (void)state;
+    assert_int_equal(cay_request_add_env(req, "_x9", "a=b\nc", &err), 0);
+    check_list(&req->env, (const char *const[]){ "_x9=a=b\nc", NULL });
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        assert_int_equal(cay_request_add_env(req, bad[i], "secret-value", &err), -1);
+        assert_int_equal(err.kind, CAY_E_USAGE);
+        assert_null(strstr(err.msg, "secret-value"));
+    }
+    cay_request_free(req);
+}
+
+static void test_field_rows(void **state)
+{
+    size_t n = 0;
+
+    (void)state;
+    for (const struct cay_field *field; (field = cay_field_at(n)); n++) {
+        enum field_id id = field_find(field->name);
+        assert_int_not_equal(id, FIELD_N);
+        assert_true(fields[id].flags & FIELD_IN_REQUEST);
+        assert_int_equal(field->is_flag, fields[id].kind == FIELD_BOOL);
+        assert_int_equal(field->is_list, fields[id].kind == FIELD_LIST);
+    }
+    /* None is hidden behind one that a request can't set. */
+    size_t in_request = 0;
+    for (int i = 0; i < FIELD_N; i++)
+        in_request += (fields[i].flags & FIELD_IN_REQUEST) != 0;
+    assert_int_equal(n, in_request);
+    assert_null(cay_field_at(SIZE_MAX));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_everything),
+        cmocka_unit_test(test_null_and_empty_lists),
+        cmocka_unit_test(test_bytes_may_hold_nul),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_no_field_beside_the_contract),
+        cmocka_unit_test(test_depth_is_bounded),
+        cmocka_unit_test(test_names_of_files),
+        cmocka_unit_test(test_number_of_files),
+        cmocka_unit_test(test_size_is_bounded),
+        cmocka_unit_test(test_set_by_text),
+        cmocka_unit_test(test_env),
+        cmocka_unit_test(test_field_rows),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
