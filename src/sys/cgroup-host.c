@@ -243,20 +243,15 @@ static bool is_run_name(const char *name)
            strcmp(name, "cay-leaf") != 0;
 }
 
-static bool sweep_one(const struct cgroup_host *host, int which, const char *name)
+static bool remove_leftover(int parent, const char *name)
 {
-    auto_close int dir = open_dir_at(host->parent[which], name);
+    auto_close int dir = open_dir_at(parent, name);
+
     if (dir < 0)
-        return false;
-    if (which == CGROUP_MEMORY) {
-        if (flock(dir, LOCK_EX | LOCK_NB) < 0)
-            return false; /* its maker lives */
-    } else if (faccessat(host->parent[CGROUP_MEMORY], name, F_OK, 0) == 0) {
-        return false; /* the first hierarchy decides */
-    }
+        return true;
     kill_members(dir);
     for (int tries = 0; tries < 100; tries++) {
-        if (unlinkat(host->parent[which], name, AT_REMOVEDIR) == 0)
+        if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return true;
         if (errno != EBUSY)
             return false;
@@ -265,24 +260,36 @@ static bool sweep_one(const struct cgroup_host *host, int which, const char *nam
     return false;
 }
 
+/* The first hierarchy goes last, as when a group is removed by its maker: as long as anything is
+ * left of a group, it is to be found there. */
+static bool sweep_one(const struct cgroup_host *host, const char *name)
+{
+    auto_close int dir = open_dir_at(host->parent[CGROUP_MEMORY], name);
+
+    if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
+        return false; /* its maker lives */
+    for (int i = CGROUP_N - 1; i >= 0; i--)
+        if (host->parent[i] >= 0 && !remove_leftover(host->parent[i], name))
+            return false;
+    return true;
+}
+
 int cgroup_sweep(const struct cgroup_host *host)
 {
     char buf[4096] __attribute__((aligned(16)));
     int swept = 0;
 
-    for (int i = 0; i < CGROUP_N; i++) {
-        auto_close int dir = host->parent[i] < 0 ? -1 : open_dir_at(host->parent[i], ".");
-        if (dir < 0)
-            continue;
-        /* Not readdir: this is on every run's way, and has nothing to do on nearly all of them. */
-        for (long n; (n = syscall(SYS_getdents64, dir, buf, sizeof buf)) > 0;)
-            for (long pos = 0; pos < n;) {
-                const struct dirent64 *entry = (const struct dirent64 *)(buf + pos);
-                if (is_run_name(entry->d_name) && sweep_one(host, i, entry->d_name))
-                    swept++;
-                pos += entry->d_reclen;
-            }
-    }
+    auto_close int dir = open_dir_at(host->parent[CGROUP_MEMORY], ".");
+    if (dir < 0)
+        return 0;
+    /* Not readdir: this is on every run's way, and has nothing to do on nearly all of them. */
+    for (long n; (n = syscall(SYS_getdents64, dir, buf, sizeof buf)) > 0;)
+        for (long pos = 0; pos < n;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(buf + pos);
+            if (is_run_name(entry->d_name) && sweep_one(host, entry->d_name))
+                swept++;
+            pos += entry->d_reclen;
+        }
     return swept;
 }
 

@@ -23,12 +23,10 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -57,6 +55,7 @@ struct state {
     char **argv[PAYLOAD_STAGES];
     char **env;
     int oom_fd; /* own /proc/self/oom_score_adj, opened while it could be */
+    struct netns_maker netns;
     struct watcher watcher;
     cpu_set_t cpus; /* the program's */
     unsigned stage;
@@ -69,26 +68,34 @@ struct state {
 
 /* ---- pid 1's steps ---- */
 
-/* Made here and not by the clone: it takes most of a millisecond, during which the warden makes the
- * cgroup. */
-static int step_net_ns(struct state *state)
+static int step_net_begin(struct state *state)
 {
-    (void)state;
-    return unshare(CLONE_NEWNET) < 0 ? -errno : 0;
+    return netns_begin(&state->netns);
 }
 
+static int step_net_join(struct state *state)
+{
+    return netns_join(&state->netns);
+}
+
+/* A user may join a group with what is his own. Where the identity to come is not (a subuid), the
+ * files come along here, and everything is joined before it changes. */
 static int step_map(struct state *state)
 {
-    return child_recv_go(state->child->ctl_fd, state->child->join);
+    int *join = state->child->join;
+    int rc = child_recv_word(state->child->ctl_fd, CHILD_MAPPED, join);
+
+    if (rc == 0)
+        rc = cgroup_join_all_but_cpu(join);
+    return rc < 0 ? rc : cgroup_join_cpu(join);
 }
 
-/* A user's own right to join by these files ends where the task is no longer his. */
+/* Before anything of the request's is written. The warden had the time of building the root to make
+ * the group. */
 static int step_cgroup_join(struct state *state)
 {
-    int rc = cgroup_join_all_but_cpu(state->child->join);
-    if (rc == 0 && state->child->is_stranger)
-        rc = cgroup_join_cpu(state->child->join);
-    return rc;
+    int rc = child_recv_word(state->child->ctl_fd, CHILD_GO, state->child->join);
+    return rc < 0 ? rc : cgroup_join_all_but_cpu(state->child->join);
 }
 
 static int step_cpu_join(struct state *state)
@@ -137,16 +144,6 @@ static int step_keyring(struct state *state)
 static int step_root(struct state *state)
 {
     return root_build(state->child, &state->failed_op);
-}
-
-static int step_loopback(struct state *state)
-{
-    (void)state;
-    struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-    auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return errno == EAFNOSUPPORT ? 0 : -errno;
-    return ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
 }
 
 static int step_hostname(struct state *state)
@@ -324,15 +321,15 @@ static const struct {
     int (*run)(struct state *state);
     enum layer layer;
 } steps[STEP_N] = {
-    [STEP_NET_NS] = { step_net_ns, LAYER_NET_NS },
+    [STEP_NET_BEGIN] = { step_net_begin, LAYER_N },
     [STEP_MAP] = { step_map, LAYER_N },
     [STEP_CGROUP_JOIN] = { step_cgroup_join, LAYER_N },
+    [STEP_NET_JOIN] = { step_net_join, LAYER_NET_NS },
     [STEP_CPU_JOIN] = { step_cpu_join, LAYER_N },
     [STEP_CGROUP_NS] = { step_cgroup_ns, LAYER_CGROUP_NS },
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
     [STEP_KEYRING] = { step_keyring, LAYER_N },
     [STEP_ROOT] = { step_root, LAYER_N },
-    [STEP_LOOPBACK] = { step_loopback, LAYER_N },
     [STEP_HOSTNAME] = { step_hostname, LAYER_N },
     [STEP_FILES] = { step_files, LAYER_N },
     [STEP_INIT] = { step_init, LAYER_N },
@@ -523,7 +520,7 @@ void child_main(struct child *child)
     child->job = &job;
     keep_only(child, &job);
 
-    uint32_t failed = walk(&state, STEP_NET_NS, STEP_STREAMS, &child->layers, &errnum);
+    uint32_t failed = walk(&state, STEP_NET_BEGIN, STEP_STREAMS, &child->layers, &errnum);
     if (failed != STEP_N)
         fail(&state, failed, errnum);
     for (state.stage = 0; state.stage < job.n_stages; state.stage++) {

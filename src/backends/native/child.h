@@ -19,15 +19,15 @@
 /* Every step, in order: name, layer it puts in force (LAYER_N: none). A failed step is reported by
  * its number; the warden finds the words here. */
 #define CHILD_STEPS(X)                               \
-    X(NET_NS, "network namespace", NET_NS)           \
+    X(NET_BEGIN, "network namespace", NET_NS)        \
     X(MAP, "wait for the id map", USER_NS)           \
-    X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY) \
     X(IDENTITY, "change identity", NONROOT)          \
     X(KEYRING, "session keyring", N)                 \
     X(ROOT, "build the root", MOUNT_NS)              \
-    X(LOOPBACK, "bring up loopback", NET_NS)         \
+    X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY) \
     X(HOSTNAME, "set the host name", UTS_NS)         \
     X(FILES, "write the files", N)                   \
+    X(NET_JOIN, "network namespace", NET_NS)         \
     X(CPU_JOIN, "join the cpu cgroup", CGROUP_CPU)   \
     X(CGROUP_NS, "cgroup namespace", CGROUP_NS)      \
     X(INIT, "become init", PID_NS)                   \
@@ -52,15 +52,14 @@ struct child {
     const struct job *job;
     const struct op_list *root;
     bool has_cgroup;
-    int join[CGROUP_N]; /* v1: comes with CHILD_GO */
+    int join[CGROUP_N]; /* v1: comes with a word */
     int ctl_fd;         /* to the warden */
     uid_t uid;          /* identity inside */
     gid_t gid;
     bool has_userns;
     bool may_setgroups;
-    bool is_stranger; /* to the warden once its identity changed: a subuid */
-    uint32_t layers;  /* what the clone put in force, and the warden did */
-    uint32_t wanted;  /* what to try */
+    uint32_t layers; /* what the clone put in force, and the warden did */
+    uint32_t wanted; /* what to try */
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
 };
@@ -80,21 +79,37 @@ struct child_report {
     uint64_t unreachable; /* of CHILD_ENDED with a failure */
 };
 
-/* From the warden to pid 1. */
+/* From the warden to pid 1, in this order: the id map is written; the cgroup is made; and for each
+ * further stage, that it may begin. */
+enum child_word_kind { CHILD_MAPPED = 1, CHILD_GO, CHILD_NEXT };
+
 struct child_word {
-    enum { CHILD_GO = 1, CHILD_NEXT } kind; /* the id map is written; begin the next stage */
-    uint32_t join_bits;                     /* of CHILD_GO: which `tasks` files come along */
+    enum child_word_kind kind;
+    uint32_t join_bits; /* which `tasks` files of the cgroup (v1) come along */
 };
 
-/* Sends CHILD_GO with the files; recv is the other side of it. Return -errno. */
-int child_send_go(int fd, const int join[CGROUP_N]);
-int child_recv_go(int fd, int ret_join[CGROUP_N]);
+/* Sends a word with the files (-1: not this one); recv is the other side of it and insists on the
+ * kind. Return -errno. */
+int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N]);
+int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N]);
 
 /* How often the program tried to reach what there is no route to. */
 uint64_t netstat_unreachable(void);
 
 /* Never returns. */
 void child_main(struct child *child) __attribute__((noreturn));
+
+/* The network namespace, made by a helper process on another CPU while pid 1 builds the root: each
+ * takes about as long. Return -errno. */
+struct netns_maker {
+    pid_t pid;
+    int ready_fd; /* an eventfd */
+    char *stack;
+    volatile int netns_fd; /* or -errno */
+};
+
+int netns_begin(struct netns_maker *maker);
+int netns_join(struct netns_maker *maker);
 
 /* Builds the root and pivots into it. Returns -errno, and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);

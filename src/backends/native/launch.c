@@ -213,6 +213,25 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
     return native->pid < 0 ? -1 : 0;
 }
 
+/* Tells pid 1 that its id map is there, and makes the cgroup while it builds its root; or first, if
+ * it must join before it changes its identity. */
+static int tell_words(const struct backend_host *host, struct native *native, struct cay_error *err)
+{
+    static const int none[CGROUP_N] = { -1, -1, -1, -1 };
+    bool to_make = host->cgroups->version != 0 && !native->has_cgroup;
+    bool is_stranger = native->who.kind == IDENTITY_SUBUID;
+    int fd = native->base.fds[0];
+
+    if (to_make && is_stranger && make_cgroup(host, native, err) < 0)
+        return -1;
+    int rc = child_send_word(fd, CHILD_MAPPED, to_make && is_stranger ? native->cgroup.join : none);
+    if (to_make && !is_stranger && make_cgroup(host, native, err) < 0)
+        return -1;
+    if (rc == 0)
+        rc = child_send_word(fd, CHILD_GO, to_make && !is_stranger ? native->cgroup.join : none);
+    return rc < 0 ? cay_fail_errno(err, -rc, "native: start pid 1") : 0;
+}
+
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
 {
     const struct language *language = NULL;
@@ -234,7 +253,6 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .root = &native->root,
         .has_cgroup = has_cgroup,
         .may_setgroups = native->who.kind != IDENTITY_OWN,
-        .is_stranger = native->who.kind == IDENTITY_SUBUID,
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
@@ -250,9 +268,5 @@ int native_launch(const struct backend_host *host, struct native *native, struct
             return native_fail_layer(err, LAYER_USER_NS, -rc, "write the id map");
         native->layers |= LAYER_BIT(USER_NS);
     }
-    if (has_cgroup && !is_born_inside && make_cgroup(host, native, err) < 0)
-        return -1;
-    static const int none[CGROUP_N] = { -1, -1, -1, -1 };
-    rc = child_send_go(native->base.fds[0], native->has_cgroup ? native->cgroup.join : none);
-    return rc < 0 ? cay_fail_errno(err, -rc, "native: start pid 1") : 0;
+    return tell_words(host, native, err);
 }

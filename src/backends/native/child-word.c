@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The warden's go-ahead to pid 1, with the files by which it joins its cgroup (v1). */
+/* The warden's words to pid 1, with the files by which it joins its cgroup (v1). */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,9 +12,9 @@ union join_space {
     char space[CMSG_SPACE(sizeof(int) * CGROUP_N)];
 };
 
-int child_send_go(int fd, const int join[CGROUP_N])
+int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N])
 {
-    struct child_word word = { .kind = CHILD_GO };
+    struct child_word word = { .kind = kind };
     struct iovec iov = { &word, sizeof word };
     union join_space control = { 0 };
     struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -38,7 +38,7 @@ int child_send_go(int fd, const int join[CGROUP_N])
     return sendmsg(fd, &header, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-int child_recv_go(int fd, int ret_join[CGROUP_N])
+int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N])
 {
     struct child_word word = { 0 };
     struct iovec iov = { &word, sizeof word };
@@ -55,7 +55,7 @@ int child_recv_go(int fd, int ret_join[CGROUP_N])
     for (int i = 0; i < CGROUP_N; i++)
         ret_join[i] = -1;
     ssize_t n = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
-    if (n != (ssize_t)sizeof word || word.kind != CHILD_GO)
+    if (n != (ssize_t)sizeof word || word.kind != kind)
         return -ECANCELED;
     const struct cmsghdr *cmsg = CMSG_FIRSTHDR(&header);
     if (cmsg)
