@@ -59,6 +59,8 @@ int cmd_config(int argc, char **argv)
             "(/etc/cay/cay.toml), the user's (~/.config/cay/cay.toml), ./.cay.toml, or the\n"
             "environment.",
             opts, "  cay config\n  CAY_MEMORY=1g cay config\n");
+    if (first < argc)
+        return tell_extra("config", argv[first]);
     if (cay_open(NULL, &cay, &err) < 0)
         return tell_error(&err);
     auto_free char *text = cay_config_json(cay);

@@ -32,9 +32,7 @@ int cmd_help(int argc, char **argv)
 
     if (argc <= 1 || (command && command->run == cmd_help))
         return overview();
-    if (!command) {
-        tell("there is no command '%s'", argv[1]);
-        return 2;
-    }
+    if (!command)
+        return command_unknown(argv[1]);
     return command->run(2, (char *[]){ argv[1], flag, NULL });
 }

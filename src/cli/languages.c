@@ -65,6 +65,8 @@ int cmd_languages(int argc, char **argv)
             "Lists the languages: name, installed version, aliases, and where the runtime\n"
             "is, or what to install where it is missing.",
             opts, "  cay languages\n  cay languages --json\n");
+    if (first < argc)
+        return tell_extra("languages", argv[first]);
     if (cay_open(NULL, &cay, &err) < 0)
         return tell_error(&err);
     auto_free char *text = NULL;

@@ -27,7 +27,7 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
-static int unknown(const char *name)
+int command_unknown(const char *name)
 {
     const char *names[ARRAY_LEN(commands)];
     size_t n = 0;
@@ -66,5 +66,5 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "warden") == 0 && argc == 2)
         return cay_warden_main(3); /* started by libcay; not for people */
     const struct command *command = command_find(argv[1]);
-    return command ? command->run(argc - 1, argv + 1) : unknown(argv[1]);
+    return command ? command->run(argc - 1, argv + 1) : command_unknown(argv[1]);
 }

@@ -30,6 +30,7 @@ struct screen {
     struct display displays[3];
     bool is_terminal[3];
     bool is_broken[3];
+    bool is_finished; /* the last event was shown */
     struct strbuf line;
 };
 
@@ -129,6 +130,7 @@ static void on_event(void *arg, const struct cay_event *event)
 
     if (event->kind == CAY_EVENT_STARTED && geteuid() == 0)
         drop_privileges();
+    screen->is_finished = event->kind == CAY_EVENT_FINISHED;
     if (screen->args->events) {
         auto_free char *json = cay_event_json(event);
         put(screen, STDOUT_FILENO, json, strlen(json));
@@ -240,7 +242,7 @@ static int run_request(struct cay *cay, struct run_args *args, int cancel_fd, bo
         result = cay_result_of_error(&err);
         if (args->json && err.kind != CAY_E_USAGE)
             put_json(&screen, result);
-        else if (args->events && err.kind != CAY_E_USAGE)
+        else if (args->events && !screen.is_finished && err.kind != CAY_E_USAGE)
             on_event(&screen,
                      &(struct cay_event){ .seq = 1, .kind = CAY_EVENT_FINISHED, .result = result });
     }

@@ -48,6 +48,13 @@ int tell_error(const struct cay_error *err)
     return cay_error_exit_status(err->kind);
 }
 
+int tell_extra(const char *command, const char *word)
+{
+    tell("%s: '%s' is one word too many", command, word);
+    tell("hint: `cay help %s` tells what it takes", command);
+    return 2;
+}
+
 int tell_text(const char *text)
 {
     size_t len = strlen(text);

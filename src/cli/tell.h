@@ -16,6 +16,9 @@ int tell_error(const struct cay_error *err);
 /* A line "cay: …" on stderr; control bytes in it are made visible. */
 void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Says that a command takes no such word; returns the exit status. */
+int tell_extra(const char *command, const char *word);
+
 /* Help of a command: usage line, what it does, options, examples. Returns 0. */
 int tell_help(const char *usage, const char *about, const struct opt *opts, const char *examples);
 

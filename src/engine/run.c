@@ -495,6 +495,16 @@ static void finish(struct run *run)
     emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
 }
 
+/* What was started is finished, whatever became of it: no stream of events ends without. */
+static void finish_failed(struct run *run)
+{
+    struct cay_result *result = cay_result_of_error(&run->failure);
+
+    memcpy(result->id, run->result->id, sizeof result->id);
+    emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
+    cay_result_free(result);
+}
+
 static void done(struct run *run)
 {
     for (int i = 0; i < STREAMS; i++) {
@@ -535,6 +545,7 @@ int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_op
         if (run.has_failed) {
             *err = run.failure;
             rc = -1;
+            finish_failed(&run);
         }
     }
     if (rc == 0) {

@@ -138,6 +138,13 @@ static void test_times(void **state)
         result.verdict.cause = CAY_CAUSE_CPU_TIMEOUT;
         facts.limits = (struct cay_limits){ .cpu_time_ns = rows[i].ns };
         assert_string_equal(message_of(&arena, &result, NULL, &facts), rows[i].cpu);
+        /* A compiler that was too slow timed out, and what it said so far is no syntax error. */
+        result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_COMPILE,
+                                               .limit_name = "compile_timeout" };
+        result.err = (struct cay_stream){ "main.c:1: error: x", 18, 18, false };
+        facts.limits = (struct cay_limits){ .timeout_ns = rows[i].ns };
+        const struct language *c = language_named(&arena, "c");
+        assert_string_equal(message_of(&arena, &result, c, &facts), rows[i].wall);
         arena_done(&arena);
     }
 }

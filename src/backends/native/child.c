@@ -59,6 +59,7 @@ struct state {
     struct watcher watcher;
     cpu_set_t cpus; /* the program's */
     unsigned stage;
+    int64_t stage_cpu_ns; /* of what was reaped before the stage */
     uint32_t failed_op;
     /* written by the program-to-be, which shares this memory until its exec */
     volatile uint32_t failed_step;
@@ -382,10 +383,21 @@ static int program_main(void *arg)
     _exit(127);
 }
 
+/* CPU time of all that was reaped so far, and the largest of them. */
+static int64_t reaped_cpu_ns(uint64_t *ret_max_rss)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_CHILDREN, &usage) < 0)
+        return 0;
+    *ret_max_rss = (uint64_t)usage.ru_maxrss * 1024;
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+}
+
 static void report(const struct state *state, struct child_report *message)
 {
     struct statfs fs;
-    struct rusage usage;
 
     message->stage = state->stage;
     if (statfs("/sandbox", &fs) == 0) {
@@ -394,11 +406,7 @@ static void report(const struct state *state, struct child_report *message)
         message->inodes_size = fs.f_files;
         message->inodes_free = fs.f_ffree;
     }
-    if (getrusage(RUSAGE_CHILDREN, &usage) == 0) {
-        message->cpu_ns = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
-                          (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
-        message->max_rss = (uint64_t)usage.ru_maxrss * 1024;
-    }
+    message->cpu_ns = reaped_cpu_ns(&message->max_rss) - state->stage_cpu_ns;
     if (send(state->child->ctl_fd, message, sizeof *message, MSG_NOSIGNAL) < 0)
         _exit(1); /* the warden is gone, and so is the reason to be here */
 }
@@ -524,8 +532,10 @@ void child_main(struct child *child)
     if (failed != STEP_N)
         fail(&state, failed, errnum);
     for (state.stage = 0; state.stage < job.n_stages; state.stage++) {
+        uint64_t unused;
         if (state.stage > 0)
             clear_stage(&state);
+        state.stage_cpu_ns = reaped_cpu_ns(&unused);
         if (!child->has_cgroup)
             watcher_begin(&state.watcher, &job.limits[state.stage]);
         pid_t program = start_program(&state);

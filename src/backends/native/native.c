@@ -145,7 +145,9 @@ static void read_usage(const struct native *native, const struct child_report *f
     if (!native->has_cgroup) {
         const struct watched *seen = native->watched;
         end->usage.cpu_time_ns = MAX(end->usage.cpu_time_ns, seen->cpu_ns);
-        end->usage.memory_peak_bytes = MAX(seen->memory_peak, from ? from->max_rss : 0);
+        /* The largest process counts over all stages, so only the first one can use it. */
+        uint64_t largest = from && native->stage == 0 ? from->max_rss : 0;
+        end->usage.memory_peak_bytes = MAX(seen->memory_peak, largest);
         end->usage.pids_peak = MAX(seen->pids_peak, (uint64_t)1);
         end->pids_denied = seen->pids_peak >= native->job.limits[native->stage].pids;
         return;

@@ -1,0 +1,199 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command line before anything runs: help, unknown words and their nearest right ones, values that are refused."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+
+COMMANDS = ("run", "exec", "languages", "config", "setup", "completion", "version", "help")
+RAN = "print('RAN')"
+
+# flag, value, words of the message besides the flag and the value: what is allowed
+BAD_VALUES = [
+    ("timeout", "0", "0.001 to"),
+    ("timeout", "-1", "seconds"),
+    ("timeout", "soon", "seconds"),
+    ("timeout", "nan", "seconds"),
+    ("timeout", "1e3", "seconds"),
+    ("timeout", "", "seconds"),
+    ("timeout", "301", "at most 300"),
+    ("timeout", "99999999999999999999", "to"),
+    ("memory", "1", "4m to"),
+    ("memory", "0", "4m to"),
+    ("memory", "64q", "512m"),
+    ("memory", "-64m", "size"),
+    ("memory", "1.5", "size"),
+    ("swap", "-1", "size"),
+    ("cpus", "0", "0.01 to"),
+    ("cpus", "many", "number"),
+    ("cpu-time", "0", "0.001 to"),
+    ("pids", "0", "1 to"),
+    ("pids", "1.5", "whole number"),
+    ("pids", "+3", "whole number"),
+    ("disk", "1", "64k to"),
+    ("inodes", "1", "8 to"),
+    ("open-files", "1", "8 to"),
+    ("max-output", "much", "size"),
+    ("max-output", "2g", "to 1g"),
+    ("output-cap", "0", "1 to"),
+    ("backend", "chroot", "native docker"),
+    ("min-isolation", "high", "none kernel gvisor vm"),
+    ("policy", "on", "off warn block"),
+    ("fallback", "always", "never isolated unsafe"),
+    ("profile", "hardend", "hardened"),
+    ("require", "secomp", "seccomp"),
+]
+
+
+def helps(t, mode):
+    overview = mode.cay("help")
+    t.ok(overview.status == 0 and overview.err == b"", "help: exit status 0, nothing on stderr", *overview.describe())
+    text = overview.out.decode()
+    for name in COMMANDS:
+        t.ok(f"\n  {name} " in text, f"help names {name}", text)
+    for same in (("--help",), ("-h",), ("help", "help")):
+        t.equal(mode.cay(*same).out, overview.out, f"{' '.join(same)} is the same")
+    for name in COMMANDS[:-1]:
+        direct, by_flag, by_letter = mode.cay("help", name), mode.cay(name, "--help"), mode.cay(name, "-h")
+        t.ok(direct.status == 0 and direct.err == b"" and direct.out.startswith(b"Usage: cay " + name.encode()),
+             f"help {name}", *direct.describe())
+        t.ok((by_flag.status, by_flag.out) == (0, direct.out) and (by_letter.status, by_letter.out) == (0, direct.out),
+             f"{name} --help and -h are the same", *by_flag.describe())
+    done = mode.cay()
+    t.equal((done.status, done.out), (2, overview.out), "no command at all: help, and exit status 2")
+    for args in (("version",), ("--version",)):
+        done = mode.cay(*args)
+        t.ok(done.status == 0 and done.out.startswith(b"cay "), " ".join(args), *done.describe())
+    # Help that nobody reads is no reason for anything to fail loudly.
+    done = mode.command("/bin/sh", "-c", f"'{mode.binary}' help run >/dev/full")
+    t.equal(done.status, 125, "help to a full disk is a failure", *done.describe())
+
+
+def flags_of_run(t, mode):
+    """Every field of the request that the contract's table has is a flag, with dashes."""
+    text = mode.cay("help", "run").out.decode()
+    for field in ("language", "timeout", "memory", "swap", "cpus", "cpu-time", "pids", "disk", "inodes", "open-files",
+                  "max-output", "output-cap", "network", "workspace", "collect", "backend", "min-isolation", "policy",
+                  "session", "require", "strict", "image", "runtime", "fallback", "shell-allow", "policy-bypass", "tty",
+                  "profile", "file", "env", "env-file", "json", "events", "raw", "no-color", "no-server", "plan"):
+        t.ok(f"--{field} " in text or f"--{field}\n" in text, f"help run has --{field}")
+
+
+def unknown(t, mode):
+    for args, status, words in (
+        (("rnu",), 2, ("'rnu'", "cay run")),
+        (("langauges",), 2, ("cay languages",)),
+        (("help", "rnu"), 2, ("'rnu'", "cay run")),
+        (("qqqqqq",), 2, ("'qqqqqq'", "cay help")),
+        (("run", "--tiemout", "2", "-l", "python", "-e", RAN), 2, ("--tiemout", "--timeout")),
+        (("run", "--max_output", "2", "-l", "python", "-e", RAN), 2, ("--max_output", "--max-output")),
+        (("run", "-x", "-l", "python", "-e", RAN), 2, ("-x",)),
+        (("exec", "--jsno", "--", "echo", "RAN"), 2, ("--jsno", "--json")),
+        (("languages", "--jsn"), 2, ("--jsn", "--json")),
+        (("config", "--jsn"), 2, ("--jsn", "--json")),
+        (("setup", "--remvoe", "x"), 2, ("--remvoe", "--remove")),
+        (("run", "-l", "pyhton", "-e", RAN), 127, ("'pyhton'", "python")),
+        (("run", "-l", "Python", "-e", RAN), 127, ("'Python'", "python")),
+        (("run", "-l", "qqqqqqqqqq", "-e", RAN), 127, ("'qqqqqqqqqq'", "cay languages")),
+        (("run", "-l", "python:1.0", "-e", RAN), 127, ("1.0", "cay languages")),
+        (("run", "--require", "lanlock", "-l", "python", "-e", RAN), 2, ("'lanlock'", "landlock")),
+        (("completion", "tcsh"), 2, ("'tcsh'", "bash zsh fish")),
+    ):
+        done = mode.cay(*args)
+        err = done.err.decode()
+        t.ok(done.status == status and b"RAN" not in done.out and all(w in err for w in words),
+             f"cay {' '.join(args[:3])}: {status}, with a suggestion", *done.describe())
+        t.ok(err.startswith("cay: "), f"cay {' '.join(args[:3])}: in cay's own words", err)
+
+
+def misuse(t, mode):
+    (mode.cwd / "folder").mkdir(exist_ok=True)
+    for name, args in (
+        ("no command to exec", ("exec",)),
+        ("--json and --events at once", ("run", "--json", "--events", "-l", "python", "-e", RAN)),
+        ("an option without its value", ("run", "-l")),
+        ("a value for a flag", ("run", "--json=yes", "-l", "python", "-e", RAN)),
+        ("a file that is not there", ("run", "nothing-here.py")),
+        ("a folder instead of a file", ("run", "-l", "python", "folder")),
+        ("a file for the sandbox that is not there", ("run", "--file", "nothing-here", "-l", "python", "-e", RAN)),
+        ("a file name that leaves the sandbox", ("run", "--file", "../x=/etc/hostname", "-l", "python", "-e", RAN)),
+        ("an absolute file name", ("run", "--file", "/x=/etc/hostname", "-l", "python", "-e", RAN)),
+        ("a file with the name of the code", ("run", "--file", "main.py=/etc/hostname", "-l", "python", "-e", RAN)),
+        ("a variable without a name", ("run", "--env", "=x", "-l", "python", "-e", RAN)),
+        ("a variable that is not set", ("run", "--env", "CAY_NOT_SET_ANYWHERE", "-l", "python", "-e", RAN)),
+        ("an env file that is not there", ("run", "--env-file", "nothing-here", "-l", "python", "-e", RAN)),
+        ("a request that is not there", ("run", "--request", "nothing-here")),
+        ("code in no known language", ("run", "-e", RAN)),
+        ("a language of no known name", ("run", "/etc/hostname")),
+        ("a word too many for languages", ("languages", "python")),
+        ("a word too many for config", ("config", "memory")),
+        ("a word too many for version", ("version", "2")),
+        ("setup without a user", ("setup",)),
+        ("completion without a shell", ("completion",)),
+    ):
+        done = mode.cay(*args)
+        t.ok(done.status == 2 and done.out == b"" and done.err.startswith(b"cay: "), f"{name}: exit status 2",
+             *done.describe())
+
+
+def values(t, mode):
+    for field, value, allowed in BAD_VALUES:
+        for command in (("run", f"--{field}={value}", "-l", "python", "-e", RAN), ("exec", f"--{field}={value}", "--", "echo", "RAN")):
+            done = mode.cay(*command)
+            err = done.err.decode()
+            # "the administrator's cap" is told by the field's own name
+            named = field in err or field.replace("-", "_") in err
+            t.ok(done.status == 2 and b"RAN" not in done.out and named and value in err and allowed in err,
+                 f"{command[0]} --{field}={value!r}: names the field, what was given and what is allowed", *done.describe())
+    done = mode.cay("run", "--json", "--timeout", "0", "-l", "python", "-e", RAN)
+    t.ok(done.status == 2 and b"RAN" not in done.out, "also with --json: exit status 2", *done.describe())
+    # Control characters of a value do not reach the terminal.
+    done = mode.cay("run", "--memory", "\x1b[2J\x9b", "-l", "python", "-e", RAN)
+    t.ok(done.status == 2 and b"\x1b" not in done.err, "a value is not shown raw", *done.describe())
+    t.ok(b"\xc2\x9b" not in done.err, "nor are its 8-bit controls", *done.describe())
+
+
+def refused(t, mode):
+    for flags, words in (
+        (("--min-isolation", "vm"), "min_isolation"),
+        (("--min-isolation", "gvisor"), "min_isolation"),
+        (("--backend", "docker"), "docker"),
+        (("--backend", "vm"), "vm"),
+        (("--backend", "wasm"), "wasm"),
+        (("--backend", "process"), "min_isolation"),
+        (("--backend", "native", "--min-isolation", "vm"), "min_isolation"),
+        (("--network", "full"), "network"),
+        (("--network", "example.org"), "network"),
+        (("--network", "none,example.org"), "network"),
+        (("--session", "s1"), "session"),
+        (("--workspace", "."), "workspace"),
+        (("--collect", "*"), "collect"),
+        (("--image", "debian"), "image"),
+        (("--runtime", "runsc"), "runtime"),
+        (("--shell-allow", "ls"), "shell_allow"),
+        (("--detach",), "detach"),
+        (("--tty",), "tty"),
+    ):
+        done = mode.cay("run", *flags, "-l", "python", "-e", RAN)
+        t.ok(done.status == 125 and done.out == b"" and words in done.err.decode(),
+             f"{' '.join(flags)}: refused with 125, and said why", *done.describe())
+        r = mode.json("run", *flags, "-l", "python", "-e", RAN)
+        t.result(r, f"{' '.join(flags)}: the result says so", "", cause="infrastructure", exit_code=125, success=False)
+    for flags in (("--network", "none"), ("--min-isolation", "none"), ("--min-isolation", "kernel"), ("--backend", "auto"),
+                  ("--backend", "native"), ("--image", "host"), ("--no-server",), ("--strict",), ("--policy", "off")):
+        r = mode.json("run", *flags, "-l", "python", "-e", RAN)
+        t.result(r, f"{' '.join(flags)}: runs", "RAN\n", cause="ok", meta__runtime="native", meta__isolation__tier="kernel")
+
+
+def test(t, mode):
+    helps(t, mode)
+    flags_of_run(t, mode)
+    unknown(t, mode)
+    misuse(t, mode)
+    values(t, mode)
+    refused(t, mode)
+
+
+caytest.main(test, modes=("user",))

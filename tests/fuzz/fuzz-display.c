@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whatever a program prints: nothing comes out that a terminal obeys but line ends, tabs and
+ * colours; nothing that can be seen is lost; and it does not matter where the stream was cut. The
+ * first byte says where.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "cli/display.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void must_be_harmless(const struct strbuf *shown)
+{
+    for (size_t i = 0; i < shown->len; i++) {
+        unsigned char c = (unsigned char)shown->data[i];
+        if (c == 0x1b) {
+            must(shown->data[i + 1] == '[');
+            size_t params = strspn(shown->data + i + 2, "0123456789;:");
+            must(shown->data[i + 2 + params] == 'm');
+        }
+        must(c == 0x1b || c == '\n' || c == '\t' || c == '\r' || (c >= 0x20 && c != 0x7f));
+        /* U+0080 to U+009F */
+        must(c != 0xc2 || i + 1 == shown->len ||
+             ((unsigned char)shown->data[i + 1] & 0xe0) != 0x80);
+    }
+}
+
+/* Letters that stand in no sequence are shown as they are: each is there at least as often. */
+static void must_keep_letters(const uint8_t *data, size_t size, const struct strbuf *shown)
+{
+    size_t given = 0, there = 0;
+
+    for (size_t i = 0; i < size; i++)
+        given += data[i] == 'x';
+    for (size_t i = 0; i < shown->len; i++)
+        there += shown->data[i] == 'x';
+    must(given == there);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    auto_strbuf struct strbuf whole = { 0 }, parts = { 0 };
+    struct display display = { 0 }, display_parts = { 0 };
+
+    if (size == 0)
+        return 0;
+    size_t step = data[0] % 13 + 1U;
+    const char *text = (const char *)data + 1;
+    size--;
+    display_filter(&display, &whole, text, size);
+    display_flush(&display, &whole);
+    for (size_t at = 0; at < size; at += step)
+        display_filter(&display_parts, &parts, text + at, at + step < size ? step : size - at);
+    display_flush(&display_parts, &parts);
+
+    must(whole.len == parts.len);
+    must(whole.len == 0 || memcmp(whole.data, parts.data, whole.len) == 0);
+    if (whole.len > 0)
+        must_be_harmless(&whole);
+    must_keep_letters(data + 1, size, &whole);
+    return 0;
+}

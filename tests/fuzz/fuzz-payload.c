@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any bytes as a payload: refused, or everything that is read from it lies within it, and writing
+ * the same again gives the same bytes but for the bits of a mode that are not permissions.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "core/payload.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void must_lie_within(const struct payload *payload, const char *from, size_t len)
+{
+    must(from >= payload->data && len <= payload->len &&
+         from + len <= payload->data + payload->len);
+}
+
+static char **vector(const struct payload *payload, uint32_t n)
+{
+    (void)payload;
+    return mem_alloc((n + 1) * sizeof(char *));
+}
+
+static void check_vector(const struct payload *payload, char **vec, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        must_lie_within(payload, vec[i], strlen(vec[i]) + 1);
+    must(vec[n] == NULL);
+}
+
+static void check_again(const struct payload *payload, const struct payload_source *source)
+{
+    struct payload again;
+    struct cay_error err = { 0 };
+    int fd = -1;
+
+    must(payload_write(source, &fd, &err) == 0);
+    must(payload_map(fd, &again) == 0);
+    must(again.len == payload->len && again.files_at == payload->files_at);
+    must(memcmp(again.data, payload->data, again.files_at) == 0);
+    munmap((void *)(uintptr_t)again.data, again.len);
+    close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct payload payload;
+    int rc = payload_check(data, size, &payload);
+
+    if (rc < 0) {
+        must(rc == -EINVAL);
+        return 0;
+    }
+    auto_free char **first = vector(&payload, payload.argc[0]);
+    auto_free char **second = vector(&payload, payload.argc[1]);
+    auto_free char **env = vector(&payload, payload.envc);
+    auto_free struct payload_file *files = mem_alloc((payload.n_files + 1) * sizeof *files);
+    payload_argv(&payload, 0, first);
+    payload_argv(&payload, 1, second);
+    payload_env(&payload, env);
+    check_vector(&payload, first, payload.argc[0]);
+    check_vector(&payload, second, payload.argc[1]);
+    check_vector(&payload, env, payload.envc);
+
+    size_t pos = 0;
+    for (uint32_t i = 0; i < payload.n_files; i++) {
+        must(payload_next_file(&payload, &pos, &files[i]) == 1);
+        must_lie_within(&payload, files[i].name, strlen(files[i].name) + 1);
+        must_lie_within(&payload, files[i].data, files[i].len);
+        must(payload_name_ok(files[i].name) && files[i].mode <= 0777);
+    }
+    check_again(&payload, &(struct payload_source){
+                              .argv = { (const char *const *)first, (const char *const *)second },
+                              .env = (const char *const *)env,
+                              .files = files,
+                              .n_files = payload.n_files,
+                          });
+    return 0;
+}
