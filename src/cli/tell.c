@@ -12,13 +12,19 @@
 
 #include "base/opt.h"
 #include "base/strbuf.h"
+#include "base/utf8.h"
 
 /* A message may quote what a user or a program gave; it must not reach the terminal raw. */
 static void put_visible(struct strbuf *out, const char *text)
 {
-    for (const char *pos = text; *pos; pos++) {
+    auto_strbuf struct strbuf clean = { 0 };
+
+    utf8_sanitize(&clean, text, strlen(text));
+    for (const char *pos = strbuf_str(&clean); *pos; pos++) {
         unsigned char c = (unsigned char)*pos;
-        if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+        if (c == 0xc2 && ((unsigned char)pos[1] & 0xe0) == 0x80) /* U+0080 to U+009F */
+            strbuf_printf(out, "\\x%02x", (unsigned char)*++pos);
+        else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
             strbuf_printf(out, "\\x%02x", c);
         else
             strbuf_putc(out, *pos);

@@ -66,9 +66,9 @@ def helps(t, mode):
     for args in (("version",), ("--version",)):
         done = mode.cay(*args)
         t.ok(done.status == 0 and done.out.startswith(b"cay "), " ".join(args), *done.describe())
-    # Help that nobody reads is no reason for anything to fail loudly.
-    done = mode.command("/bin/sh", "-c", f"'{mode.binary}' help run >/dev/full")
-    t.equal(done.status, 125, "help to a full disk is a failure", *done.describe())
+    for name in ("help", "languages", "config", "version"):
+        done = mode.command("/bin/sh", "-c", f"'{mode.binary}' {name} >/dev/full")
+        t.ok(done.status == 125 and done.err, f"{name} onto a full disk: 125, and said", *done.describe())
 
 
 def flags_of_run(t, mode):

@@ -175,12 +175,21 @@ static void test_eight_bit_controls(void **state)
 {
     (void)state;
     for (int c = 0x80; c < 0xa0; c++) {
-        const char data[] = { 'a', (char)c, 'b' };
-        auto_strbuf struct strbuf shown = { 0 };
-        show(&shown, data, sizeof data, 0);
-        if (memchr(shown.data, c, shown.len))
-            fail_msg("%02x passed", c);
+        const char data[] = { 'a', (char)c, 'b', '\033', (char)c, 'b' };
+        char want[32];
+        snprintf(want, sizeof want, "a<%02X>b^[<%02X>b", c, c);
+        check(data, sizeof data, want);
     }
+    /* As the rest of a character they are no controls. */
+    static const char *const texts[] = { "\xc3\x89", "\xe9\x9b\x9b", "\xf0\x9f\x98\x80",
+                                         "\xe2\x80\x94" };
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        check(texts[i], strlen(texts[i]), texts[i]);
+    /* But not of one that was broken off, by a letter or by a colour. */
+    check("\xe2x\x9b", 3, "<E2>x<9B>");
+    check("\xe2\033[m\x9b", 5, "<E2>\033[m<9B>");
+    check("\xe2\x82\xac\x9b", 4, "\xe2\x82\xac<9B>");
+    check("\xf8\x9b\xc0\x9b", 4, "<F8><9B><C0><9B>");
 }
 
 int main(void)
