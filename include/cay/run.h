@@ -83,7 +83,8 @@ CAY_API int cay_request_add_file_fd(struct cay_request *req, const char *name, i
 CAY_API int cay_request_add_env(struct cay_request *req, const char *name, const char *value,
                                 struct cay_error *err);
 
-/* Reads a whole JSON request. Unknown fields are an error that suggests the nearest right one. */
+/* Reads a whole JSON request. What was set before stays: a flag is over the request. Unknown fields
+ * are an error that suggests the nearest right one. */
 CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t len,
                               struct cay_error *err);
 

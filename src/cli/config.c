@@ -30,9 +30,10 @@ static int put_table(const char *json)
     const char *name;
 
     strbuf_printf(&out, "%-18s %-28s %s\n", "SETTING", "VALUE", "FROM");
-    json_object_foreach(root, name, setting) if (strcmp(name, "max") != 0)
-        put_setting(&out, "", name, setting);
-    json_object_foreach(json_object_get(root, "max"), name, setting)
+    json_object_foreach (root, name, setting)
+        if (strcmp(name, "max") != 0)
+            put_setting(&out, "", name, setting);
+    json_object_foreach (json_object_get(root, "max"), name, setting)
         put_setting(&out, "max.", name, setting);
     json_decref(root);
     return tell_text(strbuf_str(&out));

@@ -16,7 +16,7 @@ static void join(struct strbuf *out, json_t *words)
     size_t i;
     json_t *word;
 
-    json_array_foreach(words, i, word)
+    json_array_foreach (words, i, word)
         strbuf_printf(out, "%s%s", i ? " " : "", json_string_value(word));
 }
 
@@ -27,8 +27,7 @@ static int put_table(const char *json)
     size_t i;
 
     strbuf_printf(&out, "%-12s %-10s %-22s %s\n", "LANGUAGE", "VERSION", "ALIASES", "PATH");
-    json_array_foreach(list, i, row)
-    {
+    json_array_foreach (list, i, row) {
         auto_strbuf struct strbuf aliases = { 0 }, packages = { 0 };
         const char *version = json_string_value(json_object_get(row, "version"));
         const char *path = json_string_value(json_object_get(row, "path"));

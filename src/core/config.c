@@ -187,6 +187,13 @@ static int load_limits(const struct file *file, const struct toml_value *table,
     return 0;
 }
 
+/* What the system's file caps, nobody else raises. */
+static bool may_cap(const struct config *config, enum field_id id, const struct value *value)
+{
+    const struct setting *now = &config->caps[id];
+    return now->origin != ORIGIN_SYSTEM || value->num <= now->value.num;
+}
+
 static int load_caps(const struct file *file, const struct toml_value *table, struct cay_error *err)
 {
     for (const struct toml_value *entry = table->first; entry; entry = entry->next) {
@@ -196,7 +203,8 @@ static int load_caps(const struct file *file, const struct toml_value *table, st
             return unknown_key(file, entry, err);
         if (parse_entry(file, id, entry, &value, err) < 0)
             return -1;
-        file->config->caps[id] = (struct setting){ value, file->origin, file->name };
+        if (may_cap(file->config, id, &value))
+            file->config->caps[id] = (struct setting){ value, file->origin, file->name };
     }
     return 0;
 }
@@ -370,13 +378,14 @@ static int load_variable(struct config *config, const char *name, enum field_id 
                          const char *text, struct cay_error *err)
 {
     struct setting *setting = is_cap ? &config->caps[id] : &config->settings[id];
+    struct value value;
 
     if (*text == '\0')
         return 0;
-    if (field_parse(&config->arena, id, text, &setting->value, err) < 0)
+    if (field_parse(&config->arena, id, text, &value, err) < 0)
         return cay_wrap(err, "%s", name);
-    setting->origin = ORIGIN_ENVIRONMENT;
-    setting->where = arena_str(&config->arena, name);
+    if (!is_cap || may_cap(config, id, &value))
+        *setting = (struct setting){ value, ORIGIN_ENVIRONMENT, arena_str(&config->arena, name) };
     return 0;
 }
 

@@ -47,6 +47,15 @@ int payload_name_ok(const char *name)
     }
 }
 
+int payload_names_clash(const char *a, const char *b)
+{
+    while (*a && *a == *b) {
+        a++;
+        b++;
+    }
+    return (*a == '\0' && (*b == '\0' || *b == '/')) || (*b == '\0' && *a == '/');
+}
+
 /* ---- writing ----------------------------------------------------------------------------------
  */
 

@@ -68,3 +68,6 @@ int payload_write_files(const struct payload *payload, int dir_fd);
 
 /* Relative, no "..", ".", empty part, control byte; at most 255 bytes a part. */
 int payload_name_ok(const char *name);
+
+/* The same name twice, or one that would be a file and a folder at once. */
+int payload_names_clash(const char *a, const char *b);

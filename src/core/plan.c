@@ -406,8 +406,8 @@ static int fill_files(const struct making *m)
         memcpy(files, m->req->files.items, n * sizeof *files);
     if (plan->language) {
         for (size_t i = 0; i < n; i++)
-            if (strcmp(files[i].name, plan->language->source) == 0)
-                return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is the name of the code itself",
+            if (payload_names_clash(files[i].name, plan->language->source))
+                return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is in the way of the code itself",
                                 files[i].name);
         files[n++] = (struct payload_file){
             .name = plan->language->source,

@@ -103,8 +103,9 @@ static int append_file(struct cay_request *req, const char *name, const char *da
     if (files->n >= PAYLOAD_FILES_MAX - 1)
         return cay_fail(err, CAY_E_USAGE, "files: more than %d", PAYLOAD_FILES_MAX - 1);
     for (size_t i = 0; i < files->n; i++)
-        if (strcmp(files->items[i].name, name) == 0)
-            return cay_fail(err, CAY_E_USAGE, "files: '%.80s' is given twice", name);
+        if (payload_names_clash(files->items[i].name, name))
+            return cay_fail(err, CAY_E_USAGE, "files: '%.80s' and '%.80s' can't both be there",
+                            files->items[i].name, name);
     if (files->n == files->room) {
         files->room = files->room ? files->room * 2 : 8;
         files->items = mem_resize(files->items, files->room * sizeof *files->items);
@@ -194,6 +195,8 @@ bool cay_request_has(const struct cay_request *req, const char *field)
         return req->stdin.data != NULL;
     if (strcmp(field, "command") == 0)
         return req->command.is_set;
+    if (strcmp(field, "args") == 0)
+        return req->args.is_set;
     return id != FIELD_N && req->values[id].is_set;
 }
 
@@ -238,9 +241,10 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
             return cay_fail(err, CAY_E_USAGE, "%.80s: an array is not allowed", field);
         if (id != FIELD_N && !req->values[id].is_set)
             field_parse(&req->arena, id, "", &req->values[id], err); /* [] is a value too */
-        json_array_foreach(value, i,
-                           item) if (json_text(field, item, &text, err) < 0 ||
-                                     cay_request_set(req, field, text, err) < 0) return -1;
+        json_array_foreach (value, i, item)
+            if (json_text(field, item, &text, err) < 0 ||
+                cay_request_set(req, field, text, err) < 0)
+                return -1;
         return 0;
     }
     if (json_is_integer(value))
@@ -265,6 +269,24 @@ static int set_bytes_from_json(struct cay_request *req, const char *field, json_
                                  err);
 }
 
+static bool has_file(const struct cay_request *req, const char *name)
+{
+    for (size_t i = 0; i < req->files.n; i++)
+        if (strcmp(req->files.items[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool has_variable(const struct cay_request *req, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *const *env = req->env.list; env && *env; env++)
+        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+            return true;
+    return false;
+}
+
 static int files_from_json(struct cay_request *req, json_t *files, struct cay_error *err)
 {
     const char *name;
@@ -272,8 +294,9 @@ static int files_from_json(struct cay_request *req, json_t *files, struct cay_er
 
     if (!json_is_object(files))
         return cay_fail(err, CAY_E_USAGE, "files: %s is not an object", json_kind(files));
-    json_object_foreach(files, name, value)
-    {
+    json_object_foreach (files, name, value) {
+        if (has_file(req, name))
+            continue;
         json_t *encoded = json_is_object(value) ? json_object_get(value, "base64") : NULL;
         auto_strbuf struct strbuf decoded = { 0 };
         if (json_is_string(value))
@@ -297,9 +320,13 @@ static int env_from_json(struct cay_request *req, json_t *env, struct cay_error 
 
     if (!json_is_object(env))
         return cay_fail(err, CAY_E_USAGE, "env: %s is not an object", json_kind(env));
-    json_object_foreach(env, name,
-                        value) if (json_text("env", value, &text, err) < 0 ||
-                                   cay_request_add_env(req, name, text, err) < 0) return -1;
+    json_object_foreach (env, name, value) {
+        if (has_variable(req, name))
+            continue;
+        if (json_text("env", value, &text, err) < 0 ||
+            cay_request_add_env(req, name, text, err) < 0)
+            return -1;
+    }
     return 0;
 }
 
@@ -310,8 +337,7 @@ static int limits_from_json(struct cay_request *req, json_t *limits, struct cay_
 
     if (!json_is_object(limits))
         return cay_fail(err, CAY_E_USAGE, "limits: %s is not an object", json_kind(limits));
-    json_object_foreach(limits, name, value)
-    {
+    json_object_foreach (limits, name, value) {
         enum field_id id = field_find(name);
         if (id == FIELD_N || !(fields[id].flags & FIELD_LIMIT))
             return cay_wrap((field_fail_unknown(name, FIELD_LIMIT, err), err), "limits");
@@ -326,6 +352,8 @@ static int field_from_json(struct cay_request *req, const char *name, json_t *va
 {
     enum field_id id = field_find(name);
 
+    if (cay_request_has(req, name))
+        return 0;
     if (strcmp(name, "code") == 0 || strcmp(name, "stdin") == 0)
         return set_bytes_from_json(req, name, value, err);
     if (strcmp(name, "files") == 0)
@@ -355,8 +383,7 @@ int cay_request_parse(struct cay_request *req, const char *json, size_t len, str
     if (!json_is_object(root))
         rc = cay_fail(err, CAY_E_USAGE, "request: %s is not an object", json_kind(root));
     else
-        json_object_foreach(root, name, value)
-        {
+        json_object_foreach (root, name, value) {
             rc = field_from_json(req, name, value, err);
             if (rc < 0)
                 break;

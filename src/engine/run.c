@@ -264,6 +264,9 @@ static void on_stage_ended(struct run *run, const struct warden_reply *reply)
             reply->stop != STOP_NONE || !reply->end.has_status || reply->end.wait_status;
         run->result->timing.compile_ns = reply->end.wall_ns;
         end_compile(run, is_failed);
+        if (!is_failed)
+            message_send_request(run->cay->link.fd, &(struct warden_request){ .kind = WARDEN_NEXT },
+                                 NULL);
         run->is_compiling = false;
     } else {
         run->result->timing.run_ns = reply->end.wall_ns;

@@ -81,7 +81,9 @@ static int parse_leading_uint(const char *text, uint64_t *ret)
     if (*text < '0' || *text > '9')
         return -EINVAL;
     for (; *text >= '0' && *text <= '9'; text++)
-        value = value * 10 + (uint64_t)(*text - '0');
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+            return -ERANGE;
     *ret = value;
     return 0;
 }

@@ -14,7 +14,8 @@
 
 enum { WARDEN_FDS = 4 /* stdin, stdout, stderr, payload; a missing one is left out by its bit */ };
 
-enum request_kind { WARDEN_START, WARDEN_STOP, WARDEN_REQUEST_N };
+/* START a run; STOP it; and the NEXT stage may begin: the last one's output was taken. */
+enum request_kind { WARDEN_START, WARDEN_STOP, WARDEN_NEXT, WARDEN_REQUEST_N };
 
 struct warden_request {
     enum request_kind kind;

@@ -32,6 +32,7 @@ struct run {
     int64_t deadline_ns; /* of the set-up, then of the stage */
     int64_t ended_ns;
     bool is_up;
+    bool awaits_next;
     bool is_killed;
 };
 
@@ -158,9 +159,28 @@ static void on_stop(struct warden *warden, struct warden_request *request, int f
             kill_run(run, request->reason == STOP_OUTPUT ? STOP_OUTPUT : STOP_CANCELLED);
 }
 
+/* Both stages write to the same pipes, so the second one waits until what the first one wrote is
+ * out of them. */
+static void on_next(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
+{
+    struct warden_reply failed = { .kind = WARDEN_FAILED };
+
+    (void)fds;
+    for (struct run *run = warden->runs; run; run = run->next) {
+        if (run->number != request->run || !run->awaits_next)
+            continue;
+        run->awaits_next = false;
+        if (run->sandbox->backend->start_next(run->sandbox, &failed.error) < 0) {
+            reply(warden, run, &failed);
+            kill_run(run, STOP_NONE);
+        }
+    }
+}
+
 static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct warden_request *, int *) = {
     [WARDEN_START] = on_start,
     [WARDEN_STOP] = on_stop,
+    [WARDEN_NEXT] = on_next,
 };
 
 static void serve_front(struct warden *warden)
@@ -235,13 +255,10 @@ static void on_stage_ended(struct warden *warden, struct run *run, const struct 
     reply(warden, run, &message);
     if (report->stage + 1U >= run->job.n_stages)
         return;
-    struct warden_reply failed = { .kind = WARDEN_FAILED };
-    if (!ended_well(&report->end) || run->stop != STOP_NONE) {
+    if (!ended_well(&report->end) || run->stop != STOP_NONE)
         kill_run(run, STOP_NONE);
-    } else if (run->sandbox->backend->start_next(run->sandbox, &failed.error) < 0) {
-        reply(warden, run, &failed);
-        kill_run(run, STOP_NONE);
-    }
+    else
+        run->awaits_next = true; /* until the front has taken this stage's output: see on_next */
 }
 
 static void serve_sandbox(struct warden *warden, struct run *run)

@@ -20,8 +20,16 @@ static void must(bool holds)
         abort();
 }
 
+/* How many bytes of a character follow this first one. */
+static int rest_of(unsigned char c)
+{
+    return c >= 0xf0 && c <= 0xf4 ? 3 : c >= 0xe0 && c < 0xf0 ? 2 : c >= 0xc2 && c < 0xe0 ? 1 : 0;
+}
+
 static void must_be_harmless(const struct strbuf *shown)
 {
+    int due = 0;
+
     for (size_t i = 0; i < shown->len; i++) {
         unsigned char c = (unsigned char)shown->data[i];
         if (c == 0x1b) {
@@ -30,9 +38,12 @@ static void must_be_harmless(const struct strbuf *shown)
             must(shown->data[i + 2 + params] == 'm');
         }
         must(c == 0x1b || c == '\n' || c == '\t' || c == '\r' || (c >= 0x20 && c != 0x7f));
-        /* U+0080 to U+009F */
+        /* U+0080 to U+009F, in two bytes or, for terminals without UTF-8, in one */
         must(c != 0xc2 || i + 1 == shown->len ||
              ((unsigned char)shown->data[i + 1] & 0xe0) != 0x80);
+        bool continues = due > 0 && (c & 0xc0) == 0x80;
+        must(c < 0x80 || c >= 0xa0 || continues);
+        due = continues ? due - 1 : rest_of(c);
     }
 }
 

@@ -34,6 +34,9 @@ def layers_hold(mode, r):
             and int(view.get("CapBnd", "1").strip(), 16) == 0 and "landlock" in r.layers)
 
 
+SANITIZED = bool(os.environ.get("CAY_SANITIZED"))
+
+
 def denied(t, mode):
     launcher = caytest.workdir() / "deny"
     refused = caytest.Result(mode.command(launcher, "landlock", mode.binary, "exec", "--json", "--", *STATUS))
@@ -41,7 +44,7 @@ def denied(t, mode):
     control = caytest.Result(mode.command(launcher, "none", mode.binary, "exec", "--json", "--", *STATUS))
     t.ok(layers_hold(mode, control), "nothing denied: it runs", *control.describe())
     for layer, words in LAYERS.items():
-        if layer in ROOT_ONLY and not mode.is_root:
+        if (layer in ROOT_ONLY and not mode.is_root) or (layer == "rlimit" and SANITIZED):
             continue
         done = mode.command(launcher, layer, mode.binary, "exec", "--json", "--", *STATUS)
         r = caytest.Result(done)
@@ -170,7 +173,8 @@ def test(t, mode):
     if mode.name != "deleg":
         denied(t, mode)
         without_userns(t, mode)
-        starved(t, mode)
+        if not SANITIZED:  # its run time needs more than what is left
+            starved(t, mode)
         if mode.is_root:
             without_cgroupfs(t, mode)
     required(t, mode)

@@ -170,18 +170,29 @@ class Host:
     def _files(self):
         found = set()
         for top in dict.fromkeys((*PRIVATE_DIRS, "/run", *self.folders)):
+            if top not in private and top not in self.folders:
+                found |= self._strangers(top)
+                continue
             skip = [os.path.join(f, ".local/state/cay") for f in self.folders] + ["/run/cay"]
-            for path in tree(top, skip):
-                with contextlib.suppress(OSError):
-                    st = os.lstat(path)
-                    if top in private or top in self.folders or "cay" in path or st.st_uid in test_uids:
-                        found.add(path)
+            found |= tree(top, skip)
         # Lock files are how cay's instances meet; anything else in its run folder would be something left.
         for path in tree("/run/cay"):
             with contextlib.suppress(OSError):
                 st = os.lstat(path)
                 if not (stat.S_ISREG(st.st_mode) and st.st_size <= 64) and not stat.S_ISDIR(st.st_mode):
                     found.add(path)
+        return found
+
+    @staticmethod
+    def _strangers(top):
+        """A folder that others use too, such as a /tmp in which the checkout lies: what is ours by name or by owner."""
+        found = set()
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(top):
+                with contextlib.suppress(OSError):
+                    is_ours = entry.name.startswith("cay") or entry.stat(follow_symlinks=False).st_uid in test_uids
+                    if is_ours and not entry.name.startswith(("cay-test-", "cay-fresh")):
+                        found.add(entry.path)
         return found
 
     def _look(self):

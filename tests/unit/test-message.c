@@ -139,8 +139,8 @@ static void test_times(void **state)
         facts.limits = (struct cay_limits){ .cpu_time_ns = rows[i].ns };
         assert_string_equal(message_of(&arena, &result, NULL, &facts), rows[i].cpu);
         /* A compiler that was too slow timed out, and what it said so far is no syntax error. */
-        result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_COMPILE,
-                                               .limit_name = "compile_timeout" };
+        result.verdict =
+            (struct cay_verdict){ .cause = CAY_CAUSE_COMPILE, .limit_name = "compile_timeout" };
         result.err = (struct cay_stream){ "main.c:1: error: x", 18, 18, false };
         facts.limits = (struct cay_limits){ .timeout_ns = rows[i].ns };
         const struct language *c = language_named(&arena, "c");

@@ -303,7 +303,10 @@ static void test_names_of_files(void **state)
     assert_int_equal(cay_request_add_file(req, "setuid", "", 0, 06755, &err), 0);
     assert_int_equal(req->files.items[req->files.n - 1].mode, 0755);
     assert_int_equal(cay_request_add_file(req, "tool", "", 0, 0, &err), -1);
-    assert_non_null(strstr(err.msg, "twice"));
+    assert_non_null(strstr(err.msg, "can't both"));
+    assert_int_equal(cay_request_add_file(req, "tool/x", "", 0, 0, &err), -1);
+    assert_non_null(strstr(err.msg, "can't both"));
+    assert_int_equal(cay_request_add_file(req, "tool2", "", 0, 0, &err), 0);
     cay_request_free(req);
 }
 

@@ -380,7 +380,7 @@ static int program_main(void *arg)
     }
     state->failed_errno = errnum;
     state->failed_step = failed;
-    _exit(127);
+    return 127;
 }
 
 /* CPU time of all that was reaped so far, and the largest of them. */

@@ -43,7 +43,7 @@ static int helper_main(void *arg)
     const uint64_t one = 1;
 
     maker->netns_fd = make_netns();
-    _exit(write(maker->ready_fd, &one, sizeof one) < 0);
+    return write(maker->ready_fd, &one, sizeof one) < 0;
 }
 
 int netns_begin(struct netns_maker *maker)

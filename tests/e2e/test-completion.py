@@ -1,0 +1,55 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Completions: their shells can read them, and they hold every command and every option that the help has."""
+import os
+import re
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+
+CHECKS = {"bash": ("bash", "-n"), "zsh": ("zsh", "-n"), "fish": ("fish", "--no-execute")}
+
+
+def words_of_help(mode):
+    text = mode.cay("help", "run").out.decode()
+    options = set(re.findall(r"(?m)^ +(?:-\w, )?--([a-z-]+)", text))
+    commands = set(re.findall(r"(?m)^  ([a-z]+) ", mode.cay("help").out.decode().split("Examples:")[0]))
+    return options, commands
+
+
+def completed(mode, script, *words):
+    """What bash offers for the last of these words."""
+    code = f"source {script}\nCOMP_WORDS=({' '.join(repr(w) for w in words)})\nCOMP_CWORD={len(words) - 1}\n_cay 2>/dev/null\nprintf '%s\\n' \"${{COMPREPLY[@]}}\""
+    return mode.command("bash", "-c", code).out.decode().split()
+
+
+def test(t, mode):
+    options, commands = words_of_help(mode)
+    t.ok(len(options) > 30 and {"timeout", "json", "file"} <= options and {"run", "exec", "config"} <= commands, "the help has words",
+         options, commands)
+    for shell, check in CHECKS.items():
+        done = mode.cay("completion", shell)
+        t.ok(done.status == 0 and done.err == b"" and done.out.endswith(b"\n"), f"completion {shell}", *done.describe())
+        text = done.out.decode()
+        script = mode.cwd / f"completion.{shell}"
+        script.write_text(text)
+        if shutil.which(check[0]):
+            checked = mode.command(*check, script)
+            t.ok(checked.status == 0 and checked.err == b"", f"{shell} can read it", *checked.describe())
+        else:
+            t.skip(f"{shell} can read it", f"{shell} is not installed", shell)
+        missing = [o for o in sorted(options) if not re.search(rf"(--|-l ){re.escape(o)}(?![\w-])", text)]
+        t.empty(missing, f"{shell}: every option of run")
+        t.empty([c for c in sorted(commands) if not re.search(rf"\b{c}\b", text)], f"{shell}: every command")
+    script = mode.cwd / "completion.bash"
+    t.ok({"run", "exec"} <= set(completed(mode, script, "cay", "")), "bash: commands are offered")
+    t.equal(completed(mode, script, "cay", "ru"), ["run"], "bash: a command is completed")
+    t.ok("--timeout=" in completed(mode, script, "cay", "run", "--ti"), "bash: an option is completed",
+         completed(mode, script, "cay", "run", "--ti"))
+    (mode.cwd / "program.py").write_text("")
+    t.ok("program.py" in completed(mode, script, "cay", "run", "prog"), "bash: so is a file")
+
+
+caytest.main(test, modes=("user",))

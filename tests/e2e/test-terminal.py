@@ -1,0 +1,162 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""cay at a real terminal: Ctrl-C, what a program's control sequences become, and whose words are whose."""
+import base64
+import contextlib
+import os
+import pty
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+from caytest import marked, until
+
+
+class Terminal:
+    """cay as the leader of a terminal, which can be read and typed at while it runs."""
+
+    def __init__(self, mode, *args, env=None):
+        self.seen, self.status = b"", None
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            if mode.uid is not None:
+                os.setgroups([])
+                os.setresgid(mode.uid, mode.uid, mode.uid)
+                os.setresuid(mode.uid, mode.uid, mode.uid)
+            os.chdir(mode.cwd)
+            os.execve(mode.binary, [os.fspath(mode.binary), *args], {**mode.env, "TERM": "xterm-256color", **(env or {})})
+        os.set_blocking(self.master, False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.master)
+
+    def _read(self):
+        """False once there is nothing more to come."""
+        try:
+            piece = os.read(self.master, 65536)
+        except BlockingIOError:
+            return True
+        except OSError:  # how the end of a terminal looks to its master
+            return False
+        self.seen += piece
+        return piece != b""
+
+    def wait_for(self, mark, timeout=20):
+        until(lambda: not self._read() or mark in self.seen, timeout)
+        return mark in self.seen
+
+    def type(self, data):
+        os.write(self.master, data)
+
+    def wait(self, timeout=30):
+        """The exit status (negative: a signal), or None."""
+        def step():
+            self._read()
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+            return pid
+        until(step, timeout)
+        # What it wrote before its end is there to be read, up to the end of the terminal.
+        until(lambda: not self._read(), 5)
+        return self.status
+
+
+def writes(data, fd=1):
+    return f"import os, base64\nos.write({fd}, base64.b64decode('{base64.b64encode(data).decode()}'))\n"
+
+
+def ctrl_c(t, mode):
+    for name, extra in (("a program", ""), ("one that ignores it", "import signal\nsignal.signal(2, signal.SIG_IGN)\n"),
+                        ("one with a family", "import os\nos.fork(); os.fork(); os.setsid() if os.fork() == 0 else 0\n")):
+        mark = f"ctrl-c-{os.getpid()}-{os.urandom(4).hex()}"
+        code = extra + "import time\nprint('ready', flush=True)\ntime.sleep(600)"
+        with Terminal(mode, "run", "--timeout", "120", "-l", "python", "-e", code, "--", mark) as at:
+            t.ok(at.wait_for(b"ready"), f"Ctrl-C: {name} runs", at.seen)
+            at.type(b"\x03")
+            t.equal(at.wait(), 130, f"Ctrl-C: {name} ends with 130", at.seen)
+            t.ok(until(lambda: not marked(mark), 3), f"Ctrl-C: nothing of {name} is left", *marked(mark))
+    for flag in ("--json", "--events"):
+        mark = f"ctrl-c-{os.getpid()}-{os.urandom(4).hex()}"
+        with Terminal(mode, "run", flag, "--timeout", "120", "-l", "python", "-e", "import time\ntime.sleep(600)", "--", mark) as at:
+            t.ok(until(lambda: [p for p in marked(mark) if p.pid != at.pid and p.name == "python3"], 20), f"Ctrl-C with {flag}: it runs",
+                 *marked(mark))
+            at.type(b"\x03")
+            t.equal(at.wait(), 130, f"Ctrl-C with {flag}: 130", at.seen)
+            t.ok(b'"cause":"cancelled"' in at.seen and b'"exit_code":130' in at.seen, f"Ctrl-C with {flag}: the result says cancelled",
+                 at.seen)
+    with Terminal(mode, "run", "-l", "c", "-e", "int main(void) { for (;;) ; }", "--timeout", "120") as at:
+        t.ok(until(lambda: [p for p in caytest.inside() if p.name in ("gcc", "cc1", "as", "ld", "collect2", "main")], 20),
+             "Ctrl-C: a compiled program is on its way", *caytest.inside())
+        at.type(b"\x03")
+        t.equal(at.wait(), 130, "Ctrl-C: whichever stage it is in", at.seen)
+
+
+def interactive(t, mode):
+    with Terminal(mode, "run", "-l", "python", "-e", "n = input('name? ')\nprint('hello', n)") as at:
+        t.ok(at.wait_for(b"name? "), "a question without a line end is shown at once", at.seen)
+        at.type(b"Ada\n")
+        t.ok(at.wait_for(b"hello Ada"), "and its answer is read", at.seen)
+        t.equal(at.wait(), 0, "it ends as usual", at.seen)
+    with Terminal(mode, "run", "-l", "python", "-e", "import sys\nprint(len(sys.stdin.read()))") as at:
+        at.type(b"abc\n\x04")
+        t.ok(at.wait_for(b"4"), "Ctrl-D ends the input", at.seen)
+        t.equal(at.wait(), 0, "and the program goes on", at.seen)
+    r = mode.terminal("run", "-l", "python", "-e", "import os, sys\nprint([os.isatty(i) for i in range(3)])\ntry: open('/dev/tty')\nexcept OSError: print('no tty')")
+    t.ok(b"[False, False, False]" in r and b"no tty" in r, "the program never has the caller's terminal", r)
+
+
+def shown(t, mode):
+    attack = b"\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b[2J\x1bc\x1b[6n\xc2\x9b5n\0\x08\n"
+    for fd in (1, 2):
+        text = mode.terminal("run", "-l", "python", "-e", writes(attack, fd))
+        stream = ("stdout", "stderr")[fd - 1]
+        t.ok(b"\x1b[31mred\x1b[0m" in text, f"{stream}: colours pass", text)
+        t.ok(b"^[]0;title^G" in text and b"^[[2J" in text and b"^[c" in text and b"^[[6n" in text and b"<9B>5n" in text and b"^@^H" in text,
+             f"{stream}: everything else is made visible", text)
+    text = mode.terminal("run", "-l", "python", "-e", writes(b"\x1b[31mleft on"))
+    t.ok(b"\x1b[31mleft on\x1b[0m" in text, "a colour that was left on is taken off", text)
+    text = mode.terminal("run", "-l", "python", "-e", writes(b"a\x1b[") + "import sys\n" + writes(b"2Jb\n"))
+    t.ok(b"a^[[2Jb" in text, "a sequence in two pieces is seen as one", text)
+    text = mode.terminal("run", "--raw", "-l", "python", "-e", writes(attack))
+    t.ok(attack[:-1] in text, "--raw passes everything", text)
+    done = mode.cay("run", "-l", "python", "-e", writes(attack))
+    t.equal(done.out, attack, "no terminal, no change")
+    # The same bytes in what cay itself says: the message of a run that ended by SIGSYS quotes stderr.
+    quoted = mode.terminal("run", "-l", "python", "-e", writes(b"\x1b[2J\xc2\x9b5n\x9b", 2) + "import signal\nos.kill(os.getpid(), signal.SIGSYS)")
+    t.ok(b"\x1b[2J" not in quoted and b"\x9b" not in quoted, "cay's own words quote nothing raw", quoted)
+    text = mode.terminal("run", "--json", "-l", "python", "-e", writes(attack))
+    t.ok(b"\x1b" not in text and b"\x9b" not in text and text.startswith(b'{"id"'), "--json at a terminal holds none of it", text[:300])
+
+
+def colours(t, mode):
+    for args in (("help",), ("languages",), ("config",), ("run", "--help"), ("run", "-l", "qqqq", "-e", "1")):
+        with Terminal(mode, *args, env={"NO_COLOR": "1"}) as at:
+            at.wait()
+            t.ok(b"\x1b" not in at.seen and at.seen, f"NO_COLOR: cay {' '.join(args)} has no colour", at.seen[:300])
+    text = mode.terminal("run", "--no-color", "--timeout", "0.2", "-l", "python", "-e", "import time; time.sleep(600)")
+    t.ok(b"\x1b" not in text and b"timed out" in text, "--no-color", text)
+    done = mode.cay("run", "--timeout", "0.2", "-l", "python", "-e", "import time; time.sleep(600)")
+    t.ok(b"\x1b" not in done.err, "no terminal, no colour", done.err)
+    with Terminal(mode, "run") as at:
+        t.equal(at.wait(), 2, "cay run alone at a terminal asks for code, and does not wait for it", at.seen)
+
+
+def test(t, mode):
+    host = mode.host()
+    ctrl_c(t, mode)
+    interactive(t, mode)
+    shown(t, mode)
+    colours(t, mode)
+    t.empty(host.settle(), "nothing is left")
+
+
+caytest.main(test, modes=("root", "user"))
