@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,13 +28,45 @@ static const char examples[] = "  sudo cay setup alice\n"
                                "  sudo cay setup alice -- su - alice\n"
                                "  sudo cay setup --remove alice\n";
 
+/* From the files alone: a static program can't ask a name service, and a uid can be given instead.
+ */
+static const struct passwd *user_by(const char *name, uid_t uid)
+{
+    static const char path[] = "/etc/passwd";
+    FILE *file = fopen(path, "re");
+    const struct passwd *user = NULL;
+
+    while (file && (user = fgetpwent(file)))
+        if (name ? strcmp(user->pw_name, name) == 0 : user->pw_uid == uid)
+            break;
+    if (file)
+        fclose(file);
+    return user;
+}
+
+/* The groups that list the user, and his own. Returns -1 with errno. */
+static int set_groups_of(const char *name, gid_t gid)
+{
+    gid_t groups[64] = { gid };
+    size_t n = 1;
+    FILE *file = fopen("/etc/group", "re");
+
+    for (const struct group *group; file && n < ARRAY_LEN(groups) && (group = fgetgrent(file));)
+        for (char **member = group->gr_mem; *member; member++)
+            if (n < ARRAY_LEN(groups) && group->gr_gid != gid && strcmp(*member, name) == 0)
+                groups[n++] = group->gr_gid;
+    if (file)
+        fclose(file);
+    return setgroups(n, groups);
+}
+
 static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct cay_error *err)
 {
-    const struct passwd *user = getpwnam(name);
+    const struct passwd *user = user_by(name, 0);
     uint64_t number;
 
     if (!user && parse_uint(name, UINT32_MAX - 1, &number) == 0) {
-        user = getpwuid((uid_t)number);
+        user = user_by(NULL, (uid_t)number);
         if (!user) { /* a uid without an entry is a user too */
             *ret_uid = (uid_t)number;
             *ret_gid = (gid_t)number;
@@ -50,11 +83,11 @@ static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct ca
 /* Becomes the user inside his subtree, for good. */
 static int run_as(uid_t uid, gid_t gid, char **argv, struct cay_error *err)
 {
-    const struct passwd *user = getpwuid(uid);
+    const struct passwd *user = user_by(NULL, uid);
 
     if (cay_enter_delegated(uid, err) < 0)
         return -1;
-    if ((user ? initgroups(user->pw_name, gid) : setgroups(0, NULL)) < 0 ||
+    if ((user ? set_groups_of(user->pw_name, gid) : setgroups(0, NULL)) < 0 ||
         setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return cay_fail_errno(err, errno, "setup: become uid %u", uid);
     if (user && user->pw_dir)

@@ -42,6 +42,7 @@ struct warden {
     struct backend_host host;
     struct run *runs;
     bool front_is_gone;
+    bool has_swept;
 };
 
 /* ---- to the front ---- */
@@ -236,6 +237,10 @@ static void on_stage_started(struct warden *warden, struct run *run, const struc
     if (!run->is_killed)
         run->deadline_ns = clock_now_ns() + run->job.limits[report->stage].timeout_ns;
     reply(warden, run, &message);
+    /* What a killed neighbour left goes while a program runs: nobody waits for it. */
+    if (!warden->has_swept && warden->cgroups.version)
+        cgroup_sweep(&warden->cgroups);
+    warden->has_swept = true;
 }
 
 static bool ended_well(const struct stage_end *end)
@@ -373,7 +378,7 @@ static void serve_once(struct warden *warden)
 static void leave_caller(void)
 {
     setsid();
-    for (int i = 1; i < NSIG; i++)
+    for (int i = 1; i < SIGRTMIN; i++) /* the others nobody has ignored by default */
         signal(i, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
@@ -386,8 +391,6 @@ static void leave_caller(void)
 int warden_main(const struct warden_options *options)
 {
     struct warden warden = { .options = options };
-    bool swept = false;
-
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
     warden.host = (struct backend_host){ &warden.cgroups, options->state_fd };
@@ -397,11 +400,6 @@ int warden_main(const struct warden_options *options)
                 if (!run->is_killed)
                     kill_run(run, STOP_CANCELLED);
         serve_once(&warden);
-        /* What a killed neighbour left goes while the first program runs: no one waits for it. */
-        if (!swept && warden.runs && warden.cgroups.version) {
-            cgroup_sweep(&warden.cgroups);
-            swept = true;
-        }
     }
     cgroup_host_close(&warden.cgroups);
     return 0;

@@ -54,7 +54,8 @@ struct state {
     struct payload payload;
     char **argv[PAYLOAD_STAGES];
     char **env;
-    int oom_fd; /* own /proc/self/oom_score_adj, opened while it could be */
+    int oom_fd;  /* own /proc/self/oom_score_adj, opened while it could be */
+    int root_fd; /* of the root that is being built */
     struct netns_maker netns;
     struct watcher watcher;
     cpu_set_t cpus; /* the program's */
@@ -72,6 +73,17 @@ struct state {
 static int step_net_begin(struct state *state)
 {
     return netns_begin(&state->netns);
+}
+
+/* Of pid 1 already, for the program inherits it, and here there is time: the helper is not done
+ * yet. What pid 1 can do is not touched by it. */
+static int step_bounding(struct state *state)
+{
+    (void)state;
+    for (int cap = 0; cap <= 63; cap++)
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+            return errno == EINVAL ? 0 : -errno; /* EINVAL: past the last one this kernel knows */
+    return 0;
 }
 
 static int step_net_join(struct state *state)
@@ -144,7 +156,13 @@ static int step_keyring(struct state *state)
 
 static int step_root(struct state *state)
 {
-    return root_build(state->child, &state->failed_op);
+    state->root_fd = root_build(state->child, &state->failed_op);
+    return MIN(state->root_fd, 0);
+}
+
+static int step_pivot(struct state *state)
+{
+    return root_enter(state->root_fd);
 }
 
 static int step_hostname(struct state *state)
@@ -291,12 +309,6 @@ static int step_caps(struct state *state)
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
     struct __user_cap_data_struct data[2] = { 0 };
 
-    for (int cap = 0; cap <= 63; cap++)
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-            if (errno == EINVAL) /* past the last one this kernel knows */
-                break;
-            return -errno;
-        }
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
         return -errno;
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
@@ -325,12 +337,14 @@ static const struct {
     [STEP_NET_BEGIN] = { step_net_begin, LAYER_N },
     [STEP_MAP] = { step_map, LAYER_N },
     [STEP_CGROUP_JOIN] = { step_cgroup_join, LAYER_N },
+    [STEP_BOUNDING] = { step_bounding, LAYER_N },
     [STEP_NET_JOIN] = { step_net_join, LAYER_NET_NS },
     [STEP_CPU_JOIN] = { step_cpu_join, LAYER_N },
     [STEP_CGROUP_NS] = { step_cgroup_ns, LAYER_CGROUP_NS },
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
     [STEP_KEYRING] = { step_keyring, LAYER_N },
     [STEP_ROOT] = { step_root, LAYER_N },
+    [STEP_PIVOT] = { step_pivot, LAYER_N },
     [STEP_HOSTNAME] = { step_hostname, LAYER_N },
     [STEP_FILES] = { step_files, LAYER_N },
     [STEP_INIT] = { step_init, LAYER_N },

@@ -18,25 +18,27 @@
 
 /* Every step, in order: name, layer it puts in force (LAYER_N: none). A failed step is reported by
  * its number; the warden finds the words here. */
-#define CHILD_STEPS(X)                               \
-    X(NET_BEGIN, "network namespace", NET_NS)        \
-    X(MAP, "wait for the id map", USER_NS)           \
-    X(IDENTITY, "change identity", NONROOT)          \
-    X(KEYRING, "session keyring", N)                 \
-    X(ROOT, "build the root", MOUNT_NS)              \
-    X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY) \
-    X(HOSTNAME, "set the host name", UTS_NS)         \
-    X(FILES, "write the files", N)                   \
-    X(NET_JOIN, "network namespace", NET_NS)         \
-    X(CPU_JOIN, "join the cpu cgroup", CGROUP_CPU)   \
-    X(CGROUP_NS, "cgroup namespace", CGROUP_NS)      \
-    X(INIT, "become init", PID_NS)                   \
-    X(STREAMS, "set up the streams", N)              \
-    X(RLIMITS, "set rlimits", RLIMITS)               \
-    X(NO_NEW_PRIVS, "no_new_privs", NO_NEW_PRIVS)    \
-    X(LANDLOCK, "landlock", LANDLOCK)                \
-    X(CAPS, "drop capabilities", CAPS_DROPPED)       \
-    X(SECCOMP, "seccomp", SECCOMP)                   \
+#define CHILD_STEPS(X)                                 \
+    X(NET_BEGIN, "network namespace", NET_NS)          \
+    X(MAP, "wait for the id map", USER_NS)             \
+    X(IDENTITY, "change identity", NONROOT)            \
+    X(KEYRING, "session keyring", N)                   \
+    X(ROOT, "build the root", MOUNT_NS)                \
+    X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY)   \
+    X(BOUNDING, "drop the bounding set", CAPS_DROPPED) \
+    X(NET_JOIN, "network namespace", NET_NS)           \
+    X(PIVOT, "enter the root", MOUNT_NS)               \
+    X(HOSTNAME, "set the host name", UTS_NS)           \
+    X(FILES, "write the files", N)                     \
+    X(CPU_JOIN, "join the cpu cgroup", CGROUP_CPU)     \
+    X(CGROUP_NS, "cgroup namespace", CGROUP_NS)        \
+    X(INIT, "become init", PID_NS)                     \
+    X(STREAMS, "set up the streams", N)                \
+    X(RLIMITS, "set rlimits", RLIMITS)                 \
+    X(NO_NEW_PRIVS, "no_new_privs", NO_NEW_PRIVS)      \
+    X(LANDLOCK, "landlock", LANDLOCK)                  \
+    X(CAPS, "drop capabilities", CAPS_DROPPED)         \
+    X(SECCOMP, "seccomp", SECCOMP)                     \
     X(EXEC, "start the program", N)
 
 enum child_step {
@@ -111,5 +113,10 @@ struct netns_maker {
 int netns_begin(struct netns_maker *maker);
 int netns_join(struct netns_maker *maker);
 
-/* Builds the root and pivots into it. Returns -errno, and the operation that failed. */
+/* Builds the root. Returns its fd, or -errno and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);
+
+/* Makes it the root, lets go of the host's, and closes the fd. After the network namespace is
+ * there: letting go waits for every CPU to leave the kernel once (RCU), and the helper is long in
+ * it. */
+int root_enter(int root);

@@ -181,8 +181,10 @@ static int bound_tmpfs(int root, const struct cay_limits *limits)
     return rc;
 }
 
-static int pivot(int root)
+int root_enter(int root_fd)
 {
+    auto_close int root = root_fd;
+
     if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0)
         return -errno;
     struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
@@ -216,5 +218,5 @@ int root_build(const struct child *child, uint32_t *ret_op)
         }
     }
     rc = bound_tmpfs(root, limits);
-    return rc < 0 ? rc : pivot(root);
+    return rc < 0 ? rc : take_fd(&root);
 }
