@@ -323,7 +323,12 @@ static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
  * this process is at its smallest. */
 static int run_or_exec(int argc, char **argv, bool is_exec)
 {
-    const struct cay_options options = { .fork_warden = true, .start_now = true, .argv = argv };
+    const struct cay_options options = {
+        .fork_warden = true,
+        .start_now = true,
+        .once = true,
+        .argv = argv,
+    };
     auto_free struct run_args *args = mem_alloc(sizeof *args);
     struct cay_error err;
     struct cay *cay = NULL;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "core/state.h"
+#include "sys/cpu.h"
 #include "warden/warden.h"
 
 enum { FRONT_FD = 3, STATE_FD = 4 };
@@ -58,7 +60,7 @@ static void wipe(char **argv)
         explicit_bzero(*argv, strlen(*argv));
 }
 
-static int serve(int front_fd, const struct config *config)
+static int serve(int front_fd, const struct config *config, const cpu_set_t *cpus, bool once)
 {
     struct cay_limits caps;
     int state_fd = state_open();
@@ -69,6 +71,8 @@ static int serve(int front_fd, const struct config *config)
         .front_fd = FRONT_FD,
         .state_fd = state_fd < 0 ? -1 : STATE_FD,
         .caps = &caps,
+        .cpus = cpus,
+        .once = once,
     });
 }
 
@@ -83,7 +87,7 @@ int link_serve(int front_fd)
     sources.project_file = NULL; /* trusted configuration only */
     if (config_load(&sources, &config, &err) < 0)
         return cay_error_exit_status(err.kind);
-    return serve(front_fd, &config);
+    return serve(front_fd, &config, NULL, false);
 }
 
 /* A fork costs what the caller's memory costs, and a caller with threads can't be forked at all
@@ -114,11 +118,15 @@ int link_open(struct link *link, const struct cay_options *options, const struct
     auto_close int back = pair[1];
     pid_t pid;
     if (options->fork_warden) {
+        cpu_set_t cpus;
+        bool has_cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
         pid = fork();
         if (pid == 0) {
             wipe(options->argv);
-            _exit(serve(back, config));
+            _exit(serve(back, config, has_cpus ? &cpus : NULL, options->once));
         }
+        if (pid > 0 && has_cpus)
+            cpu_send_elsewhere(pid);
         if (pid < 0)
             return cay_fail_errno(err, errno, "start the warden");
     } else {

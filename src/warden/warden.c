@@ -43,6 +43,7 @@ struct warden {
     struct run *runs;
     bool front_is_gone;
     bool has_swept;
+    bool has_run;
 };
 
 /* ---- to the front ---- */
@@ -127,6 +128,9 @@ static void on_start(struct warden *warden, struct warden_request *request, int 
     struct run *run = mem_alloc(sizeof *run);
     const struct backend *backend = NULL;
 
+    /* Programs inherit it. Not before now: the front may not have done its part of it yet. */
+    if (warden->options->cpus)
+        sched_setaffinity(0, sizeof *warden->options->cpus, warden->options->cpus);
     for (uint32_t i = 0; backends[i] && !backend; i++)
         if (i == request->backend)
             backend = backends[i];
@@ -223,6 +227,7 @@ static void on_gone(struct warden *warden, struct run *run)
     };
     reply(warden, run, &message);
     remove_run(warden, run);
+    warden->has_run = true;
 }
 
 static void on_stage_started(struct warden *warden, struct run *run, const struct report *report)
@@ -394,7 +399,7 @@ int warden_main(const struct warden_options *options)
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
     warden.host = (struct backend_host){ &warden.cgroups, options->state_fd };
-    while (!warden.front_is_gone || warden.runs) {
+    while (warden.runs || !(warden.front_is_gone || (options->once && warden.has_run))) {
         if (warden.front_is_gone)
             for (struct run *run = warden.runs; run; run = run->next)
                 if (!run->is_killed)

@@ -10,12 +10,17 @@
  * It knows nothing of requests, languages' code or results: those are the front's.
  */
 
+#include <sched.h>
+#include <stdbool.h>
+
 struct cay_limits;
 
 struct warden_options {
     int front_fd;                  /* SOCK_SEQPACKET to the front */
     int state_fd;                  /* the state folder */
     const struct cay_limits *caps; /* the most that any job gets; 0: no cap of its own */
+    const cpu_set_t *cpus;         /* of the front, which sent us elsewhere for a start; or NULL */
+    bool once;                     /* leave after the first run */
 };
 
 /* Serves the front until it closes its end. Returns the process' exit status. */

@@ -19,6 +19,7 @@
 
 #include "backends/native/child.h"
 #include "base/auto.h"
+#include "sys/cpu.h"
 
 enum { HELPER_STACK = 32 * 1024 };
 
@@ -46,20 +47,6 @@ static int helper_main(void *arg)
     return write(maker->ready_fd, &one, sizeof one) < 0;
 }
 
-/* A new process waits behind its parent, and a busy parent's child is moved to an idle CPU only
- * after half a millisecond: it is told to be elsewhere, if there is an elsewhere. */
-static void send_elsewhere(pid_t pid)
-{
-    cpu_set_t cpus;
-    int here = sched_getcpu();
-
-    if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof cpus, &cpus) < 0)
-        return;
-    CPU_CLR(here, &cpus);
-    if (CPU_COUNT(&cpus) > 0)
-        sched_setaffinity(pid, sizeof cpus, &cpus);
-}
-
 int netns_begin(struct netns_maker *maker)
 {
     maker->ready_fd = eventfd(0, EFD_CLOEXEC);
@@ -73,7 +60,7 @@ int netns_begin(struct netns_maker *maker)
         clone(helper_main, maker->stack + HELPER_STACK, CLONE_VM | CLONE_FILES | SIGCHLD, maker);
     if (maker->pid < 0)
         return -errno;
-    send_elsewhere(maker->pid);
+    cpu_send_elsewhere(maker->pid);
     return 0;
 }
 
