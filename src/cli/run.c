@@ -114,7 +114,7 @@ static void put_program(struct screen *screen, int fd, const char *data, size_t 
 }
 
 /* Once the warden is its own process, this one needs no privilege any more: all it does is read
- * what a program wrote. */
+ * what a program wrote. It stays its caller, whose state folder and terminal it uses. */
 static void drop_privileges(void)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };

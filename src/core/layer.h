@@ -44,9 +44,9 @@ enum layer {
     (((UINT32_C(1) << LAYER_N) - 1) & ~(LAYER_CGROUP_BITS | LAYER_BIT(WATCHER)))
 
 /* Without these the native backend keeps none of its promises; no request can do without. */
-#define LAYER_CORE_BITS                                                                      \
-    (LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) | LAYER_BIT(NO_NEW_PRIVS) | \
-     LAYER_BIT(CAPS_DROPPED) | LAYER_BIT(NONROOT) | LAYER_BIT(RLIMITS))
+#define LAYER_CORE_BITS                                                                \
+    (LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) | LAYER_BIT(IPC_NS) | \
+     LAYER_BIT(NO_NEW_PRIVS) | LAYER_BIT(CAPS_DROPPED) | LAYER_BIT(NONROOT) | LAYER_BIT(RLIMITS))
 
 const char *layer_name(enum layer layer);
 

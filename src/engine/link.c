@@ -28,13 +28,31 @@ static void caps_from_config(const struct config *config, struct cay_limits *ret
 
     *ret = (struct cay_limits){
         .timeout_ns = (int64_t)caps[FIELD_TIMEOUT].value.num,
+        .cpu_time_ns = (int64_t)caps[FIELD_CPU_TIME].value.num,
         .memory_bytes = caps[FIELD_MEMORY].value.num,
         .swap_bytes = caps[FIELD_SWAP].value.num,
         .disk_bytes = caps[FIELD_DISK].value.num,
         .inodes = caps[FIELD_INODES].value.num,
         .pids = (uint32_t)caps[FIELD_PIDS].value.num,
         .cpus_milli = (uint32_t)caps[FIELD_CPUS].value.num,
+        .open_files = (uint32_t)caps[FIELD_OPEN_FILES].value.num,
     };
+}
+
+/* As plan.c gives it: its own time and memory, and a few more processes. */
+static void compile_caps_from_config(const struct config *config, struct cay_limits *ret)
+{
+    const struct setting *settings = config->settings;
+
+    caps_from_config(config, ret);
+    ret->timeout_ns = (int64_t)settings[FIELD_COMPILE_TIMEOUT].value.num;
+    ret->cpu_time_ns = 0;
+    if (ret->memory_bytes > 0)
+        ret->memory_bytes = MAX(ret->memory_bytes, settings[FIELD_COMPILE_MEMORY].value.num);
+    if (ret->pids > 0)
+        ret->pids = MAX(ret->pids, 64U);
+    if (ret->cpus_milli > 0)
+        ret->cpus_milli = MAX(ret->cpus_milli, 1000U);
 }
 
 /* The warden holds none of the caller's fds: a pipe of the caller's must end with the caller. */
@@ -62,15 +80,17 @@ static void wipe(char **argv)
 
 static int serve(int front_fd, const struct config *config, const cpu_set_t *cpus, bool once)
 {
-    struct cay_limits caps;
+    struct cay_limits caps, compile_caps;
     int state_fd = state_open();
 
     caps_from_config(config, &caps);
+    compile_caps_from_config(config, &compile_caps);
     keep_two(front_fd, state_fd);
     return warden_main(&(struct warden_options){
         .front_fd = FRONT_FD,
         .state_fd = state_fd < 0 ? -1 : STATE_FD,
         .caps = &caps,
+        .compile_caps = &compile_caps,
         .cpus = cpus,
         .once = once,
     });

@@ -237,10 +237,11 @@ static void kill_members(int dir)
     }
 }
 
+/* "cay-", 32 hexadecimal digits, "-", a digit: what a run's group is called, and nobody else's. */
 static bool is_run_name(const char *name)
 {
-    return strncmp(name, "cay-", 4) == 0 && strncmp(name, "cay-user-", 9) != 0 &&
-           strcmp(name, "cay-leaf") != 0;
+    return strncmp(name, "cay-", 4) == 0 && strspn(name + 4, "0123456789abcdef") == 32 &&
+           name[36] == '-' && name[37] >= '0' && name[37] <= '9' && name[38] == '\0';
 }
 
 static bool remove_leftover(int parent, const char *name)
@@ -250,7 +251,7 @@ static bool remove_leftover(int parent, const char *name)
     if (dir < 0)
         return true;
     kill_members(dir);
-    for (int tries = 0; tries < 100; tries++) {
+    for (int tries = 0; tries < 20; tries++) { /* what is stuck is for the next sweep */
         if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return true;
         if (errno != EBUSY)

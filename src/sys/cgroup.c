@@ -38,8 +38,11 @@ static int make_one(const struct cgroup_host *host, int which, const char *name,
         return -errno;
     /* A sweeper may take the newborn for a leftover until it is locked: then it is made again. */
     group->dir[which] = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (group->dir[which] < 0)
-        return errno == ENOENT ? -EAGAIN : -errno;
+    if (group->dir[which] < 0) {
+        int errnum = errno;
+        unlinkat(parent, name, AT_REMOVEDIR);
+        return errnum == ENOENT ? -EAGAIN : -errnum;
+    }
     if (which == CGROUP_MEMORY && lock_dir(group->dir[which]) < 0)
         return -EAGAIN;
     if (which == CGROUP_MEMORY && faccessat(parent, name, F_OK, 0) < 0)

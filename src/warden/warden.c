@@ -77,37 +77,50 @@ static void kill_over(struct run *run, enum tick_result found)
 
 /* ---- from the front: a row for each thing it can ask ---- */
 
-static void cap(uint64_t *value, uint64_t most)
+/* Past these nothing adds up any more. */
+#define BYTES_MAX (UINT64_C(1) << 50)
+#define TIME_MAX  (NS_PER_SEC * 86400 * 365)
+enum { COUNT_MAX = 1 << 22 };
+
+static void cap(uint64_t *value, uint64_t most, uint64_t absolute)
 {
-    if (most > 0 && *value > most)
-        *value = most;
+    *value = MIN(*value, most > 0 ? MIN(most, absolute) : absolute);
+}
+
+static void cap32(uint32_t *value, uint32_t most)
+{
+    *value = MAX(1U, MIN(*value, most > 0 ? most : (uint32_t)COUNT_MAX));
+}
+
+static void cap_time(int64_t *value, int64_t most)
+{
+    *value = MAX(0, MIN(*value, most > 0 ? most : TIME_MAX));
+}
+
+static void cap_limits(struct cay_limits *limits, const struct cay_limits *most)
+{
+    cap_time(&limits->timeout_ns, most->timeout_ns);
+    cap_time(&limits->cpu_time_ns, most->cpu_time_ns);
+    cap(&limits->memory_bytes, most->memory_bytes, BYTES_MAX);
+    cap(&limits->swap_bytes, most->swap_bytes, BYTES_MAX);
+    cap(&limits->disk_bytes, most->disk_bytes, BYTES_MAX);
+    cap(&limits->inodes, most->inodes, COUNT_MAX);
+    cap32(&limits->pids, most->pids);
+    cap32(&limits->cpus_milli, most->cpus_milli);
+    cap32(&limits->open_files, most->open_files);
 }
 
 /* The front checked all this; a front that was taken over did not. */
 static void cap_job(const struct warden *warden, struct job *job)
 {
-    const struct cay_limits *most = warden->options->caps;
-
     job->n_stages = (uint8_t)MAX(1, MIN(job->n_stages, JOB_STAGES));
     job->id[sizeof job->id - 1] = '\0';
     for (char *c = job->id; *c; c++)
         if (!strchr("0123456789abcdef", *c))
             *c = '0';
-    for (int i = 0; i < job->n_stages; i++) {
-        struct cay_limits *limits = &job->limits[i];
-        bool is_run = i + 1 == job->n_stages;
-        if (is_run && most->timeout_ns > 0)
-            limits->timeout_ns = MIN(limits->timeout_ns, most->timeout_ns);
-        limits->timeout_ns = MAX(limits->timeout_ns, 0);
-        cap(&limits->memory_bytes, is_run ? most->memory_bytes : 0);
-        cap(&limits->swap_bytes, most->swap_bytes);
-        cap(&limits->disk_bytes, most->disk_bytes);
-        cap(&limits->inodes, most->inodes);
-        if (most->pids > 0 && is_run)
-            limits->pids = MIN(limits->pids, most->pids);
-        if (most->cpus_milli > 0)
-            limits->cpus_milli = MIN(limits->cpus_milli, most->cpus_milli);
-    }
+    for (int i = 0; i < job->n_stages; i++)
+        cap_limits(&job->limits[i],
+                   i + 1 == job->n_stages ? warden->options->caps : warden->options->compile_caps);
 }
 
 /* The program gets pipes and nothing else: no folder, socket or terminal that a front which was
@@ -267,8 +280,10 @@ static void on_stage_ended(struct warden *warden, struct run *run, const struct 
         return;
     if (!ended_well(&report->end) || run->stop != STOP_NONE)
         kill_run(run, STOP_NONE);
-    else
-        run->awaits_next = true; /* until the front has taken this stage's output: see on_next */
+    else { /* until the front has taken this stage's output: see on_next */
+        run->awaits_next = true;
+        run->deadline_ns = clock_now_ns() + SETUP_TIMEOUT_NS;
+    }
 }
 
 static void serve_sandbox(struct warden *warden, struct run *run)

@@ -16,11 +16,12 @@
 struct cay_limits;
 
 struct warden_options {
-    int front_fd;                  /* SOCK_SEQPACKET to the front */
-    int state_fd;                  /* the state folder */
-    const struct cay_limits *caps; /* the most that any job gets; 0: no cap of its own */
-    const cpu_set_t *cpus;         /* of the front, which sent us elsewhere for a start; or NULL */
-    bool once;                     /* leave after the first run */
+    int front_fd;                          /* SOCK_SEQPACKET to the front */
+    int state_fd;                          /* the state folder */
+    const struct cay_limits *caps;         /* the most that any job gets; 0: no cap of its own */
+    const struct cay_limits *compile_caps; /* the same for a compiler */
+    const cpu_set_t *cpus; /* of the front, which sent us elsewhere for a start; or NULL */
+    bool once;             /* leave after the first run */
 };
 
 /* Serves the front until it closes its end. Returns the process' exit status. */

@@ -58,7 +58,8 @@ struct state {
     int root_fd; /* of the root that is being built */
     struct netns_maker netns;
     struct watcher watcher;
-    cpu_set_t cpus; /* the program's */
+    cpu_set_t cpus;       /* the program's */
+    int64_t next_look_ns; /* of the watcher */
     unsigned stage;
     int64_t stage_cpu_ns; /* of what was reaped before the stage */
     uint32_t failed_op;
@@ -167,7 +168,8 @@ static int step_pivot(struct state *state)
 
 static int step_hostname(struct state *state)
 {
-    (void)state;
+    if (!(state->child->layers & LAYER_BIT(UTS_NS)))
+        return 0; /* it would be the host's */
     return sethostname("cay", 3) < 0 ? -errno : 0;
 }
 
@@ -223,6 +225,17 @@ static void ignore_signal(int number)
     (void)number;
 }
 
+/* What a watcher needs: to look at and to end what belongs to anybody inside. */
+#define WATCHER_CAPS ((1U << CAP_SYS_PTRACE) | (1U << CAP_KILL))
+
+static int keep_capabilities(uint32_t caps)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[2] = { { .effective = caps, .permitted = caps } };
+
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
 static int step_init(struct state *state)
 {
     struct sigaction action = { .sa_handler = ignore_signal };
@@ -237,7 +250,8 @@ static int step_init(struct state *state)
      * change of uid cleared it, so it is set here and not before. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
-    return state->child->has_cgroup ? 0 : watcher_open(&state->watcher);
+    int rc = state->child->has_cgroup ? 0 : watcher_open(&state->watcher);
+    return rc < 0 ? rc : keep_capabilities(state->child->has_cgroup ? 0 : WATCHER_CAPS);
 }
 
 /* ---- the program-to-be's steps ---- */
@@ -306,12 +320,9 @@ static int step_landlock(struct state *state)
 static int step_caps(struct state *state)
 {
     (void)state;
-    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-    struct __user_cap_data_struct data[2] = { 0 };
-
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
         return -errno;
-    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+    return keep_capabilities(0);
 }
 
 static int step_seccomp(struct state *state)
@@ -504,10 +515,12 @@ static int reap_until(struct state *state, pid_t program)
         pid_t pid = waitpid(-1, &status, WNOHANG);
         if (pid == program)
             return status;
-        if (pid <= 0) {
+        if (pid <= 0)
             listen_or_reap(state);
-            if (state->watcher.proc_fd >= 0)
-                watch(state);
+        /* Also between one orphan and the next, of which there may be no end. */
+        if (state->watcher.proc_fd >= 0 && clock_now_ns() >= state->next_look_ns) {
+            watch(state);
+            state->next_look_ns = clock_now_ns() + state->watcher.interval_ns;
         }
     }
 }

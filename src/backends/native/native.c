@@ -56,13 +56,19 @@ static void release(struct sandbox *sandbox)
     free(native);
 }
 
-static void reap(struct native *native)
+/* Whether pid 1 is gone. Its socket closes before the kernel has ended the rest of the namespace,
+ * which may take its time: nobody else's clock waits for that. */
+static bool reap(struct native *native, int flags)
 {
     if (native->pid <= 0)
-        return;
-    while (waitpid(native->pid, NULL, 0) < 0 && errno == EINTR)
+        return true;
+    pid_t pid;
+    while ((pid = waitpid(native->pid, NULL, flags)) < 0 && errno == EINTR)
         continue;
+    if (pid == 0)
+        return false;
     native->pid = -1;
+    return true;
 }
 
 /* The whole pid namespace dies with its pid 1, whatever it ignores, stops or has closed. */
@@ -88,7 +94,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
     native->who.lock_fd = -1;
     if (native_launch(host, native, err) < 0) {
         kill_all(&native->base);
-        reap(native);
+        reap(native, 0);
         release(&native->base);
         return -1;
     }
@@ -211,31 +217,38 @@ static void gone(struct native *native, struct report *ret)
     ret->kind = REPORT_GONE;
 }
 
+/* Pid 1 has ended. A stage that ran is over with it, killed by us or for memory; one that did not
+ * begin never will. */
+static void over(struct native *native, struct report *ret)
+{
+    bool is_last_word = native->failed || native->stage >= native->job.n_stages;
+
+    if (!is_last_word && native->started_ns) {
+        stage_ended(native, NULL, ret);
+        native->stage = native->job.n_stages;
+    } else if (!is_last_word && !native->is_killed) {
+        native->failed = true;
+        ret->kind = REPORT_FAILED;
+        cay_fail(&ret->error, CAY_E_SYSTEM, "native: pid 1 died before the program started");
+    } else {
+        gone(native, ret);
+    }
+}
+
 static void on_wait(struct sandbox *sandbox, struct report *ret)
 {
     struct native *native = of(sandbox);
     struct child_report from;
 
     *ret = (struct report){ .kind = REPORT_NONE };
-    ssize_t n = recv(native->base.fds[0], &from, sizeof from, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    ssize_t n =
+        native->base.fds[0] < 0 ? 0 : recv(native->base.fds[0], &from, sizeof from, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    } else if (n != (ssize_t)sizeof from) {
-        /* Its end is closed. A stage that runs is over with it: killed, by us or for memory. */
-        reap(native);
-        if (native->started_ns && native->stage < native->job.n_stages && !native->failed) {
-            stage_ended(native, NULL, ret);
-            native->stage = native->job.n_stages;
-            return;
-        }
-        if (!native->started_ns && native->stage < native->job.n_stages && !native->failed &&
-            !native->is_killed) {
-            native->failed = true;
-            ret->kind = REPORT_FAILED;
-            cay_fail(&ret->error, CAY_E_SYSTEM, "native: pid 1 died before the program started");
-            return;
-        }
-        gone(native, ret);
+    if (n != (ssize_t)sizeof from) {
+        close_fd(&native->base.fds[0]);
+        if (reap(native, WNOHANG))
+            over(native, ret);
         return;
     }
     switch (from.kind) {

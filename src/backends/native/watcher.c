@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -21,6 +22,10 @@
 /* With small pages two CPUs fault in about this much; measured 1.3 GB/s each. */
 enum { BYTES_PER_US = 4000 };
 
+/* Past the bound that a user has for pipes (64 MiB), each still gets two pages; a process with few
+ * files can't hold many. */
+enum { FEW_FILES = 256, PIPE_BYTES_PER_FD = 4096 };
+
 /* Buffers of sockets grow faster than any other memory: with this many, every look is soon. */
 enum { MANY_SOCKETS = 32 };
 
@@ -30,6 +35,7 @@ enum { SOCKET_BYTES_MAX = 425984 };
 /* What the processes use, added up. */
 struct sum {
     uint64_t anon, shmem; /* bytes; in the first, quick look shared pages count for each process */
+    uint64_t kernel;      /* page tables, and what many open files may hold as pipes */
     uint64_t tasks;
     int64_t cpu_ns;
 };
@@ -113,27 +119,58 @@ static int64_t cpu_of(int proc_fd, const char *pid)
     return ticks * (NS_PER_SEC / 100); /* USER_HZ is 100 on every Linux */
 }
 
-static void add_quick(const struct watcher *watcher, const char *pid, struct sum *sum)
+/* A process whose first thread has ended has no memory of its own to show, but its other threads
+ * have: the status of the first that lives is taken. */
+static bool read_status(int proc_fd, const char *pid, char *text, size_t size)
 {
-    char path[64], text[4096];
+    char path[64], buf[2048] __attribute__((aligned(16)));
 
     add_path(path, pid, "status");
-    if (file_read_at(watcher->proc_fd, path, text, sizeof text) <= 0)
+    if (file_read_at(proc_fd, path, text, size) <= 0)
+        return false;
+    if (strstr(text, "\nVmRSS:"))
+        return true;
+    add_path(path, pid, "task");
+    auto_close int tasks = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (long n; tasks >= 0 && (n = syscall(SYS_getdents64, tasks, buf, sizeof buf)) > 0;)
+        for (long pos = 0; pos < n;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(buf + pos);
+            pos += entry->d_reclen;
+            if (entry->d_name[0] == '.')
+                continue;
+            add_path(path, entry->d_name, "status");
+            if (file_read_at(tasks, path, text, size) > 0 && strstr(text, "\nVmRSS:"))
+                return true;
+        }
+    return true; /* a zombie, or in its last moments */
+}
+
+static void add_quick(const struct watcher *watcher, const char *pid, struct sum *sum)
+{
+    char text[4096];
+
+    if (!read_status(watcher->proc_fd, pid, text, sizeof text))
         return;
+    uint64_t slots = number_of(text, "FDSize:");
     sum->anon += number_of(text, "RssAnon:") * 1024;
     sum->shmem += number_of(text, "RssShmem:") * 1024;
+    sum->kernel += (number_of(text, "VmPTE:") + number_of(text, "VmPMD:")) * 1024;
+    sum->kernel += slots > FEW_FILES ? slots * PIPE_BYTES_PER_FD : 0;
     sum->tasks += number_of(text, "Threads:");
     sum->cpu_ns += cpu_of(watcher->proc_fd, pid);
 }
 
-/* Each page divided by the number of processes that share it. */
+/* Each page divided by the number of processes that share it. Where the kernel does not tell, as of
+ * a program that may be executed but not read, the quick figures stand. */
 static void add_exact(const struct watcher *watcher, const char *pid, struct sum *sum)
 {
     char path[64], text[4096];
 
     add_path(path, pid, "smaps_rollup");
-    if (file_read_at(watcher->proc_fd, path, text, sizeof text) <= 0)
+    if (file_read_at(watcher->proc_fd, path, text, sizeof text) <= 0) {
+        add_quick(watcher, pid, sum);
         return;
+    }
     sum->anon += number_of(text, "Pss_Anon:") * 1024;
     sum->shmem += number_of(text, "Pss_Shmem:") * 1024;
 }
@@ -183,7 +220,7 @@ enum tick_result watcher_look(struct watcher *watcher)
 
     add_all(watcher, &sum, add_quick);
     uint64_t files = tmpfs_bytes();
-    uint64_t used = sum.anon + sum.shmem + files;
+    uint64_t used = sum.anon + sum.shmem + sum.kernel + files;
     uint64_t room = limits->memory_bytes - MIN(used, limits->memory_bytes);
     bool has_many_sockets;
     uint64_t sockets = socket_bytes(watcher, room, &has_many_sockets);
@@ -192,7 +229,7 @@ enum tick_result watcher_look(struct watcher *watcher)
         struct sum exact = { 0 };
         add_all(watcher, &exact, add_exact);
         /* A file on tmpfs that is mapped is one of both, not both. */
-        used = exact.anon + MAX(exact.shmem, files) + sockets;
+        used = exact.anon + MAX(exact.shmem, files) + sum.kernel + sockets;
     }
     struct watched *seen = watcher->seen;
     seen->memory_peak = MAX(seen->memory_peak, used);
