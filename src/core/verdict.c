@@ -201,7 +201,8 @@ void verdict_decide(struct arena *arena, const struct verdict_facts *facts, stru
     }
     ret->verdict = verdict;
     ret->success = verdict.cause == CAY_CAUSE_OK;
-    ret->timeout = !ret->success && ret->exit_code == 124 && verdict.limit_name != NULL;
+    ret->timeout =
+        verdict.cause == CAY_CAUSE_WALL_TIMEOUT || verdict.cause == CAY_CAUSE_CPU_TIMEOUT;
 }
 
 void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct value *warnings)

@@ -42,29 +42,28 @@ static uint64_t sum_meminfo(const struct nlmsghdr *header, size_t fixed, int typ
     return sum;
 }
 
-static uint64_t dump(int fd, const void *request, size_t len, size_t fixed, int type)
+static bool dump(int fd, const void *request, size_t len, size_t fixed, int type, uint64_t *sum)
 {
     char buf[16384] __attribute__((aligned(NLMSG_ALIGNTO)));
-    uint64_t sum = 0;
 
     if (send(fd, request, len, 0) < 0)
-        return 0;
+        return false;
     for (;;) {
         ssize_t n = recv(fd, buf, sizeof buf, 0);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return sum;
+            return false;
         const struct nlmsghdr *header = (const struct nlmsghdr *)buf;
         for (; NLMSG_OK(header, n); header = NLMSG_NEXT(header, n)) {
             if (header->nlmsg_type == NLMSG_DONE || header->nlmsg_type == NLMSG_ERROR)
-                return sum;
-            sum += sum_meminfo(header, fixed, type);
+                return header->nlmsg_type == NLMSG_DONE;
+            *sum += sum_meminfo(header, fixed, type);
         }
     }
 }
 
-static uint64_t unix_bytes(int fd)
+static bool unix_bytes(int fd, uint64_t *sum)
 {
     struct {
         struct nlmsghdr header;
@@ -77,10 +76,10 @@ static uint64_t unix_bytes(int fd)
                  .udiag_states = UINT32_MAX,
                  .udiag_show = UDIAG_SHOW_MEMINFO },
     };
-    return dump(fd, &request, sizeof request, sizeof(struct unix_diag_msg), UNIX_DIAG_MEMINFO);
+    return dump(fd, &request, sizeof request, sizeof(struct unix_diag_msg), UNIX_DIAG_MEMINFO, sum);
 }
 
-static uint64_t inet_bytes(int fd, int family, int protocol)
+static bool inet_bytes(int fd, int family, int protocol, uint64_t *sum)
 {
     struct {
         struct nlmsghdr header;
@@ -94,18 +93,21 @@ static uint64_t inet_bytes(int fd, int family, int protocol)
                  .idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
                  .idiag_states = TCP_STATES_ALL },
     };
-    return dump(fd, &request, sizeof request, sizeof(struct inet_diag_msg), INET_DIAG_SKMEMINFO);
+    return dump(fd, &request, sizeof request, sizeof(struct inet_diag_msg), INET_DIAG_SKMEMINFO,
+                sum);
 }
 
-uint64_t sockdiag_bytes(int fd)
+bool sockdiag_bytes(int fd, uint64_t *ret)
 {
     static const int rows[][2] = { { AF_INET, IPPROTO_TCP },
                                    { AF_INET6, IPPROTO_TCP },
                                    { AF_INET, IPPROTO_UDP },
                                    { AF_INET6, IPPROTO_UDP } };
-    uint64_t sum = unix_bytes(fd);
+    uint64_t sum = 0;
+    bool is_all = unix_bytes(fd, &sum);
 
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        sum += inet_bytes(fd, rows[i][0], rows[i][1]);
-    return sum;
+        is_all = inet_bytes(fd, rows[i][0], rows[i][1], &sum) && is_all;
+    *ret = sum;
+    return is_all;
 }

@@ -6,11 +6,13 @@
  * of the kernel (sock_diag(7)) for the network namespace that the fd was opened in.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Returns an fd, or -errno. */
 int sockdiag_open(void);
 
-/* The bytes in the buffers of all unix, TCP and UDP sockets of the namespace; 0 when the kernel
- * does not tell. Async-signal-safe. */
-uint64_t sockdiag_bytes(int fd);
+/* The bytes in the buffers of all unix, TCP and UDP sockets of the namespace. Returns false when
+ * the kernel does not tell of all of them: each family is a module of its own. Async-signal-safe.
+ */
+bool sockdiag_bytes(int fd, uint64_t *ret);

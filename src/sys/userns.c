@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,7 +91,10 @@ static bool has_subids(uid_t uid, uint32_t *uid_start, uint32_t *gid_start, uint
     char name[64];
     uint32_t uid_count, gid_count;
 
-    if (access(NEWUIDMAP, X_OK) < 0 || access(NEWGIDMAP, X_OK) < 0)
+    /* They are setuid, which no_new_privs takes away: within a service that has it on, for example.
+     */
+    if (access(NEWUIDMAP, X_OK) < 0 || access(NEWGIDMAP, X_OK) < 0 ||
+        prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
         return false;
     bool named = user_name(uid, name, sizeof name);
     if (!subid_range("/etc/subuid", uid, named ? name : NULL, uid_start, &uid_count) ||
@@ -105,7 +109,7 @@ int identity_take(int state_fd, struct identity *ret)
     uid_t me = geteuid();
     uint32_t slot = 0, uid_start = ROOT_SLOT_BASE, gid_start = ROOT_SLOT_BASE, count = ROOT_SLOTS;
 
-    if (me != 0 && !has_subids(me, &uid_start, &gid_start, &count)) {
+    if (me != 0 && (state_fd < 0 || !has_subids(me, &uid_start, &gid_start, &count))) {
         *ret = (struct identity){ IDENTITY_OWN, me, getegid(), -1 };
         return 0;
     }

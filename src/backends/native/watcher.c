@@ -199,18 +199,23 @@ static uint64_t tmpfs_bytes(void)
                : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
 }
 
-/* Asking for each socket takes long, so it is only done when there are enough to matter. */
+/* Asking for each socket takes long, so it is only done when there are enough to matter. Where the
+ * kernel does not tell, each counts for what it may hold by default. */
 static uint64_t socket_bytes(const struct watcher *watcher, uint64_t room, bool *ret_many)
 {
     char text[512];
+    uint64_t bytes = 0;
 
     *ret_many = false;
-    if (watcher->diag_fd < 0 ||
-        file_read_at(watcher->proc_fd, "self/net/sockstat", text, sizeof text) <= 0)
+    if (file_read_at(watcher->proc_fd, "self/net/sockstat", text, sizeof text) <= 0)
         return 0;
     uint64_t n = number_of(text, "sockets: used");
     *ret_many = n > MANY_SOCKETS;
-    return n * SOCKET_BYTES_MAX > room / 4 ? sockdiag_bytes(watcher->diag_fd) : 0;
+    if (n * SOCKET_BYTES_MAX <= room / 4)
+        return 0;
+    if (watcher->diag_fd >= 0 && sockdiag_bytes(watcher->diag_fd, &bytes))
+        return bytes + bytes / 4; /* they grow faster than one can look */
+    return MAX(bytes, n * (SOCKET_BYTES_MAX / 2));
 }
 
 enum tick_result watcher_look(struct watcher *watcher)
