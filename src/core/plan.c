@@ -90,6 +90,10 @@ static int refuse_unbuilt(const struct making *m)
     if (strcmp(first, "none") != 0 || (network->list && network->list[0] && network->list[1]))
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "network: '%.60s' is not built yet; allowed is none", first);
+    if (strcmp(text(m, FIELD_FALLBACK), "never") != 0)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                        "fallback: '%s' is not built yet; allowed is never",
+                        text(m, FIELD_FALLBACK));
     if (strcmp(text(m, FIELD_IMAGE), "host") != 0)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "image: '%.60s' is not built yet; allowed is host", text(m, FIELD_IMAGE));
@@ -130,7 +134,6 @@ static int choose_backend(const struct making *m)
                         "take another backend, or set min_isolation to \"%s\" if you mean it",
                         tier_name(plan->backend->tier));
     }
-    plan->may_fall_back = strcmp(text(m, FIELD_FALLBACK), "unsafe") == 0;
     return 0;
 }
 

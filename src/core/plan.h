@@ -36,7 +36,6 @@ struct plan {
     struct payload_source payload;
     struct bytes stdin;
     struct op_list root;   /* for printing: the warden makes its own */
-    bool may_fall_back;    /* fallback = unsafe: the un-isolated tier, if nothing else can be had */
     struct value warnings; /* a list */
 };
 

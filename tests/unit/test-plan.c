@@ -192,7 +192,6 @@ static void test_defaults(void **state)
     assert_int_equal(m.plan.job.n_stages, 1);
     assert_int_equal(m.plan.job.language, 2);
     assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT);
-    assert_false(m.plan.may_fall_back);
     assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
     assert_int_equal(limits->cpu_time_ns, 0);
     assert_int_equal(limits->memory_bytes, 512 << 20);
