@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "core/language.h"
 
 #define NEEDED                                             \
@@ -130,13 +131,14 @@ static void test_parse_errors(void **state)
         "run = ['x']\n", "version = ['x']\n", "packages = ['x']\n",
     };
     for (size_t missing = 0; missing < ARRAY_LEN(needed); missing++) {
-        char text[512] = "", key[32];
+        auto_strbuf struct strbuf text = { 0 };
+        char key[32];
         for (size_t i = 0; i < ARRAY_LEN(needed); i++)
             if (i != missing)
-                strcat(text, needed[i]);
+                strbuf_puts(&text, needed[i]);
         snprintf(key, sizeof key, "%.*s is missing", (int)strcspn(needed[missing], " "),
                  needed[missing]);
-        check_bad(text, strlen(text), key);
+        check_bad(strbuf_str(&text), text.len, key);
     }
     static const char no_run[] = "name='x'\ntitle='X'\nextensions=[]\nsource='x'\nrun=[]\n"
                                  "version=['x']\npackages=[]\n";
