@@ -462,8 +462,8 @@ static void warn_of_layers(struct run *run)
 {
     if (run->layers & LAYER_BIT(WATCHER))
         warn(run,
-             "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus is "
-             "not enforced (`sudo cay setup USER` delegates one)");
+             "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus only "
+             "as whole CPUs (`sudo cay setup USER` delegates one)");
     else if (run->plan->backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
         warn(run, "the cpu controller is not there: cpus is not enforced");
 }

@@ -56,7 +56,6 @@ static int put_stream(int from, int to)
 
 int spawn_streams(const int fds[3], unsigned close_flags)
 {
-    setsid();
     umask(022);
     for (int i = 0; i < 3; i++) {
         int rc = put_stream(fds[i], i);

@@ -17,7 +17,7 @@
  * others, the caller's terminal and the other sandboxes' sockets among them. */
 int spawn_keep_fds(int *const keep[], unsigned n);
 
-/* A session of its own, the usual umask, and the three streams; -1 is /dev/null. All other fds are
+/* The usual umask, and the three streams; -1 is /dev/null. All other fds are
  * closed: at once, or at the exec if close_flags is CLOSE_RANGE_CLOEXEC. */
 int spawn_streams(const int fds[3], unsigned close_flags);
 

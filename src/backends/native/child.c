@@ -205,7 +205,8 @@ static int step_files(struct state *state)
 }
 
 /* Pid 1 and the program take turns: on one CPU that is a switch, on two it is waking up an idle
- * one, which takes longer than the program may. The program is let go before it starts. */
+ * one, which takes longer than the program may. The program is let go before it starts, but where
+ * pid 1 watches it. */
 static void stay_on_this_cpu(struct state *state)
 {
     cpu_set_t one;
@@ -250,17 +251,42 @@ static int step_init(struct state *state)
      * change of uid cleared it, so it is set here and not before. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
+    if (!state->child->has_cgroup)
+        setsid();
     int rc = state->child->has_cgroup ? 0 : watcher_open(&state->watcher);
     return rc < 0 ? rc : keep_capabilities(state->child->has_cgroup ? 0 : WATCHER_CAPS);
 }
 
 /* ---- the program-to-be's steps ---- */
 
+/* A watcher that waits for its turn sees too late what grew meanwhile. So a watched program gets no
+ * more CPUs than its limit says in whole ones, and the watcher's is the first of them: what stops
+ * that CPU stops both, and where both want it the watcher's nice decides (step_rlimits). */
+static void narrow_to_watched(cpu_set_t *cpus, int here, uint32_t milli)
+{
+    uint32_t most = MAX((milli + 999) / 1000, 1U);
+
+    for (uint32_t cpu = 0, n = 1; cpu < CPU_SETSIZE; cpu++)
+        if (cpu != (uint32_t)here && CPU_ISSET(cpu, cpus) && ++n > most)
+            CPU_CLR(cpu, cpus);
+}
+
+/* Nice weighs only within one session where the kernel groups by session, so a watched program
+ * stays in that of pid 1, which has no terminal either. */
 static int step_streams(struct state *state)
 {
-    if (CPU_COUNT(&state->cpus) > 0)
-        sched_setaffinity(0, sizeof state->cpus, &state->cpus);
-    return spawn_streams(state->child->job->std_fds, 0);
+    const struct child *child = state->child;
+    cpu_set_t cpus = state->cpus;
+
+    if (!child->has_cgroup)
+        narrow_to_watched(&cpus, sched_getcpu(), child->job->limits[state->stage].cpus_milli);
+    if (CPU_COUNT(&cpus) > 0)
+        sched_setaffinity(0, sizeof cpus, &cpus);
+    if (child->has_cgroup)
+        setsid();
+    else
+        setpgid(0, 0);
+    return spawn_streams(child->job->std_fds, 0);
 }
 
 static int step_rlimits(struct state *state)

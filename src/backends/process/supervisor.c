@@ -146,6 +146,7 @@ static int write_files(struct supervisor *sup)
 
 static int set_streams(struct supervisor *sup)
 {
+    setsid();
     return spawn_streams(sup->job.std_fds, CLOSE_RANGE_CLOEXEC);
 }
 
