@@ -22,6 +22,8 @@
 #include <cay/error.h>
 #include <cay/limits.h>
 
+#include "core/shell.h"
+
 struct cgroup_host;
 
 enum { JOB_STAGES = 2 };
@@ -32,8 +34,10 @@ enum tier { TIER_NONE, TIER_KERNEL, TIER_GVISOR, TIER_VM };
 struct job {
     char id[33];
     uint8_t n_stages;
-    int32_t language; /* its number (core/language.h), for what it needs in /etc; -1: none */
-    uint32_t require; /* layers without which the run is refused (core/layer.h) */
+    int32_t language;   /* its number (core/language.h), for what it needs in /etc; -1: none */
+    uint32_t require;   /* layers without which the run is refused (core/layer.h) */
+    bool is_restricted; /* a shell that has only these commands (core/shell.h): */
+    char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
     struct cay_limits limits[JOB_STAGES];
     int std_fds[3];
     int payload_fd;

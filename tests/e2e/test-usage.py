@@ -172,7 +172,6 @@ def refused(t, mode):
         (("--collect", "*"), "collect"),
         (("--image", "debian"), "image"),
         (("--runtime", "runsc"), "runtime"),
-        (("--shell-allow", "ls"), "shell_allow"),
         (("--detach",), "detach"),
         (("--tty",), "tty"),
     ):

@@ -46,6 +46,12 @@
 #include "sys/landlock.h"
 #include "sys/spawn.h"
 
+/* Newer than Debian 12's headers (Linux 6.1). */
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE              65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
+
 enum { WATCHED_NICE = 10, PROGRAM_STACK = 64 * 1024 };
 
 /* What pid 1 finds out on its way. */
@@ -333,6 +339,16 @@ static int step_no_new_privs(struct state *state)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+/* A forged library that a restricted shell can't map as code could still have the loader write one
+ * by its relocations. Linux 6.3; older ones do without. */
+static int step_mdwe(struct state *state)
+{
+    if (!state->child->job->is_restricted)
+        return 0;
+    return prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) < 0 && errno != EINVAL ? -errno
+                                                                                        : 0;
+}
+
 static int step_landlock(struct state *state)
 {
     static const struct landlock_rule rules[] = {
@@ -388,6 +404,7 @@ static const struct {
     [STEP_STREAMS] = { step_streams, LAYER_N },
     [STEP_RLIMITS] = { step_rlimits, LAYER_RLIMITS },
     [STEP_NO_NEW_PRIVS] = { step_no_new_privs, LAYER_NO_NEW_PRIVS },
+    [STEP_MDWE] = { step_mdwe, LAYER_N },
     [STEP_LANDLOCK] = { step_landlock, LAYER_LANDLOCK },
     [STEP_CAPS] = { step_caps, LAYER_CAPS_DROPPED },
     [STEP_SECCOMP] = { step_seccomp, LAYER_SECCOMP },
