@@ -41,12 +41,14 @@ static const char *const library_folders[] = {
 static const char *const data_folders[] = { "/usr/share", "/usr/lib/locale", "/usr/lib/terminfo",
                                             "/usr/lib/file" };
 
-/* What some commands load or start beyond what their headers say: folders, and the files in them
- * whose own needs count too. */
+/* What some commands load or start beyond what their headers say: folders, the files in them whose
+ * own needs count too, and what is hidden again: zsh/files has mkdir, rm and their like built in.
+ */
 static const struct {
-    const char *command, *folders, *files;
+    const char *command, *folders, *files, *hidden;
 } extras[] = {
-    { "zsh", "/usr/lib/" TRIPLET "/zsh", "/usr/lib/" TRIPLET "/zsh/*/zsh/*.so" },
+    { "zsh", "/usr/lib/" TRIPLET "/zsh", "/usr/lib/" TRIPLET "/zsh/*/zsh/*.so",
+      "/usr/lib/" TRIPLET "/zsh/*/zsh/files.so" },
     { "python3", "/usr/lib/python3*", "/usr/lib/python3*/lib-dynload/*.so" },
     { "perl", "/usr/lib/" TRIPLET "/perl*", NULL },
     { "git", "/usr/lib/git-core", "/usr/lib/git-core/git-remote-http" },
@@ -303,20 +305,35 @@ static void add_needs_of(const struct building *b, const char *path)
         add_needs(b, real, &needs);
 }
 
+static void add_folder(const struct building *b, const char *path)
+{
+    add_bind(b, path, path, false);
+}
+
+static void hide(const struct building *b, const char *path)
+{
+    op_add(b->arena, b->list, (struct op){ OP_MASK, arena_str(b->arena, path + 1), NULL, 0 });
+}
+
+static void for_each(const struct building *b, const char *pattern,
+                     void (*add)(const struct building *b, const char *path))
+{
+    glob_t found = { 0 };
+
+    if (pattern && glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            add(b, found.gl_pathv[i]);
+    globfree(&found);
+}
+
 static void add_extras(const struct building *b, const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(extras); i++) {
-        glob_t found = { 0 };
         if (strcmp(extras[i].command, name) != 0)
             continue;
-        if (glob(extras[i].folders, 0, NULL, &found) == 0)
-            for (size_t j = 0; j < found.gl_pathc; j++)
-                add_bind(b, found.gl_pathv[j], found.gl_pathv[j], false);
-        globfree(&found);
-        if (extras[i].files && glob(extras[i].files, 0, NULL, &found) == 0)
-            for (size_t j = 0; j < found.gl_pathc; j++)
-                add_needs_of(b, found.gl_pathv[j]);
-        globfree(&found);
+        for_each(b, extras[i].folders, add_folder);
+        for_each(b, extras[i].files, add_needs_of);
+        for_each(b, extras[i].hidden, hide);
     }
 }
 
