@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's folders that a run may see: read-only ones, and the workspace, copy-on-write. Both
+ * were opened by the front and passed as fds, so that whoever asks can show what he can open
+ * himself and nothing else. They are mounted by pid 1, after the root is built and before it is
+ * entered.
+ *
+ * As root, the warden has made of each fd a detached mount in which the folder's owner is the
+ * sandbox's user. An ordinary user's program has its caller's uid in such a run; and as an fd from
+ * another mount namespace can't be mounted, the folder is opened again by its path here, and is
+ * the right one if device and inode are the same.
+ *
+ *     /.cay/lower   the folder            hidden below an empty one at the end
+ *     /.cay/upper   what the run changes  on the root's own tmpfs: bounded together with /tmp
+ *     /workspace    overlay of both
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "backends/native/child.h"
+#include "base/auto.h"
+#include "sys/file.h"
+
+enum { FD_PATH_BYTES = 32 };
+
+static const char *fd_path(char buf[static FD_PATH_BYTES], int fd)
+{
+    char digits[24];
+    static const char base[] = "/proc/self/fd/";
+
+    memcpy(buf, base, sizeof base - 1);
+    const char *number = uint_text(digits, (uint64_t)fd);
+    memcpy(buf + sizeof base - 1, number, strlen(number) + 1);
+    return buf;
+}
+
+/* The same folder, but of this mount namespace. */
+static int open_here(int fd)
+{
+    char link[FD_PATH_BYTES], path[PATH_MAX];
+    struct stat asked, found;
+
+    ssize_t len = readlink(fd_path(link, fd), path, sizeof path - 1);
+    if (len < 0)
+        return -errno;
+    path[len] = '\0';
+    auto_close int here = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (here < 0 || fstat(fd, &asked) < 0 || fstat(here, &found) < 0)
+        return -errno;
+    if (asked.st_dev != found.st_dev || asked.st_ino != found.st_ino)
+        return -ESTALE;
+    return take_fd(&here);
+}
+
+static int make_folder(int root, const char *path, mode_t mode)
+{
+    return mkdirat(root, path, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int make_folders(int root, const char *path)
+{
+    char part[1100];
+    size_t len = strlen(path);
+
+    if (len >= sizeof part)
+        return -ENAMETOOLONG;
+    memcpy(part, path, len + 1);
+    for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int rc = make_folder(root, part, 0755);
+        *slash = '/';
+        if (rc < 0)
+            return rc;
+    }
+    return make_folder(root, path, 0755);
+}
+
+static int attach(int mount_fd, int root, const char *path)
+{
+    return move_mount(mount_fd, "", root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static int show_read_only(const struct child *child, int root, int fd, const char *path)
+{
+    struct mount_attr attr = {
+        .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        .propagation = MS_PRIVATE,
+    };
+    auto_close int tree = -1;
+
+    if (child->folders_are_mounts) {
+        tree = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    } else {
+        auto_close int here = open_here(fd);
+        if (here < 0)
+            return here;
+        tree =
+            open_tree(here, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    }
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
+        return -errno;
+    int rc = make_folders(root, path + 1);
+    return rc < 0 ? rc : attach(tree, root, path + 1);
+}
+
+/* The folder below the overlay: reachable by a path of this namespace. */
+static int open_lower(const struct child *child, int root, int fd)
+{
+    if (!child->folders_are_mounts)
+        return open_here(fd);
+    int rc = make_folder(root, ".cay/lower", 0700);
+    if (rc == 0)
+        rc = attach(fd, root, ".cay/lower");
+    if (rc < 0)
+        return rc;
+    int lower = openat(root, ".cay/lower", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return lower < 0 ? -errno : lower;
+}
+
+static int config_fd(int fs, const char *key, int fd)
+{
+    char path[FD_PATH_BYTES];
+    return fsconfig(fs, FSCONFIG_SET_STRING, key, fd_path(path, fd), 0) < 0 ? -errno : 0;
+}
+
+/* Without extended attributes (a tmpfs before Linux 6.6) an overlay can be mounted, but a folder
+ * that takes a deleted one's place can't be made in it. */
+static int check_attributes(int root)
+{
+    auto_close int fd = openat(root, ".cay/empty", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || fsetxattr(fd, "user.cay", "1", 1, 0) < 0 ? -errno : 0;
+}
+
+static int mount_overlay(int root, int lower, int upper, int work)
+{
+    auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return -errno;
+    int rc = config_fd(fs, "lowerdir", lower);
+    if (rc == 0)
+        rc = config_fd(fs, "upperdir", upper);
+    if (rc == 0)
+        rc = config_fd(fs, "workdir", work);
+    if (rc < 0)
+        return rc;
+    if (fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    auto_close int fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (fd < 0)
+        return -errno;
+    rc = make_folder(root, "workspace", 0755);
+    return rc < 0 ? rc : attach(fd, root, "workspace");
+}
+
+static int open_folder(int root, const char *path)
+{
+    int fd = openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static int show_workspace(const struct child *child, int root, int fd, int *ret_upper)
+{
+    struct stat st;
+
+    int rc = make_folder(root, ".cay", 0700);
+    if (rc < 0)
+        return rc;
+    auto_close int lower = open_lower(child, root, fd);
+    if (lower < 0 || fstat(lower, &st) < 0)
+        return lower < 0 ? lower : -errno;
+    rc = make_folder(root, ".cay/upper", (st.st_mode & 0777) | 0700);
+    if (rc == 0)
+        rc = make_folder(root, ".cay/work", 0700);
+    if (rc == 0)
+        rc = make_folder(root, ".cay/empty", 0555);
+    if (rc == 0)
+        rc = check_attributes(root);
+    if (rc < 0)
+        return rc;
+    auto_close int upper = open_folder(root, ".cay/upper");
+    auto_close int work = open_folder(root, ".cay/work");
+    if (upper < 0 || work < 0)
+        return upper < 0 ? upper : work;
+    rc = mount_overlay(root, lower, upper, work);
+    if (rc < 0)
+        return rc;
+    /* A mount of its own, which stays writable when the root no longer is: for the harvest, which
+     * has to open what the program has closed to itself. */
+    *ret_upper = open_tree(root, ".cay/upper", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    auto_close int empty = open_tree(root, ".cay/empty", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    return *ret_upper < 0 || empty < 0 ? -errno : attach(empty, root, ".cay");
+}
+
+int folders_show(const struct child *child, int root, char *const *paths, int *ret_upper,
+                 uint32_t *ret_which)
+{
+    const int *fds = child->job->folder_fds;
+    int rc = 0;
+
+    for (uint32_t i = 1; i < JOB_FOLDERS && rc == 0; i++) {
+        if (fds[i] < 0)
+            continue;
+        *ret_which = i;
+        rc = *paths ? show_read_only(child, root, fds[i], *paths++) : -EINVAL;
+    }
+    if (rc == 0 && fds[0] >= 0) {
+        *ret_which = 0;
+        rc = show_workspace(child, root, fds[0], ret_upper);
+    }
+    return rc;
+}
