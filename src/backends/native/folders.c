@@ -10,9 +10,13 @@
  * another mount namespace can't be mounted, the folder is opened again by its path here, and is
  * the right one if device and inode are the same.
  *
- *     /.cay/lower   the folder            hidden below an empty one at the end
- *     /.cay/upper   what the run changes  on the root's own tmpfs: bounded together with /tmp
+ *     /.cay/N       a folder of the host's; /.cay is hidden below an empty folder at the end
+ *     /.cay/upper   what the run changes: on the root's own tmpfs, bounded together with /tmp
  *     /workspace    overlay of both
+ *     /data, …      overlay of the folder alone
+ *
+ * Read-only folders are overlays too, for the sake of what no mount flag stops: a socket in them
+ * (docker.sock) can't be connected to, nor a fifo be a way out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -87,47 +91,27 @@ static int attach(int mount_fd, int root, const char *path)
     return move_mount(mount_fd, "", root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-static int show_read_only(const struct child *child, int root, int fd, const char *path)
+/* The folder below an overlay, reachable by a path of this namespace. */
+static int open_lower(const struct child *child, int root, int fd, uint32_t number)
 {
-    struct mount_attr attr = {
-        .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
-        .propagation = MS_PRIVATE,
-    };
-    auto_close int tree = -1;
+    char path[32] = ".cay/", digits[24];
 
-    if (child->folders_are_mounts) {
-        tree = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    } else {
-        auto_close int here = open_here(fd);
-        if (here < 0)
-            return here;
-        tree =
-            open_tree(here, "", AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    }
-    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
-        return -errno;
-    int rc = make_folders(root, path + 1);
-    return rc < 0 ? rc : attach(tree, root, path + 1);
-}
-
-/* The folder below the overlay: reachable by a path of this namespace. */
-static int open_lower(const struct child *child, int root, int fd)
-{
     if (!child->folders_are_mounts)
         return open_here(fd);
-    int rc = make_folder(root, ".cay/lower", 0700);
+    stpcpy(path + strlen(path), uint_text(digits, number));
+    int rc = make_folder(root, path, 0700);
     if (rc == 0)
-        rc = attach(fd, root, ".cay/lower");
+        rc = attach(fd, root, path);
     if (rc < 0)
         return rc;
-    int lower = openat(root, ".cay/lower", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int lower = openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return lower < 0 ? -errno : lower;
 }
 
-static int config_fd(int fs, const char *key, int fd)
+static int open_folder(int root, const char *path)
 {
-    char path[FD_PATH_BYTES];
-    return fsconfig(fs, FSCONFIG_SET_STRING, key, fd_path(path, fd), 0) < 0 ? -errno : 0;
+    int fd = openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 /* Without extended attributes (a tmpfs before Linux 6.6) an overlay can be mounted, but a folder
@@ -138,83 +122,108 @@ static int check_attributes(int root)
     return fd < 0 || fsetxattr(fd, "user.cay", "1", 1, 0) < 0 ? -errno : 0;
 }
 
-static int mount_overlay(int root, int lower, int upper, int work)
+static int config_text(int fs, const char *key, const char *text)
 {
+    return fsconfig(fs, FSCONFIG_SET_STRING, key, text, 0) < 0 ? -errno : 0;
+}
+
+static int config_flag(int fs, const char *key)
+{
+    return fsconfig(fs, FSCONFIG_SET_FLAG, key, NULL, 0) < 0 ? -errno : 0;
+}
+
+/* upper is -1 for one that can't be written: then the kernel wants two folders below. */
+static int config_overlay(int fs, int root, int lower, int upper)
+{
+    char lowers[2 * FD_PATH_BYTES], path[FD_PATH_BYTES];
+    auto_close int other = open_folder(root, upper < 0 ? ".cay/empty" : ".cay/work");
+
+    if (other < 0)
+        return other;
+    fd_path(lowers, lower);
+    if (upper < 0)
+        fd_path(stpcpy(lowers + strlen(lowers), ":"), other);
+    int rc = config_text(fs, "lowerdir", lowers);
+    if (rc == 0 && upper >= 0)
+        rc = config_text(fs, "upperdir", fd_path(path, upper));
+    if (rc == 0 && upper >= 0)
+        rc = config_text(fs, "workdir", fd_path(path, other));
+    if (rc == 0 && upper >= 0)
+        rc = config_flag(fs, "volatile");
+    if (rc == 0)
+        rc = config_flag(fs, "userxattr");
+    return rc < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) >= 0 ? rc : -errno;
+}
+
+static int mount_overlay(int root, int lower, int upper, const char *path)
+{
+    unsigned attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (upper < 0 ? MOUNT_ATTR_RDONLY : 0);
     auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
     if (fs < 0)
         return -errno;
-    int rc = config_fd(fs, "lowerdir", lower);
-    if (rc == 0)
-        rc = config_fd(fs, "upperdir", upper);
-    if (rc == 0)
-        rc = config_fd(fs, "workdir", work);
+    int rc = config_overlay(fs, root, lower, upper);
     if (rc < 0)
         return rc;
-    if (fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-        return -errno;
-    auto_close int fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    auto_close int fd = fsmount(fs, FSMOUNT_CLOEXEC, attrs);
     if (fd < 0)
         return -errno;
-    rc = make_folder(root, "workspace", 0755);
-    return rc < 0 ? rc : attach(fd, root, "workspace");
+    rc = make_folders(root, path);
+    return rc < 0 ? rc : attach(fd, root, path);
 }
 
-static int open_folder(int root, const char *path)
-{
-    int fd = openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-static int show_workspace(const struct child *child, int root, int fd, int *ret_upper)
+static int show_workspace(int root, int lower, int *ret_upper)
 {
     struct stat st;
 
-    int rc = make_folder(root, ".cay", 0700);
-    if (rc < 0)
-        return rc;
-    auto_close int lower = open_lower(child, root, fd);
-    if (lower < 0 || fstat(lower, &st) < 0)
-        return lower < 0 ? lower : -errno;
-    rc = make_folder(root, ".cay/upper", (st.st_mode & 0777) | 0700);
+    if (fstat(lower, &st) < 0)
+        return -errno;
+    int rc = make_folder(root, ".cay/upper", (st.st_mode & 0777) | 0700);
     if (rc == 0)
         rc = make_folder(root, ".cay/work", 0700);
-    if (rc == 0)
-        rc = make_folder(root, ".cay/empty", 0555);
     if (rc == 0)
         rc = check_attributes(root);
     if (rc < 0)
         return rc;
     auto_close int upper = open_folder(root, ".cay/upper");
-    auto_close int work = open_folder(root, ".cay/work");
-    if (upper < 0 || work < 0)
-        return upper < 0 ? upper : work;
-    rc = mount_overlay(root, lower, upper, work);
+    if (upper < 0)
+        return upper;
+    rc = mount_overlay(root, lower, upper, "workspace");
     if (rc < 0)
         return rc;
     /* A mount of its own, which stays writable when the root no longer is: for the harvest, which
      * has to open what the program has closed to itself. */
     *ret_upper = open_tree(root, ".cay/upper", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    auto_close int empty = open_tree(root, ".cay/empty", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    return *ret_upper < 0 || empty < 0 ? -errno : attach(empty, root, ".cay");
+    return *ret_upper < 0 ? -errno : 0;
+}
+
+static int show(const struct child *child, int root, uint32_t number, const char *path,
+                int *ret_upper)
+{
+    auto_close int lower = open_lower(child, root, child->job->folder_fds[number], number);
+
+    if (lower < 0)
+        return lower;
+    if (number == 0)
+        return show_workspace(root, lower, ret_upper);
+    return path ? mount_overlay(root, lower, -1, path + 1) : -EINVAL;
 }
 
 int folders_show(const struct child *child, int root, char *const *paths, int *ret_upper,
                  uint32_t *ret_which)
 {
-    const int *fds = child->job->folder_fds;
-    int rc = 0;
-
-    for (uint32_t i = 1; i < JOB_FOLDERS && rc == 0; i++) {
-        if (fds[i] < 0)
+    *ret_which = 0;
+    int rc = make_folder(root, ".cay", 0700);
+    if (rc == 0)
+        rc = make_folder(root, ".cay/empty", 0555);
+    for (uint32_t i = 0; i < JOB_FOLDERS && rc == 0; i++) {
+        if (child->job->folder_fds[i] < 0)
             continue;
         *ret_which = i;
-        rc = *paths ? show_read_only(child, root, fds[i], *paths++) : -EINVAL;
+        rc = show(child, root, i, i == 0 ? NULL : *paths, ret_upper);
+        paths += i > 0 && *paths;
     }
-    if (rc == 0 && fds[0] >= 0) {
-        *ret_which = 0;
-        rc = show_workspace(child, root, fds[0], ret_upper);
-    }
-    return rc;
+    if (rc < 0)
+        return rc;
+    auto_close int empty = open_tree(root, ".cay/empty", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    return empty < 0 ? -errno : attach(empty, root, ".cay");
 }
