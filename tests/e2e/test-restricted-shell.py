@@ -76,6 +76,17 @@ def escapes(t, mode, library):
         r = bash(mode, "cat,chmod", code, *files)
         t.result(r, f"{name}: does not", "", cause="ok")
         t.ok((r.get("stderr") or "") or "builtin" in name, f"{name}: and is told so", *r.describe())
+    # The caller's own folders are no way in either.
+    folder = mode.cwd / "project"
+    folder.mkdir(exist_ok=True)
+    shutil.copy(shutil.which("id"), folder / "id")
+    if mode.uid is not None:
+        os.chown(folder, mode.uid, mode.uid)
+        os.chown(folder / "id", mode.uid, mode.uid)
+    for flags, place in (("--workspace", folder), "/workspace"), (("--ro", f"{folder}=/data"), "/data"):
+        code = f"{place}/id -u >/dev/null && echo RAN; {LOADER} {place}/id -u >/dev/null && echo RAN; cat {place}/id >/dev/null"
+        t.result(bash(mode, None, code, *flags), f"a file of {place}: runs in an ordinary run", "RAN\nRAN\n", cause="ok")
+        t.result(bash(mode, "cat", code, *flags), f"a file of {place}: does not", "", cause="ok")
     t.result(bash(mode, "cat", "bash script; . ./script", *files), "a script by the shell does", "RAN\nRAN\n", cause="ok")
     t.result(bash(mode, "cat", "(exec -a sh /proc/self/exe -c 'ls'); echo $?"), "the shell by /proc/self/exe has no more",
              "127\n", cause="ok")
