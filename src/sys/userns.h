@@ -39,5 +39,11 @@ struct identity {
 int identity_take(int state_fd, struct identity *ret);
 void identity_release(struct identity *who);
 
+/* How many ids /etc/subuid and /etc/subgid give to this user; 0: none. */
+void subids_count(uid_t uid, uint32_t *ret_uids, uint32_t *ret_gids);
+
+/* The user's name by /etc/passwd alone; false: there is none, or no room for it. */
+bool user_name(uid_t uid, char *out, size_t size);
+
 /* Maps SANDBOX_UID and SANDBOX_GID of the new namespace of pid to that identity. */
 int userns_map(pid_t pid, const struct identity *who);
