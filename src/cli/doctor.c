@@ -180,8 +180,9 @@ static void put_groups(struct view *view, json_t *checks, bool verbose)
 
 /* ---- obstacles ---- */
 
-static void put_obstacle(struct view *view, json_t *check)
+static void put_obstacle(struct view *view, json_t *check, json_t **last_fix)
 {
+    json_t *fixes = json_object_get(check, "fix");
     enum { INDENT = 7 };
     size_t i;
     json_t *fix;
@@ -192,7 +193,13 @@ static void put_obstacle(struct view *view, json_t *check)
     put_wrapped(view, column, INDENT, text_of(check, "fact"));
     strbuf_puts(&view->out, "  why: ");
     put_wrapped(view, INDENT, INDENT, text_of(check, "why"));
-    json_array_foreach (json_object_get(check, "fix"), i, fix) {
+    /* One wall of a container stands before many things. */
+    if (json_array_size(fixes) > 0 && *last_fix && json_equal(fixes, *last_fix)) {
+        strbuf_puts(&view->out, "  fix: the same as above\n");
+        return;
+    }
+    *last_fix = fixes;
+    json_array_foreach (fixes, i, fix) {
         const char *command = text_of(fix, "command");
         strbuf_puts(&view->out, "  fix: ");
         put_wrapped(view, INDENT, INDENT, text_of(fix, "text"));
@@ -235,12 +242,12 @@ static void put_missing_languages(struct view *view, json_t *checks)
 static void put_obstacles(struct view *view, json_t *checks)
 {
     size_t i;
-    json_t *check;
+    json_t *check, *last_fix = NULL;
 
     for (size_t look = LOOK_FAIL; look >= LOOK_WARN; look--)
         json_array_foreach (checks, i, check)
             if (look_of(check) == look && strcmp(text_of(check, "group"), "languages") != 0)
-                put_obstacle(view, check);
+                put_obstacle(view, check, &last_fix);
     put_missing_languages(view, checks);
 }
 

@@ -347,6 +347,9 @@ const struct check checks_kernel[] = {
     { "capabilities", "filters", "dropping capabilities", "a program has none, in any set",
       PROBE_CAPS, FINDING_FAIL, 206, NULL },
 
+    { "rlimits", "filters", "rlimits", "a second bound of files, processes and core dumps",
+      PROBE_RLIMITS, FINDING_FAIL, 206, NULL },
+
     { "pidfd", "calls", "pidfd", "a run is killed by a handle, never by a number", PROBE_PIDFD,
       FINDING_FAIL, 503, NULL },
     { "clone3", "calls", "clone3", "a program is born in its cgroup (v2)", PROBE_CLONE3,

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -32,10 +33,11 @@
 #include "sys/file.h"
 #include "sys/landlock.h"
 #include "sys/seccomp.h"
+#include "sys/spawn.h"
 
 enum { DEADLINE_MS = 10000 };
 
-enum { NEEDS_USER = 1, NEEDS_MOUNT = 2, NEEDS_PID = 4, NEEDS_ROOT = 8 };
+enum { NEEDS_USER = 1, NEEDS_MOUNT = 2, NEEDS_PID = 4, NEEDS_ROOT = 8, NEEDS_PRIVS = 16 };
 
 /* What a try sends back. */
 struct answer {
@@ -83,9 +85,11 @@ static int try_user_ns(struct trial *trial)
     int rc = enter_user_ns(what);
     if (rc < 0)
         return rc;
-    if (unshare(CLONE_NEWUTS) < 0)
-        return step(what, "unshare inside");
-    return sethostname("cay", 3) < 0 ? step(what, "use it") : 0;
+    /* Either will do: a filter may stand before one of them, and that is another check's finding.
+     */
+    if (prctl(PR_CAPBSET_DROP, CAP_SYS_BOOT, 0, 0, 0) == 0 || unshare(CLONE_NEWNS) == 0)
+        return 0;
+    return step(what, "use it");
 }
 
 static int reap(pid_t pid)
@@ -121,16 +125,19 @@ static int try_id_map(struct trial *trial)
         byte = (char)(unshare(CLONE_NEWUSER) < 0);
         if (write(word[1], &byte, 1) != 1 || byte != 0)
             _exit(1);
-        _exit(read(go[0], &byte, 1) != 0);
+        if (read(go[0], &byte, 1) != 0 || setresgid(SANDBOX_GID, SANDBOX_GID, SANDBOX_GID) < 0 ||
+            setresuid(SANDBOX_UID, SANDBOX_UID, SANDBOX_UID) < 0)
+            _exit(1);
+        _exit(0);
     }
     close(word[1]);
     close(go[0]);
     rc = read(word[0], &byte, 1) == 1 && byte == 0 ? userns_map(pid, &who) : -EPERM;
     close(go[1]);
-    reap(pid);
+    int rc_change = reap(pid);
     identity_release(&who);
-    errno = -rc;
-    return rc < 0 ? step(what, "write the id map") : 0;
+    errno = rc < 0 ? -rc : -rc_change;
+    return errno ? step(what, rc < 0 ? "write the id map" : "change identity") : 0;
 }
 
 static int make_namespace(struct trial *trial, int flag)
@@ -223,25 +230,17 @@ static int try_idmap(struct trial *trial)
 
 /* ---- filters ---- */
 
-static int set_no_new_privs(char what[static 48])
-{
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? step(what, "no_new_privs") : 0;
-}
-
 static int try_no_new_privs(struct trial *trial)
 {
-    return set_no_new_privs(trial->answer->result.what);
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? step(trial->answer->result.what, "prctl")
+                                                      : 0;
 }
 
 static int try_seccomp(struct trial *trial)
 {
-    char *what = trial->answer->result.what;
-    int rc = set_no_new_privs(what);
-    if (rc == 0)
-        rc = seccomp_load(SECCOMP_PROFILE_DEFAULT);
-    if (rc < 0 && !what[0])
-        snprintf(what, sizeof trial->answer->result.what, "load the filter");
-    return rc;
+    int rc = seccomp_load(SECCOMP_PROFILE_DEFAULT);
+    errno = -rc;
+    return rc < 0 ? step(trial->answer->result.what, "load the filter") : 0;
 }
 
 static int try_notify(struct trial *trial)
@@ -262,13 +261,9 @@ static int try_landlock(struct trial *trial)
     if (abi < 0)
         return step(what, "create a rule set");
     trial->answer->numbers[0] = abi;
-    int rc = set_no_new_privs(what);
-    if (rc == 0) {
-        rc = landlock_restrict(rules, ARRAY_LEN(rules));
-        errno = -rc;
-        rc = rc < 0 ? step(what, "restrict") : 0;
-    }
-    return rc;
+    int rc = landlock_restrict(rules, ARRAY_LEN(rules));
+    errno = -rc;
+    return rc < 0 ? step(what, "restrict") : 0;
 }
 
 static int try_caps(struct trial *trial)
@@ -280,6 +275,13 @@ static int try_caps(struct trial *trial)
     if (prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0) < 0)
         return step(what, "drop from the bounding set");
     return syscall(SYS_capset, &header, none) < 0 ? step(what, "capset") : 0;
+}
+
+static int try_rlimits(struct trial *trial)
+{
+    int rc = spawn_rlimit(RLIMIT_CORE, 0, 0);
+    errno = -rc;
+    return rc < 0 ? step(trial->answer->result.what, "setrlimit") : 0;
 }
 
 /* ---- calls ---- */
@@ -371,11 +373,12 @@ static const struct {
     [PROBE_DEVPTS] = { try_devpts, NEEDS_USER | NEEDS_MOUNT },
     [PROBE_OVERLAY] = { try_overlay, NEEDS_USER | NEEDS_MOUNT },
     [PROBE_IDMAP] = { try_idmap, NEEDS_ROOT },
-    [PROBE_SECCOMP] = { try_seccomp },
+    [PROBE_SECCOMP] = { try_seccomp, NEEDS_PRIVS },
     [PROBE_NOTIFY] = { try_notify },
-    [PROBE_LANDLOCK] = { try_landlock },
+    [PROBE_LANDLOCK] = { try_landlock, NEEDS_PRIVS },
     [PROBE_NO_NEW_PRIVS] = { try_no_new_privs },
     [PROBE_CAPS] = { try_caps, NEEDS_USER },
+    [PROBE_RLIMITS] = { try_rlimits },
     [PROBE_PIDFD] = { try_pidfd },
     [PROBE_CLONE3] = { try_clone3 },
     [PROBE_CLOSE_RANGE] = { try_close_range },
@@ -395,21 +398,28 @@ static const char *what_is_missing(const struct facts *f, unsigned needs)
         return "needs a mount namespace first";
     if ((needs & NEEDS_PID) && f->tried[PROBE_PID_NS].errnum != 0)
         return "needs a pid namespace first";
+    if ((needs & NEEDS_PRIVS) && f->tried[PROBE_NO_NEW_PRIVS].errnum != 0)
+        return "needs no_new_privs first";
     return NULL;
 }
 
 /* What has worked in tries before this one. Root can go on without a user namespace. */
 static int prepare(const struct facts *f, unsigned needs, char what[static 48])
 {
+    struct mount_attr private = { .propagation = MS_PRIVATE };
     int rc = 0;
 
     if ((needs & NEEDS_USER) && f->tried[PROBE_USER_NS].errnum == 0)
         rc = enter_user_ns(what);
+    if (rc == 0 && (needs & NEEDS_MOUNT) && unshare(CLONE_NEWNS) < 0)
+        rc = step(what, "unshare");
     if (rc == 0 && (needs & NEEDS_MOUNT) &&
-        (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0))
-        rc = step(what, "a mount namespace of its own");
+        mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof private) < 0)
+        rc = step(what, "mount_setattr");
     if (rc == 0 && (needs & NEEDS_PID) && unshare(CLONE_NEWPID) < 0)
-        rc = step(what, "a pid namespace of its own");
+        rc = step(what, "unshare");
+    if (rc == 0 && (needs & NEEDS_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        rc = step(what, "no_new_privs");
     return rc;
 }
 

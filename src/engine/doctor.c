@@ -171,8 +171,13 @@ static void judge_run(const struct facts *f, const struct outcome *run, struct f
         return;
     }
     finding_say(f, out, FINDING_FAIL, "%s", run->err.msg);
-    if (run->err.hint[0])
-        finding_fix(f, out, run->err.hint, NULL);
+    /* "…; see `cay doctor`" is for who has not done so. */
+    const char *end = strstr(run->err.hint, "see `cay doctor`");
+    size_t len = end ? (size_t)(end - run->err.hint) : strlen(run->err.hint);
+    while (len > 0 && strchr("; ", run->err.hint[len - 1]))
+        len--;
+    if (len > 0)
+        finding_fix(f, out, arena_dup(f->arena, run->err.hint, len), NULL);
 }
 
 static const char *conclude(const struct facts *f, const struct outcome *run)

@@ -52,7 +52,7 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
     err->errnum = errnum;
-    return cay_hint(err, "%s%s`cay doctor` tells more", remedies[layer] ? remedies[layer] : "",
+    return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
                     remedies[layer] ? "; " : "");
 }
 
