@@ -78,6 +78,9 @@ const char *facts_install(const struct facts *f, const char *package)
 /* What is the matter where a check has nothing of its own to say. */
 static void fix_usual(const struct facts *f, const struct check *check, struct finding *out)
 {
+    int errnum = f->tried[check->probe].errnum;
+    bool is_denial = errnum == EPERM || errnum == EACCES;
+
     if (f->places & (PLACE_BIT(WSL1) | PLACE_BIT(GVISOR))) {
         finding_fix_place(f, out);
     } else if (f->version < check->since) {
@@ -93,10 +96,15 @@ static void fix_usual(const struct facts *f, const struct check *check, struct f
                     "container, another sandbox) has to allow the call; for a systemd service",
                     "%ssystemctl edit <service>   # SystemCallFilter= and RestrictNamespaces=no",
                     facts_sudo(f));
-    } else if (check->config) {
+    } else if (check->config && !is_denial) {
         finding_fix(f, out,
                     arena_printf(f->arena, "use a kernel that is built with %s", check->config),
                     NULL);
+    } else {
+        finding_fix(f, out,
+                    "nothing that shows denies it: see which call is refused, and what the kernel "
+                    "says of it",
+                    "strace -f -o cay.trace cay exec -- true; %sdmesg | tail", facts_sudo(f));
     }
 }
 
@@ -123,7 +131,8 @@ void doctor_judge(const struct facts *f, const struct check *check, struct findi
         finding_say(f, ret, check->bad, "%s: %s", tried->what, strerror(tried->errnum));
     if (check->judge)
         check->judge(f, ret);
-    if (tried->errnum > 0 && ret->n_fixes == 0 && ret->status != FINDING_OK)
+    bool is_bad = ret->status == FINDING_WARN || ret->status == FINDING_FAIL;
+    if (is_bad && ret->n_fixes == 0)
         fix_usual(f, check, ret);
 }
 
@@ -200,7 +209,6 @@ static void judge_id_map(const struct facts *f, struct finding *out)
         finding_say(f, out, FINDING_OK, "%s", words[f->identity]);
     } else if (failed(f, PROBE_USER_NS)) {
         finding_say(f, out, FINDING_SKIP, "not tried: needs a user namespace first");
-        out->n_fixes = 0;
     } else if (f->state_errnum && f->uid == 0) {
         finding_fix(f, out, "make the state folder writable (see there)", NULL);
     } else if (f->identity == IDENTITY_SUBUID) {
