@@ -15,10 +15,8 @@
 #include "cli/tell.h"
 
 static const char about[] =
-    "Checks what this host gives to this user: kernel, cgroups, runtimes, tools; tries each "
-    "layer;\n"
-    "runs an empty program in a sandbox; and says what to do about each obstacle. Changes "
-    "nothing.\n"
+    "Checks what this host gives to this user: kernel, cgroups, runtimes, tools; tries each\n"
+    "layer; runs an empty program in a sandbox; and says what to do about each obstacle.\n"
     "Exit status 0: a run with the default settings works; 1: it does not; 2: misuse.";
 
 static const char examples[] =

@@ -6,6 +6,7 @@ tests/unit/test-doctor.c."""
 import json
 import os
 import re
+import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -248,6 +249,7 @@ def poor(t, mode):
     (config / "cay").mkdir(parents=True)
     (config / "cay/cay.toml").write_text('min_isolation = "vm"\n')
     r = doctor(mode, env={"XDG_CONFIG_HOME": str(config)})
+    shutil.rmtree(config)
     expect_broken(t, r, "a setting that nothing here can satisfy", set())
     t.matches(r.checks["settings"]["fact"], "min_isolation = vm", "a setting that nothing here can satisfy: it is named")
     t.equal(r.with_status("fail"), {"run"}, "a setting that nothing here can satisfy: nothing else is to blame")
