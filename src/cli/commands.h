@@ -6,15 +6,15 @@
  * exit status. Help, dispatch and suggestions come from these rows.
  */
 
-#define COMMANDS(CMD)                                                      \
-    CMD(run, "Run code in a sandbox")                                      \
-    CMD(exec, "Run a command in a sandbox")                                \
-    CMD(languages, "List the languages and where their runtimes are")      \
-    CMD(config, "Show each setting in force and where it came from")       \
-    CMD(doctor, "Say what this host gives to cay, and fixes for what not") \
-    CMD(setup, "Give a user a cgroup subtree of his own (root)")           \
-    CMD(completion, "Print completions for bash, zsh or fish")             \
-    CMD(version, "Show the version")                                       \
+#define COMMANDS(CMD)                                                 \
+    CMD(run, "Run code in a sandbox")                                 \
+    CMD(exec, "Run a command in a sandbox")                           \
+    CMD(languages, "List the languages and where their runtimes are") \
+    CMD(config, "Show each setting in force and where it came from")  \
+    CMD(doctor, "Check this host, and say the fix for each obstacle") \
+    CMD(setup, "Give a user a cgroup subtree of his own (root)")      \
+    CMD(completion, "Print completions for bash, zsh or fish")        \
+    CMD(version, "Show the version")                                  \
     CMD(help, "Show help for a command")
 
 #define COMMAND_DECLARE(name, help) int cmd_##name(int argc, char **argv);

@@ -67,10 +67,10 @@ static void judge_controllers(const struct facts *f, struct finding *out)
     finding_say(f, out, FINDING_WARN, "missing: %s%s", missing,
                 f->cgroup_memory_off ? " (memory was switched off at boot)" : "");
     if (!has_word(f->cgroup_controllers, "memory"))
-        finding_fix(f, out,
-                    "boot with the memory controller on (Raspberry Pi: in "
-                    "/boot/firmware/cmdline.txt)",
-                    "cgroup_enable=memory   # on the kernel's command line");
+        finding_fix_boot(f, out,
+                         "switch the memory controller on (Raspberry Pi: in "
+                         "/boot/firmware/cmdline.txt)",
+                         "cgroup_enable=memory");
     else
         finding_fix(f, out, "hand them down from the top of the tree",
                     "for c in memory pids cpu; do echo +$c | %stee "
@@ -154,7 +154,7 @@ static void judge_swap(const struct facts *f, struct finding *out)
         finding_say(f, out, FINDING_OK, "counted");
     } else {
         finding_say(f, out, FINDING_WARN, "not counted: a run can use more than its memory limit");
-        finding_fix(f, out, "count it", "swapaccount=1   # on the kernel's command line");
+        finding_fix_boot(f, out, "count it", "swapaccount=1");
     }
 }
 

@@ -73,6 +73,31 @@ const char *facts_install(const struct facts *f, const char *package)
     return NULL;
 }
 
+void finding_fix_boot(const struct facts *f, struct finding *out, const char *text,
+                      const char *words)
+{
+    const char *sudo = facts_sudo(f);
+
+    if (f->places & PLACE_BIT(WSL2))
+        finding_fix(f, out,
+                    arena_printf(f->arena,
+                                 "%s: in %%UserProfile%%\\.wslconfig, section [wsl2], then `wsl "
+                                 "--shutdown`",
+                                 text),
+                    "kernelCommandLine = %s", words);
+    else if (strstr(f->os_id, "debian") || strstr(f->os_id, "ubuntu"))
+        finding_fix(f, out, arena_printf(f->arena, "%s, and boot again", text),
+                    "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX %s\"' | %stee -a "
+                    "/etc/default/grub && %supdate-grub",
+                    words, sudo, sudo);
+    else if (strstr(f->os_id, "fedora") || strstr(f->os_id, "rhel"))
+        finding_fix(f, out, arena_printf(f->arena, "%s, and boot again", text),
+                    "%sgrubby --update-kernel=ALL --args='%s'", sudo, words);
+    else
+        finding_fix(f, out, arena_printf(f->arena, "%s, on the kernel's command line", text), "%s",
+                    words);
+}
+
 /* ---- a try, judged ---- */
 
 /* What is the matter where a check has nothing of its own to say. */
@@ -171,8 +196,8 @@ static void judge_user_ns(const struct facts *f, struct finding *out)
     if (f->places & (PLACE_BIT(WSL1) | PLACE_BIT(GVISOR)))
         return;
     if (f->max_user_ns == 0 || tried->errnum == ENOSPC) {
-        finding_say(f, out, FINDING_FAIL, "user.max_user_namespaces is %lld, and they are used up",
-                    (long long)f->max_user_ns);
+        finding_say(f, out, FINDING_FAIL, "user.max_user_namespaces is %lld%s",
+                    (long long)f->max_user_ns, f->max_user_ns ? ", and all are in use" : "");
         set_sysctl(f, out, "user.max_user_namespaces", "15000");
         if (f->places & PLACE_BIT(USER_NS))
             finding_fix(f, out,
@@ -284,15 +309,10 @@ static void judge_landlock(const struct facts *f, struct finding *out)
         return;
     finding_say(f, out, FINDING_FAIL, "built into this kernel or not, it is not switched on%s%s",
                 f->lsm ? "; these are: " : "", f->lsm ? f->lsm : "");
-    if (f->places & PLACE_BIT(WSL2))
-        finding_fix(f, out, "in %UserProfile%\\.wslconfig, section [wsl2], then `wsl --shutdown`",
-                    "kernelCommandLine = lsm=landlock,%s", f->lsm ? f->lsm : "capability");
-    else
-        finding_fix(f, out, "add it to the kernel's command line and boot again",
-                    "echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX lsm=landlock,%s\"' | %stee -a "
-                    "/etc/default/grub && %supdate-grub",
-                    f->lsm ? f->lsm : "lockdown,yama,integrity,apparmor,bpf", facts_sudo(f),
-                    facts_sudo(f));
+    finding_fix_boot(
+        f, out, "add it to the list",
+        arena_printf(f->arena, "lsm=landlock,%s",
+                     f->lsm ? f->lsm : "lockdown,yama,integrity,apparmor,selinux,bpf"));
 }
 
 /* ---- calls ---- */

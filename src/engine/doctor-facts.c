@@ -195,6 +195,22 @@ static const char *const tool_files[FACTS_TOOLS][3] = {
     { "usr/bin/bwrap" },
 };
 
+/* Whether somebody answers at a socket; one that is not this user's is found out before. */
+static enum tool_state socket_at(int root_fd, const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    auto_close int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int len =
+        snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", root_fd, path);
+
+    if (sock < 0 || len < 0 || (size_t)len >= sizeof address.sun_path)
+        return TOOL_SILENT;
+    return connect(sock, (const struct sockaddr *)&address, sizeof address) == 0 ||
+                   errno == EAGAIN || errno == EINPROGRESS
+               ? TOOL_PRESENT
+               : TOOL_SILENT;
+}
+
 static enum tool_state tool_at(int root_fd, const char *path)
 {
     struct stat st;
@@ -202,7 +218,9 @@ static enum tool_state tool_at(int root_fd, const char *path)
     if (fstatat(root_fd, path, &st, 0) < 0)
         return errno == EACCES ? TOOL_REFUSED : TOOL_ABSENT;
     int mode = S_ISREG(st.st_mode) ? X_OK : R_OK | W_OK;
-    return faccessat(root_fd, path, mode, AT_EACCESS) == 0 ? TOOL_PRESENT : TOOL_REFUSED;
+    if (faccessat(root_fd, path, mode, AT_EACCESS) < 0)
+        return TOOL_REFUSED;
+    return S_ISSOCK(st.st_mode) ? socket_at(root_fd, path) : TOOL_PRESENT;
 }
 
 static void read_tools(struct facts *f, int root_fd, const char *const *environment)

@@ -88,10 +88,9 @@ static void read_machine(struct facts *f, int root_fd)
         f->vm = arena_printf(f->arena, "%s %s", vendor, product ? product : "");
     /* It has no firmware that could name itself, and hands its devices over by the command line. */
     if (f->places & PLACE_BIT(VM) && !vendor && cmdline &&
-        (strstr(cmdline, "virtio_mmio.device=") || strstr(cmdline, "pci=off")))
+        (strstr(cmdline, "virtio_mmio.device=") || strstr(cmdline, "pci=off") ||
+         strstr(cmdline, "firecracker")))
         f->places |= PLACE_BIT(FIRECRACKER);
-    if (f->release && strstr(f->release, "-fc-"))
-        f->places |= PLACE_BIT(FIRECRACKER) | PLACE_BIT(VM);
 }
 
 void facts_read_place(struct facts *f, int root_fd, const char *const *environment)

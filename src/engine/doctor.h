@@ -91,7 +91,7 @@ const char *place_name(enum place place);
 
 enum cgroup_layout { CGROUPS_NONE, CGROUPS_V1, CGROUPS_HYBRID, CGROUPS_V2 };
 
-enum tool_state { TOOL_ABSENT, TOOL_PRESENT, TOOL_REFUSED };
+enum tool_state { TOOL_ABSENT, TOOL_PRESENT, TOOL_REFUSED, TOOL_SILENT };
 
 enum { FACTS_TOOLS = 6 };
 
@@ -228,6 +228,10 @@ const char *facts_sudo(const struct facts *f);
 /* The command that installs a package, by its name in Debian, on this system; NULL when this
  * system's name for it isn't known. */
 const char *facts_install(const struct facts *f, const char *package);
+
+/* What to do for the kernel to be booted with these words on its command line. */
+void finding_fix_boot(const struct facts *f, struct finding *out, const char *text,
+                      const char *words);
 
 /* What has to be changed about the container, if this is one. Returns whether there was. */
 bool finding_fix_place(const struct facts *f, struct finding *out);

@@ -275,6 +275,16 @@ static const struct host hosts[] = {
                       "lsm=landlock,lockdown,capability,yama,apparmor" } },
     },
     {
+        .name = "the same on Ubuntu, by GRUB",
+        .files = { MODERN,
+                   { "usr/lib/os-release", "ID=ubuntu\nID_LIKE=debian\n" },
+                   { "sys/kernel/security/lsm", "capability,apparmor" } },
+        .uid = 1000,
+        .tried = { { PROBE_LANDLOCK, EOPNOTSUPP, "create a rule set" } },
+        .wanted = { { "landlock", FINDING_FAIL, NULL,
+                      "lsm=landlock,capability,apparmor\"' | sudo tee -a /etc/default/grub" } },
+    },
+    {
         .name = "cgroup v2 with systemd, an ordinary user",
         .files = { MODERN,
                    { "proc/self/mounts", V2_MOUNT },
