@@ -54,9 +54,8 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
     err->errnum = errnum;
-    if (remedies[layer])
-        cay_hint(err, "%s", remedies[layer]);
-    return -1;
+    return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
+                    remedies[layer] ? "; " : "");
 }
 
 /* In a child of its own, each flag alone; an ordinary user may only make the others inside a user
