@@ -336,8 +336,10 @@ static int step_no_new_privs(struct state *state)
 static int step_landlock(struct state *state)
 {
     static const struct landlock_rule rules[] = {
-        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },       { "/tmp", LANDLOCK_WRITE },
-        { "/dev/shm", LANDLOCK_WRITE }, { "/sandbox", LANDLOCK_WRITE },
+        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },
+        { "/dev/tty", LANDLOCK_TTY },   { "/dev/pts", LANDLOCK_TTY },
+        { "/dev/shm", LANDLOCK_WRITE }, { "/tmp", LANDLOCK_WRITE },
+        { "/sandbox", LANDLOCK_WRITE },
     };
     (void)state;
     return landlock_restrict(rules, ARRAY_LEN(rules));
