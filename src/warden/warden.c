@@ -114,6 +114,7 @@ static void cap_limits(struct cay_limits *limits, const struct cay_limits *most)
 static void cap_job(const struct warden *warden, struct job *job)
 {
     job->n_stages = (uint8_t)MAX(1, MIN(job->n_stages, JOB_STAGES));
+    job->tty = job->tty != 0;
     job->id[sizeof job->id - 1] = '\0';
     for (char *c = job->id; *c; c++)
         if (!strchr("0123456789abcdef", *c))
@@ -124,15 +125,18 @@ static void cap_job(const struct warden *warden, struct job *job)
 }
 
 /* The program gets pipes and nothing else: no folder, socket or terminal that a front which was
- * taken over might hold. */
-static bool are_pipes(const int fds[3])
+ * taken over might hold. Where a terminal is made, the program-to-be sends it to the front by the
+ * first one, which is closed before anything of the request runs. */
+static bool are_streams(const int fds[3], bool tty)
 {
     struct stat st;
 
-    for (int i = 0; i < 3; i++)
-        if (fds[i] >= 0 && (fstat(fds[i], &st) < 0 || !S_ISFIFO(st.st_mode)))
+    for (int i = 0; i < 3; i++) {
+        mode_t kind = tty && i == 0 ? S_IFSOCK : S_IFIFO;
+        if (fds[i] >= 0 && (fstat(fds[i], &st) < 0 || (st.st_mode & S_IFMT) != kind))
             return false;
-    return true;
+    }
+    return !tty || fds[0] >= 0;
 }
 
 static void on_start(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
@@ -156,7 +160,7 @@ static void on_start(struct warden *warden, struct warden_request *request, int 
     run->job.payload_fd = fds[3];
     if (!backend)
         cay_fail(&failed.error, CAY_E_USAGE, "warden: there is no backend %u", request->backend);
-    else if (!are_pipes(run->job.std_fds))
+    else if (!are_streams(run->job.std_fds, run->job.tty))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the streams are not pipes");
     else if (backend->start(&warden->host, &run->job, &run->sandbox, &failed.error) == 0) {
         run->next = warden->runs;

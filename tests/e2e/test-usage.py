@@ -174,7 +174,6 @@ def refused(t, mode):
         (("--runtime", "runsc"), "runtime"),
         (("--shell-allow", "ls"), "shell_allow"),
         (("--detach",), "detach"),
-        (("--tty",), "tty"),
     ):
         done = mode.cay("run", *flags, "-l", "python", "-e", RAN)
         t.ok(done.status == 125 and done.out == b"" and words in done.err.decode(),
