@@ -93,6 +93,9 @@ CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t 
 /* Whether the request holds something for this field, or for the variable of "env.NAME". */
 CAY_API bool cay_request_has(const struct cay_request *req, const char *field);
 
+/* Whether a flag ("tty") is on: by the request, else by the configuration. */
+CAY_API bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field);
+
 /* One field of the request, for help texts and option rows. */
 struct cay_field {
     const char *name;    /* "max_output" */

@@ -129,6 +129,19 @@ static int add_env_file(void *target, const struct opt *opt, const char *value,
     return 0;
 }
 
+static char letter_of(const char *field)
+{
+    static const struct {
+        const char *field;
+        char letter;
+    } letters[] = { { "language", 'l' }, { "tty", 't' } };
+
+    for (size_t i = 0; i < ARRAY_LEN(letters); i++)
+        if (strcmp(letters[i].field, field) == 0)
+            return letters[i].letter;
+    return 0;
+}
+
 static void make_field_rows(struct run_args *args, bool is_exec)
 {
     const struct cay_field *field;
@@ -139,7 +152,7 @@ static void make_field_rows(struct run_args *args, bool is_exec)
             args->names[n][c] = field->name[c] == '_' ? '-' : field->name[c];
         args->fields[n] = (struct opt){
             .kind = OPT_CALL,
-            .letter = strcmp(field->name, "language") == 0 ? 'l' : 0,
+            .letter = letter_of(field->name),
             .name = args->names[n],
             .arg = field->is_flag ? NULL : field->arg,
             .help = is_exec && strcmp(field->name, "language") == 0 ? NULL : field->help,

@@ -21,6 +21,7 @@
 #include "cli/display.h"
 #include "cli/run-options.h"
 #include "cli/tell.h"
+#include "cli/tty.h"
 
 enum { CODE_BYTES_MAX = 256 << 20 };
 
@@ -28,6 +29,8 @@ struct screen {
     const struct run_args *args;
     int cancel_write; /* a failed write to the caller stops the run */
     struct display displays[3];
+    bool has_tty; /* the program has a terminal: its output is judged by what one needs */
+    struct tty tty;
     bool is_terminal[3];
     bool is_broken[3];
     bool is_finished; /* the last event was shown */
@@ -109,7 +112,10 @@ static void put_program(struct screen *screen, int fd, const char *data, size_t 
         return;
     }
     screen->line.len = 0;
-    display_filter(&screen->displays[fd], &screen->line, data, len);
+    if (screen->has_tty)
+        tty_filter_put(&screen->tty.filter, &screen->line, data, len);
+    else
+        display_filter(&screen->displays[fd], &screen->line, data, len);
     put(screen, fd, strbuf_str(&screen->line), screen->line.len);
 }
 
@@ -145,8 +151,24 @@ static void on_event(void *arg, const struct cay_event *event)
         put_program(screen, STDERR_FILENO, event->data, event->len);
 }
 
+/* What is typed, before the program gets it. */
+static void on_input(void *arg, const char *data, size_t len)
+{
+    struct screen *screen = arg;
+    unsigned char byte = SIGINT;
+
+    if (tty_is_escape(&screen->tty, data, len) && write(screen->cancel_write, &byte, 1) != 1)
+        return; /* asked already */
+}
+
 static void flush_displays(struct screen *screen)
 {
+    if (screen->has_tty) {
+        screen->line.len = 0;
+        tty_filter_end(&screen->tty.filter, &screen->line);
+        put(screen, STDOUT_FILENO, strbuf_str(&screen->line), screen->line.len);
+        tty_end(&screen->tty);
+    }
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
         screen->line.len = 0;
         display_flush(&screen->displays[fd], &screen->line);
@@ -211,6 +233,18 @@ static int load_code(struct run_args *args, const char *path, struct cay_error *
     return cay_request_set_bytes(args->req, "code", code, len, err);
 }
 
+/* A program that draws has to know for whom: the caller's TERM, unless another one was named. */
+static int begin_tty(struct screen *screen, struct cay_run_options *run, struct cay_error *err)
+{
+    const char *term = getenv("TERM");
+
+    if (term && *term && isatty(STDOUT_FILENO) && !cay_request_has(screen->args->req, "env.TERM") &&
+        cay_request_add_env(screen->args->req, "TERM", term, err) < 0)
+        return -1;
+    run->on_input = isatty(STDIN_FILENO) ? on_input : NULL;
+    return tty_begin(&screen->tty, !screen->args->events, run, err);
+}
+
 static int run_request(struct cay *cay, struct run_args *args, int cancel_fd, bool stdin_is_used)
 {
     struct cay_run_options run = CAY_RUN_OPTIONS_INIT;
@@ -232,8 +266,12 @@ static int run_request(struct cay *cay, struct run_args *args, int cancel_fd, bo
     run.stdin_fd = stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
 
     int status;
-    if (cay_run(cay, args->req, &run, &result, &err) == 0) {
-        flush_displays(&screen);
+    screen.has_tty = cay_flag(cay, args->req, "tty");
+    if (screen.has_tty && begin_tty(&screen, &run, &err) < 0)
+        return tell_error(&err);
+    int rc = cay_run(cay, args->req, &run, &result, &err);
+    flush_displays(&screen);
+    if (rc == 0) {
         status = args->json ? put_json(&screen, result) : result->exit_code;
         if (!args->json && !args->events)
             tell_result(result);
