@@ -216,10 +216,14 @@ struct cay_window {
 /* Sees what was read from stdin_fd before the program gets it. */
 typedef void cay_input_fn(void *arg, const char *data, size_t len);
 
+/* Called a few times a second while a run goes on, for whoever shows that it does. */
+typedef void cay_tick_fn(void *arg);
+
 struct cay_run_options {
-    cay_event_fn *on_event; /* may be NULL */
-    cay_input_fn *on_input; /* may be NULL */
-    void *arg;              /* of both */
+    cay_event_fn *on_event; /* each may be NULL */
+    cay_input_fn *on_input;
+    cay_tick_fn *on_tick;
+    void *arg;
     int stdin_fd;  /* the program's input is read from here, live; -1: the request's "stdin" */
     int cancel_fd; /* the run is stopped once a byte can be read here, which is the number of the
                       signal that asked for it, or 0; -1: none */

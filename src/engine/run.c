@@ -379,6 +379,8 @@ static void on_cancel(struct run *run)
 
 /* ---- the loop ---- */
 
+enum { TICK_MS = 250 };
+
 enum { P_WARDEN, P_CANCEL, P_OUT, P_ERR, P_FEED, P_TERMINAL, P_WINDOW, P_N };
 
 static void wait_for_something(struct run *run, struct pollfd *list)
@@ -397,7 +399,8 @@ static void wait_for_something(struct run *run, struct pollfd *list)
     list[P_TERMINAL] = (struct pollfd){ run->terminal.sock, POLLIN, 0 };
     list[P_WINDOW] =
         (struct pollfd){ run->has_window_fd ? run->options->window_fd : -1, POLLIN, 0 };
-    if (poll(list, P_N, feed->end_wait > 0 ? feed->end_wait : -1) < 0)
+    int wait = feed->end_wait > 0 ? feed->end_wait : run->options->on_tick ? TICK_MS : -1;
+    if (poll(list, P_N, wait) < 0)
         for (int i = 0; i < P_N; i++)
             list[i].revents = 0;
 }
@@ -408,6 +411,8 @@ static void follow(struct run *run)
 
     while (!run->is_gone) {
         wait_for_something(run, list);
+        if (run->options->on_tick)
+            run->options->on_tick(run->options->arg);
         if (list[P_CANCEL].revents)
             on_cancel(run);
         if (list[P_OUT].revents)
