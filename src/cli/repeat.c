@@ -111,7 +111,7 @@ void repeat_tell(const struct repeat *repeat)
 {
     auto_strbuf struct strbuf line = { 0 };
 
-    strbuf_printf(&line, "%zu runs:", repeat->n);
+    strbuf_printf(&line, "%zu run%s:", repeat->n, repeat->n == 1 ? "" : "s");
     for (size_t i = 0; i < repeat->n_ends; i++)
         strbuf_printf(&line, "%s %zu %s", i ? "," : "", repeat->ends[i].n, repeat->ends[i].word);
     if (repeat->n_other > 0)

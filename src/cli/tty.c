@@ -62,6 +62,9 @@ static int follow_size(struct cay_run_options *run, struct cay_error *err)
 static void guard(int fd, const struct termios *before, const struct termios *raw)
 {
     static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTTOU, SIGPIPE };
+    /* What the program may have left is not known here: first screen, cursor, mouse, colours. */
+    static const char untouched[] = "\033[?1047l\033[?25h\033[?1000l\033[?1002l\033[?1003l"
+                                    "\033[?1006l\033[?2004l\033[0m";
     struct termios now;
     char byte;
 
@@ -70,8 +73,11 @@ static void guard(int fd, const struct termios *before, const struct termios *ra
     if (dup2(fd, STDOUT_FILENO) < 0 || close_range(STDERR_FILENO, ~0U, 0) < 0)
         _exit(1);
     if (read(STDOUT_FILENO, &byte, 1) == 0 && tcgetattr(STDIN_FILENO, &now) == 0 &&
-        now.c_lflag == raw->c_lflag && now.c_iflag == raw->c_iflag)
+        now.c_lflag == raw->c_lflag && now.c_iflag == raw->c_iflag) {
+        if (write(STDIN_FILENO, untouched, sizeof untouched - 1) > 0)
+            tcdrain(STDIN_FILENO);
         tcsetattr(STDIN_FILENO, TCSAFLUSH, before);
+    }
     _exit(0);
 }
 
