@@ -102,6 +102,7 @@ struct cay_field {
     const char *arg;     /* "SIZE" */
     const char *help;    /* one line */
     const char *initial; /* built-in value as text, or NULL */
+    const char *choices; /* the words it can be, with spaces in between, or NULL */
     bool is_flag;        /* takes no value on the command line */
     bool is_list;
 };

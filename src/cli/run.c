@@ -428,7 +428,10 @@ static const char run_examples[] =
     "  cay run -l python -e 'import sys; print(sys.argv[1:])' -- a b\n"
     "  echo 'console.log(1)' | cay run -l js -\n"
     "  cay run --timeout 2 --memory 64m --json script.py\n"
-    "  cay run --file data.csv --env LIMIT=3 report.py\n";
+    "  cay run --file data.csv --env LIMIT=3 report.py\n"
+    "  cay run --watch script.py --file data.csv\n"
+    "  cay run --repeat 20 script.py > /dev/null\n"
+    "  cay run -t game.py\n";
 
 static const char exec_about[] =
     "Runs a command in a fresh sandbox, which shows this machine's /usr read-only, and /sandbox,\n"
@@ -436,7 +439,8 @@ static const char exec_about[] =
 
 static const char exec_examples[] = "  cay exec -- ls -la /\n"
                                     "  cay exec --file tool=./tool -- /sandbox/tool --version\n"
-                                    "  cay exec --cpu-time 1 -- sh -c 'while :; do :; done'\n";
+                                    "  cay exec --cpu-time 1 -- sh -c 'while :; do :; done'\n"
+                                    "  cay exec -t --timeout 300 -- bash\n";
 
 /* What does not go together; a request may still ask for a terminal: see refuse_terminal. */
 static int check_together(const struct run_args *args, struct cay_error *err)

@@ -401,7 +401,7 @@ const struct cay_field *cay_field_at(size_t i)
 {
     static const struct cay_field rows[] = {
 #define FIELD_VIEW(id, name, kind, flags, initial, least, most, choices, arg, help) \
-    { name, arg, help, initial, FIELD_##kind == FIELD_BOOL, FIELD_##kind == FIELD_LIST },
+    { name, arg, help, initial, choices, FIELD_##kind == FIELD_BOOL, FIELD_##kind == FIELD_LIST },
         FIELDS(FIELD_VIEW)
 #undef FIELD_VIEW
     };
