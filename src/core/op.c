@@ -8,9 +8,9 @@
 #include "core/language.h"
 
 static const char *const kind_names[OP_KIND_N] = {
-    [OP_DIR] = "mkdir", [OP_FILE] = "file",     [OP_SYMLINK] = "symlink",
-    [OP_BIND] = "bind", [OP_SYSTEM] = "system", [OP_DEVICE] = "device",
-    [OP_PROC] = "proc", [OP_MASK] = "mask",     [OP_SCRATCH] = "scratch",
+    [OP_DIR] = "mkdir",     [OP_FILE] = "file",       [OP_SYMLINK] = "symlink", [OP_BIND] = "bind",
+    [OP_SYSTEM] = "system", [OP_DEVICE] = "device",   [OP_PROC] = "proc",       [OP_PTS] = "devpts",
+    [OP_MASK] = "mask",     [OP_SCRATCH] = "scratch",
 };
 
 const char *op_kind_name(enum op_kind kind)
@@ -52,6 +52,11 @@ static const struct op every_root[] = {
     { OP_DEVICE,  "dev/full", "/dev/full" },
     { OP_DEVICE,  "dev/random", "/dev/random" },
     { OP_DEVICE,  "dev/urandom", "/dev/urandom" },
+    /* Whichever terminal the opener's session has: one of its own below, or none. */
+    { OP_DEVICE,  "dev/tty", "/dev/tty" },
+    { OP_DIR,     "dev/pts", NULL, 0755 },
+    { OP_PTS,     "dev/pts" },
+    { OP_SYMLINK, "dev/ptmx", "pts/ptmx" },
     { OP_SYMLINK, "dev/fd", "/proc/self/fd" },
     { OP_SYMLINK, "dev/stdin", "/proc/self/fd/0" },
     { OP_SYMLINK, "dev/stdout", "/proc/self/fd/1" },

@@ -75,7 +75,7 @@ static int choose_profile(struct making *m)
 static int refuse_unbuilt(const struct making *m)
 {
     static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK, FIELD_RUNTIME };
-    static const enum field_id unbuilt_flags[] = { FIELD_DETACH, FIELD_TTY };
+    static const enum field_id unbuilt_flags[] = { FIELD_DETACH };
     const struct value *network = setting(m, FIELD_NETWORK);
     const char *first = network->list && network->list[0] ? network->list[0] : "none";
 
@@ -135,6 +135,16 @@ static int choose_backend(const struct making *m)
                         tier_name(plan->backend->tier));
     }
     return 0;
+}
+
+static int choose_terminal(const struct making *m)
+{
+    m->plan->job.tty = number(m, FIELD_TTY) != 0;
+    if (!m->plan->job.tty || m->plan->backend->tier != TIER_NONE)
+        return 0;
+    cay_fail(m->err, CAY_E_UNSUPPORTED, "tty: backend %s has no terminal to give",
+             m->plan->backend->name);
+    return cay_hint(m->err, "take backend native, or go without -t");
 }
 
 static int choose_layers(const struct making *m)
@@ -392,9 +402,11 @@ static void fill_environment(const struct making *m)
         "LANG=C.UTF-8",
         NULL,
     };
+    static const char *const terminal[] = { "TERM=xterm-256color", NULL };
     struct value workspace = { 0 };
     plan_workspace_env(m->plan, m->host, &workspace);
-    const char *const *const lists[] = { base, m->plan->language ? m->plan->language->env : NULL,
+    const char *const *const lists[] = { base, m->plan->job.tty ? terminal : NULL,
+                                         m->plan->language ? m->plan->language->env : NULL,
                                          workspace.list, m->req->env.list };
     struct value env = { 0 };
 
@@ -492,8 +504,8 @@ int plan_make(const struct cay_request *req, const struct config *config,
     struct making m = { req, config, host, NULL, &plan, err };
 
     if (choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
-        choose_layers(&m) < 0 || check_caps(&m) < 0 || plan_program(&m) < 0 || fill_files(&m) < 0 ||
-        plan_root(&m) < 0) {
+        choose_terminal(&m) < 0 || choose_layers(&m) < 0 || check_caps(&m) < 0 ||
+        plan_program(&m) < 0 || fill_files(&m) < 0 || plan_root(&m) < 0) {
         arena_done(&plan.arena);
         return -1;
     }

@@ -692,7 +692,6 @@ static void test_refusals(void **state)
         { "\"webhook\": \"http://x\"", "webhook" },
         { "\"runtime\": \"runsc\"", "runtime" },
         { "\"detach\": true", "detach" },
-        { "\"tty\": true", "tty" },
         { "\"image\": \"debian\"", "image: 'debian'" },
     };
     char json[256];
@@ -783,6 +782,35 @@ static void test_restricted_profile(void **state)
         .json = "{" BASH ", \"profile\": \"restricted\", \"shell_allow\": [\"env\"]}" });
     assert_string_equal(m.plan.job.shell_allow, "env");
     unmake(&m);
+}
+
+static void test_terminal(void **state)
+{
+    (void)state;
+    struct made m = made((struct making){ .json = "{" PYTHON ", \"tty\": true}" });
+    assert_true(m.plan.job.tty);
+    const char *term = NULL;
+    for (const char *const *env = m.plan.payload.env; *env; env++)
+        if (strncmp(*env, "TERM=", 5) == 0)
+            term = *env;
+    assert_string_equal(term, "TERM=xterm-256color");
+    unmake(&m);
+    m = made(
+        (struct making){ .json = "{" PYTHON ", \"tty\": true, \"env\": {\"TERM\": \"vt100\"}}" });
+    term = NULL;
+    for (const char *const *env = m.plan.payload.env; *env; env++)
+        if (strncmp(*env, "TERM=", 5) == 0)
+            term = *env;
+    assert_string_equal(term, "TERM=vt100");
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON "}" });
+    assert_false(m.plan.job.tty);
+    for (const char *const *env = m.plan.payload.env; *env; env++)
+        assert_true(strncmp(*env, "TERM=", 5) != 0);
+    unmake(&m);
+    check_refused((struct making){ .json = "{" PYTHON ", \"tty\": true, \"backend\": \"process\","
+                                           " \"min_isolation\": \"none\"}" },
+                  CAY_E_UNSUPPORTED, "tty: backend process", "native");
 }
 
 static void test_profile(void **state)
@@ -890,6 +918,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_restricted_shell),
         cmocka_unit_test(test_restricted_profile),
+        cmocka_unit_test(test_terminal),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_policy),
