@@ -265,7 +265,9 @@ const char *language_source(struct arena *arena, const struct language *language
     const char *slash = file_name ? strrchr(file_name, '/') : NULL;
     const char *dot = file_name ? strrchr(slash ? slash : file_name, '.') : NULL;
     const char *usual = strrchr(language->source, '.');
-    const char *by_name = asked ? arena_printf(arena, ".%s", asked) : NULL;
+    /* An alias alone: "bash" says nothing of .bash. */
+    bool is_alias = asked && strcmp(asked, language->name) != 0;
+    const char *by_name = is_alias ? arena_printf(arena, ".%s", asked) : NULL;
     const char *extension = dot && has_word(language->extensions, dot)           ? dot
                             : by_name && has_word(language->extensions, by_name) ? by_name
                                                                                  : usual;

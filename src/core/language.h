@@ -48,7 +48,7 @@ int language_guess(struct arena *arena, const char *file_name, const char *code,
                    const struct language **ret, struct cay_error *err);
 
 /* The code's file name in /sandbox: "main" with the extension of the file that it came from, or of
- * the name that the language was asked by ("mjs"), where that is one of the language's; else its
+ * the alias that the language was asked by ("mjs"), where that is one of the language's; else its
  * usual name, or that of a module. asked and file_name may be NULL. */
 const char *language_source(struct arena *arena, const struct language *language, const char *asked,
                             const char *file_name, const char *code, size_t len);

@@ -316,6 +316,8 @@ static void test_source(void **state)
         { "javascript", NULL, "x.js", "`\nimport x`; require('fs')", "main.js" },
         { "javascript", NULL, "x.js", "import", "main.js" },
         { "javascript", NULL, "x.js", "\n", "main.js" },
+        { "bash", "bash", NULL, "", "main.sh" },
+        { "bash", NULL, "x.bash", "", "main.bash" },
         { "typescript", NULL, "x.mts", "", "main.mts" },
         { "typescript", "ts", NULL, "import a from 'a'", "main.ts" },
     };
