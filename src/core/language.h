@@ -19,7 +19,11 @@ struct language {
     const char *const *extensions;   /* ".py" */
     const char *const *interpreters; /* names in a #! line */
     const char *source;              /* the code's file name in /sandbox: "main.py" */
-    const char *const *compile;      /* argv, or empty; {source} and {binary} are replaced */
+    const char *module_source;       /* its name where the code is a module, or NULL */
+    const char *const *module_lines; /* a line that begins with one of these makes it one, … */
+    const char *const *script_words; /* … unless one of these is anywhere in it */
+    const char *const *programs;     /* what has to be on the host; the first one has the version */
+    const char *const *compile;      /* argv, or empty; {TOKEN}s are replaced, see core/plan.c */
     const char *const *run;          /* argv; the arguments of the request follow */
     const char *const *version;      /* argv that prints a version */
     const char *const *packages;     /* what to install where the runtime is missing */
@@ -42,6 +46,12 @@ int language_find(struct arena *arena, const char *name, const struct language *
 /* By file name, else by the #! line at the start of the code; NULL when neither tells. */
 int language_guess(struct arena *arena, const char *file_name, const char *code, size_t len,
                    const struct language **ret, struct cay_error *err);
+
+/* The code's file name in /sandbox: "main" with the extension of the file that it came from, or of
+ * the alias that the language was asked by ("mjs"), where that is one of the language's; else its
+ * usual name, or that of a module. asked and file_name may be NULL. */
+const char *language_source(struct arena *arena, const struct language *language, const char *asked,
+                            const char *file_name, const char *code, size_t len);
 
 /* The language's number in the list, by which the warden is told of it; and back. */
 int language_index(const char *name);

@@ -80,7 +80,9 @@ static void test_nothing_but(void **state)
                                          "/sbin",          "/lib",
                                          "/lib32",         "/lib64",
                                          "/libx32",        "/etc/ld.so.cache",
-                                         "/etc/localtime", "/etc/alternatives" };
+                                         "/etc/localtime", "/etc/alternatives",
+                                         "/etc/services",  "/etc/protocols",
+                                         "/etc/os-release" };
     static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                            "/dev/urandom", "/dev/tty" };
     static const char *const written[] = { "tmp", "dev/shm", "sandbox" };

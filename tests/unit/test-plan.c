@@ -38,12 +38,19 @@ const struct embedded_file language_files[] = {
       LANGUAGE("name='go'\ntitle='Go'\nextensions=['.go']\nsource='main.go'\n"
                "compile=['go','build','{source}']\nrun=['{binary}']\nmemory='100m'\n"
                "version=['go','version']\npackages=['golang']\n") },
+    { "perl/language.toml",
+      LANGUAGE("name='perl'\ntitle='Perl'\nextensions=['.pl']\nsource='main.pl'\n"
+               "run=['perl','{source}']\nversion=['perl','-v']\npackages=['perl']\n") },
     { "python/driver.py", LANGUAGE("print('no description')\n") },
     { "python/language.toml",
       LANGUAGE("name='python'\ntitle='Python'\naliases=['py']\nextensions=['.py']\n"
                "interpreters=['python3']\nsource='main.py'\nrun=['python3','-u','{source}']\n"
                "version=['python3','-V']\npackages=['python3']\netc=['python3','ssl/certs']\n"
                "env=['PYTHONUNBUFFERED=1','HOME=/somewhere']\n") },
+    { "two/language.toml",
+      LANGUAGE("name='two'\ntitle='Two'\nextensions=['.two']\nsource='main.two'\n"
+               "programs=['one','other']\nrun=['sh','--heap={heap_mb}','-{rows}','{source}']\n"
+               "version=['one','-v']\npackages=['one-bin','other-bin']\n") },
     { NULL },
 };
 
@@ -96,7 +103,27 @@ static const char *path_usual(struct arena *arena, const char *path)
     return NULL;
 }
 
-static const struct plan_host usual_host = { find_usual, path_usual };
+static const char *find_anything(struct arena *arena, const char *name)
+{
+    /* But no program that has a version in its name. */
+    return name[strcspn(name, "0123456789")] ? NULL : arena_printf(arena, "/usr/bin/%s", name);
+}
+
+static const char *find_all_but_one(struct arena *arena, const char *name)
+{
+    return strcmp(name, "other") == 0 ? NULL : find_anything(arena, name);
+}
+
+static const char *version_5_36_0(struct arena *arena, const struct language *language,
+                                  const char *program)
+{
+    (void)arena;
+    (void)language;
+    return strcmp(program, "/usr/bin/perl") == 0 ? "5.36.0" : NULL;
+}
+
+static const struct plan_host usual_host = { find_usual, NULL, path_usual };
+static const struct plan_host full_host = { find_anything, version_5_36_0 };
 
 /* ---- what a test is made of ------------------------------------------------------------------ */
 
@@ -550,6 +577,68 @@ static void test_version_alone(void **state)
     unmake(&m);
 }
 
+/* The plain program's own version, where no name tells. */
+static void test_version_of_plain(void **state)
+{
+    static const char *const good[] = { "5", "5.36", "5.36.0" };
+    static const char *const bad[] = { "5.3", "5.36.1", "5.36.0.1", "6", "36" };
+    char json[128];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        snprintf(json, sizeof json, "{\"language\": \"perl:%s\", \"code\": \"\"}", good[i]);
+        struct made m = made((struct making){ .json = json, .host = &full_host });
+        assert_string_equal(m.plan.program, "/usr/bin/perl");
+        assert_string_equal(m.plan.payload.argv[0][0], "perl");
+        unmake(&m);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        snprintf(json, sizeof json, "{\"language\": \"perl:%s\", \"code\": \"\"}", bad[i]);
+        check_refused((struct making){ .json = json, .host = &full_host }, CAY_E_NOTFOUND,
+                      "perl has no version", "cay languages");
+    }
+}
+
+/* A language of several programs needs them all. */
+static void test_programs(void **state)
+{
+    const struct plan_host host = { find_all_but_one };
+
+    (void)state;
+    check_refused(
+        (struct making){ .json = "{\"language\": \"two\", \"code\": \"\"}", .host = &host },
+        CAY_E_NOTFOUND, "the runtime 'other' is not installed", "one-bin other-bin");
+}
+
+static void test_tokens(void **state)
+{
+    static const struct {
+        const char *fields, *word;
+    } rows[] = {
+        /* A heap of three quarters of what is left beside 48 MiB, and never less than 16. */
+        { "\"language\": \"two\"", "--heap=348" },
+        { "\"language\": \"two\", \"limits\": {\"memory\": \"1g\"}", "--heap=732" },
+        { "\"language\": \"two\", \"limits\": {\"memory\": \"4m\"}", "--heap=16" },
+        { "\"language\": \"two\"", "-list" },
+        { "\"language\": \"two\", \"rows\": \"auto\"", "-list" },
+        { "\"language\": \"two\", \"rows\": \"table\"", "-table" },
+        { "\"language\": \"two\", \"rows\": \"json\"", "-json" },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(json, sizeof json, "{%s, \"code\": \"\"}", rows[i].fields);
+        struct made m = made((struct making){ .json = json, .host = &full_host });
+        bool found = false;
+        for (const char *const *word = m.plan.payload.argv[0]; *word; word++)
+            found |= strcmp(*word, rows[i].word) == 0;
+        if (!found)
+            fail_msg("%s: %s is not there", rows[i].fields, rows[i].word);
+        unmake(&m);
+    }
+}
+
 static void test_backend(void **state)
 {
     static const struct {
@@ -911,6 +1000,9 @@ int main(void)
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_version_is_a_version),
         cmocka_unit_test(test_version_alone),
+        cmocka_unit_test(test_version_of_plain),
+        cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_backend),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_workspace),
