@@ -31,7 +31,10 @@ static const struct {
     { "extensions", KEY_LIST, offsetof(struct language, extensions), true },
     { "interpreters", KEY_LIST, offsetof(struct language, interpreters), false },
     { "source", KEY_TEXT, offsetof(struct language, source), true },
+    { "programs", KEY_LIST, offsetof(struct language, programs), false },
     { "compile", KEY_LIST, offsetof(struct language, compile), false },
+    { "project", KEY_TEXT, offsetof(struct language, project), false },
+    { "build", KEY_LIST, offsetof(struct language, build), false },
     { "run", KEY_LIST, offsetof(struct language, run), true },
     { "version", KEY_LIST, offsetof(struct language, version), true },
     { "packages", KEY_LIST, offsetof(struct language, packages), true },
@@ -105,6 +108,13 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
             return cay_fail(err, CAY_E_USAGE, "%s: %s is missing", file, keys[i].name);
     if (!language.run[0] || !language.version[0])
         return cay_fail(err, CAY_E_USAGE, "%s: run and version need a command", file);
+    if (language.project && (!language.compile[0] || !language.build[0]))
+        return cay_fail(err, CAY_E_USAGE, "%s: project needs compile and build", file);
+    if (!language.programs[0]) {
+        const char **programs = arena_alloc(arena, 2 * sizeof *programs);
+        programs[0] = language.compile[0] ? language.compile[0] : language.run[0];
+        language.programs = programs;
+    }
     *ret = language;
     return 0;
 }
@@ -225,6 +235,25 @@ int language_guess(struct arena *arena, const char *file_name, const char *code,
         if (program && has_word(list[i].interpreters, program))
             *ret = &list[i];
     return 0;
+}
+
+bool language_has_file(const struct language *language, const char *file_name)
+{
+    const char *dot = strrchr(file_name, '.');
+    return dot && has_word(language->extensions, dot);
+}
+
+const struct embedded_file *language_driver(const struct language *language)
+{
+    size_t len = strlen(language->name);
+
+    if (!has_word(language->compile, "{driver}") && !has_word(language->run, "{driver}"))
+        return NULL;
+    for (const struct embedded_file *file = language_files; file->name; file++)
+        if (strncmp(file->name, language->name, len) == 0 &&
+            strncmp(file->name + len, "/driver.", 8) == 0)
+            return file;
+    return NULL;
 }
 
 int language_index(const char *name)

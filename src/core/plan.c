@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "core/config.h"
+#include "core/embedded.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/userns.h"
@@ -194,13 +195,25 @@ static bool is_explicit(const struct making *m, enum field_id id)
            m->config->settings[id].origin != ORIGIN_BUILTIN;
 }
 
+static uint64_t run_memory(const struct making *m)
+{
+    const struct language *language = m->plan->language;
+    bool is_own = language && language->memory_bytes && !is_explicit(m, FIELD_MEMORY);
+    return is_own ? language->memory_bytes : number(m, FIELD_MEMORY);
+}
+
+static uint64_t compile_memory(const struct making *m)
+{
+    return MAX(number(m, FIELD_COMPILE_MEMORY), run_memory(m));
+}
+
 static void fill_limits(const struct making *m)
 {
     struct plan *plan = m->plan;
     struct cay_limits run = {
         .timeout_ns = (int64_t)number(m, FIELD_TIMEOUT),
         .cpu_time_ns = (int64_t)number(m, FIELD_CPU_TIME),
-        .memory_bytes = number(m, FIELD_MEMORY),
+        .memory_bytes = run_memory(m),
         .swap_bytes = number(m, FIELD_SWAP),
         .disk_bytes = number(m, FIELD_DISK),
         .inodes = number(m, FIELD_INODES),
@@ -210,15 +223,13 @@ static void fill_limits(const struct making *m)
         .pids = (uint32_t)number(m, FIELD_PIDS),
         .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
     };
-    if (plan->language && plan->language->memory_bytes && !is_explicit(m, FIELD_MEMORY))
-        run.memory_bytes = plan->language->memory_bytes;
     /* What is written counts as memory too: at least half is left for the program. */
     run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);
     plan->job.limits[plan->job.n_stages - 1] = run;
     if (plan->job.n_stages == 2) {
         struct cay_limits compile = run;
         compile.timeout_ns = (int64_t)number(m, FIELD_COMPILE_TIMEOUT);
-        compile.memory_bytes = MAX(number(m, FIELD_COMPILE_MEMORY), run.memory_bytes);
+        compile.memory_bytes = compile_memory(m);
         compile.cpu_time_ns = 0;
         compile.pids = MAX(run.pids, 64U);
         compile.cpus_milli = MAX(run.cpus_milli, 1000U);
@@ -229,37 +240,108 @@ static void fill_limits(const struct making *m)
 /* ---- program ------------------------------------------------------------------------------------
  */
 
-static const char *expand(const struct making *m, const char *word)
+/* What a garbage collector may fill, in MiB: a quarter is left for what it does not count (buffers,
+ * stacks, what is written to /tmp), and before that the room that a runtime's own code takes. */
+static const char *heap_mb(const struct making *m, uint64_t memory_bytes)
 {
-    const struct language *language = m->plan->language;
+    const uint64_t own = UINT64_C(48) << 20, least = 16;
+    uint64_t heap = memory_bytes > own ? ((memory_bytes - own) >> 20) * 3 / 4 : 0;
 
-    if (strcmp(word, "{source}") == 0)
-        return language->source;
-    if (strcmp(word, "{binary}") == 0)
-        return "./main"; /* the program starts in its work folder, wherever a backend has it */
+    return arena_printf(&m->plan->arena, "%llu", (unsigned long long)MAX(heap, least));
+}
+
+/* For a runtime that counts all of its memory, and only tries to stay below: 9/10, in MiB. */
+static const char *soft_mb(const struct making *m, uint64_t memory_bytes)
+{
+    uint64_t soft = (memory_bytes >> 20) * 9 / 10;
+    return arena_printf(&m->plan->arena, "%llu", (unsigned long long)MAX(soft, UINT64_C(1)));
+}
+
+/* Where the language's driver is, in the work folder: hidden, by a name that nobody else takes. */
+static const char *driver_name(const struct making *m)
+{
+    const struct embedded_file *driver = language_driver(m->plan->language);
+    return driver ? arena_printf(&m->plan->arena, ".cay%s", strchr(driver->name, '/')) : "";
+}
+
+static const char *expand(const struct making *m, const char *word, uint64_t memory_bytes)
+{
+    const struct {
+        const char *name, *value;
+    } tokens[] = {
+        { "{source}", m->plan->language->source },
+        { "{binary}", "./main" }, /* it starts in its work folder, wherever a backend has it */
+        { "{driver}", driver_name(m) },
+        { "{heap_mb}", heap_mb(m, memory_bytes) },
+        { "{soft_mb}", soft_mb(m, memory_bytes) },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(tokens); i++) {
+        const char *found = strstr(word, tokens[i].name);
+        if (found)
+            word = arena_printf(&m->plan->arena, "%.*s%s%s", (int)(found - word), word,
+                                tokens[i].value, found + strlen(tokens[i].name));
+    }
     return word;
 }
 
+/* The code and the files of the request that are in the same language; with only_beside, not those
+ * in folders. A name that a compiler could take for an option, or for a file of options, is told
+ * apart by "./". */
+static void append_sources(const struct making *m, bool only_beside, struct value *argv)
+{
+    struct plan *plan = m->plan;
+
+    field_append(&plan->arena, argv, plan->language->source);
+    for (size_t i = 0; i < m->req->files.n; i++) {
+        const char *name = m->req->files.items[i].name;
+        if (!language_has_file(plan->language, name) || (only_beside && strchr(name, '/')))
+            continue;
+        bool is_plain = name[0] != '-' && name[0] != '@';
+        field_append(&plan->arena, argv,
+                     is_plain ? name : arena_printf(&plan->arena, "./%s", name));
+    }
+}
+
 static const char *const *make_argv(const struct making *m, const char *const *words,
-                                    const char *const *args)
+                                    uint64_t memory_bytes, const char *const *args)
 {
     struct value argv = { 0 };
 
     for (; *words; words++)
-        field_append(&m->plan->arena, &argv, expand(m, *words));
+        if (strcmp(*words, "{sources}") == 0 || strcmp(*words, "{siblings}") == 0)
+            append_sources(m, strcmp(*words, "{siblings}") == 0, &argv);
+        else
+            field_append(&m->plan->arena, &argv, expand(m, *words, memory_bytes));
     for (; args && *args; args++)
         field_append(&m->plan->arena, &argv, *args);
     return argv.list;
 }
 
+/* A project has a compile command of its own: its file is at the top of what was given. */
+static const char *const *compile_words(const struct making *m)
+{
+    const struct language *language = m->plan->language;
+
+    for (size_t i = 0; language->project && i < m->req->files.n; i++)
+        if (strcmp(m->req->files.items[i].name, language->project) == 0)
+            return language->build;
+    return language->compile;
+}
+
 static int find_runtime(const struct making *m)
 {
     const struct language *language = m->plan->language;
-    const char *name = language->compile[0] ? language->compile[0] : language->run[0];
-    const char *packages = "";
+    const char *name = NULL, *packages = "";
 
-    m->plan->program = m->host->find_program(&m->plan->arena, name);
-    if (m->plan->program)
+    for (size_t i = 0; language->programs[i] && !name; i++) {
+        const char *path = m->host->find_program(&m->plan->arena, language->programs[i]);
+        if (!path)
+            name = language->programs[i];
+        else if (i == 0)
+            m->plan->program = path;
+    }
+    if (!name)
         return 0;
     for (const char *const *package = language->packages; *package; package++)
         packages = arena_printf(&m->plan->arena, "%s %s", packages, *package);
@@ -323,7 +405,7 @@ static int plan_language(const struct making *m)
 
     if (choose_language(m) < 0)
         return -1;
-    const char *const *compile = plan->language->compile, *const *run = plan->language->run;
+    const char *const *compile = compile_words(m), *const *run = plan->language->run;
     if (plan->version) {
         const char *const **versions = compile[0] ? &compile : &run;
         const char *const *words = versioned(m, *versions);
@@ -336,8 +418,8 @@ static int plan_language(const struct making *m)
     }
     unsigned stage = 0;
     if (compile[0])
-        plan->payload.argv[stage++] = make_argv(m, compile, NULL);
-    plan->payload.argv[stage++] = make_argv(m, run, m->req->args.list);
+        plan->payload.argv[stage++] = make_argv(m, compile, compile_memory(m), NULL);
+    plan->payload.argv[stage++] = make_argv(m, run, run_memory(m), m->req->args.list);
     plan->job.n_stages = (uint8_t)stage;
     return 0;
 }
@@ -389,13 +471,15 @@ static void fill_environment(const struct making *m)
         "LANG=C.UTF-8",
         NULL,
     };
-    const char *const *const lists[] = { base, m->plan->language ? m->plan->language->env : NULL,
-                                         m->req->env.list };
+    const char *const *own = m->plan->language ? m->plan->language->env : NULL;
     struct value env = { 0 };
 
-    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-        for (const char *const *variable = lists[i]; variable && *variable; variable++)
-            put_variable(&m->plan->arena, &env, *variable);
+    for (const char *const *variable = base; *variable; variable++)
+        put_variable(&m->plan->arena, &env, *variable);
+    for (const char *const *variable = own; variable && *variable; variable++)
+        put_variable(&m->plan->arena, &env, expand(m, *variable, run_memory(m)));
+    for (const char *const *variable = m->req->env.list; variable && *variable; variable++)
+        put_variable(&m->plan->arena, &env, *variable);
     m->plan->payload.env = env.list;
 }
 
@@ -403,13 +487,14 @@ static int fill_files(const struct making *m)
 {
     struct plan *plan = m->plan;
     size_t n = m->req->files.n;
-    struct payload_file *files = arena_alloc(&plan->arena, (n + 1) * sizeof *files);
+    struct payload_file *files = arena_alloc(&plan->arena, (n + 2) * sizeof *files);
 
     if (n > 0)
         memcpy(files, m->req->files.items, n * sizeof *files);
     if (plan->language) {
         for (size_t i = 0; i < n; i++)
-            if (payload_names_clash(files[i].name, plan->language->source))
+            if (payload_names_clash(files[i].name, plan->language->source) ||
+                payload_names_clash(files[i].name, driver_name(m)))
                 return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is in the way of the code itself",
                                 files[i].name);
         files[n++] = (struct payload_file){
@@ -418,6 +503,9 @@ static int fill_files(const struct making *m)
             .len = m->req->code.len,
             .mode = 0644,
         };
+        const struct embedded_file *driver = language_driver(plan->language);
+        if (driver)
+            files[n++] = (struct payload_file){ driver_name(m), driver->data, driver->len, 0444 };
     }
     plan->payload.files = files;
     plan->payload.n_files = n;

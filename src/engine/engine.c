@@ -98,9 +98,11 @@ static void put_words(struct json_writer *w, const char *key, const char *const 
 static void put_language(struct json_writer *w, struct arena *arena, int state_fd,
                          const struct language *language)
 {
-    const char *name = language->compile[0] ? language->compile[0] : language->run[0];
-    const char *program = language_program(arena, name);
+    const char *program = language_program(arena, language->programs[0]);
 
+    for (const char *const *name = language->programs; *name && program; name++)
+        if (!language_program(arena, *name))
+            program = NULL; /* a part of it is not there */
     json_begin_object(w);
     json_field_string(w, "name", language->name);
     json_field_string(w, "title", language->title);

@@ -16,6 +16,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "core/embedded.h"
 #include "core/language.h"
 
 #define NEEDED                                             \
@@ -62,6 +63,7 @@ static void test_parse(void **state)
     check_words(language.etc, (const char *const[]){ "lua", "ssl/certs", NULL });
     check_words(language.env, (const char *const[]){ "A=1", "B=", NULL });
     check_words(language.syntax_error, (const char *const[]){ "near", NULL });
+    check_words(language.programs, (const char *const[]){ "luac", NULL }); /* by itself */
     assert_int_equal(language.memory_bytes, 100 << 20);
     arena_done(&arena);
 }
@@ -189,12 +191,57 @@ static void test_list(void **state)
         const char *target = language->compile[0] ? "{binary}" : "{source}";
         bool has_target = false;
         for (const char *const *word = language->run; *word; word++)
-            has_target |= strcmp(*word, target) == 0;
+            has_target |= strstr(*word, target) != NULL;
         assert_true(has_target);
     }
     assert_int_equal(language_index("no-such"), -1);
     assert_int_equal(language_index(""), -1);
     assert_int_equal(language_at(&arena, (int)n, &list, &err), -1);
+    arena_done(&arena);
+}
+
+static void test_driver(void **state)
+{
+    struct arena arena = { 0 };
+    const struct language *list;
+    struct cay_error err = { 0 };
+    size_t n = 0, drivers = 0;
+
+    (void)state;
+    assert_int_equal(language_list(&arena, &list, &n, &err), 0);
+    for (size_t i = 0; i < n; i++) {
+        const struct embedded_file *driver = language_driver(&list[i]);
+        bool wants = false;
+        for (const char *const *word = list[i].compile; *word; word++)
+            wants |= strcmp(*word, "{driver}") == 0;
+        for (const char *const *word = list[i].run; *word; word++)
+            wants |= strcmp(*word, "{driver}") == 0;
+        assert_int_equal(driver != NULL, wants);
+        if (!driver)
+            continue;
+        assert_int_equal(strncmp(driver->name, list[i].name, strlen(list[i].name)), 0);
+        assert_true(driver->len > 0);
+        drivers++;
+    }
+    assert_true(drivers > 0);
+    arena_done(&arena);
+}
+
+static void test_has_file(void **state)
+{
+    struct arena arena = { 0 };
+    const struct language *cpp;
+    const char *version;
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(language_find(&arena, "cpp", &cpp, &version, &err), 0);
+    assert_true(language_has_file(cpp, "a.cpp"));
+    assert_true(language_has_file(cpp, "dir.h/b.tar.cc"));
+    assert_false(language_has_file(cpp, "a.hpp"));
+    assert_false(language_has_file(cpp, "cpp"));
+    assert_false(language_has_file(cpp, "a.cpp/README"));
+    assert_false(language_has_file(cpp, ""));
     arena_done(&arena);
 }
 
@@ -324,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),        cmocka_unit_test(test_parse_least),
         cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_list),
+        cmocka_unit_test(test_driver),       cmocka_unit_test(test_has_file),
         cmocka_unit_test(test_find),         cmocka_unit_test(test_guess),
         cmocka_unit_test(test_program),
     };
