@@ -38,6 +38,11 @@ static const struct op host_root[] = {
     { OP_SYSTEM,  "etc/ld.so.cache", "/etc/ld.so.cache" },
     { OP_SYSTEM,  "etc/localtime", "/etc/localtime" },
     { OP_SYSTEM,  "etc/alternatives", "/etc/alternatives" },
+    /* Public tables: getservbyname, getprotobyname, types by extension, the distribution's name. */
+    { OP_SYSTEM,  "etc/services", "/etc/services" },
+    { OP_SYSTEM,  "etc/protocols", "/etc/protocols" },
+    { OP_SYSTEM,  "etc/mime.types", "/etc/mime.types" },
+    { OP_SYSTEM,  "etc/os-release", "/etc/os-release" },
 
     { OP_DIR,     "proc", NULL, 0555 },
     { OP_PROC,    "proc" },
