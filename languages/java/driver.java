@@ -55,29 +55,33 @@ class Driver {
         }
     }
 
-    /** Classes, files beside the code (resources), and libraries that came with it. */
-    static String classPath() {
-        StringBuilder path = new StringBuilder(".cay/classes:.");
-        for (String name : new File(".").list())
+    /** Classes, files that came with the code (resources) and libraries among them, and where the program starts. */
+    static String classPath(String classes, File here, String code) {
+        StringBuilder path = new StringBuilder(classes + ':' + here + ":.");
+        if (new File(code).getParent() != null) // in the workspace
+            path.append(':').append(new File(code).getParent());
+        for (String name : here.list())
             if (name.endsWith(".jar"))
-                path.append(':').append(name);
+                path.append(':').append(here).append('/').append(name);
         return path.toString();
     }
 
     public static void main(String[] args) throws IOException {
-        String path = classPath();
+        File here = new File("").getAbsoluteFile();
+        String classes = here + "/.cay/classes";
         String[] names = Arrays.copyOfRange(args, 1, args.length);
+        String path = classPath(classes, here, names[0]);
         JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
         StandardJavaFileManager files = compiler.getStandardFileManager(null, null, null);
         List<JavaFileObject> sources = new ArrayList<JavaFileObject>();
         for (JavaFileObject file : files.getJavaFileObjects(names))
             sources.add(new Source(file));
-        new File(".cay/classes").mkdir();
+        new File(classes).mkdir();
 
         Finder finder = new Finder();
         finder.code = names[0];
         finder.task = (JavacTask) compiler.getTask(new PrintWriter(System.err, true), files, null,
-            List.of("-proc:none", "-cp", path, "-d", ".cay/classes"), null, sources);
+            List.of("-proc:none", "-cp", path, "-d", classes), null, sources);
         finder.task.addTaskListener(finder);
         if (!finder.task.call())
             System.exit(1);

@@ -74,8 +74,8 @@ static int choose_profile(struct making *m)
 /* What has its own place in the product but is not part of it yet. */
 static int refuse_unbuilt(const struct making *m)
 {
-    static const enum field_id unbuilt[] = { FIELD_WORKSPACE,   FIELD_COLLECT, FIELD_SESSION,
-                                             FIELD_SHELL_ALLOW, FIELD_WEBHOOK, FIELD_RUNTIME };
+    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_SHELL_ALLOW, FIELD_WEBHOOK,
+                                             FIELD_RUNTIME };
     static const enum field_id unbuilt_flags[] = { FIELD_DETACH, FIELD_TTY };
     const struct value *network = setting(m, FIELD_NETWORK);
     const char *first = network->list && network->list[0] ? network->list[0] : "none";
@@ -257,11 +257,17 @@ static const char *soft_mb(const struct making *m, uint64_t memory_bytes)
     return arena_printf(&m->plan->arena, "%llu", (unsigned long long)MAX(soft, UINT64_C(1)));
 }
 
-/* Where the language's driver is, in the work folder: hidden, by a name that nobody else takes. */
+/* The name of the language's driver in the work folder: hidden, and nobody else's. */
 static const char *driver_name(const struct making *m)
 {
     const struct embedded_file *driver = language_driver(m->plan->language);
     return driver ? arena_printf(&m->plan->arena, ".cay%s", strchr(driver->name, '/')) : "";
+}
+
+/* The program starts in its work folder, wherever a backend has it, or in the workspace. */
+static const char *work_path(const struct making *m, const char *name)
+{
+    return arena_printf(&m->plan->arena, "%s%s", m->plan->workspace ? "/sandbox/" : "./", name);
 }
 
 static const char *expand(const struct making *m, const char *word, uint64_t memory_bytes)
@@ -269,9 +275,9 @@ static const char *expand(const struct making *m, const char *word, uint64_t mem
     const struct {
         const char *name, *value;
     } tokens[] = {
-        { "{source}", m->plan->language->source },
-        { "{binary}", "./main" }, /* it starts in its work folder, wherever a backend has it */
-        { "{driver}", driver_name(m) },
+        { "{source}", m->plan->source },
+        { "{binary}", work_path(m, "main") },
+        { "{driver}", work_path(m, driver_name(m)) },
         { "{heap_mb}", heap_mb(m, memory_bytes) },
         { "{soft_mb}", soft_mb(m, memory_bytes) },
     };
@@ -292,7 +298,7 @@ static void append_sources(const struct making *m, bool only_beside, struct valu
 {
     struct plan *plan = m->plan;
 
-    field_append(&plan->arena, argv, plan->language->source);
+    field_append(&plan->arena, argv, plan->source);
     for (size_t i = 0; i < m->req->files.n; i++) {
         const char *name = m->req->files.items[i].name;
         if (!language_has_file(plan->language, name) || (only_beside && strchr(name, '/')))
@@ -403,7 +409,7 @@ static int plan_language(const struct making *m)
 {
     struct plan *plan = m->plan;
 
-    if (choose_language(m) < 0)
+    if (choose_language(m) < 0 || plan_folders(plan, m->req, m->host, m->err) < 0)
         return -1;
     const char *const *compile = compile_words(m), *const *run = plan->language->run;
     if (plan->version) {
@@ -436,6 +442,8 @@ static int plan_program(const struct making *m)
         return cay_fail(m->err, CAY_E_USAGE, "code: missing, and there is no command either");
     if (!has_command)
         return plan_language(m);
+    if (plan_folders(plan, m->req, m->host, m->err) < 0)
+        return -1;
     struct value argv = { 0 };
     for (const char *const *word = m->req->command.list; *word; word++)
         field_append(&plan->arena, &argv, *word);
@@ -472,41 +480,49 @@ static void fill_environment(const struct making *m)
         NULL,
     };
     const char *const *own = m->plan->language ? m->plan->language->env : NULL;
-    struct value env = { 0 };
+    struct value workspace = { 0 }, expanded = { 0 }, env = { 0 };
 
-    for (const char *const *variable = base; *variable; variable++)
-        put_variable(&m->plan->arena, &env, *variable);
+    plan_workspace_env(m->plan, m->host, &workspace);
     for (const char *const *variable = own; variable && *variable; variable++)
-        put_variable(&m->plan->arena, &env, expand(m, *variable, run_memory(m)));
-    for (const char *const *variable = m->req->env.list; variable && *variable; variable++)
-        put_variable(&m->plan->arena, &env, *variable);
+        field_append(&m->plan->arena, &expanded, expand(m, *variable, run_memory(m)));
+    const char *const *const lists[] = { base, expanded.list, workspace.list, m->req->env.list };
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        for (const char *const *variable = lists[i]; variable && *variable; variable++)
+            put_variable(&m->plan->arena, &env, *variable);
     m->plan->payload.env = env.list;
+}
+
+/* A file of our own among those of the request, which can't have its name. */
+static int add_file(const struct making *m, struct payload_file *files, size_t *n,
+                    struct payload_file file)
+{
+    for (size_t i = 0; i < m->req->files.n; i++)
+        if (payload_names_clash(files[i].name, file.name))
+            return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is in the way of the code itself",
+                            files[i].name);
+    files[(*n)++] = file;
+    return 0;
 }
 
 static int fill_files(const struct making *m)
 {
     struct plan *plan = m->plan;
+    const struct language *language = plan->language;
+    const struct embedded_file *driver = language ? language_driver(language) : NULL;
+    struct bytes code = m->req->code;
     size_t n = m->req->files.n;
     struct payload_file *files = arena_alloc(&plan->arena, (n + 2) * sizeof *files);
 
     if (n > 0)
         memcpy(files, m->req->files.items, n * sizeof *files);
-    if (plan->language) {
-        for (size_t i = 0; i < n; i++)
-            if (payload_names_clash(files[i].name, plan->language->source) ||
-                payload_names_clash(files[i].name, driver_name(m)))
-                return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is in the way of the code itself",
-                                files[i].name);
-        files[n++] = (struct payload_file){
-            .name = plan->language->source,
-            .data = m->req->code.data,
-            .len = m->req->code.len,
-            .mode = 0644,
-        };
-        const struct embedded_file *driver = language_driver(plan->language);
-        if (driver)
-            files[n++] = (struct payload_file){ driver_name(m), driver->data, driver->len, 0444 };
-    }
+    if (language && !plan->is_source_there &&
+        add_file(m, files, &n,
+                 (struct payload_file){ language->source, code.data, code.len, 0644 }) < 0)
+        return -1;
+    if (driver &&
+        add_file(m, files, &n,
+                 (struct payload_file){ driver_name(m), driver->data, driver->len, 0444 }) < 0)
+        return -1;
     plan->payload.files = files;
     plan->payload.n_files = n;
     plan->stdin = m->req->stdin;
@@ -546,7 +562,9 @@ int plan_make(const struct cay_request *req, const struct config *config,
     op_list_host(&plan.arena, plan.language, SANDBOX_UID, SANDBOX_GID, &plan.root);
     for (int i = 0; i < 3; i++)
         plan.job.std_fds[i] = -1;
-    plan.job.payload_fd = -1;
+    plan.job.payload_fd = plan.job.harvest_fd = -1;
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        plan.job.folder_fds[i] = -1;
     *ret = plan;
     return 0;
 }
