@@ -35,9 +35,17 @@ const struct embedded_file language_files[] = {
                                   "compile=['gcc','-o','{binary}','{source}']\nrun=['{binary}']\n"
                                   "version=['gcc','-v']\npackages=['gcc','libc6-dev']\n") },
     { "go/language.toml",
-      LANGUAGE("name='go'\ntitle='Go'\nextensions=['.go']\nsource='main.go'\n"
-               "compile=['go','build','{source}']\nrun=['{binary}']\nmemory='100m'\n"
-               "version=['go','version']\npackages=['golang']\n") },
+      LANGUAGE(
+          "name='go'\ntitle='Go'\nextensions=['.go']\nsource='main.go'\n"
+          "programs=['go']\ncompile=['env','go','build','{siblings}']\nrun=['{binary}']\n"
+          "project='go.mod'\nbuild=['env','go','build','.']\nmemory='100m'\n"
+          "version=['go','version']\npackages=['golang']\nenv=['GOMEMLIMIT={soft_mb}MiB']\n") },
+    { "java/driver.java", LANGUAGE("class Driver { }\n") },
+    { "java/language.toml",
+      LANGUAGE("name='java'\ntitle='Java'\nextensions=['.java']\nsource='main.java'\n"
+               "programs=['java','javac']\ncompile=['java','-Xmx{heap_mb}m','{driver}',"
+               "'{binary}','{sources}']\nrun=['java','-Xmx{heap_mb}m','@{binary}']\n"
+               "version=['java','-version']\npackages=['openjdk']\n") },
     { "perl/language.toml",
       LANGUAGE("name='perl'\ntitle='Perl'\nextensions=['.pl']\nsource='main.pl'\n"
                "run=['perl','{source}']\nversion=['perl','-v']\npackages=['perl']\n") },
@@ -63,8 +71,9 @@ const struct backend *const backends[] = { &fake_process, &fake_native, &fake_vm
 /* A host with these programs. */
 static const char *find_usual(struct arena *arena, const char *name)
 {
-    static const char *const have[] = { "python3",   "python3.11", "gcc",    "gcc-12", "go",
-                                        "pythonbug", "bash",       "bash-5", NULL };
+    static const char *const have[] = { "python3", "python3.11", "gcc",  "gcc-12",
+                                        "go",      "pythonbug",  "bash", "bash-5",
+                                        "java",    "javac",      NULL };
 
     for (const char *const *word = have; *word; word++)
         if (strcmp(*word, name) == 0)
@@ -420,6 +429,82 @@ static void test_compiled(void **state)
     assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(7000000000));
     /* Never less than the run itself gets. */
     assert_int_equal(m.plan.job.limits[0].memory_bytes, 512 << 20);
+    unmake(&m);
+}
+
+/* The code and the files that are in its language too; no name can pass for an option. */
+static void test_sources(void **state)
+{
+    static const char files[] =
+        "\"files\": {\"-o.java\": \"\", \"@x.java\": \"\", \"a/B.java\": \"\","
+        " \"data.txt\": \"\", \"C.java\": \"\"}";
+    auto_free char *json = NULL;
+
+    (void)state;
+    assert_true(asprintf(&json, "{\"language\": \"java\", \"code\": \"\", %s}", files) > 0);
+    struct made m = made((struct making){ .json = json });
+    /* The compiler's share is of its own memory (1g), the program's of the run's (512m). */
+    check_words(m.plan.payload.argv[0],
+                (const char *const[]){ "java", "-Xmx732m", "./.cay/driver.java", "./main",
+                                       "main.java", "./-o.java", "./@x.java", "a/B.java", "C.java",
+                                       NULL });
+    check_words(m.plan.payload.argv[1],
+                (const char *const[]){ "java", "-Xmx348m", "@./main", NULL });
+    assert_int_equal(m.plan.payload.n_files, 7);
+    assert_string_equal(m.plan.payload.files[5].name, "main.java");
+    assert_string_equal(m.plan.payload.files[6].name, ".cay/driver.java");
+    assert_string_equal(m.plan.payload.files[6].data, "class Driver { }\n");
+    unmake(&m);
+
+    /* Nobody else's driver is taken for it. */
+    check_refused((struct making){ .json = "{\"language\": \"java\", \"code\": \"\","
+                                           " \"files\": {\".cay/driver.java\": \"\"}}" },
+                  CAY_E_USAGE, "in the way", NULL);
+}
+
+/* A project has a way of its own to be compiled, wherever its other files are. */
+static void test_project(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{\"language\": \"go\", \"code\": \"\","
+                " \"files\": {\"a.go\": \"\", \"lib/b.go\": \"\", \"lib/go.mod\": \"\"}}" });
+
+    (void)state;
+    check_words(m.plan.payload.argv[0],
+                (const char *const[]){ "env", "go", "build", "main.go", "a.go", NULL });
+    assert_string_equal(m.plan.program, "/usr/bin/go");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"files\": {\"go.mod\": \"\", \"lib/b.go\": \"\"}}" });
+    check_words(m.plan.payload.argv[0], (const char *const[]){ "env", "go", "build", ".", NULL });
+    unmake(&m);
+}
+
+static const char *variable(const struct made *m, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *const *word = m->plan.payload.env; *word; word++)
+        if (strncmp(*word, name, len) == 0 && (*word)[len] == '=')
+            return *word + len + 1;
+    return "";
+}
+
+/* A language's variables know the run's memory; the request's are taken as they are. */
+static void test_tokens_in_variables(void **state)
+{
+    struct made m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\"}" });
+
+    (void)state;
+    assert_string_equal(variable(&m, "GOMEMLIMIT"), "90MiB");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"limits\": {\"memory\": \"1g\"}}" });
+    assert_string_equal(variable(&m, "GOMEMLIMIT"), "921MiB");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"env\": {\"GOMEMLIMIT\": \"{soft_mb}\"}}" });
+    assert_string_equal(variable(&m, "GOMEMLIMIT"), "{soft_mb}");
     unmake(&m);
 }
 
@@ -992,6 +1077,9 @@ int main(void)
         cmocka_unit_test(test_caps),
         cmocka_unit_test(test_cap_of_what_has_no_limit),
         cmocka_unit_test(test_compiled),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_project),
+        cmocka_unit_test(test_tokens_in_variables),
         cmocka_unit_test(test_memory_of_a_language),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_command),
