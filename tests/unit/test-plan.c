@@ -248,7 +248,7 @@ static void test_defaults(void **state)
     assert_string_equal(m.plan.profile, "default");
     assert_null(m.plan.version);
     assert_int_equal(m.plan.job.n_stages, 1);
-    assert_int_equal(m.plan.job.language, 3);
+    assert_int_equal(m.plan.job.language, 5);
     assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT);
     assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
     assert_int_equal(limits->cpu_time_ns, 0);
