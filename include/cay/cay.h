@@ -5,6 +5,7 @@
 /* All of libcay. Start at <cay/run.h>. */
 
 #include <cay/error.h>
+#include <cay/executions.h>
 #include <cay/limits.h>
 #include <cay/run.h>
 #include <cay/setup.h>

@@ -35,6 +35,7 @@ struct plan {
     struct job job; /* without its fds and id */
     struct payload_source payload;
     struct bytes stdin;
+    struct bytes code; /* for the record, where that may hold it */
     struct op_list root;   /* for printing: the warden makes its own */
     struct value warnings; /* a list */
 };

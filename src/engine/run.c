@@ -31,6 +31,7 @@
 #include "engine/capture.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/record.h"
 #include "engine/versions.h"
 
 enum { OUT, ERR, STREAMS };
@@ -60,6 +61,7 @@ struct run {
     size_t carry_len[STREAMS];
     char *buf;
     struct feed feed;
+    struct record record;
 
     struct verdict_facts facts;
     struct value warnings;
@@ -118,11 +120,13 @@ static void take_output(struct run *run, int which, const char *data, size_t len
 {
     uint64_t cap = run->plan->job.limits[run->plan->job.n_stages - 1].output_cap_bytes;
     uint64_t before = output_total(run);
+    size_t within = before + len <= cap ? len : before < cap ? (size_t)(cap - before) : 0;
 
+    record_output(&run->record, which, &run->captures[which], data, within);
     capture_add(&run->captures[which], data, len);
-    if (before + len > cap) {
+    if (within < len) {
         stop(run, STOP_OUTPUT);
-        len = before < cap ? (size_t)(cap - before) : 0; /* the rest is counted and thrown away */
+        len = within; /* the rest is counted and thrown away */
     }
     if (len > 0 && !run->is_compiling)
         emit(run, (struct cay_event){ .kind = stream_events[which], .data = data, .len = len });
@@ -250,6 +254,8 @@ static void end_compile(struct run *run, bool is_failed)
         if (!is_failed)
             capture_reset(&run->captures[i]);
     }
+    if (!is_failed)
+        record_drop_output(&run->record);
 }
 
 static void on_stage_ended(struct run *run, const struct warden_reply *reply)
@@ -495,6 +501,7 @@ static void finish(struct run *run)
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
+    record_finish(&run->record, plan, run->arena, result, &run->warnings);
     emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
 }
 
@@ -515,6 +522,7 @@ static void done(struct run *run)
         capture_done(&run->captures[i]);
     }
     close_fd(&run->feed.to_fd);
+    record_done(&run->record);
     free(run->buf);
 }
 
@@ -534,6 +542,7 @@ int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_op
     };
 
     run.result = result_new(&run.arena);
+    record_begin(&run.record, run.result->id, &cay->config);
     clock_timestamp(run.result->timestamp);
     run.result->timing.compile_ns = -1;
     for (int i = 0; i < STREAMS; i++)
