@@ -24,7 +24,8 @@
 
 struct cgroup_host;
 
-enum { JOB_STAGES = 2 };
+/* The first folder is the workspace, the others are read-only. */
+enum { JOB_STAGES = 2, JOB_FOLDERS = 9 };
 
 enum tier { TIER_NONE, TIER_KERNEL, TIER_GVISOR, TIER_VM };
 
@@ -37,6 +38,8 @@ struct job {
     struct cay_limits limits[JOB_STAGES];
     int std_fds[3];
     int payload_fd;
+    int harvest_fd;              /* where pid 1 tells what the run left (core/harvest.h), or -1 */
+    int folder_fds[JOB_FOLDERS]; /* of the host's, as the front opened them, or -1 */
 };
 
 /* How a stage ended, in facts; what they mean is decided in core/verdict.h. */

@@ -55,6 +55,20 @@ static void put_files(struct json_writer *w, const struct plan *plan)
     json_end_array(w);
 }
 
+static void put_folders(struct json_writer *w, const struct plan *plan)
+{
+    json_field_string(w, "workspace", plan->workspace);
+    json_field_array(w, "ro");
+    for (size_t i = 0; i < plan->n_folders; i++) {
+        json_begin_object(w);
+        json_field_string(w, "source", plan->folders[i].source);
+        json_field_string(w, "path", plan->folders[i].path);
+        json_end_object(w);
+    }
+    json_end_array(w);
+    put_words(w, "collect", plan->payload.globs);
+}
+
 static void put_root(struct json_writer *w, const struct plan *plan)
 {
     json_field_array(w, "root");
@@ -93,6 +107,7 @@ char *plan_json(const struct plan *plan)
     put_environment(&w, plan);
     put_files(&w, plan);
     json_field_uint(&w, "stdin_bytes", plan->stdin.len);
+    put_folders(&w, plan);
     if (plan->backend->tier != TIER_NONE)
         put_root(&w, plan);
     put_words(&w, "warnings", plan->warnings.list);

@@ -25,8 +25,9 @@
 #include "engine/changes.h"
 #include "engine/files.h"
 #include "sys/file.h"
+#include "sys/rmtree.h"
 
-enum { CODE_BYTES_MAX = 1 << 20, SPOOL_IN_MEMORY = 1 << 20 };
+enum { CODE_BYTES_MAX = 1 << 20 };
 
 static const char *const stream_names[RECORD_STREAMS] = { "stdout", "stderr" };
 
@@ -73,30 +74,39 @@ static int open_executions(struct record *record)
     return 0;
 }
 
-/* A file in the record's own folder, which is made for it. Returns its fd, or -errno. */
-static int make_file(struct record *record, const char *name)
+/* The record's own folder. Returns 0, or -errno, which is remembered. */
+static int make_folder(struct record *record)
 {
     int rc = open_executions(record);
 
-    if (rc < 0)
+    if (rc < 0 || record->own_fd >= 0)
         return rc;
-    if (record->own_fd < 0) {
-        if (mkdirat(record->executions_fd, record->id, 0700) < 0 && errno != EEXIST)
-            rc = -errno;
-        else
-            record->own_fd = openat(record->executions_fd, record->id,
-                                    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        if (rc == 0 && record->own_fd < 0)
-            rc = -errno;
-    }
-    int fd = -1;
-    if (rc == 0) {
-        fd = openat(record->own_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        rc = fd < 0 ? -errno : 0;
-    }
+    if (mkdirat(record->executions_fd, record->id, 0700) < 0 && errno != EEXIST)
+        rc = -errno;
+    int fd = openat(record->executions_fd, record->id,
+                    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (rc == 0 && fd < 0)
+        rc = -errno;
     if (rc < 0)
         fail(record, rc);
-    return rc < 0 ? rc : fd;
+    record->own_fd = fd;
+    return rc;
+}
+
+/* A file in that folder. Returns its fd, or -errno, which is remembered. */
+static int make_file(struct record *record, const char *name)
+{
+    int rc = make_folder(record);
+
+    if (rc < 0)
+        return rc;
+    int fd =
+        openat(record->own_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        return fd;
+    rc = -errno;
+    fail(record, rc);
+    return rc;
 }
 
 /* ---- while it runs ---- */
@@ -104,19 +114,8 @@ static int make_file(struct record *record, const char *name)
 void record_begin(struct record *record, const char *id, const struct config *config)
 {
     *record = (struct record)RECORD_INIT;
-    record->id = id;
+    snprintf(record->id, sizeof record->id, "%s", id);
     record->config = config;
-}
-
-void record_workspace(struct record *record, int fd, const char *path)
-{
-    struct timespec now;
-
-    /* The clock that file systems stamp with. */
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    record->workspace_fd = fd;
-    record->workspace = path;
-    record->started_ns = stat_time_ns(&now);
 }
 
 /* A stream is kept from the moment that the capture begins to leave something out; until then, it
@@ -159,49 +158,6 @@ void record_drop_output(struct record *record)
     }
 }
 
-/* From memory to a file, when it gets large or is to be kept. */
-static int move_spool_to_file(struct record *record)
-{
-    int fd = is_kept(record) ? make_file(record, "harvest") : -EACCES;
-    if (fd < 0)
-        return fd;
-    uint64_t left = record->spool_len;
-    void *map = left ? mmap(NULL, left, PROT_READ, MAP_SHARED, record->spool_fd, 0) : NULL;
-    int rc = map == MAP_FAILED ? -errno : left ? write_all(fd, map, left) : 0;
-    if (map && map != MAP_FAILED)
-        munmap(map, left);
-    if (rc < 0) {
-        fail(record, rc);
-        unlinkat(record->own_fd, "harvest", 0);
-        close(fd);
-        return rc;
-    }
-    close(record->spool_fd);
-    record->spool_fd = fd;
-    record->spool_is_file = true;
-    return 0;
-}
-
-void record_spool(struct record *record, const char *data, size_t len)
-{
-    if (record->spool_error)
-        return;
-    if (record->spool_fd < 0)
-        record->spool_fd = memfd_create("cay-harvest", MFD_CLOEXEC);
-    if (record->spool_fd < 0) {
-        record->spool_error = errno;
-        return;
-    }
-    /* Where it can't be kept it stays in memory: it is no larger than what the sandbox could hold,
-     * and the result still lists what changed. */
-    if (!record->spool_is_file && !record->error && record->spool_len + len > SPOOL_IN_MEMORY)
-        move_spool_to_file(record);
-    int rc = write_all(record->spool_fd, data, len);
-    if (rc < 0)
-        record->spool_error = -rc;
-    record->spool_len += len;
-}
-
 /* ---- the end ---- */
 
 static void warn(struct arena *arena, struct value *warnings, const char *text)
@@ -209,51 +165,77 @@ static void warn(struct arena *arena, struct value *warnings, const char *text)
     field_append(arena, warnings, text);
 }
 
-static int save_changes(struct record *record, const struct changes *changes, struct cay_error *err)
+static int copy_to_file(struct record *record, int from_fd)
+{
+    auto_close int fd = make_file(record, "harvest");
+    struct stat st;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(from_fd, &st) < 0)
+        return -errno;
+    void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, from_fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    int rc = write_all(fd, map, (size_t)st.st_size);
+    munmap(map, (size_t)st.st_size);
+    return rc;
+}
+
+/* The harvest is a file of the state folder without a name, which it gets here; where that can't be
+ * done (it is in memory, or there is no /proc), it is copied. */
+static int keep_harvest(struct record *record, int harvest_fd)
+{
+    char path[64];
+    int rc = make_folder(record);
+
+    if (rc < 0)
+        return rc;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", harvest_fd);
+    if (linkat(AT_FDCWD, path, record->own_fd, "harvest", AT_SYMLINK_FOLLOW) == 0)
+        return 0;
+    rc = copy_to_file(record, harvest_fd);
+    if (rc < 0)
+        fail(record, rc);
+    return rc;
+}
+
+static int save_changes(struct record *record, const struct changes *changes, int harvest_fd,
+                        struct cay_error *err)
 {
     if (!is_kept(record))
         return cay_fail(err, CAY_E_SYSTEM, "keep_executions is 0");
-    if (!record->spool_is_file) {
-        int rc = move_spool_to_file(record);
-        if (rc < 0)
-            return cay_fail_errno(err, -rc, "state folder");
-    }
-    auto_close int fd = make_file(record, "changes");
+    int rc = keep_harvest(record, harvest_fd);
+    auto_close int fd = rc < 0 ? rc : make_file(record, "changes");
     if (fd < 0)
         return cay_fail_errno(err, -fd, "state folder");
     if (changes_save(changes, fd, err) == 0)
         return 0;
     unlinkat(record->own_fd, "changes", 0);
+    unlinkat(record->own_fd, "harvest", 0);
     return -1;
 }
 
-static void drop_spool(struct record *record)
-{
-    if (record->spool_is_file && record->own_fd >= 0)
-        unlinkat(record->own_fd, "harvest", 0);
-    record->spool_is_file = false;
-}
-
 /* From the harvest to the list of files in the result, and the change set on disk. */
-static void finish_files(struct record *record, const struct plan *plan, struct arena *arena,
+static void finish_files(struct record *record, const struct plan *plan,
+                         const struct record_left *left, struct arena *arena,
                          struct cay_result *result, struct value *warnings)
 {
-    struct changes changes = { .folder = record->workspace };
+    struct changes changes = { .folder = left->workspace };
     struct harvest harvest = { 0 };
     struct cay_error err;
     int rc;
 
-    if (record->spool_fd < 0 && !record->spool_error)
+    if (left->harvest_fd < 0)
         return;
-    if (record->spool_error)
-        rc = cay_fail_errno(&err, record->spool_error, "keep what the sandbox told of its files");
+    if (left->errnum)
+        rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox told of its files");
     else
-        rc = harvest_open(record->spool_fd, &harvest, &err);
-    if (rc == 0 && record->workspace)
-        rc = changes_make(&changes, &harvest, record->workspace_fd, record->started_ns, &err);
+        rc = harvest_open(left->harvest_fd, &harvest, &err);
+    if (rc == 0 && left->workspace_fd >= 0)
+        rc = changes_make(&changes, &harvest, left->workspace_fd, left->started_ns, &err);
     if (rc < 0) {
         warn(arena, warnings, arena_printf(arena, "files are not listed: %s", err.msg));
-        drop_spool(record);
         harvest_close(&harvest);
         changes_done(&changes);
         return;
@@ -265,14 +247,11 @@ static void finish_files(struct record *record, const struct plan *plan, struct 
     if (changes.unread > 0)
         warn(arena, warnings,
              arena_printf(arena,
-                          "%zu paths of the workspace could not be read: they count as "
-                          "changed",
+                          "%zu paths of the workspace could not be read: they count as changed",
                           changes.unread));
-    if (changes.n > 0 && save_changes(record, &changes, &err) < 0)
+    if (changes.n > 0 && save_changes(record, &changes, left->harvest_fd, &err) < 0)
         warn(arena, warnings,
              arena_printf(arena, "the changes cannot be applied later: %s", err.msg));
-    if (changes.n == 0)
-        drop_spool(record);
     files_list(arena, &harvest, &changes, &plan->payload, result, warnings);
     harvest_close(&harvest);
     changes_done(&changes);
@@ -354,10 +333,11 @@ static void prune_sometimes(const struct record *record)
         record_prune(record->executions_fd, &keep, now);
 }
 
-void record_finish(struct record *record, const struct plan *plan, struct arena *arena,
-                   struct cay_result *result, struct value *warnings)
+void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
+                   struct arena *arena, struct cay_result *result, struct value *warnings)
 {
-    finish_files(record, plan, arena, result, warnings);
+    record->is_finished = true;
+    finish_files(record, plan, left, arena, result, warnings);
     result->warnings = warnings->list;
     if (!is_kept(record))
         return;
@@ -377,9 +357,10 @@ void record_done(struct record *record)
 {
     for (int i = 0; i < RECORD_STREAMS; i++)
         close_fd(&record->stream_fds[i]);
-    close_fd(&record->spool_fd);
-    if (record->own_fd >= 0 && record->executions_fd >= 0)
-        unlinkat(record->executions_fd, record->id, AT_REMOVEDIR); /* where nothing came into it */
+    if (record->own_fd >= 0 && record->is_finished)
+        unlinkat(record->executions_fd, record->id, AT_REMOVEDIR); /* where nothing is in it */
+    else if (record->own_fd >= 0)
+        rmtree_at(record->executions_fd, record->id, INT64_MAX); /* there will be no result */
     close_fd(&record->own_fd);
     close_fd(&record->executions_fd);
 }

@@ -16,10 +16,8 @@
  * never a failure of the run.
  *
  *     record_begin(&record, result->id, &config);
- *     record_workspace(&record, fd, "/home/me/project");    before the sandbox is made
  *     record_output(&record, 0, &capture, data, len);       before capture_add
- *     record_spool(&record, data, len);                     what the harvest's pipe gave
- *     record_finish(&record, plan, arena, result, &warnings);
+ *     record_finish(&record, plan, &left, arena, result, &warnings);
  *     record_done(&record);
  */
 
@@ -39,31 +37,29 @@ enum { RECORD_STREAMS = 2 };
 /* Set up by record_begin; a record that was never begun is RECORD_INIT. */
 struct record {
     const struct config *config;
-    const char *id;
+    char id[33];
+    bool is_finished;
     int executions_fd; /* -1: not opened yet */
     int own_fd;        /* executions/ID; -1: not made yet */
     int stream_fds[RECORD_STREAMS];
-    int spool_fd; /* -1: nothing came */
-    bool spool_is_file;
-    uint64_t spool_len;
-    int spool_error;
     int error; /* the first errno of what could not be kept */
-    int workspace_fd;
-    const char *workspace; /* NULL: the run has none */
-    int64_t started_ns;
 };
 
-#define RECORD_INIT                                                                  \
-    {                                                                                \
-        .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 }, .spool_fd = -1, \
-        .workspace_fd = -1                                                           \
+/* What a run left in its folders. */
+struct record_left {
+    int harvest_fd;        /* -1: it was not asked */
+    int errnum;            /* why that is not whole, or 0 */
+    int workspace_fd;      /* the host's folder; -1: the run had none */
+    const char *workspace; /* its absolute path */
+    int64_t started_ns;    /* from here on, a change of it is somebody else's */
+};
+
+#define RECORD_INIT                                                \
+    {                                                              \
+        .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 } \
     }
 
 void record_begin(struct record *record, const char *id, const struct config *config);
-
-/* The host's folder that the program sees a copy of, opened (the fd stays the caller's) and by its
- * absolute path; stamps the time from which on a change of it is somebody else's. */
-void record_workspace(struct record *record, int fd, const char *path);
 
 /* Keeps output that the result will not hold; called before the capture gets it. */
 void record_output(struct record *record, int stream, const struct capture *capture,
@@ -72,12 +68,9 @@ void record_output(struct record *record, int stream, const struct capture *capt
 /* The output so far was a compiler's, and is not wanted. */
 void record_drop_output(struct record *record);
 
-/* The next bytes of the harvest. */
-void record_spool(struct record *record, const char *data, size_t len);
-
 /* Makes the list of files and writes everything down. */
-void record_finish(struct record *record, const struct plan *plan, struct arena *arena,
-                   struct cay_result *result, struct value *warnings);
+void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
+                   struct arena *arena, struct cay_result *result, struct value *warnings);
 void record_done(struct record *record);
 
 /* ---- shared with the reader, engine/executions.c ---- */

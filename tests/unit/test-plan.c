@@ -74,7 +74,26 @@ static const char *find_only_old_python(struct arena *arena, const char *name)
     return strcmp(name, "python3.9") == 0 ? arena_str(arena, "/usr/bin/python3.9") : NULL;
 }
 
-static const struct plan_host usual_host = { find_usual };
+/* A project with a virtualenv in /home/u/project, which /home/u/link leads to, and data. */
+static const char *path_usual(struct arena *arena, const char *path)
+{
+    static const char *const there[] = { "/home/u/project",
+                                         "/home/u/project/src/a.py",
+                                         "/home/u/project/.venv/pyvenv.cfg",
+                                         "/home/u/project/node_modules",
+                                         "/srv/data",
+                                         "/usr",
+                                         "/" };
+
+    if (strcmp(path, "/home/u/link") == 0)
+        return arena_str(arena, "/home/u/project");
+    for (size_t i = 0; i < ARRAY_LEN(there); i++)
+        if (strcmp(path, there[i]) == 0)
+            return arena_str(arena, path);
+    return NULL;
+}
+
+static const struct plan_host usual_host = { find_usual, path_usual };
 
 /* ---- what a test is made of ------------------------------------------------------------------ */
 
@@ -591,6 +610,73 @@ static void test_layers(void **state)
                   CAY_E_UNSUPPORTED, "pid_ns", NULL);
 }
 
+static bool has_variable(const struct plan *plan, const char *variable)
+{
+    for (const char *const *v = plan->payload.env; *v; v++)
+        if (strcmp(*v, variable) == 0)
+            return true;
+    return false;
+}
+
+static void test_workspace(void **state)
+{
+    (void)state;
+    struct made m =
+        made((struct making){ .json = "{" PYTHON ", \"workspace\": \"/home/u/link\","
+                                      " \"ro\": [\"/srv/data\", \"/srv/data=/d,1\"],"
+                                      " \"collect\": [\"*.csv\", \"/sandbox/{a,b}\"]}" });
+    assert_string_equal(m.plan.workspace, "/home/u/project");
+    assert_string_equal(m.plan.source, "/sandbox/main.py");
+    assert_int_equal(m.plan.payload.n_files, 1);
+    assert_int_equal(m.plan.n_folders, 2);
+    assert_string_equal(m.plan.folders[0].path, "/srv/data");
+    assert_string_equal(m.plan.payload.folders[1], "/d,1");
+    assert_string_equal(m.plan.payload.globs[0], "/workspace/*.csv");
+    assert_string_equal(m.plan.payload.globs[1], "/sandbox/{a,b}");
+    assert_true(has_variable(&m.plan, "VIRTUAL_ENV=/workspace/.venv"));
+    assert_true(has_variable(&m.plan, "NODE_PATH=/workspace/node_modules"));
+    assert_true(has_variable(&m.plan, "PYTHONPATH=/workspace"));
+    unmake(&m);
+    m = made((struct making){ .json = "{\"code\": \"\", \"workspace\": \"/home/u/project\"}",
+                              .file_name = "/home/u/project/src/a.py" });
+    assert_string_equal(m.plan.source, "/workspace/src/a.py");
+    assert_int_equal(m.plan.payload.n_files, 0);
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"collect\": [\"o\"]}" });
+    assert_string_equal(m.plan.payload.globs[0], "/sandbox/o");
+    assert_null(m.plan.workspace);
+    unmake(&m);
+}
+
+static void test_wrong_folders(void **state)
+{
+    static const struct {
+        const char *fields, *message;
+    } rows[] = {
+        { "\"workspace\": \"/nowhere\"", "workspace: '/nowhere'" },
+        { "\"workspace\": \"/\"", "workspace: '/'" },
+        { "\"ro\": [\"/nowhere\"]", "ro: '/nowhere'" },
+        { "\"ro\": [\"/usr\"]", "ro: '/usr'" },
+        { "\"ro\": [\"/srv/data=/etc\"]", "ro: '/etc'" },
+        { "\"ro\": [\"/srv/data=rel\"]", "ro: 'rel'" },
+        { "\"ro\": [\"/srv/data\", \"/home/u/project=/srv/data/x\"]", "ro: '/srv/data'" },
+        { "\"collect\": [\"/etc/passwd\"]", "collect: '/etc/passwd'" },
+        { "\"collect\": [\"/sandbox/../etc/x\"]", "collect" },
+        { "\"collect\": [\"/workspace/x\"]", "collect: '/workspace/x'" },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
+        check_refused((struct making){ .json = json }, CAY_E_USAGE, rows[i].message, NULL);
+    }
+    check_refused((struct making){ .json = "{" PYTHON ", \"backend\": \"process\","
+                                           " \"min_isolation\": \"none\","
+                                           " \"workspace\": \"/home/u/project\"}" },
+                  CAY_E_UNSUPPORTED, "workspace: backend process", NULL);
+}
+
 static void test_refusals(void **state)
 {
     static const struct {
@@ -599,8 +685,6 @@ static void test_refusals(void **state)
         { "\"network\": \"full\"", "network: 'full'" },
         { "\"network\": [\"a.example\"]", "network: 'a.example'" },
         { "\"network\": [\"none\", \"a.example\"]", "network" },
-        { "\"workspace\": \"/tmp\"", "workspace" },
-        { "\"collect\": [\"*\"]", "collect" },
         { "\"session\": \"s1\"", "session" },
         { "\"shell_allow\": [\"ls\"]", "shell_allow" },
         { "\"webhook\": \"http://x\"", "webhook" },
@@ -724,6 +808,8 @@ int main(void)
         cmocka_unit_test(test_version_alone),
         cmocka_unit_test(test_backend),
         cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_wrong_folders),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_files),

@@ -166,8 +166,9 @@ static int make_tmpfs(const struct cay_limits *limits)
 }
 
 /* From here on the program's share is what the limits say, to the byte and the inode. */
-static int bound_tmpfs(int root, const struct cay_limits *limits)
+int root_bound(int root, const struct child *child)
 {
+    const struct cay_limits *limits = &child->job->limits[child->job->n_stages - 1];
     struct statfs st;
     auto_close int fs = fspick(root, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
     if (fs < 0 || fstatfs(root, &st) < 0)
@@ -217,6 +218,6 @@ int root_build(const struct child *child, uint32_t *ret_op)
             return rc;
         }
     }
-    rc = bound_tmpfs(root, limits);
+    rc = root_bound(root, child);
     return rc < 0 ? rc : take_fd(&root);
 }
