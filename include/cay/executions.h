@@ -108,6 +108,10 @@ CAY_API size_t cay_execution_changes(const struct cay_execution *run,
                                      const struct cay_change **ret);
 CAY_API void cay_execution_sums(const struct cay_execution *run, struct cay_change_sums *ret);
 
+/* Whether a list of globs asks for this change, or for a folder that it is in; NULL: it does. Globs
+ * are as in `collect`; "/workspace/" before them can be left out. */
+CAY_API bool cay_change_matches(const struct cay_change *change, const char *const *only);
+
 /* The host's folder that the changes are for, or NULL; and "pending", "applied", "discarded". */
 CAY_API const char *cay_execution_workspace(const struct cay_execution *run);
 CAY_API const char *cay_execution_state(const struct cay_execution *run);

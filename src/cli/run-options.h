@@ -16,7 +16,7 @@ struct run_args {
     struct cay_request *req;
     const char *code;
     const char *request_file;
-    bool json, events, plan, raw, no_color, no_server, help;
+    bool json, events, diff, plan, raw, no_color, no_server, help;
     struct opt fields[RUN_FIELD_ROWS]; /* rows made from the request's fields */
     char names[RUN_FIELD_ROWS][24];
 };

@@ -381,6 +381,11 @@ size_t cay_execution_changes(const struct cay_execution *run, const struct cay_c
     return run->changes.n;
 }
 
+bool cay_change_matches(const struct cay_change *change, const char *const *only)
+{
+    return apply_wants(only, change->path);
+}
+
 void cay_execution_sums(const struct cay_execution *run, struct cay_change_sums *ret)
 {
     changes_sum(&run->changes, ret);
