@@ -208,8 +208,6 @@ static int step_files(struct state *state)
     int rc = payload_write_files(payload, AT_FDCWD);
     if (rc < 0)
         return rc;
-    if (state->upper_fd >= 0 && chdir("/workspace") < 0)
-        return -errno;
     state->globs = vector(payload->n_globs);
     if (!state->globs)
         return -ENOMEM;
@@ -508,9 +506,18 @@ static void oom_score(const struct state *state, const char *score)
         return;
 }
 
+/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one. */
+static void enter_folder(const struct state *state)
+{
+    bool is_run = state->stage + 1U == state->child->job->n_stages;
+
+    if (is_run && state->upper_fd >= 0 && chdir("/workspace") < 0)
+        fail(state, STEP_FOLDERS, errno);
+}
+
 static pid_t start_program(struct state *state)
 {
-
+    enter_folder(state);
     /* Memory of its own: sanitizers take a frame within this one's for a broken stack. */
     char *stack =
         mmap(NULL, PROGRAM_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
