@@ -577,6 +577,7 @@ static int fill_files(const struct making *m)
         return -1;
     plan->payload.files = files;
     plan->payload.n_files = n;
+    plan->code = m->req->code;
     plan->stdin = m->req->stdin;
     return 0;
 }
