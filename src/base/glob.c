@@ -16,8 +16,8 @@ static const char *match_set(const char *p, char c)
             p += 2;
             high = *p == '\\' && p[1] ? *++p : *p;
         }
-        found = found || ((unsigned char)low <= (unsigned char)c &&
-                          (unsigned char)c <= (unsigned char)high);
+        found = found ||
+                ((unsigned char)low <= (unsigned char)c && (unsigned char)c <= (unsigned char)high);
     }
     return *p == ']' && found != is_negated ? p + 1 : NULL;
 }

@@ -15,7 +15,13 @@
 #include "core/state.h"
 #include "engine/versions.h"
 
-static const struct plan_host this_host = { language_program };
+static const char *path_here(struct arena *arena, const char *path)
+{
+    auto_free char *real = realpath(path, NULL);
+    return real ? arena_str(arena, real) : NULL;
+}
+
+static const struct plan_host this_host = { language_program, path_here };
 
 int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err)
 {

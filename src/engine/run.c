@@ -31,6 +31,7 @@
 #include "engine/capture.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/spool.h"
 #include "engine/versions.h"
 
 enum { OUT, ERR, STREAMS };
@@ -60,6 +61,9 @@ struct run {
     size_t carry_len[STREAMS];
     char *buf;
     struct feed feed;
+    struct spool harvest; /* what the run leaves in its folders */
+    int workspace_fd;     /* -1: none */
+    int64_t started_ns;   /* on the clock of files, before anything of it was shown */
 
     struct verdict_facts facts;
     struct value warnings;
@@ -166,6 +170,8 @@ static void drain(struct run *run)
     for (int i = 0; i < STREAMS; i++)
         while (run->stream_fds[i] >= 0 && read_stream(run, i))
             continue;
+    while (run->harvest.pipe_fd >= 0 && spool_read(&run->harvest))
+        continue;
 }
 
 /* ---- input ---- */
@@ -331,7 +337,7 @@ static void on_cancel(struct run *run)
 
 /* ---- the loop ---- */
 
-enum { P_WARDEN, P_CANCEL, P_OUT, P_ERR, P_FEED, P_N };
+enum { P_WARDEN, P_CANCEL, P_OUT, P_ERR, P_FEED, P_HARVEST, P_N };
 
 static void wait_for_something(struct run *run, struct pollfd *list)
 {
@@ -346,6 +352,7 @@ static void wait_for_something(struct run *run, struct pollfd *list)
                                     : is_feeding    ? feed->to_fd
                                                     : feed->from_fd,
                                     is_feeding ? POLLOUT : POLLIN, 0 };
+    list[P_HARVEST] = (struct pollfd){ run->harvest.pipe_fd, POLLIN, 0 };
     if (poll(list, P_N, -1) < 0)
         for (int i = 0; i < P_N; i++)
             list[i].revents = 0;
@@ -369,6 +376,8 @@ static void follow(struct run *run)
             else
                 feed_read(&run->feed);
         }
+        if (list[P_HARVEST].revents)
+            spool_read(&run->harvest);
         if (list[P_WARDEN].revents)
             on_reply(run);
     }
@@ -413,6 +422,49 @@ static int make_streams(struct run *run, int far[3], struct cay_error *err)
     return 0;
 }
 
+/* Opened as the caller, whose rights decide what can be shown. */
+static int open_folder(const char *field, const char *path, int *ret, struct cay_error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return cay_fail_errno(err, errno, "%s: open %.200s", field, path);
+    *ret = fd;
+    return 0;
+}
+
+/* Past this a harvest is not what pid 1 wrote: it bounds the data of each tree by the disk limit
+ * and the number of records. */
+static uint64_t harvest_most(const struct plan *plan)
+{
+    return 2 * plan->job.limits[plan->job.n_stages - 1].disk_bytes + (UINT64_C(512) << 20);
+}
+
+static int open_folders(struct run *run, int fds[WARDEN_FDS], struct cay_error *err)
+{
+    const struct plan *plan = run->plan;
+    struct timespec now;
+    int near;
+
+    for (size_t i = 0; i < plan->n_folders; i++)
+        if (open_folder("ro", plan->folders[i].source, &fds[WARDEN_FOLDERS + 1 + i], err) < 0)
+            return -1;
+    if (!plan->workspace && !plan->payload.globs)
+        return 0;
+    if (plan->workspace) {
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        run->started_ns = now.tv_sec * NS_PER_SEC + now.tv_nsec;
+        if (open_folder("workspace", plan->workspace, &run->workspace_fd, err) < 0)
+            return -1;
+        fds[WARDEN_FOLDERS] = fcntl(run->workspace_fd, F_DUPFD_CLOEXEC, 0);
+    }
+    if (make_pipe(&near, &fds[WARDEN_HARVEST], true, err) < 0)
+        return -1;
+    auto_close int state_fd = state_open();
+    int rc = spool_open(&run->harvest, state_fd, near, harvest_most(plan));
+    return rc < 0 ? cay_fail_errno(err, -rc, "make a file for what the run leaves") : 0;
+}
+
 static uint32_t backend_index(const struct backend *backend)
 {
     uint32_t i = 0;
@@ -423,19 +475,23 @@ static uint32_t backend_index(const struct backend *backend)
 
 static int ask_warden(struct run *run, struct cay_error *err)
 {
-    int fds[WARDEN_FDS] = { -1, -1, -1, -1 };
+    int fds[WARDEN_FDS];
     struct warden_request request = {
         .kind = WARDEN_START,
         .backend = backend_index(run->plan->backend),
         .job = run->plan->job,
     };
 
+    for (int i = 0; i < WARDEN_FDS; i++)
+        fds[i] = -1;
     memcpy(request.job.id, run->result->id, sizeof request.job.id);
     int rc = link_open(&run->cay->link, &run->cay->options, &run->cay->config, err);
     if (rc == 0)
         rc = make_streams(run, fds, err);
     if (rc == 0)
-        rc = payload_write(&run->plan->payload, &fds[3], err);
+        rc = open_folders(run, fds, err);
+    if (rc == 0)
+        rc = payload_write(&run->plan->payload, &fds[WARDEN_PAYLOAD], err);
     if (rc == 0) {
         int sent = message_send_request(run->cay->link.fd, &request, fds);
         if (sent < 0)
@@ -515,6 +571,8 @@ static void done(struct run *run)
         capture_done(&run->captures[i]);
     }
     close_fd(&run->feed.to_fd);
+    close_fd(&run->workspace_fd);
+    spool_close(&run->harvest);
     free(run->buf);
 }
 
@@ -529,6 +587,8 @@ int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_op
         .taken_ns = taken_ns,
         .stream_fds = { -1, -1 },
         .feed = { .from_fd = -1, .to_fd = -1 },
+        .harvest = SPOOL_INIT,
+        .workspace_fd = -1,
         .facts = { .n_stages = plan->job.n_stages },
         .buf = mem_alloc(READ_BYTES),
     };

@@ -116,12 +116,12 @@ void subids_count(uid_t uid, uint32_t *ret_uids, uint32_t *ret_gids)
         *ret_gids = 0;
 }
 
-int identity_take(int state_fd, struct identity *ret)
+int identity_take(int state_fd, bool own, struct identity *ret)
 {
     uid_t me = geteuid();
     uint32_t slot = 0, uid_start = ROOT_SLOT_BASE, gid_start = ROOT_SLOT_BASE, count = ROOT_SLOTS;
 
-    if (me != 0 && (state_fd < 0 || !has_subids(me, &uid_start, &gid_start, &count))) {
+    if (me != 0 && (own || state_fd < 0 || !has_subids(me, &uid_start, &gid_start, &count))) {
         *ret = (struct identity){ IDENTITY_OWN, me, getegid(), -1 };
         return 0;
     }
@@ -142,7 +142,7 @@ void identity_release(struct identity *who)
     close_fd(&who->lock_fd);
 }
 
-static int write_map(pid_t pid, const char *file, unsigned inside, unsigned outside)
+int userns_write_map(pid_t pid, const char *file, unsigned inside, unsigned outside)
 {
     char path[64], text[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
@@ -197,6 +197,6 @@ int userns_map(pid_t pid, const struct identity *who)
         if (rc < 0)
             return rc;
     }
-    int rc = write_map(pid, "uid_map", SANDBOX_UID, who->uid);
-    return rc < 0 ? rc : write_map(pid, "gid_map", SANDBOX_GID, who->gid);
+    int rc = userns_write_map(pid, "uid_map", SANDBOX_UID, who->uid);
+    return rc < 0 ? rc : userns_write_map(pid, "gid_map", SANDBOX_GID, who->gid);
 }

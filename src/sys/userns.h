@@ -35,9 +35,13 @@ struct identity {
     int lock_fd; /* -1 for IDENTITY_OWN */
 };
 
-/* state_fd is the folder that holds the slot file. Returns -errno (-EBUSY: all slots taken). */
-int identity_take(int state_fd, struct identity *ret);
+/* state_fd is the folder that holds the slot file. own: an ordinary user's own, although there may
+ * be others, for a program that is to use his files. Returns -errno (-EBUSY: all slots taken). */
+int identity_take(int state_fd, bool own, struct identity *ret);
 void identity_release(struct identity *who);
+
+/* Writes one line of a new namespace's map: file is "uid_map" or "gid_map". */
+int userns_write_map(pid_t pid, const char *file, unsigned inside, unsigned outside);
 
 /* How many ids /etc/subuid and /etc/subgid give to this user; 0: none. */
 void subids_count(uid_t uid, uint32_t *ret_uids, uint32_t *ret_gids);

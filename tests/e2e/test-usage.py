@@ -168,11 +168,8 @@ def refused(t, mode):
         (("--network", "example.org"), "network"),
         (("--network", "none,example.org"), "network"),
         (("--session", "s1"), "session"),
-        (("--workspace", "."), "workspace"),
-        (("--collect", "*"), "collect"),
         (("--image", "debian"), "image"),
         (("--runtime", "runsc"), "runtime"),
-        (("--shell-allow", "ls"), "shell_allow"),
         (("--detach",), "detach"),
         (("--tty",), "tty"),
     ):

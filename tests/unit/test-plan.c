@@ -28,6 +28,9 @@
 #define LANGUAGE(text) .data = (text), .len = sizeof(text) - 1
 
 const struct embedded_file language_files[] = {
+    { "bash/language.toml",
+      LANGUAGE("name='bash'\ntitle='Bash'\nextensions=['.sh']\nsource='main.sh'\n"
+               "run=['bash','{source}']\nversion=['bash','--version']\npackages=['bash']\n") },
     { "c/language.toml", LANGUAGE("name='c'\ntitle='C'\nextensions=['.c']\nsource='main.c'\n"
                                   "compile=['gcc','-o','{binary}','{source}']\nrun=['{binary}']\n"
                                   "version=['gcc','-v']\npackages=['gcc','libc6-dev']\n") },
@@ -53,8 +56,8 @@ const struct backend *const backends[] = { &fake_process, &fake_native, &fake_vm
 /* A host with these programs. */
 static const char *find_usual(struct arena *arena, const char *name)
 {
-    static const char *const have[] = { "python3", "python3.11", "gcc", "gcc-12",
-                                        "go",      "pythonbug",  NULL };
+    static const char *const have[] = { "python3",   "python3.11", "gcc",    "gcc-12", "go",
+                                        "pythonbug", "bash",       "bash-5", NULL };
 
     for (const char *const *word = have; *word; word++)
         if (strcmp(*word, name) == 0)
@@ -74,7 +77,26 @@ static const char *find_only_old_python(struct arena *arena, const char *name)
     return strcmp(name, "python3.9") == 0 ? arena_str(arena, "/usr/bin/python3.9") : NULL;
 }
 
-static const struct plan_host usual_host = { find_usual };
+/* A project with a virtualenv in /home/u/project, which /home/u/link leads to, and data. */
+static const char *path_usual(struct arena *arena, const char *path)
+{
+    static const char *const there[] = { "/home/u/project",
+                                         "/home/u/project/src/a.py",
+                                         "/home/u/project/.venv/pyvenv.cfg",
+                                         "/home/u/project/node_modules",
+                                         "/srv/data",
+                                         "/usr",
+                                         "/" };
+
+    if (strcmp(path, "/home/u/link") == 0)
+        return arena_str(arena, "/home/u/project");
+    for (size_t i = 0; i < ARRAY_LEN(there); i++)
+        if (strcmp(path, there[i]) == 0)
+            return arena_str(arena, path);
+    return NULL;
+}
+
+static const struct plan_host usual_host = { find_usual, path_usual };
 
 /* ---- what a test is made of ------------------------------------------------------------------ */
 
@@ -190,7 +212,7 @@ static void test_defaults(void **state)
     assert_string_equal(m.plan.profile, "default");
     assert_null(m.plan.version);
     assert_int_equal(m.plan.job.n_stages, 1);
-    assert_int_equal(m.plan.job.language, 2);
+    assert_int_equal(m.plan.job.language, 3);
     assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT);
     assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
     assert_int_equal(limits->cpu_time_ns, 0);
@@ -591,6 +613,73 @@ static void test_layers(void **state)
                   CAY_E_UNSUPPORTED, "pid_ns", NULL);
 }
 
+static bool has_variable(const struct plan *plan, const char *variable)
+{
+    for (const char *const *v = plan->payload.env; *v; v++)
+        if (strcmp(*v, variable) == 0)
+            return true;
+    return false;
+}
+
+static void test_workspace(void **state)
+{
+    (void)state;
+    struct made m =
+        made((struct making){ .json = "{" PYTHON ", \"workspace\": \"/home/u/link\","
+                                      " \"ro\": [\"/srv/data\", \"/srv/data=/d,1\"],"
+                                      " \"collect\": [\"*.csv\", \"/sandbox/{a,b}\"]}" });
+    assert_string_equal(m.plan.workspace, "/home/u/project");
+    assert_string_equal(m.plan.source, "/sandbox/main.py");
+    assert_int_equal(m.plan.payload.n_files, 1);
+    assert_int_equal(m.plan.n_folders, 2);
+    assert_string_equal(m.plan.folders[0].path, "/srv/data");
+    assert_string_equal(m.plan.payload.folders[1], "/d,1");
+    assert_string_equal(m.plan.payload.globs[0], "/workspace/*.csv");
+    assert_string_equal(m.plan.payload.globs[1], "/sandbox/{a,b}");
+    assert_true(has_variable(&m.plan, "VIRTUAL_ENV=/workspace/.venv"));
+    assert_true(has_variable(&m.plan, "NODE_PATH=/workspace/node_modules"));
+    assert_true(has_variable(&m.plan, "PYTHONPATH=/workspace"));
+    unmake(&m);
+    m = made((struct making){ .json = "{\"code\": \"\", \"workspace\": \"/home/u/project\"}",
+                              .file_name = "/home/u/project/src/a.py" });
+    assert_string_equal(m.plan.source, "/workspace/src/a.py");
+    assert_int_equal(m.plan.payload.n_files, 0);
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"collect\": [\"o\"]}" });
+    assert_string_equal(m.plan.payload.globs[0], "/sandbox/o");
+    assert_null(m.plan.workspace);
+    unmake(&m);
+}
+
+static void test_wrong_folders(void **state)
+{
+    static const struct {
+        const char *fields, *message;
+    } rows[] = {
+        { "\"workspace\": \"/nowhere\"", "workspace: '/nowhere'" },
+        { "\"workspace\": \"/\"", "workspace: '/'" },
+        { "\"ro\": [\"/nowhere\"]", "ro: '/nowhere'" },
+        { "\"ro\": [\"/usr\"]", "ro: '/usr'" },
+        { "\"ro\": [\"/srv/data=/etc\"]", "ro: '/etc'" },
+        { "\"ro\": [\"/srv/data=rel\"]", "ro: 'rel'" },
+        { "\"ro\": [\"/srv/data\", \"/home/u/project=/srv/data/x\"]", "ro: '/srv/data'" },
+        { "\"collect\": [\"/etc/passwd\"]", "collect: '/etc/passwd'" },
+        { "\"collect\": [\"/sandbox/../etc/x\"]", "collect" },
+        { "\"collect\": [\"/workspace/x\"]", "collect: '/workspace/x'" },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
+        check_refused((struct making){ .json = json }, CAY_E_USAGE, rows[i].message, NULL);
+    }
+    check_refused((struct making){ .json = "{" PYTHON ", \"backend\": \"process\","
+                                           " \"min_isolation\": \"none\","
+                                           " \"workspace\": \"/home/u/project\"}" },
+                  CAY_E_UNSUPPORTED, "workspace: backend process", NULL);
+}
+
 static void test_refusals(void **state)
 {
     static const struct {
@@ -599,10 +688,7 @@ static void test_refusals(void **state)
         { "\"network\": \"full\"", "network: 'full'" },
         { "\"network\": [\"a.example\"]", "network: 'a.example'" },
         { "\"network\": [\"none\", \"a.example\"]", "network" },
-        { "\"workspace\": \"/tmp\"", "workspace" },
-        { "\"collect\": [\"*\"]", "collect" },
         { "\"session\": \"s1\"", "session" },
-        { "\"shell_allow\": [\"ls\"]", "shell_allow" },
         { "\"webhook\": \"http://x\"", "webhook" },
         { "\"runtime\": \"runsc\"", "runtime" },
         { "\"detach\": true", "detach" },
@@ -621,6 +707,81 @@ static void test_refusals(void **state)
                 " \"image\": \"host\"}" });
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"network\": []}" });
+    unmake(&m);
+}
+
+#define BASH "\"language\": \"bash\", \"code\": \"ls\""
+
+static const struct op *find_op(const struct plan *plan, const char *path)
+{
+    for (size_t i = 0; i < plan->root.n; i++)
+        if (strcmp(plan->root.ops[i].path, path) == 0)
+            return &plan->root.ops[i];
+    return NULL;
+}
+
+static void test_restricted_shell(void **state)
+{
+    (void)state;
+    struct made m =
+        made((struct making){ .json = "{" BASH ", \"shell_allow\": [\"cat\", \"cd\"]}" });
+    assert_true(m.plan.job.is_restricted);
+    assert_string_equal(m.plan.job.shell_allow, "cat,cd");
+    assert_non_null(find_op(&m.plan, "usr/bin/cat"));
+    assert_non_null(find_op(&m.plan, "usr/bin/bash"));
+    assert_null(find_op(&m.plan, "usr/bin/ls"));
+    assert_int_equal(find_op(&m.plan, "usr")->kind, OP_DIR);
+    auto_free char *json = plan_json(&m.plan);
+    assert_non_null(strstr(json, "\"shell_allow\": \"cat,cd\""));
+    assert_non_null(strstr(json, "\"noexec\": true"));
+    unmake(&m);
+
+    m = made((struct making){ .json = "{" BASH ", \"shell_allow\": []}" });
+    assert_true(m.plan.job.is_restricted);
+    assert_string_equal(m.plan.job.shell_allow, "");
+    unmake(&m);
+
+    m = made((struct making){ .json = "{" BASH "}" });
+    assert_false(m.plan.job.is_restricted);
+    unmake(&m);
+
+    check_refused((struct making){ .json = "{" PYTHON ", \"shell_allow\": [\"ls\"]}" }, CAY_E_USAGE,
+                  "shell_allow: is for bash and zsh; this is Python", "leave it out");
+    check_refused((struct making){ .json = "{\"command\": [\"ls\"], \"shell_allow\": [\"ls\"]}" },
+                  CAY_E_USAGE, "this is a command", NULL);
+    check_refused((struct making){ .json = "{" BASH ", \"shell_allow\": [\"/bin/ls\"]}" },
+                  CAY_E_USAGE, "'/bin/ls' is not the name of a command", "no paths");
+    check_refused((struct making){ .json = "{" BASH ", \"shell_allow\": [\"no-such\"]}" },
+                  CAY_E_NOTFOUND, "the command 'no-such' is not installed", NULL);
+    check_refused((struct making){ .json =
+                                       "{" BASH ", \"shell_allow\": [\"ls\"],"
+                                       " \"backend\": \"process\", \"min_isolation\": \"none\"}" },
+                  CAY_E_UNSUPPORTED, "shell_allow: backend process has no root", NULL);
+    check_refused((struct making){ .json = "{\"language\": \"bash:5\", \"code\": \"ls\","
+                                           " \"shell_allow\": [\"ls\"]}" },
+                  CAY_E_UNSUPPORTED, "not with a version", NULL);
+}
+
+/* A profile is for every machine, so what is missing on this one is left out of it. */
+static void test_restricted_profile(void **state)
+{
+    (void)state;
+    struct made m = made((struct making){ .json = "{" BASH ", \"profile\": \"restricted\"}" });
+    assert_true(m.plan.job.is_restricted);
+    assert_int_equal(m.plan.job.limits[0].memory_bytes, 256 << 20);
+    assert_int_equal(m.plan.job.limits[0].pids, 25);
+    assert_non_null(find_op(&m.plan, "usr/bin/cat"));
+    assert_null(find_op(&m.plan, "usr/bin/env"));
+    unmake(&m);
+
+    m = made((struct making){ .json = "{" BASH ", \"profile\": \"mine\"}",
+                              .user_toml = "[profiles.mine]\nshell_allow = ['cat', 'no-such']\n" });
+    assert_string_equal(m.plan.job.shell_allow, "cat");
+    unmake(&m);
+
+    m = made((struct making){
+        .json = "{" BASH ", \"profile\": \"restricted\", \"shell_allow\": [\"env\"]}" });
+    assert_string_equal(m.plan.job.shell_allow, "env");
     unmake(&m);
 }
 
@@ -724,7 +885,11 @@ int main(void)
         cmocka_unit_test(test_version_alone),
         cmocka_unit_test(test_backend),
         cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_wrong_folders),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_restricted_shell),
+        cmocka_unit_test(test_restricted_profile),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_policy),

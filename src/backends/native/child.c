@@ -46,6 +46,12 @@
 #include "sys/landlock.h"
 #include "sys/spawn.h"
 
+/* Newer than Debian 12's headers (Linux 6.1). */
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE              65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
+
 enum { WATCHED_NICE = 10, PROGRAM_STACK = 64 * 1024 };
 
 /* What pid 1 finds out on its way. */
@@ -54,8 +60,10 @@ struct state {
     struct payload payload;
     char **argv[PAYLOAD_STAGES];
     char **env;
-    int oom_fd;  /* own /proc/self/oom_score_adj, opened while it could be */
-    int root_fd; /* of the root that is being built */
+    char **globs;
+    int upper_fd; /* what the run changes in the workspace; -1: none */
+    int oom_fd;   /* own /proc/self/oom_score_adj, opened while it could be */
+    int root_fd;  /* of the root that is being built */
     struct netns_maker netns;
     struct watcher watcher;
     cpu_set_t cpus;       /* the program's */
@@ -161,6 +169,25 @@ static int step_root(struct state *state)
     return MIN(state->root_fd, 0);
 }
 
+/* The payload is needed here already: it says where they go. */
+static int step_folders(struct state *state)
+{
+    const struct child *child = state->child;
+    char *paths[PAYLOAD_FOLDERS_MAX + 1];
+    bool any = false;
+
+    int rc = payload_map(child->job->payload_fd, &state->payload);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        any = any || child->job->folder_fds[i] >= 0;
+    if (!any)
+        return 0;
+    payload_folders(&state->payload, paths);
+    rc = folders_show(child, state->root_fd, paths, &state->upper_fd, &state->failed_op);
+    return rc < 0 ? rc : root_bound(state->root_fd, child);
+}
+
 static int step_pivot(struct state *state)
 {
     return root_enter(state->root_fd);
@@ -184,11 +211,13 @@ static int step_files(struct state *state)
 {
     struct payload *payload = &state->payload;
 
-    int rc = payload_map(state->child->job->payload_fd, payload);
-    if (rc == 0)
-        rc = payload_write_files(payload, AT_FDCWD);
+    int rc = payload_write_files(payload, AT_FDCWD);
     if (rc < 0)
         return rc;
+    state->globs = vector(payload->n_globs);
+    if (!state->globs)
+        return -ENOMEM;
+    payload_globs(payload, state->globs);
     state->env = vector(payload->envc);
     if (!state->env)
         return -ENOMEM;
@@ -333,14 +362,24 @@ static int step_no_new_privs(struct state *state)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+/* A forged library that a restricted shell can't map as code could still have the loader write one
+ * by its relocations. Linux 6.3; older ones do without. */
+static int step_mdwe(struct state *state)
+{
+    if (!state->child->job->is_restricted)
+        return 0;
+    return prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) < 0 && errno != EINVAL ? -errno
+                                                                                        : 0;
+}
+
 static int step_landlock(struct state *state)
 {
     static const struct landlock_rule rules[] = {
-        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },       { "/tmp", LANDLOCK_WRITE },
-        { "/dev/shm", LANDLOCK_WRITE }, { "/sandbox", LANDLOCK_WRITE },
+        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },
+        { "/tmp", LANDLOCK_WRITE },     { "/dev/shm", LANDLOCK_WRITE },
+        { "/sandbox", LANDLOCK_WRITE }, { "/workspace", LANDLOCK_WRITE },
     };
-    (void)state;
-    return landlock_restrict(rules, ARRAY_LEN(rules));
+    return landlock_restrict(rules, ARRAY_LEN(rules) - (state->upper_fd < 0));
 }
 
 static int step_caps(struct state *state)
@@ -381,6 +420,7 @@ static const struct {
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
     [STEP_KEYRING] = { step_keyring, LAYER_N },
     [STEP_ROOT] = { step_root, LAYER_N },
+    [STEP_FOLDERS] = { step_folders, LAYER_N },
     [STEP_PIVOT] = { step_pivot, LAYER_N },
     [STEP_HOSTNAME] = { step_hostname, LAYER_N },
     [STEP_FILES] = { step_files, LAYER_N },
@@ -388,6 +428,7 @@ static const struct {
     [STEP_STREAMS] = { step_streams, LAYER_N },
     [STEP_RLIMITS] = { step_rlimits, LAYER_RLIMITS },
     [STEP_NO_NEW_PRIVS] = { step_no_new_privs, LAYER_NO_NEW_PRIVS },
+    [STEP_MDWE] = { step_mdwe, LAYER_N },
     [STEP_LANDLOCK] = { step_landlock, LAYER_LANDLOCK },
     [STEP_CAPS] = { step_caps, LAYER_CAPS_DROPPED },
     [STEP_SECCOMP] = { step_seccomp, LAYER_SECCOMP },
@@ -482,9 +523,18 @@ static void oom_score(const struct state *state, const char *score)
         return;
 }
 
+/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one. */
+static void enter_folder(const struct state *state)
+{
+    bool is_run = state->stage + 1U == state->child->job->n_stages;
+
+    if (is_run && state->upper_fd >= 0 && chdir("/workspace") < 0)
+        fail(state, STEP_FOLDERS, errno);
+}
+
 static pid_t start_program(struct state *state)
 {
-
+    enter_folder(state);
     /* Memory of its own: sanitizers take a frame within this one's for a broken stack. */
     char *stack =
         mmap(NULL, PROGRAM_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -551,21 +601,44 @@ static int reap_until(struct state *state, pid_t program)
     }
 }
 
-/* Nothing of one stage lives on into the next. */
-static void clear_stage(const struct state *state)
+static void end_the_rest(void)
 {
     kill(-1, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
         continue;
+}
+
+static void tell_harvest(const struct state *state)
+{
+    const struct job *job = state->child->job;
+    const struct harvester harvest = {
+        .to_fd = job->harvest_fd,
+        .upper_fd = state->upper_fd,
+        .globs = state->globs,
+        .data_max = job->limits[job->n_stages - 1].disk_bytes,
+    };
+
+    if (job->harvest_fd < 0)
+        return;
+    end_the_rest();
+    harvester_tell(&harvest);
+}
+
+/* Nothing of one stage lives on into the next. */
+static void clear_stage(const struct state *state)
+{
+    end_the_rest();
     while (listen_or_reap(state) != CHILD_NEXT)
         continue;
 }
 
 static void keep_only(struct child *child, struct job *job)
 {
-    int *const keep[] = { &child->ctl_fd, &job->std_fds[0], &job->std_fds[1], &job->std_fds[2],
-                          &job->payload_fd };
+    int *keep[6 + JOB_FOLDERS] = { &child->ctl_fd,   &job->std_fds[0], &job->std_fds[1],
+                                   &job->std_fds[2], &job->payload_fd, &job->harvest_fd };
 
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        keep[6 + i] = &job->folder_fds[i];
     if (spawn_keep_fds(keep, ARRAY_LEN(keep)) < 0)
         _exit(1);
 }
@@ -575,6 +648,7 @@ void child_main(struct child *child)
     struct job job = *child->job;
     struct state state = { .child = child,
                            .oom_fd = -1,
+                           .upper_fd = -1,
                            .watcher = { .proc_fd = -1, .diag_fd = -1, .seen = child->watched } };
     int errnum = 0;
 
@@ -599,5 +673,6 @@ void child_main(struct child *child)
             ended.unreachable = netstat_unreachable();
         report(&state, &ended);
     }
+    tell_harvest(&state);
     _exit(0);
 }

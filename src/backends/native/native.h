@@ -25,6 +25,7 @@ struct native {
     int64_t started_ns;          /* of the stage */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint32_t layers;
+    int mounts[JOB_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
     struct watched *watched; /* NULL where there is a cgroup */
 };
 
