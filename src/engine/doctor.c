@@ -182,6 +182,11 @@ static void judge_run(const struct facts *f, const struct outcome *run, bool is_
         len--;
     if (len > 0)
         finding_fix(f, out, arena_dup(f->arena, run->err.hint, len), NULL);
+    if (f->settings)
+        finding_fix(f, out, arena_printf(f->arena, "change the setting: %s", f->settings),
+                    "cay config");
+    if (out->n_fixes == 0)
+        finding_fix(f, out, "see what the run itself says", "cay exec --json -- true");
 }
 
 static const char *conclude(const struct facts *f, const struct outcome *run)
