@@ -8,9 +8,9 @@
 #include "core/language.h"
 
 static const char *const kind_names[OP_KIND_N] = {
-    [OP_DIR] = "mkdir", [OP_FILE] = "file",     [OP_SYMLINK] = "symlink",
-    [OP_BIND] = "bind", [OP_SYSTEM] = "system", [OP_DEVICE] = "device",
-    [OP_PROC] = "proc", [OP_MASK] = "mask",     [OP_SCRATCH] = "scratch",
+    [OP_DIR] = "mkdir",     [OP_FILE] = "file",       [OP_SYMLINK] = "symlink", [OP_BIND] = "bind",
+    [OP_SYSTEM] = "system", [OP_DEVICE] = "device",   [OP_PROC] = "proc",       [OP_PTS] = "devpts",
+    [OP_MASK] = "mask",     [OP_SCRATCH] = "scratch",
 };
 
 const char *op_kind_name(enum op_kind kind)
@@ -39,6 +39,12 @@ static const struct op every_root[] = {
     { OP_FILE,    "etc/resolv.conf", "nameserver 192.0.2.1\noptions attempts:1 timeout:1\n", 0644 },
     { OP_SYSTEM,  "etc/ld.so.cache", "/etc/ld.so.cache" },
     { OP_SYSTEM,  "etc/localtime", "/etc/localtime" },
+    /* Public tables: getservbyname, getprotobyname, types by extension, the distribution's name. */
+    { OP_SYSTEM,  "etc/services", "/etc/services" },
+    { OP_SYSTEM,  "etc/protocols", "/etc/protocols" },
+    { OP_SYSTEM,  "etc/mime.types", "/etc/mime.types" },
+    { OP_SYSTEM,  "etc/os-release", "/etc/os-release" },
+    { OP_SYMLINK, "etc/mtab", "/proc/self/mounts" },
 
     { OP_DIR,     "proc", NULL, 0555 },
     { OP_PROC,    "proc" },
@@ -52,6 +58,11 @@ static const struct op every_root[] = {
     { OP_DEVICE,  "dev/full", "/dev/full" },
     { OP_DEVICE,  "dev/random", "/dev/random" },
     { OP_DEVICE,  "dev/urandom", "/dev/urandom" },
+    /* Whichever terminal the opener's session has: one of its own below, or none. */
+    { OP_DEVICE,  "dev/tty", "/dev/tty" },
+    { OP_DIR,     "dev/pts", NULL, 0755 },
+    { OP_PTS,     "dev/pts" },
+    { OP_SYMLINK, "dev/ptmx", "pts/ptmx" },
     { OP_SYMLINK, "dev/fd", "/proc/self/fd" },
     { OP_SYMLINK, "dev/stdin", "/proc/self/fd/0" },
     { OP_SYMLINK, "dev/stdout", "/proc/self/fd/1" },

@@ -22,6 +22,7 @@ enum op_kind {
     OP_SYSTEM,  /* as on the host: a link where the host has a link, else a bind, else nothing */
     OP_DEVICE,  /* one of the host's device nodes */
     OP_PROC,    /* procfs of the new pid namespace, read-only */
+    OP_PTS,     /* devpts of its own: terminals that nobody outside can open */
     OP_MASK,    /* hides what is there, if it is there */
     OP_SCRATCH, /* a folder that can be written, on the root's own bounded tmpfs */
     OP_KIND_N

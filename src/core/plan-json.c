@@ -108,6 +108,7 @@ char *plan_json(const struct plan *plan)
             json_put_string(&w, layer_name((enum layer)i));
     json_end_array(&w);
     put_stages(&w, plan);
+    json_field_bool(&w, "tty", plan->job.tty);
     put_environment(&w, plan);
     put_files(&w, plan);
     json_field_uint(&w, "stdin_bytes", plan->stdin.len);

@@ -21,7 +21,18 @@ static const char *path_here(struct arena *arena, const char *path)
     return real ? arena_str(arena, real) : NULL;
 }
 
-static const struct plan_host this_host = { language_program, path_here };
+static const char *installed_version(struct arena *arena, const struct language *language,
+                                     const char *program)
+{
+    auto_close int state_fd = state_open();
+    return version_of(arena, state_fd, language, program);
+}
+
+static const struct plan_host this_host = {
+    language_program,
+    installed_version,
+    path_here,
+};
 
 int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err)
 {
@@ -70,6 +81,17 @@ int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run
     return rc;
 }
 
+bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+
+    if (id == FIELD_N || fields[id].kind != FIELD_BOOL)
+        return false;
+    const struct value *value =
+        req->values[id].is_set ? &req->values[id] : &cay->config.settings[id].value;
+    return value->is_set && value->num != 0;
+}
+
 int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, struct cay_error *err)
 {
     struct plan plan;
@@ -104,9 +126,11 @@ static void put_words(struct json_writer *w, const char *key, const char *const 
 static void put_language(struct json_writer *w, struct arena *arena, int state_fd,
                          const struct language *language)
 {
-    const char *name = language->compile[0] ? language->compile[0] : language->run[0];
-    const char *program = language_program(arena, name);
+    const char *program = language_program(arena, language->programs[0]);
 
+    for (const char *const *name = language->programs; *name && program; name++)
+        if (!language_program(arena, *name))
+            program = NULL; /* a part of it is not there */
     json_begin_object(w);
     json_field_string(w, "name", language->name);
     json_field_string(w, "title", language->title);

@@ -171,7 +171,6 @@ def refused(t, mode):
         (("--image", "debian"), "image"),
         (("--runtime", "runsc"), "runtime"),
         (("--detach",), "detach"),
-        (("--tty",), "tty"),
     ):
         done = mode.cay("run", *flags, "-l", "python", "-e", RAN)
         t.ok(done.status == 125 and done.out == b"" and words in done.err.decode(),
