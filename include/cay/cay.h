@@ -4,7 +4,9 @@
 
 /* All of libcay. Start at <cay/run.h>. */
 
+#include <cay/doctor.h>
 #include <cay/error.h>
+#include <cay/executions.h>
 #include <cay/limits.h>
 #include <cay/run.h>
 #include <cay/setup.h>

@@ -158,14 +158,14 @@ void field_append(struct arena *arena, struct value *value, const char *text)
     value->is_set = true;
 }
 
-static void split_list(struct arena *arena, const char *text, struct value *value)
+static void split_list(struct arena *arena, const char *text, const char *at, struct value *value)
 {
     value->list = arena_alloc(arena, sizeof *value->list);
     while (*text) {
-        size_t len = strcspn(text, ",");
+        size_t len = strcspn(text, at);
         if (len > 0)
             field_append(arena, value, arena_dup(arena, text, len));
-        text += len + (text[len] == ',');
+        text += len + (text[len] != '\0');
     }
 }
 
@@ -197,7 +197,7 @@ int field_parse(struct arena *arena, enum field_id id, const char *text, struct 
         break;
     }
     if (field->kind == FIELD_LIST)
-        split_list(arena, text, &value);
+        split_list(arena, text, field->flags & FIELD_WHOLE ? "" : ",", &value);
     value.text = arena_str(arena, text);
     *ret = value;
     return 0;

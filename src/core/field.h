@@ -30,6 +30,7 @@ enum {
     FIELD_LIMIT = 1 << 1,      /* in JSON and TOML it stands in the table `limits` */
     FIELD_PROJECT = 1 << 2,    /* ./.cay.toml may tighten it */
     FIELD_HIGHER = 1 << 3,     /* of choices: the later one is the tighter one */
+    FIELD_WHOLE = 1 << 4,      /* of lists: one entry each time, commas and all */
 };
 
 /* id, name, kind, flags, built-in value (NULL: none), least, most, choices, metavar, help */
@@ -57,7 +58,7 @@ enum {
     X(OUTPUT_CAP, "output_cap", BYTES, LIMIT_FLAGS, "64m", 1, MAX_BYTES, NULL, "SIZE",             \
       "output in all; past it the run is stopped")                                                 \
     X(PROFILE, "profile", TEXT, FIELD_IN_REQUEST, "default", 0, 0, NULL, "NAME",                   \
-      "named set of limits: default, hardened, light, or one of the configuration")                \
+      "named set of limits: default, hardened, light, restricted, or one of yours")                \
     X(NETWORK, "network", LIST, FIELD_IN_REQUEST | FIELD_PROJECT, "none", 0, 0, NULL, "WHAT",      \
       "none, full, or host names that alone can be reached")                                       \
     X(BACKEND, "backend", CHOICE, FIELD_IN_REQUEST, "auto", 0, 0,                                  \
@@ -80,11 +81,13 @@ enum {
       "OCI runtime of a container backend")                                                        \
     X(WORKSPACE, "workspace", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "DIR",                     \
       "host folder, seen copy-on-write at /workspace")                                             \
-    X(COLLECT, "collect", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "GLOB",                        \
-      "files to bring back in the result")                                                         \
+    X(RO, "ro", LIST, FIELD_IN_REQUEST | FIELD_WHOLE, NULL, 0, 0, NULL, "DIR[=PATH]",              \
+      "host folder to show read-only, at its own path or at PATH")                                 \
+    X(COLLECT, "collect", LIST, FIELD_IN_REQUEST | FIELD_WHOLE, NULL, 0, 0, NULL, "GLOB",          \
+      "files of /sandbox or /workspace to bring back in the result")                               \
     X(SESSION, "session", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "ID", "run in this session")   \
     X(SHELL_ALLOW, "shell_allow", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "CMD,…",               \
-      "commands that a shell sees")                                                                \
+      "the only commands that a bash or zsh program has")                                          \
     X(DETACH, "detach", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
       "answer at once with the id")                                                                \
     X(WEBHOOK, "webhook", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "URL",                         \
@@ -101,6 +104,12 @@ enum {
       "false allows the un-isolated tier, together with fallback = unsafe")                        \
     X(STORE_CODE, "store_code", CHOICE, 0, "on_error", 0, 0, "never on_error always", "WHEN",      \
       "keep the code of a run: never, on_error, always")                                           \
+    X(KEEP_EXECUTIONS, "keep_executions", COUNT, 0, "1000", 0, 1000000, NULL, "N",                 \
+      "executions kept for `cay show`; 0: none is")                                                \
+    X(KEEP_DAYS, "keep_days", COUNT, 0, "30", 1, 36500, NULL, "DAYS",                              \
+      "how long an execution is kept")                                                             \
+    X(KEEP_BYTES, "keep_bytes", BYTES, 0, "1g", 0, MAX_BYTES, NULL, "SIZE",                        \
+      "how much all kept executions may take")                                                     \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \
@@ -138,7 +147,7 @@ extern const struct field fields[FIELD_N];
 enum field_id field_find(const char *name);
 
 /* Parses text as the field's kind and checks its bounds; the message names the field, what was
- * given and what is allowed. A list is split at commas. */
+ * given and what is allowed. A list is split at commas, unless FIELD_WHOLE. */
 int field_parse(struct arena *arena, enum field_id id, const char *text, struct value *ret,
                 struct cay_error *err);
 

@@ -36,6 +36,8 @@ static const struct {
     { "script_words", KEY_LIST, offsetof(struct language, script_words), false },
     { "programs", KEY_LIST, offsetof(struct language, programs), false },
     { "compile", KEY_LIST, offsetof(struct language, compile), false },
+    { "project", KEY_TEXT, offsetof(struct language, project), false },
+    { "build", KEY_LIST, offsetof(struct language, build), false },
     { "run", KEY_LIST, offsetof(struct language, run), true },
     { "version", KEY_LIST, offsetof(struct language, version), true },
     { "packages", KEY_LIST, offsetof(struct language, packages), true },
@@ -109,6 +111,8 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
             return cay_fail(err, CAY_E_USAGE, "%s: %s is missing", file, keys[i].name);
     if (!language.run[0] || !language.version[0])
         return cay_fail(err, CAY_E_USAGE, "%s: run and version need a command", file);
+    if (language.project && (!language.compile[0] || !language.build[0]))
+        return cay_fail(err, CAY_E_USAGE, "%s: project needs compile and build", file);
     if (!language.programs[0]) {
         const char **programs = arena_alloc(arena, 2 * sizeof *programs);
         programs[0] = language.compile[0] ? language.compile[0] : language.run[0];
@@ -275,6 +279,25 @@ const char *language_source(struct arena *arena, const struct language *language
         return arena_printf(arena, "%.*s%s", (int)(usual - language->source), language->source,
                             extension);
     return is_module(language, code, len) ? language->module_source : language->source;
+}
+
+bool language_has_file(const struct language *language, const char *file_name)
+{
+    const char *dot = strrchr(file_name, '.');
+    return dot && has_word(language->extensions, dot);
+}
+
+const struct embedded_file *language_driver(const struct language *language)
+{
+    size_t len = strlen(language->name);
+
+    if (!has_word(language->compile, "{driver}") && !has_word(language->run, "{driver}"))
+        return NULL;
+    for (const struct embedded_file *file = language_files; file->name; file++)
+        if (strncmp(file->name, language->name, len) == 0 &&
+            strncmp(file->name + len, "/driver.", 8) == 0)
+            return file;
+    return NULL;
 }
 
 int language_index(const char *name)

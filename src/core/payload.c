@@ -19,6 +19,7 @@ struct header {
     uint32_t magic;
     uint32_t argc[PAYLOAD_STAGES];
     uint32_t envc;
+    uint32_t n_globs, n_folders;
     uint32_t n_files;
 };
 
@@ -45,6 +46,24 @@ int payload_name_ok(const char *name)
         if (*part == '\0')
             return true;
     }
+}
+
+int payload_folder_ok(const char *path)
+{
+    static const char *const taken[] = { "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32",
+                                         "etc", "proc", "dev", "sys", "run", "workspace",
+                                         "var/tmp", ".cay" };
+    static const char *const whole[] = { "tmp", "sandbox", "var" };
+
+    if (path[0] != '/' || !payload_name_ok(path + 1))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+        if (payload_names_clash(path + 1, taken[i]))
+            return false;
+    for (size_t i = 0; i < ARRAY_LEN(whole); i++)
+        if (strcmp(path + 1, whole[i]) == 0)
+            return false;
+    return true;
 }
 
 int payload_names_clash(const char *a, const char *b)
@@ -141,6 +160,11 @@ int payload_write(const struct payload_source *source, int *ret_fd, struct cay_e
     for (int i = 0; i < PAYLOAD_STAGES; i++)
         header.argc[i] = put_strings(&w, source->argv[i], true);
     header.envc = put_strings(&w, source->env, true);
+    header.n_globs = put_strings(&w, source->globs, true);
+    header.n_folders = put_strings(&w, source->folders, true);
+    if (header.n_globs > PAYLOAD_GLOBS_MAX || header.n_folders > PAYLOAD_FOLDERS_MAX)
+        return cay_fail(err, CAY_E_USAGE, "too many globs or folders (at most %d, %d)",
+                        PAYLOAD_GLOBS_MAX, PAYLOAD_FOLDERS_MAX);
     if (source->n_files > PAYLOAD_FILES_MAX || header.envc > PAYLOAD_STRINGS_MAX ||
         header.argc[0] > PAYLOAD_STRINGS_MAX || header.argc[1] > PAYLOAD_STRINGS_MAX)
         return cay_fail(err, CAY_E_USAGE,
@@ -151,6 +175,8 @@ int payload_write(const struct payload_source *source, int *ret_fd, struct cay_e
     for (int i = 0; i < PAYLOAD_STAGES; i++)
         put_strings(&w, source->argv[i], false);
     put_strings(&w, source->env, false);
+    put_strings(&w, source->globs, false);
+    put_strings(&w, source->folders, false);
     for (size_t i = 0; i < source->n_files; i++)
         put_file(&w, &source->files[i]);
     flush(&w);
@@ -179,6 +205,11 @@ static size_t skip_strings(const struct payload *payload, size_t pos, uint32_t n
         pos = (size_t)(end - payload->data) + 1;
     }
     return pos;
+}
+
+static uint32_t strings_before_folders(const struct payload *payload)
+{
+    return payload->argc[0] + payload->argc[1] + payload->envc + payload->n_globs;
 }
 
 int payload_next_file(const struct payload *payload, size_t *pos, struct payload_file *ret)
@@ -213,15 +244,22 @@ int payload_check(const void *data, size_t len, struct payload *ret)
     memcpy(&header, data, sizeof header);
     if (header.magic != PAYLOAD_MAGIC || header.argc[0] == 0 ||
         header.argc[0] > PAYLOAD_STRINGS_MAX || header.argc[1] > PAYLOAD_STRINGS_MAX ||
-        header.envc > PAYLOAD_STRINGS_MAX || header.n_files > PAYLOAD_FILES_MAX)
+        header.envc > PAYLOAD_STRINGS_MAX || header.n_files > PAYLOAD_FILES_MAX ||
+        header.n_globs > PAYLOAD_GLOBS_MAX || header.n_folders > PAYLOAD_FOLDERS_MAX)
         return -EINVAL;
     memcpy(payload.argc, header.argc, sizeof payload.argc);
     payload.envc = header.envc;
     payload.n_files = header.n_files;
+    payload.n_globs = header.n_globs;
+    payload.n_folders = header.n_folders;
+    size_t folders_at = skip_strings(&payload, sizeof header, strings_before_folders(&payload));
     payload.files_at =
-        skip_strings(&payload, sizeof header, header.argc[0] + header.argc[1] + header.envc);
+        folders_at ? skip_strings(&payload, folders_at, payload.n_folders) : folders_at;
     if (payload.files_at == 0)
         return -EINVAL;
+    for (size_t at = folders_at; at < payload.files_at; at += strlen(payload.data + at) + 1)
+        if (!payload_folder_ok(payload.data + at))
+            return -EINVAL;
 
     size_t pos = 0;
     struct payload_file file;
@@ -250,26 +288,37 @@ int payload_map(int fd, struct payload *ret)
     return payload_check(map, (size_t)st.st_size, ret);
 }
 
-static size_t fill(const struct payload *payload, size_t pos, uint32_t n, char **vec)
+static void fill(const struct payload *payload, size_t pos, uint32_t n, char **vec)
 {
     for (uint32_t i = 0; i < n; i++) {
         vec[i] = (char *)(uintptr_t)(payload->data + pos);
         pos += strlen(vec[i]) + 1;
     }
     vec[n] = NULL;
-    return pos;
+}
+
+/* The strings from number `first` on. */
+static void fill_from(const struct payload *payload, uint32_t first, uint32_t n, char **vec)
+{
+    fill(payload, skip_strings(payload, payload->strings_at, first), n, vec);
 }
 
 void payload_argv(const struct payload *payload, unsigned stage, char **vec)
 {
-    size_t pos = payload->strings_at;
-    if (stage == 1)
-        pos = skip_strings(payload, pos, payload->argc[0]);
-    fill(payload, pos, payload->argc[stage], vec);
+    fill_from(payload, stage == 1 ? payload->argc[0] : 0, payload->argc[stage], vec);
 }
 
 void payload_env(const struct payload *payload, char **vec)
 {
-    size_t pos = skip_strings(payload, payload->strings_at, payload->argc[0] + payload->argc[1]);
-    fill(payload, pos, payload->envc, vec);
+    fill_from(payload, payload->argc[0] + payload->argc[1], payload->envc, vec);
+}
+
+void payload_globs(const struct payload *payload, char **vec)
+{
+    fill_from(payload, strings_before_folders(payload) - payload->n_globs, payload->n_globs, vec);
+}
+
+void payload_folders(const struct payload *payload, char **vec)
+{
+    fill_from(payload, strings_before_folders(payload), payload->n_folders, vec);
 }

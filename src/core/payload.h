@@ -6,7 +6,7 @@
  * only the sandbox's own child reads; the warden passes it on unread. The reader trusts nothing:
  * it checks the seals, every length, every count and every name, allocates nothing, and is fuzzed.
  *
- *     header | strings of stage 0 | strings of stage 1 | environment | files
+ *     header | strings of stage 0 | strings of stage 1 | environment | globs | folders | files
  */
 
 #include <stddef.h>
@@ -14,7 +14,13 @@
 
 struct cay_error;
 
-enum { PAYLOAD_STAGES = 2, PAYLOAD_STRINGS_MAX = 65536, PAYLOAD_FILES_MAX = 10000 };
+enum {
+    PAYLOAD_STAGES = 2,
+    PAYLOAD_STRINGS_MAX = 65536,
+    PAYLOAD_FILES_MAX = 10000,
+    PAYLOAD_GLOBS_MAX = 256,
+    PAYLOAD_FOLDERS_MAX = 8,
+};
 
 /* Bytes of a payload, in all. */
 #define PAYLOAD_BYTES_MAX (UINT64_C(1) << 30)
@@ -31,6 +37,8 @@ struct payload_file {
 struct payload_source {
     const char *const *argv[PAYLOAD_STAGES]; /* NULL-terminated, or NULL: no such stage */
     const char *const *env;                  /* NULL-terminated "NAME=value" */
+    const char *const *globs;                /* of files to collect; NULL-terminated, or NULL */
+    const char *const *folders;              /* where the read-only folders go, likewise */
     const struct payload_file *files;
     size_t n_files;
 };
@@ -45,6 +53,7 @@ struct payload {
     size_t len;
     uint32_t argc[PAYLOAD_STAGES];
     uint32_t envc;
+    uint32_t n_globs, n_folders;
     uint32_t n_files;
     size_t strings_at; /* where the strings begin */
     size_t files_at;   /* where the files begin */
@@ -56,9 +65,12 @@ int payload_check(const void *data, size_t len, struct payload *ret);
 /* Maps and checks a memfd that must be sealed against every change. */
 int payload_map(int fd, struct payload *ret);
 
-/* Fills vec, with room for argc[stage] + 1 (envc + 1) entries, and ends it with NULL. */
+/* Fills vec, with room for argc[stage] + 1 (envc + 1, …) entries, and ends it with NULL. Each
+ * folder is one that payload_folder_ok allows. */
 void payload_argv(const struct payload *payload, unsigned stage, char **vec);
 void payload_env(const struct payload *payload, char **vec);
+void payload_globs(const struct payload *payload, char **vec);
+void payload_folders(const struct payload *payload, char **vec);
 
 /* Goes through the files: *pos starts at 0. Returns 0 past the last one. */
 int payload_next_file(const struct payload *payload, size_t *pos, struct payload_file *ret);
@@ -68,6 +80,11 @@ int payload_write_files(const struct payload *payload, int dir_fd);
 
 /* Relative, no "..", ".", empty part, control byte; at most 255 bytes a part. */
 int payload_name_ok(const char *name);
+
+/* An absolute path at which a folder can be shown inside, without hiding what the sandbox is made
+ * of: not /usr, /etc, /proc, /workspace …, nor anything in them; in /tmp and /sandbox, but not they
+ * themselves. */
+int payload_folder_ok(const char *path);
 
 /* The same name twice, or one that would be a file and a folder at once. */
 int payload_names_clash(const char *a, const char *b);

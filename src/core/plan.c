@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "core/config.h"
+#include "core/embedded.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/userns.h"
@@ -67,15 +68,15 @@ static int choose_profile(struct making *m)
     cay_fail(m->err, CAY_E_USAGE, "profile: there is no profile '%.60s'", name);
     const char *near = suggest(name, names, n);
     return near ? cay_hint(m->err, "did you mean %s?", near)
-                : cay_hint(m->err, "there are default, hardened, light, and those of cay.toml");
+                : cay_hint(m->err,
+                           "there are default, hardened, light, restricted, and those of cay.toml");
 }
 
 /* What has its own place in the product but is not part of it yet. */
 static int refuse_unbuilt(const struct making *m)
 {
-    static const enum field_id unbuilt[] = { FIELD_WORKSPACE,   FIELD_COLLECT, FIELD_SESSION,
-                                             FIELD_SHELL_ALLOW, FIELD_WEBHOOK, FIELD_RUNTIME };
-    static const enum field_id unbuilt_flags[] = { FIELD_DETACH, FIELD_TTY };
+    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK, FIELD_RUNTIME };
+    static const enum field_id unbuilt_flags[] = { FIELD_DETACH };
     const struct value *network = setting(m, FIELD_NETWORK);
     const char *first = network->list && network->list[0] ? network->list[0] : "none";
 
@@ -135,6 +136,16 @@ static int choose_backend(const struct making *m)
                         tier_name(plan->backend->tier));
     }
     return 0;
+}
+
+static int choose_terminal(const struct making *m)
+{
+    m->plan->job.tty = number(m, FIELD_TTY) != 0;
+    if (!m->plan->job.tty || m->plan->backend->tier != TIER_NONE)
+        return 0;
+    cay_fail(m->err, CAY_E_UNSUPPORTED, "tty: backend %s has no terminal to give",
+             m->plan->backend->name);
+    return cay_hint(m->err, "take backend native, or go without -t");
 }
 
 static int choose_layers(const struct making *m)
@@ -258,14 +269,36 @@ static const char *rows(const struct making *m)
     return m->req->rows_auto ? m->req->rows_auto : "list";
 }
 
+/* For a runtime that counts all of its memory, and only tries to stay below: 9/10, in MiB. */
+static const char *soft_mb(const struct making *m, uint64_t memory_bytes)
+{
+    uint64_t soft = (memory_bytes >> 20) * 9 / 10;
+    return arena_printf(&m->plan->arena, "%llu", (unsigned long long)MAX(soft, UINT64_C(1)));
+}
+
+/* The name of the language's driver in the work folder: hidden, and nobody else's. */
+static const char *driver_name(const struct making *m)
+{
+    const struct embedded_file *driver = language_driver(m->plan->language);
+    return driver ? arena_printf(&m->plan->arena, ".cay%s", strchr(driver->name, '/')) : "";
+}
+
+/* The program starts in its work folder, wherever a backend has it, or in the workspace. */
+static const char *work_path(const struct making *m, const char *name)
+{
+    return arena_printf(&m->plan->arena, "%s%s", m->plan->workspace ? "/sandbox/" : "./", name);
+}
+
 static const char *expand(const struct making *m, const char *word, uint64_t memory_bytes)
 {
     const struct {
         const char *name, *value;
     } tokens[] = {
         { "{source}", m->plan->source },
-        { "{binary}", "./main" }, /* it starts in its work folder, wherever a backend has it */
+        { "{binary}", work_path(m, "main") },
+        { "{driver}", work_path(m, driver_name(m)) },
         { "{heap_mb}", heap_mb(m, memory_bytes) },
+        { "{soft_mb}", soft_mb(m, memory_bytes) },
         { "{rows}", rows(m) },
     };
 
@@ -278,16 +311,48 @@ static const char *expand(const struct making *m, const char *word, uint64_t mem
     return word;
 }
 
+/* The code and the files of the request that are in the same language; with only_beside, not those
+ * in folders. A name that a compiler could take for an option, or for a file of options, is told
+ * apart by "./". */
+static void append_sources(const struct making *m, bool only_beside, struct value *argv)
+{
+    struct plan *plan = m->plan;
+
+    field_append(&plan->arena, argv, plan->source);
+    for (size_t i = 0; i < m->req->files.n; i++) {
+        const char *name = m->req->files.items[i].name;
+        if (!language_has_file(plan->language, name) || (only_beside && strchr(name, '/')))
+            continue;
+        bool is_plain = name[0] != '-' && name[0] != '@';
+        field_append(&plan->arena, argv,
+                     is_plain ? name : arena_printf(&plan->arena, "./%s", name));
+    }
+}
+
 static const char *const *make_argv(const struct making *m, const char *const *words,
                                     uint64_t memory_bytes, const char *const *args)
 {
     struct value argv = { 0 };
 
     for (; *words; words++)
-        field_append(&m->plan->arena, &argv, expand(m, *words, memory_bytes));
+        if (strcmp(*words, "{sources}") == 0 || strcmp(*words, "{siblings}") == 0)
+            append_sources(m, strcmp(*words, "{siblings}") == 0, &argv);
+        else
+            field_append(&m->plan->arena, &argv, expand(m, *words, memory_bytes));
     for (; args && *args; args++)
         field_append(&m->plan->arena, &argv, *args);
     return argv.list;
+}
+
+/* A project has a compile command of its own: its file is at the top of what was given. */
+static const char *const *compile_words(const struct making *m)
+{
+    const struct language *language = m->plan->language;
+
+    for (size_t i = 0; language->project && i < m->req->files.n; i++)
+        if (strcmp(m->req->files.items[i].name, language->project) == 0)
+            return language->build;
+    return language->compile;
 }
 
 static int find_runtime(const struct making *m)
@@ -333,8 +398,8 @@ static int choose_language(const struct making *m)
     }
     plan->job.language = language_index(plan->language->name);
     const char *asked = name ? arena_dup(&plan->arena, name, strcspn(name, ":")) : NULL;
-    plan->source = language_source(&plan->arena, plan->language, asked, req->file_name,
-                                   req->code.data, req->code.len);
+    plan->source_name = language_source(&plan->arena, plan->language, asked, req->file_name,
+                                        req->code.data, req->code.len);
     return 0;
 }
 
@@ -392,9 +457,9 @@ static int plan_language(const struct making *m)
 {
     struct plan *plan = m->plan;
 
-    if (choose_language(m) < 0)
+    if (choose_language(m) < 0 || plan_folders(plan, m->req, m->host, m->err) < 0)
         return -1;
-    const char *const *compile = plan->language->compile, *const *run = plan->language->run;
+    const char *const *compile = compile_words(m), *const *run = plan->language->run;
     if (plan->version) {
         const char *name = versioned(m);
         if (!name) {
@@ -427,6 +492,8 @@ static int plan_program(const struct making *m)
         return cay_fail(m->err, CAY_E_USAGE, "code: missing, and there is no command either");
     if (!has_command)
         return plan_language(m);
+    if (plan_folders(plan, m->req, m->host, m->err) < 0)
+        return -1;
     struct value argv = { 0 };
     for (const char *const *word = m->req->command.list; *word; word++)
         field_append(&plan->arena, &argv, *word);
@@ -462,40 +529,96 @@ static void fill_environment(const struct making *m)
         "LANG=C.UTF-8",
         NULL,
     };
-    const char *const *const lists[] = { base, m->plan->language ? m->plan->language->env : NULL,
-                                         m->req->env.list };
-    struct value env = { 0 };
+    static const char *const terminal[] = { "TERM=xterm-256color", NULL };
+    const char *const *own = m->plan->language ? m->plan->language->env : NULL;
+    struct value workspace = { 0 }, expanded = { 0 }, env = { 0 };
 
+    plan_workspace_env(m->plan, m->host, &workspace);
+    for (const char *const *variable = own; variable && *variable; variable++)
+        field_append(&m->plan->arena, &expanded, expand(m, *variable, run_memory(m)));
+    const char *const *const lists[] = { base, m->plan->job.tty ? terminal : NULL, expanded.list,
+                                         workspace.list, m->req->env.list };
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         for (const char *const *variable = lists[i]; variable && *variable; variable++)
             put_variable(&m->plan->arena, &env, *variable);
     m->plan->payload.env = env.list;
 }
 
+/* A file of our own among those of the request, which can't have its name. */
+static int add_file(const struct making *m, struct payload_file *files, size_t *n,
+                    struct payload_file file)
+{
+    for (size_t i = 0; i < m->req->files.n; i++)
+        if (payload_names_clash(files[i].name, file.name))
+            return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is in the way of the code itself",
+                            files[i].name);
+    files[(*n)++] = file;
+    return 0;
+}
+
 static int fill_files(const struct making *m)
 {
     struct plan *plan = m->plan;
+    const struct language *language = plan->language;
+    const struct embedded_file *driver = language ? language_driver(language) : NULL;
+    struct bytes code = m->req->code;
     size_t n = m->req->files.n;
-    struct payload_file *files = arena_alloc(&plan->arena, (n + 1) * sizeof *files);
+    struct payload_file *files = arena_alloc(&plan->arena, (n + 2) * sizeof *files);
 
     if (n > 0)
         memcpy(files, m->req->files.items, n * sizeof *files);
-    if (plan->language) {
-        for (size_t i = 0; i < n; i++)
-            if (payload_names_clash(files[i].name, plan->source))
-                return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is in the way of the code itself",
-                                files[i].name);
-        files[n++] = (struct payload_file){
-            .name = plan->source,
-            .data = m->req->code.data,
-            .len = m->req->code.len,
-            .mode = 0644,
-        };
-    }
+    if (language && !plan->is_source_there &&
+        add_file(m, files, &n,
+                 (struct payload_file){ plan->source_name, code.data, code.len, 0644 }) < 0)
+        return -1;
+    if (driver &&
+        add_file(m, files, &n,
+                 (struct payload_file){ driver_name(m), driver->data, driver->len, 0444 }) < 0)
+        return -1;
     plan->payload.files = files;
     plan->payload.n_files = n;
+    plan->code = m->req->code;
     plan->stdin = m->req->stdin;
     return 0;
+}
+
+/* ---- root ---------------------------------------------------------------------------------------
+ */
+
+/* A profile's list is for every machine: what is not installed here is left out of it. */
+static const char *const *allowed_commands(const struct making *m)
+{
+    const struct value *value = setting(m, FIELD_SHELL_ALLOW);
+    struct value list = { 0 };
+
+    if (m->req->values[FIELD_SHELL_ALLOW].is_set)
+        return value->list;
+    for (const char *const *name = value->list; name && *name; name++)
+        if (shell_has_command(*name))
+            field_append(&m->plan->arena, &list, *name);
+    return list.list;
+}
+
+static int plan_root(const struct making *m)
+{
+    struct plan *plan = m->plan;
+
+    if (!setting(m, FIELD_SHELL_ALLOW)->is_set) {
+        op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, &plan->root);
+        return 0;
+    }
+    if (plan->backend->tier == TIER_NONE)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root of its own",
+                        plan->backend->name);
+    if (plan->version)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                        "shell_allow: goes with %s, not with a version of it",
+                        plan->language->name);
+    plan->job.is_restricted = true;
+    if (shell_pack(allowed_commands(m), plan->job.shell_allow, m->err) < 0)
+        return -1;
+    return shell_root(&plan->arena, plan->language, plan->job.shell_allow, SANDBOX_UID, SANDBOX_GID,
+                      &plan->root, m->err);
 }
 
 static void note_warnings(const struct making *m)
@@ -521,17 +644,19 @@ int plan_make(const struct cay_request *req, const struct config *config,
     struct making m = { req, config, host, NULL, &plan, err };
 
     if (choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
-        choose_layers(&m) < 0 || check_caps(&m) < 0 || plan_program(&m) < 0 || fill_files(&m) < 0) {
+        choose_terminal(&m) < 0 || choose_layers(&m) < 0 || check_caps(&m) < 0 ||
+        plan_program(&m) < 0 || fill_files(&m) < 0 || plan_root(&m) < 0) {
         arena_done(&plan.arena);
         return -1;
     }
     fill_limits(&m);
     fill_environment(&m);
     note_warnings(&m);
-    op_list_host(&plan.arena, plan.language, SANDBOX_UID, SANDBOX_GID, &plan.root);
     for (int i = 0; i < 3; i++)
         plan.job.std_fds[i] = -1;
-    plan.job.payload_fd = -1;
+    plan.job.payload_fd = plan.job.harvest_fd = -1;
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        plan.job.folder_fds[i] = -1;
     *ret = plan;
     return 0;
 }

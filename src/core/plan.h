@@ -26,6 +26,14 @@ struct plan_host {
      * version that no program's name tells. May be NULL itself. */
     const char *(*version_of)(struct arena *arena, const struct language *language,
                               const char *program);
+    /* The path without links and dots, or NULL; realpath() but for tests. */
+    const char *(*real_path)(struct arena *arena, const char *path);
+};
+
+/* A folder of the host's that is shown inside, read-only. */
+struct plan_folder {
+    const char *source;
+    const char *path;
 };
 
 struct plan {
@@ -33,19 +41,31 @@ struct plan {
     const struct backend *backend;
     const struct language *language; /* NULL for a command */
     const char *version;             /* the one asked for, or NULL */
-    const char *source;              /* the code's file name in /sandbox, or NULL for a command */
+    const char *source_name;         /* the code's file name in /sandbox, or NULL for a command */
     const char *program;             /* the runtime's path on the host, or NULL for a command */
     const char *profile;
     const char *const *network;
     struct job job; /* without its fds and id */
     struct payload_source payload;
     struct bytes stdin;
+    struct bytes code; /* for the record, where that may hold it */
+    const char *source;    /* the code's path inside, from where the program starts; or NULL */
+    bool is_source_there;  /* it is a file of the workspace */
+    const char *workspace; /* the host's folder, or NULL */
+    struct plan_folder *folders;
+    size_t n_folders;
     struct op_list root;   /* for printing: the warden makes its own */
     struct value warnings; /* a list */
 };
 
 int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err);
+/* Part of plan_make, in plan-folders.c: the host's folders that the run may see, what it should
+ * bring back, and where its code is; then the variables that point to what a workspace has. */
+int plan_folders(struct plan *plan, const struct cay_request *req, const struct plan_host *host,
+                 struct cay_error *err);
+void plan_workspace_env(struct plan *plan, const struct plan_host *host, struct value *env);
+
 void plan_done(struct plan *plan);
 
 /* As JSON; the environment's values, the code and the files' contents are left out. The caller

@@ -15,6 +15,12 @@
 #include "core/state.h"
 #include "engine/versions.h"
 
+static const char *path_here(struct arena *arena, const char *path)
+{
+    auto_free char *real = realpath(path, NULL);
+    return real ? arena_str(arena, real) : NULL;
+}
+
 static const char *installed_version(struct arena *arena, const struct language *language,
                                      const char *program)
 {
@@ -22,7 +28,11 @@ static const char *installed_version(struct arena *arena, const struct language 
     return version_of(arena, state_fd, language, program);
 }
 
-static const struct plan_host this_host = { language_program, installed_version };
+static const struct plan_host this_host = {
+    language_program,
+    installed_version,
+    path_here,
+};
 
 int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err)
 {
@@ -69,6 +79,17 @@ int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run
     int rc = engine_run(cay, &plan, options ? options : &none, taken_ns, ret, err);
     plan_done(&plan);
     return rc;
+}
+
+bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+
+    if (id == FIELD_N || fields[id].kind != FIELD_BOOL)
+        return false;
+    const struct value *value =
+        req->values[id].is_set ? &req->values[id] : &cay->config.settings[id].value;
+    return value->is_set && value->num != 0;
 }
 
 int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, struct cay_error *err)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FDPASS_MAX = 8 };
+enum { FDPASS_MAX = 16 };
 
 /* A bit for each slot that holds an fd. */
 uint32_t fdpass_bits(const int *fds, unsigned n);

@@ -51,7 +51,7 @@ static bool subid_range(const char *path, uid_t uid, const char *name, uint32_t 
 
 /* The user's name from /etc/passwd alone: no name service is asked, for it may be slow or remote.
  */
-static bool user_name(uid_t uid, char *out, size_t size)
+bool user_name(uid_t uid, char *out, size_t size)
 {
     FILE *file = fopen("/etc/passwd", "re");
     bool found = false;
@@ -104,12 +104,24 @@ static bool has_subids(uid_t uid, uint32_t *uid_start, uint32_t *gid_start, uint
     return true;
 }
 
-int identity_take(int state_fd, struct identity *ret)
+void subids_count(uid_t uid, uint32_t *ret_uids, uint32_t *ret_gids)
+{
+    char name[64];
+    uint32_t start;
+    bool named = user_name(uid, name, sizeof name);
+
+    if (!subid_range("/etc/subuid", uid, named ? name : NULL, &start, ret_uids))
+        *ret_uids = 0;
+    if (!subid_range("/etc/subgid", uid, named ? name : NULL, &start, ret_gids))
+        *ret_gids = 0;
+}
+
+int identity_take(int state_fd, bool own, struct identity *ret)
 {
     uid_t me = geteuid();
     uint32_t slot = 0, uid_start = ROOT_SLOT_BASE, gid_start = ROOT_SLOT_BASE, count = ROOT_SLOTS;
 
-    if (me != 0 && (state_fd < 0 || !has_subids(me, &uid_start, &gid_start, &count))) {
+    if (me != 0 && (own || state_fd < 0 || !has_subids(me, &uid_start, &gid_start, &count))) {
         *ret = (struct identity){ IDENTITY_OWN, me, getegid(), -1 };
         return 0;
     }
@@ -130,7 +142,7 @@ void identity_release(struct identity *who)
     close_fd(&who->lock_fd);
 }
 
-static int write_map(pid_t pid, const char *file, unsigned inside, unsigned outside)
+int userns_write_map(pid_t pid, const char *file, unsigned inside, unsigned outside)
 {
     char path[64], text[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
@@ -185,6 +197,6 @@ int userns_map(pid_t pid, const struct identity *who)
         if (rc < 0)
             return rc;
     }
-    int rc = write_map(pid, "uid_map", SANDBOX_UID, who->uid);
-    return rc < 0 ? rc : write_map(pid, "gid_map", SANDBOX_GID, who->gid);
+    int rc = userns_write_map(pid, "uid_map", SANDBOX_UID, who->uid);
+    return rc < 0 ? rc : userns_write_map(pid, "gid_map", SANDBOX_GID, who->gid);
 }

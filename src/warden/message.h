@@ -4,7 +4,8 @@
 /*
  * What the front and the warden say to each other: fixed-size messages over a SOCK_SEQPACKET pair,
  * and fds beside them. A front that was taken over can name no path, mount or uid here: only
- * numbers, which the warden caps, and fds of its own.
+ * numbers, which the warden caps, names of commands, which it checks and looks up by itself, and
+ * fds of its own.
  */
 
 #include <stdint.h>
@@ -12,7 +13,16 @@
 #include "core/backend.h"
 #include "core/verdict.h"
 
-enum { WARDEN_FDS = 4 /* stdin, stdout, stderr, payload; a missing one is left out by its bit */ };
+/* Which fds come with a request; a missing one is left out by its bit. */
+enum {
+    WARDEN_STDIN,
+    WARDEN_STDOUT,
+    WARDEN_STDERR,
+    WARDEN_PAYLOAD,
+    WARDEN_HARVEST,
+    WARDEN_FOLDERS,
+    WARDEN_FDS = WARDEN_FOLDERS + JOB_FOLDERS
+};
 
 /* START a run; STOP it; and the NEXT stage may begin: the last one's output was taken. */
 enum request_kind { WARDEN_START, WARDEN_STOP, WARDEN_NEXT, WARDEN_REQUEST_N };
@@ -21,7 +31,7 @@ struct warden_request {
     enum request_kind kind;
     uint32_t run;            /* the front's number for it */
     uint32_t backend;        /* of WARDEN_START: its place in the list */
-    uint32_t fd_bits;        /* which of the four fds come along, in order */
+    uint32_t fd_bits;        /* which of the fds come along, in order */
     enum stop_reason reason; /* of WARDEN_STOP */
     struct job job;
 };

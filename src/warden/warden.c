@@ -21,6 +21,9 @@
 /* A sandbox that is not up by then never will be: a hung mount, a lost map tool. */
 #define SETUP_TIMEOUT_NS (30 * NS_PER_SEC)
 
+/* What a run left behind is told by then, or not at all. */
+#define HARVEST_TIMEOUT_NS (120 * NS_PER_SEC)
+
 /* One run of the front's. */
 struct run {
     struct run *next;
@@ -34,6 +37,8 @@ struct run {
     bool is_up;
     bool awaits_next;
     bool is_killed;
+    bool has_harvest;
+    bool has_ended; /* its last stage did, and the harvest is on */
 };
 
 struct warden {
@@ -114,25 +119,45 @@ static void cap_limits(struct cay_limits *limits, const struct cay_limits *most)
 static void cap_job(const struct warden *warden, struct job *job)
 {
     job->n_stages = (uint8_t)MAX(1, MIN(job->n_stages, JOB_STAGES));
+    job->tty = job->tty != 0;
     job->id[sizeof job->id - 1] = '\0';
     for (char *c = job->id; *c; c++)
         if (!strchr("0123456789abcdef", *c))
             *c = '0';
+    job->shell_allow[sizeof job->shell_allow - 1] = '\0'; /* its names: shell_root */
     for (int i = 0; i < job->n_stages; i++)
         cap_limits(&job->limits[i],
                    i + 1 == job->n_stages ? warden->options->caps : warden->options->compile_caps);
 }
 
 /* The program gets pipes and nothing else: no folder, socket or terminal that a front which was
- * taken over might hold. */
-static bool are_pipes(const int fds[3])
+ * taken over might hold. What is mounted are folders. */
+static bool are_all(const int *fds, int n, mode_t type)
 {
     struct stat st;
 
-    for (int i = 0; i < 3; i++)
-        if (fds[i] >= 0 && (fstat(fds[i], &st) < 0 || !S_ISFIFO(st.st_mode)))
+    for (int i = 0; i < n; i++)
+        if (fds[i] >= 0 && (fstat(fds[i], &st) < 0 || (st.st_mode & S_IFMT) != type))
             return false;
     return true;
+}
+
+/* Where a terminal is made, the first one is what it is sent to the front by, before anything of
+ * the request runs, and the program never has it. */
+static bool are_streams(const struct job *job)
+{
+    if (!job->tty)
+        return are_all(job->std_fds, 3, S_IFIFO);
+    return job->std_fds[0] >= 0 && are_all(job->std_fds, 1, S_IFSOCK) &&
+           are_all(job->std_fds + 1, 2, S_IFIFO);
+}
+
+static void take_fds(struct job *job, const int fds[WARDEN_FDS])
+{
+    memcpy(job->std_fds, fds, sizeof job->std_fds);
+    job->payload_fd = fds[WARDEN_PAYLOAD];
+    job->harvest_fd = fds[WARDEN_HARVEST];
+    memcpy(job->folder_fds, fds + WARDEN_FOLDERS, sizeof job->folder_fds);
 }
 
 static void on_start(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
@@ -152,12 +177,14 @@ static void on_start(struct warden *warden, struct warden_request *request, int 
     run->deadline_ns = run->asked_ns + SETUP_TIMEOUT_NS;
     run->job = request->job;
     cap_job(warden, &run->job);
-    memcpy(run->job.std_fds, fds, sizeof run->job.std_fds);
-    run->job.payload_fd = fds[3];
+    take_fds(&run->job, fds);
+    run->has_harvest = run->job.harvest_fd >= 0;
     if (!backend)
         cay_fail(&failed.error, CAY_E_USAGE, "warden: there is no backend %u", request->backend);
-    else if (!are_pipes(run->job.std_fds))
+    else if (!are_streams(&run->job) || !are_all(&run->job.harvest_fd, 1, S_IFIFO))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the streams are not pipes");
+    else if (!are_all(run->job.folder_fds, JOB_FOLDERS, S_IFDIR))
+        cay_fail(&failed.error, CAY_E_USAGE, "warden: the folders are not folders");
     else if (backend->start(&warden->host, &run->job, &run->sandbox, &failed.error) == 0) {
         run->next = warden->runs;
         warden->runs = run;
@@ -276,8 +303,12 @@ static void on_stage_ended(struct warden *warden, struct run *run, const struct 
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(warden, run, &message);
-    if (report->stage + 1U >= run->job.n_stages)
+    if (report->stage + 1U >= run->job.n_stages) {
+        run->has_ended = true;
+        if (run->has_harvest)
+            run->deadline_ns = run->ended_ns + HARVEST_TIMEOUT_NS;
         return;
+    }
     if (!ended_well(&report->end) || run->stop != STOP_NONE)
         kill_run(run, STOP_NONE);
     else { /* until the front has taken this stage's output: see on_next */
@@ -327,7 +358,7 @@ static void serve_clock(struct warden *warden)
                 cay_fail(&late.error, CAY_E_UNSUPPORTED, "the sandbox was not up after 30 s");
                 reply(warden, run, &late);
             }
-            kill_run(run, run->is_up ? STOP_WALL : STOP_CANCELLED);
+            kill_run(run, run->has_ended ? STOP_NONE : run->is_up ? STOP_WALL : STOP_CANCELLED);
         } else if (now >= run->sandbox->tick_ns && !run->is_killed) {
             enum tick_result result = run->sandbox->backend->tick(run->sandbox, now);
             if (result != TICK_FINE)

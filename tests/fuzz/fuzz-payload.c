@@ -71,6 +71,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     payload_argv(&payload, 0, first);
     payload_argv(&payload, 1, second);
     payload_env(&payload, env);
+    auto_free char **globs = vector(&payload, payload.n_globs);
+    auto_free char **folders = vector(&payload, payload.n_folders);
+    payload_globs(&payload, globs);
+    payload_folders(&payload, folders);
+    check_vector(&payload, globs, payload.n_globs);
+    check_vector(&payload, folders, payload.n_folders);
+    for (uint32_t i = 0; i < payload.n_folders; i++)
+        must(payload_folder_ok(folders[i]));
     check_vector(&payload, first, payload.argc[0]);
     check_vector(&payload, second, payload.argc[1]);
     check_vector(&payload, env, payload.envc);
@@ -85,6 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_again(&payload, &(struct payload_source){
                               .argv = { (const char *const *)first, (const char *const *)second },
                               .env = (const char *const *)env,
+                              .globs = (const char *const *)globs,
+                              .folders = (const char *const *)folders,
                               .files = files,
                               .n_files = payload.n_files,
                           });

@@ -16,6 +16,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "core/embedded.h"
 #include "core/language.h"
 
 #define NEEDED                                             \
@@ -199,6 +200,51 @@ static void test_list(void **state)
     arena_done(&arena);
 }
 
+static void test_driver(void **state)
+{
+    struct arena arena = { 0 };
+    const struct language *list;
+    struct cay_error err = { 0 };
+    size_t n = 0, drivers = 0;
+
+    (void)state;
+    assert_int_equal(language_list(&arena, &list, &n, &err), 0);
+    for (size_t i = 0; i < n; i++) {
+        const struct embedded_file *driver = language_driver(&list[i]);
+        bool wants = false;
+        for (const char *const *word = list[i].compile; *word; word++)
+            wants |= strcmp(*word, "{driver}") == 0;
+        for (const char *const *word = list[i].run; *word; word++)
+            wants |= strcmp(*word, "{driver}") == 0;
+        assert_int_equal(driver != NULL, wants);
+        if (!driver)
+            continue;
+        assert_int_equal(strncmp(driver->name, list[i].name, strlen(list[i].name)), 0);
+        assert_true(driver->len > 0);
+        drivers++;
+    }
+    assert_true(drivers > 0);
+    arena_done(&arena);
+}
+
+static void test_has_file(void **state)
+{
+    struct arena arena = { 0 };
+    const struct language *cpp;
+    const char *version;
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(language_find(&arena, "cpp", &cpp, &version, &err), 0);
+    assert_true(language_has_file(cpp, "a.cpp"));
+    assert_true(language_has_file(cpp, "dir.h/b.tar.cc"));
+    assert_false(language_has_file(cpp, "a.hpp"));
+    assert_false(language_has_file(cpp, "cpp"));
+    assert_false(language_has_file(cpp, "a.cpp/README"));
+    assert_false(language_has_file(cpp, ""));
+    arena_done(&arena);
+}
+
 static void test_find(void **state)
 {
     struct arena arena = { 0 };
@@ -374,6 +420,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),        cmocka_unit_test(test_parse_least),
         cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_list),
+        cmocka_unit_test(test_driver),       cmocka_unit_test(test_has_file),
         cmocka_unit_test(test_find),         cmocka_unit_test(test_guess),
         cmocka_unit_test(test_source),       cmocka_unit_test(test_program),
     };

@@ -19,13 +19,15 @@
 
 /* The wire form, written down a second time: a change of it must show here. */
 enum {
-    HEADER = 20,
+    HEADER = 28,
     FILE_HEADER = 16,
     AT_MAGIC = 0,
     AT_ARGC0 = 4,
     AT_ARGC1 = 8,
     AT_ENVC = 12,
-    AT_FILES = 16
+    AT_GLOBS = 16,
+    AT_FOLDERS = 20,
+    AT_FILES = 24
 };
 
 static const char *const compile_argv[] = { "gcc", "", "main.c", NULL };
@@ -248,12 +250,26 @@ static void test_wrong_numbers(void **state)
         size_t at;
         uint32_t value;
     } rows[] = {
-        { AT_MAGIC, 0 },          { AT_MAGIC, UINT32_MAX }, { AT_ARGC0, 0 },
-        { AT_ARGC0, 2 },          { AT_ARGC0, 4 },          { AT_ARGC0, PAYLOAD_STRINGS_MAX + 1 },
-        { AT_ARGC0, UINT32_MAX }, { AT_ARGC1, 0 },          { AT_ARGC1, UINT32_MAX },
-        { AT_ENVC, 0 },           { AT_ENVC, UINT32_MAX },  { AT_FILES, 0 },
-        { AT_FILES, 2 },          { AT_FILES, 4 },          { AT_FILES, PAYLOAD_FILES_MAX + 1 },
+        { AT_MAGIC, 0 },
+        { AT_MAGIC, UINT32_MAX },
+        { AT_ARGC0, 0 },
+        { AT_ARGC0, 2 },
+        { AT_ARGC0, 4 },
+        { AT_ARGC0, PAYLOAD_STRINGS_MAX + 1 },
+        { AT_ARGC0, UINT32_MAX },
+        { AT_ARGC1, 0 },
+        { AT_ARGC1, UINT32_MAX },
+        { AT_ENVC, 0 },
+        { AT_ENVC, UINT32_MAX },
+        { AT_FILES, 0 },
+        { AT_FILES, 2 },
+        { AT_FILES, 4 },
+        { AT_FILES, PAYLOAD_FILES_MAX + 1 },
         { AT_FILES, UINT32_MAX },
+        { AT_GLOBS, 1 },
+        { AT_GLOBS, UINT32_MAX },
+        { AT_FOLDERS, 1 },
+        { AT_FOLDERS, UINT32_MAX },
     };
     auto_free char *data = NULL;
     size_t len = bytes_of(&some_source, &data);
@@ -265,6 +281,51 @@ static void test_wrong_numbers(void **state)
         if (check_exact(bad, len) != -EINVAL)
             fail_msg("%u at %zu was accepted", rows[i].value, rows[i].at);
     }
+}
+
+static void test_globs_and_folders(void **state)
+{
+    static const char *const argv[] = { "x", NULL };
+    static const char *const globs[] = { "/sandbox/*", "/workspace/**", NULL };
+    static const char *const folders[] = { "/data", "/tmp/a/b", NULL };
+    static const char *const bad[] = { "/etc/x", NULL };
+    auto_free char *data = NULL, *wrong = NULL;
+    char *vec[4];
+    struct payload payload;
+
+    (void)state;
+    size_t len = bytes_of(
+        &(struct payload_source){ .argv = { argv }, .globs = globs, .folders = folders }, &data);
+    assert_int_equal(payload_check(data, len, &payload), 0);
+    payload_globs(&payload, vec);
+    assert_int_equal(payload.n_globs, 2);
+    assert_string_equal(vec[1], "/workspace/**");
+    assert_null(vec[2]);
+    payload_folders(&payload, vec);
+    assert_int_equal(payload.n_folders, 2);
+    assert_string_equal(vec[0], "/data");
+    assert_string_equal(vec[1], "/tmp/a/b");
+    len = bytes_of(&(struct payload_source){ .argv = { argv }, .folders = bad }, &wrong);
+    assert_int_equal(check_exact(wrong, len), -EINVAL);
+}
+
+static void test_folder_paths(void **state)
+{
+    static const char *const good[] = { "/data",      "/home/u/.venv", "/tmp/x", "/sandbox/x",
+                                        "/var/lib/x", "/usrlocal",     "/opt" };
+    static const char *const wrong[] = {
+        "",           "/",      "data",     "//data",     "/data/",       "/a/../b",
+        "/a//b",      "/usr",   "/usr/lib", "/etc",       "/etc/x",       "/proc/1",
+        "/dev",       "/tmp",   "/sandbox", "/workspace", "/workspace/x", "/var",
+        "/var/tmp/x", "/bin/x", "/lib64",   "/a\nb",      "/.cay/x",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        if (!payload_folder_ok(good[i]))
+            fail_msg("%s is refused", good[i]);
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
+        if (payload_folder_ok(wrong[i]))
+            fail_msg("%s is accepted", wrong[i]);
 }
 
 /* One file's header, found behind the strings. */
@@ -372,6 +433,8 @@ int main(void)
         cmocka_unit_test(test_map_wants_every_seal),
         cmocka_unit_test(test_every_cut_is_refused),
         cmocka_unit_test(test_wrong_numbers),
+        cmocka_unit_test(test_globs_and_folders),
+        cmocka_unit_test(test_folder_paths),
         cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_too_many),

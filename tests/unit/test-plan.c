@@ -28,13 +28,24 @@
 #define LANGUAGE(text) .data = (text), .len = sizeof(text) - 1
 
 const struct embedded_file language_files[] = {
+    { "bash/language.toml",
+      LANGUAGE("name='bash'\ntitle='Bash'\nextensions=['.sh']\nsource='main.sh'\n"
+               "run=['bash','{source}']\nversion=['bash','--version']\npackages=['bash']\n") },
     { "c/language.toml", LANGUAGE("name='c'\ntitle='C'\nextensions=['.c']\nsource='main.c'\n"
                                   "compile=['gcc','-o','{binary}','{source}']\nrun=['{binary}']\n"
                                   "version=['gcc','-v']\npackages=['gcc','libc6-dev']\n") },
     { "go/language.toml",
-      LANGUAGE("name='go'\ntitle='Go'\nextensions=['.go']\nsource='main.go'\n"
-               "compile=['go','build','{source}']\nrun=['{binary}']\nmemory='100m'\n"
-               "version=['go','version']\npackages=['golang']\n") },
+      LANGUAGE(
+          "name='go'\ntitle='Go'\nextensions=['.go']\nsource='main.go'\n"
+          "programs=['go']\ncompile=['env','go','build','{siblings}']\nrun=['{binary}']\n"
+          "project='go.mod'\nbuild=['env','go','build','.']\nmemory='100m'\n"
+          "version=['go','version']\npackages=['golang']\nenv=['GOMEMLIMIT={soft_mb}MiB']\n") },
+    { "java/driver.java", LANGUAGE("class Driver { }\n") },
+    { "java/language.toml",
+      LANGUAGE("name='java'\ntitle='Java'\nextensions=['.java']\nsource='main.java'\n"
+               "programs=['java','javac']\ncompile=['java','-Xmx{heap_mb}m','{driver}',"
+               "'{binary}','{sources}']\nrun=['java','-Xmx{heap_mb}m','@{binary}']\n"
+               "version=['java','-version']\npackages=['openjdk']\n") },
     { "perl/language.toml",
       LANGUAGE("name='perl'\ntitle='Perl'\nextensions=['.pl']\nsource='main.pl'\n"
                "run=['perl','{source}']\nversion=['perl','-v']\npackages=['perl']\n") },
@@ -60,8 +71,9 @@ const struct backend *const backends[] = { &fake_process, &fake_native, &fake_vm
 /* A host with these programs. */
 static const char *find_usual(struct arena *arena, const char *name)
 {
-    static const char *const have[] = { "python3", "python3.11", "gcc", "gcc-12",
-                                        "go",      "pythonbug",  NULL };
+    static const char *const have[] = { "python3", "python3.11", "gcc",  "gcc-12",
+                                        "go",      "pythonbug",  "bash", "bash-5",
+                                        "java",    "javac",      NULL };
 
     for (const char *const *word = have; *word; word++)
         if (strcmp(*word, name) == 0)
@@ -79,6 +91,25 @@ static const char *find_nothing(struct arena *arena, const char *name)
 static const char *find_only_old_python(struct arena *arena, const char *name)
 {
     return strcmp(name, "python3.9") == 0 ? arena_str(arena, "/usr/bin/python3.9") : NULL;
+}
+
+/* A project with a virtualenv in /home/u/project, which /home/u/link leads to, and data. */
+static const char *path_usual(struct arena *arena, const char *path)
+{
+    static const char *const there[] = { "/home/u/project",
+                                         "/home/u/project/src/a.py",
+                                         "/home/u/project/.venv/pyvenv.cfg",
+                                         "/home/u/project/node_modules",
+                                         "/srv/data",
+                                         "/usr",
+                                         "/" };
+
+    if (strcmp(path, "/home/u/link") == 0)
+        return arena_str(arena, "/home/u/project");
+    for (size_t i = 0; i < ARRAY_LEN(there); i++)
+        if (strcmp(path, there[i]) == 0)
+            return arena_str(arena, path);
+    return NULL;
 }
 
 static const char *find_anything(struct arena *arena, const char *name)
@@ -100,7 +131,7 @@ static const char *version_5_36_0(struct arena *arena, const struct language *la
     return strcmp(program, "/usr/bin/perl") == 0 ? "5.36.0" : NULL;
 }
 
-static const struct plan_host usual_host = { find_usual };
+static const struct plan_host usual_host = { find_usual, NULL, path_usual };
 static const struct plan_host full_host = { find_anything, version_5_36_0 };
 
 /* ---- what a test is made of ------------------------------------------------------------------ */
@@ -217,7 +248,7 @@ static void test_defaults(void **state)
     assert_string_equal(m.plan.profile, "default");
     assert_null(m.plan.version);
     assert_int_equal(m.plan.job.n_stages, 1);
-    assert_int_equal(m.plan.job.language, 3);
+    assert_int_equal(m.plan.job.language, 5);
     assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT);
     assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
     assert_int_equal(limits->cpu_time_ns, 0);
@@ -398,6 +429,82 @@ static void test_compiled(void **state)
     assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(7000000000));
     /* Never less than the run itself gets. */
     assert_int_equal(m.plan.job.limits[0].memory_bytes, 512 << 20);
+    unmake(&m);
+}
+
+/* The code and the files that are in its language too; no name can pass for an option. */
+static void test_sources(void **state)
+{
+    static const char files[] =
+        "\"files\": {\"-o.java\": \"\", \"@x.java\": \"\", \"a/B.java\": \"\","
+        " \"data.txt\": \"\", \"C.java\": \"\"}";
+    auto_free char *json = NULL;
+
+    (void)state;
+    assert_true(asprintf(&json, "{\"language\": \"java\", \"code\": \"\", %s}", files) > 0);
+    struct made m = made((struct making){ .json = json });
+    /* The compiler's share is of its own memory (1g), the program's of the run's (512m). */
+    check_words(m.plan.payload.argv[0],
+                (const char *const[]){ "java", "-Xmx732m", "./.cay/driver.java", "./main",
+                                       "main.java", "./-o.java", "./@x.java", "a/B.java", "C.java",
+                                       NULL });
+    check_words(m.plan.payload.argv[1],
+                (const char *const[]){ "java", "-Xmx348m", "@./main", NULL });
+    assert_int_equal(m.plan.payload.n_files, 7);
+    assert_string_equal(m.plan.payload.files[5].name, "main.java");
+    assert_string_equal(m.plan.payload.files[6].name, ".cay/driver.java");
+    assert_string_equal(m.plan.payload.files[6].data, "class Driver { }\n");
+    unmake(&m);
+
+    /* Nobody else's driver is taken for it. */
+    check_refused((struct making){ .json = "{\"language\": \"java\", \"code\": \"\","
+                                           " \"files\": {\".cay/driver.java\": \"\"}}" },
+                  CAY_E_USAGE, "in the way", NULL);
+}
+
+/* A project has a way of its own to be compiled, wherever its other files are. */
+static void test_project(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{\"language\": \"go\", \"code\": \"\","
+                " \"files\": {\"a.go\": \"\", \"lib/b.go\": \"\", \"lib/go.mod\": \"\"}}" });
+
+    (void)state;
+    check_words(m.plan.payload.argv[0],
+                (const char *const[]){ "env", "go", "build", "main.go", "a.go", NULL });
+    assert_string_equal(m.plan.program, "/usr/bin/go");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"files\": {\"go.mod\": \"\", \"lib/b.go\": \"\"}}" });
+    check_words(m.plan.payload.argv[0], (const char *const[]){ "env", "go", "build", ".", NULL });
+    unmake(&m);
+}
+
+static const char *variable(const struct made *m, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *const *word = m->plan.payload.env; *word; word++)
+        if (strncmp(*word, name, len) == 0 && (*word)[len] == '=')
+            return *word + len + 1;
+    return "";
+}
+
+/* A language's variables know the run's memory; the request's are taken as they are. */
+static void test_tokens_in_variables(void **state)
+{
+    struct made m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\"}" });
+
+    (void)state;
+    assert_string_equal(variable(&m, "GOMEMLIMIT"), "90MiB");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"limits\": {\"memory\": \"1g\"}}" });
+    assert_string_equal(variable(&m, "GOMEMLIMIT"), "921MiB");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"env\": {\"GOMEMLIMIT\": \"{soft_mb}\"}}" });
+    assert_string_equal(variable(&m, "GOMEMLIMIT"), "{soft_mb}");
     unmake(&m);
 }
 
@@ -680,6 +787,73 @@ static void test_layers(void **state)
                   CAY_E_UNSUPPORTED, "pid_ns", NULL);
 }
 
+static bool has_variable(const struct plan *plan, const char *variable)
+{
+    for (const char *const *v = plan->payload.env; *v; v++)
+        if (strcmp(*v, variable) == 0)
+            return true;
+    return false;
+}
+
+static void test_workspace(void **state)
+{
+    (void)state;
+    struct made m =
+        made((struct making){ .json = "{" PYTHON ", \"workspace\": \"/home/u/link\","
+                                      " \"ro\": [\"/srv/data\", \"/srv/data=/d,1\"],"
+                                      " \"collect\": [\"*.csv\", \"/sandbox/{a,b}\"]}" });
+    assert_string_equal(m.plan.workspace, "/home/u/project");
+    assert_string_equal(m.plan.source, "/sandbox/main.py");
+    assert_int_equal(m.plan.payload.n_files, 1);
+    assert_int_equal(m.plan.n_folders, 2);
+    assert_string_equal(m.plan.folders[0].path, "/srv/data");
+    assert_string_equal(m.plan.payload.folders[1], "/d,1");
+    assert_string_equal(m.plan.payload.globs[0], "/workspace/*.csv");
+    assert_string_equal(m.plan.payload.globs[1], "/sandbox/{a,b}");
+    assert_true(has_variable(&m.plan, "VIRTUAL_ENV=/workspace/.venv"));
+    assert_true(has_variable(&m.plan, "NODE_PATH=/workspace/node_modules"));
+    assert_true(has_variable(&m.plan, "PYTHONPATH=/workspace"));
+    unmake(&m);
+    m = made((struct making){ .json = "{\"code\": \"\", \"workspace\": \"/home/u/project\"}",
+                              .file_name = "/home/u/project/src/a.py" });
+    assert_string_equal(m.plan.source, "/workspace/src/a.py");
+    assert_int_equal(m.plan.payload.n_files, 0);
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"collect\": [\"o\"]}" });
+    assert_string_equal(m.plan.payload.globs[0], "/sandbox/o");
+    assert_null(m.plan.workspace);
+    unmake(&m);
+}
+
+static void test_wrong_folders(void **state)
+{
+    static const struct {
+        const char *fields, *message;
+    } rows[] = {
+        { "\"workspace\": \"/nowhere\"", "workspace: '/nowhere'" },
+        { "\"workspace\": \"/\"", "workspace: '/'" },
+        { "\"ro\": [\"/nowhere\"]", "ro: '/nowhere'" },
+        { "\"ro\": [\"/usr\"]", "ro: '/usr'" },
+        { "\"ro\": [\"/srv/data=/etc\"]", "ro: '/etc'" },
+        { "\"ro\": [\"/srv/data=rel\"]", "ro: 'rel'" },
+        { "\"ro\": [\"/srv/data\", \"/home/u/project=/srv/data/x\"]", "ro: '/srv/data'" },
+        { "\"collect\": [\"/etc/passwd\"]", "collect: '/etc/passwd'" },
+        { "\"collect\": [\"/sandbox/../etc/x\"]", "collect" },
+        { "\"collect\": [\"/workspace/x\"]", "collect: '/workspace/x'" },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
+        check_refused((struct making){ .json = json }, CAY_E_USAGE, rows[i].message, NULL);
+    }
+    check_refused((struct making){ .json = "{" PYTHON ", \"backend\": \"process\","
+                                           " \"min_isolation\": \"none\","
+                                           " \"workspace\": \"/home/u/project\"}" },
+                  CAY_E_UNSUPPORTED, "workspace: backend process", NULL);
+}
+
 static void test_refusals(void **state)
 {
     static const struct {
@@ -688,14 +862,10 @@ static void test_refusals(void **state)
         { "\"network\": \"full\"", "network: 'full'" },
         { "\"network\": [\"a.example\"]", "network: 'a.example'" },
         { "\"network\": [\"none\", \"a.example\"]", "network" },
-        { "\"workspace\": \"/tmp\"", "workspace" },
-        { "\"collect\": [\"*\"]", "collect" },
         { "\"session\": \"s1\"", "session" },
-        { "\"shell_allow\": [\"ls\"]", "shell_allow" },
         { "\"webhook\": \"http://x\"", "webhook" },
         { "\"runtime\": \"runsc\"", "runtime" },
         { "\"detach\": true", "detach" },
-        { "\"tty\": true", "tty" },
         { "\"image\": \"debian\"", "image: 'debian'" },
     };
     char json[256];
@@ -711,6 +881,110 @@ static void test_refusals(void **state)
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"network\": []}" });
     unmake(&m);
+}
+
+#define BASH "\"language\": \"bash\", \"code\": \"ls\""
+
+static const struct op *find_op(const struct plan *plan, const char *path)
+{
+    for (size_t i = 0; i < plan->root.n; i++)
+        if (strcmp(plan->root.ops[i].path, path) == 0)
+            return &plan->root.ops[i];
+    return NULL;
+}
+
+static void test_restricted_shell(void **state)
+{
+    (void)state;
+    struct made m =
+        made((struct making){ .json = "{" BASH ", \"shell_allow\": [\"cat\", \"cd\"]}" });
+    assert_true(m.plan.job.is_restricted);
+    assert_string_equal(m.plan.job.shell_allow, "cat,cd");
+    assert_non_null(find_op(&m.plan, "usr/bin/cat"));
+    assert_non_null(find_op(&m.plan, "usr/bin/bash"));
+    assert_null(find_op(&m.plan, "usr/bin/ls"));
+    assert_int_equal(find_op(&m.plan, "usr")->kind, OP_DIR);
+    auto_free char *json = plan_json(&m.plan);
+    assert_non_null(strstr(json, "\"shell_allow\": \"cat,cd\""));
+    assert_non_null(strstr(json, "\"noexec\": true"));
+    unmake(&m);
+
+    m = made((struct making){ .json = "{" BASH ", \"shell_allow\": []}" });
+    assert_true(m.plan.job.is_restricted);
+    assert_string_equal(m.plan.job.shell_allow, "");
+    unmake(&m);
+
+    m = made((struct making){ .json = "{" BASH "}" });
+    assert_false(m.plan.job.is_restricted);
+    unmake(&m);
+
+    check_refused((struct making){ .json = "{" PYTHON ", \"shell_allow\": [\"ls\"]}" }, CAY_E_USAGE,
+                  "shell_allow: is for bash and zsh; this is Python", "leave it out");
+    check_refused((struct making){ .json = "{\"command\": [\"ls\"], \"shell_allow\": [\"ls\"]}" },
+                  CAY_E_USAGE, "this is a command", NULL);
+    check_refused((struct making){ .json = "{" BASH ", \"shell_allow\": [\"/bin/ls\"]}" },
+                  CAY_E_USAGE, "'/bin/ls' is not the name of a command", "no paths");
+    check_refused((struct making){ .json = "{" BASH ", \"shell_allow\": [\"no-such\"]}" },
+                  CAY_E_NOTFOUND, "the command 'no-such' is not installed", NULL);
+    check_refused((struct making){ .json =
+                                       "{" BASH ", \"shell_allow\": [\"ls\"],"
+                                       " \"backend\": \"process\", \"min_isolation\": \"none\"}" },
+                  CAY_E_UNSUPPORTED, "shell_allow: backend process has no root", NULL);
+    check_refused((struct making){ .json = "{\"language\": \"bash:5\", \"code\": \"ls\","
+                                           " \"shell_allow\": [\"ls\"]}" },
+                  CAY_E_UNSUPPORTED, "not with a version", NULL);
+}
+
+/* A profile is for every machine, so what is missing on this one is left out of it. */
+static void test_restricted_profile(void **state)
+{
+    (void)state;
+    struct made m = made((struct making){ .json = "{" BASH ", \"profile\": \"restricted\"}" });
+    assert_true(m.plan.job.is_restricted);
+    assert_int_equal(m.plan.job.limits[0].memory_bytes, 256 << 20);
+    assert_int_equal(m.plan.job.limits[0].pids, 25);
+    assert_non_null(find_op(&m.plan, "usr/bin/cat"));
+    assert_null(find_op(&m.plan, "usr/bin/env"));
+    unmake(&m);
+
+    m = made((struct making){ .json = "{" BASH ", \"profile\": \"mine\"}",
+                              .user_toml = "[profiles.mine]\nshell_allow = ['cat', 'no-such']\n" });
+    assert_string_equal(m.plan.job.shell_allow, "cat");
+    unmake(&m);
+
+    m = made((struct making){
+        .json = "{" BASH ", \"profile\": \"restricted\", \"shell_allow\": [\"env\"]}" });
+    assert_string_equal(m.plan.job.shell_allow, "env");
+    unmake(&m);
+}
+
+static void test_terminal(void **state)
+{
+    (void)state;
+    struct made m = made((struct making){ .json = "{" PYTHON ", \"tty\": true}" });
+    assert_true(m.plan.job.tty);
+    const char *term = NULL;
+    for (const char *const *env = m.plan.payload.env; *env; env++)
+        if (strncmp(*env, "TERM=", 5) == 0)
+            term = *env;
+    assert_string_equal(term, "TERM=xterm-256color");
+    unmake(&m);
+    m = made(
+        (struct making){ .json = "{" PYTHON ", \"tty\": true, \"env\": {\"TERM\": \"vt100\"}}" });
+    term = NULL;
+    for (const char *const *env = m.plan.payload.env; *env; env++)
+        if (strncmp(*env, "TERM=", 5) == 0)
+            term = *env;
+    assert_string_equal(term, "TERM=vt100");
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON "}" });
+    assert_false(m.plan.job.tty);
+    for (const char *const *env = m.plan.payload.env; *env; env++)
+        assert_true(strncmp(*env, "TERM=", 5) != 0);
+    unmake(&m);
+    check_refused((struct making){ .json = "{" PYTHON ", \"tty\": true, \"backend\": \"process\","
+                                           " \"min_isolation\": \"none\"}" },
+                  CAY_E_UNSUPPORTED, "tty: backend process", "native");
 }
 
 static void test_profile(void **state)
@@ -803,6 +1077,9 @@ int main(void)
         cmocka_unit_test(test_caps),
         cmocka_unit_test(test_cap_of_what_has_no_limit),
         cmocka_unit_test(test_compiled),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_project),
+        cmocka_unit_test(test_tokens_in_variables),
         cmocka_unit_test(test_memory_of_a_language),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_command),
@@ -816,7 +1093,12 @@ int main(void)
         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_backend),
         cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_wrong_folders),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_restricted_shell),
+        cmocka_unit_test(test_restricted_profile),
+        cmocka_unit_test(test_terminal),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_policy),

@@ -27,6 +27,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -43,8 +44,16 @@
 #include "base/clock.h"
 #include "core/layer.h"
 #include "core/payload.h"
+#include "sys/fdpass.h"
 #include "sys/landlock.h"
+#include "sys/pty.h"
 #include "sys/spawn.h"
+
+/* Newer than Debian 12's headers (Linux 6.1). */
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE              65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
 
 enum { WATCHED_NICE = 10, PROGRAM_STACK = 64 * 1024 };
 
@@ -54,8 +63,10 @@ struct state {
     struct payload payload;
     char **argv[PAYLOAD_STAGES];
     char **env;
-    int oom_fd;  /* own /proc/self/oom_score_adj, opened while it could be */
-    int root_fd; /* of the root that is being built */
+    char **globs;
+    int upper_fd; /* what the run changes in the workspace; -1: none */
+    int oom_fd;   /* own /proc/self/oom_score_adj, opened while it could be */
+    int root_fd;  /* of the root that is being built */
     struct netns_maker netns;
     struct watcher watcher;
     cpu_set_t cpus;       /* the program's */
@@ -161,6 +172,25 @@ static int step_root(struct state *state)
     return MIN(state->root_fd, 0);
 }
 
+/* The payload is needed here already: it says where they go. */
+static int step_folders(struct state *state)
+{
+    const struct child *child = state->child;
+    char *paths[PAYLOAD_FOLDERS_MAX + 1];
+    bool any = false;
+
+    int rc = payload_map(child->job->payload_fd, &state->payload);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        any = any || child->job->folder_fds[i] >= 0;
+    if (!any)
+        return 0;
+    payload_folders(&state->payload, paths);
+    rc = folders_show(child, state->root_fd, paths, &state->upper_fd, &state->failed_op);
+    return rc < 0 ? rc : root_bound(state->root_fd, child);
+}
+
 static int step_pivot(struct state *state)
 {
     return root_enter(state->root_fd);
@@ -184,11 +214,13 @@ static int step_files(struct state *state)
 {
     struct payload *payload = &state->payload;
 
-    int rc = payload_map(state->child->job->payload_fd, payload);
-    if (rc == 0)
-        rc = payload_write_files(payload, AT_FDCWD);
+    int rc = payload_write_files(payload, AT_FDCWD);
     if (rc < 0)
         return rc;
+    state->globs = vector(payload->n_globs);
+    if (!state->globs)
+        return -ENOMEM;
+    payload_globs(payload, state->globs);
     state->env = vector(payload->envc);
     if (!state->env)
         return -ENOMEM;
@@ -271,22 +303,41 @@ static void narrow_to_watched(cpu_set_t *cpus, int here, uint32_t milli)
             CPU_CLR(cpu, cpus);
 }
 
+/* A terminal of the sandbox's own: both its ends go to the front, the program gets the far one and
+ * no way to any other. */
+static int take_terminal(const struct job *job)
+{
+    int ends[2];
+
+    int rc = pty_open(job->rows, job->cols, &ends[0], &ends[1]);
+    if (rc == 0)
+        rc = fdpass_send(job->std_fds[0], "t", 1, ends, ARRAY_LEN(ends));
+    if (rc == 0 && ioctl(ends[1], TIOCSCTTY, 0) < 0)
+        rc = -errno;
+    return rc < 0 ? rc : spawn_streams((int[3]){ ends[1], ends[1], ends[1] }, 0);
+}
+
 /* Nice weighs only within one session where the kernel groups by session, so a watched program
- * stays in that of pid 1, which has no terminal either. */
+ * stays in that of pid 1, which has no terminal either; one with a terminal must lead its own. */
 static int step_streams(struct state *state)
 {
     const struct child *child = state->child;
+    const struct job *job = child->job;
+    bool has_terminal = job->tty && state->stage + 1U == job->n_stages;
     cpu_set_t cpus = state->cpus;
 
     if (!child->has_cgroup)
-        narrow_to_watched(&cpus, sched_getcpu(), child->job->limits[state->stage].cpus_milli);
+        narrow_to_watched(&cpus, sched_getcpu(), job->limits[state->stage].cpus_milli);
     if (CPU_COUNT(&cpus) > 0)
         sched_setaffinity(0, sizeof cpus, &cpus);
-    if (child->has_cgroup)
+    if (child->has_cgroup || has_terminal)
         setsid();
     else
         setpgid(0, 0);
-    return spawn_streams(child->job->std_fds, 0);
+    if (has_terminal)
+        return take_terminal(job);
+    const int pipes[3] = { job->tty ? -1 : job->std_fds[0], job->std_fds[1], job->std_fds[2] };
+    return spawn_streams(pipes, 0);
 }
 
 static int step_rlimits(struct state *state)
@@ -333,14 +384,25 @@ static int step_no_new_privs(struct state *state)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+/* A forged library that a restricted shell can't map as code could still have the loader write one
+ * by its relocations. Linux 6.3; older ones do without. */
+static int step_mdwe(struct state *state)
+{
+    if (!state->child->job->is_restricted)
+        return 0;
+    return prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) < 0 && errno != EINVAL ? -errno
+                                                                                        : 0;
+}
+
 static int step_landlock(struct state *state)
 {
     static const struct landlock_rule rules[] = {
-        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },       { "/tmp", LANDLOCK_WRITE },
-        { "/dev/shm", LANDLOCK_WRITE }, { "/sandbox", LANDLOCK_WRITE },
+        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },
+        { "/dev/tty", LANDLOCK_TTY },   { "/dev/pts", LANDLOCK_TTY },
+        { "/tmp", LANDLOCK_WRITE },     { "/dev/shm", LANDLOCK_WRITE },
+        { "/sandbox", LANDLOCK_WRITE }, { "/workspace", LANDLOCK_WRITE },
     };
-    (void)state;
-    return landlock_restrict(rules, ARRAY_LEN(rules));
+    return landlock_restrict(rules, ARRAY_LEN(rules) - (state->upper_fd < 0));
 }
 
 static int step_caps(struct state *state)
@@ -381,6 +443,7 @@ static const struct {
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
     [STEP_KEYRING] = { step_keyring, LAYER_N },
     [STEP_ROOT] = { step_root, LAYER_N },
+    [STEP_FOLDERS] = { step_folders, LAYER_N },
     [STEP_PIVOT] = { step_pivot, LAYER_N },
     [STEP_HOSTNAME] = { step_hostname, LAYER_N },
     [STEP_FILES] = { step_files, LAYER_N },
@@ -388,6 +451,7 @@ static const struct {
     [STEP_STREAMS] = { step_streams, LAYER_N },
     [STEP_RLIMITS] = { step_rlimits, LAYER_RLIMITS },
     [STEP_NO_NEW_PRIVS] = { step_no_new_privs, LAYER_NO_NEW_PRIVS },
+    [STEP_MDWE] = { step_mdwe, LAYER_N },
     [STEP_LANDLOCK] = { step_landlock, LAYER_LANDLOCK },
     [STEP_CAPS] = { step_caps, LAYER_CAPS_DROPPED },
     [STEP_SECCOMP] = { step_seccomp, LAYER_SECCOMP },
@@ -482,9 +546,18 @@ static void oom_score(const struct state *state, const char *score)
         return;
 }
 
+/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one. */
+static void enter_folder(const struct state *state)
+{
+    bool is_run = state->stage + 1U == state->child->job->n_stages;
+
+    if (is_run && state->upper_fd >= 0 && chdir("/workspace") < 0)
+        fail(state, STEP_FOLDERS, errno);
+}
+
 static pid_t start_program(struct state *state)
 {
-
+    enter_folder(state);
     /* Memory of its own: sanitizers take a frame within this one's for a broken stack. */
     char *stack =
         mmap(NULL, PROGRAM_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -551,21 +624,44 @@ static int reap_until(struct state *state, pid_t program)
     }
 }
 
-/* Nothing of one stage lives on into the next. */
-static void clear_stage(const struct state *state)
+static void end_the_rest(void)
 {
     kill(-1, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
         continue;
+}
+
+static void tell_harvest(const struct state *state)
+{
+    const struct job *job = state->child->job;
+    const struct harvester harvest = {
+        .to_fd = job->harvest_fd,
+        .upper_fd = state->upper_fd,
+        .globs = state->globs,
+        .data_max = job->limits[job->n_stages - 1].disk_bytes,
+    };
+
+    if (job->harvest_fd < 0)
+        return;
+    end_the_rest();
+    harvester_tell(&harvest);
+}
+
+/* Nothing of one stage lives on into the next. */
+static void clear_stage(const struct state *state)
+{
+    end_the_rest();
     while (listen_or_reap(state) != CHILD_NEXT)
         continue;
 }
 
 static void keep_only(struct child *child, struct job *job)
 {
-    int *const keep[] = { &child->ctl_fd, &job->std_fds[0], &job->std_fds[1], &job->std_fds[2],
-                          &job->payload_fd };
+    int *keep[6 + JOB_FOLDERS] = { &child->ctl_fd,   &job->std_fds[0], &job->std_fds[1],
+                                   &job->std_fds[2], &job->payload_fd, &job->harvest_fd };
 
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        keep[6 + i] = &job->folder_fds[i];
     if (spawn_keep_fds(keep, ARRAY_LEN(keep)) < 0)
         _exit(1);
 }
@@ -575,6 +671,7 @@ void child_main(struct child *child)
     struct job job = *child->job;
     struct state state = { .child = child,
                            .oom_fd = -1,
+                           .upper_fd = -1,
                            .watcher = { .proc_fd = -1, .diag_fd = -1, .seen = child->watched } };
     int errnum = 0;
 
@@ -599,5 +696,6 @@ void child_main(struct child *child)
             ended.unreachable = netstat_unreachable();
         report(&state, &ended);
     }
+    tell_harvest(&state);
     _exit(0);
 }

@@ -24,6 +24,7 @@
     X(IDENTITY, "change identity", NONROOT)            \
     X(KEYRING, "session keyring", N)                   \
     X(ROOT, "build the root", MOUNT_NS)                \
+    X(FOLDERS, "show the host's folders", N)           \
     X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY)   \
     X(BOUNDING, "drop the bounding set", CAPS_DROPPED) \
     X(NET_JOIN, "network namespace", NET_NS)           \
@@ -36,6 +37,7 @@
     X(STREAMS, "set up the streams", N)                \
     X(RLIMITS, "set rlimits", RLIMITS)                 \
     X(NO_NEW_PRIVS, "no_new_privs", NO_NEW_PRIVS)      \
+    X(MDWE, "refuse code in written memory", N)        \
     X(LANDLOCK, "landlock", LANDLOCK)                  \
     X(CAPS, "drop capabilities", CAPS_DROPPED)         \
     X(SECCOMP, "seccomp", SECCOMP)                     \
@@ -64,6 +66,7 @@ struct child {
     uint32_t wanted; /* what to try */
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
+    bool folders_are_mounts; /* job->folder_fds are detached mounts (root), not just folders */
 };
 
 /* From pid 1 to the warden. */
@@ -115,6 +118,24 @@ int netns_join(struct netns_maker *maker);
 
 /* Builds the root. Returns its fd, or -errno and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);
+
+/* Bounds it so that the program's share is what the limits say; again after something was added. */
+int root_bound(int root, const struct child *child);
+
+/* Mounts the job's folders; paths are those of the read-only ones, NULL-terminated. Gives back the
+ * folder that holds what the run changes in the workspace. -errno, and which folder failed. */
+int folders_show(const struct child *child, int root, char *const *paths, int *ret_upper,
+                 uint32_t *ret_which);
+
+/* Tells what the run left (core/harvest.h), when nothing else lives inside any more. */
+struct harvester {
+    int to_fd;          /* a pipe */
+    int upper_fd;       /* what the run changed in the workspace; -1: there is none */
+    char *const *globs; /* of files to collect, NULL-terminated */
+    uint64_t data_max;  /* bytes of files in each tree */
+};
+
+void harvester_tell(const struct harvester *harvest);
 
 /* Makes it the root, lets go of the host's, and closes the fd. After the network namespace is
  * there: letting go waits for every CPU to leave the kernel once (RCU), and the helper is long in

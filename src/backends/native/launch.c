@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "base/error.h"
 #include "core/language.h"
 #include "core/layer.h"
+#include "sys/idmap.h"
 
 /* The namespaces that the clone makes. CLONE_NEWCGROUP and CLONE_NEWNET are not among them: see
  * child.c. */
@@ -52,9 +54,8 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
     err->errnum = errnum;
-    if (remedies[layer])
-        cay_hint(err, "%s", remedies[layer]);
-    return -1;
+    return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
+                    remedies[layer] ? "; " : "");
 }
 
 /* In a child of its own, each flag alone; an ordinary user may only make the others inside a user
@@ -232,6 +233,30 @@ static int tell_words(const struct backend_host *host, struct native *native, st
     return rc < 0 ? cay_fail_errno(err, -rc, "native: start pid 1") : 0;
 }
 
+/* As root the program has a uid of its own, which is not the folder's owner: the folder is shown to
+ * it with owners exchanged. */
+static int exchange_owners(struct native *native, struct cay_error *err)
+{
+    struct stat st;
+
+    for (int i = 0; i < JOB_FOLDERS; i++) {
+        int *fd = &native->job.folder_fds[i];
+        if (*fd < 0)
+            continue;
+        if (fstat(*fd, &st) < 0)
+            return cay_fail_errno(err, errno, "native: look at a folder");
+        int mount = idmap_clone(*fd, st.st_uid, st.st_gid, native->who.uid, native->who.gid);
+        if (mount < 0) {
+            cay_fail_errno(err, -mount, "%s: its file system can't show it to another user",
+                           i == 0 ? "workspace" : "ro");
+            return cay_hint(err, "run cay as the folder's owner, or move the folder to a file "
+                                 "system with idmapped mounts (ext4, xfs, btrfs, tmpfs)");
+        }
+        native->mounts[i] = *fd = mount;
+    }
+    return 0;
+}
+
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
 {
     const struct language *language = NULL;
@@ -241,9 +266,13 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if (native->job.language >= 0 &&
         language_at(&native->arena, native->job.language, &language, err) < 0)
         return -1;
-    int rc = identity_take(host->state_fd, &native->who);
+    bool has_workspace = native->job.folder_fds[0] >= 0;
+    int rc = identity_take(host->state_fd, has_workspace, &native->who);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "take a uid slot in the state folder");
+    bool is_root = native->who.kind == IDENTITY_ROOT_SLOT;
+    if (is_root && exchange_owners(native, err) < 0)
+        return -1;
     if (has_cgroup ? is_born_inside && make_cgroup(host, native, err) < 0
                    : make_cgroup(host, native, err) < 0 || map_watched(native, err) < 0)
         return -1;
@@ -256,10 +285,15 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
+        .folders_are_mounts = is_root,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
-    op_list_host(&native->arena, language, child.uid, child.gid, &native->root);
+    if (!native->job.is_restricted)
+        op_list_host(&native->arena, language, child.uid, child.gid, &native->root);
+    else if (shell_root(&native->arena, language, native->job.shell_allow, child.uid, child.gid,
+                        &native->root, err) < 0)
+        return -1;
     if (bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err) < 0)
         return -1;
     if (child.has_userns) {
@@ -268,5 +302,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
             return native_fail_layer(err, LAYER_USER_NS, -rc, "write the id map");
         native->layers |= LAYER_BIT(USER_NS);
     }
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        close_fd(&native->mounts[i]); /* pid 1 has them */
     return tell_words(host, native, err);
 }

@@ -52,6 +52,8 @@ static void release(struct sandbox *sandbox)
     identity_release(&native->who);
     close_fd(&native->base.fds[0]);
     close_fd(&native->base.fds[1]);
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        close_fd(&native->mounts[i]);
     arena_done(&native->arena);
     free(native);
 }
@@ -92,7 +94,11 @@ static int start(const struct backend_host *host, const struct job *job, struct 
     native->base = (struct sandbox){ &backend_native, { -1, -1 }, INT64_MAX };
     native->job = *job;
     native->who.lock_fd = -1;
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        native->mounts[i] = -1;
     if (native_launch(host, native, err) < 0) {
+        if (err->kind == CAY_E_SYSTEM)
+            cay_hint(err, SEE_DOCTOR);
         kill_all(&native->base);
         reap(native, 0);
         release(&native->base);
@@ -104,6 +110,19 @@ static int start(const struct backend_host *host, const struct job *job, struct 
 
 /* ---- reports -----------------------------------------------------------------------------------
  */
+
+static void explain_folder(const char *field, int errnum, struct cay_error *err)
+{
+    cay_fail_errno(err, errnum, "%s: can't be shown in the sandbox", field);
+    if (errnum == EOPNOTSUPP)
+        cay_hint(err, "a workspace needs Linux 6.6 or later (extended attributes on tmpfs)");
+    else if (errnum == ENODEV)
+        cay_hint(err, "the kernel lacks overlayfs (modprobe overlay)");
+    else if (errnum == EINVAL)
+        cay_hint(err, "something is mounted within the folder: take one below or beside it");
+    else if (errnum == EACCES || errnum == ENOENT || errnum == ESTALE)
+        cay_hint(err, "every folder on the way to it must be open to you (x for the user)");
+}
 
 static void explain_failure(const struct native *native, const struct child_report *from,
                             struct cay_error *err)
@@ -121,6 +140,8 @@ static void explain_failure(const struct native *native, const struct child_repo
     } else if (step == STEP_FILES && errnum == ENOSPC) {
         cay_fail(err, CAY_E_LIMIT, "the request's files do not fit into the disk or inodes limit");
         cay_hint(err, "raise disk (and memory, whose half is the most it can be) or inodes");
+    } else if (step == STEP_FOLDERS) {
+        explain_folder(from->op == 0 ? "workspace" : "ro", errnum, err);
     } else if (step == STEP_ROOT && from->op < native->root.n) {
         const struct op *op = &native->root.ops[from->op];
         cay_fail_errno(err, errnum, "native: %s: %s /%s", step_rows[step].words,
@@ -132,6 +153,8 @@ static void explain_failure(const struct native *native, const struct child_repo
     } else {
         cay_fail_errno(err, errnum, "native: %s", step_rows[step].words);
     }
+    if (err->kind == CAY_E_SYSTEM)
+        cay_hint(err, SEE_DOCTOR);
 }
 
 /* UINT64_MAX stays: a counter that is not there has no difference. */

@@ -25,12 +25,16 @@ struct native {
     int64_t started_ns;          /* of the stage */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint32_t layers;
+    int mounts[JOB_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
     struct watched *watched; /* NULL where there is a cgroup */
 };
 
 /* Why the kernel refused a set of namespaces: tries them one by one and names the first that can't
  * be had. Slow, for error paths. Returns the layer's number, or LAYER_N when all work alone. */
 unsigned native_missing_namespace(uint64_t clone_flags, int *ret_errno);
+
+/* The hint of every failure that the host is to blame for, behind the remedy where one is known. */
+#define SEE_DOCTOR "see `cay doctor`"
 
 /* The message for a layer that this host lacks, with the remedy. */
 int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const char *what);

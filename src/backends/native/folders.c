@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's folders that a run may see: read-only ones, and the workspace, copy-on-write. Both
+ * were opened by the front and passed as fds, so that whoever asks can show what he can open
+ * himself and nothing else. They are mounted by pid 1, after the root is built and before it is
+ * entered.
+ *
+ * As root, the warden has made of each fd a detached mount in which the folder's owner is the
+ * sandbox's user. An ordinary user's program has its caller's uid in such a run; and as an fd from
+ * another mount namespace can't be mounted, the folder is opened again by its path here, and is
+ * the right one if device and inode are the same.
+ *
+ *     /.cay/N       a folder of the host's; /.cay is hidden below an empty folder at the end
+ *     /.cay/upper   what the run changes: on the root's own tmpfs, bounded together with /tmp
+ *     /workspace    overlay of both
+ *     /data, …      overlay of the folder alone
+ *
+ * Read-only folders are overlays too, for the sake of what no mount flag stops: a socket in them
+ * (docker.sock) can't be connected to, nor a fifo be a way out.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "backends/native/child.h"
+#include "base/auto.h"
+#include "sys/file.h"
+
+enum { FD_PATH_BYTES = 32 };
+
+static const char *fd_path(char buf[static FD_PATH_BYTES], int fd)
+{
+    char digits[24];
+    static const char base[] = "/proc/self/fd/";
+
+    memcpy(buf, base, sizeof base - 1);
+    const char *number = uint_text(digits, (uint64_t)fd);
+    memcpy(buf + sizeof base - 1, number, strlen(number) + 1);
+    return buf;
+}
+
+/* The same folder, but of this mount namespace. */
+static int open_here(int fd)
+{
+    char link[FD_PATH_BYTES], path[PATH_MAX];
+    struct stat asked, found;
+
+    ssize_t len = readlink(fd_path(link, fd), path, sizeof path - 1);
+    if (len < 0)
+        return -errno;
+    path[len] = '\0';
+    auto_close int here = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (here < 0 || fstat(fd, &asked) < 0 || fstat(here, &found) < 0)
+        return -errno;
+    if (asked.st_dev != found.st_dev || asked.st_ino != found.st_ino)
+        return -ESTALE;
+    return take_fd(&here);
+}
+
+static int make_folder(int root, const char *path, mode_t mode)
+{
+    return mkdirat(root, path, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int make_folders(int root, const char *path)
+{
+    char part[1100];
+    size_t len = strlen(path);
+
+    if (len >= sizeof part)
+        return -ENAMETOOLONG;
+    memcpy(part, path, len + 1);
+    for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        int rc = make_folder(root, part, 0755);
+        *slash = '/';
+        if (rc < 0)
+            return rc;
+    }
+    return make_folder(root, path, 0755);
+}
+
+static int attach(int mount_fd, int root, const char *path)
+{
+    return move_mount(mount_fd, "", root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+/* The folder below an overlay, reachable by a path of this namespace. */
+static int open_lower(const struct child *child, int root, int fd, uint32_t number)
+{
+    char path[32] = ".cay/", digits[24];
+
+    if (!child->folders_are_mounts)
+        return open_here(fd);
+    stpcpy(path + strlen(path), uint_text(digits, number));
+    int rc = make_folder(root, path, 0700);
+    if (rc == 0)
+        rc = attach(fd, root, path);
+    if (rc < 0)
+        return rc;
+    int lower = openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return lower < 0 ? -errno : lower;
+}
+
+static int open_folder(int root, const char *path)
+{
+    int fd = openat(root, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Without extended attributes (a tmpfs before Linux 6.6) an overlay can be mounted, but a folder
+ * that takes a deleted one's place can't be made in it. */
+static int check_attributes(int root)
+{
+    auto_close int fd = openat(root, ".cay/empty", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 || fsetxattr(fd, "user.cay", "1", 1, 0) < 0 ? -errno : 0;
+}
+
+static int config_text(int fs, const char *key, const char *text)
+{
+    return fsconfig(fs, FSCONFIG_SET_STRING, key, text, 0) < 0 ? -errno : 0;
+}
+
+static int config_flag(int fs, const char *key)
+{
+    return fsconfig(fs, FSCONFIG_SET_FLAG, key, NULL, 0) < 0 ? -errno : 0;
+}
+
+/* upper is -1 for one that can't be written: then the kernel wants two folders below. */
+static int config_overlay(int fs, int root, int lower, int upper)
+{
+    char lowers[2 * FD_PATH_BYTES], path[FD_PATH_BYTES];
+    auto_close int other = open_folder(root, upper < 0 ? ".cay/empty" : ".cay/work");
+
+    if (other < 0)
+        return other;
+    fd_path(lowers, lower);
+    if (upper < 0)
+        fd_path(stpcpy(lowers + strlen(lowers), ":"), other);
+    int rc = config_text(fs, "lowerdir", lowers);
+    if (rc == 0 && upper >= 0)
+        rc = config_text(fs, "upperdir", fd_path(path, upper));
+    if (rc == 0 && upper >= 0)
+        rc = config_text(fs, "workdir", fd_path(path, other));
+    if (rc == 0 && upper >= 0)
+        rc = config_flag(fs, "volatile");
+    if (rc == 0)
+        rc = config_flag(fs, "userxattr");
+    return rc < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) >= 0 ? rc : -errno;
+}
+
+/* A restricted shell can start nothing that lies in them. */
+static int mount_overlay(const struct child *child, int root, int lower, int upper,
+                         const char *path)
+{
+    unsigned attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (upper < 0 ? MOUNT_ATTR_RDONLY : 0) |
+                     (child->job->is_restricted ? MOUNT_ATTR_NOEXEC : 0);
+    auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return -errno;
+    int rc = config_overlay(fs, root, lower, upper);
+    if (rc < 0)
+        return rc;
+    auto_close int fd = fsmount(fs, FSMOUNT_CLOEXEC, attrs);
+    if (fd < 0)
+        return -errno;
+    rc = make_folders(root, path);
+    return rc < 0 ? rc : attach(fd, root, path);
+}
+
+static int show_workspace(const struct child *child, int root, int lower, int *ret_upper)
+{
+    struct stat st;
+
+    if (fstat(lower, &st) < 0)
+        return -errno;
+    int rc = make_folder(root, ".cay/upper", (st.st_mode & 0777) | 0700);
+    if (rc == 0)
+        rc = make_folder(root, ".cay/work", 0700);
+    if (rc == 0)
+        rc = check_attributes(root);
+    if (rc < 0)
+        return rc;
+    auto_close int upper = open_folder(root, ".cay/upper");
+    if (upper < 0)
+        return upper;
+    rc = mount_overlay(child, root, lower, upper, "workspace");
+    if (rc < 0)
+        return rc;
+    /* A mount of its own, which stays writable when the root no longer is: for the harvest, which
+     * has to open what the program has closed to itself. */
+    *ret_upper = open_tree(root, ".cay/upper", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    return *ret_upper < 0 ? -errno : 0;
+}
+
+static int show(const struct child *child, int root, uint32_t number, const char *path,
+                int *ret_upper)
+{
+    auto_close int lower = open_lower(child, root, child->job->folder_fds[number], number);
+
+    if (lower < 0)
+        return lower;
+    if (number == 0)
+        return show_workspace(child, root, lower, ret_upper);
+    return path ? mount_overlay(child, root, lower, -1, path + 1) : -EINVAL;
+}
+
+int folders_show(const struct child *child, int root, char *const *paths, int *ret_upper,
+                 uint32_t *ret_which)
+{
+    *ret_which = 0;
+    int rc = make_folder(root, ".cay", 0700);
+    if (rc == 0)
+        rc = make_folder(root, ".cay/empty", 0555);
+    for (uint32_t i = 0; i < JOB_FOLDERS && rc == 0; i++) {
+        if (child->job->folder_fds[i] < 0)
+            continue;
+        *ret_which = i;
+        rc = show(child, root, i, i == 0 ? NULL : *paths, ret_upper);
+        paths += i > 0 && *paths;
+    }
+    if (rc < 0)
+        return rc;
+    auto_close int empty = open_tree(root, ".cay/empty", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    return empty < 0 ? -errno : attach(empty, root, ".cay");
+}

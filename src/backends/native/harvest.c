@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the run left, told by pid 1 when nothing else lives any more: so nothing changes underneath,
+ * and pid 1 owns every file, for there is only one user inside. It has no capability. The format is
+ * core/harvest.h.
+ *
+ * A tree is walked with one folder open at a time and no memory but the path and a place in each
+ * folder on it: a program can nest folders as deep as its inodes last.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "backends/native/child.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/glob.h"
+#include "core/harvest.h"
+#include "sys/file.h"
+
+enum { DEPTH_MAX = HARVEST_PATH_MAX / 2 + 1, LINK_MAX_BYTES = 4096 };
+
+/* Of unchanged files, which no limit of the run bounds. */
+#define COLLECT_BYTES_MAX (UINT64_C(64) << 20)
+
+struct walk;
+
+/* Returns whether to go into the folder that entry is, or -errno. */
+typedef int visit_fn(struct walk *walk, int dir_fd, const char *name, const struct stat *st);
+
+struct walk {
+    const struct harvester *harvest;
+    visit_fn *visit;
+    const char *place; /* "workspace", "sandbox": what paths begin with */
+    int root_fd;
+    uint64_t data_left; /* how much a file's data may still be */
+    uint32_t n_records;
+    int errnum; /* the first thing that could not be told */
+    size_t depth;
+    int64_t offsets[DEPTH_MAX];  /* where to go on in each folder of the path */
+    uint16_t lengths[DEPTH_MAX]; /* of the path at each depth */
+    size_t len;
+    char path[HARVEST_PATH_MAX + 1]; /* below the root */
+};
+
+/* ---- writing ---- */
+
+static int put_record(struct walk *walk, const struct harvest_record *like, const char *name)
+{
+    char path[2 * HARVEST_PATH_MAX];
+    size_t place = strlen(walk->place), len = strlen(name);
+    struct harvest_record record = *like;
+
+    if (place + walk->len + len + 2 > HARVEST_PATH_MAX)
+        return -ENAMETOOLONG;
+    if (++walk->n_records > HARVEST_RECORDS_MAX)
+        return -EOVERFLOW;
+    char *pos = mempcpy(path, walk->place, place);
+    *pos++ = '/';
+    if (walk->len > 0) {
+        pos = mempcpy(pos, walk->path, walk->len);
+        *pos++ = '/';
+    }
+    pos = mempcpy(pos, name, len);
+    record.path_len = (uint32_t)(pos - path);
+    int rc = write_all(walk->harvest->to_fd, &record, sizeof record);
+    return rc < 0 ? rc : write_all(walk->harvest->to_fd, path, record.path_len);
+}
+
+/* What the program has closed to itself, its owner opens again; if not, opening says so. */
+static void unlock(int dir_fd, const char *name, mode_t mode)
+{
+    if (fchmodat(dir_fd, name, mode & 0777, 0) < 0)
+        return;
+}
+
+static int open_entry(int dir_fd, const char *name, const struct stat *st, int flags)
+{
+    mode_t needed = S_ISDIR(st->st_mode) ? 0500 : 0400;
+
+    if ((st->st_mode & needed) != needed)
+        unlock(dir_fd, name, st->st_mode | needed);
+    int fd = openat(dir_fd, name, flags | O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static int put_data(int to_fd, int fd, uint64_t size)
+{
+    while (size > 0) {
+        ssize_t n = sendfile(to_fd, fd, NULL, (size_t)MIN(size, UINT64_C(1) << 20));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+        size -= (uint64_t)n;
+    }
+    return 0;
+}
+
+static int put_file(struct walk *walk, int dir_fd, const char *name, const struct stat *st,
+                    struct harvest_record record)
+{
+    auto_close int fd = open_entry(dir_fd, name, st, 0);
+    record.kind = HARVEST_FILE;
+    record.size = (uint64_t)st->st_size;
+    if (fd < 0 || record.size > walk->data_left) {
+        record.flags |= HARVEST_NO_DATA;
+        return put_record(walk, &record, name);
+    }
+    walk->data_left -= record.size;
+    int rc = put_record(walk, &record, name);
+    return rc < 0 ? rc : put_data(walk->harvest->to_fd, fd, record.size);
+}
+
+static int put_link(struct walk *walk, int dir_fd, const char *name, struct harvest_record record)
+{
+    char target[LINK_MAX_BYTES];
+    ssize_t len = readlinkat(dir_fd, name, target, sizeof target);
+
+    if (len < 0)
+        return -errno;
+    record.kind = HARVEST_LINK;
+    record.size = (uint64_t)len;
+    int rc = put_record(walk, &record, name);
+    return rc < 0 ? rc : write_all(walk->harvest->to_fd, target, (size_t)len);
+}
+
+/* ---- what is asked for ---- */
+
+static bool is_asked(const struct walk *walk, const char *name)
+{
+    char path[2 * HARVEST_PATH_MAX];
+    char *pos = path;
+
+    if (!walk->harvest->globs[0] ||
+        strlen(walk->place) + walk->len + strlen(name) + 4 > sizeof path)
+        return false;
+    *pos++ = '/';
+    pos = stpcpy(pos, walk->place);
+    *pos++ = '/';
+    if (walk->len > 0) {
+        pos = mempcpy(pos, walk->path, walk->len);
+        *pos++ = '/';
+    }
+    stpcpy(pos, name);
+    for (char *const *glob = walk->harvest->globs; *glob; glob++)
+        if (glob_match(*glob, path))
+            return true;
+    return false;
+}
+
+static struct harvest_record record_of(const struct stat *st)
+{
+    return (struct harvest_record){
+        .mode = st->st_mode & 07777,
+        .mtime_ns = st->st_mtim.tv_sec * NS_PER_SEC + st->st_mtim.tv_nsec,
+    };
+}
+
+/* ---- the three trees ---- */
+
+static bool is_opaque(int dir_fd, const char *name, const struct stat *st)
+{
+    char value[4];
+    auto_close int fd = open_entry(dir_fd, name, st, O_DIRECTORY);
+    return fd >= 0 && fgetxattr(fd, "user.overlay.opaque", value, sizeof value) == 1 &&
+           value[0] == 'y';
+}
+
+/* The overlay's own folder: everything in it differs from the host's, or may. */
+static int visit_upper(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    struct harvest_record record = record_of(st);
+
+    record.flags = HARVEST_CHANGE;
+    if (S_ISCHR(st->st_mode) && st->st_rdev == 0) {
+        record = (struct harvest_record){ .kind = HARVEST_DELETED, .flags = HARVEST_CHANGE };
+        return put_record(walk, &record, name);
+    }
+    if (S_ISDIR(st->st_mode)) {
+        record.kind = HARVEST_DIR;
+        record.flags |= is_opaque(dir_fd, name, st) ? HARVEST_OPAQUE : 0;
+        int rc = put_record(walk, &record, name);
+        return rc < 0 ? rc : 1;
+    }
+    if (S_ISLNK(st->st_mode))
+        return put_link(walk, dir_fd, name, record);
+    if (S_ISREG(st->st_mode)) {
+        record.flags |= is_asked(walk, name) ? HARVEST_COLLECT : 0;
+        return put_file(walk, dir_fd, name, st, record);
+    }
+    record.kind = HARVEST_SPECIAL;
+    return put_record(walk, &record, name);
+}
+
+static int visit_asked(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    struct harvest_record record = record_of(st);
+
+    if (S_ISDIR(st->st_mode))
+        return 1;
+    if (!S_ISREG(st->st_mode) || !is_asked(walk, name))
+        return 0;
+    record.flags = HARVEST_COLLECT;
+    return put_file(walk, dir_fd, name, st, record);
+}
+
+static int open_beneath(int root, const char *path, int flags)
+{
+    struct open_how how = {
+        .flags = (uint64_t)flags | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    return fd < 0 ? -errno : fd;
+}
+
+/* What the overlay's folder holds was told already. */
+static int visit_unchanged(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    struct stat upper;
+    auto_close int parent =
+        open_beneath(walk->harvest->upper_fd, walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
+
+    if (!S_ISDIR(st->st_mode) && parent >= 0 &&
+        fstatat(parent, name, &upper, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    return visit_asked(walk, dir_fd, name, st);
+}
+
+/* ---- walking ---- */
+
+static bool is_dots(const char *name)
+{
+    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
+static int go_down(struct walk *walk, const char *name, int64_t offset)
+{
+    size_t len = strlen(name);
+
+    if (walk->len + len + 2 > HARVEST_PATH_MAX || walk->depth + 1 >= DEPTH_MAX)
+        return -ENAMETOOLONG;
+    walk->offsets[walk->depth] = offset;
+    walk->lengths[walk->depth] = (uint16_t)walk->len;
+    walk->depth++;
+    walk->offsets[walk->depth] = 0;
+    if (walk->len > 0)
+        walk->path[walk->len++] = '/';
+    memcpy(walk->path + walk->len, name, len + 1);
+    walk->len += len;
+    return 0;
+}
+
+static void go_up(struct walk *walk)
+{
+    walk->depth--;
+    walk->len = walk->lengths[walk->depth];
+    walk->path[walk->len] = '\0';
+}
+
+static void note(struct walk *walk, int rc)
+{
+    if (rc < 0 && !walk->errnum)
+        walk->errnum = -rc;
+}
+
+/* Looks at the rest of one folder. Returns 1 having gone down into one of its own, 0 at its end, or
+ * -errno where there is no telling any more. */
+static int walk_folder(struct walk *walk, int dir_fd)
+{
+    char buf[4096] __attribute__((aligned(16)));
+    struct stat st;
+
+    lseek(dir_fd, walk->offsets[walk->depth], SEEK_SET);
+    for (long n; (n = syscall(SYS_getdents64, dir_fd, buf, sizeof buf)) > 0;)
+        for (long pos = 0; pos < n;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(buf + pos);
+            pos += entry->d_reclen;
+            if (is_dots(entry->d_name))
+                continue;
+            if (fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+                note(walk, -errno);
+                continue;
+            }
+            int rc = walk->visit(walk, dir_fd, entry->d_name, &st);
+            if (rc == -EPIPE || rc == -EIO || rc == -EOVERFLOW)
+                return rc;
+            if (rc > 0)
+                rc = go_down(walk, entry->d_name, entry->d_off);
+            else if (rc == 0)
+                continue;
+            if (rc == 0)
+                return 1;
+            note(walk, rc);
+        }
+    return 0;
+}
+
+static int open_current(struct walk *walk)
+{
+    int fd = open_beneath(walk->root_fd, walk->len ? walk->path : ".", O_RDONLY | O_DIRECTORY);
+
+    if (fd != -EACCES)
+        return fd;
+    char *slash = strrchr(walk->path, '/');
+    if (slash)
+        *slash = '\0';
+    auto_close int parent = open_beneath(walk->root_fd, slash ? walk->path : ".", O_PATH);
+    const char *name = slash ? slash + 1 : walk->path;
+    if (parent >= 0)
+        unlock(parent, name, 0700);
+    if (slash)
+        *slash = '/';
+    return open_beneath(walk->root_fd, walk->path, O_RDONLY | O_DIRECTORY);
+}
+
+static int walk_tree(struct walk *walk)
+{
+    for (;;) {
+        auto_close int fd = open_current(walk);
+        int rc = fd < 0 ? 0 : walk_folder(walk, fd);
+        note(walk, MIN(fd, 0));
+        if (rc < 0)
+            return rc;
+        if (rc > 0)
+            continue;
+        if (walk->depth == 0)
+            return 0;
+        go_up(walk);
+    }
+}
+
+static int take(const struct harvester *harvest, const char *place, int root_fd, visit_fn *visit,
+                uint64_t data_max, int *errnum)
+{
+    struct walk walk = {
+        .harvest = harvest,
+        .visit = visit,
+        .place = place,
+        .root_fd = root_fd,
+        .data_left = data_max,
+    };
+    if (root_fd < 0)
+        return 0;
+    int rc = walk_tree(&walk);
+    if (!*errnum)
+        *errnum = walk.errnum;
+    return rc;
+}
+
+static bool any_glob_in(const struct harvester *harvest, const char *folder)
+{
+    for (char *const *glob = harvest->globs; *glob; glob++)
+        if (strncmp(*glob, folder, strlen(folder)) == 0)
+            return true;
+    return false;
+}
+
+void harvester_tell(const struct harvester *harvest)
+{
+    int errnum = 0, rc = 0;
+    auto_close int sandbox = any_glob_in(harvest, "/sandbox/")
+                                 ? open("/sandbox", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                 : -1;
+    auto_close int workspace = harvest->upper_fd >= 0 && any_glob_in(harvest, "/workspace/")
+                                   ? open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                   : -1;
+
+    rc = take(harvest, "workspace", harvest->upper_fd, visit_upper, harvest->data_max, &errnum);
+    if (rc == 0)
+        rc = take(harvest, "sandbox", sandbox, visit_asked, harvest->data_max, &errnum);
+    if (rc == 0)
+        rc = take(harvest, "workspace", workspace, visit_unchanged, COLLECT_BYTES_MAX, &errnum);
+    if (rc == 0) {
+        struct harvest_record end = { .kind = HARVEST_END, .mode = (uint32_t)errnum };
+        write_all(harvest->to_fd, &end, sizeof end);
+    }
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of the host's inside: --workspace and --ro, seen from the program; the host's side is looked at after each."""
+import os
+import shutil
+import socket
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+
+REACH = """import os, socket
+for folder in ("/data", "/workspace"):
+    try:
+        socket.socket(socket.AF_UNIX).connect(folder + "/socket")
+        print("CONNECTED")
+    except OSError as e:
+        print(e.errno)
+try:
+    os.close(os.open("/data/fifo", os.O_WRONLY | os.O_NONBLOCK))
+    print("OPENED")
+except OSError:
+    print("no fifo")
+"""
+CHANGE = """set -e
+echo more >> src/a.txt
+rm src/b.txt
+mkdir -p new/deep && echo x > new/deep/file
+ln -s /etc/passwd link
+mv src/c.txt new/
+rm -r gone && mkdir gone && echo y > gone/again
+chmod 700 src
+cat src/a.txt new/c.txt gone/again
+ls gone
+"""
+
+
+def make_project(mode):
+    top = mode.cwd / "project"
+    shutil.rmtree(top, ignore_errors=True)
+    for name, text in (("src/a.txt", "a\n"), ("src/b.txt", "b\n"), ("src/c.txt", "c\n"), ("gone/old", "o\n"),
+                       ("pkg/helper.py", "VALUE = 41\n"), ("pkg/main.py", "import helper, sys, os\nprint(helper.VALUE + 1, sys.argv[1], os.getcwd())\n"),
+                       ("tool.py", "ANSWER = 7\n"), ("private", "secret\n")):
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    os.chmod(top / "private", 0o600)
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(top / "socket"))
+    os.chmod(top / "socket", 0o777)
+    os.mkfifo(top / "fifo", 0o666)
+    os.chmod(top / "fifo", 0o666)
+    for folder, _, names in os.walk(top):
+        for name in [folder, *(os.path.join(folder, n) for n in names)]:
+            os.chown(name, mode.host_uid, mode.host_uid)
+    return top
+
+
+def snapshot(top):
+    """Everything about a tree but times of access."""
+    seen = {}
+    for folder, _, names in os.walk(top):
+        for name in [folder, *(os.path.join(folder, n) for n in names)]:
+            st = os.lstat(name)
+            is_file = os.path.isfile(name) and not os.path.islink(name)
+            seen[name] = (st.st_mode, st.st_uid, st.st_mtime_ns, st.st_ctime_ns, st.st_ino, open(name, "rb").read() if is_file else b"")
+    return seen
+
+
+def test(t, mode):
+    top = make_project(mode)
+    before = snapshot(top)
+
+    r = mode.json("run", "--workspace", top, "-l", "bash", "-e", CHANGE)
+    t.result(r, "a workspace can be changed in every way", "a\nmore\nc\ny\nagain\n", cause="ok")
+    t.equal(snapshot(top), before, "and the host's folder is as it was")
+    r = mode.json("run", "--workspace", top, "-l", "bash", "-e", "cat private; stat -c '%U %a' private src; pwd; echo > /workspace/x && ls -A /.cay")
+    t.result(r, "its files belong to the program's user", "secret\nsandbox 600\nsandbox 755\n/workspace\n", cause="ok")
+    r = mode.json("run", "--workspace", top, top / "pkg/main.py", "--", "arg")
+    t.result(r, "a file of the workspace runs at its own place", "42 arg /workspace\n", cause="ok")
+    r = mode.json("run", "--workspace", top, "-l", "python", "-e", "import tool; print(tool.ANSWER, __file__)")
+    t.result(r, "other code can import from it", "7 /sandbox/main.py\n", cause="ok")
+    r = mode.json("exec", "--workspace", "project", "--", "cat", "src/a.txt")
+    t.result(r, "a relative folder; a command starts in it", "a\n", cause="ok")
+    r = mode.json("run", "--workspace", top, "--disk", "1m", "-l", "bash", "-e", "head -c 3m /dev/zero > big")
+    t.result(r, "what is written to it counts as disk", cause="disk", limit_name="disk")
+
+    r = mode.json("run", "--ro", f"{top}=/data", "-l", "bash", "-e", "cat /data/src/a.txt; echo x > /data/new; rm /data/src/a.txt; chmod 700 /data/src; ls -A / | grep -c cay")
+    t.result(r, "a read-only folder can be read only", stdout="a\n1\n")
+    r = mode.json("run", "--ro", top, "-l", "bash", "-e", f"cat {top}/src/a.txt")
+    t.result(r, "at its own path, unless told", "a\n", cause="ok")
+    r = mode.json("run", "--ro", f"{top}=/data", "--ro", f"{top}/src=/opt/src", "--workspace", top, "-l", "bash", "-e", "ls /opt/src; cat /data/tool.py; ls src | wc -l")
+    t.result(r, "several of them beside a workspace", "a.txt\nb.txt\nc.txt\nANSWER = 7\n3\n", cause="ok")
+
+    listener = socket.socket(socket.AF_UNIX)
+    os.unlink(top / "socket")
+    listener.bind(str(top / "socket"))
+    listener.listen()
+    os.chmod(top / "socket", 0o777)
+    os.chown(top / "socket", mode.host_uid, mode.host_uid)
+    reader = os.open(top / "fifo", os.O_RDWR | os.O_NONBLOCK)
+    r = mode.python(REACH, "--ro", f"{top}=/data", "--workspace", str(top))
+    t.result(r, "no socket and no fifo in them leads out", "111\n111\nno fifo\n", cause="ok")
+    os.close(reader)
+    listener.close()
+
+    r = mode.json("run", "--workspace", top, "-l", "bash", "-e", "ln -s ../../../../../../../../etc/hostname up; cat up; ln -sfn / root; ls root/home 2>&1 | head -1")
+    t.ok("cay\n" in r.stdout and "No such file" in r.stdout, "links out of it stay in the sandbox", *r.describe())
+
+    venv = top / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "lib/python3.11/site-packages").mkdir(parents=True)
+    os.symlink("/usr/bin/python3", venv / "bin/python3")
+    (venv / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\n")
+    version = mode.command("/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").out.decode().strip()
+    site = venv / f"lib/python{version}/site-packages"
+    site.mkdir(parents=True, exist_ok=True)
+    (site / "installed.py").write_text("NAME = 'from the virtualenv'\n")
+    r = mode.python("import installed, sys; print(installed.NAME, sys.prefix)", "--workspace", str(top))
+    t.result(r, "a virtualenv in it is used", "from the virtualenv /workspace/.venv\n", cause="ok")
+
+    for flags, word in ((("--workspace", "/nowhere"), "/nowhere"), (("--workspace", "/"), "whole system"), (("--workspace", str(top / "tool.py")), "tool.py"),
+                        (("--ro", "/nowhere"), "/nowhere"), (("--ro", f"{top}=/etc"), "/etc"), (("--ro", f"{top}=rel"), "rel"),
+                        (("--collect", "/etc/*"), "/etc/*"), (("--collect", "/workspace/x"), "/workspace")):
+        done = mode.cay("run", *flags, "-l", "bash", "-e", "echo RAN")
+        t.ok(done.status in (2, 125) and word in done.err.decode() and done.out == b"", f"{' '.join(flags[:1])} {word}: refused, and said why", *done.describe())
+    closed = mode.cwd / "closed"
+    closed.mkdir(exist_ok=True)
+    os.chmod(closed, 0)
+    if not mode.is_root:
+        done = mode.cay("run", "--workspace", closed, "-l", "bash", "-e", "echo RAN")
+        t.ok(done.status == 125 and b"workspace" in done.err and done.out == b"", "a folder that is closed to the caller is refused", *done.describe())
+    closed.rmdir()
+
+
+caytest.main(test, modes=("root", "user", "deleg"))
