@@ -11,6 +11,7 @@
     CMD(exec, "Run a command in a sandbox")                           \
     CMD(languages, "List the languages and where their runtimes are") \
     CMD(config, "Show each setting in force and where it came from")  \
+    CMD(doctor, "Check this host, and say the fix for each obstacle") \
     CMD(setup, "Give a user a cgroup subtree of his own (root)")      \
     CMD(completion, "Print completions for bash, zsh or fish")        \
     CMD(version, "Show the version")                                  \

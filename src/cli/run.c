@@ -220,6 +220,8 @@ static void tell_result(const struct cay_result *result)
         return;
     if (result->verdict.cause == CAY_CAUSE_SIGNAL)
         tell("ended by signal %d (%s)", result->signal, strsignal(result->signal));
+    else if (result->verdict.cause == CAY_CAUSE_NETWORK) /* its message is what was shown already */
+        tell("it failed, and had tried to reach the network");
     else
         tell("%s", result->error_message);
     if (result->verdict.remedy)

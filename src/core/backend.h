@@ -22,6 +22,8 @@
 #include <cay/error.h>
 #include <cay/limits.h>
 
+#include "core/shell.h"
+
 struct cgroup_host;
 
 /* The first folder is the workspace, the others are read-only. */
@@ -37,6 +39,8 @@ struct job {
     int32_t language;    /* its number (core/language.h), for what it needs in /etc; -1: none */
     uint32_t require;    /* layers without which the run is refused (core/layer.h) */
     uint16_t rows, cols; /* of the terminal */
+    bool is_restricted;  /* a shell that has only these commands (core/shell.h): */
+    char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
     struct cay_limits limits[JOB_STAGES];
     /* Pipes. With tty the first is a socket: the last stage's terminal is made inside, and both its
      * ends are sent there (engine/terminal.h); the program never has the socket. */

@@ -49,6 +49,12 @@
 #include "sys/pty.h"
 #include "sys/spawn.h"
 
+/* Newer than Debian 12's headers (Linux 6.1). */
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE              65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
+
 enum { WATCHED_NICE = 10, PROGRAM_STACK = 64 * 1024 };
 
 /* What pid 1 finds out on its way. */
@@ -211,8 +217,6 @@ static int step_files(struct state *state)
     int rc = payload_write_files(payload, AT_FDCWD);
     if (rc < 0)
         return rc;
-    if (state->upper_fd >= 0 && chdir("/workspace") < 0)
-        return -errno;
     state->globs = vector(payload->n_globs);
     if (!state->globs)
         return -ENOMEM;
@@ -380,6 +384,16 @@ static int step_no_new_privs(struct state *state)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+/* A forged library that a restricted shell can't map as code could still have the loader write one
+ * by its relocations. Linux 6.3; older ones do without. */
+static int step_mdwe(struct state *state)
+{
+    if (!state->child->job->is_restricted)
+        return 0;
+    return prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) < 0 && errno != EINVAL ? -errno
+                                                                                        : 0;
+}
+
 static int step_landlock(struct state *state)
 {
     static const struct landlock_rule rules[] = {
@@ -437,6 +451,7 @@ static const struct {
     [STEP_STREAMS] = { step_streams, LAYER_N },
     [STEP_RLIMITS] = { step_rlimits, LAYER_RLIMITS },
     [STEP_NO_NEW_PRIVS] = { step_no_new_privs, LAYER_NO_NEW_PRIVS },
+    [STEP_MDWE] = { step_mdwe, LAYER_N },
     [STEP_LANDLOCK] = { step_landlock, LAYER_LANDLOCK },
     [STEP_CAPS] = { step_caps, LAYER_CAPS_DROPPED },
     [STEP_SECCOMP] = { step_seccomp, LAYER_SECCOMP },
@@ -531,9 +546,18 @@ static void oom_score(const struct state *state, const char *score)
         return;
 }
 
+/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one. */
+static void enter_folder(const struct state *state)
+{
+    bool is_run = state->stage + 1U == state->child->job->n_stages;
+
+    if (is_run && state->upper_fd >= 0 && chdir("/workspace") < 0)
+        fail(state, STEP_FOLDERS, errno);
+}
+
 static pid_t start_program(struct state *state)
 {
-
+    enter_folder(state);
     /* Memory of its own: sanitizers take a frame within this one's for a broken stack. */
     char *stack =
         mmap(NULL, PROGRAM_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -71,9 +71,10 @@ static int op_symlink(int root, const struct op *op)
 
 static int op_bind(int root, const struct op *op)
 {
+    uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                     (op->noexec ? MOUNT_ATTR_NOEXEC : 0);
     struct stat st;
-    auto_close int fd = clone_tree(
-        op->source, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, AT_RECURSIVE);
+    auto_close int fd = clone_tree(op->source, attrs, AT_RECURSIVE);
     if (fd < 0)
         return fd;
     if (fstat(fd, &st) < 0)
@@ -151,7 +152,12 @@ static int op_scratch(int root, const struct op *op)
     if (rc < 0)
         return rc;
     auto_close int fd = open_tree(root, op->path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    return fd < 0 ? -errno : attach(fd, root, op->path);
+    if (fd < 0)
+        return -errno;
+    struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOEXEC };
+    if (op->noexec && mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        return -errno;
+    return attach(fd, root, op->path);
 }
 
 static int (*const op_table[OP_KIND_N])(int root, const struct op *op) = {
