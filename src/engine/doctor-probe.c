@@ -109,7 +109,7 @@ static int try_id_map(struct trial *trial)
     struct identity who = { .lock_fd = -1 };
     char byte;
 
-    int rc = identity_take(trial->state_fd, &who);
+    int rc = identity_take(trial->state_fd, false, &who);
     errno = -rc;
     if (rc < 0)
         return step(what, "take a uid slot in the state folder");
