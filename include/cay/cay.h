@@ -6,6 +6,7 @@
 
 #include <cay/doctor.h>
 #include <cay/error.h>
+#include <cay/executions.h>
 #include <cay/limits.h>
 #include <cay/run.h>
 #include <cay/setup.h>

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include <cay/error.h>
+#include <cay/executions.h>
 #include <cay/limits.h>
 
 #ifdef __cplusplus
@@ -205,6 +206,9 @@ struct cay_result {
     struct cay_timing timing;
     const char *const *layers;   /* what was really in force; NULL-terminated */
     const char *const *warnings; /* NULL-terminated */
+    /* Of the workspace: what was created, changed, deleted; and the files that were collected. */
+    const struct cay_file *files;
+    size_t n_files;
 };
 
 typedef void cay_event_fn(void *arg, const struct cay_event *event);

@@ -230,6 +230,8 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
         { OPT_BOOL, 0, "json", NULL, "print the result as one JSON object", &args->json },
         { OPT_BOOL, 0, "events", NULL, "print what happens as it happens, a JSON object a line",
           &args->events },
+        { OPT_BOOL, 0, "diff", NULL, "after the run, show what it changed in its workspace",
+          &args->diff },
         { OPT_BOOL, 0, "plan", NULL, "print what would be done, and run nothing", &args->plan },
         { OPT_BOOL, 0, "raw", NULL, "on a terminal, pass control sequences on unchanged",
           &args->raw },

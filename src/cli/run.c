@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
+#include "cli/changes.h"
 #include "cli/commands.h"
 #include "cli/display.h"
 #include "cli/progress.h"
@@ -211,7 +212,8 @@ static void flush_displays(struct screen *screen)
 static void tell_result(const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (isatty(STDERR_FILENO) || strncmp(*warning, "no cgroup", 9) != 0)
+        if (isatty(STDERR_FILENO) ||
+            (strncmp(*warning, "no cgroup", 9) != 0 && strncmp(*warning, "not recorded", 12) != 0))
             tell("warning: %s", *warning);
     bool speaks_for_itself =
         result->verdict.cause == CAY_CAUSE_EXIT ||
@@ -226,6 +228,34 @@ static void tell_result(const struct cay_result *result)
         tell("%s", result->error_message);
     if (result->verdict.remedy)
         tell("hint: %s", result->verdict.remedy);
+}
+
+/* What became of the workspace; the differences too, where asked for. */
+static void tell_changes(const struct cay_result *result, const struct run_args *args)
+{
+    struct cay_execution *run;
+    struct cay_error err;
+    size_t n_changes = 0, n_collected = 0;
+
+    for (size_t i = 0; i < result->n_files; i++) {
+        n_changes += strncmp(result->files[i].path, "/workspace/", 11) == 0 &&
+                     result->files[i].change != CAY_UNCHANGED;
+        n_collected += result->files[i].data != NULL;
+    }
+    if (n_collected > 0)
+        tell("collected %zu file%s: `cay show %.8s --file PATH` prints one", n_collected,
+             n_collected == 1 ? "" : "s", result->id);
+    if (n_changes == 0)
+        return;
+    if (cay_execution_open(result->id, &run, &err) < 0) {
+        tell("workspace: %zu changes, which could not be kept; the folder itself is untouched",
+             n_changes);
+        return;
+    }
+    if (args->diff)
+        changes_tell_diff(run, NULL, STDERR_FILENO, tell_color(STDERR_FILENO, args->no_color));
+    changes_tell_summary(run);
+    cay_execution_close(run);
 }
 
 static int put_json(struct screen *screen, const struct cay_result *result)
@@ -314,8 +344,10 @@ static int show_result(struct screen *screen, struct how *how, const struct cay_
         repeat_add(how->repeat, result, total_ns);
     if (args->json && !how->repeat)
         put_json(screen, result);
-    else if (!args->json && !args->events)
+    else if (!args->json && !args->events) {
         tell_result(result);
+        tell_changes(result, args);
+    }
     if (how->note_fd >= 0)
         leave_note(how->note_fd, result);
     return result->exit_code;
@@ -411,6 +443,11 @@ static int run_request(struct cay *cay, struct run_args *args, struct how *how)
 {
     struct cay_error err;
 
+    const char *rows = args->json || args->events ? "json"
+                       : isatty(STDOUT_FILENO)    ? "table"
+                                                  : "list";
+    if (cay_request_set(args->req, "rows_auto", rows, &err) < 0)
+        return tell_error(&err);
     if (args->plan) {
         auto_free char *plan = NULL;
         return cay_plan_json(cay, args->req, &plan, &err) < 0 ? tell_error(&err)
@@ -492,6 +529,9 @@ static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
     }
     if (check_together(args, err) < 0)
         return -1;
+    if (args->diff && (args->json || args->events))
+        return cay_fail(err, CAY_E_USAGE, "--diff: goes without --json and --events"),
+               cay_hint(err, "`cay show ID --diff` shows it afterwards");
     if (load_request(args, err) < 0)
         return -1;
     *ret_uses_stdin = args->request_file && strcmp(args->request_file, "-") == 0;

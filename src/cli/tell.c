@@ -15,7 +15,7 @@
 #include "base/utf8.h"
 
 /* A message may quote what a user or a program gave; it must not reach the terminal raw. */
-static void put_visible(struct strbuf *out, const char *text)
+void tell_visible(struct strbuf *out, const char *text)
 {
     auto_strbuf struct strbuf clean = { 0 };
 
@@ -40,7 +40,7 @@ void tell(const char *fmt, ...)
     strbuf_vprintf(&text, fmt, ap);
     va_end(ap);
     strbuf_puts(&out, "cay: ");
-    put_visible(&out, strbuf_str(&text));
+    tell_visible(&out, strbuf_str(&text));
     strbuf_putc(&out, '\n');
     if (write(STDERR_FILENO, out.data, out.len) < 0)
         return; /* nobody is there to be told */

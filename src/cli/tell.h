@@ -16,6 +16,9 @@ int tell_error(const struct cay_error *err);
 /* A line "cay: …" on stderr; control bytes in it are made visible. */
 void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Adds a text with every control byte in it, but for line feed and tab, made visible. */
+void tell_visible(struct strbuf *out, const char *text);
+
 /* Says that a command takes no such word; returns the exit status. */
 int tell_extra(const char *command, const char *word);
 

@@ -36,9 +36,9 @@ struct job {
     char id[33];
     uint8_t n_stages;
     uint8_t tty;         /* the last stage gets a terminal: see std_fds */
+    uint16_t rows, cols; /* of the terminal */
     int32_t language;    /* its number (core/language.h), for what it needs in /etc; -1: none */
     uint32_t require;    /* layers without which the run is refused (core/layer.h) */
-    uint16_t rows, cols; /* of the terminal */
     bool is_restricted;  /* a shell that has only these commands (core/shell.h): */
     char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
     struct cay_limits limits[JOB_STAGES];

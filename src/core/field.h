@@ -94,6 +94,8 @@ enum {
       "where to post the result")                                                                  \
     X(TTY, "tty", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                               \
       "a terminal of cay's own instead of pipes")                                                  \
+    X(ROWS, "rows", CHOICE, FIELD_IN_REQUEST, "auto", 0, 0, "auto list table json", "FORM",         \
+      "how SQL shows rows: list, table, json (by where they go)")                                  \
     X(COMPILE_TIMEOUT, "compile_timeout", SECONDS, 0, "60", 1000000, MAX_SECONDS, NULL, "SECONDS", \
       "wall-clock time of the compiler")                                                           \
     X(COMPILE_MEMORY, "compile_memory", BYTES, 0, "1g", 4 << 20, MAX_BYTES, NULL, "SIZE",          \
@@ -102,6 +104,12 @@ enum {
       "false allows the un-isolated tier, together with fallback = unsafe")                        \
     X(STORE_CODE, "store_code", CHOICE, 0, "on_error", 0, 0, "never on_error always", "WHEN",      \
       "keep the code of a run: never, on_error, always")                                           \
+    X(KEEP_EXECUTIONS, "keep_executions", COUNT, 0, "1000", 0, 1000000, NULL, "N",                 \
+      "executions kept for `cay show`; 0: none is")                                                \
+    X(KEEP_DAYS, "keep_days", COUNT, 0, "30", 1, 36500, NULL, "DAYS",                              \
+      "how long an execution is kept")                                                             \
+    X(KEEP_BYTES, "keep_bytes", BYTES, 0, "1g", 0, MAX_BYTES, NULL, "SIZE",                        \
+      "how much all kept executions may take")                                                     \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The result and the events in their JSON form, contract.md section 1. */
+#include <stdio.h>
 #include <string.h>
 
 #include <cay/run.h>
@@ -81,6 +82,55 @@ static void put_meta(struct json_writer *w, const struct cay_result *result)
     json_end_object(w);
 }
 
+/* Names that are not UTF-8 are shown with U+FFFD, their bytes told beside, as streams are. */
+static void put_path(struct json_writer *w, const char *key, const char *base64_key,
+                     const char *path)
+{
+    json_field_string(w, key, path);
+    if (!utf8_is_valid(path, strlen(path)))
+        json_field_base64(w, base64_key, path, strlen(path));
+}
+
+static void put_file(struct json_writer *w, const struct cay_file *file)
+{
+    json_begin_object(w);
+    put_path(w, "path", "path_base64", file->path);
+    json_field_string(w, "change", cay_change_name(file->change));
+    if (file->type != CAY_FILE)
+        json_field_string(w, "type", cay_file_type_name(file->type));
+    json_field_uint(w, "size", file->size);
+    if (file->change != CAY_DELETED && file->type != CAY_SYMLINK) {
+        char mode[8];
+        snprintf(mode, sizeof mode, "%04o", file->mode & 07777);
+        json_field_string(w, "mode", mode);
+    }
+    if (file->target)
+        put_path(w, "target", "target_base64", file->target);
+    if (file->data)
+        json_field_base64(w, "base64", file->data, (size_t)file->size);
+    json_end_object(w);
+}
+
+static void put_files(struct json_writer *w, const struct cay_result *result)
+{
+    json_field_array(w, "files");
+    for (size_t i = 0; i < result->n_files; i++)
+        put_file(w, &result->files[i]);
+    json_end_array(w);
+}
+
+const char *cay_change_name(enum cay_change_kind change)
+{
+    static const char *const names[] = { "unchanged", "created", "changed", "deleted" };
+    return names[change];
+}
+
+const char *cay_file_type_name(enum cay_file_type type)
+{
+    static const char *const names[] = { "nothing", "file", "directory", "symlink", "special" };
+    return names[type];
+}
+
 static void put_result(struct json_writer *w, const struct cay_result *result)
 {
     json_begin_object(w);
@@ -102,7 +152,7 @@ static void put_result(struct json_writer *w, const struct cay_result *result)
     put_verdict(w, &result->verdict);
     json_field_null(w, "error");
     put_words(w, "results", NULL);
-    put_words(w, "files", NULL);
+    put_files(w, result);
     put_meta(w, result);
     json_end_object(w);
 }

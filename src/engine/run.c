@@ -31,6 +31,7 @@
 #include "engine/capture.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/record.h"
 #include "engine/spool.h"
 #include "engine/terminal.h"
 #include "engine/versions.h"
@@ -66,7 +67,8 @@ struct run {
     char *buf;
     struct feed feed;
     struct terminal terminal;
-    bool has_window_fd;   /* options->window_fd is still worth reading */
+    bool has_window_fd; /* options->window_fd is still worth reading */
+    struct record record;
     struct spool harvest; /* what the run leaves in its folders */
     int workspace_fd;     /* -1: none */
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
@@ -128,11 +130,13 @@ static void take_output(struct run *run, int which, const char *data, size_t len
 {
     uint64_t cap = run->plan->job.limits[run->plan->job.n_stages - 1].output_cap_bytes;
     uint64_t before = output_total(run);
+    size_t within = before + len <= cap ? len : before < cap ? (size_t)(cap - before) : 0;
 
+    record_output(&run->record, which, &run->captures[which], data, within);
     capture_add(&run->captures[which], data, len);
-    if (before + len > cap) {
+    if (within < len) {
         stop(run, STOP_OUTPUT);
-        len = before < cap ? (size_t)(cap - before) : 0; /* the rest is counted and thrown away */
+        len = within; /* the rest is counted and thrown away */
     }
     if (len > 0 && !run->is_compiling)
         emit(run, (struct cay_event){ .kind = stream_events[which], .data = data, .len = len });
@@ -304,6 +308,8 @@ static void end_compile(struct run *run, bool is_failed)
         if (!is_failed)
             capture_reset(&run->captures[i]);
     }
+    if (!is_failed)
+        record_drop_output(&run->record);
 }
 
 static void on_stage_ended(struct run *run, const struct warden_reply *reply)
@@ -621,6 +627,14 @@ static void finish(struct run *run)
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
+    const struct record_left left = {
+        .harvest_fd = run->harvest.file_fd,
+        .errnum = run->harvest.errnum,
+        .workspace_fd = run->workspace_fd,
+        .workspace = plan->workspace,
+        .started_ns = run->started_ns,
+    };
+    record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
     emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
 }
 
@@ -642,6 +656,7 @@ static void done(struct run *run)
     }
     close_fd(&run->feed.to_fd);
     terminal_done(&run->terminal);
+    record_done(&run->record);
     close_fd(&run->workspace_fd);
     spool_close(&run->harvest);
     free(run->buf);
@@ -666,6 +681,7 @@ int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_op
 
     terminal_init(&run.terminal, options->window.rows, options->window.cols);
     run.result = result_new(&run.arena);
+    record_begin(&run.record, run.result->id, &cay->config);
     clock_timestamp(run.result->timestamp);
     run.result->timing.compile_ns = -1;
     for (int i = 0; i < STREAMS; i++)

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `cay show`: what is kept of a run. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cay/executions.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/opt.h"
+#include "base/strbuf.h"
+#include "cli/changes.h"
+#include "cli/commands.h"
+#include "cli/display.h"
+#include "cli/tell.h"
+
+enum { LIST_MAX = 20, CHANGES_MAX = 40 };
+
+static const char about[] =
+    "Shows what is kept of a run: its result, its whole output (up to output_cap), the files it\n"
+    "would change in its workspace. ID is the id in the result, its first 4 characters or more, or\n"
+    "`last`. Without an ID, the newest runs are listed.";
+
+static const char examples[] = "  cay show\n"
+                               "  cay show last\n"
+                               "  cay show 3f2a --stdout | less\n"
+                               "  cay show last --diff\n"
+                               "  cay show last --file /sandbox/out.csv > out.csv\n";
+
+/* ---- pieces of output ---- */
+
+struct sink {
+    bool is_terminal, is_broken;
+    struct display display;
+    struct strbuf out;
+};
+
+static void write_out(struct sink *sink, const char *data, size_t len)
+{
+    while (len > 0 && !sink->is_broken) {
+        ssize_t n = write(STDOUT_FILENO, data, len);
+        if (n < 0 && errno != EINTR)
+            sink->is_broken = true;
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
+}
+
+static int put_piece(void *arg, const char *data, size_t len)
+{
+    struct sink *sink = arg;
+
+    if (!sink->is_terminal) {
+        write_out(sink, data, len);
+        return sink->is_broken ? -1 : 0;
+    }
+    sink->out.len = 0;
+    display_filter(&sink->display, &sink->out, data, len);
+    write_out(sink, strbuf_str(&sink->out), sink->out.len);
+    return sink->is_broken ? -1 : 0;
+}
+
+static int end_pieces(struct sink *sink, int rc, const struct cay_error *err)
+{
+    sink->out.len = 0;
+    display_flush(&sink->display, &sink->out);
+    write_out(sink, strbuf_str(&sink->out), sink->out.len);
+    strbuf_done(&sink->out);
+    return rc < 0 ? tell_error(err) : sink->is_broken ? 125 : 0;
+}
+
+/* ---- the page ---- */
+
+static const char *text_of(json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static double number_of(json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static void put_row(struct strbuf *out, const char *name, const char *text)
+{
+    strbuf_printf(out, "%-10s ", name);
+    tell_visible(out, text);
+    strbuf_putc(out, '\n');
+}
+
+static void put_result(struct strbuf *out, json_t *result)
+{
+    json_t *meta = json_object_get(result, "meta"), *usage = json_object_get(meta, "usage");
+    const char *language = text_of(result, "language"), *version = text_of(meta, "language_version");
+    const char *message = text_of(result, "error_message");
+    auto_strbuf struct strbuf line = { 0 };
+    char bytes[32], more[32];
+    json_t *warning;
+    size_t i;
+
+    put_row(out, "id", text_of(result, "id"));
+    put_row(out, "when", text_of(result, "timestamp"));
+    strbuf_printf(&line, "%s%s%s", language ? language : "(a command)", version ? " " : "",
+                  version ? version : "");
+    put_row(out, "language", strbuf_str(&line));
+    line.len = 0;
+    strbuf_printf(&line, "exit code %d (%s)", (int)number_of(result, "exit_code"),
+                  text_of(json_object_get(result, "verdict"), "cause"));
+    put_row(out, "ended", strbuf_str(&line));
+    if (message)
+        put_row(out, "message", message);
+    line.len = 0;
+    strbuf_printf(&line, "%.3f s, CPU %.3f s", number_of(result, "execution_time"),
+                  number_of(usage, "cpu_time"));
+    put_row(out, "time", strbuf_str(&line));
+    if (json_is_number(json_object_get(usage, "memory_peak"))) {
+        changes_bytes_text(bytes, (uint64_t)number_of(usage, "memory_peak"));
+        put_row(out, "memory", bytes);
+    }
+    line.len = 0;
+    changes_bytes_text(bytes, (uint64_t)number_of(usage, "stdout_bytes"));
+    changes_bytes_text(more, (uint64_t)number_of(usage, "stderr_bytes"));
+    strbuf_printf(&line, "stdout %s (--stdout), stderr %s (--stderr)", bytes, more);
+    put_row(out, "output", strbuf_str(&line));
+    json_array_foreach (json_object_get(meta, "warnings"), i, warning)
+        put_row(out, "warning", json_string_value(warning));
+}
+
+static void put_collected(struct strbuf *out, json_t *result)
+{
+    json_t *file;
+    size_t i;
+
+    json_array_foreach (json_object_get(result, "files"), i, file) {
+        char size[32];
+        if (!json_object_get(file, "base64"))
+            continue;
+        changes_bytes_text(size, (uint64_t)number_of(file, "size"));
+        strbuf_puts(out, "collected  ");
+        changes_put_path(out, text_of(file, "path"));
+        strbuf_printf(out, "  (%s)\n", size);
+    }
+}
+
+static void put_changes(struct strbuf *out, const struct cay_execution *run, bool color)
+{
+    const char *state = cay_execution_state(run);
+    struct cay_change_sums sums;
+
+    if (!state)
+        return;
+    cay_execution_sums(run, &sums);
+    strbuf_printf(out, "%-10s ", "workspace");
+    changes_put_path(out, cay_execution_workspace(run));
+    strbuf_printf(out, "\n%-10s ", "changes");
+    changes_put_sums(out, &sums);
+    strbuf_printf(out, "; %s\n", strcmp(state, "pending") == 0 ? "not applied" : state);
+    size_t more = changes_put_list(out, run, NULL, CHANGES_MAX, color);
+    if (more > 0)
+        strbuf_printf(out, "  and %zu more (--json lists all)\n", more);
+}
+
+static int show_page(const struct cay_execution *run, bool no_color)
+{
+    auto_strbuf struct strbuf out = { 0 };
+    json_t *result = json_loads(cay_execution_json(run), JSON_ALLOW_NUL, NULL);
+    size_t code_len;
+    const char *code = cay_execution_code(run, &code_len);
+
+    put_result(&out, result);
+    put_collected(&out, result);
+    put_changes(&out, run, tell_color(STDOUT_FILENO, no_color));
+    json_decref(result);
+    if (code) {
+        strbuf_printf(&out, "%-10s\n", "code");
+        tell_visible(&out, code);
+        if (code_len > 0 && code[code_len - 1] != '\n')
+            strbuf_putc(&out, '\n');
+    }
+    return tell_text(strbuf_str(&out));
+}
+
+static int show_list(bool as_json)
+{
+    auto_strbuf struct strbuf out = { 0 };
+    auto_free char *json = NULL;
+    struct cay_error err;
+    json_t *row;
+    size_t i;
+
+    if (cay_executions_json(LIST_MAX, &json, &err) < 0)
+        return tell_error(&err);
+    if (as_json)
+        return tell_text(json) | tell_text("\n");
+    json_t *list = json_loads(json, 0, NULL);
+    strbuf_printf(&out, "%-10s %-25s %-12s %4s  %-12s %s\n", "ID", "WHEN", "LANGUAGE", "EXIT",
+                  "CAUSE", "CHANGES");
+    json_array_foreach (list, i, row) {
+        const char *language = text_of(row, "language"), *changes = text_of(row, "changes");
+        strbuf_printf(&out, "%-10.8s %-25s %-12s %4d  %-12s %s\n", text_of(row, "id"),
+                      text_of(row, "timestamp"), language ? language : "-",
+                      (int)number_of(row, "exit_code"), text_of(row, "cause"),
+                      changes ? changes : "-");
+    }
+    json_decref(list);
+    return tell_text(strbuf_str(&out));
+}
+
+struct show_args {
+    bool out, err, diff, json, raw, no_color, help;
+    const char *file;
+};
+
+static int show_part(const struct cay_execution *run, const struct show_args *args)
+{
+    struct sink sink = { .is_terminal = isatty(STDOUT_FILENO) && !args->raw };
+    struct cay_error err = { 0 };
+
+    if (args->json)
+        return tell_text(cay_execution_json(run)) | tell_text("\n");
+    if (args->diff)
+        return changes_tell_diff(run, NULL, STDOUT_FILENO,
+                                 tell_color(STDOUT_FILENO, args->no_color));
+    if (!args->file && !args->out && !args->err)
+        return show_page(run, args->no_color);
+    int rc = args->file
+                 ? cay_execution_file(run, args->file, put_piece, &sink, &err)
+                 : cay_execution_stream(run, args->out ? "stdout" : "stderr", put_piece, &sink, &err);
+    return end_pieces(&sink, rc, &err);
+}
+
+int cmd_show(int argc, char **argv)
+{
+    struct show_args args = { 0 };
+    const struct opt opts[] = {
+        { OPT_BOOL, 0, "stdout", NULL, "print all that the program wrote to stdout", &args.out },
+        { OPT_BOOL, 0, "stderr", NULL, "print all that the program wrote to stderr", &args.err },
+        { OPT_BOOL, 0, "diff", NULL, "print the differences to its workspace", &args.diff },
+        { OPT_STR, 0, "file", "PATH", "print a file that was collected or changed", &args.file },
+        { OPT_BOOL, 0, "json", NULL, "print the result as JSON", &args.json },
+        { OPT_BOOL, 0, "raw", NULL, "on a terminal, pass control sequences on unchanged",
+          &args.raw },
+        { OPT_BOOL, 0, "no-color", NULL, "no colours", &args.no_color },
+        { OPT_BOOL, 'h', "help", NULL, "show this help", &args.help },
+        { OPT_END },
+    };
+    struct cay_error err;
+    struct cay_execution *run;
+    int first;
+
+    if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
+        return tell_error(&err);
+    if (args.help)
+        return tell_help("cay show [ID] [options]", about, opts, examples);
+    if (args.out + args.err + args.diff + args.json + (args.file != NULL) > 1) {
+        cay_fail(&err, CAY_E_USAGE, "show: --stdout, --stderr, --diff, --file, --json: only one");
+        return tell_error(&err);
+    }
+    if (first == argc && (args.out || args.err || args.diff || args.file)) {
+        cay_fail(&err, CAY_E_USAGE, "show: of which execution?");
+        cay_hint(&err, "cay show ID, or `cay show last`");
+        return tell_error(&err);
+    }
+    if (first == argc)
+        return show_list(args.json);
+    if (first + 1 < argc)
+        return tell_extra("show", argv[first + 1]);
+    if (cay_execution_open(argv[first], &run, &err) < 0)
+        return tell_error(&err);
+    int status = show_part(run, &args);
+    cay_execution_close(run);
+    return status;
+}

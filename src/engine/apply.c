@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/apply.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/fs.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/glob.h"
+#include "engine/changes.h"
+#include "sys/beneath.h"
+#include "sys/rmtree.h"
+
+/* What becomes of a path in this call. */
+enum step_state {
+    STEP_NOT, /* not asked for, or applied before */
+    STEP_TODO,
+    STEP_DONE, /* is so already: an apply that was interrupted got so far */
+};
+
+struct step {
+    enum step_state state;
+    uid_t uid; /* of what is replaced */
+    gid_t gid;
+    ino_t made; /* a folder that was made: which one */
+};
+
+struct apply {
+    struct changes *changes;
+    const struct cay_apply_options *options;
+    struct step *steps; /* one for each change */
+    int folder_fd, data_fd, staging_fd;
+    bool is_root;
+    bool resumes; /* an apply before this one did a part of the work */
+    size_t obstacles, todo;
+    char parent[4096]; /* the last parent that was opened */
+    int parent_fd;
+    struct cay_error *err;
+};
+
+bool apply_wants(const char *const *only, const char *path)
+{
+    static const char prefix[] = "/workspace/";
+    char part[4096];
+
+    if (!only || !*only)
+        return true;
+    for (; *only; only++) {
+        const char *glob = *only;
+        if (strncmp(glob, prefix, strlen(prefix)) == 0)
+            glob += strlen(prefix);
+        for (const char *end = path;; end++) {
+            end += strcspn(end, "/");
+            size_t len = (size_t)(end - path);
+            if (len >= sizeof part)
+                return false;
+            memcpy(part, path, len);
+            part[len] = '\0';
+            if (glob_match(glob, part))
+                return true;
+            if (!*end)
+                break;
+        }
+    }
+    return false;
+}
+
+int apply_open_folder(const struct changes *changes, struct cay_error *err)
+{
+    struct stat st;
+    auto_close int fd = open(changes->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return cay_fail_errno(err, errno, "open %s", changes->folder);
+    if (fstat(fd, &st) < 0 || st.st_dev != changes->device || st.st_ino != changes->inode)
+        return cay_fail(err, CAY_E_POLICY,
+                        "%s is not the folder that the run saw: another one is "
+                        "in its place",
+                        changes->folder);
+    return take_fd(&fd);
+}
+
+/* ---- what is to be done ---- */
+
+static void refuse(struct apply *apply, const char *path, const char *why)
+{
+    apply->obstacles++;
+    if (apply->options->on_obstacle)
+        apply->options->on_obstacle(apply->options->arg, path, why);
+}
+
+/* The change of the folder that path is in, or NULL. */
+static struct change *change_above(const struct changes *changes, const char *path)
+{
+    char above[4096];
+    const char *slash = strrchr(path, '/');
+
+    if (!slash || (size_t)(slash - path) >= sizeof above)
+        return NULL;
+    memcpy(above, path, (size_t)(slash - path));
+    above[slash - path] = '\0';
+    return changes_find(changes, above);
+}
+
+/* What is asked for, and the new folders that it needs to be in. */
+static void select_steps(struct apply *apply)
+{
+    struct changes *changes = apply->changes;
+
+    for (size_t i = 0; i < changes->n; i++) {
+        const struct cay_change *shown = &changes->list[i].shown;
+        if (shown->is_applied || !apply_wants(apply->options->only, shown->path))
+            continue;
+        apply->steps[i].state = STEP_TODO;
+        const struct change *above = change_above(changes, shown->path);
+        for (; above; above = change_above(changes, above->shown.path))
+            if (!above->shown.is_applied && above->shown.type == CAY_DIRECTORY &&
+                above->shown.old_type != CAY_DIRECTORY)
+                apply->steps[above - changes->list].state = STEP_TODO;
+    }
+}
+
+/* Whether the host has exactly what the change makes: an apply before this one got so far. */
+static bool is_done(struct apply *apply, const struct change *change, const struct stat *st)
+{
+    const struct cay_change *shown = &change->shown;
+    char target[4096];
+
+    if (shown->change == CAY_DELETED)
+        return !st;
+    if (!st || file_type_of(st->st_mode) != shown->type)
+        return false;
+    if (shown->type == CAY_SYMLINK)
+        return beneath_readlink(apply->folder_fd, shown->path, target, sizeof target) >= 0 &&
+               strcmp(target, shown->target) == 0;
+    /* A folder gets its own mode last: one that is there is as good as done. */
+    if (shown->type == CAY_DIRECTORY && apply->resumes)
+        return shown->change == CAY_CREATED || st->st_ino == change->base.inode;
+    if ((st->st_mode & 0777) != shown->mode)
+        return false;
+    if (shown->type == CAY_DIRECTORY)
+        return true;
+    if ((uint64_t)st->st_size != shown->size)
+        return false;
+    auto_close int fd = beneath_open(apply->folder_fd, shown->path, O_RDONLY);
+    auto_free char *ours = mem_alloc(65536);
+    auto_free char *theirs = mem_alloc(65536);
+    for (uint64_t at = 0; at < shown->size;) {
+        size_t want = (size_t)MIN(shown->size - at, UINT64_C(65536));
+        ssize_t n = pread(apply->data_fd, ours, want, (off_t)(change->data_at + at));
+        if (fd < 0 || n <= 0 || pread(fd, theirs, (size_t)n, (off_t)at) != n ||
+            memcmp(ours, theirs, (size_t)n) != 0)
+            return false;
+        at += (uint64_t)n;
+    }
+    return true;
+}
+
+/* ---- verifying ---- */
+
+/* A folder that goes must hold nothing but what goes with it. */
+static void verify_contents(struct apply *apply, const struct change *change)
+{
+    const char *path = change->shown.path;
+    int fd = beneath_open(apply->folder_fd, path, O_RDONLY | O_DIRECTORY);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    if (!dir) {
+        refuse(apply, path, "the folder cannot be read");
+        close_fd(&fd);
+        return;
+    }
+    while ((entry = readdir(dir))) {
+        char below[4096];
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        int len = snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
+        const struct change *known =
+            len < (int)sizeof below ? changes_find(apply->changes, below) : NULL;
+        if (!known || known->shown.change != CAY_DELETED)
+            refuse(apply, len < (int)sizeof below ? below : path, "was created meanwhile");
+    }
+    closedir(dir);
+}
+
+/* The folder that it goes into must be there, or be made, and be writable. */
+static void verify_parent(struct apply *apply, const char *path)
+{
+    const struct change *above = change_above(apply->changes, path);
+    const char *name;
+
+    if (above && above->shown.type == CAY_DIRECTORY &&
+        (above->shown.old_type != CAY_DIRECTORY || above->shown.mode != above->shown.old_mode))
+        return; /* is made, or has its mode changed, and is verified for itself */
+    size_t len = strrchr(path, '/') ? (size_t)(strrchr(path, '/') - path) : 0;
+    if (apply->parent_fd >= 0 && strlen(apply->parent) == len &&
+        memcmp(apply->parent, path, len) == 0)
+        return; /* looked at for the one before */
+    close_fd(&apply->parent_fd);
+    int fd = beneath_open_parent(apply->folder_fd, path, &name);
+    if (fd < 0) {
+        refuse(apply, path,
+               beneath_is_absent(fd) ? "its folder is not there any more"
+                                     : "its folder cannot be opened");
+        return;
+    }
+    memcpy(apply->parent, path, len);
+    apply->parent[len] = '\0';
+    apply->parent_fd = fd;
+    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
+        refuse(apply, path, "its folder cannot be written to");
+}
+
+static void verify_step(struct apply *apply, size_t i)
+{
+    const struct change *change = &apply->changes->list[i];
+    const struct cay_change *shown = &change->shown;
+    struct step *step = &apply->steps[i];
+    struct stat st;
+
+    if (shown->type == CAY_SPECIAL) {
+        if (apply->options->on_obstacle)
+            apply->options->on_obstacle(apply->options->arg, shown->path,
+                                        "left out: neither file, folder nor link");
+        step->state = STEP_NOT;
+        return;
+    }
+    if (shown->is_conflict) {
+        refuse(apply, shown->path, "was changed while the program ran");
+        return;
+    }
+    if (!shown->has_data && shown->type == CAY_FILE) {
+        refuse(apply, shown->path, "was too large to be kept");
+        return;
+    }
+    int rc = beneath_stat(apply->folder_fd, shown->path, &st);
+    if (rc < 0 && !beneath_is_absent(rc)) {
+        refuse(apply, shown->path, rc == -EXDEV ? "is on another mount" : strerror(-rc));
+        return;
+    }
+    bool is_there = rc == 0;
+    if (is_done(apply, change, is_there ? &st : NULL)) {
+        step->state = STEP_DONE;
+        return;
+    }
+    if (is_there != (shown->change != CAY_CREATED) || (is_there && !change_is_base(change, &st))) {
+        refuse(apply, shown->path,
+               !is_there                      ? "was deleted meanwhile"
+               : shown->change == CAY_CREATED ? "was created meanwhile"
+                                              : "was changed meanwhile");
+        return;
+    }
+    apply->todo++;
+    if (is_there) {
+        step->uid = st.st_uid;
+        step->gid = st.st_gid;
+    }
+    if (shown->old_type == CAY_DIRECTORY && shown->type == CAY_DIRECTORY) {
+        if (!apply->is_root && st.st_uid != geteuid())
+            refuse(apply, shown->path, "belongs to somebody else: its mode cannot be changed");
+        return;
+    }
+    if (shown->old_type == CAY_DIRECTORY)
+        verify_contents(apply, change);
+    verify_parent(apply, shown->path);
+}
+
+static int verify(struct apply *apply)
+{
+    uint64_t data_len = 0;
+    struct stat st;
+
+    if (apply->data_fd >= 0 && fstat(apply->data_fd, &st) == 0)
+        data_len = (uint64_t)st.st_size;
+    for (size_t i = 0; i < apply->changes->n; i++) {
+        const struct change *change = &apply->changes->list[i];
+        if (apply->steps[i].state != STEP_TODO)
+            continue;
+        if (change->shown.type == CAY_FILE && change->shown.has_data &&
+            (change->data_at > data_len || change->shown.size > data_len - change->data_at))
+            return cay_fail(apply->err, CAY_E_SYSTEM, "the data of the change set is damaged");
+        verify_step(apply, i);
+    }
+    close_fd(&apply->parent_fd);
+    if (apply->obstacles == 0)
+        return 0;
+    cay_fail(apply->err, CAY_E_POLICY, "%zu path%s in the way: nothing was written",
+             apply->obstacles, apply->obstacles == 1 ? " stands" : "s stand");
+    return cay_hint(apply->err, "run it again on the folder as it is now, or use --only GLOB"), -1;
+}
+
+/* ---- staging ---- */
+
+static void stage_name(char name[static 24], size_t i)
+{
+    snprintf(name, 24, "%zu", i);
+}
+
+static int make_staging(struct apply *apply, int changes_fd)
+{
+    unsigned char bytes[8];
+    struct changes *changes = apply->changes;
+
+    if (changes->staging[0]) /* of a call that was interrupted */
+        rmtree_at(apply->folder_fd, changes->staging, INT64_MAX);
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return cay_fail_errno(apply->err, errno, "get random bytes");
+    int len = snprintf(changes->staging, sizeof changes->staging, ".cay-apply-");
+    for (size_t i = 0; i < sizeof bytes; i++)
+        len += snprintf(changes->staging + len, sizeof changes->staging - (size_t)len, "%02x",
+                        bytes[i]);
+    if (changes_update(changes, changes_fd, apply->err) < 0)
+        return -1;
+    if (mkdirat(apply->folder_fd, changes->staging, 0700) < 0)
+        return cay_fail_errno(apply->err, errno, "make a folder in %s", changes->folder);
+    apply->staging_fd = beneath_open(apply->folder_fd, changes->staging, O_RDONLY | O_DIRECTORY);
+    if (apply->staging_fd < 0)
+        return cay_fail_errno(apply->err, -apply->staging_fd, "open the staging folder");
+    return 0;
+}
+
+static int copy_data(int from_fd, uint64_t at, int to_fd, uint64_t len)
+{
+    off_t from = (off_t)at;
+
+    while (len > 0) {
+        ssize_t n = copy_file_range(from_fd, &from, to_fd, NULL, MIN(len, (uint64_t)1 << 30), 0);
+        if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP))
+            break;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n == 0)
+            return -EIO;
+        len -= n > 0 ? (uint64_t)n : 0;
+    }
+    auto_free char *buf = len > 0 ? mem_alloc(65536) : NULL;
+    while (len > 0) {
+        ssize_t n = pread(from_fd, buf, MIN(len, (uint64_t)65536), from);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO;
+        for (ssize_t done = 0; done < n;) {
+            ssize_t part = write(to_fd, buf + done, (size_t)(n - done));
+            if (part < 0 && errno != EINTR)
+                return -errno;
+            done += part > 0 ? part : 0;
+        }
+        from += n;
+        len -= (uint64_t)n;
+    }
+    return 0;
+}
+
+/* Who owns what is new: its folder's owner where root applies, as if the owner had. */
+static int owner_of(struct apply *apply, size_t i, uid_t *uid, gid_t *gid)
+{
+    const struct change *change = &apply->changes->list[i];
+    struct stat st;
+
+    *uid = apply->steps[i].uid;
+    *gid = apply->steps[i].gid;
+    if (change->shown.change != CAY_CREATED)
+        return 0;
+    const char *name;
+    char path[4096];
+    snprintf(path, sizeof path, "%s", change->shown.path);
+    for (;;) { /* the next folder above that is there already */
+        auto_close int fd = beneath_open_parent(apply->folder_fd, path, &name);
+        if (fd >= 0) {
+            if (fstat(fd, &st) < 0)
+                return -errno;
+            *uid = st.st_uid;
+            *gid = st.st_gid;
+            return 0;
+        }
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            return fd;
+        *slash = '\0';
+    }
+}
+
+static int stage_file(struct apply *apply, size_t i, const char *name, uid_t uid, gid_t gid)
+{
+    const struct change *change = &apply->changes->list[i];
+    auto_close int fd =
+        openat(apply->staging_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+    if (fd < 0)
+        return -errno;
+    int rc = copy_data(apply->data_fd, change->data_at, fd, change->shown.size);
+    if (rc < 0)
+        return rc;
+    if (apply->is_root && fchown(fd, uid, gid) < 0)
+        return -errno;
+    /* Never setuid or setgid: the program chose the bytes. */
+    if (fchmod(fd, change->shown.mode) < 0)
+        return -errno;
+    struct timespec times[2] = {
+        { .tv_nsec = UTIME_NOW },
+        { change->mtime_ns / NS_PER_SEC, change->mtime_ns % NS_PER_SEC },
+    };
+    if (change->mtime_ns >= 0)
+        futimens(fd, times); /* a wish, not a part of the change */
+    return 0;
+}
+
+static int stage_dir(struct apply *apply, size_t i, const char *name, uid_t uid, gid_t gid)
+{
+    struct stat st;
+
+    if (mkdirat(apply->staging_fd, name, 0700) < 0)
+        return -errno;
+    auto_close int fd = beneath_open(apply->staging_fd, name, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        return fd;
+    if ((apply->is_root && fchown(fd, uid, gid) < 0) || fstat(fd, &st) < 0)
+        return -errno;
+    apply->steps[i].made = st.st_ino; /* its mode comes when it has been filled */
+    return 0;
+}
+
+static int stage(struct apply *apply)
+{
+    for (size_t i = 0; i < apply->changes->n; i++) {
+        const struct cay_change *shown = &apply->changes->list[i].shown;
+        char name[24];
+        uid_t uid = 0;
+        gid_t gid = 0;
+        int rc = 0;
+
+        bool is_mode_only = shown->type == CAY_DIRECTORY && shown->old_type == CAY_DIRECTORY;
+        if (apply->steps[i].state != STEP_TODO || shown->change == CAY_DELETED || is_mode_only)
+            continue;
+        stage_name(name, i);
+        if (apply->is_root)
+            rc = owner_of(apply, i, &uid, &gid);
+        if (rc == 0 && shown->type == CAY_FILE)
+            rc = stage_file(apply, i, name, uid, gid);
+        else if (rc == 0 && shown->type == CAY_DIRECTORY)
+            rc = stage_dir(apply, i, name, uid, gid);
+        else if (rc == 0) {
+            rc = symlinkat(shown->target, apply->staging_fd, name) < 0 ? -errno : 0;
+            if (rc == 0 && apply->is_root &&
+                fchownat(apply->staging_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
+                rc = -errno;
+        }
+        if (rc < 0)
+            return cay_fail_errno(apply->err, -rc, "prepare %s", shown->path);
+    }
+    return 0;
+}
+
+/* ---- putting into place ---- */
+
+/* The parent of path, kept open for the next one, which is likely beside it. */
+static int parent_of(struct apply *apply, const char *path, const char **ret_name)
+{
+    const char *slash = strrchr(path, '/');
+    size_t len = slash ? (size_t)(slash - path) : 0;
+
+    *ret_name = slash ? slash + 1 : path;
+    if (apply->parent_fd >= 0 && strlen(apply->parent) == len &&
+        memcmp(apply->parent, path, len) == 0)
+        return apply->parent_fd;
+    close_fd(&apply->parent_fd);
+    int fd = beneath_open_parent(apply->folder_fd, path, ret_name);
+    if (fd < 0)
+        return fd;
+    memcpy(apply->parent, path, len);
+    apply->parent[len] = '\0';
+    return apply->parent_fd = fd;
+}
+
+/* A last look, right before: the time between is as short as it can be. */
+static bool is_still_base(int parent_fd, const char *name, const struct change *change)
+{
+    struct stat st;
+    return fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && change_is_base(change, &st);
+}
+
+static int rename_flags(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    return syscall(SYS_renameat2, from_fd, from, to_fd, to, flags) < 0 ? -errno : 0;
+}
+
+/* Puts what was staged into its place. What is in its way and can't be renamed over (a folder, or
+ * anything where a folder comes) changes places with it, in one step where the file system can. */
+static int put_in_place(struct apply *apply, size_t i)
+{
+    const struct change *change = &apply->changes->list[i];
+    const struct cay_change *shown = &change->shown;
+    char name[24], old[32];
+    const char *last;
+    int rc;
+
+    stage_name(name, i);
+    snprintf(old, sizeof old, "%s.old", name);
+    int parent_fd = parent_of(apply, shown->path, &last);
+    if (parent_fd < 0)
+        return parent_fd;
+    if (shown->change == CAY_CREATED) {
+        rc = rename_flags(apply->staging_fd, name, parent_fd, last, RENAME_NOREPLACE);
+        if (rc != -EINVAL && rc != -ENOSYS)
+            return rc;
+        if (faccessat(parent_fd, last, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            return -EEXIST;
+        return rename_flags(apply->staging_fd, name, parent_fd, last, 0);
+    }
+    if (!is_still_base(parent_fd, last, change))
+        return -EBUSY;
+    if (shown->old_type != CAY_DIRECTORY && shown->type != CAY_DIRECTORY)
+        return rename_flags(apply->staging_fd, name, parent_fd, last, 0);
+    rc = rename_flags(apply->staging_fd, name, parent_fd, last, RENAME_EXCHANGE);
+    if (rc != -EINVAL && rc != -ENOSYS)
+        return rc;
+    rc = rename_flags(parent_fd, last, apply->staging_fd, old, 0);
+    return rc < 0 ? rc : rename_flags(apply->staging_fd, name, parent_fd, last, 0);
+}
+
+/* The mode of a folder; extra bits (0700) are for the time in which it is worked in. Bits of the
+ * folder's own that make new files inherit its group stay. */
+static int set_dir_mode(struct apply *apply, size_t i, unsigned extra)
+{
+    const struct change *change = &apply->changes->list[i];
+    const struct cay_change *shown = &change->shown;
+    struct stat st;
+    char path[64];
+
+    auto_close int fd = beneath_open(apply->folder_fd, shown->path, O_PATH | O_DIRECTORY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return fd < 0 ? fd : -errno;
+    ino_t known = apply->steps[i].made ? apply->steps[i].made : change->base.inode;
+    if (apply->steps[i].state == STEP_TODO && st.st_ino != known)
+        return -EBUSY;
+    unsigned mode = (st.st_mode & (S_ISGID | S_ISVTX)) | shown->mode | extra;
+    if ((st.st_mode & 07777) == mode)
+        return 0;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return chmod(path, mode) < 0 ? -errno : 0;
+}
+
+static int delete_path(struct apply *apply, size_t i)
+{
+    const struct change *change = &apply->changes->list[i];
+    const char *name;
+    int parent_fd = parent_of(apply, change->shown.path, &name);
+
+    if (beneath_is_absent(parent_fd))
+        return 0; /* went with its folder */
+    if (parent_fd < 0)
+        return parent_fd;
+    if (change->shown.old_type == CAY_DIRECTORY)
+        return unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+    if (!is_still_base(parent_fd, name, change))
+        return faccessat(parent_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : -EBUSY;
+    return unlinkat(parent_fd, name, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static int fail_midway(struct apply *apply, size_t i, int rc)
+{
+    const char *path = apply->changes->list[i].shown.path;
+
+    if (rc == -EBUSY || rc == -EEXIST || rc == -ENOTEMPTY)
+        cay_fail(apply->err, CAY_E_POLICY,
+                 "%s: was changed while the changes were written; those "
+                 "before it are in place",
+                 path);
+    else
+        cay_fail_errno(apply->err, -rc, "%s (the changes before it are in place)", path);
+    return cay_hint(apply->err, "once that is solved, `cay apply` goes on from there"), -1;
+}
+
+static bool is_dir_step(const struct apply *apply, size_t i)
+{
+    const struct cay_change *shown = &apply->changes->list[i].shown;
+    return apply->steps[i].state != STEP_NOT && shown->type == CAY_DIRECTORY;
+}
+
+static int write_changes(struct apply *apply)
+{
+    size_t n = apply->changes->n;
+    int rc = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct cay_change *shown = &apply->changes->list[i].shown;
+        if (apply->steps[i].state != STEP_TODO || shown->change == CAY_DELETED)
+            continue;
+        if (shown->type == CAY_DIRECTORY && shown->old_type == CAY_DIRECTORY)
+            rc = set_dir_mode(apply, i, 0700);
+        else
+            rc = put_in_place(apply, i);
+        if (rc < 0)
+            return fail_midway(apply, i, rc);
+    }
+    for (size_t i = n; i-- > 0;) {
+        if (apply->steps[i].state != STEP_TODO ||
+            apply->changes->list[i].shown.change != CAY_DELETED)
+            continue;
+        rc = delete_path(apply, i);
+        if (rc < 0)
+            return fail_midway(apply, i, rc);
+    }
+    close_fd(&apply->parent_fd);
+    for (size_t i = n; i-- > 0;) {
+        if (!is_dir_step(apply, i))
+            continue;
+        rc = set_dir_mode(apply, i, 0);
+        if (rc < 0)
+            return fail_midway(apply, i, rc);
+    }
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+static void mark(struct apply *apply)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < apply->changes->n; i++) {
+        struct cay_change *shown = &apply->changes->list[i].shown;
+        shown->is_applied |= apply->steps[i].state != STEP_NOT;
+        left += !shown->is_applied && shown->type != CAY_SPECIAL;
+    }
+    if (left == 0)
+        apply->changes->state = CHANGES_APPLIED;
+}
+
+static int apply_all(struct apply *apply, int changes_fd)
+{
+    if (verify(apply) < 0)
+        return -1;
+    if (apply->options->dry_run)
+        return 0;
+    int rc = apply->todo > 0 ? make_staging(apply, changes_fd) : 0;
+    if (rc == 0)
+        rc = stage(apply);
+    bool has_begun = rc == 0 || apply->resumes;
+    if (rc == 0)
+        rc = write_changes(apply);
+    close_fd(&apply->parent_fd);
+    close_fd(&apply->staging_fd);
+    if (apply->changes->staging[0])
+        rmtree_at(apply->folder_fd, apply->changes->staging, INT64_MAX);
+    if (rc == 0)
+        mark(apply);
+    if (rc == 0 || !has_begun) /* else its name says that there is something to go on with */
+        apply->changes->staging[0] = '\0';
+    struct cay_error ignored;
+    return changes_update(apply->changes, changes_fd, rc < 0 ? &ignored : apply->err) < 0 ? -1 : rc;
+}
+
+int changes_apply(struct changes *changes, int changes_fd, int data_fd,
+                  const struct cay_apply_options *options, struct cay_error *err)
+{
+    auto_free struct step *steps = mem_alloc((changes->n + 1) * sizeof *steps);
+    auto_close int folder_fd = apply_open_folder(changes, err);
+    size_t chosen = 0;
+
+    if (folder_fd < 0)
+        return -1;
+    struct apply apply = {
+        .changes = changes,
+        .options = options,
+        .steps = steps,
+        .folder_fd = folder_fd,
+        .data_fd = data_fd,
+        .staging_fd = -1,
+        .parent_fd = -1,
+        .is_root = geteuid() == 0,
+        .resumes = changes->staging[0] != '\0',
+        .err = err,
+    };
+    select_steps(&apply);
+    for (size_t i = 0; i < changes->n; i++)
+        chosen += steps[i].state != STEP_NOT;
+    if (chosen == 0 && options->only && *options->only) {
+        cay_fail(err, CAY_E_USAGE, "only: no path that is not applied yet matches '%s'",
+                 options->only[0]);
+        return cay_hint(err, "`cay show ID` lists the paths"), -1;
+    }
+    return apply_all(&apply, changes_fd);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/files.h"
+
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "core/field.h"
+#include "core/harvest.h"
+#include "core/payload.h"
+#include "engine/changes.h"
+
+struct lister {
+    struct arena *arena;
+    struct cay_file *files;
+    size_t n, room;
+    size_t left_out; /* past FILES_MAX */
+    size_t n_collected, n_not_collected;
+    uint64_t collected_bytes;
+    const char *first_not_collected;
+};
+
+static struct cay_file *add(struct lister *lister)
+{
+    if (lister->n == FILES_MAX) {
+        lister->left_out++;
+        return NULL;
+    }
+    return &lister->files[lister->n++];
+}
+
+/* Its bytes, as far as there is room for them. */
+static void collect(struct lister *lister, struct cay_file *file, const struct harvest_entry *entry)
+{
+    file->is_collected = true;
+    if (!entry->has_data || lister->n_collected == COLLECT_FILES_MAX ||
+        entry->size > COLLECT_BYTES_MAX - lister->collected_bytes) {
+        lister->n_not_collected++;
+        if (!lister->first_not_collected)
+            lister->first_not_collected = file->path;
+        return;
+    }
+    lister->n_collected++;
+    lister->collected_bytes += entry->size;
+    file->data = arena_dup(lister->arena, entry->data, (size_t)entry->size);
+}
+
+static void list_change(struct lister *lister, const struct harvest *harvest,
+                        const struct cay_change *shown)
+{
+    struct cay_file *file = add(lister);
+    bool is_deleted = shown->change == CAY_DELETED;
+
+    if (!file)
+        return;
+    *file = (struct cay_file){
+        .path = arena_printf(lister->arena, "/workspace/%s", shown->path),
+        .change = shown->change,
+        .type = is_deleted ? shown->old_type : shown->type,
+        .size = is_deleted ? shown->old_size : shown->size,
+        .mode = is_deleted ? shown->old_mode : shown->mode,
+        .target = arena_str(lister->arena, is_deleted ? shown->old_target : shown->target),
+    };
+    const struct harvest_entry *entry = is_deleted ? NULL : harvest_find(harvest, file->path + 1);
+    if (entry && (entry->flags & HARVEST_COLLECT))
+        collect(lister, file, entry);
+}
+
+static enum cay_change_kind change_of_given(const struct payload_source *given, const char *name,
+                                            const struct harvest_entry *entry)
+{
+    for (size_t i = 0; i < given->n_files; i++) {
+        const struct payload_file *file = &given->files[i];
+        if (strcmp(file->name, name) != 0)
+            continue;
+        bool is_same = entry->has_data && file->len == entry->size &&
+                       (file->len == 0 || memcmp(file->data, entry->data, file->len) == 0);
+        return is_same ? CAY_UNCHANGED : CAY_CHANGED;
+    }
+    return CAY_CREATED;
+}
+
+/* A collected file that the change set does not have. */
+static void list_collected(struct lister *lister, const struct harvest_entry *entry,
+                           const struct changes *changes, const struct payload_source *given)
+{
+    static const char sandbox[] = "sandbox/", workspace[] = "workspace/";
+    enum cay_change_kind change = CAY_UNCHANGED;
+
+    if (!(entry->flags & HARVEST_COLLECT))
+        return;
+    if (strncmp(entry->path, workspace, strlen(workspace)) == 0) {
+        if (changes_find(changes, entry->path + strlen(workspace)))
+            return;
+    } else if (strncmp(entry->path, sandbox, strlen(sandbox)) == 0) {
+        change = change_of_given(given, entry->path + strlen(sandbox), entry);
+    }
+    struct cay_file *file = add(lister);
+    if (!file)
+        return;
+    *file = (struct cay_file){
+        .path = arena_printf(lister->arena, "/%s", entry->path),
+        .change = change,
+        .type = CAY_FILE,
+        .size = entry->size,
+        .mode = entry->mode & 0777,
+    };
+    collect(lister, file, entry);
+}
+
+void files_list(struct arena *arena, const struct harvest *harvest, const struct changes *changes,
+                const struct payload_source *given, struct cay_result *result,
+                struct value *warnings)
+{
+    size_t room = MIN(changes->n + harvest->n, (size_t)FILES_MAX);
+    struct lister lister = { .arena = arena, .room = room };
+
+    lister.files = arena_alloc(arena, (room + 1) * sizeof *lister.files);
+    for (size_t i = 0; i < changes->n; i++)
+        list_change(&lister, harvest, &changes->list[i].shown);
+    for (size_t i = 0; i < harvest->n; i++)
+        list_collected(&lister, &harvest->entries[i], changes, given);
+    result->files = lister.files;
+    result->n_files = lister.n;
+    if (lister.left_out > 0)
+        field_append(arena, warnings,
+                     arena_printf(arena,
+                                  "files: %zu more paths are not listed; the change set has "
+                                  "them all",
+                                  lister.left_out));
+    if (lister.n_not_collected > 0)
+        field_append(arena, warnings,
+                     arena_printf(arena,
+                                  "collect: %zu files were left out, %s first: at most %d "
+                                  "files and %d MiB in all come back",
+                                  lister.n_not_collected, lister.first_not_collected,
+                                  COLLECT_FILES_MAX, COLLECT_BYTES_MAX >> 20));
+}

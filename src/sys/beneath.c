@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/beneath.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+
+int beneath_open(int dir_fd, const char *path, int flags)
+{
+    int usual = O_CLOEXEC | O_NOFOLLOW;
+
+    if (!(flags & O_PATH))
+        usual |= O_NOCTTY | O_NONBLOCK;
+    struct open_how how = {
+        .flags = (unsigned)(flags | usual),
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+    };
+    for (int tries = 0;; tries++) {
+        int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+        /* EAGAIN: something was renamed meanwhile, so that the kernel is not sure. */
+        if (fd >= 0 || (errno != EINTR && (errno != EAGAIN || tries > 100)))
+            return fd < 0 ? -errno : fd;
+    }
+}
+
+int beneath_open_parent(int dir_fd, const char *path, const char **ret_name)
+{
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t len = slash ? (size_t)(slash - path) : 1;
+
+    if (len >= sizeof parent)
+        return -ENAMETOOLONG;
+    memcpy(parent, slash ? path : ".", len);
+    parent[len] = '\0';
+    *ret_name = slash ? slash + 1 : path;
+    return beneath_open(dir_fd, parent, O_RDONLY | O_DIRECTORY);
+}
+
+int beneath_stat(int dir_fd, const char *path, struct stat *ret)
+{
+    auto_close int fd = beneath_open(dir_fd, path, O_PATH);
+    if (fd < 0)
+        return fd;
+    return fstat(fd, ret) < 0 ? -errno : 0;
+}
+
+bool beneath_is_absent(int rc)
+{
+    return rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP;
+}
+
+ssize_t beneath_readlink(int dir_fd, const char *path, char *buf, size_t size)
+{
+    auto_close int fd = beneath_open(dir_fd, path, O_PATH);
+    if (fd < 0)
+        return fd;
+    ssize_t len = readlinkat(fd, "", buf, size - 1);
+    if (len < 0)
+        return -errno;
+    if ((size_t)len == size - 1)
+        return -ENAMETOOLONG;
+    buf[len] = '\0';
+    return len;
+}

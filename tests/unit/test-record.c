@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a record keeps of streams, and which records are pruned. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/auto.h"
+#include "core/config.h"
+#include "engine/capture.h"
+#include "engine/record.h"
+#include "sys/rmtree.h"
+
+struct place {
+    char top[64];
+    int fd;
+};
+
+static int setup(void **state)
+{
+    struct place *place = mem_alloc(sizeof *place);
+
+    snprintf(place->top, sizeof place->top, "/tmp/cay-test-record-XXXXXX");
+    assert_non_null(mkdtemp(place->top));
+    place->fd = open(place->top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *state = place;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct place *place = *state;
+
+    close(place->fd);
+    assert_int_equal(rmtree_at(AT_FDCWD, place->top, INT64_MAX), 0);
+    free(place);
+    return 0;
+}
+
+static const char *id_of(unsigned n, char id[static 40])
+{
+    snprintf(id, 40, "%032x", n);
+    return id;
+}
+
+static void put(const struct place *place, const char *name, size_t len, time_t when)
+{
+    auto_free char *text = mem_alloc(len + 1);
+    auto_close int fd = openat(place->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    memset(text, 'x', len);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, len), len);
+    const struct timespec times[2] = { { .tv_sec = when }, { .tv_sec = when } };
+    assert_int_equal(futimens(fd, times), 0);
+}
+
+/* Record n, which ended at second n; with a folder that holds len bytes, unless len is 0. */
+static void put_record(const struct place *place, unsigned n, size_t len)
+{
+    char id[40], name[80];
+
+    snprintf(name, sizeof name, "%s.json", id_of(n, id));
+    put(place, name, 10, (time_t)n);
+    if (len == 0)
+        return;
+    assert_int_equal(mkdirat(place->fd, id, 0700), 0);
+    snprintf(name, sizeof name, "%s/changes", id);
+    put(place, name, len, (time_t)n);
+}
+
+static bool has(const struct place *place, unsigned n, const char *suffix)
+{
+    char id[40], name[80];
+
+    snprintf(name, sizeof name, "%s%s", id_of(n, id), suffix);
+    return faccessat(place->fd, name, F_OK, 0) == 0;
+}
+
+#define MANY UINT64_C(1000000000000)
+
+static void test_prune_count(void **state)
+{
+    const struct place *place = *state;
+    const struct record_keep keep = { .count = 3, .bytes = MANY, .age_s = 1000000 };
+
+    for (unsigned n = 1; n <= 6; n++)
+        put_record(place, n, n % 2 ? 10 : 0);
+    put(place, "stranger", 10, 1);
+    assert_int_equal(record_prune(place->fd, &keep, 100), 3);
+    for (unsigned n = 1; n <= 6; n++) {
+        assert_int_equal(has(place, n, ".json"), n > 3);
+        assert_int_equal(has(place, n, ""), n > 3 && n % 2);
+    }
+    assert_int_equal(faccessat(place->fd, "stranger", F_OK, 0), 0);
+    assert_int_equal(record_prune(place->fd, &keep, 100), 0);
+}
+
+static void test_prune_age(void **state)
+{
+    const struct place *place = *state;
+    const struct record_keep keep = { .count = 100, .bytes = MANY, .age_s = 50 };
+
+    for (unsigned n = 1; n <= 4; n++)
+        put_record(place, n * 20, 0);
+    assert_int_equal(record_prune(place->fd, &keep, 100), 2);
+    assert_false(has(place, 40, ".json"));
+    assert_true(has(place, 60, ".json"));
+    /* However old the newest is, it stays: it may be about to be applied. */
+    assert_int_equal(record_prune(place->fd, &keep, 10000), 1);
+    assert_true(has(place, 80, ".json"));
+}
+
+static void test_prune_bytes(void **state)
+{
+    const struct place *place = *state;
+    const struct record_keep keep = { .count = 100, .bytes = 1 << 20, .age_s = 1000000 };
+
+    put_record(place, 1, 10);
+    put_record(place, 2, 700 << 10);
+    put_record(place, 3, 500 << 10);
+    assert_int_equal(record_prune(place->fd, &keep, 100), 2);
+    assert_true(has(place, 3, ".json") && has(place, 3, ""));
+    assert_false(has(place, 2, "") || has(place, 1, ".json"));
+}
+
+/* One that is being applied stays; another process that prunes is left alone. */
+static void test_prune_locks(void **state)
+{
+    const struct place *place = *state;
+    const struct record_keep keep = { .count = 1, .bytes = MANY, .age_s = 1000000 };
+    char id[40], name[80];
+
+    for (unsigned n = 1; n <= 3; n++)
+        put_record(place, n, 10);
+    snprintf(name, sizeof name, "%s/changes", id_of(1, id));
+    int fd = openat(place->fd, name, O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(record_prune(place->fd, &keep, 100), 1);
+    assert_true(has(place, 1, ".json") && has(place, 3, ".json"));
+    close(fd);
+    int other = openat(place->fd, ".pruned", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(flock(other, LOCK_EX), 0);
+    assert_int_equal(record_prune(place->fd, &keep, 100), 0);
+    close(other);
+    assert_int_equal(record_prune(place->fd, &keep, 100), 1);
+    assert_false(has(place, 1, ".json"));
+}
+
+/* A folder without a result: of a run under way, or, after days, of one that never ended. */
+static void test_prune_orphans(void **state)
+{
+    const struct place *place = *state;
+    const struct record_keep keep = { .count = 100, .bytes = MANY, .age_s = INT32_MAX };
+    char id[40];
+    struct stat st;
+
+    assert_int_equal(mkdirat(place->fd, id_of(1, id), 0700), 0);
+    assert_int_equal(fstatat(place->fd, id, &st, 0), 0);
+    assert_int_equal(record_prune(place->fd, &keep, st.st_mtime + 86400), 0);
+    assert_true(has(place, 1, ""));
+    assert_int_equal(record_prune(place->fd, &keep, st.st_mtime + 3 * 86400), 1);
+    assert_false(has(place, 1, ""));
+}
+
+/* ---- streams ---- */
+
+static void add(struct record *record, struct capture *capture, const char *text)
+{
+    record_output(record, 0, capture, text, strlen(text));
+    capture_add(capture, text, strlen(text));
+}
+
+static void test_output(void **state)
+{
+    struct place *place = *state;
+    static struct config config;
+    struct record record;
+    struct capture capture;
+    char id[40], text[64] = "";
+
+    config.settings[FIELD_KEEP_EXECUTIONS].value.num = 5;
+    record_begin(&record, id_of(7, id), &config);
+    record.executions_fd = dup(place->fd);
+    capture_init(&capture, 10);
+    add(&record, &capture, "0123");
+    add(&record, &capture, "456789");
+    assert_false(has(place, 7, "")); /* it fits: nothing is written */
+    add(&record, &capture, "a");
+    add(&record, &capture, "bcdef");
+    int fd = openat(place->fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int stream = openat(fd, "stdout", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(stream, text, sizeof text), 16);
+    assert_string_equal(text, "0123456789abcdef");
+    struct stat st;
+    assert_int_equal(fstat(stream, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    close(stream);
+
+    /* It was a compiler's: gone, and the next stage begins anew. */
+    record_drop_output(&record);
+    capture_reset(&capture);
+    assert_int_equal(faccessat(fd, "stdout", F_OK, 0), -1);
+    add(&record, &capture, "the run's own output");
+    stream = openat(fd, "stdout", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(stream, text, sizeof text), 20);
+    close(stream);
+    close(fd);
+
+    /* No result came of it: nothing stays. */
+    record_done(&record);
+    assert_false(has(place, 7, ""));
+    capture_done(&capture);
+}
+
+static void test_not_kept(void **state)
+{
+    struct place *place = *state;
+    static struct config config;
+    struct record record;
+    struct capture capture;
+    char id[40];
+
+    config.settings[FIELD_KEEP_EXECUTIONS].value.num = 0;
+    record_begin(&record, id_of(7, id), &config);
+    record.executions_fd = dup(place->fd);
+    capture_init(&capture, 2);
+    add(&record, &capture, "0123");
+    assert_false(has(place, 7, ""));
+    record_done(&record);
+    capture_done(&capture);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_prune_count),   TEST(test_prune_age), TEST(test_prune_bytes),
+        TEST(test_prune_locks),   TEST(test_prune_orphans), TEST(test_output),
+        TEST(test_not_kept),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
