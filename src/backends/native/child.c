@@ -546,7 +546,8 @@ static void oom_score(const struct state *state, const char *score)
         return;
 }
 
-/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one. */
+/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one.
+ */
 static void enter_folder(const struct state *state)
 {
     bool is_run = state->stage + 1U == state->child->job->n_stages;
