@@ -36,6 +36,7 @@ struct row {
     const char *name;
     char **argv;
     bool root_only;
+    bool on_cgroup2; /* started where /sys/fs/cgroup is cgroup v2 and nothing else */
     enum state state;
     char message[192]; /* why it FAILED */
     struct timing timing[MODES];

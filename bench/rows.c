@@ -7,7 +7,8 @@
  *     [GROUP]                     starts a group
  *     ROW: COMMAND...             the first row of a group is its baseline
  *     ROW (root): COMMAND...      only measured as root
- *     target: ROW <= N x ROW      printed with yes or no, never a failure
+ *     ROW (root, cgroup2): ...    and started where /sys/fs/cgroup is cgroup v2, whatever the host
+ * has target: ROW <= N x ROW      printed with yes or no, never a failure
  *
  * `--set NAME=VALUE` replaces {NAME} within words, and its value is not split; an empty value that
  * is all of a word removes it.
@@ -146,8 +147,11 @@ static int parse_row(struct bench *b, struct group *g, char *name, char *text,
     if (parse_words(b, text, &row->argv, err) < 0)
         return -1;
 
-    char *mark = strstr(name, "(root)");
+    char *mark = strstr(name, " (root");
     row->root_only = mark != NULL;
+    row->on_cgroup2 = mark && strcmp(mark, " (root, cgroup2)") == 0;
+    if (mark && !row->on_cgroup2 && strcmp(mark, " (root)") != 0)
+        return cay_fail(err, CAY_E_USAGE, "a row's mark is (root) or (root, cgroup2)");
     if (mark)
         *mark = '\0';
     row->name = arena_str(&b->arena, trim(name));

@@ -40,6 +40,22 @@ trap 'exit 143' TERM
 chmod 755 "$tmp"
 cp "$TRUE" "$tmp/true"
 
+# Compile and run, with the flags of languages/c; the first argument is a folder to do it in.
+mkdir "$tmp/compile" "$tmp/work"
+cat >"$tmp/compile/hello.c" <<'EOF'
+#include <stdio.h>
+
+int main(void)
+{
+    puts("hello");
+    return 0;
+}
+EOF
+cat >"$tmp/compile/compile.sh" <<'EOF'
+cd "$1" || exit
+gcc -O2 -std=gnu17 -pipe -o main "${0%/*}/hello.c" -lm -pthread && exec ./main
+EOF
+
 # An OCI bundle that shows what bubblewrap's row shows: /usr, links into it, and fresh /proc, /dev, /tmp.
 bundle=$tmp/bundle
 mkdir -p "$bundle/rootfs/usr" "$bundle/rootfs/proc" "$bundle/rootfs/dev" "$bundle/rootfs/tmp"
@@ -47,6 +63,7 @@ for dir in bin sbin lib lib64; do
     ln -s "usr/$dir" "$bundle/rootfs/$dir"
 done
 cp "$TRUE" "$bundle/rootfs/true"
+cp -r "$tmp/compile" "$bundle/rootfs/compile"
 bundle_config() {
     cat >"$bundle/$1.json" <<EOF
 {
@@ -74,8 +91,10 @@ bundle_config() {
 EOF
 }
 bundle_config true '"/true"'
+bundle_config busybox '"/bin/busybox", "true"'
 bundle_config isolated '"/usr/bin/python3", "-I", "-S", "-c", "print(1)"'
 bundle_config bash '"/usr/bin/bash", "-c", ":"'
+bundle_config compile '"/usr/bin/sh", "/compile/compile.sh", "/tmp"'
 bundle_config node '"/usr/bin/node", "-e", "console.log(1)"'
 
 # The cold start is what is measured here, also where a server runs.
@@ -86,5 +105,5 @@ if [ -x "$CAY" ]; then
     esac
 fi
 
-"$BENCH" --rows "$here/rows.txt" --set "true=$tmp/true" --set "cay=$CAY" \
+"$BENCH" --rows "$here/rows.txt" --set "tmp=$tmp" --set "true=$tmp/true" --set "cay=$CAY" \
     --set "cayflags=$cayflags" --set "bundle=$bundle" --set "id=$id" "$@"

@@ -91,8 +91,11 @@ CAY_API int cay_request_add_env(struct cay_request *req, const char *name, const
 CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t len,
                               struct cay_error *err);
 
-/* Whether the request holds something for this field. */
+/* Whether the request holds something for this field, or for the variable of "env.NAME". */
 CAY_API bool cay_request_has(const struct cay_request *req, const char *field);
+
+/* Whether a flag ("tty") is on: by the request, else by the configuration. */
+CAY_API bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field);
 
 /* One field of the request, for help texts and option rows. */
 struct cay_field {
@@ -100,6 +103,7 @@ struct cay_field {
     const char *arg;     /* "SIZE" */
     const char *help;    /* one line */
     const char *initial; /* built-in value as text, or NULL */
+    const char *choices; /* the words it can be, with spaces in between, or NULL */
     bool is_flag;        /* takes no value on the command line */
     bool is_list;
 };
@@ -209,17 +213,34 @@ struct cay_result {
 
 typedef void cay_event_fn(void *arg, const struct cay_event *event);
 
+/* Size of a terminal in characters. */
+struct cay_window {
+    uint16_t rows, cols;
+};
+
+/* Sees what was read from stdin_fd before the program gets it. */
+typedef void cay_input_fn(void *arg, const char *data, size_t len);
+
+/* Called a few times a second while a run goes on, for whoever shows that it does. */
+typedef void cay_tick_fn(void *arg);
+
 struct cay_run_options {
-    cay_event_fn *on_event; /* may be NULL */
+    cay_event_fn *on_event; /* each may be NULL */
+    cay_input_fn *on_input;
+    cay_tick_fn *on_tick;
     void *arg;
     int stdin_fd;  /* the program's input is read from here, live; -1: the request's "stdin" */
     int cancel_fd; /* the run is stopped once a byte can be read here, which is the number of the
                       signal that asked for it, or 0; -1: none */
+    /* With "tty": the terminal's size at first (0: 24 rows, 80 columns), and an fd from which each
+     * further one is read as a whole struct cay_window; -1: it stays. */
+    struct cay_window window;
+    int window_fd;
 };
 
-#define CAY_RUN_OPTIONS_INIT            \
-    {                                   \
-        .stdin_fd = -1, .cancel_fd = -1 \
+#define CAY_RUN_OPTIONS_INIT                             \
+    {                                                    \
+        .stdin_fd = -1, .cancel_fd = -1, .window_fd = -1 \
     }
 
 /*

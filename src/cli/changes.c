@@ -101,8 +101,7 @@ size_t changes_put_list(struct strbuf *out, const struct cay_execution *run,
         strbuf_printf(out, "  %s%s%s  ", color ? color_of(change->change) : "",
                       cay_change_name(change->change), color ? "\033[0m" : "");
         changes_put_path(out, change->path);
-        enum cay_file_type type =
-            change->change == CAY_DELETED ? change->old_type : change->type;
+        enum cay_file_type type = change->change == CAY_DELETED ? change->old_type : change->type;
         strbuf_puts(out, type == CAY_DIRECTORY ? "/  (" : "  (");
         put_what(out, change);
         strbuf_puts(out, ")\n");

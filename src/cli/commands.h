@@ -14,6 +14,7 @@
     CMD(discard, "Throw away what a run changed")                     \
     CMD(languages, "List the languages and where their runtimes are") \
     CMD(config, "Show each setting in force and where it came from")  \
+    CMD(doctor, "Check this host, and say the fix for each obstacle") \
     CMD(setup, "Give a user a cgroup subtree of his own (root)")      \
     CMD(completion, "Print completions for bash, zsh or fish")        \
     CMD(version, "Show the version")                                  \

@@ -18,33 +18,110 @@ static void put_command_names(struct strbuf *out)
 }
 
 /* The words of `cay run`, one a line: "--timeout=", "--json", "-l". */
-static void run_words(struct strbuf *out)
-{
-    auto_free struct run_args *args = mem_alloc(sizeof *args);
-    struct opt rows[RUN_OPTION_ROWS];
-
-    run_options(args, false, rows);
-    opt_list_words(out, rows);
-}
-
-static void put_words(struct strbuf *out)
+static void put_words(struct strbuf *out, const struct opt *rows)
 {
     auto_strbuf struct strbuf words = { 0 };
 
-    run_words(&words);
+    opt_list_words(&words, rows);
     for (const char *pos = strbuf_str(&words); *pos; pos++)
         strbuf_putc(out, *pos == '\n' ? ' ' : *pos);
 }
 
-static void put_bash(struct strbuf *out)
+/* ---- what an option's value can be ---- */
+
+enum values { VALUES_ANY, VALUES_FILES, VALUES_WORDS, VALUES_LANGUAGES };
+
+/* The languages are asked for when they are needed: the list is data, and may have grown. */
+#define LIST_LANGUAGES " languages 2>/dev/null | awk 'NR > 1 { print $1 }'"
+
+static bool is_field(const struct cay_field *field, const char *option)
 {
-    strbuf_puts(out, "_cay()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]}\n"
-                     "    COMPREPLY=()\n    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+    size_t i = 0;
+
+    while (option[i] && field->name[i] == (option[i] == '-' ? '_' : option[i]))
+        i++;
+    return option[i] == '\0' && field->name[i] == '\0';
+}
+
+static enum values values_of(const struct opt *opt, const char **ret_words)
+{
+    const struct cay_field *field;
+
+    if (strcmp(opt->name, "language") == 0)
+        return VALUES_LANGUAGES;
+    if (strstr(opt->arg, "FILE") || strstr(opt->arg, "PATH") || strstr(opt->arg, "DIR"))
+        return VALUES_FILES;
+    for (size_t i = 0; (field = cay_field_at(i)); i++)
+        if (is_field(field, opt->name) && field->choices) {
+            *ret_words = field->choices;
+            return VALUES_WORDS;
+        }
+    return VALUES_ANY;
+}
+
+/* How a shell offers each of these. */
+struct dialect {
+    const char *files, *words_before, *words_after, *languages;
+};
+
+/* A case for each option that takes a value: "-l|--language) … ;;". */
+static void put_cases(struct strbuf *out, const struct opt *rows, const struct dialect *dialect)
+{
+    struct opt_iter it = { { rows } };
+
+    for (const struct opt *opt; (opt = opt_next(&it));) {
+        const char *words = NULL;
+        if (!opt->name || !opt->help || !opt_takes_value(opt))
+            continue;
+        strbuf_puts(out, "    ");
+        if (opt->letter)
+            strbuf_printf(out, "-%c|", opt->letter);
+        strbuf_printf(out, "--%s) ", opt->name);
+        switch (values_of(opt, &words)) {
+        case VALUES_ANY:
+            break;
+        case VALUES_FILES:
+            strbuf_puts(out, dialect->files);
+            break;
+        case VALUES_WORDS:
+            strbuf_printf(out, "%s%s%s", dialect->words_before, words, dialect->words_after);
+            break;
+        case VALUES_LANGUAGES:
+            strbuf_puts(out, dialect->languages);
+            break;
+        }
+        strbuf_puts(out, "return ;;\n");
+    }
+}
+
+static void put_bash(struct strbuf *out, const struct opt *rows)
+{
+    static const struct dialect dialect = {
+        .files = "mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); ",
+        .words_before = "mapfile -t COMPREPLY < <(compgen -W '",
+        .words_after = "' -- \"$cur\"); ",
+        .languages = "mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\"" LIST_LANGUAGES
+                     ")\" -- \"$cur\"); ",
+    };
+
+    strbuf_puts(out, "_cay()\n{\n"
+                     "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+                     "    local command=${COMP_WORDS[1]}\n"
+                     "    COMPREPLY=()\n"
+                     "    # --name=value comes as three words.\n"
+                     "    if [ \"$cur\" = = ]; then cur=\n"
+                     "    elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+                     "    if [ \"$COMP_CWORD\" -eq 1 ] || [ \"$command\" = help ]; then\n"
                      "        mapfile -t COMPREPLY < <(compgen -W '");
     put_command_names(out);
-    strbuf_puts(out, "' -- \"$cur\")\n    elif [[ $cur == -* ]]; then\n"
+    strbuf_puts(out, "' -- \"$cur\")\n        return\n"
+                     "    elif [ \"$command\" = completion ]; then\n"
+                     "        mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- \"$cur\")\n"
+                     "        return\n    fi\n    case $prev in\n");
+    put_cases(out, rows, &dialect);
+    strbuf_puts(out, "    esac\n    if [[ $cur == -* ]]; then\n"
                      "        mapfile -t COMPREPLY < <(compgen -W '");
-    put_words(out);
+    put_words(out, rows);
     strbuf_puts(out,
                 "' -- \"$cur\")\n"
                 "        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
@@ -52,36 +129,79 @@ static void put_bash(struct strbuf *out)
                 "complete -o filenames -F _cay cay\n");
 }
 
-static void put_zsh(struct strbuf *out)
+static void put_zsh(struct strbuf *out, const struct opt *rows)
 {
-    strbuf_puts(out,
-                "#compdef cay\n_cay() {\n    if (( CURRENT == 2 )); then\n        compadd -- ");
+    static const struct dialect dialect = {
+        .files = "_files; ",
+        .words_before = "compadd -- ",
+        .words_after = "; ",
+        .languages = "compadd -- ${(f)\"$($words[1]" LIST_LANGUAGES ")\"}; ",
+    };
+
+    strbuf_puts(out, "#compdef cay\n_cay() {\n    local prev=$words[CURRENT-1]\n"
+                     "    if [[ $PREFIX == --*=* ]]; then\n"
+                     "        prev=${PREFIX%%=*}\n        compset -P '*='\n    fi\n"
+                     "    if (( CURRENT == 2 )) || [[ $words[2] == help ]]; then\n"
+                     "        compadd -- ");
     put_command_names(out);
-    strbuf_puts(out, "\n    elif [[ $words[CURRENT] == -* ]]; then\n        compadd -S '' -- ");
-    put_words(out);
+    strbuf_puts(out, "\n        return\n    elif [[ $words[2] == completion ]]; then\n"
+                     "        compadd -- bash zsh fish\n        return\n    fi\n"
+                     "    case $prev in\n");
+    put_cases(out, rows, &dialect);
+    strbuf_puts(out, "    esac\n    if [[ $words[CURRENT] == -* ]]; then\n"
+                     "        compadd -S '' -- ");
+    put_words(out, rows);
     strbuf_puts(out, "\n    else\n        _files\n    fi\n}\ncompdef _cay cay\n");
 }
 
-static void put_fish(struct strbuf *out)
+/* Within single quotes. */
+static void put_quoted(struct strbuf *out, const char *text)
 {
-    auto_free struct run_args *args = mem_alloc(sizeof *args);
-    struct opt rows[RUN_OPTION_ROWS];
+    for (; *text; text++) {
+        if (*text == '\'' || *text == '\\')
+            strbuf_putc(out, '\\');
+        strbuf_putc(out, *text);
+    }
+}
 
-    for (const struct command *command = commands; command->name; command++)
-        strbuf_printf(out, "complete -c cay -n __fish_use_subcommand -a %s -d '%s'\n",
-                      command->name, command->help);
-    run_options(args, false, rows);
+static void put_fish(struct strbuf *out, const struct opt *rows)
+{
     struct opt_iter it = { { rows } };
-    for (const struct opt *opt; (opt = opt_next(&it));)
-        if (opt->name && opt->help)
-            strbuf_printf(out,
-                          "complete -c cay -n '__fish_seen_subcommand_from run exec' -l %s%s\n",
-                          opt->name, opt_takes_value(opt) ? " -r" : "");
+
+    for (const struct command *command = commands; command->name; command++) {
+        strbuf_printf(out, "complete -c cay -f -n __fish_use_subcommand -a %s -d '", command->name);
+        put_quoted(out, command->help);
+        strbuf_puts(out, "'\n");
+    }
+    strbuf_puts(out, "complete -c cay -f -n '__fish_seen_subcommand_from help' -a '");
+    put_command_names(out);
+    strbuf_puts(out, "'\ncomplete -c cay -f -n '__fish_seen_subcommand_from completion' "
+                     "-a 'bash zsh fish'\n");
+    for (const struct opt *opt; (opt = opt_next(&it));) {
+        const char *words = NULL;
+        if (!opt->name || !opt->help)
+            continue;
+        strbuf_printf(out, "complete -c cay -n '__fish_seen_subcommand_from run exec' -l %s",
+                      opt->name);
+        if (opt->letter)
+            strbuf_printf(out, " -s %c", opt->letter);
+        enum values values = opt_takes_value(opt) ? values_of(opt, &words) : VALUES_ANY;
+        if (opt_takes_value(opt))
+            strbuf_puts(out, values == VALUES_FILES ? " -r -F" : " -x");
+        if (values == VALUES_WORDS)
+            strbuf_printf(out, " -a '%s'", words);
+        if (values == VALUES_LANGUAGES)
+            strbuf_puts(out, " -a '(cay languages 2>/dev/null | tail -n +2 |"
+                             " string replace -r \" .*\" \"\")'");
+        strbuf_puts(out, " -d '");
+        put_quoted(out, opt->help);
+        strbuf_puts(out, "'\n");
+    }
 }
 
 static const struct {
     const char *shell;
-    void (*put)(struct strbuf *out);
+    void (*put)(struct strbuf *out, const struct opt *rows);
 } shells[] = { { "bash", put_bash }, { "zsh", put_zsh }, { "fish", put_fish } };
 
 int cmd_completion(int argc, char **argv)
@@ -94,7 +214,10 @@ int cmd_completion(int argc, char **argv)
                          "  source <(cay completion bash)\n");
     for (size_t i = 0; argc == 2 && i < ARRAY_LEN(shells); i++)
         if (strcmp(argv[1], shells[i].shell) == 0) {
-            shells[i].put(&out);
+            auto_free struct run_args *args = mem_alloc(sizeof *args);
+            struct opt rows[RUN_OPTION_ROWS];
+            run_options(args, false, rows);
+            shells[i].put(&out, rows);
             return tell_text(strbuf_str(&out));
         }
     tell("completion: '%s' is not one of: bash zsh fish", argc > 1 ? argv[1] : "");

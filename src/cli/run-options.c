@@ -11,6 +11,8 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/parse.h"
+#include "cli/repeat.h"
 
 int read_input(const char *path, size_t max, char **ret, size_t *ret_len, struct cay_error *err)
 {
@@ -71,6 +73,42 @@ static int set_stdin(void *target, const struct opt *opt, const char *value, str
     return cay_request_set(args->req, "stdin", value, err);
 }
 
+void watch_path(struct run_args *args, const char *path)
+{
+    if (args->watch.n < WATCH_FILES_MAX)
+        args->watch.paths[args->watch.n++] = path;
+}
+
+static int add_watch(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+{
+    struct run_args *args = target;
+
+    (void)opt;
+    if (args->watch.n == WATCH_FILES_MAX)
+        return cay_fail(err, CAY_E_USAGE, "more than %d files", WATCH_FILES_MAX);
+    if (access(value, R_OK) < 0)
+        return cay_fail(err, CAY_E_USAGE, "%s: %s", value, strerror(errno));
+    args->is_watched = true;
+    /* The first one is what is run where nothing else is named: it goes to the front. */
+    memmove(args->watch.paths + 1, args->watch.paths, args->watch.n * sizeof *args->watch.paths);
+    args->watch.paths[0] = value;
+    args->watch.n++;
+    return 0;
+}
+
+static int set_repeat(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+{
+    struct run_args *args = target;
+    uint64_t n;
+
+    (void)opt;
+    if (parse_uint(value, REPEAT_MAX, &n) < 0 || n == 0)
+        return cay_fail(err, CAY_E_USAGE, "'%.40s' is not a number from 1 to %d", value,
+                        REPEAT_MAX);
+    args->repeat = (unsigned)n;
+    return 0;
+}
+
 /* NAME=PATH, or PATH alone, which is then the name too. The executable bit is kept. */
 static int add_file(void *target, const struct opt *opt, const char *value, struct cay_error *err)
 {
@@ -83,6 +121,7 @@ static int add_file(void *target, const struct opt *opt, const char *value, stru
     auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return cay_fail(err, CAY_E_USAGE, "%s: %s", path, strerror(errno));
+    watch_path(args, path);
     return cay_request_add_file_fd(args->req, name, fd, 0, err);
 }
 
@@ -129,6 +168,19 @@ static int add_env_file(void *target, const struct opt *opt, const char *value,
     return 0;
 }
 
+static char letter_of(const char *field)
+{
+    static const struct {
+        const char *field;
+        char letter;
+    } letters[] = { { "language", 'l' }, { "tty", 't' } };
+
+    for (size_t i = 0; i < ARRAY_LEN(letters); i++)
+        if (strcmp(letters[i].field, field) == 0)
+            return letters[i].letter;
+    return 0;
+}
+
 static void make_field_rows(struct run_args *args, bool is_exec)
 {
     const struct cay_field *field;
@@ -139,7 +191,7 @@ static void make_field_rows(struct run_args *args, bool is_exec)
             args->names[n][c] = field->name[c] == '_' ? '-' : field->name[c];
         args->fields[n] = (struct opt){
             .kind = OPT_CALL,
-            .letter = strcmp(field->name, "language") == 0 ? 'l' : 0,
+            .letter = letter_of(field->name),
             .name = args->names[n],
             .arg = field->is_flag ? NULL : field->arg,
             .help = is_exec && strcmp(field->name, "language") == 0 ? NULL : field->help,
@@ -168,6 +220,12 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
           set_stdin },
         { OPT_STR, 0, "request", "FILE", "read a JSON request first (-: from stdin)",
           &args->request_file },
+        { OPT_CALL, 0, "watch", "FILE",
+          is_exec ? "run again whenever it changes (repeatable)"
+                  : "run it again whenever it, or a --file, changes (repeatable)",
+          args, add_watch },
+        { OPT_CALL, 0, "repeat", "N", "run N times, and tell how the times are spread", args,
+          set_repeat },
         { OPT_HEADING, .help = "What to show" },
         { OPT_BOOL, 0, "json", NULL, "print the result as one JSON object", &args->json },
         { OPT_BOOL, 0, "events", NULL, "print what happens as it happens, a JSON object a line",

@@ -14,21 +14,40 @@
 #include <cay/run.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/changes.h"
 #include "cli/commands.h"
 #include "cli/display.h"
+#include "cli/progress.h"
+#include "cli/repeat.h"
 #include "cli/run-options.h"
 #include "cli/tell.h"
+#include "cli/tty.h"
 
 enum { CODE_BYTES_MAX = 256 << 20 };
 
+/* How a request is run: once, again and again, or by a watch. */
+struct how {
+    int cancel_fd;
+    bool stdin_is_used;
+    struct progress *progress;
+    struct repeat *repeat; /* NULL: once */
+    int note_fd;           /* of the watch, or -1 */
+    bool is_over;          /* it was cancelled or could not be run: not again */
+};
+
 struct screen {
     const struct run_args *args;
+    struct progress *progress;
+    bool is_repeated; /* the progress is that of all runs */
+    bool is_typed_at; /* the program reads what is typed */
     int cancel_write; /* a failed write to the caller stops the run */
     struct display displays[3];
+    bool has_tty; /* the program has a terminal: its output is judged by what one needs */
+    struct tty tty;
     bool is_terminal[3];
     bool is_broken[3];
     bool is_finished; /* the last event was shown */
@@ -85,6 +104,9 @@ static void lose_reader(struct screen *screen, int fd)
 
 static void put(struct screen *screen, int fd, const char *data, size_t len)
 {
+    progress_clear(screen->progress);
+    if (len > 0 && screen->is_terminal[fd])
+        screen->progress->is_quiet_stage = false;
     while (len > 0 && !screen->is_broken[fd]) {
         ssize_t n = write(fd, data, len);
         if (n < 0 && errno == EINTR)
@@ -110,7 +132,10 @@ static void put_program(struct screen *screen, int fd, const char *data, size_t 
         return;
     }
     screen->line.len = 0;
-    display_filter(&screen->displays[fd], &screen->line, data, len);
+    if (screen->has_tty)
+        tty_filter_put(&screen->tty.filter, &screen->line, data, len);
+    else
+        display_filter(&screen->displays[fd], &screen->line, data, len);
     put(screen, fd, strbuf_str(&screen->line), screen->line.len);
 }
 
@@ -132,6 +157,11 @@ static void on_event(void *arg, const struct cay_event *event)
     if (event->kind == CAY_EVENT_STARTED && geteuid() == 0)
         drop_privileges();
     screen->is_finished = event->kind == CAY_EVENT_FINISHED;
+    if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
+        bool is_compile = event->len > 0 && event->data[0] == 'c';
+        progress_begin(screen->progress, is_compile ? "compiling" : "running",
+                       is_compile || !screen->is_typed_at);
+    }
     if (screen->args->events) {
         auto_free char *json = cay_event_json(event);
         put(screen, STDOUT_FILENO, json, strlen(json));
@@ -146,8 +176,30 @@ static void on_event(void *arg, const struct cay_event *event)
         put_program(screen, STDERR_FILENO, event->data, event->len);
 }
 
+static void on_tick(void *arg)
+{
+    struct screen *screen = arg;
+    progress_tick(screen->progress);
+}
+
+/* What is typed, before the program gets it. */
+static void on_input(void *arg, const char *data, size_t len)
+{
+    struct screen *screen = arg;
+    unsigned char byte = SIGINT;
+
+    if (tty_is_escape(&screen->tty, data, len) && write(screen->cancel_write, &byte, 1) != 1)
+        return; /* asked already */
+}
+
 static void flush_displays(struct screen *screen)
 {
+    if (screen->has_tty) {
+        screen->line.len = 0;
+        tty_filter_end(&screen->tty.filter, &screen->line);
+        put(screen, STDOUT_FILENO, strbuf_str(&screen->line), screen->line.len);
+        tty_end(&screen->tty);
+    }
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
         screen->line.len = 0;
         display_flush(&screen->displays[fd], &screen->line);
@@ -170,6 +222,8 @@ static void tell_result(const struct cay_result *result)
         return;
     if (result->verdict.cause == CAY_CAUSE_SIGNAL)
         tell("ended by signal %d (%s)", result->signal, strsignal(result->signal));
+    else if (result->verdict.cause == CAY_CAUSE_NETWORK) /* its message is what was shown already */
+        tell("it failed, and had tried to reach the network");
     else
         tell("%s", result->error_message);
     if (result->verdict.remedy)
@@ -241,45 +295,161 @@ static int load_code(struct run_args *args, const char *path, struct cay_error *
     return cay_request_set_bytes(args->req, "code", code, len, err);
 }
 
-static int run_request(struct cay *cay, struct run_args *args, int cancel_fd, bool stdin_is_used)
+/* A program that draws has to know for whom: the caller's TERM, unless another one was named. */
+static int begin_tty(struct screen *screen, struct cay_run_options *run, struct cay_error *err)
+{
+    const char *term = getenv("TERM");
+
+    if (term && *term && isatty(STDOUT_FILENO) && !cay_request_has(screen->args->req, "env.TERM") &&
+        cay_request_add_env(screen->args->req, "TERM", term, err) < 0)
+        return -1;
+    run->on_input = isatty(STDIN_FILENO) ? on_input : NULL;
+    return tty_begin(&screen->tty, !screen->args->events, run, err);
+}
+
+static void show_failure(struct screen *screen, const struct cay_error *err, bool as_json)
+{
+    struct cay_result *result = cay_result_of_error(err);
+
+    if (as_json && err->kind != CAY_E_USAGE)
+        put_json(screen, result);
+    else if (screen->args->events && !screen->is_finished && err->kind != CAY_E_USAGE)
+        on_event(screen,
+                 &(struct cay_event){ .seq = 1, .kind = CAY_EVENT_FINISHED, .result = result });
+    cay_result_free(result);
+}
+
+static void leave_note(int fd, const struct cay_result *result)
+{
+    static const char *const causes[] = {
+#define CAUSE_WORD(name, word) [CAY_CAUSE_##name] = word,
+        CAY_CAUSES(CAUSE_WORD)
+#undef CAUSE_WORD
+    };
+    struct watch_note note = { .exit_code = result->exit_code,
+                               .time_ns = result->execution_time_ns };
+
+    snprintf(note.cause, sizeof note.cause, "%s", causes[result->verdict.cause]);
+    if (write(fd, &note, sizeof note) < 0)
+        return; /* the watch is gone, and nobody wants to know */
+}
+
+static int show_result(struct screen *screen, struct how *how, const struct cay_result *result,
+                       int64_t total_ns)
+{
+    const struct run_args *args = screen->args;
+
+    how->is_over = result->verdict.cause == CAY_CAUSE_CANCELLED;
+    if (how->repeat)
+        repeat_add(how->repeat, result, total_ns);
+    if (args->json && !how->repeat)
+        put_json(screen, result);
+    else if (!args->json && !args->events) {
+        tell_result(result);
+        if (!how->repeat)
+            tell_changes(result, args);
+    }
+    if (how->note_fd >= 0)
+        leave_note(how->note_fd, result);
+    return result->exit_code;
+}
+
+static int run_once(struct cay *cay, struct run_args *args, struct how *how)
 {
     struct cay_run_options run = CAY_RUN_OPTIONS_INIT;
-    struct screen screen = { .args = args };
+    struct screen screen = {
+        .args = args,
+        .progress = how->progress,
+        .is_repeated = how->repeat,
+        .cancel_write = (int)cancel_pipe,
+        .has_tty = cay_flag(cay, args->req, "tty"),
+    };
     struct cay_result *result = NULL;
     struct cay_error err;
+    int64_t start_ns = clock_now_ns();
 
-    run.cancel_fd = cancel_fd;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        screen.is_terminal[fd] = isatty(fd);
+    run.cancel_fd = how->cancel_fd;
+    run.on_event = on_event;
+    run.on_tick = how->progress->is_on && !screen.has_tty ? on_tick : NULL;
+    run.arg = &screen;
+    run.stdin_fd = how->stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
+    screen.is_typed_at = run.stdin_fd >= 0 && isatty(run.stdin_fd);
+    if (!how->repeat)
+        progress_begin(how->progress, "starting the sandbox", true);
+    if (screen.has_tty && begin_tty(&screen, &run, &err) < 0)
+        return tell_error(&err);
+
+    int rc = cay_run(cay, args->req, &run, &result, &err);
+    progress_clear(how->progress);
+    flush_displays(&screen);
+    if (rc < 0) {
+        how->is_over = true;
+        int status = tell_error(&err);
+        show_failure(&screen, &err, args->json && !how->repeat);
+        return status;
+    }
+    int status = show_result(&screen, how, result, clock_now_ns() - start_ns);
+    cay_result_free(result);
+    return status;
+}
+
+/* The same input for each: what is there to be read is read first. */
+static int load_stdin(struct run_args *args, struct how *how, struct cay_error *err)
+{
+    auto_free char *data = NULL;
+    size_t len;
+
+    bool has_live = !how->stdin_is_used && !cay_request_has(args->req, "stdin");
+    how->stdin_is_used = true;
+    if (!has_live || isatty(STDIN_FILENO))
+        return 0;
+    if (read_input("-", CODE_BYTES_MAX, &data, &len, err) < 0)
+        return -1;
+    return cay_request_set_bytes(args->req, "stdin", data, len, err);
+}
+
+static int run_repeated(struct cay *cay, struct run_args *args, struct how *how)
+{
+    struct repeat repeat = { .keeps_results = args->json };
+    struct cay_error err;
+    char what[48] = "";
+    int failed = 0;
+
+    if (load_stdin(args, how, &err) < 0)
+        return tell_error(&err);
+    how->repeat = &repeat;
+    progress_begin(how->progress, what, args->json || !isatty(STDOUT_FILENO));
+    for (unsigned i = 0; i < args->repeat && !how->is_over; i++) {
+        snprintf(what, sizeof what, "run %u of %u", i + 1, args->repeat);
+        progress_tick(how->progress);
+        int status = run_once(cay, args, how);
+        failed = how->is_over ? status : failed;
+    }
+    progress_clear(how->progress);
+    int status = repeat.exit_code ? repeat.exit_code : failed;
+    if (args->json && repeat.n > 0) {
+        auto_free char *json = repeat_json(&repeat);
+        tell_text(json);
+        tell_text("\n");
+    } else if (!args->json && repeat.n > 0) {
+        repeat_tell(&repeat);
+    }
+    repeat_done(&repeat);
+    return status;
+}
+
+static int run_request(struct cay *cay, struct run_args *args, struct how *how)
+{
+    struct cay_error err;
+
     if (args->plan) {
         auto_free char *plan = NULL;
         return cay_plan_json(cay, args->req, &plan, &err) < 0 ? tell_error(&err)
                                                               : tell_text(plan) | tell_text("\n");
     }
-    screen.cancel_write = (int)cancel_pipe;
-    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
-        screen.is_terminal[fd] = isatty(fd);
-    run.on_event = on_event;
-    run.arg = &screen;
-    run.stdin_fd = stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
-
-    int status;
-    if (cay_run(cay, args->req, &run, &result, &err) == 0) {
-        flush_displays(&screen);
-        status = args->json ? put_json(&screen, result) : result->exit_code;
-        if (!args->json && !args->events) {
-            tell_result(result);
-            tell_changes(result, args);
-        }
-    } else {
-        status = tell_error(&err);
-        result = cay_result_of_error(&err);
-        if (args->json && err.kind != CAY_E_USAGE)
-            put_json(&screen, result);
-        else if (args->events && !screen.is_finished && err.kind != CAY_E_USAGE)
-            on_event(&screen,
-                     &(struct cay_event){ .seq = 1, .kind = CAY_EVENT_FINISHED, .result = result });
-    }
-    cay_result_free(result);
-    return status;
+    return args->repeat ? run_repeated(cay, args, how) : run_once(cay, args, how);
 }
 
 static const char run_about[] =
@@ -293,7 +463,10 @@ static const char run_examples[] =
     "  cay run -l python -e 'import sys; print(sys.argv[1:])' -- a b\n"
     "  echo 'console.log(1)' | cay run -l js -\n"
     "  cay run --timeout 2 --memory 64m --json script.py\n"
-    "  cay run --file data.csv --env LIMIT=3 report.py\n";
+    "  cay run --file data.csv --env LIMIT=3 report.py\n"
+    "  cay run --watch script.py --file data.csv\n"
+    "  cay run --repeat 20 script.py > /dev/null\n"
+    "  cay run -t game.py\n";
 
 static const char exec_about[] =
     "Runs a command in a fresh sandbox, which shows this machine's /usr read-only, and /sandbox,\n"
@@ -301,7 +474,39 @@ static const char exec_about[] =
 
 static const char exec_examples[] = "  cay exec -- ls -la /\n"
                                     "  cay exec --file tool=./tool -- /sandbox/tool --version\n"
-                                    "  cay exec --cpu-time 1 -- sh -c 'while :; do :; done'\n";
+                                    "  cay exec --cpu-time 1 -- sh -c 'while :; do :; done'\n"
+                                    "  cay exec -t --timeout 300 -- bash\n";
+
+/* What does not go together; a request may still ask for a terminal: see refuse_terminal. */
+static int check_together(const struct run_args *args, struct cay_error *err)
+{
+    const struct {
+        bool both;
+        const char *names;
+    } rows[] = {
+        { args->json && args->events, "--json and --events" },
+        { args->diff && (args->json || args->events), "--diff and --json or --events" },
+        { args->repeat && args->events, "--repeat and --events" },
+        { args->repeat && args->is_watched, "--repeat and --watch" },
+        { args->plan && args->repeat, "--plan and --repeat" },
+        { args->plan && args->is_watched, "--plan and --watch" },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].both)
+            return cay_fail(err, CAY_E_USAGE, "%s: only one of them", rows[i].names);
+    return 0;
+}
+
+/* Runs that follow each other by themselves are nobody's to type at. */
+static int refuse_terminal(const struct cay *cay, const struct run_args *args,
+                           struct cay_error *err)
+{
+    if ((args->repeat || args->is_watched) && cay_flag(cay, args->req, "tty"))
+        return cay_fail(err, CAY_E_USAGE, "--tty and --%s: only one of them",
+                        args->repeat ? "repeat" : "watch");
+    return 0;
+}
 
 static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
                      bool *ret_uses_stdin, struct cay_error *err)
@@ -319,11 +524,8 @@ static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
             tell_help("cay run [options] [FILE|-] [-- ARGS]", run_about, rows, run_examples);
         return 1;
     }
-    if (args->json && args->events)
-        return cay_fail(err, CAY_E_USAGE, "--json and --events: only one of them");
-    if (args->diff && (args->json || args->events))
-        return cay_fail(err, CAY_E_USAGE, "--diff: goes without --json and --events"),
-               cay_hint(err, "`cay show ID --diff` shows it afterwards");
+    if (check_together(args, err) < 0)
+        return -1;
     if (load_request(args, err) < 0)
         return -1;
     *ret_uses_stdin = args->request_file && strcmp(args->request_file, "-") == 0;
@@ -338,6 +540,14 @@ static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
     }
     /* The first operand before "--" is the file, unless the code was given. */
     const char *path = !args->code && first < dashdash ? argv[first++] : NULL;
+    if (args->is_watched) {
+        bool is_named = path || args->code || args->request_file;
+        path = is_named ? path : args->watch.paths[0];
+        if (path && strcmp(path, "-") == 0)
+            return cay_fail(err, CAY_E_USAGE, "--watch: code from standard input never changes");
+        if (path)
+            watch_path(args, path);
+    }
     if (!path && !args->code && !args->request_file) {
         if (isatty(STDIN_FILENO))
             return cay_fail(err, CAY_E_USAGE, "run: no code given"),
@@ -354,9 +564,35 @@ static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
     return 0;
 }
 
+/* One run of a watch, in a process of its own. */
+struct again {
+    int argc;
+    char **argv;
+    bool is_exec;
+};
+
+static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd);
+
+static int run_again(void *arg, int note_fd)
+{
+    const struct again *again = arg;
+    return run_or_exec(again->argc, again->argv, again->is_exec, note_fd);
+}
+
+/* Runs that follow each other have one warden, which is not to leave after the first. */
+static int keep_warden(const struct cay_options *options, struct cay **cay, struct cay_error *err)
+{
+    struct cay_options lasting = *options;
+
+    lasting.once = false;
+    cay_close(*cay);
+    *cay = NULL;
+    return cay_open(&lasting, cay, err);
+}
+
 /* The warden is started before the options are read: it gets ready meanwhile, and is forked while
  * this process is at its smallest. */
-static int run_or_exec(int argc, char **argv, bool is_exec)
+static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
 {
     const struct cay_options options = {
         .fork_warden = true,
@@ -365,32 +601,44 @@ static int run_or_exec(int argc, char **argv, bool is_exec)
         .argv = argv,
     };
     auto_free struct run_args *args = mem_alloc(sizeof *args);
+    /* Parsing puts it in order, and a watch parses it again. */
+    auto_free char **words = mem_alloc(((size_t)argc + 1) * sizeof *words);
+    struct progress progress = { .is_on = isatty(STDERR_FILENO) };
+    struct how how = { .cancel_fd = -1, .progress = &progress, .note_fd = note_fd };
     struct cay_error err;
     struct cay *cay = NULL;
-    bool uses_stdin = false;
-    int cancel_fd = -1, status = 0;
+    int status = 0;
 
+    memcpy(words, argv, (size_t)argc * sizeof *words);
     args->req = cay_request_new();
     int rc = cay_open(&options, &cay, &err);
     if (rc == 0)
-        rc = catch_signals(&cancel_fd, &err);
+        rc = catch_signals(&how.cancel_fd, &err);
     if (rc == 0)
-        rc = parse_run(args, argc, argv, is_exec, &uses_stdin, &err);
+        rc = parse_run(args, argc, words, is_exec, &how.stdin_is_used, &err);
+    if (rc == 0)
+        rc = refuse_terminal(cay, args, &err);
+    if (rc == 0 && args->repeat)
+        rc = keep_warden(&options, &cay, &err);
+    bool is_watch = rc == 0 && args->is_watched && note_fd < 0;
     if (rc < 0)
         status = tell_error(&err);
-    else if (rc == 0)
-        status = run_request(cay, args, cancel_fd, uses_stdin);
-    cay_request_free(args->req);
+    else if (rc == 0 && !is_watch)
+        status = run_request(cay, args, &how);
     cay_close(cay);
+    if (is_watch)
+        status = watch_loop(&args->watch, how.cancel_fd, run_again,
+                            &(struct again){ argc, argv, is_exec });
+    cay_request_free(args->req);
     return status;
 }
 
 int cmd_run(int argc, char **argv)
 {
-    return run_or_exec(argc, argv, false);
+    return run_or_exec(argc, argv, false, -1);
 }
 
 int cmd_exec(int argc, char **argv)
 {
-    return run_or_exec(argc, argv, true);
+    return run_or_exec(argc, argv, true, -1);
 }

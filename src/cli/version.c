@@ -16,7 +16,7 @@ int cmd_version(int argc, char **argv)
 
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return tell_help("cay version", "Shows the version of cay and of the kernel it runs on.",
-                         NULL, "  cay version\n");
+                         NULL, "  cay version\n  cay --version\n");
     if (argc > 1)
         return tell_extra("version", argv[1]);
     strbuf_printf(&out, "cay %s\n", CAY_VERSION);

@@ -22,6 +22,8 @@
 #include <cay/error.h>
 #include <cay/limits.h>
 
+#include "core/shell.h"
+
 struct cgroup_host;
 
 /* The first folder is the workspace, the others are read-only. */
@@ -33,9 +35,15 @@ enum tier { TIER_NONE, TIER_KERNEL, TIER_GVISOR, TIER_VM };
 struct job {
     char id[33];
     uint8_t n_stages;
-    int32_t language; /* its number (core/language.h), for what it needs in /etc; -1: none */
-    uint32_t require; /* layers without which the run is refused (core/layer.h) */
+    uint8_t tty;         /* the last stage gets a terminal: see std_fds */
+    uint16_t rows, cols; /* of the terminal */
+    int32_t language;    /* its number (core/language.h), for what it needs in /etc; -1: none */
+    uint32_t require;    /* layers without which the run is refused (core/layer.h) */
+    bool is_restricted;  /* a shell that has only these commands (core/shell.h): */
+    char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
     struct cay_limits limits[JOB_STAGES];
+    /* Pipes. With tty the first is a socket: the last stage's terminal is made inside, and both its
+     * ends are sent there (engine/terminal.h); the program never has the socket. */
     int std_fds[3];
     int payload_fd;
     int harvest_fd;              /* where pid 1 tells what the run left (core/harvest.h), or -1 */

@@ -34,15 +34,32 @@ const char *origin_name(enum origin origin)
 /* ---- built-in -----------------------------------------------------------------------------------
  */
 
+/* What only reads, or writes where the sandbox can be written; nothing that starts other programs
+ * than these or asks about the machine. From packages that every Debian has, and awk. */
+#define RESTRICTED_COMMANDS                                                                       \
+    "awk,base32,base64,basename,cat,cksum,cmp,comm,cp,cut,date,diff,dirname,du,echo,expand,expr," \
+    "factor,false,find,fmt,fold,grep,head,join,ln,ls,md5sum,mkdir,mktemp,mv,nl,numfmt,od,paste,"  \
+    "printf,pwd,readlink,realpath,rm,rmdir,sed,seq,sha1sum,sha256sum,sha512sum,shuf,sleep,sort,"  \
+    "split,stat,tac,tail,tee,test,touch,tr,true,truncate,tsort,unexpand,uniq,wc,xargs,yes"
+
 static const struct {
     const char *profile;
     enum field_id field;
     const char *value;
 } profile_rows[] = {
-    { "hardened", FIELD_MEMORY, "256m" }, { "hardened", FIELD_TIMEOUT, "10" },
-    { "hardened", FIELD_CPUS, "0.5" },    { "hardened", FIELD_PIDS, "25" },
-    { "light", FIELD_MEMORY, "128m" },    { "light", FIELD_TIMEOUT, "5" },
-    { "light", FIELD_CPUS, "0.5" },       { "light", FIELD_PIDS, "25" },
+    { "hardened", FIELD_MEMORY, "256m" },
+    { "hardened", FIELD_TIMEOUT, "10" },
+    { "hardened", FIELD_CPUS, "0.5" },
+    { "hardened", FIELD_PIDS, "25" },
+    { "light", FIELD_MEMORY, "128m" },
+    { "light", FIELD_TIMEOUT, "5" },
+    { "light", FIELD_CPUS, "0.5" },
+    { "light", FIELD_PIDS, "25" },
+    { "restricted", FIELD_MEMORY, "256m" },
+    { "restricted", FIELD_TIMEOUT, "10" },
+    { "restricted", FIELD_CPUS, "0.5" },
+    { "restricted", FIELD_PIDS, "25" },
+    { "restricted", FIELD_SHELL_ALLOW, RESTRICTED_COMMANDS },
 };
 
 static struct profile *add_profile(struct config *config, const char *name)

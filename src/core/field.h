@@ -58,7 +58,7 @@ enum {
     X(OUTPUT_CAP, "output_cap", BYTES, LIMIT_FLAGS, "64m", 1, MAX_BYTES, NULL, "SIZE",             \
       "output in all; past it the run is stopped")                                                 \
     X(PROFILE, "profile", TEXT, FIELD_IN_REQUEST, "default", 0, 0, NULL, "NAME",                   \
-      "named set of limits: default, hardened, light, or one of the configuration")                \
+      "named set of limits: default, hardened, light, restricted, or one of yours")                \
     X(NETWORK, "network", LIST, FIELD_IN_REQUEST | FIELD_PROJECT, "none", 0, 0, NULL, "WHAT",      \
       "none, full, or host names that alone can be reached")                                       \
     X(BACKEND, "backend", CHOICE, FIELD_IN_REQUEST, "auto", 0, 0,                                  \
@@ -87,7 +87,7 @@ enum {
       "files of /sandbox or /workspace to bring back in the result")                               \
     X(SESSION, "session", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "ID", "run in this session")   \
     X(SHELL_ALLOW, "shell_allow", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "CMD,…",               \
-      "commands that a shell sees")                                                                \
+      "the only commands that a bash or zsh program has")                                          \
     X(DETACH, "detach", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
       "answer at once with the id")                                                                \
     X(WEBHOOK, "webhook", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "URL",                         \

@@ -8,9 +8,9 @@
 #include "core/language.h"
 
 static const char *const kind_names[OP_KIND_N] = {
-    [OP_DIR] = "mkdir", [OP_FILE] = "file",     [OP_SYMLINK] = "symlink",
-    [OP_BIND] = "bind", [OP_SYSTEM] = "system", [OP_DEVICE] = "device",
-    [OP_PROC] = "proc", [OP_MASK] = "mask",     [OP_SCRATCH] = "scratch",
+    [OP_DIR] = "mkdir",     [OP_FILE] = "file",       [OP_SYMLINK] = "symlink", [OP_BIND] = "bind",
+    [OP_SYSTEM] = "system", [OP_DEVICE] = "device",   [OP_PROC] = "proc",       [OP_PTS] = "devpts",
+    [OP_MASK] = "mask",     [OP_SCRATCH] = "scratch",
 };
 
 const char *op_kind_name(enum op_kind kind)
@@ -19,7 +19,7 @@ const char *op_kind_name(enum op_kind kind)
 }
 
 /* clang-format off */
-static const struct op host_root[] = {
+static const struct op host_system[] = {
     { OP_BIND,    "usr", "/usr" },
     { OP_SYSTEM,  "bin", "/bin" },
     { OP_SYSTEM,  "sbin", "/sbin" },
@@ -27,7 +27,9 @@ static const struct op host_root[] = {
     { OP_SYSTEM,  "lib32", "/lib32" },
     { OP_SYSTEM,  "lib64", "/lib64" },
     { OP_SYSTEM,  "libx32", "/libx32" },
+};
 
+static const struct op every_root[] = {
     { OP_DIR,     "etc", NULL, 0755 },
     { OP_FILE,    "etc/hosts", "127.0.0.1 localhost cay\n::1 localhost ip6-localhost ip6-loopback\n", 0644 },
     { OP_FILE,    "etc/hostname", "cay\n", 0644 },
@@ -37,7 +39,6 @@ static const struct op host_root[] = {
     { OP_FILE,    "etc/resolv.conf", "nameserver 192.0.2.1\noptions attempts:1 timeout:1\n", 0644 },
     { OP_SYSTEM,  "etc/ld.so.cache", "/etc/ld.so.cache" },
     { OP_SYSTEM,  "etc/localtime", "/etc/localtime" },
-    { OP_SYSTEM,  "etc/alternatives", "/etc/alternatives" },
 
     { OP_DIR,     "proc", NULL, 0555 },
     { OP_PROC,    "proc" },
@@ -51,6 +52,11 @@ static const struct op host_root[] = {
     { OP_DEVICE,  "dev/full", "/dev/full" },
     { OP_DEVICE,  "dev/random", "/dev/random" },
     { OP_DEVICE,  "dev/urandom", "/dev/urandom" },
+    /* Whichever terminal the opener's session has: one of its own below, or none. */
+    { OP_DEVICE,  "dev/tty", "/dev/tty" },
+    { OP_DIR,     "dev/pts", NULL, 0755 },
+    { OP_PTS,     "dev/pts" },
+    { OP_SYMLINK, "dev/ptmx", "pts/ptmx" },
     { OP_SYMLINK, "dev/fd", "/proc/self/fd" },
     { OP_SYMLINK, "dev/stdin", "/proc/self/fd/0" },
     { OP_SYMLINK, "dev/stdout", "/proc/self/fd/1" },
@@ -65,8 +71,15 @@ static const struct op host_root[] = {
 };
 /* clang-format on */
 
-static void add(struct op_list *list, struct op op)
+void op_add(struct arena *arena, struct op_list *list, struct op op)
 {
+    if (list->n == list->room) {
+        list->room = MAX(list->room * 2, (size_t)64);
+        struct op *ops = arena_alloc(arena, list->room * sizeof *ops);
+        if (list->n > 0)
+            memcpy(ops, list->ops, list->n * sizeof *ops);
+        list->ops = ops;
+    }
     list->ops[list->n++] = op;
 }
 
@@ -75,39 +88,47 @@ static void add(struct op_list *list, struct op op)
 static void add_etc(struct arena *arena, struct op_list *list, const char *name)
 {
     for (const char *slash = name; (slash = strchr(slash, '/')); slash++)
-        add(list, (struct op){ OP_DIR, arena_printf(arena, "etc/%.*s", (int)(slash - name), name),
-                               NULL, 0755 });
-    add(list, (struct op){ OP_SYSTEM, arena_printf(arena, "etc/%s", name),
-                           arena_printf(arena, "/etc/%s", name), 0 });
+        op_add(arena, list,
+               (struct op){ OP_DIR, arena_printf(arena, "etc/%.*s", (int)(slash - name), name),
+                            NULL, 0755 });
+    op_add(arena, list,
+           (struct op){ OP_SYSTEM, arena_printf(arena, "etc/%s", name),
+                        arena_printf(arena, "/etc/%s", name), 0 });
+}
+
+void op_add_rest(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
+                 bool noexec, struct op_list *list)
+{
+    size_t first = list->n;
+
+    for (size_t i = 0; i < ARRAY_LEN(every_root); i++)
+        op_add(arena, list, every_root[i]);
+    op_add(arena, list,
+           (struct op){ OP_FILE, "etc/passwd",
+                        arena_printf(arena,
+                                     "root:x:0:0:root:/:/usr/sbin/nologin\n"
+                                     "sandbox:x:%u:%u:sandbox:/sandbox:/bin/bash\n"
+                                     "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+                                     uid, gid),
+                        0644 });
+    op_add(arena, list,
+           (struct op){ OP_FILE, "etc/group",
+                        arena_printf(arena, "root:x:0:\nsandbox:x:%u:\nnogroup:x:65534:\n", gid),
+                        0644 });
+    for (const char *const *etc = language ? language->etc : NULL; etc && *etc; etc++)
+        add_etc(arena, list, *etc);
+    for (size_t i = first; i < list->n; i++)
+        list->ops[i].noexec = noexec;
 }
 
 void op_list_host(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
                   struct op_list *ret)
 {
-    size_t n_etc = 0, room = ARRAY_LEN(host_root) + 2;
+    struct op_list list = { 0 };
 
-    for (const char *const *etc = language ? language->etc : NULL; etc && *etc; etc++) {
-        n_etc++;
-        room++;
-        for (const char *slash = *etc; (slash = strchr(slash, '/')); slash++)
-            room++; /* a folder above it */
-    }
-    struct op_list list = { .ops = arena_alloc(arena, room * sizeof *list.ops) };
-
-    for (size_t i = 0; i < ARRAY_LEN(host_root); i++)
-        add(&list, host_root[i]);
-    add(&list, (struct op){ OP_FILE, "etc/passwd",
-                            arena_printf(arena,
-                                         "root:x:0:0:root:/:/usr/sbin/nologin\n"
-                                         "sandbox:x:%u:%u:sandbox:/sandbox:/bin/bash\n"
-                                         "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-                                         uid, gid),
-                            0644 });
-    add(&list,
-        (struct op){ OP_FILE, "etc/group",
-                     arena_printf(arena, "root:x:0:\nsandbox:x:%u:\nnogroup:x:65534:\n", gid),
-                     0644 });
-    for (size_t i = 0; i < n_etc; i++)
-        add_etc(arena, &list, language->etc[i]);
+    for (size_t i = 0; i < ARRAY_LEN(host_system); i++)
+        op_add(arena, &list, host_system[i]);
+    op_add_rest(arena, language, uid, gid, false, &list);
+    op_add(arena, &list, (struct op){ OP_SYSTEM, "etc/alternatives", "/etc/alternatives", 0 });
     *ret = list;
 }

@@ -7,6 +7,7 @@
  * root, relative; sources are on the host.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -21,6 +22,7 @@ enum op_kind {
     OP_SYSTEM,  /* as on the host: a link where the host has a link, else a bind, else nothing */
     OP_DEVICE,  /* one of the host's device nodes */
     OP_PROC,    /* procfs of the new pid namespace, read-only */
+    OP_PTS,     /* devpts of its own: terminals that nobody outside can open */
     OP_MASK,    /* hides what is there, if it is there */
     OP_SCRATCH, /* a folder that can be written, on the root's own bounded tmpfs */
     OP_KIND_N
@@ -31,11 +33,13 @@ struct op {
     const char *path;
     const char *source;
     mode_t mode;
+    bool noexec; /* of binds and scratch: nothing in it can be started, or mapped as code */
 };
 
 struct op_list {
     struct op *ops;
     size_t n;
+    size_t room;
 };
 
 /* The word that `--plan` and error messages use: "bind", "proc", … */
@@ -45,3 +49,9 @@ const char *op_kind_name(enum op_kind kind);
  * may be NULL; it names what else it needs in /etc. */
 void op_list_host(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
                   struct op_list *ret);
+
+/* For those that make a root of their own: one more operation; and all but the system's programs
+ * and libraries: /etc, /proc, /dev, and what can be written, noexec where told. */
+void op_add(struct arena *arena, struct op_list *list, struct op op);
+void op_add_rest(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
+                 bool noexec, struct op_list *list);

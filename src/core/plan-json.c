@@ -81,6 +81,8 @@ static void put_root(struct json_writer *w, const struct plan *plan)
         json_field_string(w, "path", strbuf_str(&path));
         if (op->source)
             json_field_string(w, op->kind == OP_FILE ? "text" : "source", op->source);
+        if (op->noexec && (op->kind == OP_BIND || op->kind == OP_SCRATCH))
+            json_field_bool(w, "noexec", true);
         json_end_object(w);
     }
     json_end_array(w);
@@ -98,12 +100,15 @@ char *plan_json(const struct plan *plan)
     json_field_string(&w, "language", plan->language ? plan->language->name : NULL);
     json_field_string(&w, "program", plan->program);
     put_words(&w, "network", plan->network);
+    if (plan->job.is_restricted)
+        json_field_string(&w, "shell_allow", plan->job.shell_allow);
     json_field_array(&w, "require");
     for (int i = 0; i < LAYER_N; i++)
         if (plan->job.require & (UINT32_C(1) << i))
             json_put_string(&w, layer_name((enum layer)i));
     json_end_array(&w);
     put_stages(&w, plan);
+    json_field_bool(&w, "tty", plan->job.tty);
     put_environment(&w, plan);
     put_files(&w, plan);
     json_field_uint(&w, "stdin_bytes", plan->stdin.len);

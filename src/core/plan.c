@@ -67,15 +67,15 @@ static int choose_profile(struct making *m)
     cay_fail(m->err, CAY_E_USAGE, "profile: there is no profile '%.60s'", name);
     const char *near = suggest(name, names, n);
     return near ? cay_hint(m->err, "did you mean %s?", near)
-                : cay_hint(m->err, "there are default, hardened, light, and those of cay.toml");
+                : cay_hint(m->err,
+                           "there are default, hardened, light, restricted, and those of cay.toml");
 }
 
 /* What has its own place in the product but is not part of it yet. */
 static int refuse_unbuilt(const struct making *m)
 {
-    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_SHELL_ALLOW, FIELD_WEBHOOK,
-                                             FIELD_RUNTIME };
-    static const enum field_id unbuilt_flags[] = { FIELD_DETACH, FIELD_TTY };
+    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK, FIELD_RUNTIME };
+    static const enum field_id unbuilt_flags[] = { FIELD_DETACH };
     const struct value *network = setting(m, FIELD_NETWORK);
     const char *first = network->list && network->list[0] ? network->list[0] : "none";
 
@@ -135,6 +135,16 @@ static int choose_backend(const struct making *m)
                         tier_name(plan->backend->tier));
     }
     return 0;
+}
+
+static int choose_terminal(const struct making *m)
+{
+    m->plan->job.tty = number(m, FIELD_TTY) != 0;
+    if (!m->plan->job.tty || m->plan->backend->tier != TIER_NONE)
+        return 0;
+    cay_fail(m->err, CAY_E_UNSUPPORTED, "tty: backend %s has no terminal to give",
+             m->plan->backend->name);
+    return cay_hint(m->err, "take backend native, or go without -t");
 }
 
 static int choose_layers(const struct making *m)
@@ -392,9 +402,11 @@ static void fill_environment(const struct making *m)
         "LANG=C.UTF-8",
         NULL,
     };
+    static const char *const terminal[] = { "TERM=xterm-256color", NULL };
     struct value workspace = { 0 };
     plan_workspace_env(m->plan, m->host, &workspace);
-    const char *const *const lists[] = { base, m->plan->language ? m->plan->language->env : NULL,
+    const char *const *const lists[] = { base, m->plan->job.tty ? terminal : NULL,
+                                         m->plan->language ? m->plan->language->env : NULL,
                                          workspace.list, m->req->env.list };
     struct value env = { 0 };
 
@@ -431,6 +443,45 @@ static int fill_files(const struct making *m)
     return 0;
 }
 
+/* ---- root ---------------------------------------------------------------------------------------
+ */
+
+/* A profile's list is for every machine: what is not installed here is left out of it. */
+static const char *const *allowed_commands(const struct making *m)
+{
+    const struct value *value = setting(m, FIELD_SHELL_ALLOW);
+    struct value list = { 0 };
+
+    if (m->req->values[FIELD_SHELL_ALLOW].is_set)
+        return value->list;
+    for (const char *const *name = value->list; name && *name; name++)
+        if (shell_has_command(*name))
+            field_append(&m->plan->arena, &list, *name);
+    return list.list;
+}
+
+static int plan_root(const struct making *m)
+{
+    struct plan *plan = m->plan;
+
+    if (!setting(m, FIELD_SHELL_ALLOW)->is_set) {
+        op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, &plan->root);
+        return 0;
+    }
+    if (plan->backend->tier == TIER_NONE)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root of its own",
+                        plan->backend->name);
+    if (plan->version)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                        "shell_allow: goes with %s, not with a version of it",
+                        plan->language->name);
+    plan->job.is_restricted = true;
+    if (shell_pack(allowed_commands(m), plan->job.shell_allow, m->err) < 0)
+        return -1;
+    return shell_root(&plan->arena, plan->language, plan->job.shell_allow, SANDBOX_UID, SANDBOX_GID,
+                      &plan->root, m->err);
+}
+
 static void note_warnings(const struct making *m)
 {
     struct plan *plan = m->plan;
@@ -454,14 +505,14 @@ int plan_make(const struct cay_request *req, const struct config *config,
     struct making m = { req, config, host, NULL, &plan, err };
 
     if (choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
-        choose_layers(&m) < 0 || check_caps(&m) < 0 || plan_program(&m) < 0 || fill_files(&m) < 0) {
+        choose_terminal(&m) < 0 || choose_layers(&m) < 0 || check_caps(&m) < 0 ||
+        plan_program(&m) < 0 || fill_files(&m) < 0 || plan_root(&m) < 0) {
         arena_done(&plan.arena);
         return -1;
     }
     fill_limits(&m);
     fill_environment(&m);
     note_warnings(&m);
-    op_list_host(&plan.arena, plan.language, SANDBOX_UID, SANDBOX_GID, &plan.root);
     for (int i = 0; i < 3; i++)
         plan.job.std_fds[i] = -1;
     plan.job.payload_fd = plan.job.harvest_fd = -1;

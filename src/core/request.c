@@ -185,10 +185,22 @@ int cay_request_add_env(struct cay_request *req, const char *name, const char *v
     return 0;
 }
 
+static bool has_variable(const struct cay_request *req, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *const *env = req->env.list; env && *env; env++)
+        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+            return true;
+    return false;
+}
+
 bool cay_request_has(const struct cay_request *req, const char *field)
 {
     enum field_id id = field_find(field);
 
+    if (strncmp(field, "env.", 4) == 0)
+        return has_variable(req, field + 4);
     if (strcmp(field, "code") == 0)
         return req->code.data != NULL;
     if (strcmp(field, "stdin") == 0)
@@ -273,16 +285,6 @@ static bool has_file(const struct cay_request *req, const char *name)
 {
     for (size_t i = 0; i < req->files.n; i++)
         if (strcmp(req->files.items[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-static bool has_variable(const struct cay_request *req, const char *name)
-{
-    size_t len = strlen(name);
-
-    for (const char *const *env = req->env.list; env && *env; env++)
-        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
             return true;
     return false;
 }
@@ -399,7 +401,7 @@ const struct cay_field *cay_field_at(size_t i)
 {
     static const struct cay_field rows[] = {
 #define FIELD_VIEW(id, name, kind, flags, initial, least, most, choices, arg, help) \
-    { name, arg, help, initial, FIELD_##kind == FIELD_BOOL, FIELD_##kind == FIELD_LIST },
+    { name, arg, help, initial, choices, FIELD_##kind == FIELD_BOOL, FIELD_##kind == FIELD_LIST },
         FIELDS(FIELD_VIEW)
 #undef FIELD_VIEW
     };

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int state_path(char *out, size_t size)
+int state_path(char *out, size_t size)
 {
     const char *base = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");

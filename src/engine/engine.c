@@ -70,6 +70,17 @@ int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run
     return rc;
 }
 
+bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+
+    if (id == FIELD_N || fields[id].kind != FIELD_BOOL)
+        return false;
+    const struct value *value =
+        req->values[id].is_set ? &req->values[id] : &cay->config.settings[id].value;
+    return value->is_set && value->num != 0;
+}
+
 int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, struct cay_error *err)
 {
     struct plan plan;

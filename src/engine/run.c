@@ -33,6 +33,7 @@
 #include "engine/message.h"
 #include "engine/record.h"
 #include "engine/spool.h"
+#include "engine/terminal.h"
 #include "engine/versions.h"
 
 enum { OUT, ERR, STREAMS };
@@ -41,10 +42,13 @@ enum { READ_BYTES = 64 * 1024, FEED_BYTES = 64 * 1024, COMPILER_BYTES = 64 * 102
 /* The program's input: from a live fd, or from the request's own bytes. */
 struct feed {
     int from_fd; /* -1: from data */
-    int to_fd;   /* -1: closed */
+    int to_fd;   /* -1: closed, or there is no terminal yet */
     const char *data;
     size_t len;
-    char *buf; /* of from_fd */
+    char *buf;    /* of from_fd */
+    bool is_tty;  /* its end is told by a character, not by closing */
+    char end;     /* that character */
+    int end_wait; /* > 0: all input was given; milliseconds until the program is told again */
 };
 
 struct run {
@@ -63,6 +67,8 @@ struct run {
     char *buf;
     struct feed feed;
     struct record record;
+    struct terminal terminal;
+    bool has_window_fd;   /* options->window_fd is still worth reading */
     struct spool harvest; /* what the run leaves in its folders */
     int workspace_fd;     /* -1: none */
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
@@ -199,6 +205,16 @@ static ssize_t write_quietly(int fd, const char *data, size_t len)
     return n;
 }
 
+enum { END_WAIT_MS = 50, END_WAIT_MAX_MS = 1000 };
+
+static void feed_end(struct feed *feed)
+{
+    if (!feed->is_tty)
+        close_fd(&feed->to_fd);
+    else if (feed->end_wait == 0)
+        feed->end_wait = END_WAIT_MS;
+}
+
 static void feed_write(struct feed *feed)
 {
     ssize_t n = write_quietly(feed->to_fd, feed->data, feed->len);
@@ -212,23 +228,55 @@ static void feed_write(struct feed *feed)
     feed->data += n;
     feed->len -= (size_t)n;
     if (feed->len == 0 && feed->from_fd < 0)
-        close_fd(&feed->to_fd);
+        feed_end(feed);
 }
 
-static void feed_read(struct feed *feed)
+static void feed_read(struct run *run)
 {
+    struct feed *feed = &run->feed;
     ssize_t n = read(feed->from_fd, feed->buf, FEED_BYTES);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
         feed->from_fd = -1;
-        close_fd(&feed->to_fd);
+        feed_end(feed);
         return;
     }
+    if (run->options->on_input)
+        run->options->on_input(run->options->arg, feed->buf, (size_t)n);
     feed->data = feed->buf;
     feed->len = (size_t)n;
     feed_write(feed);
+}
+
+/* A pipe at its end says so to each reader, again and again. A terminal says it once for each time
+ * it is told to, so it is told whenever the program has read all there was. */
+static void feed_end_again(struct run *run)
+{
+    struct feed *feed = &run->feed;
+    int end = feed->len == 0 && run->has_started ? terminal_end_byte(&run->terminal) : -1;
+
+    if (end < 0 || feed->to_fd < 0)
+        return;
+    feed->end = (char)end;
+    feed->data = &feed->end;
+    feed->len = 1;
+    feed_write(feed);
+    feed->end_wait = MIN(2 * feed->end_wait, (int)END_WAIT_MAX_MS);
+}
+
+/* What the compiler's pipes held was read; from here on there is one stream. */
+static void take_terminal(struct run *run)
+{
+    if (!terminal_take(&run->terminal) || run->terminal.master < 0)
+        return;
+    close_fd(&run->stream_fds[OUT]);
+    close_fd(&run->stream_fds[ERR]);
+    run->stream_fds[OUT] = fcntl(run->terminal.master, F_DUPFD_CLOEXEC, 3);
+    run->feed.to_fd = fcntl(run->terminal.master, F_DUPFD_CLOEXEC, 3);
+    if (run->feed.len == 0 && run->feed.from_fd < 0)
+        feed_end(&run->feed);
 }
 
 /* ---- the warden's word ---- */
@@ -343,7 +391,9 @@ static void on_cancel(struct run *run)
 
 /* ---- the loop ---- */
 
-enum { P_WARDEN, P_CANCEL, P_OUT, P_ERR, P_FEED, P_HARVEST, P_N };
+enum { TICK_MS = 250 };
+
+enum { P_WARDEN, P_CANCEL, P_OUT, P_ERR, P_FEED, P_HARVEST, P_TERMINAL, P_WINDOW, P_N };
 
 static void wait_for_something(struct run *run, struct pollfd *list)
 {
@@ -359,7 +409,11 @@ static void wait_for_something(struct run *run, struct pollfd *list)
                                                     : feed->from_fd,
                                     is_feeding ? POLLOUT : POLLIN, 0 };
     list[P_HARVEST] = (struct pollfd){ run->harvest.pipe_fd, POLLIN, 0 };
-    if (poll(list, P_N, -1) < 0)
+    list[P_TERMINAL] = (struct pollfd){ run->terminal.sock, POLLIN, 0 };
+    list[P_WINDOW] =
+        (struct pollfd){ run->has_window_fd ? run->options->window_fd : -1, POLLIN, 0 };
+    int wait = feed->end_wait > 0 ? feed->end_wait : run->options->on_tick ? TICK_MS : -1;
+    if (poll(list, P_N, wait) < 0)
         for (int i = 0; i < P_N; i++)
             list[i].revents = 0;
 }
@@ -370,6 +424,8 @@ static void follow(struct run *run)
 
     while (!run->is_gone) {
         wait_for_something(run, list);
+        if (run->options->on_tick)
+            run->options->on_tick(run->options->arg);
         if (list[P_CANCEL].revents)
             on_cancel(run);
         if (list[P_OUT].revents)
@@ -380,8 +436,14 @@ static void follow(struct run *run)
             if (run->feed.len > 0)
                 feed_write(&run->feed);
             else
-                feed_read(&run->feed);
+                feed_read(run);
         }
+        if (list[P_TERMINAL].revents)
+            take_terminal(run);
+        if (list[P_WINDOW].revents)
+            run->has_window_fd = terminal_follow(&run->terminal, run->options->window_fd);
+        if (run->feed.end_wait > 0)
+            feed_end_again(run);
         if (list[P_HARVEST].revents)
             spool_read(&run->harvest);
         if (list[P_WARDEN].revents)
@@ -407,16 +469,22 @@ static int make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_er
     return 0;
 }
 
+/* Where the program gets a terminal, the pipes are for what a compiler says before it. */
 static int make_streams(struct run *run, int far[3], struct cay_error *err)
 {
     bool has_input = run->options->stdin_fd >= 0 || run->plan->stdin.len > 0;
+    bool tty = run->plan->job.tty, has_pipes = !tty || run->plan->job.n_stages > 1;
 
-    if (make_pipe(&run->stream_fds[OUT], &far[1], true, err) < 0 ||
-        make_pipe(&run->stream_fds[ERR], &far[2], true, err) < 0)
+    if (has_pipes && (make_pipe(&run->stream_fds[OUT], &far[1], true, err) < 0 ||
+                      make_pipe(&run->stream_fds[ERR], &far[2], true, err) < 0))
         return -1;
+    if (tty && terminal_ask(&run->terminal, &far[0], err) < 0)
+        return -1;
+    run->feed.is_tty = tty;
+    run->has_window_fd = tty && run->options->window_fd >= 0;
     if (!has_input)
         return 0;
-    if (make_pipe(&run->feed.to_fd, &far[0], false, err) < 0)
+    if (!tty && make_pipe(&run->feed.to_fd, &far[0], false, err) < 0)
         return -1;
     run->feed.from_fd = run->options->stdin_fd;
     if (run->feed.from_fd >= 0) {
@@ -458,7 +526,9 @@ static int open_folders(struct run *run, int fds[WARDEN_FDS], struct cay_error *
     if (!plan->workspace && !plan->payload.globs)
         return 0;
     if (plan->workspace) {
-        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
+         * written just before would look as if it had been changed since. */
+        clock_gettime(CLOCK_REALTIME, &now);
         run->started_ns = now.tv_sec * NS_PER_SEC + now.tv_nsec;
         if (open_folder("workspace", plan->workspace, &run->workspace_fd, err) < 0)
             return -1;
@@ -491,6 +561,8 @@ static int ask_warden(struct run *run, struct cay_error *err)
     for (int i = 0; i < WARDEN_FDS; i++)
         fds[i] = -1;
     memcpy(request.job.id, run->result->id, sizeof request.job.id);
+    request.job.rows = run->terminal.rows;
+    request.job.cols = run->terminal.cols;
     int rc = link_open(&run->cay->link, &run->cay->options, &run->cay->config, err);
     if (rc == 0)
         rc = make_streams(run, fds, err);
@@ -586,6 +658,7 @@ static void done(struct run *run)
     }
     close_fd(&run->feed.to_fd);
     record_done(&run->record);
+    terminal_done(&run->terminal);
     close_fd(&run->workspace_fd);
     spool_close(&run->harvest);
     free(run->buf);
@@ -608,6 +681,7 @@ int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_op
         .buf = mem_alloc(READ_BYTES),
     };
 
+    terminal_init(&run.terminal, options->window.rows, options->window.cols);
     run.result = result_new(&run.arena);
     record_begin(&run.record, run.result->id, &cay->config);
     clock_timestamp(run.result->timestamp);

@@ -10,6 +10,7 @@
 enum landlock_access {
     LANDLOCK_READ,  /* read, list, execute */
     LANDLOCK_USE,   /* read and write what is there, make nothing (devices) */
+    LANDLOCK_TTY,   /* the same for terminals, which are nothing without ioctl */
     LANDLOCK_WRITE, /* everything, renames between folders included */
 };
 

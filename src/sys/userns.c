@@ -51,7 +51,7 @@ static bool subid_range(const char *path, uid_t uid, const char *name, uint32_t 
 
 /* The user's name from /etc/passwd alone: no name service is asked, for it may be slow or remote.
  */
-static bool user_name(uid_t uid, char *out, size_t size)
+bool user_name(uid_t uid, char *out, size_t size)
 {
     FILE *file = fopen("/etc/passwd", "re");
     bool found = false;
@@ -102,6 +102,18 @@ static bool has_subids(uid_t uid, uint32_t *uid_start, uint32_t *gid_start, uint
         return false;
     *count = MIN(uid_count, gid_count);
     return true;
+}
+
+void subids_count(uid_t uid, uint32_t *ret_uids, uint32_t *ret_gids)
+{
+    char name[64];
+    uint32_t start;
+    bool named = user_name(uid, name, sizeof name);
+
+    if (!subid_range("/etc/subuid", uid, named ? name : NULL, &start, ret_uids))
+        *ret_uids = 0;
+    if (!subid_range("/etc/subgid", uid, named ? name : NULL, &start, ret_gids))
+        *ret_gids = 0;
 }
 
 int identity_take(int state_fd, bool own, struct identity *ret)

@@ -5,7 +5,7 @@
  * User namespaces: which host identity a sandbox gets, and how the kernel is told.
  *
  *     struct identity who;
- *     identity_take(state_dir_fd, &who);     a slot of its own where root or a subuid range allows
+ *     identity_take(state_dir_fd, false, &who);   a slot of its own where root or a subuid range allows
  *     ... clone with CLONE_NEWUSER ...
  *     userns_map(pid, &who);
  *     identity_release(&who);
@@ -42,6 +42,12 @@ void identity_release(struct identity *who);
 
 /* Writes one line of a new namespace's map: file is "uid_map" or "gid_map". */
 int userns_write_map(pid_t pid, const char *file, unsigned inside, unsigned outside);
+
+/* How many ids /etc/subuid and /etc/subgid give to this user; 0: none. */
+void subids_count(uid_t uid, uint32_t *ret_uids, uint32_t *ret_gids);
+
+/* The user's name by /etc/passwd alone; false: there is none, or no room for it. */
+bool user_name(uid_t uid, char *out, size_t size);
 
 /* Maps SANDBOX_UID and SANDBOX_GID of the new namespace of pid to that identity. */
 int userns_map(pid_t pid, const struct identity *who);

@@ -4,7 +4,8 @@
 /*
  * What the front and the warden say to each other: fixed-size messages over a SOCK_SEQPACKET pair,
  * and fds beside them. A front that was taken over can name no path, mount or uid here: only
- * numbers, which the warden caps, and fds of its own.
+ * numbers, which the warden caps, names of commands, which it checks and looks up by itself, and
+ * fds of its own.
  */
 
 #include <stdint.h>

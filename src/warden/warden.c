@@ -119,10 +119,12 @@ static void cap_limits(struct cay_limits *limits, const struct cay_limits *most)
 static void cap_job(const struct warden *warden, struct job *job)
 {
     job->n_stages = (uint8_t)MAX(1, MIN(job->n_stages, JOB_STAGES));
+    job->tty = job->tty != 0;
     job->id[sizeof job->id - 1] = '\0';
     for (char *c = job->id; *c; c++)
         if (!strchr("0123456789abcdef", *c))
             *c = '0';
+    job->shell_allow[sizeof job->shell_allow - 1] = '\0'; /* its names: shell_root */
     for (int i = 0; i < job->n_stages; i++)
         cap_limits(&job->limits[i],
                    i + 1 == job->n_stages ? warden->options->caps : warden->options->compile_caps);
@@ -138,6 +140,16 @@ static bool are_all(const int *fds, int n, mode_t type)
         if (fds[i] >= 0 && (fstat(fds[i], &st) < 0 || (st.st_mode & S_IFMT) != type))
             return false;
     return true;
+}
+
+/* Where a terminal is made, the first one is what it is sent to the front by, before anything of
+ * the request runs, and the program never has it. */
+static bool are_streams(const struct job *job)
+{
+    if (!job->tty)
+        return are_all(job->std_fds, 3, S_IFIFO);
+    return job->std_fds[0] >= 0 && are_all(job->std_fds, 1, S_IFSOCK) &&
+           are_all(job->std_fds + 1, 2, S_IFIFO);
 }
 
 static void take_fds(struct job *job, const int fds[WARDEN_FDS])
@@ -169,7 +181,7 @@ static void on_start(struct warden *warden, struct warden_request *request, int 
     run->has_harvest = run->job.harvest_fd >= 0;
     if (!backend)
         cay_fail(&failed.error, CAY_E_USAGE, "warden: there is no backend %u", request->backend);
-    else if (!are_all(run->job.std_fds, 3, S_IFIFO) || !are_all(&run->job.harvest_fd, 1, S_IFIFO))
+    else if (!are_streams(&run->job) || !are_all(&run->job.harvest_fd, 1, S_IFIFO))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the streams are not pipes");
     else if (!are_all(run->job.folder_fds, JOB_FOLDERS, S_IFDIR))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the folders are not folders");

@@ -50,6 +50,20 @@ def test(t, mode):
          completed(mode, script, "cay", "run", "--ti"))
     (mode.cwd / "program.py").write_text("")
     t.ok("program.py" in completed(mode, script, "cay", "run", "prog"), "bash: so is a file")
+    cay = str(mode.binary)
+    languages = {line.split()[0] for line in mode.cay("languages").out.decode().splitlines()[1:]}
+    for words in (("-l", ""), ("--language", ""), ("--language", "=")):
+        t.equal(set(completed(mode, script, cay, "run", *words)), languages, f"bash: languages after {' '.join(words)}")
+    t.equal(completed(mode, script, cay, "run", "--language", "=", "pyth"), ["python"], "bash: a language is completed")
+    t.equal(completed(mode, script, cay, "run", "--backend", "nat"), ["native"], "bash: so is one of few words")
+    for option in ("--watch", "--file", "--env-file", "--request"):
+        t.ok("program.py" in completed(mode, script, cay, "run", option, "prog"), f"bash: a file after {option}")
+    t.equal(completed(mode, script, cay, "run", "--timeout", ""), [], "bash: nothing where nobody knows")
+    t.equal(completed(mode, script, cay, "help", "ex"), ["exec"], "bash: help takes a command")
+    t.equal(completed(mode, script, cay, "completion", "z"), ["zsh"], "bash: completion takes a shell")
+    for command in sorted(commands):
+        text = mode.cay("help", command).out.decode().partition("Examples:\n")[2]
+        t.ok(len(re.findall(r"(?m)^  .*\bcay\b", text)) >= 2, f"help {command}: at least two examples", text)
 
 
 caytest.main(test, modes=("user",))

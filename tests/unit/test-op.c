@@ -82,7 +82,7 @@ static void test_nothing_but(void **state)
                                          "/libx32",        "/etc/ld.so.cache",
                                          "/etc/localtime", "/etc/alternatives" };
     static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-                                           "/dev/urandom" };
+                                           "/dev/urandom", "/dev/tty" };
     static const char *const written[] = { "tmp", "dev/shm", "sandbox" };
     struct arena arena = { 0 };
     struct op_list list;

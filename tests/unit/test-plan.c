@@ -28,6 +28,9 @@
 #define LANGUAGE(text) .data = (text), .len = sizeof(text) - 1
 
 const struct embedded_file language_files[] = {
+    { "bash/language.toml",
+      LANGUAGE("name='bash'\ntitle='Bash'\nextensions=['.sh']\nsource='main.sh'\n"
+               "run=['bash','{source}']\nversion=['bash','--version']\npackages=['bash']\n") },
     { "c/language.toml", LANGUAGE("name='c'\ntitle='C'\nextensions=['.c']\nsource='main.c'\n"
                                   "compile=['gcc','-o','{binary}','{source}']\nrun=['{binary}']\n"
                                   "version=['gcc','-v']\npackages=['gcc','libc6-dev']\n") },
@@ -53,8 +56,8 @@ const struct backend *const backends[] = { &fake_process, &fake_native, &fake_vm
 /* A host with these programs. */
 static const char *find_usual(struct arena *arena, const char *name)
 {
-    static const char *const have[] = { "python3", "python3.11", "gcc", "gcc-12",
-                                        "go",      "pythonbug",  NULL };
+    static const char *const have[] = { "python3",   "python3.11", "gcc",    "gcc-12", "go",
+                                        "pythonbug", "bash",       "bash-5", NULL };
 
     for (const char *const *word = have; *word; word++)
         if (strcmp(*word, name) == 0)
@@ -209,7 +212,7 @@ static void test_defaults(void **state)
     assert_string_equal(m.plan.profile, "default");
     assert_null(m.plan.version);
     assert_int_equal(m.plan.job.n_stages, 1);
-    assert_int_equal(m.plan.job.language, 2);
+    assert_int_equal(m.plan.job.language, 3);
     assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT);
     assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
     assert_int_equal(limits->cpu_time_ns, 0);
@@ -686,11 +689,9 @@ static void test_refusals(void **state)
         { "\"network\": [\"a.example\"]", "network: 'a.example'" },
         { "\"network\": [\"none\", \"a.example\"]", "network" },
         { "\"session\": \"s1\"", "session" },
-        { "\"shell_allow\": [\"ls\"]", "shell_allow" },
         { "\"webhook\": \"http://x\"", "webhook" },
         { "\"runtime\": \"runsc\"", "runtime" },
         { "\"detach\": true", "detach" },
-        { "\"tty\": true", "tty" },
         { "\"image\": \"debian\"", "image: 'debian'" },
     };
     char json[256];
@@ -706,6 +707,110 @@ static void test_refusals(void **state)
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"network\": []}" });
     unmake(&m);
+}
+
+#define BASH "\"language\": \"bash\", \"code\": \"ls\""
+
+static const struct op *find_op(const struct plan *plan, const char *path)
+{
+    for (size_t i = 0; i < plan->root.n; i++)
+        if (strcmp(plan->root.ops[i].path, path) == 0)
+            return &plan->root.ops[i];
+    return NULL;
+}
+
+static void test_restricted_shell(void **state)
+{
+    (void)state;
+    struct made m =
+        made((struct making){ .json = "{" BASH ", \"shell_allow\": [\"cat\", \"cd\"]}" });
+    assert_true(m.plan.job.is_restricted);
+    assert_string_equal(m.plan.job.shell_allow, "cat,cd");
+    assert_non_null(find_op(&m.plan, "usr/bin/cat"));
+    assert_non_null(find_op(&m.plan, "usr/bin/bash"));
+    assert_null(find_op(&m.plan, "usr/bin/ls"));
+    assert_int_equal(find_op(&m.plan, "usr")->kind, OP_DIR);
+    auto_free char *json = plan_json(&m.plan);
+    assert_non_null(strstr(json, "\"shell_allow\": \"cat,cd\""));
+    assert_non_null(strstr(json, "\"noexec\": true"));
+    unmake(&m);
+
+    m = made((struct making){ .json = "{" BASH ", \"shell_allow\": []}" });
+    assert_true(m.plan.job.is_restricted);
+    assert_string_equal(m.plan.job.shell_allow, "");
+    unmake(&m);
+
+    m = made((struct making){ .json = "{" BASH "}" });
+    assert_false(m.plan.job.is_restricted);
+    unmake(&m);
+
+    check_refused((struct making){ .json = "{" PYTHON ", \"shell_allow\": [\"ls\"]}" }, CAY_E_USAGE,
+                  "shell_allow: is for bash and zsh; this is Python", "leave it out");
+    check_refused((struct making){ .json = "{\"command\": [\"ls\"], \"shell_allow\": [\"ls\"]}" },
+                  CAY_E_USAGE, "this is a command", NULL);
+    check_refused((struct making){ .json = "{" BASH ", \"shell_allow\": [\"/bin/ls\"]}" },
+                  CAY_E_USAGE, "'/bin/ls' is not the name of a command", "no paths");
+    check_refused((struct making){ .json = "{" BASH ", \"shell_allow\": [\"no-such\"]}" },
+                  CAY_E_NOTFOUND, "the command 'no-such' is not installed", NULL);
+    check_refused((struct making){ .json =
+                                       "{" BASH ", \"shell_allow\": [\"ls\"],"
+                                       " \"backend\": \"process\", \"min_isolation\": \"none\"}" },
+                  CAY_E_UNSUPPORTED, "shell_allow: backend process has no root", NULL);
+    check_refused((struct making){ .json = "{\"language\": \"bash:5\", \"code\": \"ls\","
+                                           " \"shell_allow\": [\"ls\"]}" },
+                  CAY_E_UNSUPPORTED, "not with a version", NULL);
+}
+
+/* A profile is for every machine, so what is missing on this one is left out of it. */
+static void test_restricted_profile(void **state)
+{
+    (void)state;
+    struct made m = made((struct making){ .json = "{" BASH ", \"profile\": \"restricted\"}" });
+    assert_true(m.plan.job.is_restricted);
+    assert_int_equal(m.plan.job.limits[0].memory_bytes, 256 << 20);
+    assert_int_equal(m.plan.job.limits[0].pids, 25);
+    assert_non_null(find_op(&m.plan, "usr/bin/cat"));
+    assert_null(find_op(&m.plan, "usr/bin/env"));
+    unmake(&m);
+
+    m = made((struct making){ .json = "{" BASH ", \"profile\": \"mine\"}",
+                              .user_toml = "[profiles.mine]\nshell_allow = ['cat', 'no-such']\n" });
+    assert_string_equal(m.plan.job.shell_allow, "cat");
+    unmake(&m);
+
+    m = made((struct making){
+        .json = "{" BASH ", \"profile\": \"restricted\", \"shell_allow\": [\"env\"]}" });
+    assert_string_equal(m.plan.job.shell_allow, "env");
+    unmake(&m);
+}
+
+static void test_terminal(void **state)
+{
+    (void)state;
+    struct made m = made((struct making){ .json = "{" PYTHON ", \"tty\": true}" });
+    assert_true(m.plan.job.tty);
+    const char *term = NULL;
+    for (const char *const *env = m.plan.payload.env; *env; env++)
+        if (strncmp(*env, "TERM=", 5) == 0)
+            term = *env;
+    assert_string_equal(term, "TERM=xterm-256color");
+    unmake(&m);
+    m = made(
+        (struct making){ .json = "{" PYTHON ", \"tty\": true, \"env\": {\"TERM\": \"vt100\"}}" });
+    term = NULL;
+    for (const char *const *env = m.plan.payload.env; *env; env++)
+        if (strncmp(*env, "TERM=", 5) == 0)
+            term = *env;
+    assert_string_equal(term, "TERM=vt100");
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON "}" });
+    assert_false(m.plan.job.tty);
+    for (const char *const *env = m.plan.payload.env; *env; env++)
+        assert_true(strncmp(*env, "TERM=", 5) != 0);
+    unmake(&m);
+    check_refused((struct making){ .json = "{" PYTHON ", \"tty\": true, \"backend\": \"process\","
+                                           " \"min_isolation\": \"none\"}" },
+                  CAY_E_UNSUPPORTED, "tty: backend process", "native");
 }
 
 static void test_profile(void **state)
@@ -811,6 +916,9 @@ int main(void)
         cmocka_unit_test(test_workspace),
         cmocka_unit_test(test_wrong_folders),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_restricted_shell),
+        cmocka_unit_test(test_restricted_profile),
+        cmocka_unit_test(test_terminal),
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_policy),

@@ -415,12 +415,58 @@ entered() {
         case "/sys/fs/cgroup$(sed -n 's/^0:://p' $out)" in "$first" | "$first"/*) true ;; *) false ;; esac
 }
 
+# expect_report DESCRIPTION EXPRESSION...: about the last `cay doctor --json`, d; its checks by their ids
+# are in c, the commands that a check says to type in fix(ID)
+expect_report() {
+    what=$1
+    shift
+    check "$what" python3 -I -S -c '
+import json, sys
+rc = int(sys.argv[2])
+with open(sys.argv[1]) as f:
+    d = json.load(f)
+c = {x["id"]: x for x in d["checks"]}
+def fix(name):
+    return json.dumps([x["command"] for x in c[name]["fix"]])
+bad = [e for e in sys.argv[3:] if not eval(e)]
+if bad:
+    print("exit", rc, d["conclusion"], "false:", *bad)
+    print(*[x for x in d["checks"] if x["status"] in ("fail", "warn")], sep="\n")
+sys.exit(bool(bad))' $out $rc "$@"
+}
+
+test_doctor() {
+    cay_run setup user
+    mark_clean
+    cay_run doctor --json
+    expect_report "doctor, root: all layers" 'rc == 0' '"cgroup included" in d["conclusion"]' \
+        'c["cgroup"]["fact"] == "version 2"' 'c["cgroup_delegation"]["status"] == "ok"'
+    user_run doctor --json
+    expect_report "doctor, user: no delegation, and what to type" 'rc == 0' \
+        'c["cgroup_delegation"]["status"] == "warn"' '[x["require"] for x in d["refused"]] == ["cgroup"]' \
+        '"sudo cay setup user -- su - user" in fix("cgroup_delegation")'
+    delegated_run doctor --json
+    expect_report "doctor, delegated: all layers" 'rc == 0' '"cgroup included" in d["conclusion"]' \
+        'c["cgroup_delegation"]["status"] == "ok"'
+    # Debian's kernels have a switch of their own.
+    switch=/proc/sys/kernel/unprivileged_userns_clone
+    if [ -e $switch ]; then
+        echo 0 >$switch
+        user_run doctor --json
+        expect_report "doctor, user: the switch is off, and how to switch it on" 'rc == 1' \
+            'c["user_ns"]["status"] == "fail"' 'c["pid_ns"]["status"] == "skip"' \
+            '"sudo sysctl -w kernel.unprivileged_userns_clone=1" in fix("user_ns")'
+        echo 1 >$switch
+    fi
+    nothing_left "the doctor"
+}
+
 # shellcheck source=/dev/null
 . /tests/guest-full.sh
 
 case $mode in
-short) tests="test_root test_user test_delegated" ;;
-full) tests="test_root test_user test_delegated test_full" ;;
+short) tests="test_root test_user test_delegated test_doctor" ;;
+full) tests="test_root test_user test_delegated test_doctor test_full" ;;
 *) tests=$(echo "$mode" | tr , ' ') ;;
 esac
 for t in $tests; do

@@ -27,6 +27,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -43,8 +44,16 @@
 #include "base/clock.h"
 #include "core/layer.h"
 #include "core/payload.h"
+#include "sys/fdpass.h"
 #include "sys/landlock.h"
+#include "sys/pty.h"
 #include "sys/spawn.h"
+
+/* Newer than Debian 12's headers (Linux 6.1). */
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE              65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
 
 enum { WATCHED_NICE = 10, PROGRAM_STACK = 64 * 1024 };
 
@@ -294,22 +303,41 @@ static void narrow_to_watched(cpu_set_t *cpus, int here, uint32_t milli)
             CPU_CLR(cpu, cpus);
 }
 
+/* A terminal of the sandbox's own: both its ends go to the front, the program gets the far one and
+ * no way to any other. */
+static int take_terminal(const struct job *job)
+{
+    int ends[2];
+
+    int rc = pty_open(job->rows, job->cols, &ends[0], &ends[1]);
+    if (rc == 0)
+        rc = fdpass_send(job->std_fds[0], "t", 1, ends, ARRAY_LEN(ends));
+    if (rc == 0 && ioctl(ends[1], TIOCSCTTY, 0) < 0)
+        rc = -errno;
+    return rc < 0 ? rc : spawn_streams((int[3]){ ends[1], ends[1], ends[1] }, 0);
+}
+
 /* Nice weighs only within one session where the kernel groups by session, so a watched program
- * stays in that of pid 1, which has no terminal either. */
+ * stays in that of pid 1, which has no terminal either; one with a terminal must lead its own. */
 static int step_streams(struct state *state)
 {
     const struct child *child = state->child;
+    const struct job *job = child->job;
+    bool has_terminal = job->tty && state->stage + 1U == job->n_stages;
     cpu_set_t cpus = state->cpus;
 
     if (!child->has_cgroup)
-        narrow_to_watched(&cpus, sched_getcpu(), child->job->limits[state->stage].cpus_milli);
+        narrow_to_watched(&cpus, sched_getcpu(), job->limits[state->stage].cpus_milli);
     if (CPU_COUNT(&cpus) > 0)
         sched_setaffinity(0, sizeof cpus, &cpus);
-    if (child->has_cgroup)
+    if (child->has_cgroup || has_terminal)
         setsid();
     else
         setpgid(0, 0);
-    return spawn_streams(child->job->std_fds, 0);
+    if (has_terminal)
+        return take_terminal(job);
+    const int pipes[3] = { job->tty ? -1 : job->std_fds[0], job->std_fds[1], job->std_fds[2] };
+    return spawn_streams(pipes, 0);
 }
 
 static int step_rlimits(struct state *state)
@@ -356,10 +384,21 @@ static int step_no_new_privs(struct state *state)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+/* A forged library that a restricted shell can't map as code could still have the loader write one
+ * by its relocations. Linux 6.3; older ones do without. */
+static int step_mdwe(struct state *state)
+{
+    if (!state->child->job->is_restricted)
+        return 0;
+    return prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) < 0 && errno != EINVAL ? -errno
+                                                                                        : 0;
+}
+
 static int step_landlock(struct state *state)
 {
     static const struct landlock_rule rules[] = {
         { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },
+        { "/dev/tty", LANDLOCK_TTY },   { "/dev/pts", LANDLOCK_TTY },
         { "/tmp", LANDLOCK_WRITE },     { "/dev/shm", LANDLOCK_WRITE },
         { "/sandbox", LANDLOCK_WRITE }, { "/workspace", LANDLOCK_WRITE },
     };
@@ -412,6 +451,7 @@ static const struct {
     [STEP_STREAMS] = { step_streams, LAYER_N },
     [STEP_RLIMITS] = { step_rlimits, LAYER_RLIMITS },
     [STEP_NO_NEW_PRIVS] = { step_no_new_privs, LAYER_NO_NEW_PRIVS },
+    [STEP_MDWE] = { step_mdwe, LAYER_N },
     [STEP_LANDLOCK] = { step_landlock, LAYER_LANDLOCK },
     [STEP_CAPS] = { step_caps, LAYER_CAPS_DROPPED },
     [STEP_SECCOMP] = { step_seccomp, LAYER_SECCOMP },

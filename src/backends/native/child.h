@@ -37,6 +37,7 @@
     X(STREAMS, "set up the streams", N)                \
     X(RLIMITS, "set rlimits", RLIMITS)                 \
     X(NO_NEW_PRIVS, "no_new_privs", NO_NEW_PRIVS)      \
+    X(MDWE, "refuse code in written memory", N)        \
     X(LANDLOCK, "landlock", LANDLOCK)                  \
     X(CAPS, "drop capabilities", CAPS_DROPPED)         \
     X(SECCOMP, "seccomp", SECCOMP)                     \

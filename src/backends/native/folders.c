@@ -155,9 +155,12 @@ static int config_overlay(int fs, int root, int lower, int upper)
     return rc < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) >= 0 ? rc : -errno;
 }
 
-static int mount_overlay(int root, int lower, int upper, const char *path)
+/* A restricted shell can start nothing that lies in them. */
+static int mount_overlay(const struct child *child, int root, int lower, int upper,
+                         const char *path)
 {
-    unsigned attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (upper < 0 ? MOUNT_ATTR_RDONLY : 0);
+    unsigned attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (upper < 0 ? MOUNT_ATTR_RDONLY : 0) |
+                     (child->job->is_restricted ? MOUNT_ATTR_NOEXEC : 0);
     auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
     if (fs < 0)
         return -errno;
@@ -171,7 +174,7 @@ static int mount_overlay(int root, int lower, int upper, const char *path)
     return rc < 0 ? rc : attach(fd, root, path);
 }
 
-static int show_workspace(int root, int lower, int *ret_upper)
+static int show_workspace(const struct child *child, int root, int lower, int *ret_upper)
 {
     struct stat st;
 
@@ -187,7 +190,7 @@ static int show_workspace(int root, int lower, int *ret_upper)
     auto_close int upper = open_folder(root, ".cay/upper");
     if (upper < 0)
         return upper;
-    rc = mount_overlay(root, lower, upper, "workspace");
+    rc = mount_overlay(child, root, lower, upper, "workspace");
     if (rc < 0)
         return rc;
     /* A mount of its own, which stays writable when the root no longer is: for the harvest, which
@@ -204,8 +207,8 @@ static int show(const struct child *child, int root, uint32_t number, const char
     if (lower < 0)
         return lower;
     if (number == 0)
-        return show_workspace(root, lower, ret_upper);
-    return path ? mount_overlay(root, lower, -1, path + 1) : -EINVAL;
+        return show_workspace(child, root, lower, ret_upper);
+    return path ? mount_overlay(child, root, lower, -1, path + 1) : -EINVAL;
 }
 
 int folders_show(const struct child *child, int root, char *const *paths, int *ret_upper,

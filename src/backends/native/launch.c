@@ -54,9 +54,8 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
     err->errnum = errnum;
-    if (remedies[layer])
-        cay_hint(err, "%s", remedies[layer]);
-    return -1;
+    return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
+                    remedies[layer] ? "; " : "");
 }
 
 /* In a child of its own, each flag alone; an ordinary user may only make the others inside a user
@@ -290,7 +289,11 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
-    op_list_host(&native->arena, language, child.uid, child.gid, &native->root);
+    if (!native->job.is_restricted)
+        op_list_host(&native->arena, language, child.uid, child.gid, &native->root);
+    else if (shell_root(&native->arena, language, native->job.shell_allow, child.uid, child.gid,
+                        &native->root, err) < 0)
+        return -1;
     if (bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err) < 0)
         return -1;
     if (child.has_userns) {

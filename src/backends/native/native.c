@@ -97,6 +97,8 @@ static int start(const struct backend_host *host, const struct job *job, struct 
     for (int i = 0; i < JOB_FOLDERS; i++)
         native->mounts[i] = -1;
     if (native_launch(host, native, err) < 0) {
+        if (err->kind == CAY_E_SYSTEM)
+            cay_hint(err, SEE_DOCTOR);
         kill_all(&native->base);
         reap(native, 0);
         release(&native->base);
@@ -151,6 +153,8 @@ static void explain_failure(const struct native *native, const struct child_repo
     } else {
         cay_fail_errno(err, errnum, "native: %s", step_rows[step].words);
     }
+    if (err->kind == CAY_E_SYSTEM)
+        cay_hint(err, SEE_DOCTOR);
 }
 
 /* UINT64_MAX stays: a counter that is not there has no difference. */

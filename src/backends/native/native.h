@@ -33,6 +33,9 @@ struct native {
  * be had. Slow, for error paths. Returns the layer's number, or LAYER_N when all work alone. */
 unsigned native_missing_namespace(uint64_t clone_flags, int *ret_errno);
 
+/* The hint of every failure that the host is to blame for, behind the remedy where one is known. */
+#define SEE_DOCTOR "see `cay doctor`"
+
 /* The message for a layer that this host lacks, with the remedy. */
 int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const char *what);
 

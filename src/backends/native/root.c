@@ -71,9 +71,10 @@ static int op_symlink(int root, const struct op *op)
 
 static int op_bind(int root, const struct op *op)
 {
+    uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                     (op->noexec ? MOUNT_ATTR_NOEXEC : 0);
     struct stat st;
-    auto_close int fd = clone_tree(
-        op->source, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, AT_RECURSIVE);
+    auto_close int fd = clone_tree(op->source, attrs, AT_RECURSIVE);
     if (fd < 0)
         return fd;
     if (fstat(fd, &st) < 0)
@@ -117,6 +118,26 @@ static int op_proc(int root, const struct op *op)
     return fd < 0 ? -errno : attach(fd, root, op->path);
 }
 
+/* Every mount of devpts is an instance of its own (Linux 4.7). No gid=5: the group tty may not be
+ * mapped here, and everything is one user's. The kernel's count of terminals is the host's, and
+ * what is typed ahead is charged to nobody, so there are few. */
+static int op_pts(int root, const struct op *op)
+{
+    static const char *const options[][2] = { { "ptmxmode", "0666" },
+                                              { "mode", "0620" },
+                                              { "max", "16" } };
+    auto_close int fs = fsopen("devpts", FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return -errno;
+    for (size_t i = 0; i < ARRAY_LEN(options); i++)
+        if (fsconfig(fs, FSCONFIG_SET_STRING, options[i][0], options[i][1], 0) < 0)
+            return -errno;
+    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    auto_close int fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    return fd < 0 ? -errno : attach(fd, root, op->path);
+}
+
 static int op_mask(int root, const struct op *op)
 {
     if (faccessat(root, op->path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
@@ -131,13 +152,19 @@ static int op_scratch(int root, const struct op *op)
     if (rc < 0)
         return rc;
     auto_close int fd = open_tree(root, op->path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    return fd < 0 ? -errno : attach(fd, root, op->path);
+    if (fd < 0)
+        return -errno;
+    struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOEXEC };
+    if (op->noexec && mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        return -errno;
+    return attach(fd, root, op->path);
 }
 
 static int (*const op_table[OP_KIND_N])(int root, const struct op *op) = {
-    [OP_DIR] = op_dir,   [OP_FILE] = op_file,     [OP_SYMLINK] = op_symlink,
-    [OP_BIND] = op_bind, [OP_SYSTEM] = op_system, [OP_DEVICE] = op_device,
-    [OP_PROC] = op_proc, [OP_MASK] = op_mask,     [OP_SCRATCH] = op_scratch,
+    [OP_DIR] = op_dir,         [OP_FILE] = op_file,     [OP_SYMLINK] = op_symlink,
+    [OP_BIND] = op_bind,       [OP_SYSTEM] = op_system, [OP_DEVICE] = op_device,
+    [OP_PROC] = op_proc,       [OP_PTS] = op_pts,       [OP_MASK] = op_mask,
+    [OP_SCRATCH] = op_scratch,
 };
 
 static int config_uint(int fs, const char *key, uint64_t value)

@@ -62,6 +62,8 @@ static int start(const struct backend_host *host, const struct job *job, struct 
 
     if (probe(host, err) < 0)
         return -1;
+    if (job->tty)
+        return cay_fail(err, CAY_E_UNSUPPORTED, "process: there is no terminal to give");
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "process: make a socket pair");
     pid_t pid = fork();

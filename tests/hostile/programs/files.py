@@ -168,6 +168,18 @@ for label, action in {"null": lambda: open("/dev/null", "wb").write(b"x"), "zero
         action()
     except OSError as e:
         found.setdefault("broken", []).append([label, e.errno])
+try:
+    os.close(os.open("/dev/tty", os.O_RDWR))
+    found["tty"] = "opened"
+except OSError as e:
+    found["tty"] = e.errno
+terminals = []
+try:
+    while len(terminals) < 200:
+        terminals.append(os.openpty())
+except OSError:
+    pass
+found["terminals"] = len(terminals)
 for folder in ("/tmp", "/dev/shm", "/sandbox"):
     with open(folder + "/cay-wrote-this", "w") as f:
         f.write("x")
