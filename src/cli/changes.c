@@ -64,6 +64,10 @@ static void put_what(struct strbuf *out, const struct cay_change *change)
         strbuf_puts(out, " to ");
         changes_put_path(out, change->target);
     }
+    if (change->target && change->old_target) {
+        strbuf_puts(out, ", was to ");
+        changes_put_path(out, change->old_target);
+    }
     if (change->is_conflict)
         strbuf_puts(out, ", CHANGED ON THE HOST MEANWHILE");
     if (type == CAY_FILE && !is_deleted && !change->has_data)

@@ -140,14 +140,21 @@ static void put_program(struct screen *screen, int fd, const char *data, size_t 
 }
 
 /* Once the warden is its own process, this one needs no privilege any more: all it does is read
- * what a program wrote. It stays its caller, whose state folder and terminal it uses. */
-static void drop_privileges(void)
+ * what a program wrote. It stays its caller, whose state folder and terminal it uses. Where there
+ * is a workspace, it may be another user's: to compare with what is in it, reading stays allowed.
+ */
+static void drop_privileges(bool reads_workspace)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-    struct __user_cap_data_struct none[2] = { 0 };
+    struct __user_cap_data_struct kept[2] = { 0 };
 
+    if (reads_workspace)
+        kept[0].effective = kept[0].permitted = 1U << CAP_DAC_READ_SEARCH;
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    syscall(SYS_capset, &header, none);
+    if (syscall(SYS_capset, &header, kept) < 0) { /* it was not there to be kept */
+        memset(kept, 0, sizeof kept);
+        syscall(SYS_capset, &header, kept);
+    }
 }
 
 static void on_event(void *arg, const struct cay_event *event)
@@ -155,7 +162,7 @@ static void on_event(void *arg, const struct cay_event *event)
     struct screen *screen = arg;
 
     if (event->kind == CAY_EVENT_STARTED && geteuid() == 0)
-        drop_privileges();
+        drop_privileges(cay_request_has(screen->args->req, "workspace"));
     screen->is_finished = event->kind == CAY_EVENT_FINISHED;
     if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
         bool is_compile = event->len > 0 && event->data[0] == 'c';

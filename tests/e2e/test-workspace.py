@@ -365,6 +365,27 @@ def test_collect(t, mode):
     shutil.rmtree(top)
 
 
+def test_others(t, mode):
+    """Root runs in a folder of another user's, parts of which only that user can read."""
+    top = make_project(mode, "others")
+    (top / "private").mkdir()
+    for name in ("a", "private/same", "private/gone"):
+        (top / name).write_text("1")
+    for path in (top, top / "private", top / "a", top / "private/same", top / "private/gone"):
+        os.chmod(path, 0o700 if path.is_dir() else 0o600)
+        os.chown(path, 4321, 4322)
+    r = shell(mode, top, "echo 2 > a; printf 1 > private/same; rm private/gone; mkdir new; echo n > new/f")
+    got = {f["path"]: f["change"] for f in r.get("files", [])}
+    t.equal(got, {"/workspace/a": "changed", "/workspace/private/gone": "deleted", "/workspace/new": "created",
+                  "/workspace/new/f": "created"}, "a folder that only another user can read", r)
+    done = mode.cay("apply", r["id"], "--yes")
+    t.equal((done.status, (top / "a").read_text(), (top / "private/gone").exists()), (0, "2\n", False), "is applied to",
+            *done.describe())
+    t.equal({(os.stat(top / p).st_uid, os.stat(top / p).st_gid) for p in ("a", "new", "new/f", "private")},
+            {(4321, 4322)}, "and stays the other user's")
+    shutil.rmtree(top)
+
+
 def test_ask(t, mode):
     """On a terminal, apply asks."""
     top = make_project(mode, "ask")
@@ -382,6 +403,8 @@ def test(t, mode):
     try:
         for part in (test_havoc, test_words, test_only, test_meanwhile, test_tricks, test_collect, test_ask):
             part(t, mode)
+        if mode.is_root:
+            test_others(t, mode)
     finally:
         if mode.is_root and caytest.contained():
             caystate.unmount_records(folder)
