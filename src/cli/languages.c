@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "base/opt.h"
+#include "base/parse.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
 #include "cli/tell.h"
@@ -35,8 +36,12 @@ static int put_table(const char *json)
         join(&packages, json_object_get(row, "packages"));
         strbuf_printf(&out, "%-12s %-10s %-22s ", json_string_value(json_object_get(row, "name")),
                       version ? version : "-", strbuf_str(&aliases));
+        json_t *memory = json_object_get(row, "memory");
+        char size[32] = "";
+        if (json_is_integer(memory))
+            format_bytes(size, (uint64_t)json_integer_value(memory));
         if (path)
-            strbuf_printf(&out, "%s\n", path);
+            strbuf_printf(&out, "%s%s%s\n", path, *size ? "  memory " : "", size);
         else
             strbuf_printf(&out, "missing: apt-get install %s\n", strbuf_str(&packages));
     }

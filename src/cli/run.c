@@ -451,6 +451,11 @@ static int run_request(struct cay *cay, struct run_args *args, struct how *how)
 {
     struct cay_error err;
 
+    const char *rows = args->json || args->events ? "json"
+                       : isatty(STDOUT_FILENO)    ? "table"
+                                                  : "list";
+    if (cay_request_set(args->req, "rows_auto", rows, &err) < 0)
+        return tell_error(&err);
     if (args->plan) {
         auto_free char *plan = NULL;
         return cay_plan_json(cay, args->req, &plan, &err) < 0 ? tell_error(&err)

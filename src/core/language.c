@@ -31,7 +31,13 @@ static const struct {
     { "extensions", KEY_LIST, offsetof(struct language, extensions), true },
     { "interpreters", KEY_LIST, offsetof(struct language, interpreters), false },
     { "source", KEY_TEXT, offsetof(struct language, source), true },
+    { "module_source", KEY_TEXT, offsetof(struct language, module_source), false },
+    { "module_lines", KEY_LIST, offsetof(struct language, module_lines), false },
+    { "script_words", KEY_LIST, offsetof(struct language, script_words), false },
+    { "programs", KEY_LIST, offsetof(struct language, programs), false },
     { "compile", KEY_LIST, offsetof(struct language, compile), false },
+    { "project", KEY_TEXT, offsetof(struct language, project), false },
+    { "build", KEY_LIST, offsetof(struct language, build), false },
     { "run", KEY_LIST, offsetof(struct language, run), true },
     { "version", KEY_LIST, offsetof(struct language, version), true },
     { "packages", KEY_LIST, offsetof(struct language, packages), true },
@@ -105,6 +111,13 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
             return cay_fail(err, CAY_E_USAGE, "%s: %s is missing", file, keys[i].name);
     if (!language.run[0] || !language.version[0])
         return cay_fail(err, CAY_E_USAGE, "%s: run and version need a command", file);
+    if (language.project && (!language.compile[0] || !language.build[0]))
+        return cay_fail(err, CAY_E_USAGE, "%s: project needs compile and build", file);
+    if (!language.programs[0]) {
+        const char **programs = arena_alloc(arena, 2 * sizeof *programs);
+        programs[0] = language.compile[0] ? language.compile[0] : language.run[0];
+        language.programs = programs;
+    }
     *ret = language;
     return 0;
 }
@@ -225,6 +238,66 @@ int language_guess(struct arena *arena, const char *file_name, const char *code,
         if (program && has_word(list[i].interpreters, program))
             *ret = &list[i];
     return 0;
+}
+
+static bool has_line(const char *const *starts, const char *code, size_t len)
+{
+    for (const char *line = code; line;) {
+        size_t left = len - (size_t)(line - code);
+        for (const char *const *start = starts; *start; start++)
+            if (strlen(*start) <= left && memcmp(line, *start, strlen(*start)) == 0)
+                return true;
+        const char *newline = memchr(line, '\n', left);
+        line = newline ? newline + 1 : NULL;
+    }
+    return false;
+}
+
+static bool is_module(const struct language *language, const char *code, size_t len)
+{
+    if (!language->module_source || !has_line(language->module_lines, code, len))
+        return false;
+    for (const char *const *word = language->script_words; *word; word++)
+        if (memmem(code, len, *word, strlen(*word)))
+            return false;
+    return true;
+}
+
+const char *language_source(struct arena *arena, const struct language *language, const char *asked,
+                            const char *file_name, const char *code, size_t len)
+{
+    const char *slash = file_name ? strrchr(file_name, '/') : NULL;
+    const char *dot = file_name ? strrchr(slash ? slash : file_name, '.') : NULL;
+    const char *usual = strrchr(language->source, '.');
+    /* An alias alone: "bash" says nothing of .bash. */
+    bool is_alias = asked && strcmp(asked, language->name) != 0;
+    const char *by_name = is_alias ? arena_printf(arena, ".%s", asked) : NULL;
+    const char *extension = dot && has_word(language->extensions, dot)           ? dot
+                            : by_name && has_word(language->extensions, by_name) ? by_name
+                                                                                 : usual;
+    if (usual && strcmp(extension, usual) != 0)
+        return arena_printf(arena, "%.*s%s", (int)(usual - language->source), language->source,
+                            extension);
+    return is_module(language, code, len) ? language->module_source : language->source;
+}
+
+bool language_has_file(const struct language *language, const char *file_name)
+{
+    const char *dot = strrchr(file_name, '.');
+    return dot && has_word(language->extensions, dot);
+}
+
+const struct embedded_file *language_driver(const struct language *language)
+{
+    size_t len = strlen(language->name);
+
+    if (!has_word(language->compile, "{driver}") && !has_word(language->run, "{driver}"))
+        return NULL;
+    for (const struct embedded_file *file = language_files; file->name; file++)
+        if (strncmp(file->name, language->name, len) == 0 &&
+            strncmp(file->name + len, "/driver.", 8) == 0)
+            return file;
+    return NULL;
 }
 
 int language_index(const char *name)

@@ -6,11 +6,13 @@
  * program, and what it needs. Adding one takes no C (docs/adding-a-language.md).
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct arena;
 struct cay_error;
+struct embedded_file;
 
 struct language {
     const char *name;                /* "python" */
@@ -19,7 +21,13 @@ struct language {
     const char *const *extensions;   /* ".py" */
     const char *const *interpreters; /* names in a #! line */
     const char *source;              /* the code's file name in /sandbox: "main.py" */
-    const char *const *compile;      /* argv, or empty; {source} and {binary} are replaced */
+    const char *module_source;       /* its name where the code is a module, or NULL */
+    const char *const *module_lines; /* a line that begins with one of these makes it one, … */
+    const char *const *script_words; /* … unless one of these is anywhere in it */
+    const char *const *programs;     /* what has to be on the host; the first one has the version */
+    const char *const *compile;      /* argv, or empty; {TOKEN}s are replaced, see core/plan.c */
+    const char *project;             /* a file of the request, or NULL: where it is given, … */
+    const char *const *build;        /* … this takes the place of compile */
     const char *const *run;          /* argv; the arguments of the request follow */
     const char *const *version;      /* argv that prints a version */
     const char *const *packages;     /* what to install where the runtime is missing */
@@ -43,9 +51,21 @@ int language_find(struct arena *arena, const char *name, const struct language *
 int language_guess(struct arena *arena, const char *file_name, const char *code, size_t len,
                    const struct language **ret, struct cay_error *err);
 
+/* The code's file name in /sandbox: "main" with the extension of the file that it came from, or of
+ * the alias that the language was asked by ("mjs"), where that is one of the language's; else its
+ * usual name, or that of a module. asked and file_name may be NULL. */
+const char *language_source(struct arena *arena, const struct language *language, const char *asked,
+                            const char *file_name, const char *code, size_t len);
+
 /* The language's number in the list, by which the warden is told of it; and back. */
 int language_index(const char *name);
 int language_at(struct arena *arena, int index, const struct language **ret, struct cay_error *err);
+
+/* The file driver.* of its folder, if compile or run have the word {driver}; else NULL. */
+const struct embedded_file *language_driver(const struct language *language);
+
+/* Whether the name of a file ends as those of this language do. */
+bool language_has_file(const struct language *language, const char *file_name);
 
 /* Parses one language.toml; for language_list and for tests. */
 int language_parse(struct arena *arena, const char *text, size_t len, const char *file,

@@ -39,6 +39,12 @@ static const struct op every_root[] = {
     { OP_FILE,    "etc/resolv.conf", "nameserver 192.0.2.1\noptions attempts:1 timeout:1\n", 0644 },
     { OP_SYSTEM,  "etc/ld.so.cache", "/etc/ld.so.cache" },
     { OP_SYSTEM,  "etc/localtime", "/etc/localtime" },
+    /* Public tables: getservbyname, getprotobyname, types by extension, the distribution's name. */
+    { OP_SYSTEM,  "etc/services", "/etc/services" },
+    { OP_SYSTEM,  "etc/protocols", "/etc/protocols" },
+    { OP_SYSTEM,  "etc/mime.types", "/etc/mime.types" },
+    { OP_SYSTEM,  "etc/os-release", "/etc/os-release" },
+    { OP_SYMLINK, "etc/mtab", "/proc/self/mounts" },
 
     { OP_DIR,     "proc", NULL, 0555 },
     { OP_PROC,    "proc" },

@@ -120,7 +120,7 @@ static void place_source(struct plan *plan, const struct cay_request *req,
 {
     if (!plan->language)
         return;
-    const char *name = plan->language->source;
+    const char *name = plan->source_name;
     plan->source = plan->workspace ? arena_printf(&plan->arena, "/sandbox/%s", name) : name;
     if (!plan->workspace || !req->file_name)
         return;

@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "core/config.h"
+#include "core/embedded.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/userns.h"
@@ -204,13 +205,25 @@ static bool is_explicit(const struct making *m, enum field_id id)
            m->config->settings[id].origin != ORIGIN_BUILTIN;
 }
 
+static uint64_t run_memory(const struct making *m)
+{
+    const struct language *language = m->plan->language;
+    bool is_own = language && language->memory_bytes && !is_explicit(m, FIELD_MEMORY);
+    return is_own ? language->memory_bytes : number(m, FIELD_MEMORY);
+}
+
+static uint64_t compile_memory(const struct making *m)
+{
+    return MAX(number(m, FIELD_COMPILE_MEMORY), run_memory(m));
+}
+
 static void fill_limits(const struct making *m)
 {
     struct plan *plan = m->plan;
     struct cay_limits run = {
         .timeout_ns = (int64_t)number(m, FIELD_TIMEOUT),
         .cpu_time_ns = (int64_t)number(m, FIELD_CPU_TIME),
-        .memory_bytes = number(m, FIELD_MEMORY),
+        .memory_bytes = run_memory(m),
         .swap_bytes = number(m, FIELD_SWAP),
         .disk_bytes = number(m, FIELD_DISK),
         .inodes = number(m, FIELD_INODES),
@@ -220,15 +233,13 @@ static void fill_limits(const struct making *m)
         .pids = (uint32_t)number(m, FIELD_PIDS),
         .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
     };
-    if (plan->language && plan->language->memory_bytes && !is_explicit(m, FIELD_MEMORY))
-        run.memory_bytes = plan->language->memory_bytes;
     /* What is written counts as memory too: at least half is left for the program. */
     run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);
     plan->job.limits[plan->job.n_stages - 1] = run;
     if (plan->job.n_stages == 2) {
         struct cay_limits compile = run;
         compile.timeout_ns = (int64_t)number(m, FIELD_COMPILE_TIMEOUT);
-        compile.memory_bytes = MAX(number(m, FIELD_COMPILE_MEMORY), run.memory_bytes);
+        compile.memory_bytes = compile_memory(m);
         compile.cpu_time_ns = 0;
         compile.pids = MAX(run.pids, 64U);
         compile.cpus_milli = MAX(run.cpus_milli, 1000U);
@@ -239,38 +250,124 @@ static void fill_limits(const struct making *m)
 /* ---- program ------------------------------------------------------------------------------------
  */
 
-static const char *expand(const struct making *m, const char *word)
+/* What a garbage collector may fill, in MiB: a quarter is left for what it does not count (buffers,
+ * stacks, what is written to /tmp), and before that the room that a runtime's own code takes. */
+static const char *heap_mb(const struct making *m, uint64_t memory_bytes)
 {
-    const struct plan *plan = m->plan;
+    const uint64_t own = UINT64_C(48) << 20, least = 16;
+    uint64_t heap = memory_bytes > own ? ((memory_bytes - own) >> 20) * 3 / 4 : 0;
 
-    if (strcmp(word, "{source}") == 0)
-        return plan->source;
-    /* The program starts in its work folder, wherever a backend has it, or in the workspace. */
-    if (strcmp(word, "{binary}") == 0)
-        return plan->workspace ? "/sandbox/main" : "./main";
+    return arena_printf(&m->plan->arena, "%llu", (unsigned long long)MAX(heap, least));
+}
+
+/* How SQL shows rows: as asked for, or as the door that shows them thinks best. */
+static const char *rows(const struct making *m)
+{
+    const char *asked = text(m, FIELD_ROWS);
+    if (strcmp(asked, "auto") != 0)
+        return asked;
+    return m->req->rows_auto ? m->req->rows_auto : "list";
+}
+
+/* For a runtime that counts all of its memory, and only tries to stay below: 9/10, in MiB. */
+static const char *soft_mb(const struct making *m, uint64_t memory_bytes)
+{
+    uint64_t soft = (memory_bytes >> 20) * 9 / 10;
+    return arena_printf(&m->plan->arena, "%llu", (unsigned long long)MAX(soft, UINT64_C(1)));
+}
+
+/* The name of the language's driver in the work folder: hidden, and nobody else's. */
+static const char *driver_name(const struct making *m)
+{
+    const struct embedded_file *driver = language_driver(m->plan->language);
+    return driver ? arena_printf(&m->plan->arena, ".cay%s", strchr(driver->name, '/')) : "";
+}
+
+/* The program starts in its work folder, wherever a backend has it, or in the workspace. */
+static const char *work_path(const struct making *m, const char *name)
+{
+    return arena_printf(&m->plan->arena, "%s%s", m->plan->workspace ? "/sandbox/" : "./", name);
+}
+
+static const char *expand(const struct making *m, const char *word, uint64_t memory_bytes)
+{
+    const struct {
+        const char *name, *value;
+    } tokens[] = {
+        { "{source}", m->plan->source },
+        { "{binary}", work_path(m, "main") },
+        { "{driver}", work_path(m, driver_name(m)) },
+        { "{heap_mb}", heap_mb(m, memory_bytes) },
+        { "{soft_mb}", soft_mb(m, memory_bytes) },
+        { "{rows}", rows(m) },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(tokens); i++) {
+        const char *found = strstr(word, tokens[i].name);
+        if (found)
+            word = arena_printf(&m->plan->arena, "%.*s%s%s", (int)(found - word), word,
+                                tokens[i].value, found + strlen(tokens[i].name));
+    }
     return word;
 }
 
+/* The code and the files of the request that are in the same language; with only_beside, not those
+ * in folders. A name that a compiler could take for an option, or for a file of options, is told
+ * apart by "./". */
+static void append_sources(const struct making *m, bool only_beside, struct value *argv)
+{
+    struct plan *plan = m->plan;
+
+    field_append(&plan->arena, argv, plan->source);
+    for (size_t i = 0; i < m->req->files.n; i++) {
+        const char *name = m->req->files.items[i].name;
+        if (!language_has_file(plan->language, name) || (only_beside && strchr(name, '/')))
+            continue;
+        bool is_plain = name[0] != '-' && name[0] != '@';
+        field_append(&plan->arena, argv,
+                     is_plain ? name : arena_printf(&plan->arena, "./%s", name));
+    }
+}
+
 static const char *const *make_argv(const struct making *m, const char *const *words,
-                                    const char *const *args)
+                                    uint64_t memory_bytes, const char *const *args)
 {
     struct value argv = { 0 };
 
     for (; *words; words++)
-        field_append(&m->plan->arena, &argv, expand(m, *words));
+        if (strcmp(*words, "{sources}") == 0 || strcmp(*words, "{siblings}") == 0)
+            append_sources(m, strcmp(*words, "{siblings}") == 0, &argv);
+        else
+            field_append(&m->plan->arena, &argv, expand(m, *words, memory_bytes));
     for (; args && *args; args++)
         field_append(&m->plan->arena, &argv, *args);
     return argv.list;
 }
 
+/* A project has a compile command of its own: its file is at the top of what was given. */
+static const char *const *compile_words(const struct making *m)
+{
+    const struct language *language = m->plan->language;
+
+    for (size_t i = 0; language->project && i < m->req->files.n; i++)
+        if (strcmp(m->req->files.items[i].name, language->project) == 0)
+            return language->build;
+    return language->compile;
+}
+
 static int find_runtime(const struct making *m)
 {
     const struct language *language = m->plan->language;
-    const char *name = language->compile[0] ? language->compile[0] : language->run[0];
-    const char *packages = "";
+    const char *name = NULL, *packages = "";
 
-    m->plan->program = m->host->find_program(&m->plan->arena, name);
-    if (m->plan->program)
+    for (size_t i = 0; language->programs[i] && !name; i++) {
+        const char *path = m->host->find_program(&m->plan->arena, language->programs[i]);
+        if (!path)
+            name = language->programs[i];
+        else if (i == 0)
+            m->plan->program = path;
+    }
+    if (!name)
         return 0;
     for (const char *const *package = language->packages; *package; package++)
         packages = arena_printf(&m->plan->arena, "%s %s", packages, *package);
@@ -300,31 +397,59 @@ static int choose_language(const struct making *m)
         }
     }
     plan->job.language = language_index(plan->language->name);
-    return plan->version ? 0 : find_runtime(m); /* a version has a program of its own */
+    const char *asked = name ? arena_dup(&plan->arena, name, strcspn(name, ":")) : NULL;
+    plan->source_name = language_source(&plan->arena, plan->language, asked, req->file_name,
+                                        req->code.data, req->code.len);
+    return 0;
 }
 
-/* "python:3.11" takes the program python3.11, beside a plain python3 whose version nobody knows
- * without starting it. */
-static const char *const *versioned(const struct making *m, const char *const *words)
+/* Whether the program that has no version in its name is of the version asked for: "5.36" is
+ * 5.36.0, and is not 5.3. */
+static bool is_plain_version(const struct making *m)
 {
     struct plan *plan = m->plan;
-    size_t len = strcspn(words[0], "0123456789");
-    const char *name = arena_printf(&plan->arena, "%.*s%s", (int)len, words[0], plan->version);
-    const char *path = m->host->find_program(&plan->arena, name);
+    size_t len = strlen(plan->version);
 
-    if (strspn(plan->version, "0123456789.") != strlen(plan->version))
+    if (!m->host->version_of || find_runtime(m) < 0)
+        return false;
+    const char *version = m->host->version_of(&plan->arena, plan->language, plan->program);
+    return version && strncmp(version, plan->version, len) == 0 &&
+           (version[len] == '\0' || version[len] == '.');
+}
+
+/* "python:3.11" takes the program python3.11; where no program's name tells, the plain one is
+ * asked, which means starting it. Gives the program's name, or NULL. */
+static const char *versioned(const struct making *m)
+{
+    struct plan *plan = m->plan;
+    const char *plain = plan->language->programs[0];
+    size_t len = strcspn(plain, "0123456789");
+    const char *names[] = {
+        arena_printf(&plan->arena, "%.*s%s", (int)len, plain, plan->version),
+        arena_printf(&plan->arena, "%s-%s", plain, plan->version),
+    };
+
+    if (!*plan->version || strspn(plan->version, "0123456789.") != strlen(plan->version))
         return NULL; /* "bash:bug" is no way to run bashbug */
-    if (!path) {
-        name = arena_printf(&plan->arena, "%s-%s", words[0], plan->version);
-        path = m->host->find_program(&plan->arena, name);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        plan->program = m->host->find_program(&plan->arena, names[i]);
+        if (plan->program)
+            return names[i];
     }
-    if (!path)
-        return NULL;
-    plan->program = path;
+    return is_plain_version(m) ? plain : NULL;
+}
+
+/* The same words with another program in the place of the plain one. */
+static const char *const *with_program(const struct making *m, const char *const *words,
+                                       const char *program)
+{
     struct value list = { 0 };
-    field_append(&plan->arena, &list, name);
+
+    if (!words[0] || strcmp(words[0], m->plan->language->programs[0]) != 0)
+        return words;
+    field_append(&m->plan->arena, &list, program);
     for (words++; *words; words++)
-        field_append(&plan->arena, &list, *words);
+        field_append(&m->plan->arena, &list, *words);
     return list.list;
 }
 
@@ -334,21 +459,23 @@ static int plan_language(const struct making *m)
 
     if (choose_language(m) < 0 || plan_folders(plan, m->req, m->host, m->err) < 0)
         return -1;
-    const char *const *compile = plan->language->compile, *const *run = plan->language->run;
+    const char *const *compile = compile_words(m), *const *run = plan->language->run;
     if (plan->version) {
-        const char *const **versions = compile[0] ? &compile : &run;
-        const char *const *words = versioned(m, *versions);
-        if (!words) {
+        const char *name = versioned(m);
+        if (!name) {
             cay_fail(m->err, CAY_E_NOTFOUND, "language: %s has no version '%.40s' here",
                      plan->language->name, plan->version);
             return cay_hint(m->err, "`cay languages` shows the version that is installed");
         }
-        *versions = words;
+        compile = with_program(m, compile, name);
+        run = with_program(m, run, name);
+    } else if (find_runtime(m) < 0) {
+        return -1;
     }
     unsigned stage = 0;
     if (compile[0])
-        plan->payload.argv[stage++] = make_argv(m, compile, NULL);
-    plan->payload.argv[stage++] = make_argv(m, run, m->req->args.list);
+        plan->payload.argv[stage++] = make_argv(m, compile, compile_memory(m), NULL);
+    plan->payload.argv[stage++] = make_argv(m, run, run_memory(m), m->req->args.list);
     plan->job.n_stages = (uint8_t)stage;
     return 0;
 }
@@ -403,39 +530,51 @@ static void fill_environment(const struct making *m)
         NULL,
     };
     static const char *const terminal[] = { "TERM=xterm-256color", NULL };
-    struct value workspace = { 0 };
-    plan_workspace_env(m->plan, m->host, &workspace);
-    const char *const *const lists[] = { base, m->plan->job.tty ? terminal : NULL,
-                                         m->plan->language ? m->plan->language->env : NULL,
-                                         workspace.list, m->req->env.list };
-    struct value env = { 0 };
+    const char *const *own = m->plan->language ? m->plan->language->env : NULL;
+    struct value workspace = { 0 }, expanded = { 0 }, env = { 0 };
 
+    plan_workspace_env(m->plan, m->host, &workspace);
+    for (const char *const *variable = own; variable && *variable; variable++)
+        field_append(&m->plan->arena, &expanded, expand(m, *variable, run_memory(m)));
+    const char *const *const lists[] = { base, m->plan->job.tty ? terminal : NULL, expanded.list,
+                                         workspace.list, m->req->env.list };
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         for (const char *const *variable = lists[i]; variable && *variable; variable++)
             put_variable(&m->plan->arena, &env, *variable);
     m->plan->payload.env = env.list;
 }
 
+/* A file of our own among those of the request, which can't have its name. */
+static int add_file(const struct making *m, struct payload_file *files, size_t *n,
+                    struct payload_file file)
+{
+    for (size_t i = 0; i < m->req->files.n; i++)
+        if (payload_names_clash(files[i].name, file.name))
+            return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is in the way of the code itself",
+                            files[i].name);
+    files[(*n)++] = file;
+    return 0;
+}
+
 static int fill_files(const struct making *m)
 {
     struct plan *plan = m->plan;
+    const struct language *language = plan->language;
+    const struct embedded_file *driver = language ? language_driver(language) : NULL;
+    struct bytes code = m->req->code;
     size_t n = m->req->files.n;
-    struct payload_file *files = arena_alloc(&plan->arena, (n + 1) * sizeof *files);
+    struct payload_file *files = arena_alloc(&plan->arena, (n + 2) * sizeof *files);
 
     if (n > 0)
         memcpy(files, m->req->files.items, n * sizeof *files);
-    if (plan->language && !plan->is_source_there) {
-        for (size_t i = 0; i < n; i++)
-            if (payload_names_clash(files[i].name, plan->language->source))
-                return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is in the way of the code itself",
-                                files[i].name);
-        files[n++] = (struct payload_file){
-            .name = plan->language->source,
-            .data = m->req->code.data,
-            .len = m->req->code.len,
-            .mode = 0644,
-        };
-    }
+    if (language && !plan->is_source_there &&
+        add_file(m, files, &n,
+                 (struct payload_file){ plan->source_name, code.data, code.len, 0644 }) < 0)
+        return -1;
+    if (driver &&
+        add_file(m, files, &n,
+                 (struct payload_file){ driver_name(m), driver->data, driver->len, 0444 }) < 0)
+        return -1;
     plan->payload.files = files;
     plan->payload.n_files = n;
     plan->code = m->req->code;

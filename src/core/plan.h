@@ -22,6 +22,10 @@ struct language;
 struct plan_host {
     /* Where a runtime's program is, or NULL; language_program() but for tests. */
     const char *(*find_program)(struct arena *arena, const char *name);
+    /* The version of the program at that path, or NULL; only asked where the request names a
+     * version that no program's name tells. May be NULL itself. */
+    const char *(*version_of)(struct arena *arena, const struct language *language,
+                              const char *program);
     /* The path without links and dots, or NULL; realpath() but for tests. */
     const char *(*real_path)(struct arena *arena, const char *path);
 };
@@ -37,6 +41,7 @@ struct plan {
     const struct backend *backend;
     const struct language *language; /* NULL for a command */
     const char *version;             /* the one asked for, or NULL */
+    const char *source_name;         /* the code's file name in /sandbox, or NULL for a command */
     const char *program;             /* the runtime's path on the host, or NULL for a command */
     const char *profile;
     const char *const *network;

@@ -73,6 +73,12 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
         req->file_name = arena_str(&req->arena, value);
         return 0;
     }
+    if (strcmp(field, "rows_auto") == 0) {
+        if (field_parse(&req->arena, FIELD_ROWS, value, &parsed, err) < 0)
+            return -1;
+        req->rows_auto = parsed.text;
+        return 0;
+    }
     enum field_id id = field_find(field);
     if (id == FIELD_N || !(fields[id].flags & FIELD_IN_REQUEST))
         return field_fail_unknown(field, FIELD_IN_REQUEST, err);

@@ -39,6 +39,7 @@ struct cay_request {
     struct file_list files;
     struct mapping *mappings;
     const char *file_name; /* of the code, for guessing the language */
+    const char *rows_auto; /* what rows = auto is where the result goes; NULL: list */
 };
 
 /* Bounds of what a request may hold. */

@@ -21,7 +21,18 @@ static const char *path_here(struct arena *arena, const char *path)
     return real ? arena_str(arena, real) : NULL;
 }
 
-static const struct plan_host this_host = { language_program, path_here };
+static const char *installed_version(struct arena *arena, const struct language *language,
+                                     const char *program)
+{
+    auto_close int state_fd = state_open();
+    return version_of(arena, state_fd, language, program);
+}
+
+static const struct plan_host this_host = {
+    language_program,
+    installed_version,
+    path_here,
+};
 
 int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err)
 {
@@ -115,9 +126,11 @@ static void put_words(struct json_writer *w, const char *key, const char *const 
 static void put_language(struct json_writer *w, struct arena *arena, int state_fd,
                          const struct language *language)
 {
-    const char *name = language->compile[0] ? language->compile[0] : language->run[0];
-    const char *program = language_program(arena, name);
+    const char *program = language_program(arena, language->programs[0]);
 
+    for (const char *const *name = language->programs; *name && program; name++)
+        if (!language_program(arena, *name))
+            program = NULL; /* a part of it is not there */
     json_begin_object(w);
     json_field_string(w, "name", language->name);
     json_field_string(w, "title", language->title);

@@ -23,9 +23,9 @@ static const char *syntax_details(struct arena *arena, const struct cay_stream *
         const char *found = memmem(stream->data, stream->len, *mark, strlen(*mark));
         if (!found)
             continue;
-        /* A mark that names a kind of error and a colon is not repeated. */
-        const char *colon = strchr(*mark, ':');
-        const char *text = colon ? found + strlen(*mark) : found;
+        /* A mark that names a kind of error, with a colon or in brackets, is not repeated. */
+        const char *kind = strpbrk(*mark, ":]");
+        const char *text = kind ? found + strlen(*mark) : found;
         size_t left = (size_t)(stream->data + stream->len - text);
         const char *end = memchr(text, '\n', left);
         return arena_dup(arena, text, end ? (size_t)(end - text) : left);

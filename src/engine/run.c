@@ -66,9 +66,9 @@ struct run {
     size_t carry_len[STREAMS];
     char *buf;
     struct feed feed;
-    struct record record;
     struct terminal terminal;
-    bool has_window_fd;   /* options->window_fd is still worth reading */
+    bool has_window_fd; /* options->window_fd is still worth reading */
+    struct record record;
     struct spool harvest; /* what the run leaves in its folders */
     int workspace_fd;     /* -1: none */
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
@@ -657,8 +657,8 @@ static void done(struct run *run)
         capture_done(&run->captures[i]);
     }
     close_fd(&run->feed.to_fd);
-    record_done(&run->record);
     terminal_done(&run->terminal);
+    record_done(&run->record);
     close_fd(&run->workspace_fd);
     spool_close(&run->harvest);
     free(run->buf);

@@ -55,13 +55,13 @@ def hellos(t, mode, rows):
         readable.write_bytes(source.read_bytes())
         done = mode.cay("run", readable.name)
         t.equal((done.status, done.out, done.err), (0, want.read_bytes(), b""), f"{name}: hello is as in hello.out", *done.describe())
-        r = mode.json("run", readable.name, "--", "Ada")
+        r = mode.json("run", "--rows", "list", readable.name, "--", "Ada")
         t.result(r, f"{name}: hello with an argument", want.read_text().replace("world", "Ada"), cause="ok", language=name,
                  meta__language_version=rows[name]["version"])
         for alias in about.get("aliases", []):
-            r = mode.json("run", "-l", alias, readable.name)
+            r = mode.json("run", "--rows", "list", "-l", alias, readable.name)
             t.result(r, f"{name}: by its alias {alias}", want.read_text(), cause="ok", language=name)
-        r = mode.json("run", "-l", name, "-", stdin=source.read_bytes())
+        r = mode.json("run", "--rows", "list", "-l", name, "-", stdin=source.read_bytes())
         t.result(r, f"{name}: from stdin", want.read_text(), cause="ok", language=name)
 
 

@@ -16,6 +16,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "core/embedded.h"
 #include "core/language.h"
 
 #define NEEDED                                             \
@@ -62,6 +63,7 @@ static void test_parse(void **state)
     check_words(language.etc, (const char *const[]){ "lua", "ssl/certs", NULL });
     check_words(language.env, (const char *const[]){ "A=1", "B=", NULL });
     check_words(language.syntax_error, (const char *const[]){ "near", NULL });
+    check_words(language.programs, (const char *const[]){ "luac", NULL }); /* by itself */
     assert_int_equal(language.memory_bytes, 100 << 20);
     arena_done(&arena);
 }
@@ -189,12 +191,57 @@ static void test_list(void **state)
         const char *target = language->compile[0] ? "{binary}" : "{source}";
         bool has_target = false;
         for (const char *const *word = language->run; *word; word++)
-            has_target |= strcmp(*word, target) == 0;
+            has_target |= strstr(*word, target) != NULL;
         assert_true(has_target);
     }
     assert_int_equal(language_index("no-such"), -1);
     assert_int_equal(language_index(""), -1);
     assert_int_equal(language_at(&arena, (int)n, &list, &err), -1);
+    arena_done(&arena);
+}
+
+static void test_driver(void **state)
+{
+    struct arena arena = { 0 };
+    const struct language *list;
+    struct cay_error err = { 0 };
+    size_t n = 0, drivers = 0;
+
+    (void)state;
+    assert_int_equal(language_list(&arena, &list, &n, &err), 0);
+    for (size_t i = 0; i < n; i++) {
+        const struct embedded_file *driver = language_driver(&list[i]);
+        bool wants = false;
+        for (const char *const *word = list[i].compile; *word; word++)
+            wants |= strcmp(*word, "{driver}") == 0;
+        for (const char *const *word = list[i].run; *word; word++)
+            wants |= strcmp(*word, "{driver}") == 0;
+        assert_int_equal(driver != NULL, wants);
+        if (!driver)
+            continue;
+        assert_int_equal(strncmp(driver->name, list[i].name, strlen(list[i].name)), 0);
+        assert_true(driver->len > 0);
+        drivers++;
+    }
+    assert_true(drivers > 0);
+    arena_done(&arena);
+}
+
+static void test_has_file(void **state)
+{
+    struct arena arena = { 0 };
+    const struct language *cpp;
+    const char *version;
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(language_find(&arena, "cpp", &cpp, &version, &err), 0);
+    assert_true(language_has_file(cpp, "a.cpp"));
+    assert_true(language_has_file(cpp, "dir.h/b.tar.cc"));
+    assert_false(language_has_file(cpp, "a.hpp"));
+    assert_false(language_has_file(cpp, "cpp"));
+    assert_false(language_has_file(cpp, "a.cpp/README"));
+    assert_false(language_has_file(cpp, ""));
     arena_done(&arena);
 }
 
@@ -244,6 +291,10 @@ static void test_guess(void **state)
         { "dir.js/a.py", "", "python" },
         { "a.tar.js", "", "javascript" },
         { "x.mjs", "", "javascript" },
+        { "x.ts", "", "typescript" },
+        { "x.pl", "", "perl" },
+        { "x.R", "", "r" },
+        { "x.sql", "", "sql" },
         { "x.sh", "", "bash" },
         { "x.c", "", "c" },
         { ".py", "", "python" },
@@ -263,7 +314,7 @@ static void test_guess(void **state)
         { NULL, "#!", NULL },
         { NULL, "#", NULL },
         { NULL, "#!/usr/bin/env\n", NULL },
-        { NULL, "#!/usr/bin/perl\n#!/usr/bin/python3\n", NULL },
+        { NULL, "#!/usr/bin/tclsh\n#!/usr/bin/python3\n", NULL },
         { NULL, "\n#!/usr/bin/python3\n", NULL },
         { NULL, "# !/usr/bin/python3\n", NULL },
         /* The name tells before the line does. */
@@ -286,6 +337,51 @@ static void test_guess(void **state)
             fail_msg("%s, \"%s\": %s instead of %s", rows[i].file ? rows[i].file : "(no file)",
                      rows[i].code, found ? found->name : "nothing",
                      rows[i].language ? rows[i].language : "nothing");
+        arena_done(&arena);
+    }
+}
+
+static void test_source(void **state)
+{
+    static const struct {
+        const char *language, *asked, *file, *code, *want;
+    } rows[] = {
+        { "python", "python", NULL, "import os", "main.py" },
+        { "python", NULL, "/a.b/x.py", "", "main.py" },
+        { "python", "python", "x.txt", "", "main.py" },
+        { "javascript", NULL, "dir/x.mjs", "", "main.mjs" },
+        { "javascript", NULL, "x.cjs", "import a from 'a'", "main.cjs" },
+        { "javascript", "mjs", NULL, "", "main.mjs" },
+        { "javascript", "mjs", "x.js", "", "main.js" },
+        { "javascript", "js", NULL, "", "main.js" },
+        { "javascript", "node", NULL, "import fs from 'fs'", "main.mjs" },
+        { "javascript", NULL, "x.js", "\n\nimport{a} from 'fs'\n", "main.mjs" },
+        { "javascript", NULL, "x.js", "// x\nexport const a = 1", "main.mjs" },
+        { "javascript", NULL, "x.js", " import a from 'a'", "main.js" },
+        { "javascript", NULL, "x.js", "import('a')", "main.js" },
+        { "javascript", NULL, "x.js", "`\nimport x`; require('fs')", "main.js" },
+        { "javascript", NULL, "x.js", "import", "main.js" },
+        { "javascript", NULL, "x.js", "\n", "main.js" },
+        { "bash", "bash", NULL, "", "main.sh" },
+        { "bash", NULL, "x.bash", "", "main.bash" },
+        { "typescript", NULL, "x.mts", "", "main.mts" },
+        { "typescript", "ts", NULL, "import a from 'a'", "main.ts" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct arena arena = { 0 };
+        const struct language *language;
+        const char *version;
+        struct cay_error err = { 0 };
+        size_t len = strlen(rows[i].code);
+        auto_free char *code = malloc(len + !len); /* ends where its length says */
+        memcpy(code, rows[i].code, len);
+        assert_int_equal(language_find(&arena, rows[i].language, &language, &version, &err), 0);
+        const char *got = language_source(&arena, language, rows[i].asked, rows[i].file, code, len);
+        if (strcmp(got, rows[i].want) != 0)
+            fail_msg("%s, \"%s\": %s instead of %s", rows[i].file ? rows[i].file : "(no file)",
+                     rows[i].code, got, rows[i].want);
         arena_done(&arena);
     }
 }
@@ -324,8 +420,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),        cmocka_unit_test(test_parse_least),
         cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_list),
+        cmocka_unit_test(test_driver),       cmocka_unit_test(test_has_file),
         cmocka_unit_test(test_find),         cmocka_unit_test(test_guess),
-        cmocka_unit_test(test_program),
+        cmocka_unit_test(test_source),       cmocka_unit_test(test_program),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

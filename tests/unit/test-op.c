@@ -76,13 +76,22 @@ static void test_host(void **state)
 /* The list is the wall: what the host shows and what can be written are these, and no more. */
 static void test_nothing_but(void **state)
 {
-    static const char *const shown[] = { "/usr",           "/bin",
-                                         "/sbin",          "/lib",
-                                         "/lib32",         "/lib64",
-                                         "/libx32",        "/etc/ld.so.cache",
-                                         "/etc/localtime", "/etc/alternatives" };
-    static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-                                           "/dev/urandom", "/dev/tty" };
+    static const char *const shown[] = { "/usr",
+                                         "/bin",
+                                         "/sbin",
+                                         "/lib",
+                                         "/lib32",
+                                         "/lib64",
+                                         "/libx32",
+                                         "/etc/ld.so.cache",
+                                         "/etc/localtime",
+                                         "/etc/alternatives",
+                                         "/etc/services",
+                                         "/etc/protocols",
+                                         "/etc/mime.types",
+                                         "/etc/os-release" };
+    static const char *const devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
+                                           "/dev/random", "/dev/urandom", "/dev/tty" };
     static const char *const written[] = { "tmp", "dev/shm", "sandbox" };
     struct arena arena = { 0 };
     struct op_list list;

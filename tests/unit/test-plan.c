@@ -35,15 +35,30 @@ const struct embedded_file language_files[] = {
                                   "compile=['gcc','-o','{binary}','{source}']\nrun=['{binary}']\n"
                                   "version=['gcc','-v']\npackages=['gcc','libc6-dev']\n") },
     { "go/language.toml",
-      LANGUAGE("name='go'\ntitle='Go'\nextensions=['.go']\nsource='main.go'\n"
-               "compile=['go','build','{source}']\nrun=['{binary}']\nmemory='100m'\n"
-               "version=['go','version']\npackages=['golang']\n") },
+      LANGUAGE(
+          "name='go'\ntitle='Go'\nextensions=['.go']\nsource='main.go'\n"
+          "programs=['go']\ncompile=['env','go','build','{siblings}']\nrun=['{binary}']\n"
+          "project='go.mod'\nbuild=['env','go','build','.']\nmemory='100m'\n"
+          "version=['go','version']\npackages=['golang']\nenv=['GOMEMLIMIT={soft_mb}MiB']\n") },
+    { "java/driver.java", LANGUAGE("class Driver { }\n") },
+    { "java/language.toml",
+      LANGUAGE("name='java'\ntitle='Java'\nextensions=['.java']\nsource='main.java'\n"
+               "programs=['java','javac']\ncompile=['java','-Xmx{heap_mb}m','{driver}',"
+               "'{binary}','{sources}']\nrun=['java','-Xmx{heap_mb}m','@{binary}']\n"
+               "version=['java','-version']\npackages=['openjdk']\n") },
+    { "perl/language.toml",
+      LANGUAGE("name='perl'\ntitle='Perl'\nextensions=['.pl']\nsource='main.pl'\n"
+               "run=['perl','{source}']\nversion=['perl','-v']\npackages=['perl']\n") },
     { "python/driver.py", LANGUAGE("print('no description')\n") },
     { "python/language.toml",
       LANGUAGE("name='python'\ntitle='Python'\naliases=['py']\nextensions=['.py']\n"
                "interpreters=['python3']\nsource='main.py'\nrun=['python3','-u','{source}']\n"
                "version=['python3','-V']\npackages=['python3']\netc=['python3','ssl/certs']\n"
                "env=['PYTHONUNBUFFERED=1','HOME=/somewhere']\n") },
+    { "two/language.toml",
+      LANGUAGE("name='two'\ntitle='Two'\nextensions=['.two']\nsource='main.two'\n"
+               "programs=['one','other']\nrun=['sh','--heap={heap_mb}','-{rows}','{source}']\n"
+               "version=['one','-v']\npackages=['one-bin','other-bin']\n") },
     { NULL },
 };
 
@@ -56,8 +71,9 @@ const struct backend *const backends[] = { &fake_process, &fake_native, &fake_vm
 /* A host with these programs. */
 static const char *find_usual(struct arena *arena, const char *name)
 {
-    static const char *const have[] = { "python3",   "python3.11", "gcc",    "gcc-12", "go",
-                                        "pythonbug", "bash",       "bash-5", NULL };
+    static const char *const have[] = { "python3", "python3.11", "gcc",  "gcc-12",
+                                        "go",      "pythonbug",  "bash", "bash-5",
+                                        "java",    "javac",      NULL };
 
     for (const char *const *word = have; *word; word++)
         if (strcmp(*word, name) == 0)
@@ -96,7 +112,27 @@ static const char *path_usual(struct arena *arena, const char *path)
     return NULL;
 }
 
-static const struct plan_host usual_host = { find_usual, path_usual };
+static const char *find_anything(struct arena *arena, const char *name)
+{
+    /* But no program that has a version in its name. */
+    return name[strcspn(name, "0123456789")] ? NULL : arena_printf(arena, "/usr/bin/%s", name);
+}
+
+static const char *find_all_but_one(struct arena *arena, const char *name)
+{
+    return strcmp(name, "other") == 0 ? NULL : find_anything(arena, name);
+}
+
+static const char *version_5_36_0(struct arena *arena, const struct language *language,
+                                  const char *program)
+{
+    (void)arena;
+    (void)language;
+    return strcmp(program, "/usr/bin/perl") == 0 ? "5.36.0" : NULL;
+}
+
+static const struct plan_host usual_host = { find_usual, NULL, path_usual };
+static const struct plan_host full_host = { find_anything, version_5_36_0 };
 
 /* ---- what a test is made of ------------------------------------------------------------------ */
 
@@ -212,7 +248,7 @@ static void test_defaults(void **state)
     assert_string_equal(m.plan.profile, "default");
     assert_null(m.plan.version);
     assert_int_equal(m.plan.job.n_stages, 1);
-    assert_int_equal(m.plan.job.language, 3);
+    assert_int_equal(m.plan.job.language, 5);
     assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT);
     assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
     assert_int_equal(limits->cpu_time_ns, 0);
@@ -396,6 +432,82 @@ static void test_compiled(void **state)
     unmake(&m);
 }
 
+/* The code and the files that are in its language too; no name can pass for an option. */
+static void test_sources(void **state)
+{
+    static const char files[] =
+        "\"files\": {\"-o.java\": \"\", \"@x.java\": \"\", \"a/B.java\": \"\","
+        " \"data.txt\": \"\", \"C.java\": \"\"}";
+    auto_free char *json = NULL;
+
+    (void)state;
+    assert_true(asprintf(&json, "{\"language\": \"java\", \"code\": \"\", %s}", files) > 0);
+    struct made m = made((struct making){ .json = json });
+    /* The compiler's share is of its own memory (1g), the program's of the run's (512m). */
+    check_words(m.plan.payload.argv[0],
+                (const char *const[]){ "java", "-Xmx732m", "./.cay/driver.java", "./main",
+                                       "main.java", "./-o.java", "./@x.java", "a/B.java", "C.java",
+                                       NULL });
+    check_words(m.plan.payload.argv[1],
+                (const char *const[]){ "java", "-Xmx348m", "@./main", NULL });
+    assert_int_equal(m.plan.payload.n_files, 7);
+    assert_string_equal(m.plan.payload.files[5].name, "main.java");
+    assert_string_equal(m.plan.payload.files[6].name, ".cay/driver.java");
+    assert_string_equal(m.plan.payload.files[6].data, "class Driver { }\n");
+    unmake(&m);
+
+    /* Nobody else's driver is taken for it. */
+    check_refused((struct making){ .json = "{\"language\": \"java\", \"code\": \"\","
+                                           " \"files\": {\".cay/driver.java\": \"\"}}" },
+                  CAY_E_USAGE, "in the way", NULL);
+}
+
+/* A project has a way of its own to be compiled, wherever its other files are. */
+static void test_project(void **state)
+{
+    struct made m = made((struct making){
+        .json = "{\"language\": \"go\", \"code\": \"\","
+                " \"files\": {\"a.go\": \"\", \"lib/b.go\": \"\", \"lib/go.mod\": \"\"}}" });
+
+    (void)state;
+    check_words(m.plan.payload.argv[0],
+                (const char *const[]){ "env", "go", "build", "main.go", "a.go", NULL });
+    assert_string_equal(m.plan.program, "/usr/bin/go");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"files\": {\"go.mod\": \"\", \"lib/b.go\": \"\"}}" });
+    check_words(m.plan.payload.argv[0], (const char *const[]){ "env", "go", "build", ".", NULL });
+    unmake(&m);
+}
+
+static const char *variable(const struct made *m, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *const *word = m->plan.payload.env; *word; word++)
+        if (strncmp(*word, name, len) == 0 && (*word)[len] == '=')
+            return *word + len + 1;
+    return "";
+}
+
+/* A language's variables know the run's memory; the request's are taken as they are. */
+static void test_tokens_in_variables(void **state)
+{
+    struct made m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\"}" });
+
+    (void)state;
+    assert_string_equal(variable(&m, "GOMEMLIMIT"), "90MiB");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"limits\": {\"memory\": \"1g\"}}" });
+    assert_string_equal(variable(&m, "GOMEMLIMIT"), "921MiB");
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
+                                      " \"env\": {\"GOMEMLIMIT\": \"{soft_mb}\"}}" });
+    assert_string_equal(variable(&m, "GOMEMLIMIT"), "{soft_mb}");
+    unmake(&m);
+}
+
 /* A language's own default stands in the place of the built-in one, and of nothing else. */
 static void test_memory_of_a_language(void **state)
 {
@@ -548,6 +660,68 @@ static void test_version_alone(void **state)
     (void)state;
     assert_string_equal(m.plan.program, "/usr/bin/python3.9");
     unmake(&m);
+}
+
+/* The plain program's own version, where no name tells. */
+static void test_version_of_plain(void **state)
+{
+    static const char *const good[] = { "5", "5.36", "5.36.0" };
+    static const char *const bad[] = { "5.3", "5.36.1", "5.36.0.1", "6", "36" };
+    char json[128];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        snprintf(json, sizeof json, "{\"language\": \"perl:%s\", \"code\": \"\"}", good[i]);
+        struct made m = made((struct making){ .json = json, .host = &full_host });
+        assert_string_equal(m.plan.program, "/usr/bin/perl");
+        assert_string_equal(m.plan.payload.argv[0][0], "perl");
+        unmake(&m);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        snprintf(json, sizeof json, "{\"language\": \"perl:%s\", \"code\": \"\"}", bad[i]);
+        check_refused((struct making){ .json = json, .host = &full_host }, CAY_E_NOTFOUND,
+                      "perl has no version", "cay languages");
+    }
+}
+
+/* A language of several programs needs them all. */
+static void test_programs(void **state)
+{
+    const struct plan_host host = { find_all_but_one };
+
+    (void)state;
+    check_refused(
+        (struct making){ .json = "{\"language\": \"two\", \"code\": \"\"}", .host = &host },
+        CAY_E_NOTFOUND, "the runtime 'other' is not installed", "one-bin other-bin");
+}
+
+static void test_tokens(void **state)
+{
+    static const struct {
+        const char *fields, *word;
+    } rows[] = {
+        /* A heap of three quarters of what is left beside 48 MiB, and never less than 16. */
+        { "\"language\": \"two\"", "--heap=348" },
+        { "\"language\": \"two\", \"limits\": {\"memory\": \"1g\"}", "--heap=732" },
+        { "\"language\": \"two\", \"limits\": {\"memory\": \"4m\"}", "--heap=16" },
+        { "\"language\": \"two\"", "-list" },
+        { "\"language\": \"two\", \"rows\": \"auto\"", "-list" },
+        { "\"language\": \"two\", \"rows\": \"table\"", "-table" },
+        { "\"language\": \"two\", \"rows\": \"json\"", "-json" },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(json, sizeof json, "{%s, \"code\": \"\"}", rows[i].fields);
+        struct made m = made((struct making){ .json = json, .host = &full_host });
+        bool found = false;
+        for (const char *const *word = m.plan.payload.argv[0]; *word; word++)
+            found |= strcmp(*word, rows[i].word) == 0;
+        if (!found)
+            fail_msg("%s: %s is not there", rows[i].fields, rows[i].word);
+        unmake(&m);
+    }
 }
 
 static void test_backend(void **state)
@@ -903,6 +1077,9 @@ int main(void)
         cmocka_unit_test(test_caps),
         cmocka_unit_test(test_cap_of_what_has_no_limit),
         cmocka_unit_test(test_compiled),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_project),
+        cmocka_unit_test(test_tokens_in_variables),
         cmocka_unit_test(test_memory_of_a_language),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_command),
@@ -911,6 +1088,9 @@ int main(void)
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_version_is_a_version),
         cmocka_unit_test(test_version_alone),
+        cmocka_unit_test(test_version_of_plain),
+        cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_backend),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_workspace),

@@ -70,7 +70,7 @@ static void test_everything(void **state)
              " \"strict\": true, \"image\": \"host\", \"runtime\": \"runsc\","
              " \"fallback\": \"isolated\", \"shell_allow\": [\"ls\"], \"policy_bypass\": false,"
              " \"detach\": false, \"webhook\": \"http://x\", \"tty\": false,"
-             " \"profile\": \"light\"}");
+             " \"profile\": \"light\", \"rows\": \"json\"}");
 
     (void)state;
     assert_string_equal(req->values[FIELD_LANGUAGE].text, "python:3.11");

@@ -34,14 +34,19 @@
 
 enum { FD_PATH_BYTES = 32 };
 
+/* Puts text where pos is; returns its end. Buffers here are made for what comes. */
+static char *append(char *pos, const char *text)
+{
+    size_t len = strlen(text);
+    memcpy(pos, text, len + 1);
+    return pos + len;
+}
+
 static const char *fd_path(char buf[static FD_PATH_BYTES], int fd)
 {
     char digits[24];
-    static const char base[] = "/proc/self/fd/";
 
-    memcpy(buf, base, sizeof base - 1);
-    const char *number = uint_text(digits, (uint64_t)fd);
-    memcpy(buf + sizeof base - 1, number, strlen(number) + 1);
+    append(append(buf, "/proc/self/fd/"), uint_text(digits, (uint64_t)fd));
     return buf;
 }
 
@@ -94,11 +99,11 @@ static int attach(int mount_fd, int root, const char *path)
 /* The folder below an overlay, reachable by a path of this namespace. */
 static int open_lower(const struct child *child, int root, int fd, uint32_t number)
 {
-    char path[32] = ".cay/", digits[24];
+    char path[32], digits[24];
 
     if (!child->folders_are_mounts)
         return open_here(fd);
-    stpcpy(path + strlen(path), uint_text(digits, number));
+    append(append(path, ".cay/"), uint_text(digits, number));
     int rc = make_folder(root, path, 0700);
     if (rc == 0)
         rc = attach(fd, root, path);
@@ -142,7 +147,7 @@ static int config_overlay(int fs, int root, int lower, int upper)
         return other;
     fd_path(lowers, lower);
     if (upper < 0)
-        fd_path(stpcpy(lowers + strlen(lowers), ":"), other);
+        fd_path(append(lowers + strlen(lowers), ":"), other);
     int rc = config_text(fs, "lowerdir", lowers);
     if (rc == 0 && upper >= 0)
         rc = config_text(fs, "upperdir", fd_path(path, upper));

@@ -1,0 +1,1 @@
+print(("Hello, %s!"):format(arg[1] or "world"))

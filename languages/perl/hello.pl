@@ -1,0 +1,5 @@
+use strict;
+use warnings;
+
+my $name = shift // "world";
+print "Hello, $name!\n";

@@ -1,0 +1,2 @@
+<?php
+printf("Hello, %s!\n", $argv[1] ?? "world");

@@ -1,0 +1,1 @@
+SELECT 'Hello, ' || coalesce(?1, 'world') || '!' AS greeting;

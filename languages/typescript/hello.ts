@@ -1,0 +1,2 @@
+const name: string = process.argv[2] ?? "world";
+console.log(`Hello, ${name}!`);

@@ -1,0 +1,1 @@
+print -r -- "Hello, ${1:-world}!"
