@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,13 +21,19 @@
 static int namespace_of_map(uid_t from_uid, gid_t from_gid, uid_t to_uid, gid_t to_gid)
 {
     char path[64];
+    pid_t parent = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
 
     if (pid < 0)
         return -errno;
-    if (pid == 0)
+    if (pid == 0) {
+        /* Not even a killed parent may leave it behind; one killed before this has made it an
+         * orphan already. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+            _exit(1);
         for (;;)
             pause();
+    }
     int rc = userns_write_map(pid, "uid_map", from_uid, to_uid);
     if (rc == 0)
         rc = userns_write_map(pid, "gid_map", from_gid, to_gid);
@@ -50,7 +57,8 @@ int idmap_clone(int folder_fd, uid_t from_uid, gid_t from_gid, uid_t to_uid, gid
     if (map < 0)
         return map;
     struct mount_attr attr = {
-        .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        .attr_set =
+            MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
         .propagation = MS_PRIVATE,
         .userns_fd = (uint64_t)map,
     };

@@ -3,8 +3,8 @@
 
 /*
  * Showing a folder of the host's with other owners: what belongs to one user on disk belongs to
- * another in this one mount, and the other way round for what is written. For root only; the file
- * system has to know of it (ext4, xfs, btrfs, tmpfs and others do; overlayfs, NFS do not).
+ * another in this one mount, which can only be read. For root only; the file system has to know of
+ * it (ext4, xfs, btrfs, tmpfs and others do; overlayfs, NFS do not).
  */
 
 #include <sys/types.h>

@@ -2,6 +2,7 @@
 #include "warden/warden.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -152,6 +153,16 @@ static bool are_streams(const struct job *job)
            are_all(job->std_fds + 1, 2, S_IFIFO);
 }
 
+/* Open for reading, which is the proof that the front may: O_PATH asks for no right to the folder.
+ */
+static bool are_open(const int *fds, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (fds[i] >= 0 && (fcntl(fds[i], F_GETFL) & (O_PATH | O_ACCMODE)) != O_RDONLY)
+            return false;
+    return true;
+}
+
 static void take_fds(struct job *job, const int fds[WARDEN_FDS])
 {
     memcpy(job->std_fds, fds, sizeof job->std_fds);
@@ -163,6 +174,13 @@ static void take_fds(struct job *job, const int fds[WARDEN_FDS])
 static void on_start(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
 {
     struct warden_reply failed = { .kind = WARDEN_FAILED };
+
+    /* A front for one run has given up its privileges by now: what it asks for next, it could not
+     * do itself. */
+    if (warden->options->once && (warden->runs || warden->has_run)) {
+        warden->front_is_gone = true;
+        return;
+    }
     struct run *run = mem_alloc(sizeof *run);
     const struct backend *backend = NULL;
 
@@ -183,7 +201,8 @@ static void on_start(struct warden *warden, struct warden_request *request, int 
         cay_fail(&failed.error, CAY_E_USAGE, "warden: there is no backend %u", request->backend);
     else if (!are_streams(&run->job) || !are_all(&run->job.harvest_fd, 1, S_IFIFO))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the streams are not pipes");
-    else if (!are_all(run->job.folder_fds, JOB_FOLDERS, S_IFDIR))
+    else if (!are_all(run->job.folder_fds, JOB_FOLDERS, S_IFDIR) ||
+             !are_open(run->job.folder_fds, JOB_FOLDERS))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the folders are not folders");
     else if (backend->start(&warden->host, &run->job, &run->sandbox, &failed.error) == 0) {
         run->next = warden->runs;

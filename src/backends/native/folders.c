@@ -10,7 +10,8 @@
  * another mount namespace can't be mounted, the folder is opened again by its path here, and is
  * the right one if device and inode are the same.
  *
- *     /.cay/N       a folder of the host's; /.cay is hidden below an empty folder at the end
+ *     /.cay/N       a folder of the host's, until its overlay is there; /.cay is hidden below an
+ *                   empty folder at the end
  *     /.cay/upper   what the run changes: on the root's own tmpfs, bounded together with /tmp
  *     /workspace    overlay of both
  *     /data, …      overlay of the folder alone
@@ -204,6 +205,14 @@ static int show_workspace(const struct child *child, int root, int lower, int *r
     return *ret_upper < 0 ? -errno : 0;
 }
 
+/* The overlay has a mount of its own: nothing inside leads to the folder itself any more, and no
+ * path of the host's is told by /proc/self/mountinfo. */
+static int let_go(int lower)
+{
+    char path[FD_PATH_BYTES];
+    return umount2(fd_path(path, lower), MNT_DETACH) < 0 ? -errno : 0;
+}
+
 static int show(const struct child *child, int root, uint32_t number, const char *path,
                 int *ret_upper)
 {
@@ -211,9 +220,10 @@ static int show(const struct child *child, int root, uint32_t number, const char
 
     if (lower < 0)
         return lower;
-    if (number == 0)
-        return show_workspace(child, root, lower, ret_upper);
-    return path ? mount_overlay(child, root, lower, -1, path + 1) : -EINVAL;
+    int rc = number == 0 ? show_workspace(child, root, lower, ret_upper)
+             : path      ? mount_overlay(child, root, lower, -1, path + 1)
+                         : -EINVAL;
+    return rc == 0 && child->folders_are_mounts ? let_go(lower) : rc;
 }
 
 int folders_show(const struct child *child, int root, char *const *paths, int *ret_upper,
@@ -228,10 +238,14 @@ int folders_show(const struct child *child, int root, char *const *paths, int *r
             continue;
         *ret_which = i;
         rc = show(child, root, i, i == 0 ? NULL : *paths, ret_upper);
+        close(child->job->folder_fds[i]); /* pid 1 needs none of the host's any more */
         paths += i > 0 && *paths;
     }
     if (rc < 0)
         return rc;
+    struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
     auto_close int empty = open_tree(root, ".cay/empty", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    return empty < 0 ? -errno : attach(empty, root, ".cay");
+    if (empty < 0 || mount_setattr(empty, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        return -errno;
+    return attach(empty, root, ".cay");
 }

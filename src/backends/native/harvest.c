@@ -4,8 +4,9 @@
  * and pid 1 owns every file, for there is only one user inside. It has no capability. The format is
  * core/harvest.h.
  *
- * A tree is walked with one folder open at a time and no memory but the path and a place in each
- * folder on it: a program can nest folders as deep as its inodes last.
+ * A tree is walked with no memory but the path and a place in each folder on it: a program can nest
+ * folders as deep as its inodes last. Those at the top stay open, for an overlay reads a folder
+ * anew as a whole each time it is opened; below, the way up is "..", which nobody else can change.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +27,7 @@
 #include "core/harvest.h"
 #include "sys/file.h"
 
-enum { DEPTH_MAX = HARVEST_PATH_MAX / 2 + 1, LINK_MAX_BYTES = 4096 };
+enum { DEPTH_MAX = HARVEST_PATH_MAX / 2 + 1, KEPT_MAX = 64, LINK_MAX_BYTES = 4096 };
 
 /* Of unchanged files, which no limit of the run bounds. */
 #define COLLECT_BYTES_MAX (UINT64_C(64) << 20)
@@ -39,8 +40,8 @@ typedef int visit_fn(struct walk *walk, int dir_fd, const char *name, const stru
 struct walk {
     const struct harvester *harvest;
     visit_fn *visit;
-    const char *place; /* "workspace", "sandbox": what paths begin with */
-    int root_fd;
+    const char *place;  /* "workspace", "sandbox": what paths begin with */
+    int kept[KEPT_MAX]; /* the folders at the top of the path, above the one that is looked at */
     uint64_t data_left; /* how much a file's data may still be */
     uint32_t n_records;
     int errnum; /* the first thing that could not be told */
@@ -92,14 +93,30 @@ static int open_entry(int dir_fd, const char *name, const struct stat *st, int f
     return fd < 0 ? -errno : fd;
 }
 
+static int put_zeros(int to_fd, uint64_t size)
+{
+    static const char zeros[4096];
+    int rc = 0;
+
+    for (; size > 0 && rc == 0; size -= MIN(size, sizeof zeros))
+        rc = write_all(to_fd, zeros, (size_t)MIN(size, sizeof zeros));
+    return rc < 0 && rc != -EPIPE ? -EIO : rc;
+}
+
+/* The record has promised this much. A file of the host's, which can change at any time, may have
+ * become shorter: then the rest is filled up, and told of as what could not be read. */
 static int put_data(int to_fd, int fd, uint64_t size)
 {
     while (size > 0) {
         ssize_t n = sendfile(to_fd, fd, NULL, (size_t)MIN(size, UINT64_C(1) << 20));
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
+        if (n < 0 && errno == EPIPE)
+            return -EPIPE;
+        if (n <= 0) {
+            int rc = put_zeros(to_fd, size);
+            return rc < 0 ? rc : -ESTALE;
+        }
         size -= (uint64_t)n;
     }
     return 0;
@@ -157,12 +174,15 @@ static bool is_asked(const struct walk *walk, const char *name)
     return false;
 }
 
+/* The time is the program's to choose, and may be past what nanoseconds can count. */
 static struct harvest_record record_of(const struct stat *st)
 {
-    return (struct harvest_record){
-        .mode = st->st_mode & 07777,
-        .mtime_ns = st->st_mtim.tv_sec * NS_PER_SEC + st->st_mtim.tv_nsec,
-    };
+    struct harvest_record record = { .mode = st->st_mode & 07777 };
+
+    if (__builtin_mul_overflow(st->st_mtim.tv_sec, NS_PER_SEC, &record.mtime_ns) ||
+        __builtin_add_overflow(record.mtime_ns, st->st_mtim.tv_nsec, &record.mtime_ns))
+        record.mtime_ns = st->st_mtim.tv_sec < 0 ? INT64_MIN : INT64_MAX;
+    return record;
 }
 
 /* ---- the three trees ---- */
@@ -227,11 +247,12 @@ static int open_beneath(int root, const char *path, int flags)
 static int visit_unchanged(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
 {
     struct stat upper;
+
+    if (S_ISDIR(st->st_mode))
+        return 1;
     auto_close int parent =
         open_beneath(walk->harvest->upper_fd, walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
-
-    if (!S_ISDIR(st->st_mode) && parent >= 0 &&
-        fstatat(parent, name, &upper, AT_SYMLINK_NOFOLLOW) == 0)
+    if (parent >= 0 && fstatat(parent, name, &upper, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     return visit_asked(walk, dir_fd, name, st);
 }
@@ -243,12 +264,28 @@ static bool is_dots(const char *name)
     return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-static int go_down(struct walk *walk, const char *name, int64_t offset)
+static void note(struct walk *walk, int rc)
+{
+    if (rc < 0 && !walk->errnum)
+        walk->errnum = -rc;
+}
+
+/* Returns whether it did, with *dir_fd being the folder of that name now. */
+static bool go_down(struct walk *walk, int *dir_fd, const char *name, const struct stat *st,
+                    int64_t offset)
 {
     size_t len = strlen(name);
+    bool fits = walk->len + len + 2 <= HARVEST_PATH_MAX && walk->depth + 1 < DEPTH_MAX;
+    int fd = fits ? open_entry(*dir_fd, name, st, O_DIRECTORY) : -ENAMETOOLONG;
 
-    if (walk->len + len + 2 > HARVEST_PATH_MAX || walk->depth + 1 >= DEPTH_MAX)
-        return -ENAMETOOLONG;
+    note(walk, MIN(fd, 0));
+    if (fd < 0)
+        return false;
+    if (walk->depth < KEPT_MAX)
+        walk->kept[walk->depth] = *dir_fd;
+    else
+        close(*dir_fd);
+    *dir_fd = fd;
     walk->offsets[walk->depth] = offset;
     walk->lengths[walk->depth] = (uint16_t)walk->len;
     walk->depth++;
@@ -257,85 +294,70 @@ static int go_down(struct walk *walk, const char *name, int64_t offset)
         walk->path[walk->len++] = '/';
     memcpy(walk->path + walk->len, name, len + 1);
     walk->len += len;
-    return 0;
+    return true;
 }
 
-static void go_up(struct walk *walk)
+static int go_up(struct walk *walk, int *dir_fd)
 {
     walk->depth--;
     walk->len = walk->lengths[walk->depth];
     walk->path[walk->len] = '\0';
-}
-
-static void note(struct walk *walk, int rc)
-{
-    if (rc < 0 && !walk->errnum)
-        walk->errnum = -rc;
+    int fd = walk->depth < KEPT_MAX ? walk->kept[walk->depth]
+                                    : openat(*dir_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -EIO; /* there is no way on */
+    close(*dir_fd);
+    *dir_fd = fd;
+    return 0;
 }
 
 /* Looks at the rest of one folder. Returns 1 having gone down into one of its own, 0 at its end, or
  * -errno where there is no telling any more. */
-static int walk_folder(struct walk *walk, int dir_fd)
+static int walk_folder(struct walk *walk, int *dir_fd)
 {
     char buf[4096] __attribute__((aligned(16)));
     struct stat st;
+    long n;
 
-    lseek(dir_fd, walk->offsets[walk->depth], SEEK_SET);
-    for (long n; (n = syscall(SYS_getdents64, dir_fd, buf, sizeof buf)) > 0;)
+    if (lseek(*dir_fd, walk->offsets[walk->depth], SEEK_SET) < 0)
+        note(walk, -errno);
+    while ((n = syscall(SYS_getdents64, *dir_fd, buf, sizeof buf)) > 0)
         for (long pos = 0; pos < n;) {
             const struct dirent64 *entry = (const struct dirent64 *)(buf + pos);
             pos += entry->d_reclen;
             if (is_dots(entry->d_name))
                 continue;
-            if (fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            if (fstatat(*dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
                 note(walk, -errno);
                 continue;
             }
-            int rc = walk->visit(walk, dir_fd, entry->d_name, &st);
+            int rc = walk->visit(walk, *dir_fd, entry->d_name, &st);
             if (rc == -EPIPE || rc == -EIO || rc == -EOVERFLOW)
                 return rc;
-            if (rc > 0)
-                rc = go_down(walk, entry->d_name, entry->d_off);
-            else if (rc == 0)
-                continue;
-            if (rc == 0)
+            note(walk, MIN(rc, 0));
+            if (rc > 0 && go_down(walk, dir_fd, entry->d_name, &st, entry->d_off))
                 return 1;
-            note(walk, rc);
         }
+    note(walk, n < 0 ? -errno : 0);
     return 0;
 }
 
-static int open_current(struct walk *walk)
+static int walk_tree(struct walk *walk, int root_fd)
 {
-    int fd = open_beneath(walk->root_fd, walk->len ? walk->path : ".", O_RDONLY | O_DIRECTORY);
+    auto_close int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    if (fd != -EACCES)
-        return fd;
-    char *slash = strrchr(walk->path, '/');
-    if (slash)
-        *slash = '\0';
-    auto_close int parent = open_beneath(walk->root_fd, slash ? walk->path : ".", O_PATH);
-    const char *name = slash ? slash + 1 : walk->path;
-    if (parent >= 0)
-        unlock(parent, name, 0700);
-    if (slash)
-        *slash = '/';
-    return open_beneath(walk->root_fd, walk->path, O_RDONLY | O_DIRECTORY);
-}
-
-static int walk_tree(struct walk *walk)
-{
+    if (fd < 0) {
+        note(walk, -errno);
+        return 0;
+    }
     for (;;) {
-        auto_close int fd = open_current(walk);
-        int rc = fd < 0 ? 0 : walk_folder(walk, fd);
-        note(walk, MIN(fd, 0));
-        if (rc < 0)
-            return rc;
-        if (rc > 0)
-            continue;
-        if (walk->depth == 0)
+        int rc = walk_folder(walk, &fd);
+        if (rc == 0 && walk->depth == 0)
             return 0;
-        go_up(walk);
+        if (rc == 0)
+            rc = go_up(walk, &fd);
+        if (rc < 0)
+            return rc; /* pid 1 is about to end, and what is open with it */
     }
 }
 
@@ -346,12 +368,11 @@ static int take(const struct harvester *harvest, const char *place, int root_fd,
         .harvest = harvest,
         .visit = visit,
         .place = place,
-        .root_fd = root_fd,
         .data_left = data_max,
     };
     if (root_fd < 0)
         return 0;
-    int rc = walk_tree(&walk);
+    int rc = walk_tree(&walk, root_fd);
     if (!*errnum)
         *errnum = walk.errnum;
     return rc;
@@ -365,20 +386,31 @@ static bool any_glob_in(const struct harvester *harvest, const char *folder)
     return false;
 }
 
+/* A folder at the top, of which the parent is not the program's: it may have closed it to itself.
+ */
+static int open_top(const char *path, int *errnum)
+{
+    struct stat st;
+
+    if (stat(path, &st) == 0 && (st.st_mode & 0500) != 0500)
+        unlock(AT_FDCWD, path, st.st_mode | 0500);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && !*errnum)
+        *errnum = errno;
+    return fd;
+}
+
 void harvester_tell(const struct harvester *harvest)
 {
     int errnum = 0, rc = 0;
-    auto_close int sandbox = any_glob_in(harvest, "/sandbox/")
-                                 ? open("/sandbox", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                                 : -1;
-    auto_close int workspace = harvest->upper_fd >= 0 && any_glob_in(harvest, "/workspace/")
-                                   ? open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                                   : -1;
+    auto_close int sandbox = any_glob_in(harvest, "/sandbox/") ? open_top("/sandbox", &errnum) : -1;
+    /* Opened in any case: to open the overlay to its owner is to open what is below. */
+    auto_close int workspace = harvest->upper_fd >= 0 ? open_top("/workspace", &errnum) : -1;
 
     rc = take(harvest, "workspace", harvest->upper_fd, visit_upper, harvest->data_max, &errnum);
     if (rc == 0)
         rc = take(harvest, "sandbox", sandbox, visit_asked, harvest->data_max, &errnum);
-    if (rc == 0)
+    if (rc == 0 && any_glob_in(harvest, "/workspace/"))
         rc = take(harvest, "workspace", workspace, visit_unchanged, COLLECT_BYTES_MAX, &errnum);
     if (rc == 0) {
         struct harvest_record end = { .kind = HARVEST_END, .mode = (uint32_t)errnum };

@@ -258,14 +258,23 @@ static void over(struct native *native, struct report *ret)
     }
 }
 
+/* Where pid 1 ended with a word of ours unread, that comes first, as an error; what it said last is
+ * behind it. */
+static ssize_t recv_report(int fd, struct child_report *ret)
+{
+    if (fd < 0)
+        return 0;
+    ssize_t n = recv(fd, ret, sizeof *ret, MSG_DONTWAIT);
+    return n < 0 && errno == ECONNRESET ? recv(fd, ret, sizeof *ret, MSG_DONTWAIT) : n;
+}
+
 static void on_wait(struct sandbox *sandbox, struct report *ret)
 {
     struct native *native = of(sandbox);
     struct child_report from;
 
     *ret = (struct report){ .kind = REPORT_NONE };
-    ssize_t n =
-        native->base.fds[0] < 0 ? 0 : recv(native->base.fds[0], &from, sizeof from, MSG_DONTWAIT);
+    ssize_t n = recv_report(native->base.fds[0], &from);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n != (ssize_t)sizeof from) {
