@@ -16,10 +16,11 @@
 
 enum { LIST_MAX = 40, OBSTACLES_MAX = 20, ONLY_MAX = 64 };
 
-static const char about[] =
-    "Writes what a run changed in its workspace to the folder itself, after showing it: all of it,\n"
-    "or nothing where the folder was changed meanwhile. Each file is replaced in one step, what is\n"
-    "deleted goes last, no symlink is followed. ID as in `cay show`.";
+static const char about[] = "Writes what a run changed in its workspace to the folder itself, "
+                            "after showing it: all of it,\n"
+                            "or nothing where the folder was changed meanwhile. Each file is "
+                            "replaced in one step, what is\n"
+                            "deleted goes last, no symlink is followed. ID as in `cay show`.";
 
 static const char examples[] = "  cay apply last\n"
                                "  cay apply 3f2a --dry-run\n"
@@ -125,8 +126,7 @@ int cmd_apply(int argc, char **argv)
         { OPT_CALL, 0, "only", "GLOB",
           "only paths (or folders) that match, as `cay show` lists them (repeatable)", &args,
           add_only },
-        { OPT_BOOL, 0, "dry-run", NULL, "check and show everything, write nothing",
-          &args.dry_run },
+        { OPT_BOOL, 0, "dry-run", NULL, "check and show everything, write nothing", &args.dry_run },
         { OPT_BOOL, 0, "no-color", NULL, "no colours", &args.no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &args.help },
         { OPT_END },

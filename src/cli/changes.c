@@ -64,6 +64,10 @@ static void put_what(struct strbuf *out, const struct cay_change *change)
         strbuf_puts(out, " to ");
         changes_put_path(out, change->target);
     }
+    if (change->target && change->old_target) {
+        strbuf_puts(out, ", was to ");
+        changes_put_path(out, change->old_target);
+    }
     if (change->is_conflict)
         strbuf_puts(out, ", CHANGED ON THE HOST MEANWHILE");
     if (type == CAY_FILE && !is_deleted && !change->has_data)
@@ -101,8 +105,7 @@ size_t changes_put_list(struct strbuf *out, const struct cay_execution *run,
         strbuf_printf(out, "  %s%s%s  ", color ? color_of(change->change) : "",
                       cay_change_name(change->change), color ? "\033[0m" : "");
         changes_put_path(out, change->path);
-        enum cay_file_type type =
-            change->change == CAY_DELETED ? change->old_type : change->type;
+        enum cay_file_type type = change->change == CAY_DELETED ? change->old_type : change->type;
         strbuf_puts(out, type == CAY_DIRECTORY ? "/  (" : "  (");
         put_what(out, change);
         strbuf_puts(out, ")\n");

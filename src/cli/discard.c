@@ -24,7 +24,7 @@ int cmd_discard(int argc, char **argv)
         return tell_help("cay discard ID",
                          "Throws away what a run changed in its workspace. Its result and output\n"
                          "stay until they are pruned. ID as in `cay show`.",
-                         opts, "  cay discard last\n  cay discard 0191f3a2\n");
+                         opts, "  cay discard last\n  cay discard 3f2a\n");
     if (first == argc) {
         cay_fail(&err, CAY_E_USAGE, "discard: which execution?");
         cay_hint(&err, "cay discard ID, or `cay discard last`");

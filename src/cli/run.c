@@ -140,14 +140,21 @@ static void put_program(struct screen *screen, int fd, const char *data, size_t 
 }
 
 /* Once the warden is its own process, this one needs no privilege any more: all it does is read
- * what a program wrote. It stays its caller, whose state folder and terminal it uses. */
-static void drop_privileges(void)
+ * what a program wrote. It stays its caller, whose state folder and terminal it uses. Where there
+ * is a workspace, it may be another user's: to compare with what is in it, reading stays allowed.
+ */
+static void drop_privileges(bool reads_workspace)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-    struct __user_cap_data_struct none[2] = { 0 };
+    struct __user_cap_data_struct kept[2] = { 0 };
 
+    if (reads_workspace)
+        kept[0].effective = kept[0].permitted = 1U << CAP_DAC_READ_SEARCH;
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    syscall(SYS_capset, &header, none);
+    if (syscall(SYS_capset, &header, kept) < 0) { /* it was not there to be kept */
+        memset(kept, 0, sizeof kept);
+        syscall(SYS_capset, &header, kept);
+    }
 }
 
 static void on_event(void *arg, const struct cay_event *event)
@@ -155,7 +162,7 @@ static void on_event(void *arg, const struct cay_event *event)
     struct screen *screen = arg;
 
     if (event->kind == CAY_EVENT_STARTED && geteuid() == 0)
-        drop_privileges();
+        drop_privileges(cay_request_has(screen->args->req, "workspace"));
     screen->is_finished = event->kind == CAY_EVENT_FINISHED;
     if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
         bool is_compile = event->len > 0 && event->data[0] == 'c';
@@ -346,7 +353,8 @@ static int show_result(struct screen *screen, struct how *how, const struct cay_
         put_json(screen, result);
     else if (!args->json && !args->events) {
         tell_result(result);
-        tell_changes(result, args);
+        if (!how->repeat)
+            tell_changes(result, args);
     }
     if (how->note_fd >= 0)
         leave_note(how->note_fd, result);
@@ -490,6 +498,7 @@ static int check_together(const struct run_args *args, struct cay_error *err)
         const char *names;
     } rows[] = {
         { args->json && args->events, "--json and --events" },
+        { args->diff && (args->json || args->events), "--diff and --json or --events" },
         { args->repeat && args->events, "--repeat and --events" },
         { args->repeat && args->is_watched, "--repeat and --watch" },
         { args->plan && args->repeat, "--plan and --repeat" },
@@ -530,9 +539,6 @@ static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
     }
     if (check_together(args, err) < 0)
         return -1;
-    if (args->diff && (args->json || args->events))
-        return cay_fail(err, CAY_E_USAGE, "--diff: goes without --json and --events"),
-               cay_hint(err, "`cay show ID --diff` shows it afterwards");
     if (load_request(args, err) < 0)
         return -1;
     *ret_uses_stdin = args->request_file && strcmp(args->request_file, "-") == 0;

@@ -21,7 +21,8 @@ enum { LIST_MAX = 20, CHANGES_MAX = 40 };
 
 static const char about[] =
     "Shows what is kept of a run: its result, its whole output (up to output_cap), the files it\n"
-    "would change in its workspace. ID is the id in the result, its first 4 characters or more, or\n"
+    "would change in its workspace. ID is the id in the result, its first 4 characters or more, "
+    "or\n"
     "`last`. Without an ID, the newest runs are listed.";
 
 static const char examples[] = "  cay show\n"
@@ -96,7 +97,8 @@ static void put_row(struct strbuf *out, const char *name, const char *text)
 static void put_result(struct strbuf *out, json_t *result)
 {
     json_t *meta = json_object_get(result, "meta"), *usage = json_object_get(meta, "usage");
-    const char *language = text_of(result, "language"), *version = text_of(meta, "language_version");
+    const char *language = text_of(result, "language"),
+               *version = text_of(meta, "language_version");
     const char *message = text_of(result, "error_message");
     auto_strbuf struct strbuf line = { 0 };
     char bytes[32], more[32];
@@ -228,9 +230,9 @@ static int show_part(const struct cay_execution *run, const struct show_args *ar
                                  tell_color(STDOUT_FILENO, args->no_color));
     if (!args->file && !args->out && !args->err)
         return show_page(run, args->no_color);
-    int rc = args->file
-                 ? cay_execution_file(run, args->file, put_piece, &sink, &err)
-                 : cay_execution_stream(run, args->out ? "stdout" : "stderr", put_piece, &sink, &err);
+    int rc = args->file ? cay_execution_file(run, args->file, put_piece, &sink, &err)
+                        : cay_execution_stream(run, args->out ? "stdout" : "stderr", put_piece,
+                                               &sink, &err);
     return end_pieces(&sink, rc, &err);
 }
 

@@ -184,8 +184,8 @@ static int delete_entries(struct maker *m, const char *path, bool listed_stay, s
     int rc = 0;
 
     if (!dir) {
-        close_fd(&fd);
         m->changes->unread += !beneath_is_absent(fd);
+        close_fd(&fd);
         return 0;
     }
     while (rc == 0 && (entry = readdir(dir))) {

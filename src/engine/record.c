@@ -83,8 +83,8 @@ static int make_folder(struct record *record)
         return rc;
     if (mkdirat(record->executions_fd, record->id, 0700) < 0 && errno != EEXIST)
         rc = -errno;
-    int fd = openat(record->executions_fd, record->id,
-                    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int fd =
+        openat(record->executions_fd, record->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (rc == 0 && fd < 0)
         rc = -errno;
     if (rc < 0)
@@ -100,8 +100,7 @@ static int make_file(struct record *record, const char *name)
 
     if (rc < 0)
         return rc;
-    int fd =
-        openat(record->own_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(record->own_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)
         return fd;
     rc = -errno;

@@ -54,8 +54,8 @@ struct record_left {
     int64_t started_ns;    /* from here on, a change of it is somebody else's */
 };
 
-#define RECORD_INIT                                                \
-    {                                                              \
+#define RECORD_INIT                                                 \
+    {                                                               \
         .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 } \
     }
 

@@ -526,7 +526,9 @@ static int open_folders(struct run *run, int fds[WARDEN_FDS], struct cay_error *
     if (!plan->workspace && !plan->payload.globs)
         return 0;
     if (plan->workspace) {
-        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
+         * written just before would look as if it had been changed since. */
+        clock_gettime(CLOCK_REALTIME, &now);
         run->started_ns = now.tv_sec * NS_PER_SEC + now.tv_nsec;
         if (open_folder("workspace", plan->workspace, &run->workspace_fd, err) < 0)
             return -1;

@@ -357,8 +357,8 @@ class Mode:
     def live_program(self, name, *flags, args=()):
         return self.live(*self.program_args(name, *flags, args=args))
 
-    def terminal(self, *args, timeout=30):
-        """Runs cay as the leader of a terminal of its own; gives back the bytes that came out of it."""
+    def terminal(self, *args, timeout=30, typed=""):
+        """Runs cay as the leader of a terminal of its own, `typed` on its keyboard; gives back the bytes that came out."""
         pid, master = pty.fork()
         if pid == 0:
             if self.uid is not None:
@@ -368,6 +368,7 @@ class Mode:
             os.chdir(self.cwd)
             os.execve(self.binary, [os.fspath(self.binary), *args], {**self.env, "TERM": "xterm-256color"})
         text = b""
+        os.write(master, typed.encode())
         os.set_blocking(master, False)
 
         def step():

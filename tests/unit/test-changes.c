@@ -166,7 +166,8 @@ static void on_obstacle(void *arg, const char *path, const char *why)
 static int apply_only(struct place *place, int data_fd, const char *const *only)
 {
     auto_close int fd = memfd_create("changes", MFD_CLOEXEC);
-    const struct cay_apply_options options = { .only = only, .on_obstacle = on_obstacle,
+    const struct cay_apply_options options = { .only = only,
+                                               .on_obstacle = on_obstacle,
                                                .arg = place };
 
     strbuf_done(&place->obstacles);
@@ -178,8 +179,7 @@ static int apply_only(struct place *place, int data_fd, const char *const *only)
     assert_int_equal(changes_load(&again, fd, &err), 0);
     assert_int_equal(again.state, place->changes.state);
     for (size_t i = 0; i < again.n; i++)
-        assert_int_equal(again.list[i].shown.is_applied,
-                         place->changes.list[i].shown.is_applied);
+        assert_int_equal(again.list[i].shown.is_applied, place->changes.list[i].shown.is_applied);
     changes_done(&again);
     return rc;
 }
@@ -392,7 +392,8 @@ static void test_folder_changed(void **state)
     hw_put(&place->w, HARVEST_FILE, CHG, 0644, "workspace/new", "2");
     hw_put(&place->w, HARVEST_DELETED, CHG, 0, "workspace/d", NULL);
     auto_close int data_fd = make(place);
-    /* The same bytes and size, another file; one gone; one there already; one more in the folder. */
+    /* The same bytes and size, another file; one gone; one there already; one more in the folder.
+     */
     put(place, "f2", "1", 0644);
     assert_int_equal(renameat(place->fd, "f2", place->fd, "f"), 0);
     assert_int_equal(unlinkat(place->fd, "h", 0), 0);
@@ -562,7 +563,9 @@ static void test_owner(void **state)
         uid_t uid;
         gid_t gid;
     } want[] = {
-        { "his/dir", 1234, 2345 },  { "his/dir/new", 1234, 2345 }, { "his/link", 1234, 2345 },
+        { "his/dir", 1234, 2345 },
+        { "his/dir/new", 1234, 2345 },
+        { "his/link", 1234, 2345 },
         { "theirs", 3456, 4567 },
     };
     for (size_t i = 0; i < ARRAY_LEN(want); i++) {
@@ -645,20 +648,13 @@ static void test_damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_what_differs),
-        TEST(test_deleted_folder),
-        TEST(test_opaque),
-        TEST(test_type_changes),
-        TEST(test_conflicts),
-        TEST(test_apply),
-        TEST(test_folder_changed),
-        TEST(test_links_lead_nowhere),
-        TEST(test_another_folder),
-        TEST(test_only),
-        TEST(test_resume),
-        TEST(test_no_data),
-        TEST(test_owner),
-        TEST(test_diff),
+        TEST(test_what_differs),   TEST(test_deleted_folder),
+        TEST(test_opaque),         TEST(test_type_changes),
+        TEST(test_conflicts),      TEST(test_apply),
+        TEST(test_folder_changed), TEST(test_links_lead_nowhere),
+        TEST(test_another_folder), TEST(test_only),
+        TEST(test_resume),         TEST(test_no_data),
+        TEST(test_owner),          TEST(test_diff),
         TEST(test_damaged),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

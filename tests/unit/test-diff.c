@@ -45,7 +45,8 @@ static const char *read_range(const char *pos, unsigned *from, unsigned *n)
 }
 
 /* Applies the hunks; returns the number of edits. */
-static unsigned patch(struct strbuf *out, const char *old, size_t old_len, const struct strbuf *diff)
+static unsigned patch(struct strbuf *out, const char *old, size_t old_len,
+                      const struct strbuf *diff)
 {
     const char *pos = strbuf_str(diff), *diff_end = pos + diff->len;
     const char *at = old, *old_end = old + old_len;
@@ -165,8 +166,8 @@ static void test_random(void **state)
                 strbuf_printf(&texts[t], "%c\n", letters[t][i]);
             }
         }
-        unsigned edits = check(strbuf_str(&texts[0]), texts[0].len, strbuf_str(&texts[1]),
-                               texts[1].len);
+        unsigned edits =
+            check(strbuf_str(&texts[0]), texts[0].len, strbuf_str(&texts[1]), texts[1].len);
         assert_int_equal(edits, fewest_edits(letters[0], n[0], letters[1], n[1]));
         for (int t = 0; t < 2; t++)
             strbuf_done(&texts[t]);
@@ -200,7 +201,7 @@ static void test_binary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),   cmocka_unit_test(test_edges), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_text),  cmocka_unit_test(test_edges),  cmocka_unit_test(test_random),
         cmocka_unit_test(test_large), cmocka_unit_test(test_binary),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -102,11 +102,20 @@ static void test_empty(void **state)
 static void test_paths(void **state)
 {
     static const char *const bad[] = {
-        "workspace/",     "workspace/.",  "workspace/..",     "workspace/../x", "workspace/a//b",
-        "/workspace/a",   "workspace/a/", "workspace/./a",    "workspace/a/..", "..",
+        "workspace/",
+        "workspace/.",
+        "workspace/..",
+        "workspace/../x",
+        "workspace/a//b",
+        "/workspace/a",
+        "workspace/a/",
+        "workspace/./a",
+        "workspace/a/..",
+        "..",
         "",
     };
-    static const char *const elsewhere[] = { "etc/passwd", "workspacex/a", "sandbo", "tmp/workspace" };
+    static const char *const elsewhere[] = { "etc/passwd", "workspacex/a", "sandbo",
+                                             "tmp/workspace" };
     static const char *const good[] = { "workspace/...", "workspace/..a", "workspace/ ",
                                         "sandbox/.x", "workspace/\xff\xfe" };
     struct harvest_writer w = { 0 };

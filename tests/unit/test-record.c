@@ -248,8 +248,8 @@ static void test_not_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_prune_count),   TEST(test_prune_age), TEST(test_prune_bytes),
-        TEST(test_prune_locks),   TEST(test_prune_orphans), TEST(test_output),
+        TEST(test_prune_count), TEST(test_prune_age),     TEST(test_prune_bytes),
+        TEST(test_prune_locks), TEST(test_prune_orphans), TEST(test_output),
         TEST(test_not_kept),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

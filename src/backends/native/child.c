@@ -559,18 +559,17 @@ static void enter_folder(const struct state *state)
 static pid_t start_program(struct state *state)
 {
     enter_folder(state);
-    /* Memory of its own: sanitizers take a frame within this one's for a broken stack. And each
-     * stage's at another place, for what they remember of frames that an exec has left. */
-    const size_t size = (size_t)PROGRAM_STACK * JOB_STAGES;
-    char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Memory of its own: sanitizers take a frame within this one's for a broken stack. It is not
+     * given back, for a second stage must not get the same: the frames of the first never returned,
+     * and a sanitizer still knows them. */
+    char *stack =
+        mmap(NULL, PROGRAM_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED)
         fail(state, STEP_EXEC, errno);
     state->failed_step = STEP_N;
     oom_score(state, "1000");
-    pid_t pid = clone(program_main, stack + PROGRAM_STACK * (state->stage + 1),
-                      CLONE_VM | CLONE_VFORK | SIGCHLD, state);
+    pid_t pid = clone(program_main, stack + PROGRAM_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, state);
     int errnum = errno;
-    munmap(stack, size);
     oom_score(state, "0");
     if (pid < 0)
         fail(state, STEP_EXEC, errnum);

@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of a run: `cay show` gives back its result and its whole output; secrets are not kept; what can't be kept
+is said and breaks nothing."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caystate
+import caytest
+
+LONG = """import sys
+for i in range(20000):
+    print("line", i)
+sys.stderr.write("e" * 30000)
+"""
+WANT_OUT = b"".join(b"line %d\n" % i for i in range(20000))
+BYTES = "import sys\nsys.stdout.buffer.write(bytes(range(256)) * 3)\nsys.exit(3)"
+SECRET = "hunter2-is-not-written"
+
+
+def shown(mode, *args, **options):
+    return mode.cay("show", *args, **options)
+
+
+def show_json(mode, id):
+    done = shown(mode, id, "--json")
+    return json.loads(done.out) if done.status == 0 else {}
+
+
+def all_text(folder):
+    """Every byte in the records, and every mode."""
+    text, modes = b"", set()
+    for here, _, names in os.walk(folder):
+        modes.add(("folder", os.stat(here).st_mode & 0o777))
+        for name in names:
+            path = os.path.join(here, name)
+            modes.add(("file", os.stat(path).st_mode & 0o777))
+            with open(path, "rb") as f:
+                text += f.read()
+    return text, modes
+
+
+def test_results(t, mode):
+    r = mode.python("print('hello')")
+    id = r.get("id")
+    t.result(r, "an ordinary run", cause="ok", stdout="hello\n")
+    t.equal(show_json(mode, id), r.data, "show --json is the result")
+    for name, given in (("its id", id), ("a prefix", id[:12]), ("last", "last")):
+        t.equal(shown(mode, given, "--stdout").out, b"hello\n", f"its output, by {name}")
+    page = shown(mode, id).out.decode()
+    t.ok(id in page and "python" in page and "exit code 0 (ok)" in page, "the page says how it ended", page)
+    lines = shown(mode).out.decode().splitlines()
+    t.ok(len(lines) > 1 and lines[1].startswith(id[:8]), "the list begins with the newest", *lines)
+    listed = json.loads(shown(mode, "--json").out)
+    t.equal((listed[0]["id"], listed[0]["exit_code"], listed[0]["changes"]), (id, 0, None), "and as JSON")
+
+
+def test_streams(t, mode):
+    r = mode.python(LONG)
+    id = r.get("id")
+    t.equal(r.get("meta.truncated"), True, "a long output is cut in the result")
+    t.equal(shown(mode, id, "--stdout").out, WANT_OUT, "but kept whole")
+    t.equal(shown(mode, id, "--stderr").out, b"e" * 30000, "stderr too")
+    r = mode.python(BYTES)
+    t.equal(shown(mode, r.get("id"), "--stdout").out, bytes(range(256)) * 3, "bytes that are no text come back exactly")
+    r = mode.python("print('x' * 100000)", "--output-cap", "50k")
+    t.result(r, "output past its cap", cause="output")
+    out = shown(mode, r.get("id"), "--stdout").out
+    t.equal(out, b"x" * (50 << 10), "is kept up to the cap", len(out))
+    r = mode.python("print('x' * 100)", "--max-output", "0")
+    t.equal(shown(mode, r.get("id"), "--stdout").out, b"x" * 100 + b"\n", "with nothing of it in the result, it is kept")
+    if shutil.which("gcc", path="/usr/bin"):
+        r = mode.json("run", "-l", "c", "-e", "#warning " + "w" * 30000 + "\n#include <stdio.h>\nint main(void)\n"
+                      "{ for (int i = 0; i < 30000; i++) putchar('c'); }")
+        out = shown(mode, r.get("id"), "--stdout").out
+        t.equal((out, shown(mode, r.get("id"), "--stderr").out), (b"c" * 30000, b""), "a compiler's output is not the run's",
+                *r.describe())
+    else:
+        t.skip("a compiler's output is not the run's", "no gcc", "gcc")
+
+
+def test_terminal(t, mode):
+    r = mode.python("print('\\033]0;title\\007 \\033[2J \\033[31mred')")
+    out = mode.terminal("show", r.get("id"), "--stdout")
+    t.ok(b"\033]" not in out and b"\033[2J" not in out and b"\033[31m" in out, "on a terminal only colours pass", out)
+    raw = mode.terminal("show", r.get("id"), "--stdout", "--raw")
+    t.ok(b"\033]0;title" in raw, "--raw passes everything", raw)
+    page = mode.terminal("show", r.get("id"))
+    t.ok(b"\033]" not in page and b"\033[2J" not in page, "the page has no control sequence of the program's", page)
+
+
+def test_secrets(t, mode, folder):
+    code = "import sys, os\nsys.stdin.read(); os.environ['TOKEN']; sys.exit(1)"
+    mode.python(code, "--env", f"TOKEN={SECRET}-env", "--stdin", f"{SECRET}-stdin", "--file", "f=/etc/hostname")
+    text, modes = all_text(folder)
+    t.ok(SECRET.encode() not in text, "variables and input are not kept")
+    t.equal(modes, {("file", 0o600), ("folder", 0o700)}, "only the owner can read records")
+    for when, status, kept in (("never", 1, False), ("on_error", 0, False), ("on_error", 1, True), ("always", 0, True)):
+        mark = f"MARK-{when}-{status}"
+        mode.python(f"import sys; sys.exit({status}) # {mark}", env={"SANDBOX_STORE_CODE": when})
+        t.equal(mark.encode() in all_text(folder)[0], kept, f"store_code {when}, exit {status}: the code is "
+                                                            f"{'kept' if kept else 'not kept'}")
+    t.ok(b"MARK-always-0" in shown(mode, "last").out, "and shown")
+    mode.cay("exec", "--", "/bin/sh", "-c", f"exit 4 # {SECRET}-command", env={"SANDBOX_STORE_CODE": "never"})
+    t.ok(f"{SECRET}-command".encode() not in all_text(folder)[0], "store_code never: nor a command")
+
+
+def test_ids(t, mode):
+    id = mode.python("print(1)").get("id")
+    other = ("1" if id[5] != "1" else "2").join((id[:5], id[6:]))
+    done = shown(mode, other)
+    t.ok(done.status == 127 and id.encode() in done.err, "a misspelt id: the nearest one is suggested", *done.describe())
+    done = shown(mode, "zzzz-nothing-like-it")
+    t.ok(done.status == 127 and b"cay show" in done.err, "an unknown id", *done.describe())
+    done = shown(mode, id[:2])
+    t.ok(done.status == 2 and b"too short" in done.err, "too short an id", *done.describe())
+    for args in (["show", id, "more"], ["show", id, "--stdout", "--stderr"], ["show", "--diff"], ["apply"], ["discard"]):
+        done = mode.cay(*args)
+        t.equal((done.status, done.out), (2, b""), f"misuse: {' '.join(args).replace(id, 'ID')}", *done.describe())
+    for args in (["apply", id], ["apply", id, "--yes"], ["discard", id]):
+        done = mode.cay(*args)
+        t.ok(done.status == 2 and b"no changes" in done.err, f"a run without a workspace has nothing to {args[0]}",
+             *done.describe())
+    for path in ("../../etc/passwd", "/etc/passwd", id + "/../" + id, "." * 8, ""):
+        done = shown(mode, path)
+        t.ok(done.status in (2, 127) and done.out == b"", f"no id: {path.replace(id, 'ID')!r}", *done.describe())
+
+
+def warnings(r):
+    """All but that on the lack of a cgroup, which is the mode's own."""
+    return [w for w in r.get("meta.warnings") if "cgroup" not in w]
+
+
+def prune_next(folder):
+    """As if the last look for old records had been long ago."""
+    for name in os.listdir(folder):
+        if name.startswith("."):
+            os.unlink(folder / name)
+
+
+def test_keeping(t, mode, folder):
+    before = sorted(os.listdir(folder))
+    r = mode.python("print('x' * 100000)", env={"CAY_KEEP_EXECUTIONS": "0"})
+    t.result(r, "keep_executions 0: the run is as ever", cause="ok", exit_code=0)
+    t.equal((sorted(os.listdir(folder)), warnings(r)), (before, []), "and nothing is kept of it")
+    prune_next(folder)
+    kept = mode.python("print('x' * 100000)", env={"CAY_KEEP_EXECUTIONS": "2"}).get("id")
+    ids = {re.match("[0-9a-f]*", name)[0] for name in os.listdir(folder)} - {""}
+    t.ok(kept in ids and len(ids) == 2, "keep_executions 2: the older ones are pruned", *sorted(ids))
+    t.equal(shown(mode, kept, "--stdout").out, b"x" * 100000 + b"\n", "the newest is there")
+    prune_next(folder)
+    results = caytest.together([lambda: mode.python("print('y' * 50000)", env={"CAY_KEEP_EXECUTIONS": "3"})] * 6)
+    t.ok(all(r.get("success") and not warnings(r) for r in results), "runs at once prune without getting in each other's way",
+         *map(warnings, results))
+
+
+def test_no_room(t, mode, folder):
+    """A state folder that can't be written to: the run is as ever, and says so."""
+    if mode.is_root:
+        if not caytest.contained():
+            return t.skip("no room for records", "not in namespaces of its own", "contained")
+        subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+        env = {}
+    else:
+        env = {"XDG_STATE_HOME": "/dev/null"}
+    r = mode.python("print('x' * 100000)", env=env)
+    if mode.is_root:
+        subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
+    t.result(r, "a state folder that is read-only: the run is as ever", cause="ok", exit_code=0)
+    t.ok(any("not recorded" in w for w in r.get("meta.warnings")), "and its result says so", r.get("meta.warnings"))
+    if mode.is_root:
+        with contextlib.suppress(OSError), open(folder / "filler", "wb", buffering=0) as f:
+            while f.write(b"x" * 4096):
+                pass
+        r = mode.python("print('x' * 100000)")
+        (folder / "filler").unlink()
+        t.result(r, "a state folder that is full: the run is as ever", cause="ok", exit_code=0)
+        t.ok(any("not recorded" in w and "space" in w for w in r.get("meta.warnings")), "and its result says so",
+             r.get("meta.warnings"))
+    t.result(mode.python("print(2)"), "with room again, all is well", cause="ok", stdout="2\n")
+
+
+def test(t, mode):
+    folder = caystate.private_records(mode, "16m")
+    try:
+        test_results(t, mode)
+        test_streams(t, mode)
+        test_terminal(t, mode)
+        test_secrets(t, mode, folder)
+        test_ids(t, mode)
+        test_keeping(t, mode, folder)
+        test_no_room(t, mode, folder)
+    finally:
+        if mode.is_root and caytest.contained():
+            caystate.unmount_records(folder)
+
+
+caytest.main(test, modes=("root", "user"))
