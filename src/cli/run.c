@@ -444,6 +444,7 @@ static int run_repeated(struct cay *cay, struct run_args *args, struct how *how)
         repeat_tell(&repeat);
     }
     repeat_done(&repeat);
+    how->repeat = NULL;
     return status;
 }
 
