@@ -34,6 +34,9 @@ enum values { VALUES_ANY, VALUES_FILES, VALUES_WORDS, VALUES_LANGUAGES };
 /* The languages are asked for when they are needed: the list is data, and may have grown. */
 #define LIST_LANGUAGES " languages 2>/dev/null | awk 'NR > 1 { print $1 }'"
 
+/* The options of the other commands, whose rows are their own, from what their help says. */
+#define LIST_OPTIONS "--help 2>/dev/null | grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--.*'"
+
 static bool is_field(const struct cay_field *field, const char *option)
 {
     size_t i = 0;
@@ -119,8 +122,12 @@ static void put_bash(struct strbuf *out, const struct opt *rows)
                      "        mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- \"$cur\")\n"
                      "        return\n    fi\n    case $prev in\n");
     put_cases(out, rows, &dialect);
-    strbuf_puts(out, "    esac\n    if [[ $cur == -* ]]; then\n"
-                     "        mapfile -t COMPREPLY < <(compgen -W '");
+    strbuf_puts(out,
+                "    esac\n    if [[ $cur == -* && $command != run && $command != exec ]]; then\n"
+                "        mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\" "
+                "\"$command\" " LIST_OPTIONS ")\" -- \"$cur\")\n"
+                "    elif [[ $cur == -* ]]; then\n"
+                "        mapfile -t COMPREPLY < <(compgen -W '");
     put_words(out, rows);
     strbuf_puts(out,
                 "' -- \"$cur\")\n"
@@ -148,7 +155,10 @@ static void put_zsh(struct strbuf *out, const struct opt *rows)
                      "        compadd -- bash zsh fish\n        return\n    fi\n"
                      "    case $prev in\n");
     put_cases(out, rows, &dialect);
-    strbuf_puts(out, "    esac\n    if [[ $words[CURRENT] == -* ]]; then\n"
+    strbuf_puts(out, "    esac\n"
+                     "    if [[ $words[CURRENT] == -* && $words[2] != (run|exec) ]]; then\n"
+                     "        compadd -- ${(f)\"$($words[1] $words[2] " LIST_OPTIONS ")\"}\n"
+                     "    elif [[ $words[CURRENT] == -* ]]; then\n"
                      "        compadd -S '' -- ");
     put_words(out, rows);
     strbuf_puts(out, "\n    else\n        _files\n    fi\n}\ncompdef _cay cay\n");
@@ -176,7 +186,10 @@ static void put_fish(struct strbuf *out, const struct opt *rows)
     strbuf_puts(out, "complete -c cay -f -n '__fish_seen_subcommand_from help' -a '");
     put_command_names(out);
     strbuf_puts(out, "'\ncomplete -c cay -f -n '__fish_seen_subcommand_from completion' "
-                     "-a 'bash zsh fish'\n");
+                     "-a 'bash zsh fish'\n"
+                     "complete -c cay -n 'not __fish_use_subcommand; and not "
+                     "__fish_seen_subcommand_from run exec' -a '(cay (commandline -opc)[2] --help "
+                     "2>/dev/null | string match -rg \"^ +(?:-., )?(--[a-z-]+)\")'\n");
     for (const struct opt *opt; (opt = opt_next(&it));) {
         const char *words = NULL;
         if (!opt->name || !opt->help)

@@ -351,7 +351,7 @@ const struct check checks_kernel[] = {
     { "cgroup_ns", NS, "cgroup namespaces", "a program does not see where the host put it",
       PROBE_CGROUP_NS, FINDING_FAIL, 406, "CONFIG_CGROUPS", judge_namespace },
 
-    { "mount_api", "files", "mount calls, tmpfs", "the root is built by them, detached",
+    { "mount_api", "files", "mounting a tmpfs", "the root is built by them, detached",
       PROBE_MOUNT_API, FINDING_FAIL, 512, "CONFIG_TMPFS" },
     { "pivot_root", "files", "pivot_root", "the host's root is left behind", PROBE_PIVOT,
       FINDING_FAIL, 206, NULL },

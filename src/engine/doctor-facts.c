@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -64,16 +65,18 @@ static void read_system(struct facts *f, int root_fd)
 {
     const char *text = facts_text(f, root_fd, "usr/lib/os-release");
     const char *release = facts_text(f, root_fd, "proc/sys/kernel/osrelease");
-    unsigned major = 0, minor = 0;
-
     if (!text)
         text = facts_text(f, root_fd, "etc/os-release");
     f->os_name = shell_value(f, text, "PRETTY_NAME");
     f->os_id = arena_printf(f->arena, "%s %s", shell_value(f, text, "ID"),
                             shell_value(f, text, "ID_LIKE"));
     f->release = release ? release : f->release;
-    if (f->release && sscanf(f->release, "%u.%u", &major, &minor) == 2)
-        f->version = major * 100 + MIN(minor, 99U);
+    if (f->release) {
+        char *end;
+        unsigned long major = strtoul(f->release, &end, 10);
+        unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+        f->version = (unsigned)(MIN(major, 999UL) * 100 + MIN(minor, 99UL));
+    }
 }
 
 static void read_switches(struct facts *f, int root_fd)
@@ -165,14 +168,14 @@ static void read_controllers(struct facts *f, int root_fd)
     char *list = arena_str(f->arena, "");
 
     for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-        char name[32];
-        unsigned hierarchy, groups, enabled;
+        char name[32], enabled[16];
         line += *line == '\n';
-        if (sscanf(line, "%31s %u %u %u", name, &hierarchy, &groups, &enabled) != 4)
+        if (sscanf(line, "%31s %*s %*s %15s", name, enabled) != 2 || name[0] == '#')
             continue;
-        if (strcmp(name, "memory") == 0 && !enabled)
+        bool is_on = strcmp(enabled, "1") == 0;
+        if (strcmp(name, "memory") == 0 && !is_on)
             f->cgroup_memory_off = true;
-        if (enabled)
+        if (is_on)
             list = arena_printf(f->arena, "%s%s%s", list, *list ? " " : "", name);
     }
     f->cgroup_controllers = f->cgroup_layout == CGROUPS_V2 && v2 ? v2 : list;
@@ -266,10 +269,12 @@ static void read_subids(struct facts *f, int root_fd)
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         const char *text = facts_text(f, root_fd, names[i]);
         for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-            unsigned start, count;
+            char *end;
             line += *line == '\n';
-            if (sscanf(line, "%*[^:\n]:%u:%u", &start, &count) == 2)
-                f->subids_next = MAX(f->subids_next, (uint64_t)start + count);
+            const char *colon = line + strcspn(line, ":\n");
+            uint64_t start = *colon == ':' ? strtoull(colon + 1, &end, 10) : 0;
+            if (start > 0 && *end == ':')
+                f->subids_next = MAX(f->subids_next, start + strtoull(end + 1, NULL, 10));
         }
     }
 }

@@ -8,8 +8,9 @@
 #include "base/auto.h"
 #include "engine/doctor.h"
 
+/* In the order of the enum. */
 static const char *const names[PLACE_N] = {
-#define PLACE_WORD(name, word) [PLACE_##name] = word,
+#define PLACE_WORD(name, word) word,
     PLACES(PLACE_WORD)
 #undef PLACE_WORD
 };

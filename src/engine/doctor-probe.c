@@ -51,7 +51,7 @@ struct trial {
     struct answer *answer;
 };
 
-static int step(char what[static 48], const char *name)
+int probe_step(char what[static 48], const char *name)
 {
     int errnum = errno;
     snprintf(what, sizeof(((struct probe_result *)0)->what), "%s", name);
@@ -68,14 +68,14 @@ static int enter_user_ns(char what[static 48])
     int gid_len = snprintf(gid_map, sizeof gid_map, "0 %u 1\n", getegid());
 
     if (unshare(CLONE_NEWUSER) < 0)
-        return step(what, "unshare");
+        return probe_step(what, "unshare");
     int rc = file_write_at(AT_FDCWD, "/proc/self/setgroups", "deny", 4);
     if (rc == 0)
         rc = file_write_at(AT_FDCWD, "/proc/self/uid_map", uid_map, (size_t)uid_len);
     if (rc == 0)
         rc = file_write_at(AT_FDCWD, "/proc/self/gid_map", gid_map, (size_t)gid_len);
     errno = -rc;
-    return rc < 0 ? step(what, "write the id map") : 0;
+    return rc < 0 ? probe_step(what, "write the id map") : 0;
 }
 
 /* AppArmor may give the namespace and none of the powers in it, so one of them is used. */
@@ -89,7 +89,7 @@ static int try_user_ns(struct trial *trial)
      */
     if (prctl(PR_CAPBSET_DROP, CAP_SYS_BOOT, 0, 0, 0) == 0 || unshare(CLONE_NEWNS) == 0)
         return 0;
-    return step(what, "use it");
+    return probe_step(what, "use it");
 }
 
 static int reap(pid_t pid)
@@ -112,13 +112,13 @@ static int try_id_map(struct trial *trial)
     int rc = identity_take(trial->state_fd, false, &who);
     errno = -rc;
     if (rc < 0)
-        return step(what, "take a uid slot in the state folder");
+        return probe_step(what, "take a uid slot in the state folder");
     trial->answer->numbers[0] = who.kind;
     if (pipe2(word, O_CLOEXEC) < 0 || pipe2(go, O_CLOEXEC) < 0)
-        return step(what, "pipe");
+        return probe_step(what, "pipe");
     pid_t pid = fork();
     if (pid < 0)
-        return step(what, "fork");
+        return probe_step(what, "fork");
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         close(go[1]);
@@ -137,12 +137,12 @@ static int try_id_map(struct trial *trial)
     int rc_change = reap(pid);
     identity_release(&who);
     errno = rc < 0 ? -rc : -rc_change;
-    return errno ? step(what, rc < 0 ? "write the id map" : "change identity") : 0;
+    return errno ? probe_step(what, rc < 0 ? "write the id map" : "change identity") : 0;
 }
 
 static int make_namespace(struct trial *trial, int flag)
 {
-    return unshare(flag) < 0 ? step(trial->answer->result.what, "unshare") : 0;
+    return unshare(flag) < 0 ? probe_step(trial->answer->result.what, "unshare") : 0;
 }
 
 static int try_pid_ns(struct trial *trial)
@@ -152,7 +152,7 @@ static int try_pid_ns(struct trial *trial)
         return rc;
     pid_t pid = fork();
     if (pid < 0)
-        return step(trial->answer->result.what, "fork into it");
+        return probe_step(trial->answer->result.what, "fork into it");
     if (pid == 0)
         _exit(getpid() != 1);
     return reap(pid);
@@ -173,9 +173,9 @@ static int try_net_ns(struct trial *trial)
         return rc;
     auto_close int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0)
-        return step(what, "bring lo up");
+        return probe_step(what, "bring lo up");
     auto_close int ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    return ns < 0 || setns(ns, CLONE_NEWNET) < 0 ? step(what, "setns") : 0;
+    return ns < 0 || setns(ns, CLONE_NEWNET) < 0 ? probe_step(what, "setns") : 0;
 }
 
 static int try_ipc_ns(struct trial *trial)
@@ -187,7 +187,7 @@ static int try_uts_ns(struct trial *trial)
 {
     int rc = make_namespace(trial, CLONE_NEWUTS);
     if (rc == 0 && sethostname("cay", 3) < 0)
-        rc = step(trial->answer->result.what, "sethostname");
+        rc = probe_step(trial->answer->result.what, "sethostname");
     return rc;
 }
 
@@ -232,22 +232,23 @@ static int try_idmap(struct trial *trial)
 
 static int try_no_new_privs(struct trial *trial)
 {
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? step(trial->answer->result.what, "prctl")
-                                                      : 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+               ? probe_step(trial->answer->result.what, "prctl")
+               : 0;
 }
 
 static int try_seccomp(struct trial *trial)
 {
     int rc = seccomp_load(SECCOMP_PROFILE_DEFAULT);
     errno = -rc;
-    return rc < 0 ? step(trial->answer->result.what, "load the filter") : 0;
+    return rc < 0 ? probe_step(trial->answer->result.what, "load the filter") : 0;
 }
 
 static int try_notify(struct trial *trial)
 {
     uint32_t action = SECCOMP_RET_USER_NOTIF;
     return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) < 0
-               ? step(trial->answer->result.what, "seccomp")
+               ? probe_step(trial->answer->result.what, "seccomp")
                : 0;
 }
 
@@ -259,11 +260,11 @@ static int try_landlock(struct trial *trial)
 
     errno = -abi;
     if (abi < 0)
-        return step(what, "create a rule set");
+        return probe_step(what, "create a rule set");
     trial->answer->numbers[0] = abi;
     int rc = landlock_restrict(rules, ARRAY_LEN(rules));
     errno = -rc;
-    return rc < 0 ? step(what, "restrict") : 0;
+    return rc < 0 ? probe_step(what, "restrict") : 0;
 }
 
 static int try_caps(struct trial *trial)
@@ -273,15 +274,15 @@ static int try_caps(struct trial *trial)
     char *what = trial->answer->result.what;
 
     if (prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0) < 0)
-        return step(what, "drop from the bounding set");
-    return syscall(SYS_capset, &header, none) < 0 ? step(what, "capset") : 0;
+        return probe_step(what, "drop from the bounding set");
+    return syscall(SYS_capset, &header, none) < 0 ? probe_step(what, "capset") : 0;
 }
 
 static int try_rlimits(struct trial *trial)
 {
     int rc = spawn_rlimit(RLIMIT_CORE, 0, 0);
     errno = -rc;
-    return rc < 0 ? step(trial->answer->result.what, "setrlimit") : 0;
+    return rc < 0 ? probe_step(trial->answer->result.what, "setrlimit") : 0;
 }
 
 /* ---- calls ---- */
@@ -290,9 +291,9 @@ static int try_pidfd(struct trial *trial)
 {
     auto_close int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (fd < 0)
-        return step(trial->answer->result.what, "pidfd_open");
+        return probe_step(trial->answer->result.what, "pidfd_open");
     return syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) < 0
-               ? step(trial->answer->result.what, "pidfd_send_signal")
+               ? probe_step(trial->answer->result.what, "pidfd_send_signal")
                : 0;
 }
 
@@ -306,7 +307,7 @@ static int try_clone3(struct trial *trial)
     };
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
     if (pid < 0)
-        return step(trial->answer->result.what, "clone3");
+        return probe_step(trial->answer->result.what, "clone3");
     if (pid == 0)
         _exit(0);
     return reap(pid);
@@ -314,17 +315,18 @@ static int try_clone3(struct trial *trial)
 
 static int try_close_range(struct trial *trial)
 {
-    return close_range(1000000, 1000001, 0) < 0 ? step(trial->answer->result.what, "close_range")
-                                                : 0;
+    return close_range(1000000, 1000001, 0) < 0
+               ? probe_step(trial->answer->result.what, "close_range")
+               : 0;
 }
 
 static int try_memfd(struct trial *trial)
 {
     auto_close int fd = memfd_create("cay-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
-        return step(trial->answer->result.what, "memfd_create");
+        return probe_step(trial->answer->result.what, "memfd_create");
     return fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) < 0
-               ? step(trial->answer->result.what, "seal it")
+               ? probe_step(trial->answer->result.what, "seal it")
                : 0;
 }
 
@@ -333,7 +335,7 @@ static int try_openat2(struct trial *trial)
     struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH };
     auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     auto_close int fd = (int)syscall(SYS_openat2, root, "usr", &how, sizeof how);
-    return fd < 0 ? step(trial->answer->result.what, "openat2") : 0;
+    return fd < 0 ? probe_step(trial->answer->result.what, "openat2") : 0;
 }
 
 /* ---- cgroups ---- */
@@ -412,14 +414,14 @@ static int prepare(const struct facts *f, unsigned needs, char what[static 48])
     if ((needs & NEEDS_USER) && f->tried[PROBE_USER_NS].errnum == 0)
         rc = enter_user_ns(what);
     if (rc == 0 && (needs & NEEDS_MOUNT) && unshare(CLONE_NEWNS) < 0)
-        rc = step(what, "unshare");
+        rc = probe_step(what, "unshare");
     if (rc == 0 && (needs & NEEDS_MOUNT) &&
         mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof private) < 0)
-        rc = step(what, "mount_setattr");
+        rc = probe_step(what, "mount_setattr");
     if (rc == 0 && (needs & NEEDS_PID) && unshare(CLONE_NEWPID) < 0)
-        rc = step(what, "unshare");
+        rc = probe_step(what, "unshare");
     if (rc == 0 && (needs & NEEDS_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        rc = step(what, "no_new_privs");
+        rc = probe_step(what, "no_new_privs");
     return rc;
 }
 
@@ -435,7 +437,7 @@ static void try_and_answer(struct trial *trial, enum probe probe, int fd)
         if (pid > 0)
             _exit(reap(pid) < 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-        rc = pid < 0 ? step(result->what, "fork") : 0;
+        rc = pid < 0 ? probe_step(result->what, "fork") : 0;
     }
     if (rc == 0)
         rc = rows[probe].run(trial);

@@ -157,7 +157,9 @@ static uint32_t missing_layers(const struct outcome *run)
     return all & ~run->layers & ~LAYER_BIT(WATCHER);
 }
 
-static void judge_run(const struct facts *f, const struct outcome *run, struct finding *out)
+/* Where a check has failed before, that one's fix is the better one. */
+static void judge_run(const struct facts *f, const struct outcome *run, bool is_explained,
+                      struct finding *out)
 {
     *out = (struct finding){
         .id = "run",
@@ -171,6 +173,8 @@ static void judge_run(const struct facts *f, const struct outcome *run, struct f
         return;
     }
     finding_say(f, out, FINDING_FAIL, "%s", run->err.msg);
+    if (is_explained)
+        return;
     /* "…; see `cay doctor`" is for who has not done so. */
     const char *end = strstr(run->err.hint, "see `cay doctor`");
     size_t len = end ? (size_t)(end - run->err.hint) : strlen(run->err.hint);
@@ -178,6 +182,11 @@ static void judge_run(const struct facts *f, const struct outcome *run, struct f
         len--;
     if (len > 0)
         finding_fix(f, out, arena_dup(f->arena, run->err.hint, len), NULL);
+    if (f->settings)
+        finding_fix(f, out, arena_printf(f->arena, "change the setting: %s", f->settings),
+                    "cay config");
+    if (out->n_fixes == 0)
+        finding_fix(f, out, "see what the run itself says", "cay exec --json -- true");
 }
 
 static const char *conclude(const struct facts *f, const struct outcome *run)
@@ -227,17 +236,22 @@ static void put_finding(struct json_writer *w, const struct finding *finding)
     json_end_object(w);
 }
 
-/* What works after all was no failure: the run has the last word. */
-static void put_checks(struct json_writer *w, const struct facts *f, const struct check *check,
-                       bool works)
+/* What works after all was no failure: the run has the last word. Returns how many failures there
+ * are. */
+static unsigned put_checks(struct json_writer *w, const struct facts *f, const struct check *check,
+                           bool works)
 {
+    unsigned n_failed = 0;
+
     for (; check->id; check++) {
         struct finding finding;
         doctor_judge(f, check, &finding);
         if (works && finding.status == FINDING_FAIL)
             finding.status = FINDING_WARN;
+        n_failed += finding.status == FINDING_FAIL;
         put_finding(w, &finding);
     }
+    return n_failed;
 }
 
 static const char *text_of(json_t *row, const char *key)
@@ -364,14 +378,14 @@ static int put_report(struct json_writer *w, struct cay *cay, const struct facts
     put_layers(w, "missing", missing_layers(&run));
     put_refused(w, cay, f->arena, &run);
     json_field_array(w, "checks");
-    put_checks(w, f, checks_host, run.ok);
-    put_checks(w, f, checks_kernel, run.ok);
-    put_checks(w, f, checks_cgroup, run.ok);
-    put_checks(w, f, checks_user, run.ok);
+    unsigned n_failed = put_checks(w, f, checks_host, run.ok);
+    n_failed += put_checks(w, f, checks_kernel, run.ok);
+    n_failed += put_checks(w, f, checks_cgroup, run.ok);
+    n_failed += put_checks(w, f, checks_user, run.ok);
     if (put_languages(w, cay, f, err) < 0)
         return -1;
     put_checks(w, f, checks_tools, run.ok);
-    judge_run(f, &run, &finding);
+    judge_run(f, &run, n_failed > 0, &finding);
     put_finding(w, &finding);
     json_end_array(w);
     json_end_object(w);

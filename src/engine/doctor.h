@@ -162,8 +162,11 @@ const char *facts_variable(const char *const *environment, const char *name);
 /* Tries everything, and asks about the caller itself. state_fd may be -1. */
 void facts_try(struct facts *f, int state_fd);
 
-/* The steps of the tries that have to do with mounts; each runs in a process of its own that may
- * mount, and returns -errno with the step in what. */
+/* For a try whose step of that name has failed: puts the name into what, returns -errno. */
+int probe_step(char what[static 48], const char *name);
+
+/* The tries that have to do with mounts; each runs in a process of its own that may mount, and
+ * returns -errno with the step in what. */
 int probe_mount_api(char what[static 48]);
 int probe_pivot(char what[static 48]);
 int probe_proc(char what[static 48]);

@@ -61,6 +61,8 @@ def test(t, mode):
     t.equal(completed(mode, script, cay, "run", "--timeout", ""), [], "bash: nothing where nobody knows")
     t.equal(completed(mode, script, cay, "help", "ex"), ["exec"], "bash: help takes a command")
     t.equal(completed(mode, script, cay, "completion", "z"), ["zsh"], "bash: completion takes a shell")
+    t.equal(completed(mode, script, cay, "languages", "--j"), ["--json"], "bash: another command's option is completed")
+    t.equal(completed(mode, script, cay, "languages", "--tim"), [], "bash: by its own options")
     for command in sorted(commands):
         text = mode.cay("help", command).out.decode().partition("Examples:\n")[2]
         t.ok(len(re.findall(r"(?m)^  .*\bcay\b", text)) >= 2, f"help {command}: at least two examples", text)

@@ -252,6 +252,7 @@ def poor(t, mode):
     shutil.rmtree(config)
     expect_broken(t, r, "a setting that nothing here can satisfy", set())
     t.matches(r.checks["settings"]["fact"], "min_isolation = vm", "a setting that nothing here can satisfy: it is named")
+    t.matches(json.dumps(r.checks["run"]["fix"]), "min_isolation = vm", "a setting that nothing here can satisfy: to be changed")
     t.equal(r.with_status("fail"), {"run"}, "a setting that nothing here can satisfy: nothing else is to blame")
 
 

@@ -546,7 +546,8 @@ static void oom_score(const struct state *state, const char *score)
         return;
 }
 
-/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one. */
+/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one.
+ */
 static void enter_folder(const struct state *state)
 {
     bool is_run = state->stage + 1U == state->child->job->n_stages;
@@ -558,7 +559,9 @@ static void enter_folder(const struct state *state)
 static pid_t start_program(struct state *state)
 {
     enter_folder(state);
-    /* Memory of its own: sanitizers take a frame within this one's for a broken stack. */
+    /* Memory of its own: sanitizers take a frame within this one's for a broken stack. It is not
+     * given back, for a second stage must not get the same: the frames of the first never returned,
+     * and a sanitizer still knows them. */
     char *stack =
         mmap(NULL, PROGRAM_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (stack == MAP_FAILED)
@@ -567,7 +570,6 @@ static pid_t start_program(struct state *state)
     oom_score(state, "1000");
     pid_t pid = clone(program_main, stack + PROGRAM_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, state);
     int errnum = errno;
-    munmap(stack, PROGRAM_STACK);
     oom_score(state, "0");
     if (pid < 0)
         fail(state, STEP_EXEC, errnum);
