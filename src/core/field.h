@@ -94,7 +94,7 @@ enum {
       "where to post the result")                                                                  \
     X(TTY, "tty", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                               \
       "a terminal of cay's own instead of pipes")                                                  \
-    X(ROWS, "rows", CHOICE, FIELD_IN_REQUEST, "auto", 0, 0, "auto list table json", "FORM",         \
+    X(ROWS, "rows", CHOICE, FIELD_IN_REQUEST, "auto", 0, 0, "auto list table json", "FORM",        \
       "how SQL shows rows: list, table, json (by where they go)")                                  \
     X(COMPILE_TIMEOUT, "compile_timeout", SECONDS, 0, "60", 1000000, MAX_SECONDS, NULL, "SECONDS", \
       "wall-clock time of the compiler")                                                           \

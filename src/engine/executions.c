@@ -248,7 +248,7 @@ int cay_execution_open(const char *id, struct cay_execution **ret, struct cay_er
         rc = list_ids(run->executions_fd, &list, err);
     if (rc == 0)
         rc = find_id(&list, id, &found, err);
-    if (rc == 0)
+    if (rc == 0 && found)
         rc = open_found(run, found, err);
     id_list_done(&list);
     if (rc < 0)

@@ -362,6 +362,38 @@ def test_collect(t, mode):
     t.equal((out.status, out.out), (0, b"no\n"), "and a changed one", *out.describe())
     out = mode.cay("show", r["id"], "--file", "/etc/passwd")
     t.equal((out.status, out.out), (127, b""), "and no other", *out.describe())
+    done = mode.cay("exec", "--json", "--collect", "/sandbox/*", "--", "/bin/sh", "-c",
+                    "cd /sandbox; i=0; while [ $i -lt 1005 ]; do echo $i > n$i; i=$((i + 1)); done")
+    r = json.loads(done.out)
+    t.equal((len(r["files"]), sum("base64" in f for f in r["files"])), (1005, 1000), "at most 1000 files come back")
+    t.ok(any("collect: 5 files were left out" in w for w in r["meta"]["warnings"]), "and the result says so",
+         r["meta"]["warnings"])
+    shutil.rmtree(top)
+
+
+def test_crash(t, mode):
+    """apply is killed in the middle: each file is the old or the new one, and another apply does the rest."""
+    top = make_project(mode, "crash")
+    for i in range(3000):
+        (top / f"f{i:04}").write_text(f"old {i}\n" * 20)
+    give(mode, top)
+    r = shell(mode, top, "for f in f*; do echo new > $f; done; rm f1*; mkdir -m 500 d; ", *ROOMY)
+    done = mode.cay("apply", r["id"], "--dry-run")
+    t.equal(done.status, 0, "3000 files are to be changed", *done.describe(), r)
+    with mode.live("apply", r["id"], "--yes") as run:
+        caytest.until(lambda: (top / "f0000").stat().st_size == 4 or run.proc.poll() is not None, 60, 0.001)
+        run.signal(9)
+        run.wait()
+    texts = {path.name: path.read_text() for path in top.iterdir() if path.name.startswith("f")}
+    wrong = [n for n, text in texts.items() if text not in ("new\n", f"old {int(n[1:])}\n" * 20)]
+    t.empty(wrong, "killed in the middle, each file is the old or the new one")
+    t.diag(f"{sum(x == 'new' + chr(10) for x in texts.values())} of {len(texts)} were new")
+    done = mode.cay("apply", r["id"], "--yes")
+    t.ok(done.status == 0 or b"applied already" in done.err, "apply goes on", *done.describe())
+    want = {f"f{i:04}": "new\n" for i in range(3000) if i // 1000 != 1}
+    got = {path.name: path.read_text() for path in top.iterdir() if path.is_file()}
+    t.empty(differences(got, want), "and the folder is what it should be")
+    t.equal(sorted(p.name for p in top.iterdir() if not p.is_file()), ["d"], "with nothing of apply's own left in it")
     shutil.rmtree(top)
 
 
@@ -401,7 +433,7 @@ def test_ask(t, mode):
 def test(t, mode):
     folder = caystate.private_records(mode)
     try:
-        for part in (test_havoc, test_words, test_only, test_meanwhile, test_tricks, test_collect, test_ask):
+        for part in (test_havoc, test_words, test_only, test_meanwhile, test_tricks, test_collect, test_crash, test_ask):
             part(t, mode)
         if mode.is_root:
             test_others(t, mode)
