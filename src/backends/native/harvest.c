@@ -210,18 +210,77 @@ static int visit_unchanged(struct walk *walk, int dir_fd, const char *name, cons
 
     if (S_ISDIR(st->st_mode))
         return 1;
-    auto_close int parent = walk_open_beneath(telling->harvest->upper_fd,
+    auto_close int parent = walk_open_beneath(telling->harvest->workspace.upper_fd,
                                               walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
     if (parent >= 0 && fstatat(parent, name, &upper, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     return visit_asked(walk, dir_fd, name, st);
 }
 
+/* ---- a copy, compared with what it was made from ---- */
+
+static bool is_same_link(int dir_fd, int base_fd, const char *name)
+{
+    char now[LINK_MAX_BYTES], before[LINK_MAX_BYTES];
+    ssize_t len = readlinkat(dir_fd, name, now, sizeof now);
+
+    return len >= 0 && readlinkat(base_fd, name, before, sizeof before) == len &&
+           memcmp(now, before, (size_t)len) == 0;
+}
+
+/* A time of modification can be set back by the program, that of a change can't. */
+static bool is_same(const struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    const struct telling *telling = walk->arg;
+    const struct workspace *workspace = &telling->harvest->workspace;
+    struct stat base;
+    auto_close int parent =
+        walk_open_beneath(workspace->lower_fd, walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
+
+    if (parent < 0 || fstatat(parent, name, &base, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (base.st_mode & S_IFMT) != (st->st_mode & S_IFMT))
+        return false;
+    if (S_ISLNK(st->st_mode))
+        return is_same_link(dir_fd, parent, name);
+    return S_ISREG(st->st_mode) && base.st_size == st->st_size &&
+           base.st_mtim.tv_sec == st->st_mtim.tv_sec &&
+           base.st_mtim.tv_nsec == st->st_mtim.tv_nsec &&
+           (base.st_mode & 0777) == (st->st_mode & 0777) &&
+           st->st_ctim.tv_sec * NS_PER_SEC + st->st_ctim.tv_nsec <= workspace->copied_ns;
+}
+
+static int visit_copy(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    return is_same(walk, dir_fd, name, st) ? visit_asked(walk, dir_fd, name, st)
+                                           : visit_upper(walk, dir_fd, name, st);
+}
+
+/* What of the host's folder is not in the copy any more. Sockets and the like never were. */
+static int visit_base(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    const struct telling *telling = walk->arg;
+    const struct harvest_record deleted = { .kind = HARVEST_DELETED, .flags = HARVEST_CHANGE };
+    struct stat now;
+    auto_close int parent = walk_open_beneath(telling->harvest->workspace.upper_fd,
+                                              walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
+
+    (void)dir_fd;
+    if (!S_ISDIR(st->st_mode) && !S_ISREG(st->st_mode) && !S_ISLNK(st->st_mode))
+        return 0;
+    if (parent < 0)
+        return parent;
+    if (fstatat(parent, name, &now, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? put_record(walk, &deleted, name) : -errno;
+    return S_ISDIR(st->st_mode) && S_ISDIR(now.st_mode);
+}
+
+/* ---- all of it ---- */
+
 static int take(const struct harvester *harvest, const char *place, int root_fd,
                 walk_visit_fn *visit, uint64_t data_max, int *errnum)
 {
     struct telling telling = { .harvest = harvest, .place = place, .data_left = data_max };
-    struct walk walk = { .visit = visit, .arg = &telling, .is_own = true };
+    struct walk walk = { .visit = visit, .arg = &telling, .is_own = visit != visit_base };
 
     if (root_fd < 0)
         return 0;
@@ -258,12 +317,17 @@ void harvester_tell(const struct harvester *harvest)
     int errnum = 0, rc = 0;
     auto_close int sandbox = any_glob_in(harvest, "/sandbox/") ? open_top("/sandbox", &errnum) : -1;
     /* Opened in any case: to open the overlay to its owner is to open what is below. */
-    auto_close int workspace = harvest->upper_fd >= 0 ? open_top("/workspace", &errnum) : -1;
+    auto_close int workspace =
+        harvest->workspace.upper_fd >= 0 ? open_top("/workspace", &errnum) : -1;
 
-    rc = take(harvest, "workspace", harvest->upper_fd, visit_upper, harvest->data_max, &errnum);
+    bool is_copy = harvest->workspace.lower_fd >= 0;
+    rc = take(harvest, "workspace", harvest->workspace.upper_fd, is_copy ? visit_copy : visit_upper,
+              harvest->data_max, &errnum);
+    if (rc == 0)
+        rc = take(harvest, "workspace", harvest->workspace.lower_fd, visit_base, 0, &errnum);
     if (rc == 0)
         rc = take(harvest, "sandbox", sandbox, visit_asked, harvest->data_max, &errnum);
-    if (rc == 0 && any_glob_in(harvest, "/workspace/"))
+    if (rc == 0 && !is_copy && any_glob_in(harvest, "/workspace/"))
         rc = take(harvest, "workspace", workspace, visit_unchanged, COLLECT_BYTES_MAX, &errnum);
     if (rc == 0) {
         struct harvest_record end = { .kind = HARVEST_END, .mode = (uint32_t)errnum };
