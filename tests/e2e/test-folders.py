@@ -67,6 +67,35 @@ def snapshot(top):
     return seen
 
 
+def copied(t, mode):
+    """Root's workspace on a file system without idmapped mounts is a copy; nothing else is different."""
+    if not mode.is_root:
+        return
+    base = mode.cwd / "stack"
+    for name in ("lower/gone/deep", "upper", "work", "merged"):
+        (base / name).mkdir(parents=True)
+    for name, text in (("a", "a\n"), ("same", "same\n"), ("gone/deep/x", "x\n"), ("quiet", "1234\n")):
+        (base / "lower" / name).write_text(text)
+    os.symlink("a", base / "lower/link")
+    merged = base / "merged"
+    done = mode.command("mount", "-t", "overlay", "overlay", "-o",
+                        f"lowerdir={base}/lower,upperdir={base}/upper,workdir={base}/work", merged)
+    if done.status != 0:
+        t.skip("a workspace that has to be copied", "overlayfs: can't be mounted on this file system", "overlayfs")
+        return
+    before = snapshot(merged)
+    r = mode.json("run", "--workspace", merged, "--collect", "same", "-l", "bash", "-e",
+                  "echo b >> a; rm -r gone; ln -sf b link; mkdir new; touch new/n; touch -r quiet /tmp/t; echo 4321 > quiet; "
+                  "touch -r /tmp/t quiet; stat -c %U same; chmod 700 new; mv new newer")
+    t.result(r, "a workspace that is a copy", "sandbox\n", cause="ok")
+    t.equal(snapshot(merged), before, "the host's folder is as it was")
+    t.equal([(f["path"][11:], f["change"]) for f in r.get("files") or []],
+            [("a", "changed"), ("gone", "deleted"), ("gone/deep", "deleted"), ("gone/deep/x", "deleted"), ("link", "changed"),
+             ("newer", "created"), ("newer/n", "created"), ("quiet", "changed"), ("same", "unchanged")],
+            "its change set is exact, also where a time was set back")
+    mode.command("umount", merged)
+
+
 def test(t, mode):
     top = make_project(mode)
     before = snapshot(top)
@@ -106,6 +135,8 @@ def test(t, mode):
 
     r = mode.json("run", "--workspace", top, "-l", "bash", "-e", "ln -s ../../../../../../../../etc/hostname up; cat up; ln -sfn / root; ls root/home 2>&1 | head -1")
     t.ok("cay\n" in r.stdout and "No such file" in r.stdout, "links out of it stay in the sandbox", *r.describe())
+
+    copied(t, mode)
 
     venv = top / ".venv"
     (venv / "bin").mkdir(parents=True)

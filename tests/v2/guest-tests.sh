@@ -435,6 +435,29 @@ if bad:
 sys.exit(bool(bad))' $out $rc "$@"
 }
 
+# This kernel's tmpfs is too old for an overlay (Linux 6.6): the workspace is a copy here.
+test_workspace() {
+    script='import os; open("a", "a").write("more\\n"); os.remove("b"); os.mkdir("n"); open("n/new", "w").write("x")'
+    for runner in cay_run user_run; do
+        folder=/tmp/ws-$runner
+        rm -rf $folder
+        mkdir -p $folder/sub
+        echo a >$folder/a
+        echo b >$folder/b
+        echo same >$folder/sub/same
+        [ $runner = cay_run ] || chown -R user $folder
+        cp -a $folder $folder.before
+        py $runner "$script" --workspace $folder
+        expect "$runner: the changes of a workspace are told" 'rc == 0' \
+            '[(f["path"], f["change"]) for f in result["files"]] == [("/workspace/a", "changed"), ("/workspace/b", "deleted"), ("/workspace/n", "created"), ("/workspace/n/new", "created")]'
+        check "$runner: the folder itself is as it was" diff -r $folder $folder.before
+        $runner apply last --yes
+        check "$runner: applied" sh -c "[ \"\$(cat $folder/a $folder/n/new)\" = \"\$(printf 'a\\nmore\\nx')\" ] && [ ! -e $folder/b ]"
+        rm -rf $folder $folder.before
+    done
+    nothing_left "workspaces"
+}
+
 test_doctor() {
     cay_run setup user
     mark_clean
@@ -465,8 +488,8 @@ test_doctor() {
 . /tests/guest-full.sh
 
 case $mode in
-short) tests="test_root test_user test_delegated test_doctor" ;;
-full) tests="test_root test_user test_delegated test_doctor test_full" ;;
+short) tests="test_root test_user test_delegated test_workspace test_doctor" ;;
+full) tests="test_root test_user test_delegated test_workspace test_doctor test_full" ;;
 *) tests=$(echo "$mode" | tr , ' ') ;;
 esac
 for t in $tests; do

@@ -64,9 +64,9 @@ struct state {
     char **argv[PAYLOAD_STAGES];
     char **env;
     char **globs;
-    int upper_fd; /* what the run changes in the workspace; -1: none */
-    int oom_fd;   /* own /proc/self/oom_score_adj, opened while it could be */
-    int root_fd;  /* of the root that is being built */
+    struct workspace workspace;
+    int oom_fd;  /* own /proc/self/oom_score_adj, opened while it could be */
+    int root_fd; /* of the root that is being built */
     struct netns_maker netns;
     struct watcher watcher;
     cpu_set_t cpus;       /* the program's */
@@ -187,7 +187,7 @@ static int step_folders(struct state *state)
     if (!any)
         return 0;
     payload_folders(&state->payload, paths);
-    rc = folders_show(child, state->root_fd, paths, &state->upper_fd, &state->failed_op);
+    rc = folders_show(child, state->root_fd, paths, &state->workspace, &state->failed_op);
     return rc < 0 ? rc : root_bound(state->root_fd, child);
 }
 
@@ -396,7 +396,7 @@ static int step_mdwe(struct state *state)
 
 static int step_landlock(struct state *state)
 {
-    const bool has_tty = state->child->job->tty, has_workspace = state->upper_fd >= 0;
+    const bool has_tty = state->child->job->tty, has_workspace = state->workspace.upper_fd >= 0;
     struct landlock_rule rules[] = {
         { "/", LANDLOCK_READ },
         { "/dev", LANDLOCK_USE },
@@ -565,7 +565,7 @@ static void enter_folder(const struct state *state)
 {
     bool is_run = state->stage + 1U == state->child->job->n_stages;
 
-    if (is_run && state->upper_fd >= 0 && chdir("/workspace") < 0)
+    if (is_run && state->workspace.upper_fd >= 0 && chdir("/workspace") < 0)
         fail(state, STEP_FOLDERS, errno);
 }
 
@@ -651,7 +651,7 @@ static void tell_harvest(const struct state *state)
     const struct job *job = state->child->job;
     const struct harvester harvest = {
         .to_fd = job->harvest_fd,
-        .upper_fd = state->upper_fd,
+        .workspace = state->workspace,
         .globs = state->globs,
         .data_max = job->limits[job->n_stages - 1].disk_bytes,
     };
@@ -686,7 +686,7 @@ void child_main(struct child *child)
     struct job job = *child->job;
     struct state state = { .child = child,
                            .oom_fd = -1,
-                           .upper_fd = -1,
+                           .workspace = WORKSPACE_INIT,
                            .watcher = { .proc_fd = -1, .diag_fd = -1, .seen = child->watched } };
     int errnum = 0;
 

@@ -66,7 +66,9 @@ struct child {
     uint32_t wanted; /* what to try */
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
-    bool folders_are_mounts; /* job->folder_fds are detached mounts (root), not just folders */
+    uint32_t
+        folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */
+    bool copies_workspace; /* it is of another owner, and can't be shown with owners exchanged */
 };
 
 /* From pid 1 to the warden. */
@@ -122,15 +124,30 @@ int root_build(const struct child *child, uint32_t *ret_op);
 /* Bounds it so that the program's share is what the limits say; again after something was added. */
 int root_bound(int root, const struct child *child);
 
-/* Mounts the job's folders; paths are those of the read-only ones, NULL-terminated. Gives back the
- * folder that holds what the run changes in the workspace. -errno, and which folder failed. */
-int folders_show(const struct child *child, int root, char *const *paths, int *ret_upper,
+/* Where the workspace's changes are. */
+struct workspace {
+    int upper_fd; /* what the run changes, or all of it where it is a copy; -1: there is none */
+    int lower_fd; /* of a copy: the host's folder; else -1 */
+    int64_t copied_ns; /* of a copy: when */
+};
+
+#define WORKSPACE_INIT                 \
+    {                                  \
+        .upper_fd = -1, .lower_fd = -1 \
+    }
+
+/* Mounts the job's folders; paths are those of the read-only ones, NULL-terminated. -errno, and
+ * which folder failed. */
+int folders_show(const struct child *child, int root, char *const *paths, struct workspace *ret,
                  uint32_t *ret_which);
+
+/* Copies what is in one folder into another, which is empty (copy.c). */
+int copy_tree(int from_fd, int to_fd);
 
 /* Tells what the run left (core/harvest.h), when nothing else lives inside any more. */
 struct harvester {
-    int to_fd;          /* a pipe */
-    int upper_fd;       /* what the run changed in the workspace; -1: there is none */
+    int to_fd; /* a pipe */
+    struct workspace workspace;
     char *const *globs; /* of files to collect, NULL-terminated */
     uint64_t data_max;  /* bytes of files in each tree */
 };

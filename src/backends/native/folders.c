@@ -27,10 +27,12 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backends/native/child.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "sys/file.h"
 
 enum { FD_PATH_BYTES = 32 };
@@ -76,20 +78,8 @@ static int make_folder(int root, const char *path, mode_t mode)
 
 static int make_folders(int root, const char *path)
 {
-    char part[1100];
-    size_t len = strlen(path);
-
-    if (len >= sizeof part)
-        return -ENAMETOOLONG;
-    memcpy(part, path, len + 1);
-    for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        int rc = make_folder(root, part, 0755);
-        *slash = '/';
-        if (rc < 0)
-            return rc;
-    }
-    return make_folder(root, path, 0755);
+    int rc = file_make_parents_at(root, path);
+    return rc < 0 ? rc : make_folder(root, path, 0755);
 }
 
 static int attach(int mount_fd, int root, const char *path)
@@ -102,7 +92,7 @@ static int open_lower(const struct child *child, int root, int fd, uint32_t numb
 {
     char path[32], digits[24];
 
-    if (!child->folders_are_mounts)
+    if (!(child->folder_mounts & UINT32_C(1) << number))
         return open_here(fd);
     append(append(path, ".cay/"), uint_text(digits, number));
     int rc = make_folder(root, path, 0700);
@@ -180,13 +170,27 @@ static int mount_overlay(const struct child *child, int root, int lower, int upp
     return rc < 0 ? rc : attach(fd, root, path);
 }
 
-static int show_workspace(const struct child *child, int root, int lower, int *ret_upper)
+static int clone_folder(int root, const char *path, uint64_t attrs)
 {
-    struct stat st;
-
-    if (fstat(lower, &st) < 0)
+    struct mount_attr attr = { .attr_set = attrs };
+    auto_close int fd = open_tree(root, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
         return -errno;
-    int rc = make_folder(root, ".cay/upper", (st.st_mode & 0777) | 0700);
+    return take_fd(&fd);
+}
+
+/* A mount of its own, which stays writable when the root no longer is: for the harvest, which has
+ * to open what the program has closed to itself. */
+static int keep_upper(int root, const char *path, struct workspace *ret)
+{
+    ret->upper_fd = clone_folder(root, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    return MIN(ret->upper_fd, 0);
+}
+
+static int overlay_workspace(const struct child *child, int root, int lower, mode_t mode,
+                             struct workspace *ret)
+{
+    int rc = make_folder(root, ".cay/upper", mode);
     if (rc == 0)
         rc = make_folder(root, ".cay/work", 0700);
     if (rc == 0)
@@ -197,12 +201,48 @@ static int show_workspace(const struct child *child, int root, int lower, int *r
     if (upper < 0)
         return upper;
     rc = mount_overlay(child, root, lower, upper, "workspace");
+    return rc < 0 ? rc : keep_upper(root, ".cay/upper", ret);
+}
+
+static int copy_workspace(const struct child *child, int root, int lower, mode_t mode,
+                          struct workspace *ret)
+{
+    uint64_t attrs =
+        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (child->job->is_restricted ? MOUNT_ATTR_NOEXEC : 0);
+    struct timespec now;
+
+    int rc = make_folder(root, "workspace", mode);
     if (rc < 0)
         return rc;
-    /* A mount of its own, which stays writable when the root no longer is: for the harvest, which
-     * has to open what the program has closed to itself. */
-    *ret_upper = open_tree(root, ".cay/upper", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    return *ret_upper < 0 ? -errno : 0;
+    auto_close int from = openat(lower, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    auto_close int to = openat(root, "workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0 || to < 0)
+        return -errno;
+    rc = copy_tree(from, to);
+    if (rc == 0)
+        rc = keep_upper(root, "workspace", ret);
+    auto_close int mount = rc < 0 ? rc : clone_folder(root, "workspace", attrs);
+    if (mount < 0)
+        return mount;
+    clock_gettime(CLOCK_REALTIME, &now);
+    ret->copied_ns = now.tv_sec * NS_PER_SEC + now.tv_nsec;
+    ret->lower_fd = take_fd(&from);
+    return attach(mount, root, "workspace");
+}
+
+static int show_workspace(const struct child *child, int root, int lower, struct workspace *ret)
+{
+    struct stat st;
+
+    if (fstat(lower, &st) < 0)
+        return -errno;
+    mode_t mode = (st.st_mode & 0777) | 0700;
+    if (child->copies_workspace)
+        return copy_workspace(child, root, lower, mode, ret);
+    int rc = overlay_workspace(child, root, lower, mode, ret);
+    if (rc == -EOPNOTSUPP || rc == -ENODEV)
+        return copy_workspace(child, root, lower, mode, ret);
+    return rc;
 }
 
 /* The overlay has a mount of its own: nothing inside leads to the folder itself any more, and no
@@ -214,19 +254,19 @@ static int let_go(int lower)
 }
 
 static int show(const struct child *child, int root, uint32_t number, const char *path,
-                int *ret_upper)
+                struct workspace *ret)
 {
     auto_close int lower = open_lower(child, root, child->job->folder_fds[number], number);
 
     if (lower < 0)
         return lower;
-    int rc = number == 0 ? show_workspace(child, root, lower, ret_upper)
+    int rc = number == 0 ? show_workspace(child, root, lower, ret)
              : path      ? mount_overlay(child, root, lower, -1, path + 1)
                          : -EINVAL;
-    return rc == 0 && child->folders_are_mounts ? let_go(lower) : rc;
+    return rc == 0 && (child->folder_mounts & UINT32_C(1) << number) ? let_go(lower) : rc;
 }
 
-int folders_show(const struct child *child, int root, char *const *paths, int *ret_upper,
+int folders_show(const struct child *child, int root, char *const *paths, struct workspace *ret,
                  uint32_t *ret_which)
 {
     *ret_which = 0;
@@ -237,15 +277,12 @@ int folders_show(const struct child *child, int root, char *const *paths, int *r
         if (child->job->folder_fds[i] < 0)
             continue;
         *ret_which = i;
-        rc = show(child, root, i, i == 0 ? NULL : *paths, ret_upper);
+        rc = show(child, root, i, i == 0 ? NULL : *paths, ret);
         close(child->job->folder_fds[i]); /* pid 1 needs none of the host's any more */
         paths += i > 0 && *paths;
     }
     if (rc < 0)
         return rc;
-    struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
-    auto_close int empty = open_tree(root, ".cay/empty", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (empty < 0 || mount_setattr(empty, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
-        return -errno;
-    return attach(empty, root, ".cay");
+    auto_close int empty = clone_folder(root, ".cay/empty", MOUNT_ATTR_RDONLY);
+    return empty < 0 ? empty : attach(empty, root, ".cay");
 }

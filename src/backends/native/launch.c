@@ -234,8 +234,9 @@ static int tell_words(const struct backend_host *host, struct native *native, st
 }
 
 /* As root the program has a uid of its own, which is not the folder's owner: the folder is shown to
- * it with owners exchanged. */
-static int exchange_owners(struct native *native, struct cay_error *err)
+ * it with owners exchanged. Where the file system can't do that (overlayfs, NFS), the program sees
+ * what anybody may, and a workspace is copied. */
+static int exchange_owners(struct native *native, struct child *child, struct cay_error *err)
 {
     struct stat st;
 
@@ -246,13 +247,15 @@ static int exchange_owners(struct native *native, struct cay_error *err)
         if (fstat(*fd, &st) < 0)
             return cay_fail_errno(err, errno, "native: look at a folder");
         int mount = idmap_clone(*fd, st.st_uid, st.st_gid, native->who.uid, native->who.gid);
-        if (mount < 0) {
-            cay_fail_errno(err, -mount, "%s: its file system can't show it to another user",
-                           i == 0 ? "workspace" : "ro");
-            return cay_hint(err, "run cay as the folder's owner, or move the folder to a file "
-                                 "system with idmapped mounts (ext4, xfs, btrfs, tmpfs)");
+        if (mount < 0 && mount != -EINVAL && mount != -EOPNOTSUPP)
+            return cay_fail_errno(err, -mount, "%s: show it to another user",
+                                  i == 0 ? "workspace" : "ro");
+        if (mount >= 0) {
+            native->mounts[i] = *fd = mount;
+            child->folder_mounts |= UINT32_C(1) << i;
+        } else if (i == 0) {
+            child->copies_workspace = true;
         }
-        native->mounts[i] = *fd = mount;
     }
     return 0;
 }
@@ -270,9 +273,6 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     int rc = identity_take(host->state_fd, has_workspace, &native->who);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "take a uid slot in the state folder");
-    bool is_root = native->who.kind == IDENTITY_ROOT_SLOT;
-    if (is_root && exchange_owners(native, err) < 0)
-        return -1;
     if (has_cgroup ? is_born_inside && make_cgroup(host, native, err) < 0
                    : make_cgroup(host, native, err) < 0 || map_watched(native, err) < 0)
         return -1;
@@ -285,10 +285,11 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
-        .folders_are_mounts = is_root,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
+    if (native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0)
+        return -1;
     unsigned flags = native->job.tty ? ROOT_TERMINAL : 0;
     if (!native->job.is_restricted)
         op_list_host(&native->arena, language, child.uid, child.gid, flags, &native->root);

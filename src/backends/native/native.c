@@ -114,8 +114,9 @@ static int start(const struct backend_host *host, const struct job *job, struct 
 static void explain_folder(const char *field, int errnum, struct cay_error *err)
 {
     cay_fail_errno(err, errnum, "%s: can't be shown in the sandbox", field);
-    if (errnum == EOPNOTSUPP)
-        cay_hint(err, "a workspace needs Linux 6.6 or later (extended attributes on tmpfs)");
+    if (errnum == ENOSPC)
+        cay_hint(err, "without an overlay (Linux 6.6, and as root a file system with idmapped "
+                      "mounts) a workspace is copied: raise disk and inodes, or take less");
     else if (errnum == ENODEV)
         cay_hint(err, "the kernel lacks overlayfs (modprobe overlay)");
     else if (errnum == EINVAL)

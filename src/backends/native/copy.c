@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A workspace that is copied, where it can't be shown by an overlay: before Linux 6.6, whose tmpfs
+ * lacks what an overlay needs, and for root on a file system without idmapped mounts. It takes the
+ * time and the room of the whole folder; what the program sees and what comes of it is the same.
+ * Sockets and fifos are left out: they lead out of the sandbox.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backends/native/child.h"
+#include "backends/native/walk.h"
+#include "base/auto.h"
+
+enum { LINK_MAX_BYTES = 4096 };
+
+struct copying {
+    int to_fd;
+    int errnum;
+};
+
+static int copy_data(int from, int to)
+{
+    ssize_t n;
+
+    while ((n = sendfile(to, from, NULL, 1 << 20)) != 0)
+        if (n < 0 && errno != EINTR)
+            return -errno;
+    return 0;
+}
+
+static int copy_file(const struct walk *walk, int dir_fd, const char *name, const struct stat *st,
+                     int parent)
+{
+    const struct timespec times[2] = { st->st_atim, st->st_mtim };
+    auto_close int from = walk_open(walk, dir_fd, name, st, 0);
+    if (from < 0)
+        return from;
+    auto_close int to =
+        openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (to < 0)
+        return -errno;
+    int rc = copy_data(from, to);
+    if (rc == 0 && (fchmod(to, st->st_mode & 0777) < 0 || futimens(to, times) < 0))
+        rc = -errno;
+    return rc;
+}
+
+static int copy_link(int dir_fd, const char *name, int parent)
+{
+    char target[LINK_MAX_BYTES];
+    ssize_t len = readlinkat(dir_fd, name, target, sizeof target - 1);
+
+    if (len < 0)
+        return -errno;
+    target[len] = '\0';
+    return symlinkat(target, parent, name) < 0 ? -errno : 0;
+}
+
+static int copy_entry(const struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    const struct copying *copying = walk->arg;
+    auto_close int parent =
+        walk_open_beneath(copying->to_fd, walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
+
+    if (parent < 0)
+        return parent;
+    if (S_ISDIR(st->st_mode)) /* closed folders are closed in the end: things go into them first */
+        return mkdirat(parent, name, (st->st_mode & 0777) | 0700) < 0 ? -errno : 1;
+    if (S_ISLNK(st->st_mode))
+        return copy_link(dir_fd, name, parent);
+    return S_ISREG(st->st_mode) ? copy_file(walk, dir_fd, name, st, parent) : 0;
+}
+
+/* Half a copy is none. */
+static int visit_copy(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    struct copying *copying = walk->arg;
+    int rc = copy_entry(walk, dir_fd, name, st);
+
+    if (rc >= 0)
+        return rc;
+    copying->errnum = -rc;
+    return -EIO;
+}
+
+static int visit_close(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    const struct copying *copying = walk->arg;
+
+    (void)dir_fd;
+    if (!S_ISDIR(st->st_mode))
+        return 0;
+    if ((st->st_mode & 0700) == 0700)
+        return 1;
+    auto_close int parent =
+        walk_open_beneath(copying->to_fd, walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
+    if (parent >= 0)
+        walk_unlock(parent, name, st->st_mode);
+    return 1;
+}
+
+int copy_tree(int from_fd, int to_fd)
+{
+    struct copying copying = { .to_fd = to_fd };
+    struct walk copy = { .visit = visit_copy, .arg = &copying };
+    struct walk close = { .visit = visit_close, .arg = &copying };
+
+    int rc = walk_tree(&copy, from_fd);
+    if (rc < 0)
+        return copying.errnum ? -copying.errnum : rc;
+    if (copy.errnum)
+        return -copy.errnum;
+    return walk_tree(&close, from_fd);
+}
