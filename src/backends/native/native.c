@@ -115,8 +115,7 @@ static void explain_folder(const char *field, int errnum, struct cay_error *err)
 {
     cay_fail_errno(err, errnum, "%s: can't be shown in the sandbox", field);
     if (errnum == ENOSPC)
-        cay_hint(err, "without an overlay (Linux 6.6, and as root a file system with idmapped "
-                      "mounts) a workspace is copied: raise disk and inodes, or take less");
+        cay_hint(err, "this one has to be copied in: raise disk and inodes, or take a smaller one");
     else if (errnum == ENODEV)
         cay_hint(err, "the kernel lacks overlayfs (modprobe overlay)");
     else if (errnum == EINVAL)
