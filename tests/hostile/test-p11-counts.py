@@ -77,11 +77,24 @@ def storage(t, mode):
 
 
 def collected(t, mode):
-    """Bringing files back is not built yet; until it is, asking for it runs nothing."""
-    r = mode.python("print('RAN')", "--collect", "*.txt")
-    t.equal(r.done.status, 125, "collect: refused", *r.describe())
-    t.ok(b"RAN" not in r.done.out, "collect: nothing ran")
-    t.matches(r.done.err.decode(errors="replace"), "collect", "collect: the message names it")
+    """What is brought back is bounded in number and bytes, and is regular files of the sandbox's own only."""
+    r = mode.python("""import os
+for i in range(3000):
+    open(f"f{i}.txt", "w").write("x")
+os.symlink("/etc/passwd", "link.txt")
+os.symlink("/etc", "folder")
+os.mkfifo("fifo.txt")
+with open("sparse.txt", "w") as f:
+    f.truncate(1 << 40)
+""", "--collect", "**")
+    t.result(r, "collect: thousands of files, links and a hole of a tebibyte", cause="ok")
+    files = r.get("files") or []
+    with_data = [f for f in files if "base64" in f]
+    t.ok(0 < len(with_data) <= 1000, "collect: so many and no more", len(with_data))
+    t.ok(len(r.done.out) < 8 << 20, "collect: the report stays small", len(r.done.out))
+    t.empty([f for f in files if f["path"].startswith("/sandbox/folder/") or f["path"] == "/sandbox/link.txt" or "fifo" in f["path"]],
+            "collect: nothing through links, no fifo")
+    t.ok(r.get("meta.warnings"), "collect: what was left out is said", r.get("meta.warnings"))
 
 
 def open_files(t, mode):
