@@ -215,6 +215,12 @@ static int save_changes(struct record *record, const struct changes *changes, in
     return -1;
 }
 
+static bool was_told(const struct record_left *left)
+{
+    struct stat st;
+    return left->errnum != 0 || fstat(left->harvest_fd, &st) < 0 || st.st_size > 0;
+}
+
 /* From the harvest to the list of files in the result, and the change set on disk. */
 static void finish_files(struct record *record, const struct plan *plan,
                          const struct record_left *left, struct arena *arena,
@@ -227,6 +233,13 @@ static void finish_files(struct record *record, const struct plan *plan,
 
     if (left->harvest_fd < 0)
         return;
+    if (!was_told(left)) {
+        /* Killed at a limit, for example. A program that was not compiled had nothing to tell. */
+        if (result->verdict.cause != CAY_CAUSE_COMPILE)
+            warn(arena, warnings,
+                 "files are not listed: the run was stopped before it could tell of them");
+        return;
+    }
     if (left->errnum)
         rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox told of its files");
     else

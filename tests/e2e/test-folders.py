@@ -114,6 +114,14 @@ def test(t, mode):
     r = mode.json("run", "--workspace", top, "--disk", "1m", "-l", "bash", "-e", "head -c 3m /dev/zero > big")
     t.result(r, "what is written to it counts as disk", cause="disk", limit_name="disk")
 
+    stopped = "files are not listed: the run was stopped before it could tell of them"
+    r = mode.json("run", "--workspace", top, "--timeout", "1", "-l", "bash", "-e", "echo > new; sleep 100")
+    t.result(r, "a run that is stopped lists no files", cause="wall_timeout", files=[])
+    t.ok(stopped in r.get("meta.warnings"), "and says so", r.get("meta.warnings"))
+    r = mode.json("run", "--workspace", top, "-l", "c", "-e", "int main(void) { return missing; }")
+    t.result(r, "one that does not compile changes nothing", cause="compile", files=[])
+    t.ok(not any("files" in warning for warning in r.get("meta.warnings")), "and there is nothing to say of files", r.get("meta.warnings"))
+
     r = mode.json("run", "--ro", f"{top}=/data", "-l", "bash", "-e", "cat /data/src/a.txt; echo x > /data/new; rm /data/src/a.txt; chmod 700 /data/src; ls -A / | grep -c cay")
     t.result(r, "a read-only folder can be read only", stdout="a\n1\n")
     r = mode.json("run", "--ro", top, "-l", "bash", "-e", f"cat {top}/src/a.txt")
