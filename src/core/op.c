@@ -58,11 +58,6 @@ static const struct op every_root[] = {
     { OP_DEVICE,  "dev/full", "/dev/full" },
     { OP_DEVICE,  "dev/random", "/dev/random" },
     { OP_DEVICE,  "dev/urandom", "/dev/urandom" },
-    /* Whichever terminal the opener's session has: one of its own below, or none. */
-    { OP_DEVICE,  "dev/tty", "/dev/tty" },
-    { OP_DIR,     "dev/pts", NULL, 0755 },
-    { OP_PTS,     "dev/pts" },
-    { OP_SYMLINK, "dev/ptmx", "pts/ptmx" },
     { OP_SYMLINK, "dev/fd", "/proc/self/fd" },
     { OP_SYMLINK, "dev/stdin", "/proc/self/fd/0" },
     { OP_SYMLINK, "dev/stdout", "/proc/self/fd/1" },
@@ -74,6 +69,14 @@ static const struct op every_root[] = {
     { OP_SCRATCH, "tmp", NULL, 01777 },
     { OP_SCRATCH, "dev/shm", NULL, 01777 },
     { OP_SCRATCH, "sandbox", NULL, 0755 },
+};
+
+static const struct op terminal_devices[] = {
+    /* Whichever terminal the opener's session has: one of its own below, or none. */
+    { OP_DEVICE,  "dev/tty", "/dev/tty" },
+    { OP_DIR,     "dev/pts", NULL, 0755 },
+    { OP_PTS,     "dev/pts" },
+    { OP_SYMLINK, "dev/ptmx", "pts/ptmx" },
 };
 /* clang-format on */
 
@@ -103,12 +106,14 @@ static void add_etc(struct arena *arena, struct op_list *list, const char *name)
 }
 
 void op_add_rest(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
-                 bool noexec, struct op_list *list)
+                 unsigned flags, struct op_list *list)
 {
     size_t first = list->n;
 
     for (size_t i = 0; i < ARRAY_LEN(every_root); i++)
         op_add(arena, list, every_root[i]);
+    for (size_t i = 0; (flags & ROOT_TERMINAL) && i < ARRAY_LEN(terminal_devices); i++)
+        op_add(arena, list, terminal_devices[i]);
     op_add(arena, list,
            (struct op){ OP_FILE, "etc/passwd",
                         arena_printf(arena,
@@ -124,17 +129,17 @@ void op_add_rest(struct arena *arena, const struct language *language, uid_t uid
     for (const char *const *etc = language ? language->etc : NULL; etc && *etc; etc++)
         add_etc(arena, list, *etc);
     for (size_t i = first; i < list->n; i++)
-        list->ops[i].noexec = noexec;
+        list->ops[i].noexec = flags & ROOT_NOEXEC;
 }
 
 void op_list_host(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
-                  struct op_list *ret)
+                  unsigned flags, struct op_list *ret)
 {
     struct op_list list = { 0 };
 
     for (size_t i = 0; i < ARRAY_LEN(host_system); i++)
         op_add(arena, &list, host_system[i]);
-    op_add_rest(arena, language, uid, gid, false, &list);
+    op_add_rest(arena, language, uid, gid, flags, &list);
     op_add(arena, &list, (struct op){ OP_SYSTEM, "etc/alternatives", "/etc/alternatives", 0 });
     *ret = list;
 }

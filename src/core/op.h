@@ -45,13 +45,17 @@ struct op_list {
 /* The word that `--plan` and error messages use: "bind", "proc", … */
 const char *op_kind_name(enum op_kind kind);
 
+/* What a root may have beside the usual: nothing that can be written can be executed; terminals of
+ * its own, for runs that ask for one: others have the five devices only. */
+enum { ROOT_NOEXEC = 1 << 0, ROOT_TERMINAL = 1 << 1 };
+
 /* The root of image "host": this machine's own runtimes, read-only, and a minimal /etc. language
  * may be NULL; it names what else it needs in /etc. */
 void op_list_host(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
-                  struct op_list *ret);
+                  unsigned flags, struct op_list *ret);
 
 /* For those that make a root of their own: one more operation; and all but the system's programs
- * and libraries: /etc, /proc, /dev, and what can be written, noexec where told. */
+ * and libraries: /etc, /proc, /dev, and what can be written, flags as above. */
 void op_add(struct arena *arena, struct op_list *list, struct op op);
 void op_add_rest(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
-                 bool noexec, struct op_list *list);
+                 unsigned flags, struct op_list *list);

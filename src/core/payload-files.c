@@ -12,24 +12,6 @@
 #include "core/payload.h"
 #include "sys/file.h"
 
-/* The folders on the way to a file; names were checked by payload_check. */
-static int make_parents(int dir_fd, const char *name)
-{
-    char path[1100];
-    size_t len = strlen(name);
-
-    if (len >= sizeof path)
-        return -ENAMETOOLONG;
-    memcpy(path, name, len + 1);
-    for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdirat(dir_fd, path, 0755) < 0 && errno != EEXIST)
-            return -errno;
-        *slash = '/';
-    }
-    return 0;
-}
-
 static int write_file(int dir_fd, const struct payload_file *file)
 {
     struct open_how how = {
@@ -49,7 +31,7 @@ int payload_write_files(const struct payload *payload, int dir_fd)
     for (uint32_t i = 0; i < payload->n_files; i++) {
         if (!payload_next_file(payload, &pos, &file))
             return -EINVAL;
-        int rc = make_parents(dir_fd, file.name);
+        int rc = file_make_parents_at(dir_fd, file.name);
         if (rc == 0)
             rc = write_file(dir_fd, &file);
         if (rc < 0)

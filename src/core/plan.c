@@ -602,9 +602,10 @@ static const char *const *allowed_commands(const struct making *m)
 static int plan_root(const struct making *m)
 {
     struct plan *plan = m->plan;
+    unsigned flags = plan->job.tty ? ROOT_TERMINAL : 0;
 
     if (!setting(m, FIELD_SHELL_ALLOW)->is_set) {
-        op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, &plan->root);
+        op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, flags, &plan->root);
         return 0;
     }
     if (plan->backend->tier == TIER_NONE)
@@ -618,7 +619,7 @@ static int plan_root(const struct making *m)
     if (shell_pack(allowed_commands(m), plan->job.shell_allow, m->err) < 0)
         return -1;
     return shell_root(&plan->arena, plan->language, plan->job.shell_allow, SANDBOX_UID, SANDBOX_GID,
-                      &plan->root, m->err);
+                      flags, &plan->root, m->err);
 }
 
 static void note_warnings(const struct making *m)

@@ -396,7 +396,7 @@ static void add_links(const struct building *b)
 }
 
 int shell_root(struct arena *arena, const struct language *language, const char *allow, uid_t uid,
-               gid_t gid, struct op_list *ret, struct cay_error *err)
+               gid_t gid, unsigned flags, struct op_list *ret, struct cay_error *err)
 {
     struct op_list list = { 0 };
     struct building b = { arena, NULL, NULL, &list, err };
@@ -420,7 +420,7 @@ int shell_root(struct arena *arena, const struct language *language, const char 
         return cay_fail(err, CAY_E_LIMIT,
                         "shell_allow: these commands need more than %d files and folders",
                         ROOT_OPS_MAX);
-    op_add_rest(arena, language, uid, gid, true, &list);
+    op_add_rest(arena, language, uid, gid, flags | ROOT_NOEXEC, &list);
     *ret = list;
     return 0;
 }

@@ -41,4 +41,4 @@ int shell_pack(const char *const *names, char ret[static SHELL_ALLOW_BYTES], str
 /* The root for such a list. Fails for a name that is none, not installed, a script whose
  * interpreter is not named, or that can't work there. */
 int shell_root(struct arena *arena, const struct language *language, const char *allow, uid_t uid,
-               gid_t gid, struct op_list *ret, struct cay_error *err);
+               gid_t gid, unsigned flags, struct op_list *ret, struct cay_error *err);

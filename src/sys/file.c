@@ -4,9 +4,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+
+int file_make_parents_at(int dir_fd, const char *path)
+{
+    char part[1100];
+    size_t len = strlen(path);
+
+    if (len >= sizeof part)
+        return -ENAMETOOLONG;
+    memcpy(part, path, len + 1);
+    for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdirat(dir_fd, part, 0755) < 0 && errno != EEXIST)
+            return -errno;
+        *slash = '/';
+    }
+    return 0;
+}
 
 int write_all(int fd, const void *data, size_t len)
 {

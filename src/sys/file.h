@@ -23,6 +23,9 @@ int file_read_uint_at(int dir_fd, const char *path, uint64_t *ret);
 /* Reads the number behind "KEY " at the start of one of the file's lines. */
 int file_read_key_at(int dir_fd, const char *path, const char *key, uint64_t *ret);
 
+/* Makes the folders on the way to path, those that are not there, as 0755. Names are trusted. */
+int file_make_parents_at(int dir_fd, const char *path);
+
 /* Writes all of data, over short writes and EINTR. */
 int write_all(int fd, const void *data, size_t len);
 

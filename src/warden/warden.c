@@ -23,7 +23,7 @@
 #define SETUP_TIMEOUT_NS (30 * NS_PER_SEC)
 
 /* What a run left behind is told by then, or not at all. */
-#define HARVEST_TIMEOUT_NS (120 * NS_PER_SEC)
+#define HARVEST_TIMEOUT_NS (30 * NS_PER_SEC)
 
 /* One run of the front's. */
 struct run {

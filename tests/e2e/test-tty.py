@@ -58,11 +58,14 @@ os.write(2, b"on stderr\n")
 
 
 def terminals_of_its_own(t, mode):
-    r = mode.python(MAKES_ITS_OWN)
-    t.result(r, "a program makes terminals", cause="ok",
-             stdout="/dev/pts/0 True\n['/dev/pts/1', 'True', 'TIOCSTI', '1']\n")
-    r = mode.json("exec", "--", "script", "-qec", "tty; exit 3", "/dev/null")
-    t.result(r, "script(1) works", cause="exit", exit_code=3, stdout="/dev/pts/0\r\n")
+    r = mode.python(MAKES_ITS_OWN, "-t")
+    t.result(r, "a program makes more terminals", cause="ok",
+             stdout="/dev/pts/1 True\r\n['/dev/pts/2', 'True', 'TIOCSTI', '1']\r\n")
+    r = mode.json("exec", "-t", "--", "script", "-qec", "tty; exit 3", "/dev/null")
+    t.result(r, "script(1) works", cause="exit", exit_code=3)
+    t.ok("/dev/pts/1" in r.stdout, "in a terminal of its own", *r.describe())
+    r = mode.json("exec", "--", "ls", "/dev")
+    t.ok("pts" not in r.stdout and "tty" not in r.stdout, "there are none where none was asked for", *r.describe())
 
 
 def piped(t, mode):

@@ -37,7 +37,7 @@ static void check_language(struct arena *arena, const struct language *language)
         for (const char *const *word = lists[i]; *word; word++)
             length += strlen(*word);
     must(length < SIZE_MAX);
-    op_list_host(arena, language, 1000, 1000, &root);
+    op_list_host(arena, language, 1000, 1000, 0, &root);
     for (size_t i = 0; i < root.n; i++)
         must(root.ops[i].path[0] != '/' && op_kind_name(root.ops[i].kind));
 }

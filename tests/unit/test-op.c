@@ -65,7 +65,7 @@ static void test_host(void **state)
     struct op_list list;
 
     (void)state;
-    op_list_host(&arena, NULL, 1000, 1000, &list);
+    op_list_host(&arena, NULL, 1000, 1000, 0, &list);
     check_sound(&list);
     assert_int_equal(find(&list, "usr")->kind, OP_BIND);
     assert_int_equal(find(&list, "proc/keys")->kind, OP_MASK);
@@ -90,15 +90,15 @@ static void test_nothing_but(void **state)
                                          "/etc/protocols",
                                          "/etc/mime.types",
                                          "/etc/os-release" };
-    static const char *const devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
-                                           "/dev/random", "/dev/urandom", "/dev/tty" };
+    static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                           "/dev/urandom" };
     static const char *const written[] = { "tmp", "dev/shm", "sandbox" };
     struct arena arena = { 0 };
     struct op_list list;
     size_t n_shown = 0, n_devices = 0, n_written = 0;
 
     (void)state;
-    op_list_host(&arena, NULL, 1000, 1000, &list);
+    op_list_host(&arena, NULL, 1000, 1000, 0, &list);
     for (size_t i = 0; i < list.n; i++) {
         const struct op *op = &list.ops[i];
         bool known = op->kind != OP_BIND && op->kind != OP_SYSTEM && op->kind != OP_DEVICE &&
@@ -131,7 +131,7 @@ static void test_identity(void **state)
     struct op_list list;
 
     (void)state;
-    op_list_host(&arena, NULL, 4000000001U, 4000000002U, &list);
+    op_list_host(&arena, NULL, 4000000001U, 4000000002U, 0, &list);
     const struct op *passwd = find(&list, "etc/passwd"), *group = find(&list, "etc/group");
     assert_non_null(strstr(passwd->source, "\nsandbox:x:4000000001:4000000002:"));
     assert_non_null(strstr(passwd->source, "root:x:0:0:"));
@@ -147,8 +147,8 @@ static void test_language(void **state)
     struct op_list plain, list;
 
     (void)state;
-    op_list_host(&arena, NULL, 1000, 1000, &plain);
-    op_list_host(&arena, &language, 1000, 1000, &list);
+    op_list_host(&arena, NULL, 1000, 1000, 0, &plain);
+    op_list_host(&arena, &language, 1000, 1000, 0, &list);
     check_sound(&list);
     assert_int_equal(find(&list, "etc/python3")->kind, OP_SYSTEM);
     assert_string_equal(find(&list, "etc/python3")->source, "/etc/python3");
@@ -171,8 +171,8 @@ static void test_deep_names(void **state)
     struct op_list plain, list;
 
     (void)state;
-    op_list_host(&arena, NULL, 1000, 1000, &plain);
-    op_list_host(&arena, &language, 1000, 1000, &list);
+    op_list_host(&arena, NULL, 1000, 1000, 0, &plain);
+    op_list_host(&arena, &language, 1000, 1000, 0, &list);
     assert_int_equal(list.n, plain.n + 26 + 24);
     check_sound(&list);
     arena_done(&arena);

@@ -71,7 +71,7 @@ static void test_nothing_is_believed(void **state)
         struct arena arena = { 0 };
         struct op_list list = { 0 };
         struct cay_error err = { 0 };
-        assert_int_equal(shell_root(&arena, &bash, bad[i], 1000, 1000, &list, &err), -1);
+        assert_int_equal(shell_root(&arena, &bash, bad[i], 1000, 1000, 0, &list, &err), -1);
         assert_int_equal(err.kind, CAY_E_USAGE);
         assert_int_equal(list.n, 0);
         arena_done(&arena);
@@ -86,7 +86,7 @@ static void test_root(void **state)
     size_t n_commands = 0;
 
     (void)state;
-    if (shell_root(&arena, &bash, "cat,awk,cat,cd", 1000, 1000, &list, &err) < 0)
+    if (shell_root(&arena, &bash, "cat,awk,cat,cd", 1000, 1000, 0, &list, &err) < 0)
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < list.n; i++) {
         const struct op *op = &list.ops[i];
@@ -134,7 +134,7 @@ static void test_refusals(void **state)
         struct arena arena = { 0 };
         struct op_list list = { 0 };
         struct cay_error err = { 0 };
-        shell_root(&arena, &bash, rows[i].allow, 1000, 1000, &list, &err);
+        shell_root(&arena, &bash, rows[i].allow, 1000, 1000, 0, &list, &err);
         assert_int_equal(err.kind, rows[i].kind);
         if (rows[i].message && !strstr(err.msg, rows[i].message))
             fail_msg("%s: %s", rows[i].allow, err.msg);
@@ -147,8 +147,8 @@ static void test_refusals(void **state)
     struct op_list list = { 0 };
     struct cay_error err = { 0 };
     python.name = "python";
-    assert_int_equal(shell_root(&arena, &python, "", 1, 1, &list, &err), -1);
-    assert_int_equal(shell_root(&arena, NULL, "", 1, 1, &list, &err), -1);
+    assert_int_equal(shell_root(&arena, &python, "", 1, 1, 0, &list, &err), -1);
+    assert_int_equal(shell_root(&arena, NULL, "", 1, 1, 0, &list, &err), -1);
     assert_int_equal(err.kind, CAY_E_USAGE);
     arena_done(&arena);
 }

@@ -396,13 +396,26 @@ static int step_mdwe(struct state *state)
 
 static int step_landlock(struct state *state)
 {
-    static const struct landlock_rule rules[] = {
-        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },
-        { "/dev/tty", LANDLOCK_TTY },   { "/dev/pts", LANDLOCK_TTY },
-        { "/tmp", LANDLOCK_WRITE },     { "/dev/shm", LANDLOCK_WRITE },
-        { "/sandbox", LANDLOCK_WRITE }, { "/workspace", LANDLOCK_WRITE },
+    const bool has_tty = state->child->job->tty, has_workspace = state->upper_fd >= 0;
+    struct landlock_rule rules[] = {
+        { "/", LANDLOCK_READ },
+        { "/dev", LANDLOCK_USE },
+        { "/tmp", LANDLOCK_WRITE },
+        { "/dev/shm", LANDLOCK_WRITE },
+        { "/sandbox", LANDLOCK_WRITE },
+        { 0 },
+        { 0 },
+        { 0 },
     };
-    return landlock_restrict(rules, ARRAY_LEN(rules) - (state->upper_fd < 0));
+    unsigned n = 5;
+
+    if (has_workspace)
+        rules[n++] = (struct landlock_rule){ "/workspace", LANDLOCK_WRITE };
+    if (has_tty)
+        rules[n++] = (struct landlock_rule){ "/dev/tty", LANDLOCK_TTY };
+    if (has_tty)
+        rules[n++] = (struct landlock_rule){ "/dev/pts", LANDLOCK_TTY };
+    return landlock_restrict(rules, n);
 }
 
 static int step_caps(struct state *state)

@@ -77,20 +77,8 @@ static int make_folder(int root, const char *path, mode_t mode)
 
 static int make_folders(int root, const char *path)
 {
-    char part[1100];
-    size_t len = strlen(path);
-
-    if (len >= sizeof part)
-        return -ENAMETOOLONG;
-    memcpy(part, path, len + 1);
-    for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        int rc = make_folder(root, part, 0755);
-        *slash = '/';
-        if (rc < 0)
-            return rc;
-    }
-    return make_folder(root, path, 0755);
+    int rc = file_make_parents_at(root, path);
+    return rc < 0 ? rc : make_folder(root, path, 0755);
 }
 
 static int attach(int mount_fd, int root, const char *path)

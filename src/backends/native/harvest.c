@@ -3,68 +3,51 @@
  * What the run left, told by pid 1 when nothing else lives any more: so nothing changes underneath,
  * and pid 1 owns every file, for there is only one user inside. It has no capability. The format is
  * core/harvest.h.
- *
- * A tree is walked with no memory but the path and a place in each folder on it: a program can nest
- * folders as deep as its inodes last. Those at the top stay open, for an overlay reads a folder
- * anew as a whole each time it is opened; below, the way up is "..", which nobody else can change.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "backends/native/child.h"
+#include "backends/native/walk.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/glob.h"
 #include "core/harvest.h"
 #include "sys/file.h"
 
-enum { DEPTH_MAX = HARVEST_PATH_MAX / 2 + 1, KEPT_MAX = 64, LINK_MAX_BYTES = 4096 };
+enum { LINK_MAX_BYTES = 4096 };
 
 /* Of unchanged files, which no limit of the run bounds. */
 #define COLLECT_BYTES_MAX (UINT64_C(64) << 20)
 
-struct walk;
-
-/* Returns whether to go into the folder that entry is, or -errno. */
-typedef int visit_fn(struct walk *walk, int dir_fd, const char *name, const struct stat *st);
-
-struct walk {
+/* One tree's part of it: the walk's arg. */
+struct telling {
     const struct harvester *harvest;
-    visit_fn *visit;
     const char *place;  /* "workspace", "sandbox": what paths begin with */
-    int kept[KEPT_MAX]; /* the folders at the top of the path, above the one that is looked at */
     uint64_t data_left; /* how much a file's data may still be */
     uint32_t n_records;
-    int errnum; /* the first thing that could not be told */
-    size_t depth;
-    int64_t offsets[DEPTH_MAX];  /* where to go on in each folder of the path */
-    uint16_t lengths[DEPTH_MAX]; /* of the path at each depth */
-    size_t len;
-    char path[HARVEST_PATH_MAX + 1]; /* below the root */
 };
 
 /* ---- writing ---- */
 
 static int put_record(struct walk *walk, const struct harvest_record *like, const char *name)
 {
+    struct telling *telling = walk->arg;
     char path[2 * HARVEST_PATH_MAX];
-    size_t place = strlen(walk->place), len = strlen(name);
+    size_t place = strlen(telling->place), len = strlen(name);
     struct harvest_record record = *like;
 
     if (place + walk->len + len + 2 > HARVEST_PATH_MAX)
         return -ENAMETOOLONG;
-    if (++walk->n_records > HARVEST_RECORDS_MAX)
+    if (++telling->n_records > HARVEST_RECORDS_MAX)
         return -EOVERFLOW;
-    char *pos = mempcpy(path, walk->place, place);
+    char *pos = mempcpy(path, telling->place, place);
     *pos++ = '/';
     if (walk->len > 0) {
         pos = mempcpy(pos, walk->path, walk->len);
@@ -72,25 +55,8 @@ static int put_record(struct walk *walk, const struct harvest_record *like, cons
     }
     pos = mempcpy(pos, name, len);
     record.path_len = (uint32_t)(pos - path);
-    int rc = write_all(walk->harvest->to_fd, &record, sizeof record);
-    return rc < 0 ? rc : write_all(walk->harvest->to_fd, path, record.path_len);
-}
-
-/* What the program has closed to itself, its owner opens again; if not, opening says so. */
-static void unlock(int dir_fd, const char *name, mode_t mode)
-{
-    if (fchmodat(dir_fd, name, mode & 0777, 0) < 0)
-        return;
-}
-
-static int open_entry(int dir_fd, const char *name, const struct stat *st, int flags)
-{
-    mode_t needed = S_ISDIR(st->st_mode) ? 0500 : 0400;
-
-    if ((st->st_mode & needed) != needed)
-        unlock(dir_fd, name, st->st_mode | needed);
-    int fd = openat(dir_fd, name, flags | O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    int rc = write_all(telling->harvest->to_fd, &record, sizeof record);
+    return rc < 0 ? rc : write_all(telling->harvest->to_fd, path, record.path_len);
 }
 
 static int put_zeros(int to_fd, uint64_t size)
@@ -125,20 +91,22 @@ static int put_data(int to_fd, int fd, uint64_t size)
 static int put_file(struct walk *walk, int dir_fd, const char *name, const struct stat *st,
                     struct harvest_record record)
 {
-    auto_close int fd = open_entry(dir_fd, name, st, 0);
+    struct telling *telling = walk->arg;
+    auto_close int fd = walk_open(walk, dir_fd, name, st, 0);
     record.kind = HARVEST_FILE;
     record.size = (uint64_t)st->st_size;
-    if (fd < 0 || record.size > walk->data_left) {
+    if (fd < 0 || record.size > telling->data_left) {
         record.flags |= HARVEST_NO_DATA;
         return put_record(walk, &record, name);
     }
-    walk->data_left -= record.size;
+    telling->data_left -= record.size;
     int rc = put_record(walk, &record, name);
-    return rc < 0 ? rc : put_data(walk->harvest->to_fd, fd, record.size);
+    return rc < 0 ? rc : put_data(telling->harvest->to_fd, fd, record.size);
 }
 
 static int put_link(struct walk *walk, int dir_fd, const char *name, struct harvest_record record)
 {
+    const struct telling *telling = walk->arg;
     char target[LINK_MAX_BYTES];
     ssize_t len = readlinkat(dir_fd, name, target, sizeof target);
 
@@ -147,28 +115,29 @@ static int put_link(struct walk *walk, int dir_fd, const char *name, struct harv
     record.kind = HARVEST_LINK;
     record.size = (uint64_t)len;
     int rc = put_record(walk, &record, name);
-    return rc < 0 ? rc : write_all(walk->harvest->to_fd, target, (size_t)len);
+    return rc < 0 ? rc : write_all(telling->harvest->to_fd, target, (size_t)len);
 }
 
 /* ---- what is asked for ---- */
 
 static bool is_asked(const struct walk *walk, const char *name)
 {
+    const struct telling *telling = walk->arg;
     char path[2 * HARVEST_PATH_MAX];
     char *pos = path;
 
-    if (!walk->harvest->globs[0] ||
-        strlen(walk->place) + walk->len + strlen(name) + 4 > sizeof path)
+    if (!telling->harvest->globs[0] ||
+        strlen(telling->place) + walk->len + strlen(name) + 4 > sizeof path)
         return false;
     *pos++ = '/';
-    pos = stpcpy(pos, walk->place);
+    pos = stpcpy(pos, telling->place);
     *pos++ = '/';
     if (walk->len > 0) {
         pos = mempcpy(pos, walk->path, walk->len);
         *pos++ = '/';
     }
     stpcpy(pos, name);
-    for (char *const *glob = walk->harvest->globs; *glob; glob++)
+    for (char *const *glob = telling->harvest->globs; *glob; glob++)
         if (glob_match(*glob, path))
             return true;
     return false;
@@ -187,10 +156,10 @@ static struct harvest_record record_of(const struct stat *st)
 
 /* ---- the three trees ---- */
 
-static bool is_opaque(int dir_fd, const char *name, const struct stat *st)
+static bool is_opaque(const struct walk *walk, int dir_fd, const char *name, const struct stat *st)
 {
     char value[4];
-    auto_close int fd = open_entry(dir_fd, name, st, O_DIRECTORY);
+    auto_close int fd = walk_open(walk, dir_fd, name, st, O_DIRECTORY);
     return fd >= 0 && fgetxattr(fd, "user.overlay.opaque", value, sizeof value) == 1 &&
            value[0] == 'y';
 }
@@ -207,7 +176,7 @@ static int visit_upper(struct walk *walk, int dir_fd, const char *name, const st
     }
     if (S_ISDIR(st->st_mode)) {
         record.kind = HARVEST_DIR;
-        record.flags |= is_opaque(dir_fd, name, st) ? HARVEST_OPAQUE : 0;
+        record.flags |= is_opaque(walk, dir_fd, name, st) ? HARVEST_OPAQUE : 0;
         int rc = put_record(walk, &record, name);
         return rc < 0 ? rc : 1;
     }
@@ -233,143 +202,27 @@ static int visit_asked(struct walk *walk, int dir_fd, const char *name, const st
     return put_file(walk, dir_fd, name, st, record);
 }
 
-static int open_beneath(int root, const char *path, int flags)
-{
-    struct open_how how = {
-        .flags = (uint64_t)flags | O_CLOEXEC,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-    };
-    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
-    return fd < 0 ? -errno : fd;
-}
-
 /* What the overlay's folder holds was told already. */
 static int visit_unchanged(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
 {
+    const struct telling *telling = walk->arg;
     struct stat upper;
 
     if (S_ISDIR(st->st_mode))
         return 1;
-    auto_close int parent =
-        open_beneath(walk->harvest->upper_fd, walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
+    auto_close int parent = walk_open_beneath(telling->harvest->upper_fd,
+                                              walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
     if (parent >= 0 && fstatat(parent, name, &upper, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     return visit_asked(walk, dir_fd, name, st);
 }
 
-/* ---- walking ---- */
-
-static bool is_dots(const char *name)
+static int take(const struct harvester *harvest, const char *place, int root_fd,
+                walk_visit_fn *visit, uint64_t data_max, int *errnum)
 {
-    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
+    struct telling telling = { .harvest = harvest, .place = place, .data_left = data_max };
+    struct walk walk = { .visit = visit, .arg = &telling, .is_own = true };
 
-static void note(struct walk *walk, int rc)
-{
-    if (rc < 0 && !walk->errnum)
-        walk->errnum = -rc;
-}
-
-/* Returns whether it did, with *dir_fd being the folder of that name now. */
-static bool go_down(struct walk *walk, int *dir_fd, const char *name, const struct stat *st,
-                    int64_t offset)
-{
-    size_t len = strlen(name);
-    bool fits = walk->len + len + 2 <= HARVEST_PATH_MAX && walk->depth + 1 < DEPTH_MAX;
-    int fd = fits ? open_entry(*dir_fd, name, st, O_DIRECTORY) : -ENAMETOOLONG;
-
-    note(walk, MIN(fd, 0));
-    if (fd < 0)
-        return false;
-    if (walk->depth < KEPT_MAX)
-        walk->kept[walk->depth] = *dir_fd;
-    else
-        close(*dir_fd);
-    *dir_fd = fd;
-    walk->offsets[walk->depth] = offset;
-    walk->lengths[walk->depth] = (uint16_t)walk->len;
-    walk->depth++;
-    walk->offsets[walk->depth] = 0;
-    if (walk->len > 0)
-        walk->path[walk->len++] = '/';
-    memcpy(walk->path + walk->len, name, len + 1);
-    walk->len += len;
-    return true;
-}
-
-static int go_up(struct walk *walk, int *dir_fd)
-{
-    walk->depth--;
-    walk->len = walk->lengths[walk->depth];
-    walk->path[walk->len] = '\0';
-    int fd = walk->depth < KEPT_MAX ? walk->kept[walk->depth]
-                                    : openat(*dir_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -EIO; /* there is no way on */
-    close(*dir_fd);
-    *dir_fd = fd;
-    return 0;
-}
-
-/* Looks at the rest of one folder. Returns 1 having gone down into one of its own, 0 at its end, or
- * -errno where there is no telling any more. */
-static int walk_folder(struct walk *walk, int *dir_fd)
-{
-    char buf[4096] __attribute__((aligned(16)));
-    struct stat st;
-    long n;
-
-    if (lseek(*dir_fd, walk->offsets[walk->depth], SEEK_SET) < 0)
-        note(walk, -errno);
-    while ((n = syscall(SYS_getdents64, *dir_fd, buf, sizeof buf)) > 0)
-        for (long pos = 0; pos < n;) {
-            const struct dirent64 *entry = (const struct dirent64 *)(buf + pos);
-            pos += entry->d_reclen;
-            if (is_dots(entry->d_name))
-                continue;
-            if (fstatat(*dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-                note(walk, -errno);
-                continue;
-            }
-            int rc = walk->visit(walk, *dir_fd, entry->d_name, &st);
-            if (rc == -EPIPE || rc == -EIO || rc == -EOVERFLOW)
-                return rc;
-            note(walk, MIN(rc, 0));
-            if (rc > 0 && go_down(walk, dir_fd, entry->d_name, &st, entry->d_off))
-                return 1;
-        }
-    note(walk, n < 0 ? -errno : 0);
-    return 0;
-}
-
-static int walk_tree(struct walk *walk, int root_fd)
-{
-    auto_close int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (fd < 0) {
-        note(walk, -errno);
-        return 0;
-    }
-    for (;;) {
-        int rc = walk_folder(walk, &fd);
-        if (rc == 0 && walk->depth == 0)
-            return 0;
-        if (rc == 0)
-            rc = go_up(walk, &fd);
-        if (rc < 0)
-            return rc; /* pid 1 is about to end, and what is open with it */
-    }
-}
-
-static int take(const struct harvester *harvest, const char *place, int root_fd, visit_fn *visit,
-                uint64_t data_max, int *errnum)
-{
-    struct walk walk = {
-        .harvest = harvest,
-        .visit = visit,
-        .place = place,
-        .data_left = data_max,
-    };
     if (root_fd < 0)
         return 0;
     int rc = walk_tree(&walk, root_fd);
@@ -393,7 +246,7 @@ static int open_top(const char *path, int *errnum)
     struct stat st;
 
     if (stat(path, &st) == 0 && (st.st_mode & 0500) != 0500)
-        unlock(AT_FDCWD, path, st.st_mode | 0500);
+        walk_unlock(AT_FDCWD, path, st.st_mode | 0500);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && !*errnum)
         *errnum = errno;

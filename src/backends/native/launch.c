@@ -289,10 +289,11 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
+    unsigned flags = native->job.tty ? ROOT_TERMINAL : 0;
     if (!native->job.is_restricted)
-        op_list_host(&native->arena, language, child.uid, child.gid, &native->root);
+        op_list_host(&native->arena, language, child.uid, child.gid, flags, &native->root);
     else if (shell_root(&native->arena, language, native->job.shell_allow, child.uid, child.gid,
-                        &native->root, err) < 0)
+                        flags, &native->root, err) < 0)
         return -1;
     if (bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err) < 0)
         return -1;
