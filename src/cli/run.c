@@ -50,6 +50,8 @@ struct screen {
     struct tty tty;
     bool is_terminal[3];
     bool is_broken[3];
+    int write_errno;  /* why one is broken, unless its reader went away */
+    bool is_mid_line; /* what was shown last on a terminal did not end its line */
     bool is_finished; /* the last event was shown */
     struct strbuf line;
 };
@@ -93,11 +95,13 @@ static int catch_signals(int *ret_read, struct cay_error *err)
 /* ---- what is shown ---- */
 
 /* The caller went away: what a bare program would get as SIGPIPE stops the run. */
-static void lose_reader(struct screen *screen, int fd)
+static void lose_reader(struct screen *screen, int fd, int errnum)
 {
     unsigned char byte = SIGPIPE;
 
     screen->is_broken[fd] = true;
+    if (errnum != EPIPE && errnum != EIO)
+        screen->write_errno = errnum; /* a full disk: nobody but us will say so */
     if (write(screen->cancel_write, &byte, 1) != 1)
         return; /* asked already */
 }
@@ -105,8 +109,10 @@ static void lose_reader(struct screen *screen, int fd)
 static void put(struct screen *screen, int fd, const char *data, size_t len)
 {
     progress_clear(screen->progress);
-    if (len > 0 && screen->is_terminal[fd])
+    if (len > 0 && screen->is_terminal[fd]) {
         screen->progress->is_quiet_stage = false;
+        screen->is_mid_line = data[len - 1] != '\n';
+    }
     while (len > 0 && !screen->is_broken[fd]) {
         ssize_t n = write(fd, data, len);
         if (n < 0 && errno == EINTR)
@@ -117,7 +123,7 @@ static void put(struct screen *screen, int fd, const char *data, size_t len)
             continue;
         }
         if (n < 0) {
-            lose_reader(screen, fd);
+            lose_reader(screen, fd, errno);
             return;
         }
         data += n;
@@ -215,18 +221,31 @@ static void flush_displays(struct screen *screen)
     strbuf_done(&screen->line);
 }
 
-/* A program that ended by itself speaks for itself; anything else is said, with its remedy. */
-static void tell_result(const struct cay_result *result)
+/* On a terminal, our words begin a line of their own. */
+static void end_line(struct screen *screen)
+{
+    if (screen->is_mid_line && screen->is_terminal[STDERR_FILENO])
+        put(screen, STDERR_FILENO, "\n", 1);
+}
+
+/* A program that ended by itself speaks for itself; anything else is said, with its remedy. So is
+ * nothing where our reader went away, as nothing is said of a bare program's SIGPIPE. */
+static void tell_result(struct screen *screen, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (isatty(STDERR_FILENO) ||
-            (strncmp(*warning, "no cgroup", 9) != 0 && strncmp(*warning, "not recorded", 12) != 0))
+        if (isatty(STDERR_FILENO) || (strncmp(*warning, "no cgroup", 9) != 0 &&
+                                      strncmp(*warning, "not recorded", 12) != 0)) {
+            end_line(screen);
             tell("warning: %s", *warning);
+        }
     bool speaks_for_itself =
         result->verdict.cause == CAY_CAUSE_EXIT ||
         (result->verdict.cause == CAY_CAUSE_COMPILE && !result->verdict.limit_name);
-    if (result->success || speaks_for_itself)
+    bool is_reader_gone = result->verdict.cause == CAY_CAUSE_CANCELLED &&
+                          (screen->is_broken[STDOUT_FILENO] || screen->is_broken[STDERR_FILENO]);
+    if (result->success || speaks_for_itself || is_reader_gone)
         return;
+    end_line(screen);
     if (result->verdict.cause == CAY_CAUSE_SIGNAL)
         tell("ended by signal %d (%s)", result->signal, strsignal(result->signal));
     else if (result->verdict.cause == CAY_CAUSE_NETWORK) /* its message is what was shown already */
@@ -238,8 +257,9 @@ static void tell_result(const struct cay_result *result)
 }
 
 /* What became of the workspace; the differences too, where asked for. */
-static void tell_changes(const struct cay_result *result, const struct run_args *args)
+static void tell_changes(struct screen *screen, const struct cay_result *result)
 {
+    const struct run_args *args = screen->args;
     struct cay_execution *run;
     struct cay_error err;
     size_t n_changes = 0, n_collected = 0;
@@ -249,6 +269,8 @@ static void tell_changes(const struct cay_result *result, const struct run_args 
                      result->files[i].change != CAY_UNCHANGED;
         n_collected += result->files[i].data != NULL;
     }
+    if (n_collected > 0 || n_changes > 0)
+        end_line(screen);
     if (n_collected > 0)
         tell("collected %zu file%s: `cay show %.8s --file PATH` prints one", n_collected,
              n_collected == 1 ? "" : "s", result->id);
@@ -352,9 +374,9 @@ static int show_result(struct screen *screen, struct how *how, const struct cay_
     if (args->json && !how->repeat)
         put_json(screen, result);
     else if (!args->json && !args->events) {
-        tell_result(result);
+        tell_result(screen, result);
         if (!how->repeat)
-            tell_changes(result, args);
+            tell_changes(screen, result);
     }
     if (how->note_fd >= 0)
         leave_note(how->note_fd, result);
@@ -399,6 +421,12 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
     }
     int status = show_result(&screen, how, result, clock_now_ns() - start_ns);
     cay_result_free(result);
+    if (screen.write_errno != 0) {
+        how->is_over = true;
+        tell("cannot write to %s: %s", screen.is_broken[STDOUT_FILENO] ? "stdout" : "stderr",
+             strerror(screen.write_errno));
+        return 125;
+    }
     return status;
 }
 
@@ -423,6 +451,7 @@ static int run_repeated(struct cay *cay, struct run_args *args, struct how *how)
     struct cay_error err;
     char what[48] = "";
     int failed = 0;
+    bool is_unseen = false;
 
     if (load_stdin(args, how, &err) < 0)
         return tell_error(&err);
@@ -433,13 +462,14 @@ static int run_repeated(struct cay *cay, struct run_args *args, struct how *how)
         progress_tick(how->progress);
         int status = run_once(cay, args, how);
         failed = how->is_over ? status : failed;
+        is_unseen = status == 125 && repeat.n > i; /* it ran, and could not be shown */
     }
     progress_clear(how->progress);
-    int status = repeat.exit_code ? repeat.exit_code : failed;
+    int status = repeat.exit_code && !is_unseen ? repeat.exit_code : failed;
     if (args->json && repeat.n > 0) {
         auto_free char *json = repeat_json(&repeat);
-        tell_text(json);
-        tell_text("\n");
+        int told = tell_text(json) | tell_text("\n");
+        status = told ? told : status;
     } else if (!args->json && repeat.n > 0) {
         repeat_tell(&repeat);
     }
@@ -477,6 +507,7 @@ static const char run_examples[] =
     "  echo 'console.log(1)' | cay run -l js -\n"
     "  cay run --timeout 2 --memory 64m --json script.py\n"
     "  cay run --file data.csv --env LIMIT=3 report.py\n"
+    "  cay run --workspace . --diff tidy.py     # then: cay apply last\n"
     "  cay run --watch script.py --file data.csv\n"
     "  cay run --repeat 20 script.py > /dev/null\n"
     "  cay run -t game.py\n";
@@ -486,6 +517,7 @@ static const char exec_about[] =
     "/tmp and /dev/shm to write in. Exit status as in `cay run`.";
 
 static const char exec_examples[] = "  cay exec -- ls -la /\n"
+                                    "  cay exec --workspace . -- make test\n"
                                     "  cay exec --file tool=./tool -- /sandbox/tool --version\n"
                                     "  cay exec --cpu-time 1 -- sh -c 'while :; do :; done'\n"
                                     "  cay exec -t --timeout 300 -- bash\n";

@@ -72,7 +72,11 @@ static int end_pieces(struct sink *sink, int rc, const struct cay_error *err)
     display_flush(&sink->display, &sink->out);
     write_out(sink, strbuf_str(&sink->out), sink->out.len);
     strbuf_done(&sink->out);
-    return rc < 0 ? tell_error(err) : sink->is_broken ? 125 : 0;
+    if (rc < 0)
+        return tell_error(err);
+    if (sink->is_broken)
+        tell("cannot write to stdout");
+    return sink->is_broken ? 125 : 0;
 }
 
 /* ---- the page ---- */

@@ -38,7 +38,8 @@ struct payload_source {
     const char *const *argv[PAYLOAD_STAGES]; /* NULL-terminated, or NULL: no such stage */
     const char *const *env;                  /* NULL-terminated "NAME=value" */
     const char *const *globs;                /* of files to collect; NULL-terminated, or NULL */
-    const char *const *folders;              /* where the read-only folders go, likewise */
+    const char *const *folders;              /* where the read-only folders go, likewise; one more
+                                              * than those is a link to the workspace */
     const struct payload_file *files;
     size_t n_files;
 };

@@ -87,6 +87,37 @@ static int take_folders(struct plan *plan, const struct cay_request *req,
     return 0;
 }
 
+static const char *find_venv(struct plan *plan, const struct plan_host *host)
+{
+    static const char *const venvs[] = { ".venv", "venv", "env" };
+
+    for (size_t i = 0; plan->workspace && i < ARRAY_LEN(venvs); i++) {
+        const char *mark =
+            arena_printf(&plan->arena, "%s/%s/pyvenv.cfg", plan->workspace, venvs[i]);
+        if (real_path(host, &plan->arena, mark))
+            return venvs[i];
+    }
+    return NULL;
+}
+
+/* A virtualenv's scripts (pip, pytest) begin with "#!" and its own path on the host, and so does
+ * what is installed to be edited in place: the workspace is there by that path too, where it can
+ * be. */
+static void link_workspace(struct plan *plan, const struct plan_host *host)
+{
+    struct value paths = { .list = plan->payload.folders };
+
+    if (!find_venv(plan, host) || !payload_folder_ok(plan->workspace) ||
+        plan->n_folders == PAYLOAD_FOLDERS_MAX)
+        return;
+    for (size_t i = 0; i < plan->n_folders; i++)
+        if (payload_names_clash(plan->folders[i].path + 1, plan->workspace + 1))
+            return;
+    plan->workspace_link = plan->workspace;
+    field_append(&plan->arena, &paths, plan->workspace);
+    plan->payload.folders = paths.list;
+}
+
 /* As seen by the program: a relative one begins where it starts. */
 static int take_globs(struct plan *plan, const struct cay_request *req, struct cay_error *err)
 {
@@ -145,25 +176,22 @@ int plan_folders(struct plan *plan, const struct cay_request *req, const struct 
     if (take_workspace(plan, req, host, err) < 0 || take_folders(plan, req, host, err) < 0 ||
         take_globs(plan, req, err) < 0)
         return -1;
+    link_workspace(plan, host);
     place_source(plan, req, host);
     return 0;
 }
 
 void plan_workspace_env(struct plan *plan, const struct plan_host *host, struct value *env)
 {
-    static const char *const venvs[] = { ".venv", "venv", "env" };
     struct arena *arena = &plan->arena;
     const char *path = "/usr/local/bin:/usr/bin:/bin";
+    const char *venv = find_venv(plan, host);
 
     if (!plan->workspace)
         return;
-    for (size_t i = 0; i < ARRAY_LEN(venvs); i++) {
-        const char *mark = arena_printf(arena, "%s/%s/pyvenv.cfg", plan->workspace, venvs[i]);
-        if (!real_path(host, arena, mark))
-            continue;
-        field_append(arena, env, arena_printf(arena, "VIRTUAL_ENV=/workspace/%s", venvs[i]));
-        path = arena_printf(arena, "/workspace/%s/bin:%s", venvs[i], path);
-        break;
+    if (venv) {
+        field_append(arena, env, arena_printf(arena, "VIRTUAL_ENV=/workspace/%s", venv));
+        path = arena_printf(arena, "/workspace/%s/bin:%s", venv, path);
     }
     if (real_path(host, arena, arena_printf(arena, "%s/node_modules", plan->workspace))) {
         field_append(arena, env, "NODE_PATH=/workspace/node_modules");

@@ -58,6 +58,7 @@ static void put_files(struct json_writer *w, const struct plan *plan)
 static void put_folders(struct json_writer *w, const struct plan *plan)
 {
     json_field_string(w, "workspace", plan->workspace);
+    json_field_string(w, "workspace_link", plan->workspace_link);
     json_field_array(w, "ro");
     for (size_t i = 0; i < plan->n_folders; i++) {
         json_begin_object(w);

@@ -48,10 +48,11 @@ struct plan {
     struct job job; /* without its fds and id */
     struct payload_source payload;
     struct bytes stdin;
-    struct bytes code;     /* for the record, where that may hold it */
-    const char *source;    /* the code's path inside, from where the program starts; or NULL */
-    bool is_source_there;  /* it is a file of the workspace */
-    const char *workspace; /* the host's folder, or NULL */
+    struct bytes code;          /* for the record, where that may hold it */
+    const char *source;         /* the code's path inside, from where the program starts; or NULL */
+    bool is_source_there;       /* it is a file of the workspace */
+    const char *workspace;      /* the host's folder, or NULL */
+    const char *workspace_link; /* a second path of it inside, the host's own; or NULL */
     struct plan_folder *folders;
     size_t n_folders;
     struct op_list root;   /* for printing: the warden makes its own */

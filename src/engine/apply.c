@@ -44,7 +44,8 @@ struct apply {
     bool is_root;
     bool resumes; /* an apply before this one did a part of the work */
     size_t obstacles, todo;
-    char parent[4096]; /* the last parent that was opened */
+    bool is_too_large, is_closed; /* among the obstacles, for the hint */
+    char parent[4096];            /* the last parent that was opened */
     int parent_fd;
     struct cay_error *err;
 };
@@ -195,6 +196,28 @@ static void verify_contents(struct apply *apply, const struct change *change)
     closedir(dir);
 }
 
+/* A folder of the caller's own that is itself deleted can be opened for that, as rm -r would not
+ * but chmod and rm -r have done inside. */
+static bool goes_with(const struct apply *apply, const struct change *above, int fd)
+{
+    struct stat st;
+
+    return above && above->shown.change == CAY_DELETED &&
+           apply->steps[above - apply->changes->list].state == STEP_TODO && fstat(fd, &st) == 0 &&
+           st.st_uid == geteuid();
+}
+
+/* As the run saw it; or a folder that an interrupted apply had opened to delete what is in it. */
+static bool is_base(const struct apply *apply, const struct change *change, const struct stat *st)
+{
+    struct stat closed = *st;
+
+    if (apply->resumes && change->shown.change == CAY_DELETED && S_ISDIR(st->st_mode) &&
+        (st->st_mode & 0777) == (change->shown.old_mode | 0700))
+        closed.st_mode = (st->st_mode & S_IFMT) | change->shown.old_mode;
+    return change_is_base(change, &closed);
+}
+
 /* The folder that it goes into must be there, or be made, and be writable. */
 static void verify_parent(struct apply *apply, const char *path)
 {
@@ -219,8 +242,10 @@ static void verify_parent(struct apply *apply, const char *path)
     memcpy(apply->parent, path, len);
     apply->parent[len] = '\0';
     apply->parent_fd = fd;
-    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
+    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0 && !goes_with(apply, above, fd)) {
+        apply->is_closed = true;
         refuse(apply, path, "its folder cannot be written to");
+    }
 }
 
 static void verify_step(struct apply *apply, size_t i)
@@ -242,6 +267,7 @@ static void verify_step(struct apply *apply, size_t i)
         return;
     }
     if (!shown->has_data && shown->type == CAY_FILE) {
+        apply->is_too_large = true;
         refuse(apply, shown->path, "was too large to be kept");
         return;
     }
@@ -255,7 +281,7 @@ static void verify_step(struct apply *apply, size_t i)
         step->state = STEP_DONE;
         return;
     }
-    if (is_there != (shown->change != CAY_CREATED) || (is_there && !change_is_base(change, &st))) {
+    if (is_there != (shown->change != CAY_CREATED) || (is_there && !is_base(apply, change, &st))) {
         refuse(apply, shown->path,
                !is_there                      ? "was deleted meanwhile"
                : shown->change == CAY_CREATED ? "was created meanwhile"
@@ -298,7 +324,14 @@ static int verify(struct apply *apply)
         return 0;
     cay_fail(apply->err, CAY_E_POLICY, "%zu path%s in the way: nothing was written",
              apply->obstacles, apply->obstacles == 1 ? " stands" : "s stand");
-    return cay_hint(apply->err, "run it again on the folder as it is now, or use --only GLOB"), -1;
+    return cay_hint(apply->err,
+                    apply->is_too_large ? "run it again with a larger disk, or leave it out with "
+                                          "--only GLOB"
+                    : apply->is_closed ? "open the folder (chmod u+w), or leave it out with --only "
+                                         "GLOB"
+                                       : "run it again on the folder as it is now, or use --only "
+                                         "GLOB"),
+           -1;
 }
 
 /* ---- staging ---- */
@@ -553,6 +586,24 @@ static int set_dir_mode(struct apply *apply, size_t i, unsigned extra)
     return chmod(path, mode) < 0 ? -errno : 0;
 }
 
+/* Tries again where the folder is closed to its owner, if it is to go itself. */
+static int unlink_in(const struct apply *apply, const char *path, int parent_fd, const char *name,
+                     int flags)
+{
+    char link[64];
+
+    if (unlinkat(parent_fd, name, flags) == 0 || errno == ENOENT)
+        return 0;
+    int rc = -errno;
+    if (rc != -EACCES || !goes_with(apply, change_above(apply->changes, path), parent_fd))
+        return rc;
+    const struct cay_change *above = &change_above(apply->changes, path)->shown;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", parent_fd);
+    if (chmod(link, above->old_mode | 0700) < 0)
+        return -errno;
+    return unlinkat(parent_fd, name, flags) < 0 && errno != ENOENT ? -errno : 0;
+}
+
 static int delete_path(struct apply *apply, size_t i)
 {
     const struct change *change = &apply->changes->list[i];
@@ -564,10 +615,10 @@ static int delete_path(struct apply *apply, size_t i)
     if (parent_fd < 0)
         return parent_fd;
     if (change->shown.old_type == CAY_DIRECTORY)
-        return unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+        return unlink_in(apply, change->shown.path, parent_fd, name, AT_REMOVEDIR);
     if (!is_still_base(parent_fd, name, change))
         return faccessat(parent_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : -EBUSY;
-    return unlinkat(parent_fd, name, 0) < 0 && errno != ENOENT ? -errno : 0;
+    return unlink_in(apply, change->shown.path, parent_fd, name, 0);
 }
 
 static int fail_midway(struct apply *apply, size_t i, int rc)

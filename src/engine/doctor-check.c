@@ -289,9 +289,10 @@ static void judge_proc(const struct facts *f, struct finding *out)
 static void judge_overlay(const struct facts *f, struct finding *out)
 {
     if (failed(f, PROBE_OVERLAY) && f->version < 606)
-        finding_say(f, out, FINDING_WARN,
-                    "%s: %s (a tmpfs keeps user attributes from Linux 6.6 on)",
-                    f->tried[PROBE_OVERLAY].what, strerror(f->tried[PROBE_OVERLAY].errnum));
+        finding_say(
+            f, out, FINDING_WARN,
+            "%s: %s (a tmpfs keeps user attributes from Linux 6.6 on): a workspace is copied",
+            f->tried[PROBE_OVERLAY].what, strerror(f->tried[PROBE_OVERLAY].errnum));
 }
 
 /* ---- filters ---- */

@@ -131,10 +131,11 @@ void files_list(struct arena *arena, const struct harvest *harvest, const struct
                                   "them all",
                                   lister.left_out));
     if (lister.n_not_collected > 0)
-        field_append(arena, warnings,
-                     arena_printf(arena,
-                                  "collect: %zu files were left out, %s first: at most %d "
-                                  "files and %d MiB in all come back",
-                                  lister.n_not_collected, lister.first_not_collected,
-                                  COLLECT_FILES_MAX, COLLECT_BYTES_MAX >> 20));
+        field_append(
+            arena, warnings,
+            arena_printf(arena,
+                         "collect: %zu file%s left out, %s first: at most %d "
+                         "files and %d MiB in all come back",
+                         lister.n_not_collected, lister.n_not_collected == 1 ? " was" : "s were",
+                         lister.first_not_collected, COLLECT_FILES_MAX, COLLECT_BYTES_MAX >> 20));
 }

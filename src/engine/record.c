@@ -181,6 +181,28 @@ static int copy_to_file(struct record *record, int from_fd)
     return rc;
 }
 
+/* A sparse file can be larger than all that could be written. */
+static void warn_too_large(struct arena *arena, const struct changes *changes,
+                           struct value *warnings)
+{
+    const char *first = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < changes->n; i++) {
+        const struct cay_change *shown = &changes->list[i].shown;
+        if (shown->type != CAY_FILE || shown->change == CAY_DELETED || shown->has_data)
+            continue;
+        first = first ? first : shown->path;
+        n++;
+    }
+    if (n > 0)
+        warn(arena, warnings,
+             arena_printf(arena,
+                          "workspace: %zu file%s too large to be kept, %s first: at most as much "
+                          "as `disk` is",
+                          n, n == 1 ? " was" : "s were", first));
+}
+
 /* The harvest is a file of the state folder without a name, which it gets here; where that can't be
  * done (it is in memory, or there is no /proc), it is copied. */
 static int keep_harvest(struct record *record, int harvest_fd)
@@ -258,9 +280,10 @@ static void finish_files(struct record *record, const struct plan *plan,
                           strerror(harvest.errnum)));
     if (changes.unread > 0)
         warn(arena, warnings,
-             arena_printf(arena,
-                          "%zu paths of the workspace could not be read: they count as changed",
-                          changes.unread));
+             arena_printf(arena, "%zu path%s of the workspace could not be read: %s as changed",
+                          changes.unread, changes.unread == 1 ? "" : "s",
+                          changes.unread == 1 ? "it counts" : "they count"));
+    warn_too_large(arena, &changes, warnings);
     if (changes.n > 0 && save_changes(record, &changes, left->harvest_fd, &err) < 0)
         warn(arena, warnings,
              arena_printf(arena, "the changes cannot be applied later: %s", err.msg));

@@ -369,6 +369,8 @@ static void on_reply(struct run *run)
     case WARDEN_FAILED:
         run->has_failed = true;
         run->failure = reply.error;
+        if (run->failure.kind == CAY_E_NOTFOUND && !run->plan->language)
+            cay_wrap(&run->failure, "%.80s", run->plan->payload.argv[0][0]);
         break;
     case WARDEN_GONE:
         run->is_gone = true;
@@ -501,6 +503,8 @@ static int open_folder(const char *field, const char *path, int *ret, struct cay
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
+    if (fd < 0 && errno == ENOTDIR)
+        return cay_fail(err, CAY_E_USAGE, "%s: '%.200s' is not a folder", field, path);
     if (fd < 0)
         return cay_fail_errno(err, errno, "%s: open %.200s", field, path);
     *ret = fd;

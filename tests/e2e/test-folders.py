@@ -157,6 +157,15 @@ def test(t, mode):
     (site / "installed.py").write_text("NAME = 'from the virtualenv'\n")
     r = mode.python("import installed, sys; print(installed.NAME, sys.prefix)", "--workspace", str(top))
     t.result(r, "a virtualenv in it is used", "from the virtualenv /workspace/.venv\n", cause="ok")
+    script = venv / "bin/installed-tool"
+    script.write_text(f"#!{venv}/bin/python3 -B\nimport installed\nprint(installed.NAME)\nopen({str(top / 'made')!r}, 'w').write('x')\n")
+    script.chmod(0o755)
+    r = mode.json("exec", "--workspace", top, "--", "installed-tool")
+    t.result(r, "and its scripts, which name it by its path on the host", "from the virtualenv\n", cause="ok")
+    t.equal([f["path"] for f in r.get("files")], ["/workspace/made"], "that path is the workspace's", *r.describe())
+    t.ok(not (top / "made").exists(), "and not the host's folder")
+    r = mode.json("exec", "--workspace", top, "--ro", f"{top}={top.parent}", "--", "/workspace/.venv/bin/python3", "-c", "print(1)")
+    t.result(r, "a read-only folder at that path is shown instead", "1\n", cause="ok")
 
     for flags, word in ((("--workspace", "/nowhere"), "/nowhere"), (("--workspace", "/"), "whole system"), (("--workspace", str(top / "tool.py")), "tool.py"),
                         (("--ro", "/nowhere"), "/nowhere"), (("--ro", f"{top}=/etc"), "/etc"), (("--ro", f"{top}=rel"), "rel"),

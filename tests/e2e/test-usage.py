@@ -69,6 +69,9 @@ def helps(t, mode):
     for name in ("help", "languages", "config", "version"):
         done = mode.command("/bin/sh", "-c", f"'{mode.binary}' {name} >/dev/full")
         t.ok(done.status == 125 and done.err, f"{name} onto a full disk: 125, and said", *done.describe())
+    for flags in ("", "--json", "--events", "--repeat 2", "--repeat 2 --json"):
+        done = mode.command("/bin/sh", "-c", f"'{mode.binary}' run {flags} -l bash -e 'echo hi' >/dev/full")
+        t.ok(done.status == 125 and b"cannot write to stdout" in done.err, f"run {flags} onto a full disk: likewise", *done.describe())
 
 
 def flags_of_run(t, mode):

@@ -418,6 +418,32 @@ def test_others(t, mode):
     shutil.rmtree(top)
 
 
+def test_closed(t, mode):
+    """Folders that are closed to their owner, as those of a Go module cache are."""
+    top = make_project(mode, "closed")
+    for name in ("gone/sub", "kept"):
+        (top / name).mkdir(parents=True)
+        (top / name / "f").write_text("1")
+    give(mode, top)
+    for name in ("gone/sub", "gone", "kept"):
+        os.chmod(top / name, 0o555)
+    r = shell(mode, top, "chmod -R u+w gone kept; rm -r gone; rm kept/f; chmod u-w kept; truncate -s 6G large")
+    t.ok(any("large" in w and "too large to be kept" in w for w in r["meta"]["warnings"]), "a file that is too large to be kept is told of", r)
+    done = mode.cay("apply", r["id"], "--yes", "--only", "gone")
+    t.ok(done.status == 0 and not (top / "gone").exists(), "a closed folder is deleted with what is in it", *done.describe())
+    done = mode.cay("apply", r["id"], "--yes", "--only", "kept/f")
+    if mode.is_root:
+        t.ok(done.status == 0 and not (top / "kept/f").exists(), "root writes to one", *done.describe())
+    else:
+        t.ok(done.status == 126 and b"chmod u+w" in done.err and (top / "kept/f").exists(), "one that stays is not opened, and the hint says how", *done.describe())
+        os.chmod(top / "kept", 0o755)
+        done = mode.cay("apply", r["id"], "--yes", "--only", "kept/f")
+        t.ok(done.status == 0 and not (top / "kept/f").exists(), "which does it", *done.describe())
+    done = mode.cay("apply", r["id"], "--yes")
+    t.ok(done.status == 126 and b"larger disk" in done.err, "what was not kept can't be applied", *done.describe())
+    shutil.rmtree(top)
+
+
 def test_ask(t, mode):
     """On a terminal, apply asks."""
     top = make_project(mode, "ask")
@@ -433,7 +459,7 @@ def test_ask(t, mode):
 def test(t, mode):
     folder = caystate.private_records(mode)
     try:
-        for part in (test_havoc, test_words, test_only, test_meanwhile, test_tricks, test_collect, test_crash, test_ask):
+        for part in (test_havoc, test_words, test_only, test_meanwhile, test_tricks, test_collect, test_crash, test_closed, test_ask):
             part(t, mode)
         if mode.is_root:
             test_others(t, mode)

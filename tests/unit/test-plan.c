@@ -813,6 +813,15 @@ static void test_workspace(void **state)
     assert_true(has_variable(&m.plan, "VIRTUAL_ENV=/workspace/.venv"));
     assert_true(has_variable(&m.plan, "NODE_PATH=/workspace/node_modules"));
     assert_true(has_variable(&m.plan, "PYTHONPATH=/workspace"));
+    assert_string_equal(m.plan.workspace_link, "/home/u/project");
+    assert_string_equal(m.plan.payload.folders[2], "/home/u/project");
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"workspace\": \"/home/u/project\","
+                                      " \"ro\": [\"/srv/data=/home/u\"]}" });
+    assert_null(m.plan.workspace_link); /* no room for a link in what can't be written */
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"workspace\": \"/srv/data\"}" });
+    assert_null(m.plan.workspace_link);
     unmake(&m);
     m = made((struct making){ .json = "{\"code\": \"\", \"workspace\": \"/home/u/project\"}",
                               .file_name = "/home/u/project/src/a.py" });

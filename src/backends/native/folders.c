@@ -15,6 +15,7 @@
  *     /.cay/upper   what the run changes: on the root's own tmpfs, bounded together with /tmp
  *     /workspace    overlay of both
  *     /data, …      overlay of the folder alone
+ *     /home/u/…     where a virtualenv needs it: a link to /workspace by its path on the host
  *
  * Read-only folders are overlays too, for the sake of what no mount flag stops: a socket in them
  * (docker.sock) can't be connected to, nor a fifo be a way out.
@@ -266,6 +267,33 @@ static int show(const struct child *child, int root, uint32_t number, const char
     return rc == 0 && (child->folder_mounts & UINT32_C(1) << number) ? let_go(lower) : rc;
 }
 
+/* A second path to the workspace. The link is relative: an absolute one would lead to the host's
+ * files for whoever follows it before the root is entered. */
+static int link_workspace(int root, const char *path)
+{
+    char above[PATH_MAX], target[PATH_MAX];
+    size_t len = strlen(path);
+    char *pos = target;
+
+    if (len >= sizeof above)
+        return -ENAMETOOLONG;
+    memcpy(above, path, len + 1);
+    char *slash = strrchr(above, '/');
+    if (slash) {
+        *slash = '\0';
+        int rc = make_folders(root, above);
+        if (rc < 0)
+            return rc;
+    }
+    for (const char *next = path; (next = strchr(next, '/')); next++) {
+        if (pos + sizeof "../workspace" > target + sizeof target)
+            return -ENAMETOOLONG;
+        pos = append(pos, "../");
+    }
+    append(pos, "workspace");
+    return symlinkat(target, root, path) < 0 ? -errno : 0;
+}
+
 int folders_show(const struct child *child, int root, char *const *paths, struct workspace *ret,
                  uint32_t *ret_which)
 {
@@ -280,6 +308,10 @@ int folders_show(const struct child *child, int root, char *const *paths, struct
         rc = show(child, root, i, i == 0 ? NULL : *paths, ret);
         close(child->job->folder_fds[i]); /* pid 1 needs none of the host's any more */
         paths += i > 0 && *paths;
+    }
+    if (rc == 0 && *paths && child->job->folder_fds[0] >= 0) {
+        *ret_which = 0;
+        rc = link_workspace(root, *paths + 1);
     }
     if (rc < 0)
         return rc;
