@@ -34,6 +34,9 @@ enum values { VALUES_ANY, VALUES_FILES, VALUES_WORDS, VALUES_LANGUAGES };
 /* The languages are asked for when they are needed: the list is data, and may have grown. */
 #define LIST_LANGUAGES " languages 2>/dev/null | awk 'NR > 1 { print $1 }'"
 
+/* The newest executions. */
+#define LIST_IDS " show 2>/dev/null | awk 'NR > 1 { print $1 }'"
+
 /* The options of the other commands, whose rows are their own, from what their help says. */
 #define LIST_OPTIONS "--help 2>/dev/null | grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--.*'"
 
@@ -129,11 +132,15 @@ static void put_bash(struct strbuf *out, const struct opt *rows)
                 "    elif [[ $cur == -* ]]; then\n"
                 "        mapfile -t COMPREPLY < <(compgen -W '");
     put_words(out, rows);
-    strbuf_puts(out,
-                "' -- \"$cur\")\n"
-                "        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
-                "    else\n        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\n"
-                "complete -o filenames -F _cay cay\n");
+    strbuf_puts(
+        out, "' -- \"$cur\")\n"
+             "        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
+             "    elif [[ $command == show || $command == apply || $command == discard ]]; then\n"
+             "        mapfile -t COMPREPLY < <(compgen -W \"last $(\"${COMP_WORDS[0]}\"" LIST_IDS
+             ")\" -- \"$cur\")\n"
+             "    elif [[ $command == run || $command == exec ]]; then\n        mapfile -t "
+             "COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\n"
+             "complete -o filenames -F _cay cay\n");
 }
 
 static void put_zsh(struct strbuf *out, const struct opt *rows)
@@ -161,7 +168,10 @@ static void put_zsh(struct strbuf *out, const struct opt *rows)
                      "    elif [[ $words[CURRENT] == -* ]]; then\n"
                      "        compadd -S '' -- ");
     put_words(out, rows);
-    strbuf_puts(out, "\n    else\n        _files\n    fi\n}\ncompdef _cay cay\n");
+    strbuf_puts(out, "\n    elif [[ $words[2] == (show|apply|discard) ]]; then\n"
+                     "        compadd -- last ${(f)\"$($words[1]" LIST_IDS ")\"}\n"
+                     "    elif [[ $words[2] == (run|exec) ]]; then\n        _files\n    "
+                     "fi\n}\ncompdef _cay cay\n");
 }
 
 /* Within single quotes. */
@@ -187,6 +197,9 @@ static void put_fish(struct strbuf *out, const struct opt *rows)
     put_command_names(out);
     strbuf_puts(out, "'\ncomplete -c cay -f -n '__fish_seen_subcommand_from completion' "
                      "-a 'bash zsh fish'\n"
+                     "complete -c cay -f -n '__fish_seen_subcommand_from show apply discard' "
+                     "-a 'last (cay show 2>/dev/null | tail -n +2 | string replace -r \" .*\" "
+                     "\"\")'\n"
                      "complete -c cay -n 'not __fish_use_subcommand; and not "
                      "__fish_seen_subcommand_from run exec' -a '(cay (commandline -opc)[2] --help "
                      "2>/dev/null | string match -rg \"^ +(?:-., )?(--[a-z-]+)\")'\n");
@@ -233,6 +246,11 @@ int cmd_completion(int argc, char **argv)
             shells[i].put(&out, rows);
             return tell_text(strbuf_str(&out));
         }
-    tell("completion: '%s' is not one of: bash zsh fish", argc > 1 ? argv[1] : "");
+    if (argc < 2) {
+        tell("completion: of which shell?");
+        tell("hint: cay completion bash, zsh or fish");
+    } else {
+        tell("completion: '%s' is not one of: bash zsh fish", argv[1]);
+    }
     return 2;
 }

@@ -478,6 +478,20 @@ void config_usual_sources(struct arena *arena, struct config_sources *ret)
         ret->user_file = arena_printf(arena, "%s/.config/cay/cay.toml", home);
 }
 
+/* What nobody asked for gives way to the administrator's cap; what was asked for is refused. */
+static void cap_builtin(struct config *config)
+{
+    for (int i = 0; i < FIELD_N; i++) {
+        const struct value *cap = &config->caps[i].value;
+        struct setting *setting = &config->settings[i];
+        if (setting->origin != ORIGIN_BUILTIN || !cap->is_set || !setting->value.is_set ||
+            setting->value.num <= cap->num)
+            continue;
+        setting->value = *cap;
+        setting->where = arena_printf(&config->arena, "lowered to max.%s", fields[i].name);
+    }
+}
+
 int config_load(const struct config_sources *sources, struct config *ret, struct cay_error *err)
 {
     struct config config = { 0 };
@@ -490,6 +504,7 @@ int config_load(const struct config_sources *sources, struct config *ret, struct
         config_done(&config);
         return -1;
     }
+    cap_builtin(&config);
     *ret = config;
     return 0;
 }

@@ -21,7 +21,7 @@ enum origin { ORIGIN_BUILTIN, ORIGIN_SYSTEM, ORIGIN_USER, ORIGIN_PROJECT, ORIGIN
 struct setting {
     struct value value;
     enum origin origin;
-    const char *where; /* the file, or the variable's name; NULL for built-in */
+    const char *where; /* the file or variable; of a built-in one: why it is lowered, or NULL */
 };
 
 struct profile {

@@ -209,7 +209,11 @@ static uint64_t run_memory(const struct making *m)
 {
     const struct language *language = m->plan->language;
     bool is_own = language && language->memory_bytes && !is_explicit(m, FIELD_MEMORY);
-    return is_own ? language->memory_bytes : number(m, FIELD_MEMORY);
+    const struct value *cap = &m->config->caps[FIELD_MEMORY].value;
+
+    if (!is_own)
+        return number(m, FIELD_MEMORY);
+    return cap->is_set ? MIN(language->memory_bytes, cap->num) : language->memory_bytes;
 }
 
 static uint64_t compile_memory(const struct making *m)

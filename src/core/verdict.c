@@ -2,6 +2,7 @@
 #include "core/verdict.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -214,9 +215,15 @@ void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct
         enum cay_cause cause = causes[i].cause;
         if (cause != CAY_CAUSE_MEMORY && cause != CAY_CAUSE_PIDS && cause != CAY_CAUSE_DISK)
             continue;
-        if (causes[i].holds(facts, &verdict))
-            field_append(arena, warnings,
-                         arena_printf(arena, "the limit %s (%.0f %s) was reached",
-                                      verdict.limit_name, verdict.limit, verdict.unit));
+        if (!causes[i].holds(facts, &verdict))
+            continue;
+        char limit[32];
+        if (strcmp(verdict.unit, "bytes") == 0)
+            format_bytes(limit, (uint64_t)verdict.limit);
+        else
+            snprintf(limit, sizeof limit, "%.0f", verdict.limit);
+        field_append(
+            arena, warnings,
+            arena_printf(arena, "the limit %s (%s) was reached", verdict.limit_name, limit));
     }
 }

@@ -45,6 +45,11 @@ static const char *failed_with(struct arena *arena, const struct cay_result *res
         len = QUOTE_BYTES;
         for (; len > 0 && ((unsigned char)*text & 0xc0) == 0x80; len--) /* within a character */
             text++;
+        const char *line = memchr(text, '\n', len / 2); /* a whole line, if it is not long */
+        if (line) {
+            len -= (size_t)(line + 1 - text);
+            text = line + 1;
+        }
     }
     char *quote = arena_dup(arena, text, len);
     for (size_t i = 0; i < len; i++)

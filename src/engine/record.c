@@ -269,7 +269,11 @@ static void finish_files(struct record *record, const struct plan *plan,
     if (rc == 0 && left->workspace_fd >= 0)
         rc = changes_make(&changes, &harvest, left->workspace_fd, left->started_ns, &err);
     if (rc < 0) {
-        warn(arena, warnings, arena_printf(arena, "files are not listed: %s", err.msg));
+        warn(arena, warnings,
+             arena_printf(arena,
+                          "what it changed is lost, and its files are not listed: "
+                          "%s",
+                          err.msg));
         harvest_close(&harvest);
         changes_done(&changes);
         return;

@@ -55,6 +55,11 @@ def test(t, mode):
     for words in (("-l", ""), ("--language", ""), ("--language", "=")):
         t.equal(set(completed(mode, script, cay, "run", *words)), languages, f"bash: languages after {' '.join(words)}")
     t.equal(completed(mode, script, cay, "run", "--language", "=", "pyth"), ["python"], "bash: a language is completed")
+    mode.cay("run", "-l", "bash", "-e", "true")
+    for command in ("show", "apply", "discard"):  # which ones: others may be running theirs
+        words = completed(mode, script, cay, command, "")
+        t.ok(words[0] == "last" and len(words) > 1 and all(re.fullmatch("[0-9a-f]{8}", w) for w in words[1:]), f"bash: ids after {command}", words)
+    t.equal(completed(mode, script, cay, "show", "la"), ["last"], "bash: an id is completed")
     t.equal(completed(mode, script, cay, "run", "--backend", "nat"), ["native"], "bash: so is one of few words")
     for option in ("--watch", "--file", "--env-file", "--request"):
         t.ok("program.py" in completed(mode, script, cay, "run", option, "prog"), f"bash: a file after {option}")

@@ -259,6 +259,24 @@ static void test_origin_of_the_old_cap(void **state)
     config_done(&config);
 }
 
+/* A default that is past the administrator's cap gives way; what somebody asked for does not. */
+static void test_cap_lowers_builtin(void **state)
+{
+    const struct folder *folder = *state;
+    struct config config;
+
+    load_good(folder, (struct texts){ .system = "[max]\ntimeout = 10\nmemory = '2g'\n" }, &config);
+    assert_int_equal(config.settings[FIELD_TIMEOUT].value.num, INT64_C(10000000000));
+    assert_int_equal(config.settings[FIELD_TIMEOUT].origin, ORIGIN_BUILTIN);
+    assert_string_equal(config.settings[FIELD_TIMEOUT].where, "lowered to max.timeout");
+    assert_int_equal(config.settings[FIELD_MEMORY].value.num, UINT64_C(512) << 20);
+    assert_null(config.settings[FIELD_MEMORY].where);
+    config_done(&config);
+    load_good(folder, (struct texts){ .system = "timeout = 20\n[max]\ntimeout = 10\n" }, &config);
+    assert_int_equal(config.settings[FIELD_TIMEOUT].value.num, INT64_C(20000000000));
+    config_done(&config);
+}
+
 static void test_project_tightens(void **state)
 {
     const struct folder *folder = *state;
@@ -691,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_everything_in_a_file),
         cmocka_unit_test(test_origin_of_the_old_cap),
+        cmocka_unit_test(test_cap_lowers_builtin),
         cmocka_unit_test(test_project_tightens),
         cmocka_unit_test(test_project_never_loosens),
         cmocka_unit_test(test_errors),
