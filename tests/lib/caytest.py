@@ -49,6 +49,7 @@ from cayresult import Result
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "hostile" / "programs"
 LONG = os.environ.get("CAY_TEST_LONG", "") not in ("", "0")
+SANITIZED = bool(os.environ.get("CAY_SANITIZED"))
 MIB = 1 << 20
 
 _cay = os.environ.get("CAY", "build/cay")
