@@ -29,10 +29,10 @@ static int fail_path(struct cay_error *err, const char *field, const char *path,
     return cay_fail(err, CAY_E_USAGE, "%s: '%.200s' %s", field, path, why);
 }
 
-static int take_workspace(struct plan *plan, const struct cay_request *req,
+static int take_workspace(struct plan *plan, const struct plan_wishes *wishes,
                           const struct plan_host *host, struct cay_error *err)
 {
-    const struct value *asked = &req->values[FIELD_WORKSPACE];
+    const struct value *asked = wishes->workspace;
 
     if (!asked->is_set)
         return 0;
@@ -69,10 +69,10 @@ static int take_folder(struct plan *plan, const char *text, const struct plan_ho
     return 0;
 }
 
-static int take_folders(struct plan *plan, const struct cay_request *req,
+static int take_folders(struct plan *plan, const struct plan_wishes *wishes,
                         const struct plan_host *host, struct cay_error *err)
 {
-    const char *const *list = req->values[FIELD_RO].list;
+    const char *const *list = wishes->ro->list;
     struct value paths = { 0 };
 
     plan->folders = arena_alloc(&plan->arena, PAYLOAD_FOLDERS_MAX * sizeof *plan->folders);
@@ -119,9 +119,9 @@ static void link_workspace(struct plan *plan, const struct plan_host *host)
 }
 
 /* As seen by the program: a relative one begins where it starts. */
-static int take_globs(struct plan *plan, const struct cay_request *req, struct cay_error *err)
+static int take_globs(struct plan *plan, const struct plan_wishes *wishes, struct cay_error *err)
 {
-    const char *const *list = req->values[FIELD_COLLECT].list;
+    const char *const *list = wishes->collect->list;
     struct value globs = { 0 };
     size_t n = 0;
 
@@ -146,16 +146,16 @@ static int take_globs(struct plan *plan, const struct cay_request *req, struct c
 
 /* The code is where the caller has it, if that is in the workspace, so that what lies beside it is
  * found; else it is put into /sandbox. */
-static void place_source(struct plan *plan, const struct cay_request *req,
+static void place_source(struct plan *plan, const struct plan_wishes *wishes,
                          const struct plan_host *host)
 {
     if (!plan->language)
         return;
     const char *name = plan->source_name;
     plan->source = plan->workspace ? arena_printf(&plan->arena, "/sandbox/%s", name) : name;
-    if (!plan->workspace || !req->file_name)
+    if (!plan->workspace || !wishes->file_name)
         return;
-    const char *file = real_path(host, &plan->arena, req->file_name);
+    const char *file = real_path(host, &plan->arena, wishes->file_name);
     const char *part = file ? below(plan->workspace, file) : NULL;
     if (part) {
         plan->source = arena_printf(&plan->arena, "/workspace/%s", part);
@@ -163,21 +163,28 @@ static void place_source(struct plan *plan, const struct cay_request *req,
     }
 }
 
-int plan_folders(struct plan *plan, const struct cay_request *req, const struct plan_host *host,
+int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const struct plan_host *host,
                  struct cay_error *err)
 {
-    static const enum field_id needs[] = { FIELD_WORKSPACE, FIELD_RO, FIELD_COLLECT };
+    const struct {
+        const char *name;
+        const struct value *value;
+    } needs[] = {
+        { "workspace", wishes->workspace },
+        { "ro", wishes->ro },
+        { "collect", wishes->collect },
+    };
 
     if (plan->backend->tier == TIER_NONE)
         for (size_t i = 0; i < ARRAY_LEN(needs); i++)
-            if (req->values[needs[i]].is_set)
+            if (needs[i].value->is_set)
                 return cay_fail(err, CAY_E_UNSUPPORTED, "%s: backend %s can't do that",
-                                fields[needs[i]].name, plan->backend->name);
-    if (take_workspace(plan, req, host, err) < 0 || take_folders(plan, req, host, err) < 0 ||
-        take_globs(plan, req, err) < 0)
+                                needs[i].name, plan->backend->name);
+    if (take_workspace(plan, wishes, host, err) < 0 || take_folders(plan, wishes, host, err) < 0 ||
+        take_globs(plan, wishes, err) < 0)
         return -1;
     link_workspace(plan, host);
-    place_source(plan, req, host);
+    place_source(plan, wishes, host);
     return 0;
 }
 

@@ -457,11 +457,22 @@ static const char *const *with_program(const struct making *m, const char *const
     return list.list;
 }
 
+static int choose_folders(const struct making *m)
+{
+    const struct plan_wishes wishes = {
+        .workspace = setting(m, FIELD_WORKSPACE),
+        .ro = setting(m, FIELD_RO),
+        .collect = setting(m, FIELD_COLLECT),
+        .file_name = m->req->file_name,
+    };
+    return plan_folders(m->plan, &wishes, m->host, m->err);
+}
+
 static int plan_language(const struct making *m)
 {
     struct plan *plan = m->plan;
 
-    if (choose_language(m) < 0 || plan_folders(plan, m->req, m->host, m->err) < 0)
+    if (choose_language(m) < 0 || choose_folders(m) < 0)
         return -1;
     const char *const *compile = compile_words(m), *const *run = plan->language->run;
     if (plan->version) {
@@ -496,7 +507,7 @@ static int plan_program(const struct making *m)
         return cay_fail(m->err, CAY_E_USAGE, "code: missing, and there is no command either");
     if (!has_command)
         return plan_language(m);
-    if (plan_folders(plan, m->req, m->host, m->err) < 0)
+    if (choose_folders(m) < 0)
         return -1;
     struct value argv = { 0 };
     for (const char *const *word = m->req->command.list; *word; word++)

@@ -63,7 +63,12 @@ int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err);
 /* Part of plan_make, in plan-folders.c: the host's folders that the run may see, what it should
  * bring back, and where its code is; then the variables that point to what a workspace has. */
-int plan_folders(struct plan *plan, const struct cay_request *req, const struct plan_host *host,
+struct plan_wishes {
+    const struct value *workspace, *ro, *collect;
+    const char *file_name; /* of the code, or NULL */
+};
+
+int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const struct plan_host *host,
                  struct cay_error *err);
 void plan_workspace_env(struct plan *plan, const struct plan_host *host, struct value *env);
 
