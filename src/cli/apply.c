@@ -69,7 +69,7 @@ static int try_apply(struct cay_execution *run, struct apply_args *args, bool dr
         return 0;
     if (args->obstacles > OBSTACLES_MAX)
         tell("and %zu more", args->obstacles - OBSTACLES_MAX);
-    return tell_error(&err);
+    return changes_tell_error(run, &err);
 }
 
 /* Only a yes is one. */

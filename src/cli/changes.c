@@ -6,10 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 #include "base/auto.h"
+#include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/display.h"
 #include "cli/tell.h"
+
+enum { NEWEST_MAX = 1000 };
 
 void changes_bytes_text(char out[static 32], uint64_t bytes)
 {
@@ -223,4 +228,27 @@ int changes_tell_diff(const struct cay_execution *run, const char *const *only, 
 
     strbuf_done(&screen.out);
     return rc < 0 ? tell_error(&err) : screen.is_broken ? 125 : 0;
+}
+
+int changes_tell_error(const struct cay_execution *run, const struct cay_error *err)
+{
+    struct cay_error told = *err, unlisted;
+    auto_free char *json = NULL;
+    json_t *row;
+    size_t i;
+
+    if (cay_execution_state(run) || cay_executions_json(NEWEST_MAX, &json, &unlisted) < 0)
+        return tell_error(err);
+    json_t *list = json_loads(json, 0, NULL);
+    json_array_foreach (list, i, row) {
+        const char *id = json_string_value(json_object_get(row, "id"));
+        const char *state = json_string_value(json_object_get(row, "changes"));
+        if (!id || !state || strcmp(state, "pending") != 0)
+            continue;
+        told.hint[0] = '\0';
+        cay_hint(&told, "the newest run with changes is %.8s", id);
+        break;
+    }
+    json_decref(list);
+    return tell_error(&told);
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/opt.h"
+#include "cli/changes.h"
 #include "cli/commands.h"
 #include "cli/tell.h"
 
@@ -34,7 +35,7 @@ int cmd_discard(int argc, char **argv)
         return tell_extra("discard", argv[first + 1]);
     if (cay_execution_open(argv[first], &run, &err) < 0)
         return tell_error(&err);
-    int status = cay_execution_discard(run, &err) < 0 ? tell_error(&err) : 0;
+    int status = cay_execution_discard(run, &err) < 0 ? changes_tell_error(run, &err) : 0;
     if (status == 0)
         tell("the changes of %.8s are gone; the folder was never touched", cay_execution_id(run));
     cay_execution_close(run);

@@ -98,8 +98,10 @@ static void put_text(struct strbuf *out, const struct change *change, int folder
     }
     const char *old_text = old_data ? old_data : "", *new_text = new_data ? new_data : "";
     if (diff_is_binary(old_text, (size_t)old_len) || diff_is_binary(new_text, (size_t)new_len)) {
-        strbuf_printf(out, "(binary: %llu bytes, now %llu)\n", (unsigned long long)old_len,
-                      (unsigned long long)new_len);
+        strbuf_printf(out, "(binary: %llu bytes", (unsigned long long)old_len);
+        if (shown->type == CAY_FILE)
+            strbuf_printf(out, ", now %llu", (unsigned long long)new_len);
+        strbuf_puts(out, ")\n");
         return;
     }
     auto_strbuf struct strbuf hunks = { 0 };

@@ -444,6 +444,18 @@ def test_closed(t, mode):
     shutil.rmtree(top)
 
 
+def test_last(t, mode):
+    """The last run is seldom meant where it has no changes: the one that has is named."""
+    top = make_project(mode, "last")
+    give(mode, top)
+    r = shell(mode, top, "touch f")
+    mode.cay("run", "-l", "bash", "-e", "true")
+    for command in ("apply", "discard"):
+        done = mode.cay(command, "last")
+        t.ok(done.status == 2 and r["id"][:8].encode() in done.err, f"{command} names the run that has changes", *done.describe())
+    shutil.rmtree(top)
+
+
 def test_ask(t, mode):
     """On a terminal, apply asks."""
     top = make_project(mode, "ask")
@@ -459,7 +471,7 @@ def test_ask(t, mode):
 def test(t, mode):
     folder = caystate.private_records(mode)
     try:
-        for part in (test_havoc, test_words, test_only, test_meanwhile, test_tricks, test_collect, test_crash, test_closed, test_ask):
+        for part in (test_havoc, test_words, test_only, test_meanwhile, test_tricks, test_collect, test_crash, test_closed, test_last, test_ask):
             part(t, mode)
         if mode.is_root:
             test_others(t, mode)
