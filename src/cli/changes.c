@@ -245,6 +245,7 @@ int changes_tell_error(const struct cay_execution *run, const struct cay_error *
         const char *state = json_string_value(json_object_get(row, "changes"));
         if (!id || !state || strcmp(state, "pending") != 0)
             continue;
+        told.hint[0] = '\0';
         cay_hint(&told, "the newest run with changes is %.8s", id);
         break;
     }
