@@ -3,9 +3,9 @@
 
 /*
  * Names with wildcards, as shells have them: `*` and `?` stop at a slash, `[a-z]` and `[!a-z]` are
- * one byte, `\` takes the next byte as it is. `**` crosses slashes; with a slash behind it, it stands
- * for any number of folders, none included. A folder's pattern says nothing of what is in it. Async-signal-safe; at most a
- * number of steps that grows with the product of both lengths.
+ * one byte, `\` takes the next byte as it is. `**` crosses slashes; with a slash behind it, it
+ * stands for any number of folders, none included. A folder's pattern says nothing of what is in
+ * it. Async-signal-safe; at most a number of steps that grows with the product of both lengths.
  */
 
 #include <stdbool.h>

@@ -50,9 +50,9 @@ int payload_name_ok(const char *name)
 
 int payload_folder_ok(const char *path)
 {
-    static const char *const taken[] = { "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32",
-                                         "etc", "proc", "dev", "sys", "run", "workspace",
-                                         "var/tmp", ".cay" };
+    static const char *const taken[] = { "usr",   "bin",    "sbin",      "lib",     "lib32",
+                                         "lib64", "libx32", "etc",       "proc",    "dev",
+                                         "sys",   "run",    "workspace", "var/tmp", ".cay" };
     static const char *const whole[] = { "tmp", "sandbox", "var" };
 
     if (path[0] != '/' || !payload_name_ok(path + 1))

@@ -57,8 +57,7 @@ int idmap_clone(int folder_fd, uid_t from_uid, gid_t from_gid, uid_t to_uid, gid
     if (map < 0)
         return map;
     struct mount_attr attr = {
-        .attr_set =
-            MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
         .propagation = MS_PRIVATE,
         .userns_fd = (uint64_t)map,
     };
