@@ -76,6 +76,7 @@ def copied(t, mode):
         (base / name).mkdir(parents=True)
     for name, text in (("a", "a\n"), ("same", "same\n"), ("gone/deep/x", "x\n"), ("quiet", "1234\n")):
         (base / "lower" / name).write_text(text)
+    os.chmod(base / "lower/same", 0o600)
     os.symlink("a", base / "lower/link")
     merged = base / "merged"
     done = mode.command("mount", "-t", "overlay", "overlay", "-o",
@@ -86,8 +87,8 @@ def copied(t, mode):
     before = snapshot(merged)
     r = mode.json("run", "--workspace", merged, "--collect", "same", "-l", "bash", "-e",
                   "echo b >> a; rm -r gone; ln -sf b link; mkdir new; touch new/n; touch -r quiet /tmp/t; echo 4321 > quiet; "
-                  "touch -r /tmp/t quiet; stat -c %U same; chmod 700 new; mv new newer")
-    t.result(r, "a workspace that is a copy", "sandbox\n", cause="ok")
+                  "touch -r /tmp/t quiet; stat -c %U same; cat same; chmod 700 new; mv new newer")
+    t.result(r, "a workspace that is a copy", "sandbox\nsame\n", cause="ok")
     t.equal(snapshot(merged), before, "the host's folder is as it was")
     t.equal([(f["path"][11:], f["change"]) for f in r.get("files") or []],
             [("a", "changed"), ("gone", "deleted"), ("gone/deep", "deleted"), ("gone/deep/x", "deleted"), ("link", "changed"),

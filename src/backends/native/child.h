@@ -68,7 +68,6 @@ struct child {
     struct watched *watched; /* where there is no cgroup */
     uint32_t
         folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */
-    bool copies_workspace; /* it is of another owner, and can't be shown with owners exchanged */
 };
 
 /* From pid 1 to the warden. */
@@ -141,8 +140,17 @@ struct workspace {
 int folders_show(const struct child *child, int root, char *const *paths, struct workspace *ret,
                  uint32_t *ret_which);
 
-/* Copies what is in one folder into another, which is empty (copy.c). */
-int copy_tree(int from_fd, int to_fd);
+/* Whose files become whose in a copy. */
+struct copy_owner {
+    uid_t from_uid, to_uid;
+    gid_t from_gid, to_gid;
+};
+
+/* Copies what is in one folder into another, which is empty (copy.c); owner may be NULL. */
+int copy_tree(int from_fd, int to_fd, const struct copy_owner *owner);
+
+/* The warden's: a detached mount of a tmpfs of that size that holds a copy of the folder. */
+int copy_mount(int folder_fd, const struct copy_owner *owner, uint64_t bytes, uint64_t inodes);
 
 /* Tells what the run left (core/harvest.h), when nothing else lives inside any more. */
 struct harvester {

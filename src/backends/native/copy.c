@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A workspace that is copied, where it can't be shown by an overlay: before Linux 6.6, whose tmpfs
- * lacks what an overlay needs, and for root on a file system without idmapped mounts. It takes the
- * time and the room of the whole folder; what the program sees and what comes of it is the same.
- * Sockets and fifos are left out: they lead out of the sandbox.
+ * A workspace that is copied. By pid 1, where it can't be shown by an overlay: before Linux 6.6,
+ * whose tmpfs lacks what an overlay needs. And by root's warden, where the folder's file system
+ * knows no idmapped mounts: what belonged to the folder's owner belongs to the run's user in the
+ * copy, and that is shown in the folder's place. It takes the time and the room of the whole
+ * folder; what the program sees and what comes of it is the same. Sockets and fifos are left out:
+ * they lead out of the sandbox.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
+#include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,13 +18,27 @@
 #include "backends/native/child.h"
 #include "backends/native/walk.h"
 #include "base/auto.h"
+#include "sys/file.h"
 
 enum { LINK_MAX_BYTES = 4096 };
 
 struct copying {
     int to_fd;
+    const struct copy_owner *owner; /* NULL: whoever copies */
     int errnum;
 };
+
+/* Before the mode is set, for a change of owner takes bits of it away. */
+static int give(const struct copying *copying, int parent, const char *name, const struct stat *st)
+{
+    const struct copy_owner *owner = copying->owner;
+
+    if (!owner)
+        return 0;
+    uid_t uid = st->st_uid == owner->from_uid ? owner->to_uid : st->st_uid;
+    gid_t gid = st->st_gid == owner->from_gid ? owner->to_gid : st->st_gid;
+    return fchownat(parent, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
 
 static int copy_data(int from, int to)
 {
@@ -44,12 +62,15 @@ static int copy_file(const struct walk *walk, int dir_fd, const char *name, cons
     if (to < 0)
         return -errno;
     int rc = copy_data(from, to);
+    if (rc == 0)
+        rc = give(walk->arg, parent, name, st);
     if (rc == 0 && (fchmod(to, st->st_mode & 0777) < 0 || futimens(to, times) < 0))
         rc = -errno;
     return rc;
 }
 
-static int copy_link(int dir_fd, const char *name, int parent)
+static int copy_link(const struct walk *walk, int dir_fd, const char *name, const struct stat *st,
+                     int parent)
 {
     char target[LINK_MAX_BYTES];
     ssize_t len = readlinkat(dir_fd, name, target, sizeof target - 1);
@@ -57,7 +78,16 @@ static int copy_link(int dir_fd, const char *name, int parent)
     if (len < 0)
         return -errno;
     target[len] = '\0';
-    return symlinkat(target, parent, name) < 0 ? -errno : 0;
+    return symlinkat(target, parent, name) < 0 ? -errno : give(walk->arg, parent, name, st);
+}
+
+/* Closed folders are closed in the end: things go into them first. */
+static int copy_folder(const struct walk *walk, const char *name, const struct stat *st, int parent)
+{
+    if (mkdirat(parent, name, (st->st_mode & 0777) | 0700) < 0)
+        return -errno;
+    int rc = give(walk->arg, parent, name, st);
+    return rc < 0 ? rc : 1;
 }
 
 static int copy_entry(const struct walk *walk, int dir_fd, const char *name, const struct stat *st)
@@ -68,10 +98,10 @@ static int copy_entry(const struct walk *walk, int dir_fd, const char *name, con
 
     if (parent < 0)
         return parent;
-    if (S_ISDIR(st->st_mode)) /* closed folders are closed in the end: things go into them first */
-        return mkdirat(parent, name, (st->st_mode & 0777) | 0700) < 0 ? -errno : 1;
+    if (S_ISDIR(st->st_mode))
+        return copy_folder(walk, name, st, parent);
     if (S_ISLNK(st->st_mode))
-        return copy_link(dir_fd, name, parent);
+        return copy_link(walk, dir_fd, name, st, parent);
     return S_ISREG(st->st_mode) ? copy_file(walk, dir_fd, name, st, parent) : 0;
 }
 
@@ -103,9 +133,9 @@ static int visit_close(struct walk *walk, int dir_fd, const char *name, const st
     return 1;
 }
 
-int copy_tree(int from_fd, int to_fd)
+int copy_tree(int from_fd, int to_fd, const struct copy_owner *owner)
 {
-    struct copying copying = { .to_fd = to_fd };
+    struct copying copying = { .to_fd = to_fd, .owner = owner };
     struct walk copy = { .visit = visit_copy, .arg = &copying };
     struct walk close = { .visit = visit_close, .arg = &copying };
 
@@ -115,4 +145,36 @@ int copy_tree(int from_fd, int to_fd)
     if (copy.errnum)
         return -copy.errnum;
     return walk_tree(&close, from_fd);
+}
+
+static int config_uint(int fs, const char *key, uint64_t value)
+{
+    char digits[24];
+    return fsconfig(fs, FSCONFIG_SET_STRING, key, uint_text(digits, value), 0) < 0 ? -errno : 0;
+}
+
+int copy_mount(int folder_fd, const struct copy_owner *owner, uint64_t bytes, uint64_t inodes)
+{
+    auto_close int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return -errno;
+    int rc = config_uint(fs, "size", bytes);
+    if (rc == 0)
+        rc = config_uint(fs, "nr_inodes", inodes);
+    if (rc == 0)
+        rc = config_uint(fs, "uid", owner->to_uid);
+    if (rc == 0)
+        rc = config_uint(fs, "gid", owner->to_gid);
+    if (rc == 0 && (fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) < 0 ||
+                    fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0))
+        rc = -errno;
+    auto_close int mount =
+        rc < 0 ? rc : fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (mount < 0)
+        return rc < 0 ? rc : -errno;
+    struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+    rc = copy_tree(folder_fd, mount, owner);
+    if (rc == 0 && mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        rc = -errno;
+    return rc < 0 ? rc : take_fd(&mount);
 }

@@ -219,7 +219,7 @@ static int copy_workspace(const struct child *child, int root, int lower, mode_t
     auto_close int to = openat(root, "workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (from < 0 || to < 0)
         return -errno;
-    rc = copy_tree(from, to);
+    rc = copy_tree(from, to, NULL);
     if (rc == 0)
         rc = keep_upper(root, "workspace", ret);
     auto_close int mount = rc < 0 ? rc : clone_folder(root, "workspace", attrs);
@@ -238,8 +238,6 @@ static int show_workspace(const struct child *child, int root, int lower, struct
     if (fstat(lower, &st) < 0)
         return -errno;
     mode_t mode = (st.st_mode & 0777) | 0700;
-    if (child->copies_workspace)
-        return copy_workspace(child, root, lower, mode, ret);
     int rc = overlay_workspace(child, root, lower, mode, ret);
     if (rc == -EOPNOTSUPP || rc == -ENODEV)
         return copy_workspace(child, root, lower, mode, ret);

@@ -233,9 +233,24 @@ static int tell_words(const struct backend_host *host, struct native *native, st
     return rc < 0 ? cay_fail_errno(err, -rc, "native: start pid 1") : 0;
 }
 
+/* A mount of the folder in which its owner is the run's user. Where the file system can't do that
+ * (overlayfs, NFS), the workspace is copied; a read-only folder is left as it is, and the program
+ * sees of it what anybody may. */
+static int mount_for_run(const struct native *native, int number, const struct stat *st)
+{
+    const struct identity *who = &native->who;
+    const struct cay_limits *limits = &native->job.limits[native->job.n_stages - 1];
+    const struct copy_owner owner = { st->st_uid, who->uid, st->st_gid, who->gid };
+    int fd = native->job.folder_fds[number];
+
+    int mount = idmap_clone(fd, st->st_uid, st->st_gid, who->uid, who->gid);
+    if (mount != -EINVAL && mount != -EOPNOTSUPP)
+        return mount;
+    return number == 0 ? copy_mount(fd, &owner, limits->disk_bytes, limits->inodes) : fd;
+}
+
 /* As root the program has a uid of its own, which is not the folder's owner: the folder is shown to
- * it with owners exchanged. Where the file system can't do that (overlayfs, NFS), the program sees
- * what anybody may, and a workspace is copied. */
+ * it with owners exchanged. */
 static int exchange_owners(struct native *native, struct child *child, struct cay_error *err)
 {
     struct stat st;
@@ -246,16 +261,13 @@ static int exchange_owners(struct native *native, struct child *child, struct ca
             continue;
         if (fstat(*fd, &st) < 0)
             return cay_fail_errno(err, errno, "native: look at a folder");
-        int mount = idmap_clone(*fd, st.st_uid, st.st_gid, native->who.uid, native->who.gid);
-        if (mount < 0 && mount != -EINVAL && mount != -EOPNOTSUPP)
-            return cay_fail_errno(err, -mount, "%s: show it to another user",
-                                  i == 0 ? "workspace" : "ro");
-        if (mount >= 0) {
-            native->mounts[i] = *fd = mount;
-            child->folder_mounts |= UINT32_C(1) << i;
-        } else if (i == 0) {
-            child->copies_workspace = true;
-        }
+        int mount = mount_for_run(native, i, &st);
+        if (mount < 0)
+            return native_fail_folder(err, (unsigned)i, -mount);
+        if (mount == *fd)
+            continue;
+        native->mounts[i] = *fd = mount;
+        child->folder_mounts |= UINT32_C(1) << i;
     }
     return 0;
 }

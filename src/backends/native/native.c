@@ -111,8 +111,10 @@ static int start(const struct backend_host *host, const struct job *job, struct 
 /* ---- reports -----------------------------------------------------------------------------------
  */
 
-static void explain_folder(const char *field, int errnum, struct cay_error *err)
+int native_fail_folder(struct cay_error *err, unsigned number, int errnum)
 {
+    const char *field = number == 0 ? "workspace" : "ro";
+
     cay_fail_errno(err, errnum, "%s: can't be shown in the sandbox", field);
     if (errnum == ENOSPC)
         cay_hint(err, "this one has to be copied in: raise disk and inodes, or take a smaller one");
@@ -122,6 +124,7 @@ static void explain_folder(const char *field, int errnum, struct cay_error *err)
         cay_hint(err, "something is mounted within the folder: take one below or beside it");
     else if (errnum == EACCES || errnum == ENOENT || errnum == ESTALE)
         cay_hint(err, "every folder on the way to it must be open to you (x for the user)");
+    return -1;
 }
 
 static void explain_failure(const struct native *native, const struct child_report *from,
@@ -141,7 +144,7 @@ static void explain_failure(const struct native *native, const struct child_repo
         cay_fail(err, CAY_E_LIMIT, "the request's files do not fit into the disk or inodes limit");
         cay_hint(err, "raise disk (and memory, whose half is the most it can be) or inodes");
     } else if (step == STEP_FOLDERS) {
-        explain_folder(from->op == 0 ? "workspace" : "ro", errnum, err);
+        native_fail_folder(err, from->op, errnum);
     } else if (step == STEP_ROOT && from->op < native->root.n) {
         const struct op *op = &native->root.ops[from->op];
         cay_fail_errno(err, errnum, "native: %s: %s /%s", step_rows[step].words,

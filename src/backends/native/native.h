@@ -39,5 +39,8 @@ unsigned native_missing_namespace(uint64_t clone_flags, int *ret_errno);
 /* The message for a layer that this host lacks, with the remedy. */
 int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const char *what);
 
+/* The message for a folder of the job that can't be shown, with the remedy. */
+int native_fail_folder(struct cay_error *err, unsigned number, int errnum);
+
 /* Starting pid 1: everything from cgroup to clone. */
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err);
