@@ -51,9 +51,10 @@ int language_find(struct arena *arena, const char *name, const struct language *
 int language_guess(struct arena *arena, const char *file_name, const char *code, size_t len,
                    const struct language **ret, struct cay_error *err);
 
-/* The code's file name in /sandbox: "main" with the extension of the file that it came from, or of
- * the alias that the language was asked by ("mjs"), where that is one of the language's; else its
- * usual name, or that of a module. asked and file_name may be NULL. */
+/* The code's usual file name in /sandbox (plan.c takes the caller's own where it can): "main" with
+ * the extension of the file that it came from, or of the alias that the language was asked by
+ * ("mjs"), where that is one of the language's; else its usual name, or that of a module. asked and
+ * file_name may be NULL. */
 const char *language_source(struct arena *arena, const struct language *language, const char *asked,
                             const char *file_name, const char *code, size_t len);
 

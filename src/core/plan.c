@@ -380,6 +380,29 @@ static int find_runtime(const struct making *m)
     return cay_hint(m->err, "apt-get install%s", packages);
 }
 
+/* The name that the caller's file has, for programs that tell or look for their own: with the
+ * extension of the usual name (a module in x.js is x.mjs). NULL where its extension is not the
+ * language's, where a compiler or sqlite3 could take it for something else, and where the caller
+ * gives a file of that name too. */
+static const char *own_name(const struct making *m, const char *usual)
+{
+    const char *path = m->req->file_name;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    const char *base = slash ? slash + 1 : path;
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+";
+    size_t stem = base ? strspn(base, plain) : 0;
+    const char *dot = strrchr(usual, '.');
+
+    if (!dot || stem == 0 || stem > 200 || base[0] == '-' || base[0] == '+' || base[stem] != '.' ||
+        strchr(base + stem + 1, '.') || !language_has_file(m->plan->language, base))
+        return NULL;
+    const char *name = arena_printf(&m->plan->arena, "%.*s%s", (int)stem, base, dot);
+    for (size_t i = 0; i < m->req->files.n; i++)
+        if (payload_names_clash(m->req->files.items[i].name, name))
+            return NULL;
+    return name;
+}
+
 static int choose_language(const struct making *m)
 {
     const struct cay_request *req = m->req;
@@ -402,8 +425,10 @@ static int choose_language(const struct making *m)
     }
     plan->job.language = language_index(plan->language->name);
     const char *asked = name ? arena_dup(&plan->arena, name, strcspn(name, ":")) : NULL;
-    plan->source_name = language_source(&plan->arena, plan->language, asked, req->file_name,
+    const char *usual = language_source(&plan->arena, plan->language, asked, req->file_name,
                                         req->code.data, req->code.len);
+    const char *own = own_name(m, usual);
+    plan->source_name = own ? own : usual;
     return 0;
 }
 

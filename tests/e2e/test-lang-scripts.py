@@ -227,6 +227,14 @@ def versions(t, mode):
         t.result(r, f"{name}:99.9 is not there", "", exit_code=127, cause="infrastructure")
 
 
+def names(t, mode):
+    """A program sees the name of its file, as outside."""
+    for name, code in (("own-name.py", "import sys; print(sys.argv[0])"), ("own-name.sh", 'echo "$0"'), ("own-name.pl", 'print "$0\\n"'),
+                       ("own-name.lua", "print(arg[0])"), ("own-name.sql", "SELECT 'own-name.sql';"), ("own-name.rb", "puts $0")):
+        done = mode.cay("run", put(mode, name, code))
+        t.equal((done.status, done.out.decode()), (0, name + "\n"), f"{name}: its own name", *done.describe())
+
+
 def missing(t, mode):
     """Of a language of two programs, the second is missing."""
     if not mode.is_root:
@@ -238,7 +246,7 @@ def missing(t, mode):
 
 
 def test(t, mode):
-    for part in (typescript, javascript, sql, versions, missing, same_as_bare):
+    for part in (typescript, javascript, sql, versions, names, missing, same_as_bare):
         if not os.environ.get("CAY_TEST_PROGRAMS") or part is same_as_bare:
             part(t, mode)
 

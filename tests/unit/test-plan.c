@@ -607,6 +607,33 @@ static void test_choice_of_language(void **state)
                   CAY_E_NOTFOUND, "pyton", "python");
 }
 
+/* Programs tell and look for their own name; what could be misread, or is taken, is "main". */
+static void test_name_of_code(void **state)
+{
+    static const struct {
+        const char *json, *file, *want;
+    } rows[] = {
+        { "{\"code\": \"\"}", "dir.d/prog-1.py", "prog-1.py" },
+        { "{\"code\": \"\"}", "/x/a b.py", "main.py" },
+        { "{\"code\": \"\"}", "-x.py", "main.py" },
+        { "{\"code\": \"\"}", "a.b.py", "main.py" },
+        { "{\"code\": \"\"}", "'.py", "main.py" },
+        { "{\"code\": \"\", \"language\": \"python\"}", "prog.txt", "main.py" },
+        { "{\"code\": \"\", \"language\": \"python\"}", "prog", "main.py" },
+        { "{\"code\": \"\", \"language\": \"python\"}", NULL, "main.py" },
+        { "{\"code\": \"\", \"files\": {\"p.py\": \"\"}}", "p.py", "main.py" },
+        { "{\"code\": \"\", \"files\": {\"p.py/q\": \"\"}}", "p.py", "main.py" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct made m = made((struct making){ .json = rows[i].json, .file_name = rows[i].file });
+        assert_string_equal(m.plan.source_name, rows[i].want);
+        assert_string_equal(m.plan.source, rows[i].want);
+        unmake(&m);
+    }
+}
+
 static void test_missing_runtime(void **state)
 {
     const struct plan_host nothing = { find_nothing };
@@ -1093,6 +1120,7 @@ int main(void)
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_command),
         cmocka_unit_test(test_choice_of_language),
+        cmocka_unit_test(test_name_of_code),
         cmocka_unit_test(test_missing_runtime),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_version_is_a_version),
