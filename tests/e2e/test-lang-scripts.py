@@ -147,7 +147,7 @@ def javascript(t, mode):
     r = mode.json("run", "-l", "mjs", "-e", "console.log(await 5, import.meta.url)")
     t.result(r, "javascript: a module by -l mjs", "5 file:///sandbox/main.mjs\n", cause="ok")
     r = mode.json("run", put(mode, "x.cjs", "console.log(typeof require, __filename)"))
-    t.result(r, "javascript: CommonJS in x.cjs", "function /sandbox/main.cjs\n", cause="ok")
+    t.result(r, "javascript: CommonJS in x.cjs", "function /sandbox/x.cjs\n", cause="ok")
     heap = "console.log(require('v8').getHeapStatistics().heap_size_limit)"
     sizes = []
     for memory in (128, 256, 1024):
