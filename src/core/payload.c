@@ -234,6 +234,21 @@ int payload_next_file(const struct payload *payload, size_t *pos, struct payload
     return 1;
 }
 
+/* None within another, whose content may hold links: what is made there would be made elsewhere. */
+static bool folders_ok(const struct payload *payload, size_t folders_at)
+{
+    const char *const end = payload->data + payload->files_at;
+
+    for (const char *a = payload->data + folders_at; a < end; a += strlen(a) + 1) {
+        if (!payload_folder_ok(a))
+            return false;
+        for (const char *b = payload->data + folders_at; b < a; b += strlen(b) + 1)
+            if (payload_names_clash(a + 1, b + 1))
+                return false;
+    }
+    return true;
+}
+
 int payload_check(const void *data, size_t len, struct payload *ret)
 {
     struct header header;
@@ -257,9 +272,8 @@ int payload_check(const void *data, size_t len, struct payload *ret)
         folders_at ? skip_strings(&payload, folders_at, payload.n_folders) : folders_at;
     if (payload.files_at == 0)
         return -EINVAL;
-    for (size_t at = folders_at; at < payload.files_at; at += strlen(payload.data + at) + 1)
-        if (!payload_folder_ok(payload.data + at))
-            return -EINVAL;
+    if (!folders_ok(&payload, folders_at))
+        return -EINVAL;
 
     size_t pos = 0;
     struct payload_file file;

@@ -25,7 +25,7 @@
 /* What becomes of a path in this call. */
 enum step_state {
     STEP_NOT, /* not asked for, or applied before */
-    STEP_TODO,
+    STEP_DUE,
     STEP_DONE, /* is so already: an apply that was interrupted got so far */
 };
 
@@ -123,12 +123,12 @@ static void select_steps(struct apply *apply)
         const struct cay_change *shown = &changes->list[i].shown;
         if (shown->is_applied || !apply_wants(apply->options->only, shown->path))
             continue;
-        apply->steps[i].state = STEP_TODO;
+        apply->steps[i].state = STEP_DUE;
         const struct change *above = change_above(changes, shown->path);
         for (; above; above = change_above(changes, above->shown.path))
             if (!above->shown.is_applied && above->shown.type == CAY_DIRECTORY &&
                 above->shown.old_type != CAY_DIRECTORY)
-                apply->steps[above - changes->list].state = STEP_TODO;
+                apply->steps[above - changes->list].state = STEP_DUE;
     }
 }
 
@@ -203,7 +203,7 @@ static bool goes_with(const struct apply *apply, const struct change *above, int
     struct stat st;
 
     return above && above->shown.change == CAY_DELETED &&
-           apply->steps[above - apply->changes->list].state == STEP_TODO && fstat(fd, &st) == 0 &&
+           apply->steps[above - apply->changes->list].state == STEP_DUE && fstat(fd, &st) == 0 &&
            st.st_uid == geteuid();
 }
 
@@ -312,7 +312,7 @@ static int verify(struct apply *apply)
         data_len = (uint64_t)st.st_size;
     for (size_t i = 0; i < apply->changes->n; i++) {
         const struct change *change = &apply->changes->list[i];
-        if (apply->steps[i].state != STEP_TODO)
+        if (apply->steps[i].state != STEP_DUE)
             continue;
         if (change->shown.type == CAY_FILE && change->shown.has_data &&
             (change->data_at > data_len || change->shown.size > data_len - change->data_at))
@@ -476,7 +476,7 @@ static int stage(struct apply *apply)
         int rc = 0;
 
         bool is_mode_only = shown->type == CAY_DIRECTORY && shown->old_type == CAY_DIRECTORY;
-        if (apply->steps[i].state != STEP_TODO || shown->change == CAY_DELETED || is_mode_only)
+        if (apply->steps[i].state != STEP_DUE || shown->change == CAY_DELETED || is_mode_only)
             continue;
         stage_name(name, i);
         if (apply->is_root)
@@ -577,7 +577,7 @@ static int set_dir_mode(struct apply *apply, size_t i, unsigned extra)
     if (fd < 0 || fstat(fd, &st) < 0)
         return fd < 0 ? fd : -errno;
     ino_t known = apply->steps[i].made ? apply->steps[i].made : change->base.inode;
-    if (apply->steps[i].state == STEP_TODO && st.st_ino != known)
+    if (apply->steps[i].state == STEP_DUE && st.st_ino != known)
         return -EBUSY;
     unsigned mode = (st.st_mode & (S_ISGID | S_ISVTX)) | shown->mode | extra;
     if ((st.st_mode & 07777) == mode)
@@ -648,7 +648,7 @@ static int write_changes(struct apply *apply)
 
     for (size_t i = 0; i < n; i++) {
         const struct cay_change *shown = &apply->changes->list[i].shown;
-        if (apply->steps[i].state != STEP_TODO || shown->change == CAY_DELETED)
+        if (apply->steps[i].state != STEP_DUE || shown->change == CAY_DELETED)
             continue;
         if (shown->type == CAY_DIRECTORY && shown->old_type == CAY_DIRECTORY)
             rc = set_dir_mode(apply, i, 0700);
@@ -658,7 +658,7 @@ static int write_changes(struct apply *apply)
             return fail_midway(apply, i, rc);
     }
     for (size_t i = n; i-- > 0;) {
-        if (apply->steps[i].state != STEP_TODO ||
+        if (apply->steps[i].state != STEP_DUE ||
             apply->changes->list[i].shown.change != CAY_DELETED)
             continue;
         rc = delete_path(apply, i);

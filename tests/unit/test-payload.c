@@ -289,7 +289,8 @@ static void test_globs_and_folders(void **state)
     static const char *const globs[] = { "/sandbox/*", "/workspace/**", NULL };
     static const char *const folders[] = { "/data", "/tmp/a/b", NULL };
     static const char *const bad[] = { "/etc/x", NULL };
-    auto_free char *data = NULL, *wrong = NULL;
+    static const char *const nested[] = { "/data", "/data/link/x", NULL };
+    auto_free char *data = NULL, *wrong = NULL, *within = NULL;
     char *vec[4];
     struct payload payload;
 
@@ -307,6 +308,8 @@ static void test_globs_and_folders(void **state)
     assert_string_equal(vec[1], "/tmp/a/b");
     len = bytes_of(&(struct payload_source){ .argv = { argv }, .folders = bad }, &wrong);
     assert_int_equal(check_exact(wrong, len), -EINVAL);
+    len = bytes_of(&(struct payload_source){ .argv = { argv }, .folders = nested }, &within);
+    assert_int_equal(check_exact(within, len), -EINVAL);
 }
 
 static void test_folder_paths(void **state)
