@@ -4,9 +4,13 @@
 /*
  * The subcommands, a row each: cmd_NAME in NAME.c gets argv from its own name on and returns the
  * exit status. Help, dispatch and suggestions come from these rows.
+ *
+ * CMD rows are in both programs. FULL rows need libraries that starting `cay run` must not pay for
+ * (a server's, a database's): they are in cay-full, which `cay` becomes when one is asked for
+ * (full.c).
  */
 
-#define COMMANDS(CMD)                                                 \
+#define COMMANDS(CMD, FULL)                                           \
     CMD(run, "Run code in a sandbox")                                 \
     CMD(exec, "Run a command in a sandbox")                           \
     CMD(show, "Show what is kept of a run, or list the newest")       \
@@ -21,7 +25,7 @@
     CMD(help, "Show help for a command")
 
 #define COMMAND_DECLARE(name, help) int cmd_##name(int argc, char **argv);
-COMMANDS(COMMAND_DECLARE)
+COMMANDS(COMMAND_DECLARE, COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
 struct command {
@@ -29,6 +33,9 @@ struct command {
     const char *help;
     int (*run)(int argc, char **argv);
 };
+
+/* Becomes cay-full with these words behind its name. Returns only where it is not there. */
+int full_exec(int argc, char **argv);
 
 /* All of them, ended by a row without a name. */
 extern const struct command commands[];

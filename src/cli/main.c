@@ -14,8 +14,14 @@
 
 const struct command commands[] = {
 #define COMMAND_ROW(name, help) { #name, help, cmd_##name },
-    COMMANDS(COMMAND_ROW)
+#ifdef CAY_FULL
+#define FULL_ROW COMMAND_ROW
+#else
+#define FULL_ROW(name, help) { #name, help, full_exec },
+#endif
+    COMMANDS(COMMAND_ROW, FULL_ROW)
 #undef COMMAND_ROW
+#undef FULL_ROW
         { NULL, NULL, NULL },
 };
 
