@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/monitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "serve/listen.h"
+
+enum { WARDEN_FD = 3, MONITOR_FD = 3 };
+enum { ASK_WARDEN = MONITOR_FILES }; /* below that: a file */
+
+/* One number there, one errno and perhaps an fd back. */
+static int send_answer(int sock, int32_t errnum, int fd)
+{
+    char control[CMSG_SPACE(sizeof fd)] = { 0 };
+    struct iovec part = { &errnum, sizeof errnum };
+    struct msghdr msg = { .msg_iov = &part, .msg_iovlen = 1 };
+
+    if (fd >= 0) {
+        msg.msg_control = control;
+        msg.msg_controllen = sizeof control;
+        struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    }
+    return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int recv_answer(int sock, int32_t *ret_errnum, int *ret_fd)
+{
+    char control[CMSG_SPACE(sizeof(int))];
+    struct iovec part = { ret_errnum, sizeof *ret_errnum };
+    struct msghdr msg = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
+    };
+    ssize_t n;
+
+    while ((n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+        continue;
+    if (n != (ssize_t)sizeof *ret_errnum)
+        return n < 0 ? -errno : -EPIPE;
+    *ret_fd = -1;
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+        memcpy(ret_fd, CMSG_DATA(head), sizeof *ret_fd);
+    return 0;
+}
+
+/* ---- the monitor's own process ---- */
+
+static int start_warden(const char *program, int *ret)
+{
+    extern char **environ;
+    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, NULL };
+    posix_spawn_file_actions_t actions;
+    int pair[2];
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    /* Out of the way of the number that it gets in the child. */
+    auto_close int far = fcntl(pair[1], F_DUPFD_CLOEXEC, WARDEN_FD + 1);
+    close(pair[1]);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, far, WARDEN_FD);
+    int rc = posix_spawn(&pid, program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (rc != 0) {
+        close(pair[0]);
+        return -rc;
+    }
+    *ret = pair[0];
+    return 0;
+}
+
+static void answer(const struct monitor_plan *plan, int sock, uint32_t request)
+{
+    auto_close int fd = -1;
+    int rc = -EINVAL;
+
+    if (request == ASK_WARDEN) {
+        rc = start_warden(plan->warden, &fd);
+    } else if (request < MONITOR_FILES && plan->files[request]) {
+        fd = open(plan->files[request], O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        rc = fd < 0 ? -errno : 0;
+    }
+    send_answer(sock, -rc, fd);
+}
+
+static _Noreturn void serve(const struct monitor_plan *plan, int sock)
+{
+    uint32_t request;
+    ssize_t n;
+
+    while ((n = recv(sock, &request, sizeof request, 0)) == (ssize_t)sizeof request ||
+           (n < 0 && errno == EINTR)) {
+        if (n > 0)
+            answer(plan, sock, request);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            continue;
+    }
+    for (size_t i = 0; i < plan->n_listeners; i++)
+        listen_unlink(&plan->listeners[i]);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        continue;
+    _exit(0);
+}
+
+static _Noreturn void become_monitor(const struct monitor_plan *plan, int sock)
+{
+    setsid();
+    prctl(PR_SET_NAME, "cay-monitor");
+    prctl(PR_SET_DUMPABLE, 0);
+    dup2(sock, MONITOR_FD);
+    /* A listening socket that stayed open here would outlive the front. */
+    close_range(MONITOR_FD + 1, ~0U, 0);
+    fcntl(MONITOR_FD, F_SETFD, FD_CLOEXEC);
+    serve(plan, MONITOR_FD);
+}
+
+/* ---- the front's side ---- */
+
+int monitor_open(const struct monitor_plan *plan, struct monitor *ret, struct cay_error *err)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return cay_fail_errno(err, errno, "make a socket pair for the monitor");
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(pair[0]);
+        become_monitor(plan, pair[1]);
+    }
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        return cay_fail_errno(err, errno, "start the monitor");
+    }
+    *ret = (struct monitor){ pair[0], pid };
+    return 0;
+}
+
+void monitor_close(struct monitor *monitor)
+{
+    if (monitor->fd < 0)
+        return;
+    close_fd(&monitor->fd);
+    while (waitpid(monitor->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+static int ask(const struct monitor *monitor, uint32_t request, const char *what,
+               struct cay_error *err)
+{
+    int32_t errnum;
+    int fd = -1;
+
+    if (send(monitor->fd, &request, sizeof request, MSG_NOSIGNAL) < 0)
+        return cay_fail_errno(err, errno, "ask the monitor to %s", what);
+    int rc = recv_answer(monitor->fd, &errnum, &fd);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "ask the monitor to %s", what);
+    if (errnum != 0 || fd < 0)
+        return cay_fail_errno(err, errnum, "%s", what);
+    return fd;
+}
+
+int monitor_warden(const struct monitor *monitor, struct cay_error *err)
+{
+    return ask(monitor, ASK_WARDEN, "start a warden", err);
+}
+
+int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err)
+{
+    static const char *const what[MONITOR_FILES] = {
+        [MONITOR_TOKENS] = "open the token file",
+        [MONITOR_CERT] = "open the certificate",
+        [MONITOR_KEY] = "open the key",
+    };
+    return ask(monitor, (uint32_t)file, what[file], err);
+}
