@@ -124,15 +124,16 @@ struct http_parser {
     enum http_side side;
     struct http_limits limits;
     int state;
-    bool no_body_follows; /* the answer to HEAD */
-    unsigned skipped;     /* empty lines before a request; 1xx before a response */
-    char *text;           /* limits.head_bytes for the head, later for chunk lines and trailers */
-    size_t text_len;
-    size_t line;   /* where the current line begins in it */
-    size_t target; /* where a request's target begins, 0: not there yet */
+    bool is_head_answer; /* see http_parser_expect_no_body */
+    unsigned skipped;    /* empty lines before a request; 1xx before a response */
+    char *text;          /* the head, and behind head_bytes of it a line of a chunked body */
+    size_t text_len;     /* where the next byte goes */
+    size_t line;         /* where the current line begins */
+    size_t target;       /* where a request's target begins, 0: not there yet */
     struct http_header *fields;
+    uint64_t body_limit;  /* of this message */
     uint64_t left;        /* of the body, or of the chunk */
-    uint64_t total;       /* of the body, so far promised */
+    uint64_t total;       /* of a body whose length is not known ahead, so far */
     size_t framing_bytes; /* spent on chunk extensions and trailers */
 };
 
