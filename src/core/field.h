@@ -113,7 +113,37 @@ enum {
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \
-      "image of the docker backend")
+      "image of the docker backend")                                                               \
+    X(MAX_RUNNING, "max_running", COUNT, 0, "1000", 1, 100000, NULL, "N",                          \
+      "runs of a server at once, if memory allows")                                                \
+    X(MAX_QUEUE, "max_queue", COUNT, 0, "256", 0, 100000, NULL, "N",                               \
+      "requests that wait for their turn; more are refused with 429")                              \
+    X(MAX_CONNECTIONS, "max_connections", COUNT, 0, "1024", 1, 100000, NULL, "N",                  \
+      "connections to a server at once; more are refused with 503")                                \
+    X(MAX_BODY, "max_body", BYTES, 0, "32m", 1024, 1 << 28, NULL, "SIZE",                          \
+      "largest request that a server takes")                                                       \
+    X(MAX_BODIES, "max_bodies", BYTES, 0, "128m", 1024, MAX_BYTES, NULL, "SIZE",                   \
+      "all requests together that a server reads or has waiting")                                  \
+    X(HEAD_TIMEOUT, "head_timeout", SECONDS, 0, "10", 1000000, MAX_SECONDS, NULL, "SECONDS",       \
+      "time that a client has for the head of a request")                                          \
+    X(IDLE_TIMEOUT, "idle_timeout", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",       \
+      "how long a connection without a request is kept")                                           \
+    X(WRITE_TIMEOUT, "write_timeout", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",     \
+      "how long a client may not read its answer")                                                 \
+    X(DRAIN, "drain", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",                     \
+      "time that runs have left when a server is told to end")                                     \
+    X(EVENT_LOG, "event_log", BYTES, 0, "4m", 0, MAX_BYTES, NULL, "SIZE",                          \
+      "events of finished runs that a server keeps in memory")                                     \
+    X(MEMORY_OVERCOMMIT, "memory_overcommit", MILLI, 0, "4", 1000, 1000000, NULL, "N",             \
+      "memory limits of a server's runs may add up to N times what is free")                       \
+    X(MEMORY_RESERVE, "memory_reserve", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",              \
+      "memory that a server's runs leave to others")                                               \
+    X(RUNS_PER_CORE, "runs_per_core", COUNT, 0, "4", 1, 10000, NULL, "N",                          \
+      "runs per core that a server starts however large their limits are")                         \
+    X(LOG_LEVEL, "log_level", CHOICE, 0, "info", 0, 0, "error warn info debug", "LEVEL",           \
+      "what a server logs: error, warn, info, debug")                                              \
+    X(LOG_FORMAT, "log_format", CHOICE, 0, "logfmt", 0, 0, "logfmt json", "FORM",                  \
+      "how a server logs: logfmt, json")
 
 enum field_id {
 #define FIELD_ENUM(id, ...) FIELD_##id,
