@@ -35,6 +35,7 @@ struct cay_error;
 struct conn;
 struct exchange;
 struct listener;
+struct logged_event;
 struct server;
 
 enum pull { PULL_MORE, PULL_WAIT, PULL_END };
@@ -57,7 +58,12 @@ struct exchange {
     /* The handler's. */
     gone_fn *gone;
     void *arg;
-    uint64_t number;
+
+    /* Of a reader of events. */
+    uint64_t after;                  /* the last number it has */
+    void (*put)(struct strbuf *out, const struct logged_event *event);
+    bool is_owner;                   /* the run is this client's */
+    struct exchange *prev, *next;    /* the run's other readers */
 };
 
 /* ---- answering ---- */

@@ -91,6 +91,15 @@ void event_log_add(struct event_log *log, uint64_t seq, const char *name, char *
         drop_oldest_of_tail(log);
 }
 
+void event_log_skip(struct event_log *log, uint64_t seq)
+{
+    assert(seq == log->last + 1);
+    while (log->n_tail > 0)
+        drop_oldest_of_tail(log);
+    log->is_head_full = true;
+    log->last = seq;
+}
+
 bool event_log_next(const struct event_log *log, uint64_t after, struct logged_event *ret)
 {
     if (after >= log->last)
@@ -99,7 +108,7 @@ bool event_log_next(const struct event_log *log, uint64_t after, struct logged_e
         *ret = log->head[after];
         return true;
     }
-    uint64_t first = tail_item(log, 0)->seq;
+    uint64_t first = log->n_tail > 0 ? tail_item(log, 0)->seq : log->last + 1;
     if (after + 1 < first)
         *ret = (struct logged_event){
             .seq = first - 1, .name = "warning", .is_gap = true, .first = after + 1

@@ -47,6 +47,9 @@ void event_log_done(struct event_log *log);
 /* Adds the event that comes next: seq is one more than the last. json is the log's from here on. */
 void event_log_add(struct event_log *log, uint64_t seq, const char *name, char *json, size_t len);
 
+/* The event that comes next is not kept, nor is anything behind the beginning of the run. */
+void event_log_skip(struct event_log *log, uint64_t seq);
+
 /* The first event behind number `after`; false: there is none yet. */
 bool event_log_next(const struct event_log *log, uint64_t after, struct logged_event *ret);
 
