@@ -53,7 +53,7 @@ enum scope {
 };
 
 enum {
-    TOKEN_LEN_MIN = 16, /* shorter ones can be guessed */
+    TOKEN_LEN_GOOD = 16, /* shorter ones can be guessed: tokens_weak counts them */
     TOKEN_LEN_MAX = 512,
     TOKEN_TEXT_SIZE = 64, /* room for a token that token_make made, NUL included */
     TENANT_NAME_MAX = 64, /* letters, digits, "-", "_", "."; NUL not included */
@@ -73,6 +73,9 @@ struct token_owner {
 /* Reads the file. Nothing of it stays in memory but digests, names and scopes. */
 int tokens_load(const char *path, struct tokens **ret, struct cay_error *err);
 
+/* The same from an open file, whatever its offset: it may have been opened with more privileges. */
+int tokens_load_fd(int fd, const char *path, struct tokens **ret, struct cay_error *err);
+
 /* Reads the file again; where that fails, the old set stays in force. */
 int tokens_reload(struct tokens **tokens, const char *path, struct cay_error *err);
 
@@ -81,6 +84,8 @@ struct tokens *tokens_single(const char *token);
 
 void tokens_free(struct tokens *tokens);
 size_t tokens_count(const struct tokens *tokens);
+size_t
+tokens_weak(const struct tokens *tokens); /* so many are so short that the log should say so */
 
 /* The tenant of the i-th token, or NULL past the last one. */
 const char *tokens_tenant_at(const struct tokens *tokens, size_t i);
