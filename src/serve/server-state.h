@@ -66,6 +66,8 @@ struct server {
     const char *const *required; /* layers; NULL: the configuration has a list of its own */
     char *languages;             /* answers that never change */
     size_t languages_len;
+    uint64_t max_queue;
+    int statm_fd; /* /proc/self/statm */
     char *openapi;
     size_t openapi_len;
 
