@@ -92,6 +92,7 @@ int cay_start(struct cay *cay, const struct cay_request *req,
         .taken_ns = options->taken_ns ? options->taken_ns : clock_now_ns(),
         .queue_ns = options->queue_ns,
         .tenant = options->tenant,
+        .id = options->id,
         .is_watched = true,
     };
     struct run *run;

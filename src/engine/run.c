@@ -365,6 +365,8 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
         run->far_fds[i] = -1;
     terminal_init(&run->terminal, how->options.window.rows, how->options.window.cols);
     run->result = result_new(&run->arena);
+    if (how->id)
+        snprintf(run->result->id, sizeof run->result->id, "%s", how->id);
     memcpy(run->id, run->result->id, sizeof run->id);
     record_begin(&run->record, run->id, &cay->config);
     clock_timestamp(run->result->timestamp);

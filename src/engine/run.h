@@ -103,6 +103,7 @@ struct run_how {
     void *done_arg;
     int64_t taken_ns, queue_ns;
     const char *tenant;
+    const char *id; /* NULL: the result's own */
     bool is_watched;
 };
 

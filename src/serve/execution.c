@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include <cay/run.h>
 
@@ -16,7 +15,6 @@
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/server-state.h"
-#include "serve/webhook.h"
 
 enum {
     LOG_BYTES_MAX = 8 << 20,  /* of one run */
@@ -34,16 +32,6 @@ const char *execution_state_name(enum execution_state state)
 }
 
 /* ---- the table ---- */
-
-static void make_id(char out[static 33])
-{
-    unsigned char bytes[16];
-
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        abort(); /* never once the system is up */
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
 
 /* Ids are random and ours: nobody can choose them to meet in one bucket. */
 static size_t bucket_of(const char *id)
@@ -113,7 +101,7 @@ struct execution *execution_new(struct server *server, const struct token_owner 
     run->taken_ns = taken_ns;
     snprintf(run->tenant, sizeof run->tenant, "%s", owner->tenant);
     snprintf(run->language, sizeof run->language, "%s", language ? language : "");
-    make_id(run->id);
+    cay_make_id(run->id);
     clock_timestamp(run->timestamp);
     event_log_init(&run->log, LOG_BYTES_MAX, LOG_COUNT_MAX);
     insert(&server->executions, run);
@@ -149,7 +137,6 @@ static void free_run(struct execution *run)
     all->log_bytes -= run->logged_bytes;
     event_log_done(&run->log);
     drop_request(run);
-    free(run->webhook);
     free(run);
 }
 
@@ -361,8 +348,6 @@ static void finish(struct execution *run)
         answer_waiter(run);
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);
-    if (run->webhook)
-        serve_webhook(run->server, run);
 }
 
 static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)

@@ -48,7 +48,6 @@ struct execution {
     int64_t taken_ns;
     struct cay_request *req; /* until it is started */
     uint64_t reserved;       /* of server->bodies_bytes, as long as req is there */
-    char *webhook;
     struct cay_running *running;
 
     struct event_log log;
