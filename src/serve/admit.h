@@ -15,13 +15,12 @@
  *     while ((t = admit_next(admit, now_ns)))
  *         start it
  *
- * Room. Memory decides, for a program that sleeps uses nothing else: each run counts its memory
- * limit over the overcommit factor (and never more than a quarter of the headroom, so that no run
- * has to wait for an empty host), and their sum stays within the headroom: what the host or our own
- * cgroup has free, less a reserve. What runs is in that figure too once it has taken its memory, so
- * it counts twice then, on the careful side. Up to runs_per_core runs per core start whatever their
- * limits add up to, as long as there is headroom at all; one always starts. Never more than
- * max_running.
+ * Room. Memory decides, for a program that sleeps uses nothing else. Each run counts its memory
+ * limit over the overcommit factor, and never more than a quarter of all there is, so that no run
+ * has to wait for an empty host. All that run stay within what the host (or our own cgroup) has,
+ * less a reserve; those started since the host was last looked at but one stay within what was free
+ * then, less the reserve. Up to runs_per_core runs per core start whatever their limits add up to,
+ * as long as anything is free; one always starts. Never more than max_running.
  *
  * Order. The tenant with the fewest running goes first; among equals, the one whose turn was
  * longest ago; within a tenant, first come, first served. A run too large for the room that is left
@@ -65,16 +64,16 @@ struct admit_settings {
         .reserve_bytes = UINT64_C(256) << 20                            \
     }
 
-/* What the host has, read once a second or so. */
+/* What the host has; to be looked at a few times a second while anything runs or waits. */
 struct admit_host {
-    uint64_t free_bytes; /* the least of MemAvailable and what our cgroups have left */
-    uint64_t total_bytes;
+    uint64_t free_bytes;  /* the least of MemAvailable and what our cgroups have left */
+    uint64_t total_bytes; /* the least of MemTotal and our cgroups' limits */
     unsigned cores;
 };
 
-/* Reads /proc/meminfo, the limits of this process's cgroups (v1 and v2, ancestors included) and the
- * number of cores. What can't be read does not count. */
-void admit_host_read(struct admit_host *ret);
+/* Reads proc/meminfo, the limits of this process's cgroups (v1 and v2, ancestors included) and the
+ * number of cores. What can't be read does not count. root is "/", or a test's folder. */
+void admit_host_read(const char *root, struct admit_host *ret);
 
 struct admit;
 struct tenant;
@@ -89,7 +88,7 @@ struct admit_ticket {
 
     enum ticket_state state;
     int64_t asked_ns, started_ns; /* queue time is the difference */
-    uint64_t cost_bytes;
+    uint64_t cost_bytes, look;
     struct admit_ticket *prev, *next;
 };
 
@@ -130,7 +129,8 @@ struct admit_counts {
     uint32_t running, queued, tenants;
     uint32_t most_running;   /* by max_running; UINT32_MAX: not bounded */
     uint64_t charged_bytes;  /* what the running count for */
-    uint64_t headroom_bytes; /* of this */
+    uint64_t capacity_bytes; /* of this */
+    uint64_t headroom_bytes; /* free by the last look, less the reserve */
     uint64_t admitted, queued_total, left, refused_queue, refused_quota;
 };
 void admit_count(const struct admit *admit, struct admit_counts *ret);
