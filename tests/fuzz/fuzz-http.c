@@ -81,7 +81,8 @@ static void rewrite(const struct http_head *head)
     struct http_parser again;
     size_t used;
 
-    if (!head->host || strstr(head->target, "://"))
+    /* HTTP/1.0 knows no Host, and no Expect that can fail. */
+    if (head->minor == 0 || strstr(head->target, "://"))
         return;
     http_write_request(&writer, &out, head->method, head->target, head->host);
     size_t kept = 1; /* Host is written by the line above */
