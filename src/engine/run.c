@@ -243,6 +243,7 @@ static void feed_read(struct run *run)
         feed_end(feed);
         return;
     }
+    record_input(&run->record, feed->buf, (size_t)n);
     if (run->options->on_input)
         run->options->on_input(run->options->arg, feed->buf, (size_t)n);
     feed->data = feed->buf;
@@ -650,6 +651,7 @@ static void finish_failed(struct run *run)
     struct cay_result *result = cay_result_of_error(&run->failure);
 
     memcpy(result->id, run->result->id, sizeof result->id);
+    record_fail(&run->record, run->plan, result);
     emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
     cay_result_free(result);
 }
@@ -688,6 +690,7 @@ int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_op
     terminal_init(&run.terminal, options->window.rows, options->window.cols);
     run.result = result_new(&run.arena);
     record_begin(&run.record, run.result->id, &cay->config);
+    run.record.journal = cay->options.journal;
     clock_timestamp(run.result->timestamp);
     run.result->timing.compile_ns = -1;
     for (int i = 0; i < STREAMS; i++)
