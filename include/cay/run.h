@@ -37,6 +37,7 @@ extern "C" {
 /* ---- opening ---- */
 
 struct cay;
+struct cay_journal;
 
 struct cay_options {
     /* The cay command, which the warden is made from; NULL: the installed one. */
@@ -57,6 +58,9 @@ struct cay_options {
      * and err. NULL: the engine starts them itself. */
     int (*start_warden)(void *arg, struct cay_error *err);
     void *start_arg;
+    /* Where runs are written down for another process to record (<cay/record.h>); it stays the
+     * caller's, and must outlive the engine. NULL: each run is recorded at its end, by itself. */
+    struct cay_journal *journal;
 };
 
 /* Reads the configuration. Nothing is started before the first run, unless the options say so.

@@ -110,6 +110,10 @@ enum {
       "how long an execution is kept")                                                             \
     X(KEEP_BYTES, "keep_bytes", BYTES, 0, "1g", 0, MAX_BYTES, NULL, "SIZE",                        \
       "how much all kept executions may take")                                                     \
+    X(AUDIT_BYTES, "audit_bytes", BYTES, 0, "64m", 65536, MAX_BYTES, NULL, "SIZE",                 \
+      "size at which a new file of the audit log is begun")                                        \
+    X(AUDIT_FILES, "audit_files", COUNT, 0, "16", 0, 100000, NULL, "N",                            \
+      "older files of the audit log that are kept; 0: all")                                        \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \
