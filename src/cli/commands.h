@@ -16,6 +16,7 @@
     CMD(show, "Show what is kept of a run, or list the newest")       \
     CMD(apply, "Write what a run changed to its workspace")           \
     CMD(discard, "Throw away what a run changed")                     \
+    FULL(serve, "Serve runs over HTTP")                               \
     CMD(languages, "List the languages and where their runtimes are") \
     CMD(config, "Show each setting in force and where it came from")  \
     CMD(doctor, "Check this host, and say the fix for each obstacle") \

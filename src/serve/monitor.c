@@ -69,7 +69,7 @@ static int start_warden(const char *program, int *ret)
     int pair[2];
     pid_t pid;
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
     /* Out of the way of the number that it gets in the child. */
     auto_close int far = fcntl(pair[1], F_DUPFD_CLOEXEC, WARDEN_FD + 1);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include <cay/run.h>
-#include <cay/settings.h>
 
 #include "base/auto.h"
 #include "base/json.h"
@@ -62,7 +61,7 @@ static int require_layers(const struct server *server, struct cay_request *req,
 static uint64_t memory_of(const struct server *server, const struct cay_request *req)
 {
     uint64_t asked = cay_request_number(req, "memory");
-    return asked ? asked : cay_setting_number(server->cay, "memory");
+    return asked ? asked : server->memory_bytes;
 }
 
 static void answer_detached(struct exchange *x, const struct execution *run)

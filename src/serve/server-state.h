@@ -17,6 +17,7 @@
 
 struct admit;
 struct cay;
+struct cay_journal;
 struct conn;
 struct history_client;
 struct metrics;
@@ -39,6 +40,7 @@ struct server {
     struct event_base *base;
     struct cay *cay;
     struct monitor monitor;
+    struct cay_journal *journal;
     struct history_client *history;
     struct tokens *tokens;
     struct admit *admit;
@@ -54,6 +56,8 @@ struct server {
     const char *hosts[SERVE_HOSTS_MAX + SERVE_LISTEN_MAX + 4];
     size_t n_hosts;
 
+    char host_names[SERVE_LISTEN_MAX][LISTEN_TEXT_SIZE];
+
     struct conn *conns; /* all of them */
     size_t n_conns;
     uint64_t bodies_bytes; /* held for requests that are being read */
@@ -67,6 +71,8 @@ struct server {
     char *languages;             /* answers that never change */
     size_t languages_len;
     uint64_t max_queue;
+    uint64_t memory_bytes; /* that a run has which asks for none */
+    int64_t host_read_ns;
     int statm_fd; /* /proc/self/statm */
     char *openapi;
     size_t openapi_len;
