@@ -222,7 +222,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         history_client_expire(server->history, now_ns);
     if (now_ns - server->host_read_ns > HOST_LOOK_NS) {
         struct admit_host host;
-        admit_host_read(&host);
+        admit_host_read("/", &host);
         admit_set_host(server->admit, &host);
         server->host_read_ns = now_ns;
         execution_start_waiting(server);

@@ -218,7 +218,7 @@ static void open_admission(struct server *server)
     settings.overcommit_milli = (uint32_t)cay_setting_number(server->cay, "memory_overcommit");
     settings.runs_per_core = (uint32_t)cay_setting_number(server->cay, "runs_per_core");
     settings.reserve_bytes = cay_setting_number(server->cay, "memory_reserve");
-    admit_host_read(&host);
+    admit_host_read("/", &host);
     server->admit = admit_new(&settings, &host);
     for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++)
         tenant_set_quota(admit_tenant(server->admit, tenant->name), tenant);
