@@ -17,6 +17,7 @@
 #include "core/layer.h"
 #include "core/state.h"
 #include "engine/engine.h"
+#include "engine/journal.h"
 #include "engine/message.h"
 
 /* ---- events ---- */
@@ -322,7 +323,10 @@ static int open_folders(struct run *run, struct cay_error *err)
     }
     if (run_make_pipe(&near, &fds[WARDEN_HARVEST], true, err) < 0)
         return -1;
-    auto_close int state_fd = state_open();
+    /* A server's front has no other place that it may write to. */
+    const struct cay_journal *journal = run->cay->options.journal;
+    auto_close int state_fd =
+        journal ? fcntl(journal->folder_fd, F_DUPFD_CLOEXEC, 3) : state_open();
     int rc = spool_open(&run->harvest, state_fd, near, harvest_most(plan));
     if (rc < 0) {
         close_fd(&near);

@@ -385,6 +385,28 @@ void exchange_bad(struct conn *conn, const struct http_fault *fault)
     exchange_error(&conn->x, fault->status, kind, fault->reason, NULL);
 }
 
+/* What went well is told by the run's own line. */
+static void log_request(const struct conn *conn, int64_t now_ns, int64_t took_ns)
+{
+    const struct exchange *x = &conn->x;
+    enum log_level level = conn->status >= 500   ? LOG_WARN
+                           : conn->status >= 400 ? LOG_INFO
+                                                 : LOG_DEBUG;
+
+    if (!log_wants(x->server->log, level))
+        return;
+    const struct log_field fields[] = {
+        LOG_TEXT("method", x->head ? x->head->method : NULL),
+        LOG_TEXT("path", x->route < ROUTE_N ? routes[x->route].pattern : NULL),
+        LOG_TEXT("id", *x->param ? x->param : NULL),
+        LOG_INT("status", conn->status),
+        LOG_TEXT("tenant", *x->owner.tenant ? x->owner.tenant : NULL),
+        LOG_TIME("took", took_ns),
+        { NULL },
+    };
+    log_line(x->server->log, level, "request", now_ns, fields);
+}
+
 void exchange_done(struct conn *conn)
 {
     struct exchange *x = &conn->x;
@@ -393,12 +415,7 @@ void exchange_done(struct conn *conn)
     if (conn->status != 0) {
         int64_t now_ns = clock_now_ns(), took_ns = x->taken_ns ? now_ns - x->taken_ns : 0;
         metrics_request(server->metrics, x->head ? x->route : ROUTE_N, conn->status, took_ns);
-        if (log_wants(server->log, LOG_INFO))
-            LOG(server->log, INFO, "request", now_ns, LOG_TEXT("method", x->head ? x->head->method : NULL),
-                LOG_TEXT("path", x->head && x->route != ROUTE_N ? routes[x->route].pattern : NULL),
-                LOG_TEXT("id", *x->param ? x->param : NULL), LOG_INT("status", conn->status),
-                LOG_TEXT("tenant", *x->owner.tenant ? x->owner.tenant : NULL),
-                LOG_TIME("took", took_ns));
+        log_request(conn, now_ns, took_ns);
     }
     conn_release(conn);
     if (x->body.size > BUFFER_KEEP)

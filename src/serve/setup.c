@@ -66,10 +66,10 @@ static int open_tcp(struct server *server, const char *where, struct cay_error *
     if (listen_tcp(where, listener, err) < 0)
         return -1;
     server->n_listeners++;
-    char *colon = strrchr(listener->text, ':');
-    snprintf(server->host_names[server->n_listeners - 1], LISTEN_TEXT_SIZE, "%.*s",
-             (int)(colon - listener->text), listener->text);
-    allow_host(server, server->host_names[server->n_listeners - 1]);
+    char *name = server->host_names[server->n_listeners - 1];
+    memcpy(name, listener->text, sizeof listener->text);
+    *strrchr(name, ':') = '\0';
+    allow_host(server, name);
     if (!listener->is_loopback && !server->options.tls_cert)
         progress(server,
                  "warning: tokens and code cross the network in the clear on %s; --tls-cert and "
