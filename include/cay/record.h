@@ -34,6 +34,9 @@ extern "C" {
 
 struct cay;
 
+/* The state folder, which is made if need be: where everything here lies. */
+CAY_API int cay_state_folder(char *out, size_t size, struct cay_error *err);
+
 /* ---- the journal ---- */
 
 struct cay_journal;
@@ -59,15 +62,17 @@ CAY_API int cay_journal_watch(int fd);
 
 /* How far a reader has come; all zero: nowhere. */
 struct cay_audit_place {
-    uint64_t seq; /* of the last entry read */
-    uint64_t file, offset;
+    uint64_t seq;          /* of the last entry read, */
+    char hash[65];         /* its hash, by which another log is told from this one, */
+    uint64_t file, offset; /* and where it ends */
 };
 
 /* An entry as it stands in the log, without its newline; a negative answer ends the reading. */
 typedef int cay_audit_fn(void *arg, uint64_t seq, const char *line, size_t len);
 
-/* Reads the entries behind a place, oldest first, and moves it. What is no entry is left out: see
- * cay_audit_verify. Nothing there yet is no error. */
+/* Reads the entries behind a place, oldest first, and moves it; from the beginning where the place
+ * is none of this log. What is no entry is left out: see cay_audit_verify. Nothing there yet is no
+ * error. */
 CAY_API int cay_audit_read(struct cay_audit_place *place, cay_audit_fn *fn, void *arg,
                            struct cay_error *err);
 

@@ -142,33 +142,81 @@ static int read_entry(void *arg, const char *line, size_t len, uint64_t end, boo
             return -ECANCELED;
         }
         reading->place->seq = entry.seq;
+        reading->place->offset = end;
+        memcpy(reading->place->hash, entry.hash, sizeof entry.hash);
     }
-    reading->place->offset = end;
     return 0;
+}
+
+struct ending {
+    uint64_t offset;
+    const char *hash;
+    bool is_there;
+};
+
+/* Whether the line that ends there is the entry with that hash. */
+static int look_for_end(void *arg, const char *line, size_t len, uint64_t end, bool is_whole)
+{
+    struct ending *ending = arg;
+
+    ending->is_there = is_whole && end == ending->offset && len >= DIGEST_HEX + 2 &&
+                       memcmp(line + len - DIGEST_HEX - 2, ending->hash, DIGEST_HEX) == 0;
+    return -ECANCELED;
+}
+
+static bool is_of_this_log(int state_fd, const struct audit_files *files,
+                           const struct cay_audit_place *place)
+{
+    struct ending ending = { place->offset, place->hash, false };
+
+    if (place->seq == 0 || place->file < files->first)
+        return true; /* its beginning was pruned meanwhile: the numbers tell */
+    if (place->file > files->last || place->offset <= DIGEST_HEX + 3 ||
+        strlen(place->hash) != DIGEST_HEX)
+        return false;
+    audit_files_read(state_fd, files, place->file, place->offset - DIGEST_HEX - 3, look_for_end,
+                     &ending);
+    return ending.is_there;
 }
 
 int cay_audit_read(struct cay_audit_place *place, cay_audit_fn *fn, void *arg,
                    struct cay_error *err)
 {
-    struct reading reading = { .place = place, .fn = fn, .arg = arg };
-    struct audit_files files;
     auto_close int state_fd = state_open();
 
     if (state_fd < 0)
         return cay_fail_errno(err, -state_fd, "open the state folder");
+    return audit_read_at(state_fd, place, fn, arg, err);
+}
+
+int audit_read_at(int state_fd, struct cay_audit_place *place, cay_audit_fn *fn, void *arg,
+                  struct cay_error *err)
+{
+    struct reading reading = { .place = place, .fn = fn, .arg = arg };
+    struct audit_files files;
+
     int rc = audit_files_open(state_fd, &files);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "open the audit log");
-    if (place->file < files.first || place->file > files.last) {
-        place->file = files.first; /* pruned meanwhile, or another log */
+    if (!is_of_this_log(state_fd, &files, place))
+        *place = (struct cay_audit_place){ 0 };
+    if (place->file < files.first) {
+        place->file = files.first;
         place->offset = 0;
     }
+    struct cay_audit_place before = *place;
     for (;;) {
         rc = audit_files_read(state_fd, &files, place->file, place->offset, read_entry, &reading);
+        if (place->offset > 0)
+            before = *place;
         if (rc < 0 || place->file >= files.last)
             break;
         place->file++;
         place->offset = 0;
+    }
+    if (place->offset == 0 && place->seq > 0 && place->file > files.first) {
+        /* Nothing in the new file yet: the last entry is at the end of the one before. */
+        *place = before;
     }
     audit_files_close(&files);
     if (rc < 0 && !reading.is_ended)

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cay/record.h>
+
 #include "engine/audit.h"
 
 /* The log at one moment. Files `first` to `last` - 1 have numbers, `last` is audit.jsonl. */
@@ -29,3 +31,9 @@ typedef int audit_text_fn(void *arg, const char *line, size_t len, uint64_t end,
 /* Reads a file from an offset on; a negative answer ends it and is returned. */
 int audit_files_read(int state_fd, const struct audit_files *files, uint64_t number, uint64_t at,
                      audit_text_fn *fn, void *arg);
+
+/* cay_audit_read and cay_audit_verify, in a folder that is given. */
+int audit_read_at(int state_fd, struct cay_audit_place *place, cay_audit_fn *fn, void *arg,
+                  struct cay_error *err);
+int audit_verify_at(int state_fd, cay_audit_finding_fn *fn, void *arg,
+                    struct cay_audit_summary *ret, struct cay_error *err);

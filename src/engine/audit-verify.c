@@ -297,13 +297,20 @@ static void judge_anchor(struct verifier *v)
 int cay_audit_verify(cay_audit_finding_fn *fn, void *arg, struct cay_audit_summary *ret,
                      struct cay_error *err)
 {
-    struct audit_files files;
-    struct verifier v = { .fn = fn, .arg = arg, .sum = ret, .files = &files };
     auto_close int state_fd = state_open();
 
-    *ret = (struct cay_audit_summary){ 0 };
     if (state_fd < 0)
         return cay_fail_errno(err, -state_fd, "open the state folder");
+    return audit_verify_at(state_fd, fn, arg, ret, err);
+}
+
+int audit_verify_at(int state_fd, cay_audit_finding_fn *fn, void *arg,
+                    struct cay_audit_summary *ret, struct cay_error *err)
+{
+    struct audit_files files;
+    struct verifier v = { .fn = fn, .arg = arg, .sum = ret, .files = &files };
+
+    *ret = (struct cay_audit_summary){ 0 };
     int rc = audit_files_open(state_fd, &files);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "open the audit log");

@@ -115,7 +115,7 @@ static int compare_ids(const void *a, const void *b)
 
 static int collect_ids(struct taker *t, struct cay_error *err)
 {
-    struct cay_audit_place place = { .seq = t->audit_seq };
+    struct cay_audit_place place = { 0 };
 
     t->n_ids = 0;
     if (!t->is_unsure)
