@@ -147,6 +147,10 @@ struct cay_apply_options {
 CAY_API int cay_execution_apply(struct cay_execution *run, const struct cay_apply_options *options,
                                 struct cay_error *err);
 
+/* Removes everything that is kept of an execution, by its whole id. What the audit log says of it
+ * stays. CAY_E_POLICY while it is being applied. */
+CAY_API int cay_execution_remove(const char *id, struct cay_error *err);
+
 /* Throws the change set away; result and streams stay. */
 CAY_API int cay_execution_discard(struct cay_execution *run, struct cay_error *err);
 

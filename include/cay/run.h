@@ -299,6 +299,7 @@ struct cay_start_options {
     void *arg;
     int64_t taken_ns;   /* when the request was taken, on CLOCK_MONOTONIC; 0: now */
     int64_t queue_ns;   /* how long it waited its turn since: timing.queue */
+    bool is_probe;      /* to see whether something can be run: nothing of it is recorded */
     const char *id;     /* 32 hexadecimal digits that nobody else has; NULL: some are made up */
     const char *tenant; /* who shares nothing that is kept with others; NULL: "" */
 };

@@ -93,6 +93,7 @@ int cay_start(struct cay *cay, const struct cay_request *req,
         .queue_ns = options->queue_ns,
         .tenant = options->tenant,
         .id = options->id,
+        .is_probe = options->is_probe,
         .is_watched = true,
     };
     struct run *run;

@@ -475,6 +475,18 @@ int cay_execution_apply(struct cay_execution *run, const struct cay_apply_option
     return rc;
 }
 
+int cay_execution_remove(const char *id, struct cay_error *err)
+{
+    auto_close int fd = record_is_name(id, "") ? record_open_executions(false) : -ENOENT;
+    int rc = fd < 0 ? fd : record_remove(fd, id);
+
+    if (rc == -ENOENT)
+        return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", id);
+    if (rc == -EBUSY)
+        return cay_fail(err, CAY_E_POLICY, "%.8s is being applied by another process", id);
+    return rc < 0 ? cay_fail_errno(err, -rc, "remove %.8s", id) : 0;
+}
+
 int cay_execution_discard(struct cay_execution *run, struct cay_error *err)
 {
     auto_close int fd = lock_changes(run, err);

@@ -105,6 +105,7 @@ struct run_how {
     const char *tenant;
     const char *id; /* NULL: the result's own */
     bool is_watched;
+    bool is_probe;
 };
 
 /* Makes a run of the plan, which it takes, and asks the warden for it. On failure nothing is left,

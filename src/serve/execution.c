@@ -85,7 +85,7 @@ struct execution *execution_find(const struct server *server, const char *id,
 
     while (run && strcmp(run->id, id) != 0)
         run = run->bucket_next;
-    return run && execution_is_of(run, owner) ? run : NULL;
+    return run && !run->is_removed && execution_is_of(run, owner) ? run : NULL;
 }
 
 /* ---- making and forgetting ---- */
@@ -147,6 +147,7 @@ static bool is_in_use(const struct execution *run)
 
 void execution_forget(struct execution *run)
 {
+    run->is_removed = true;
     if (!is_in_use(run))
         free_run(run);
 }
@@ -161,7 +162,8 @@ static void forget_some(struct server *server)
     while (run && (all->n_finished > KEEP_MAX ||
                    (all->n_finished > 0 && all->log_bytes > server->settings.event_log_bytes))) {
         struct execution *newer = run->newer;
-        execution_forget(run);
+        if (!is_in_use(run))
+            free_run(run);
         run = newer;
     }
 }

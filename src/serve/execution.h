@@ -45,6 +45,7 @@ struct execution {
     enum execution_state state;
     bool is_detached;
     bool is_cancelled;
+    bool is_removed; /* its record is gone: nobody finds it any more */
     int64_t taken_ns;
     struct cay_request *req; /* until it is started */
     uint64_t reserved;       /* of server->bodies_bytes, as long as req is there */

@@ -97,7 +97,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
 
 void health_check(struct server *server)
 {
-    const struct cay_start_options options = { .on_done = on_done, .arg = server, .tenant = "" };
+    const struct cay_start_options options = { .on_done = on_done, .arg = server, .is_probe = true };
     struct cay_request *req;
     struct cay_running *running;
     struct cay_error err;

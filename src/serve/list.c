@@ -87,7 +87,7 @@ void list_put_one(struct strbuf *out, const struct execution *run)
 static bool matches(const struct execution *run, const struct token_owner *owner,
                     const struct list_query *query)
 {
-    return execution_is_of(run, owner) &&
+    return !run->is_removed && execution_is_of(run, owner) &&
            (!*query->language || strcmp(run->language, query->language) == 0) &&
            (!*query->cause || (run->cause && strcmp(run->cause, query->cause) == 0));
 }
@@ -127,7 +127,7 @@ static const char *timestamp_of(json_t *row)
 static void put_recorded(struct strbuf *out, json_t *row)
 {
     json_object_set_new(row, "status", json_string("finished"));
-    auto_free char *text = json_dumps(row, JSON_COMPACT);
+    auto_free char *text = json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(12));
     strbuf_puts(out, text ? text : "null");
 }
 

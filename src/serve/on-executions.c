@@ -267,25 +267,39 @@ void on_whole_stderr(struct exchange *x)
 
 /* ---- the end ---- */
 
+static void remove_it(struct exchange *x)
+{
+    struct cay_error err;
+
+    if (monitor_remove(&x->server->monitor, x->param, &err) == 0 || err.errnum == ENOENT)
+        exchange_reply(x, 204, NULL, NULL, 0);
+    else if (err.errnum == EBUSY)
+        exchange_error(x, 409, "busy", "its changes are being applied", "try again");
+    else
+        exchange_fail(x, &err);
+}
+
+/* The recorder knows whose it is. */
 static void answer_removed(void *arg, int status, const char *json, size_t len)
 {
     struct exchange *x = arg;
 
     (void)json, (void)len;
     if (is_found(x, status))
-        exchange_reply(x, 204, NULL, NULL, 0);
+        remove_it(x);
 }
 
 void on_cancel(struct exchange *x)
 {
     struct execution *run = execution_find(x->server, x->param, &x->owner);
 
-    if (run && run->state != EXECUTION_FINISHED) {
+    if (!run) {
+        ask_one(x, answer_removed);
+    } else if (run->state != EXECUTION_FINISHED) {
         execution_cancel(run, 0);
         put_state(x, 202, run);
-        return;
-    }
-    if (run)
+    } else {
         execution_forget(run);
-    ask_one(x, answer_removed);
+        remove_it(x);
+    }
 }

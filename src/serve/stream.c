@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <cay/executions.h>
+#include <cay/error.h>
 
 #include "base/auto.h"
 #include "base/base64.h"
 #include "serve/conn.h"
+#include "serve/monitor.h"
+#include "serve/server-state.h"
 
 #define BYTES_TYPE "application/octet-stream"
 
@@ -46,15 +48,10 @@ static enum pull pull_file(struct exchange *x, struct strbuf *out)
 
 static bool reply_file(struct exchange *x, const char *id, const char *stream)
 {
-    struct cay_execution *run;
     struct cay_error err;
-    int fd = -1;
+    int fd = monitor_stream(&x->server->monitor, id, stream, &err);
 
-    if (cay_execution_open(id, &run, &err) < 0)
-        return false;
-    int rc = cay_execution_stream_fd(run, stream, &fd, &err);
-    cay_execution_close(run);
-    if (rc < 0)
+    if (fd < 0)
         return false;
     int *kept = mem_alloc(sizeof *kept);
     *kept = fd;
