@@ -50,6 +50,8 @@ struct cay_options {
     /* With fork_warden, the caller's argv (NULL-terminated): wiped in the warden, for a program can
      * read the command line of its sandbox's pid 1, which is the warden's. */
     char **argv;
+    /* There will be many: make sandboxes ahead of their runs. */
+    bool ahead;
     /* Do not read ./.cay.toml. */
     bool no_project;
 };
@@ -268,7 +270,7 @@ CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char *
 CAY_API char *cay_config_json(struct cay *cay);
 
 /* The life of a warden: what the cay command runs when a library starts it as its helper. */
-CAY_API int cay_warden_main(int front_fd);
+CAY_API int cay_warden_main(int front_fd, bool ahead);
 
 /* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
 CAY_API int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err);

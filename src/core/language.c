@@ -19,6 +19,15 @@
 
 enum key_kind { KEY_TEXT, KEY_LIST, KEY_BYTES };
 
+const char *const language_base_env[] = {
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    "HOME=/sandbox",
+    "USER=sandbox",
+    "LOGNAME=sandbox",
+    "LANG=C.UTF-8",
+    NULL,
+};
+
 static const struct {
     const char *name;
     enum key_kind kind;

@@ -38,6 +38,9 @@ struct language {
     uint64_t memory_bytes; /* of the run stage; 0: the usual */
 };
 
+/* What every program has in its environment, before what its language adds. */
+extern const char *const language_base_env[];
+
 /* The languages, in alphabetical order, parsed anew at each call into the arena. */
 int language_list(struct arena *arena, const struct language **ret, size_t *ret_n,
                   struct cay_error *err);

@@ -75,6 +75,7 @@ struct run {
 
     struct verdict_facts facts;
     struct value warnings;
+    uint8_t start_kind;
     uint32_t layers;
     bool is_compiling;
     bool has_started; /* a stage was started: its output may be read */
@@ -285,6 +286,7 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
 {
     run->has_started = true;
     run->layers = reply->layers;
+    run->start_kind = reply->start_kind;
     run->is_compiling = run->plan->job.n_stages == 2 && reply->stage == 0;
     if (reply->stage == 0)
         run->result->timing.setup_ns = reply->setup_ns;
@@ -362,6 +364,8 @@ static void on_reply(struct run *run)
     switch (reply.kind) {
     case WARDEN_STAGE_STARTED:
         on_stage_started(run, &reply);
+        break;
+    case WARDEN_POOL:
         break;
     case WARDEN_STAGE_ENDED:
         on_stage_ended(run, &reply);
@@ -629,7 +633,7 @@ static void finish(struct run *run)
     }
     result->backend = plan->backend->name;
     result->tier = tier_name(plan->backend->tier);
-    result->start = "cold";
+    result->start = (const char *[]){ "cold", "spare", "fork", "warm" }[run->start_kind % START_N];
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);

@@ -47,6 +47,8 @@ struct warden {
     struct cgroup_host cgroups;
     struct backend_host host;
     struct run *runs;
+    const struct backend *pooled; /* whose pool it is */
+    int64_t pool_ns;              /* when that has something to do */
     bool front_is_gone;
     bool has_swept;
     bool has_run;
@@ -241,10 +243,23 @@ static void on_next(struct warden *warden, struct warden_request *request, int f
     }
 }
 
+static void on_stats(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
+{
+    struct warden_pool message = { .kind = WARDEN_POOL };
+
+    (void)request;
+    (void)fds;
+    if (warden->pooled)
+        warden->pooled->pool->stats(warden->host.pool, &message.stats);
+    if (message_send_pool(warden->options->front_fd, &message) < 0)
+        warden->front_is_gone = true;
+}
+
 static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct warden_request *, int *) = {
     [WARDEN_START] = on_start,
     [WARDEN_STOP] = on_stop,
     [WARDEN_NEXT] = on_next,
+    [WARDEN_STATS] = on_stats,
 };
 
 static void serve_front(struct warden *warden)
@@ -295,6 +310,7 @@ static void on_stage_started(struct warden *warden, struct run *run, const struc
         .kind = WARDEN_STAGE_STARTED,
         .stage = report->stage,
         .layers = report->layers,
+        .start_kind = report->start_kind,
         .setup_ns = clock_now_ns() - run->asked_ns,
     };
     run->is_up = true;
@@ -322,6 +338,11 @@ static void on_stage_ended(struct warden *warden, struct run *run, const struct 
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(warden, run, &message);
+    if (report->end.is_held) { /* the answer is out; what is left of it goes now */
+        run->has_ended = true;
+        kill_run(run, STOP_NONE);
+        return;
+    }
     if (report->stage + 1U >= run->job.n_stages) {
         run->has_ended = true;
         if (run->has_harvest)
@@ -395,6 +416,7 @@ static int until_next_ms(const struct warden *warden)
         if (!run->is_killed)
             next = MIN(next, run->sandbox->tick_ns);
     }
+    next = MIN(next, warden->pool_ns);
     if (next == INT64_MAX)
         return -1;
     int64_t left = next - clock_now_ns();
@@ -408,8 +430,10 @@ enum { POLL_MAX = 1024 };
 /* Fills the list with the front and two fds a run; a run that finds no room waits for its turn. */
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
-    nfds_t n = 1;
+    nfds_t n = 2;
 
+    list[1] = (struct pollfd){ warden->pooled ? warden->pooled->pool->fd(warden->host.pool) : -1,
+                               POLLIN, 0 };
     list[0] = (struct pollfd){ warden->front_is_gone ? -1 : warden->options->front_fd, POLLIN, 0 };
     for (const struct run *run = warden->runs; run && n + 2 <= POLL_MAX; run = run->next)
         for (int i = 0; i < 2; i++)
@@ -419,7 +443,7 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
 
 static bool is_ready(const struct pollfd *list, nfds_t n, int fd)
 {
-    for (nfds_t i = 1; i < n; i++)
+    for (nfds_t i = 2; i < n; i++)
         if (list[i].fd == fd && list[i].revents)
             return true;
     return false;
@@ -440,6 +464,8 @@ static void serve_once(struct warden *warden)
     }
     if (list[0].revents)
         serve_front(warden);
+    else if (warden->pooled && !warden->front_is_gone)
+        warden->pool_ns = warden->pooled->pool->serve(warden->host.pool);
     serve_clock(warden);
 }
 
@@ -463,7 +489,16 @@ int warden_main(const struct warden_options *options)
     struct warden warden = { .options = options };
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
-    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd };
+    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd, NULL };
+    warden.pool_ns = INT64_MAX;
+    for (int i = 0; options->pool && backends[i] && !warden.host.pool; i++)
+        if (backends[i]->pool) {
+            warden.pooled = backends[i];
+            warden.host.pool = backends[i]->pool->make(&warden.host, options->pool);
+            warden.pool_ns = 0;
+        }
+    if (!warden.host.pool)
+        warden.pooled = NULL;
     while (warden.runs || !(warden.front_is_gone || (options->once && warden.has_run))) {
         if (warden.front_is_gone)
             for (struct run *run = warden.runs; run; run = run->next)
@@ -471,6 +506,8 @@ int warden_main(const struct warden_options *options)
                     kill_run(run, STOP_CANCELLED);
         serve_once(&warden);
     }
+    if (warden.pooled)
+        warden.pooled->pool->free(warden.host.pool);
     cgroup_host_close(&warden.cgroups);
     return 0;
 }
