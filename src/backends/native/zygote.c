@@ -143,7 +143,7 @@ static void take_payload(int fd, struct zygote_run *ret)
     environ = ret->env;
 }
 
-static void become_program(const struct dance *dance, struct zygote_run *ret)
+static void become_program(const struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
 {
     static struct job job; /* too large for comfort on a stack that a runtime may scan */
     struct program program = {
@@ -168,6 +168,8 @@ static void become_program(const struct dance *dance, struct zygote_run *ret)
         failed = program_prepare(&program, &errnum);
     else
         errnum = -rc;
+    if (failed == STEP_N)
+        warm();
     say_hello(fd, &program, failed, errnum);
     if (child_recv_job(fd, &job) < 0)
         _exit(1); /* pid 1 is gone, and so shall we be */
@@ -223,13 +225,13 @@ static void get_ready(struct dance *dance)
         _exit(1);
 }
 
-void zygote_serve(struct zygote_run *ret)
+void zygote_serve(zygote_warm_fn *warm, struct zygote_run *ret)
 {
     static struct dance dance;
 
     get_ready(&dance);
     if (__builtin_setjmp(dance.back)) {
-        become_program(&dance, ret);
+        become_program(&dance, warm, ret);
         return;
     }
     answer(0);

@@ -57,5 +57,9 @@ struct zygote_run {
 };
 
 /* Serves the warden. Returns only in a program that has its job: isolated, its streams in place,
- * environ set, in /sandbox. */
-void zygote_serve(struct zygote_run *ret);
+ * environ set, in /sandbox. Before the job is there, and behind all layers, warm is called, to do
+ * once what every program does: memory that it shares with the zygote is copied when it is first
+ * written to, and that takes its time. */
+typedef void zygote_warm_fn(void);
+
+void zygote_serve(zygote_warm_fn *warm, struct zygote_run *ret);

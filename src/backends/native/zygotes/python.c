@@ -71,6 +71,31 @@ static void warm_up(int n, char **modules)
 
 /* ---- in the run ---- */
 
+/* The same once more in the memory of its own: what it reaches for is copied then. */
+static void warm_child(void)
+{
+    static const char words[] = "class C:\n    def f(self, x):\n        return x\n"
+                                "def f(*a, **k):\n    return [str(i) for i in a]\n"
+                                "try:\n    f(1, 2.5, C().f({'a': [1]}), 'a'.encode()).x\n"
+                                "except AttributeError as e:\n    str(e)\n"
+                                "import sys\n"
+                                "print('', end='', flush=True)\n"
+                                "print(1, file=__import__('io').StringIO())\n";
+
+    PyOS_AfterFork_Child();
+    PyObject *scope = PyDict_New();
+    PyObject *builtins = PyEval_GetBuiltins(); /* borrowed */
+    if (scope && PyDict_SetItemString(scope, "__builtins__", builtins) == 0) {
+        PyObject *code = Py_CompileString(words, "warm", Py_file_input);
+        PyObject *done = code ? PyEval_EvalCode(code, scope, scope) : NULL;
+        Py_XDECREF(done);
+        Py_XDECREF(code);
+    }
+    Py_XDECREF(scope);
+    PyErr_Clear();
+    PyGC_Collect();
+}
+
 static int set_list(const char *name, int n, char **words)
 {
     PyObject *list = PyList_New(n);
@@ -292,7 +317,6 @@ static int run_file(const struct zygote_run *run)
     char buf[PATH_MAX];
     const char *source = real_source(run->argv[1], buf);
 
-    PyOS_AfterFork_Child();
     if (put_environment(run->env) < 0 || set_list("argv", run->argc - 1, run->argv + 1) < 0 ||
         set_list("orig_argv", run->argc, run->argv) < 0 || put_folder(source) < 0 || reseed() < 0) {
         PyErr_Print();
@@ -312,6 +336,6 @@ int main(int argc, char **argv)
     start_python();
     warm_up(argc - 1, argv + 1);
     PyOS_BeforeFork();
-    zygote_serve(&run);
+    zygote_serve(warm_child, &run);
     exit(run_file(&run));
 }
