@@ -65,6 +65,9 @@ const char *language_source(struct arena *arena, const struct language *language
 int language_index(const char *name);
 int language_at(struct arena *arena, int index, const struct language **ret, struct cay_error *err);
 
+/* Its name; "" where there is none of this number. */
+void language_name_at(int index, char *buf, size_t size);
+
 /* The file driver.* of its folder, if compile or run have the word {driver}; else NULL. */
 const struct embedded_file *language_driver(const struct language *language);
 

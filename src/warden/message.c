@@ -28,7 +28,7 @@ int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_
 static int send_whole(int fd, const void *data, size_t len)
 {
     for (;;) {
-        if (send(fd, data, len, MSG_NOSIGNAL) == (ssize_t)len)
+        if (send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len)
             return 0;
         if (errno != EINTR)
             return -errno;
@@ -47,7 +47,7 @@ int message_send_pool(int fd, const struct warden_pool *pool)
 
 int message_recv_answer(int fd, union warden_answer *ret)
 {
-    ssize_t len = recv(fd, ret, sizeof *ret, 0);
+    ssize_t len = recv(fd, ret, sizeof *ret, MSG_DONTWAIT);
 
     if (len <= 0)
         return len < 0 ? -errno : -EPIPE;
@@ -58,7 +58,7 @@ int message_recv_answer(int fd, union warden_answer *ret)
 
 int message_recv_reply(int fd, struct warden_reply *ret)
 {
-    ssize_t len = recv(fd, ret, sizeof *ret, 0);
+    ssize_t len = recv(fd, ret, sizeof *ret, MSG_DONTWAIT);
 
     if (len == (ssize_t)sizeof *ret)
         return 0;
