@@ -17,6 +17,7 @@
 
 /* A shape that nobody asked for in this time keeps no more than what is wanted at least. */
 #define SHRINK_NS    (5 * NS_PER_SEC)
+#define QUIET_NS     (2 * NS_PER_MSEC)
 #define BACKOFF_NS   (NS_PER_SEC / 2)
 #define BACKOFF_MOST 7 /* doublings */
 
@@ -274,6 +275,9 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
         return shape->look_ns; /* it says when it is */
     if (shape->n_ready + shape->n_making >= shape->target || !has_room(pool))
         return shape->look_ns;
+    /* A run that has just begun is not to wait for this. */
+    if (shape->n_ready > 0 && now < pool->taken_ns + QUIET_NS)
+        return pool->taken_ns + QUIET_NS;
     if (*made)
         return now;
     make_spare(pool, shape);
@@ -340,6 +344,7 @@ struct native *pool_take(struct pool *pool, const struct job *job)
         if (!fits(native, job))
             continue;
         unlink_from(&shape->spares, native);
+        pool->taken_ns = clock_now_ns();
         shape->n_ready--;
         shape->taken++;
         if (shape->n_ready == 0)

@@ -94,9 +94,22 @@ static int step_streams(struct program *program)
     return spawn_streams(pipes, 0);
 }
 
+/* A spare has set those of most jobs ahead of its own. */
+static bool has_rlimits(struct program *program, const struct cay_limits *limits)
+{
+    const struct cay_limits had = program->ahead;
+
+    program->ahead = *limits;
+    return had.open_files == limits->open_files && had.pids == limits->pids &&
+           had.cpu_time_ns == limits->cpu_time_ns && had.memory_bytes == limits->memory_bytes;
+}
+
 static int step_rlimits(struct program *program)
 {
     const struct cay_limits *limits = &program->job->limits[program->stage];
+
+    if (has_rlimits(program, limits))
+        return 0;
     /* Pid 1 is one of them; and where there is a cgroup, it comes first, for it counts refusals. */
     uint64_t max_tasks = limits->pids + (program->has_cgroup ? 64 : 1);
     int64_t cpu_s = (limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC;
@@ -234,6 +247,14 @@ static uint32_t walk(struct program *program, const enum child_step *list, size_
     return STEP_N;
 }
 
+uint32_t program_prepare_spare(struct program *program, int *ret_errnum)
+{
+    static const enum child_step limits[] = { STEP_RLIMITS };
+    uint32_t failed = walk(program, limits, 1, ret_errnum);
+
+    return failed == STEP_N ? program_prepare(program, ret_errnum) : failed;
+}
+
 uint32_t program_prepare(struct program *program, int *ret_errnum)
 {
     return walk(program, the_layers, ARRAY_LEN(the_layers), ret_errnum);
@@ -276,7 +297,7 @@ int program_spare_main(void *arg)
     int errnum = 0;
 
     program->layers = 0;
-    uint32_t failed = program_prepare(program, &errnum);
+    uint32_t failed = program_prepare_spare(program, &errnum);
     if (failed == STEP_N) {
         program->go = 1;
         syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);

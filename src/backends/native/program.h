@@ -29,6 +29,7 @@ struct program {
     enum seccomp_profile seccomp;
     cpu_set_t cpus; /* empty: as they are */
     char **argv, **env;
+    struct cay_limits ahead; /* whose rlimits are set already */
     /* Written by the program-to-be, which shares this memory with pid 1 until its exec. */
     volatile uint32_t go; /* of a spare: a futex, set once the job is there */
     volatile int notice_fd;
@@ -43,6 +44,9 @@ int program_spare_main(void *program);
 
 /* The layers that need no job. Returns the step that failed, or STEP_N. */
 uint32_t program_prepare(struct program *program, int *ret_errnum);
+
+/* The same, and the rlimits of most jobs, which is what job has at that time. */
+uint32_t program_prepare_spare(struct program *program, int *ret_errnum);
 
 /* Streams and limits of the job, behind the layers. Likewise. */
 uint32_t program_begin(struct program *program, int *ret_errnum);

@@ -148,6 +148,7 @@ int zygote_order_one(struct zygote *zygote, struct native *native)
         .may_setgroups = native->who.kind != IDENTITY_OWN,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
+        .limits = native->job.limits[0],
     };
     int fds[ZYGOTE_FDS] = { native->base.fds[1], native->program_fd };
     auto_close int procs = -1;

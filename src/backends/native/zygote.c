@@ -160,12 +160,13 @@ static void become_program(const struct dance *dance, zygote_warm_fn *warm, stru
     close(ZYGOTE_FD);
     job.require = dance->order.require;
     job.n_stages = 1;
+    job.limits[0] = dance->order.limits;
     int rc = drop_everything(dance);
     uint32_t failed = STEP_IDENTITY;
     if (rc == 0)
         rc = program_drop_bounding();
     if (rc == 0)
-        failed = program_prepare(&program, &errnum);
+        failed = program_prepare_spare(&program, &errnum);
     else
         errnum = -rc;
     if (failed == STEP_N)

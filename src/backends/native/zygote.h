@@ -29,6 +29,7 @@ struct zygote_order {
     uint32_t may_setgroups;
     uid_t uid; /* inside */
     gid_t gid;
+    struct cay_limits limits; /* of most jobs */
 };
 
 /* From the zygote to the warden: it is up; and after each order, errno or 0. */

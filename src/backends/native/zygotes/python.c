@@ -18,6 +18,12 @@
 
 #define PYTHON "/usr/bin/python3"
 
+/* Found once, in the zygote. */
+static struct {
+    PyObject *loader;         /* the class of __loader__ */
+    PyObject *exit_functions; /* calls what was registered by atexit */
+} python;
+
 static void must(PyStatus status)
 {
     if (PyStatus_Exception(status))
@@ -45,6 +51,17 @@ static void run_words(const char *words)
         exit(1);
 }
 
+static PyObject *find(const char *module, const char *name)
+{
+    PyObject *found = PyImport_ImportModule(module);
+
+    if (found)
+        found = PyObject_GetAttrString(found, name);
+    if (!found)
+        exit(1);
+    return found;
+}
+
 /* What every program does is done once here, so that it is warm: compiling, printing, an
  * exception. Then everything that is there leaves the collector's sight. */
 static void warm_up(int n, char **modules)
@@ -70,31 +87,6 @@ static void warm_up(int n, char **modules)
 }
 
 /* ---- in the run ---- */
-
-/* The same once more in the memory of its own: what it reaches for is copied then. */
-static void warm_child(void)
-{
-    static const char words[] = "class C:\n    def f(self, x):\n        return x\n"
-                                "def f(*a, **k):\n    return [str(i) for i in a]\n"
-                                "try:\n    f(1, 2.5, C().f({'a': [1]}), 'a'.encode()).x\n"
-                                "except AttributeError as e:\n    str(e)\n"
-                                "import sys\n"
-                                "print('', end='', flush=True)\n"
-                                "print(1, file=__import__('io').StringIO())\n";
-
-    PyOS_AfterFork_Child();
-    PyObject *scope = PyDict_New();
-    PyObject *builtins = PyEval_GetBuiltins(); /* borrowed */
-    if (scope && PyDict_SetItemString(scope, "__builtins__", builtins) == 0) {
-        PyObject *code = Py_CompileString(words, "warm", Py_file_input);
-        PyObject *done = code ? PyEval_EvalCode(code, scope, scope) : NULL;
-        Py_XDECREF(done);
-        Py_XDECREF(code);
-    }
-    Py_XDECREF(scope);
-    PyErr_Clear();
-    PyGC_Collect();
-}
 
 static int set_list(const char *name, int n, char **words)
 {
@@ -174,10 +166,7 @@ static int reseed(void)
 /* As python3 sets it for a script. */
 static int set_loader(PyObject *globals, const char *source)
 {
-    PyObject *bootstrap = PyImport_ImportModule("_frozen_importlib_external");
-    PyObject *loader = bootstrap ? PyObject_CallMethod(bootstrap, "SourceFileLoader", "ss",
-                                                       "__main__", source)
-                                 : NULL;
+    PyObject *loader = PyObject_CallFunction(python.loader, "ss", "__main__", source);
     PyObject *file = PyUnicode_DecodeFSDefault(source);
     int rc = loader && file && PyDict_SetItemString(globals, "__loader__", loader) == 0 &&
                      PyDict_SetItemString(globals, "__file__", file) == 0 &&
@@ -187,7 +176,6 @@ static int set_loader(PyObject *globals, const char *source)
 
     Py_XDECREF(file);
     Py_XDECREF(loader);
-    Py_XDECREF(bootstrap);
     return rc;
 }
 
@@ -282,17 +270,16 @@ static int flush(const char *name)
 /* Waits for threads and calls what was registered, as taking down does first. */
 static void run_exit_functions(void)
 {
-    static const char words[] = "import sys, atexit\n"
-                                "t = sys.modules.get('threading')\n"
-                                "t and t._shutdown()\n"
-                                "atexit._run_exitfuncs()\n";
-    PyObject *scope = PyDict_New();
-    PyObject *done = scope ? PyRun_String(words, Py_file_input, scope, scope) : NULL;
+    PyObject *threading = PyDict_GetItemString(PyImport_GetModuleDict(), "threading");
+    PyObject *done = threading ? PyObject_CallMethod(threading, "_shutdown", NULL) : NULL;
 
-    if (!done)
-        PyErr_WriteUnraisable(NULL);
+    if (threading && !done)
+        PyErr_WriteUnraisable(threading);
     Py_XDECREF(done);
-    Py_XDECREF(scope);
+    done = PyObject_CallNoArgs(python.exit_functions);
+    if (!done)
+        PyErr_WriteUnraisable(python.exit_functions);
+    Py_XDECREF(done);
 }
 
 /* Ends as Py_RunMain does. Taking the whole interpreter down takes longer than most programs run:
@@ -312,13 +299,52 @@ static int finish(PyObject *main_module, int status, Py_ssize_t n_modules)
     return is_bad ? 120 : status;
 }
 
+static int prepare_run(int argc, char **argv, char **env, const char *source)
+{
+    return put_environment(env) < 0 || set_list("argv", argc - 1, argv + 1) < 0 ||
+                   set_list("orig_argv", argc, argv) < 0 || put_folder(source) < 0
+               ? -1
+               : 0;
+}
+
+/* All of it once more in the memory of its own, on a program of ours: what it reaches for is copied
+ * then, and not when somebody waits. */
+static void warm_child(void)
+{
+    static const char words[] = "class C:\n    def f(self, x):\n        return x\n"
+                                "def f(*a, **k):\n    return [str(i) for i in a]\n"
+                                "try:\n    f(1, 2.5, C().f({'a': [1]}), 'a'.encode()).x\n"
+                                "except AttributeError as e:\n    str(e)\n"
+                                "print('', end='', flush=True)\n";
+    extern char **environ;
+    char name[] = "python3", source[] = "/sandbox/main.py", *argv[] = { name, source, NULL };
+
+    PyOS_AfterFork_Child();
+    prepare_run(2, argv, environ, source);
+    PyList_SetSlice(PySys_GetObject("path"), 0, 1, NULL);
+    PyObject *globals = PyDict_New();
+    if (globals && PyDict_SetItemString(globals, "__builtins__", PyEval_GetBuiltins()) == 0 &&
+        set_loader(globals, source) == 0) {
+        char *text = strdup(words);
+        PyObject *code = Py_CompileString(text, source, Py_file_input);
+        PyObject *done = code ? PyEval_EvalCode(code, globals, globals) : NULL;
+        Py_XDECREF(done);
+        Py_XDECREF(code);
+        free(text);
+    }
+    Py_XDECREF(globals);
+    PyErr_Clear();
+    flush("stdout");
+    flush("stderr");
+    PyGC_Collect();
+}
+
 static int run_file(const struct zygote_run *run)
 {
     char buf[PATH_MAX];
     const char *source = real_source(run->argv[1], buf);
 
-    if (put_environment(run->env) < 0 || set_list("argv", run->argc - 1, run->argv + 1) < 0 ||
-        set_list("orig_argv", run->argc, run->argv) < 0 || put_folder(source) < 0 || reseed() < 0) {
+    if (prepare_run(run->argc, run->argv, run->env, source) < 0 || reseed() < 0) {
         PyErr_Print();
         return 1;
     }
@@ -334,8 +360,12 @@ int main(int argc, char **argv)
     struct zygote_run run;
 
     start_python();
+    python.loader = find("_frozen_importlib_external", "SourceFileLoader");
+    python.exit_functions = find("atexit", "_run_exitfuncs");
     warm_up(argc - 1, argv + 1);
     PyOS_BeforeFork();
     zygote_serve(warm_child, &run);
-    exit(run_file(&run));
+    int status = run_file(&run);
+    fflush(NULL);
+    _exit(status); /* the libraries' own ends would only cost time */
 }
