@@ -51,6 +51,8 @@ struct cay_options {
     /* With fork_warden, the caller's argv (NULL-terminated): wiped in the warden, for a program can
      * read the command line of its sandbox's pid 1, which is the warden's. */
     char **argv;
+    /* There will be many: make sandboxes ahead of their runs. */
+    bool ahead;
     /* Do not read ./.cay.toml. */
     bool no_project;
     /* Wardens are started by somebody else, for the caller has not the rights any more: gives a
@@ -332,6 +334,19 @@ CAY_API int cay_dispatch(struct cay *cay, struct cay_error *err);
 /* A result that says why nothing ran, for doors that owe one in every case. */
 CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err);
 
+/* ---- what is made ahead of runs (struct cay_options.ahead) ---- */
+
+struct cay_pool {
+    char language[32]; /* or "command" */
+    unsigned ready, making, target;
+    bool has_zygote;
+    uint32_t taken, missed; /* runs that found one, and that did not */
+};
+
+/* What there was when the warden was last asked, and asks it again: the answer comes with one of
+ * the next cay_dispatch. Returns how many of the list were filled. */
+CAY_API size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *ret_memory);
+
 /* ---- text forms; the caller frees what is returned ---- */
 
 CAY_API char *cay_result_json(const struct cay_result *result);
@@ -345,7 +360,7 @@ CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char *
 CAY_API char *cay_config_json(struct cay *cay);
 
 /* The life of a warden: what the cay command runs when a library starts it as its helper. */
-CAY_API int cay_warden_main(int front_fd);
+CAY_API int cay_warden_main(int front_fd, bool ahead);
 
 /* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
 CAY_API int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err);

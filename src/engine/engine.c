@@ -185,9 +185,9 @@ char *cay_config_json(struct cay *cay)
     return config_json(&cay->config);
 }
 
-int cay_warden_main(int front_fd)
+int cay_warden_main(int front_fd, bool ahead)
 {
-    return link_serve(front_fd);
+    return link_serve(front_fd, ahead);
 }
 
 /* ---- languages ---- */

@@ -275,6 +275,8 @@ void run_reply(struct run *run, const struct warden_reply *reply)
     case WARDEN_GONE:
         on_gone(run, reply);
         break;
+    case WARDEN_POOL: /* is no run's */
+        break;
     }
 }
 

@@ -50,6 +50,8 @@ struct warden {
     struct cgroup_host cgroups;
     struct backend_host host;
     struct run *runs;
+    const struct backend *pooled; /* whose pool it is */
+    int64_t pool_ns;              /* when that has something to do */
     struct outbox outbox; /* replies that the front has no room for yet */
     bool front_is_gone;
     bool has_swept;
@@ -246,10 +248,23 @@ static void on_next(struct warden *warden, struct warden_request *request, int f
     }
 }
 
+static void on_stats(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
+{
+    struct warden_pool message = { .kind = WARDEN_POOL };
+
+    (void)request;
+    (void)fds;
+    if (warden->pooled)
+        warden->pooled->pool->stats(warden->host.pool, &message.stats);
+    if (message_send_pool(warden->options->front_fd, &message) < 0)
+        warden->front_is_gone = true;
+}
+
 static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct warden_request *, int *) = {
     [WARDEN_START] = on_start,
     [WARDEN_STOP] = on_stop,
     [WARDEN_NEXT] = on_next,
+    [WARDEN_STATS] = on_stats,
 };
 
 static void serve_front(struct warden *warden)
@@ -328,6 +343,11 @@ static void on_stage_ended(struct warden *warden, struct run *run, const struct 
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(warden, run, &message);
+    if (report->end.is_held) { /* the answer is out; what is left of it goes now */
+        run->has_ended = true;
+        kill_run(run, STOP_NONE);
+        return;
+    }
     if (report->stage + 1U >= run->job.n_stages) {
         run->has_ended = true;
         if (run->has_harvest)
@@ -401,6 +421,7 @@ static int until_next_ms(const struct warden *warden)
         if (!run->is_killed)
             next = MIN(next, run->sandbox->tick_ns);
     }
+    next = MIN(next, warden->pool_ns);
     if (next == INT64_MAX)
         return -1;
     int64_t left = next - clock_now_ns();
@@ -415,8 +436,10 @@ enum { POLL_MAX = 4096 };
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
     short out = warden->outbox.head ? POLLOUT : 0;
-    nfds_t n = 1;
+    nfds_t n = 2;
 
+    list[1] = (struct pollfd){ warden->pooled ? warden->pooled->pool->fd(warden->host.pool) : -1,
+                               POLLIN, 0 };
     list[0] = (struct pollfd){ warden->front_is_gone ? -1 : warden->options->front_fd,
                                (short)(POLLIN | out), 0 };
     for (struct run *run = warden->runs; run; run = run->next) {
@@ -450,6 +473,8 @@ static void serve_once(struct warden *warden)
         warden->front_is_gone = true;
     if (list[0].revents & ~POLLOUT)
         serve_front(warden);
+    else if (warden->pooled && !warden->front_is_gone)
+        warden->pool_ns = warden->pooled->pool->serve(warden->host.pool);
     serve_clock(warden);
 }
 
@@ -468,12 +493,27 @@ static void leave_caller(void)
     prctl(PR_SET_NAME, "cay-warden");
 }
 
+static void open_pool(struct warden *warden)
+{
+    warden->pool_ns = INT64_MAX;
+    for (int i = 0; warden->options->pool && backends[i] && !warden->pooled; i++) {
+        if (!backends[i]->pool)
+            continue;
+        warden->host.pool = backends[i]->pool->make(&warden->host, warden->options->pool);
+        if (!warden->host.pool)
+            continue;
+        warden->pooled = backends[i];
+        warden->pool_ns = 0;
+    }
+}
+
 int warden_main(const struct warden_options *options)
 {
     struct warden warden = { .options = options };
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
-    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd };
+    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd, NULL };
+    open_pool(&warden);
     if (!options->once)
         rlimit_raise_files();
     while (warden.runs || (warden.outbox.head && !warden.front_is_gone) ||
@@ -485,6 +525,8 @@ int warden_main(const struct warden_options *options)
         serve_once(&warden);
     }
     outbox_done(&warden.outbox);
+    if (warden.pooled)
+        warden.pooled->pool->free(warden.host.pool);
     cgroup_host_close(&warden.cgroups);
     return 0;
 }
