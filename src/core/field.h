@@ -115,6 +115,14 @@ enum {
       "how long an execution is kept")                                                             \
     X(KEEP_BYTES, "keep_bytes", BYTES, 0, "1g", 0, MAX_BYTES, NULL, "SIZE",                        \
       "how much all kept executions may take")                                                     \
+    X(WARM, "warm", LIST, 0, "python,javascript,bash,command", 0, 0, NULL, "NAME,…",              \
+      "what a server is ready for from its start: languages, or command")                          \
+    X(SPARES, "spares", COUNT, 0, "4", 0, 1024, NULL, "N",                                         \
+      "sandboxes that a server has ready for each language in use; 0: none")                       \
+    X(SPARES_MAX, "spares_max", COUNT, 0, "32", 0, 1024, NULL, "N",                                \
+      "the same at times of demand")                                                               \
+    X(POOL_MEMORY, "pool_memory", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                    \
+      "memory that sandboxes made ahead may take together")                                        \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \

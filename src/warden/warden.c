@@ -17,7 +17,9 @@
 #include "base/error.h"
 #include "core/backend.h"
 #include "sys/cgroup.h"
+#include "sys/rlimit.h"
 #include "warden/message.h"
+#include "warden/outbox.h"
 
 /* A sandbox that is not up by then never will be: a hung mount, a lost map tool. */
 #define SETUP_TIMEOUT_NS (30 * NS_PER_SEC)
@@ -30,6 +32,7 @@ struct run {
     struct run *next;
     uint32_t number;
     struct sandbox *sandbox;
+    size_t poll_at; /* its place in the list that is polled; 0: it found no room */
     struct job job;
     enum stop_reason stop;
     int64_t asked_ns;
@@ -47,6 +50,9 @@ struct warden {
     struct cgroup_host cgroups;
     struct backend_host host;
     struct run *runs;
+    const struct backend *pooled; /* whose pool it is */
+    int64_t pool_ns;              /* when that has something to do */
+    struct outbox outbox; /* replies that the front has no room for yet */
     bool front_is_gone;
     bool has_swept;
     bool has_run;
@@ -58,7 +64,8 @@ static void reply(struct warden *warden, const struct run *run, struct warden_re
 {
     message->run = run->number;
     message->stop = run->stop;
-    if (!warden->front_is_gone && message_send_reply(warden->options->front_fd, message) < 0)
+    if (!warden->front_is_gone &&
+        outbox_send(&warden->outbox, warden->options->front_fd, message) < 0)
         warden->front_is_gone = true;
 }
 
@@ -241,10 +248,23 @@ static void on_next(struct warden *warden, struct warden_request *request, int f
     }
 }
 
+static void on_stats(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
+{
+    struct warden_pool message = { .kind = WARDEN_POOL };
+
+    (void)request;
+    (void)fds;
+    if (warden->pooled)
+        warden->pooled->pool->stats(warden->host.pool, &message.stats);
+    if (message_send_pool(warden->options->front_fd, &message) < 0)
+        warden->front_is_gone = true;
+}
+
 static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct warden_request *, int *) = {
     [WARDEN_START] = on_start,
     [WARDEN_STOP] = on_stop,
     [WARDEN_NEXT] = on_next,
+    [WARDEN_STATS] = on_stats,
 };
 
 static void serve_front(struct warden *warden)
@@ -295,6 +315,7 @@ static void on_stage_started(struct warden *warden, struct run *run, const struc
         .kind = WARDEN_STAGE_STARTED,
         .stage = report->stage,
         .layers = report->layers,
+        .start_kind = report->start_kind,
         .setup_ns = clock_now_ns() - run->asked_ns,
     };
     run->is_up = true;
@@ -322,6 +343,11 @@ static void on_stage_ended(struct warden *warden, struct run *run, const struct 
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(warden, run, &message);
+    if (report->end.is_held) { /* the answer is out; what is left of it goes now */
+        run->has_ended = true;
+        kill_run(run, STOP_NONE);
+        return;
+    }
     if (report->stage + 1U >= run->job.n_stages) {
         run->has_ended = true;
         if (run->has_harvest)
@@ -395,6 +421,7 @@ static int until_next_ms(const struct warden *warden)
         if (!run->is_killed)
             next = MIN(next, run->sandbox->tick_ns);
     }
+    next = MIN(next, warden->pool_ns);
     if (next == INT64_MAX)
         return -1;
     int64_t left = next - clock_now_ns();
@@ -403,26 +430,30 @@ static int until_next_ms(const struct warden *warden)
 
 /* ---- the loop ---- */
 
-enum { POLL_MAX = 1024 };
+enum { POLL_MAX = 4096 };
 
 /* Fills the list with the front and two fds a run; a run that finds no room waits for its turn. */
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
-    nfds_t n = 1;
+    short out = warden->outbox.head ? POLLOUT : 0;
+    nfds_t n = 2;
 
-    list[0] = (struct pollfd){ warden->front_is_gone ? -1 : warden->options->front_fd, POLLIN, 0 };
-    for (const struct run *run = warden->runs; run && n + 2 <= POLL_MAX; run = run->next)
-        for (int i = 0; i < 2; i++)
+    list[1] = (struct pollfd){ warden->pooled ? warden->pooled->pool->fd(warden->host.pool) : -1,
+                               POLLIN, 0 };
+    list[0] = (struct pollfd){ warden->front_is_gone ? -1 : warden->options->front_fd,
+                               (short)(POLLIN | out), 0 };
+    for (struct run *run = warden->runs; run; run = run->next) {
+        run->poll_at = n + 2 <= POLL_MAX ? n : 0;
+        for (int i = 0; i < 2 && run->poll_at; i++)
             list[n++] = (struct pollfd){ run->sandbox->fds[i], POLLIN, 0 };
+    }
     return n;
 }
 
-static bool is_ready(const struct pollfd *list, nfds_t n, int fd)
+static bool is_ready(const struct pollfd *list, const struct run *run)
 {
-    for (nfds_t i = 1; i < n; i++)
-        if (list[i].fd == fd && list[i].revents)
-            return true;
-    return false;
+    const struct pollfd *own = &list[run->poll_at];
+    return run->poll_at && (own[0].revents || own[1].revents);
 }
 
 static void serve_once(struct warden *warden)
@@ -435,11 +466,15 @@ static void serve_once(struct warden *warden)
     /* A run may be gone after it was served, so the next one is remembered before. */
     for (struct run *run = warden->runs, *next; run; run = next) {
         next = run->next;
-        if (is_ready(list, n, run->sandbox->fds[0]) || is_ready(list, n, run->sandbox->fds[1]))
+        if (is_ready(list, run))
             serve_sandbox(warden, run);
     }
-    if (list[0].revents)
+    if (list[0].revents & POLLOUT && outbox_flush(&warden->outbox, list[0].fd) < 0)
+        warden->front_is_gone = true;
+    if (list[0].revents & ~POLLOUT)
         serve_front(warden);
+    else if (warden->pooled && !warden->front_is_gone)
+        warden->pool_ns = warden->pooled->pool->serve(warden->host.pool);
     serve_clock(warden);
 }
 
@@ -458,19 +493,40 @@ static void leave_caller(void)
     prctl(PR_SET_NAME, "cay-warden");
 }
 
+static void open_pool(struct warden *warden)
+{
+    warden->pool_ns = INT64_MAX;
+    for (int i = 0; warden->options->pool && backends[i] && !warden->pooled; i++) {
+        if (!backends[i]->pool)
+            continue;
+        warden->host.pool = backends[i]->pool->make(&warden->host, warden->options->pool);
+        if (!warden->host.pool)
+            continue;
+        warden->pooled = backends[i];
+        warden->pool_ns = 0;
+    }
+}
+
 int warden_main(const struct warden_options *options)
 {
     struct warden warden = { .options = options };
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
-    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd };
-    while (warden.runs || !(warden.front_is_gone || (options->once && warden.has_run))) {
+    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd, NULL };
+    open_pool(&warden);
+    if (!options->once)
+        rlimit_raise_files();
+    while (warden.runs || (warden.outbox.head && !warden.front_is_gone) ||
+           !(warden.front_is_gone || (options->once && warden.has_run))) {
         if (warden.front_is_gone)
             for (struct run *run = warden.runs; run; run = run->next)
                 if (!run->is_killed)
                     kill_run(run, STOP_CANCELLED);
         serve_once(&warden);
     }
+    outbox_done(&warden.outbox);
+    if (warden.pooled)
+        warden.pooled->pool->free(warden.host.pool);
     cgroup_host_close(&warden.cgroups);
     return 0;
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 struct cay_limits;
+struct pool_options;
 
 struct warden_options {
     int front_fd;                          /* SOCK_SEQPACKET to the front */
@@ -22,6 +23,7 @@ struct warden_options {
     const struct cay_limits *compile_caps; /* the same for a compiler */
     const cpu_set_t *cpus; /* of the front, which sent us elsewhere for a start; or NULL */
     bool once;             /* leave after the first run */
+    const struct pool_options *pool; /* what to make ahead; NULL: nothing */
 };
 
 /* Serves the front until it closes its end. Returns the process' exit status. */
