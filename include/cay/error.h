@@ -23,7 +23,7 @@ extern "C" {
     X(POLICY, 126, 403, "refused by policy")                      \
     X(NOTFOUND, 127, 404, "no such language, session or run")     \
     X(SYSTEM, 125, 500, "a system call failed")                   \
-    X(AUTH, 125, 401, "no valid token")                           \
+    X(UNAUTHORIZED, 125, 401, "no valid token")                   \
     X(BUSY, 125, 429, "too much at once; try again later")
 
 enum cay_errkind {

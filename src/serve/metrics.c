@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/metrics.h"
 
-#include <cay/version.h>
-
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <cay/version.h>
 
 #include "base/auto.h"
 #include "base/clock.h"

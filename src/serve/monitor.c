@@ -75,7 +75,7 @@ static int recv_answer(int sock, int32_t *ret_errnum, int *ret_fd)
 static int start_warden(const char *program, int *ret)
 {
     extern char **environ;
-    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, NULL };
+    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, (char[]){ "ahead" }, NULL };
     posix_spawn_file_actions_t actions;
     int pair[2];
     pid_t pid;
