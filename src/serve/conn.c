@@ -2,11 +2,11 @@
 /*
  * The bytes of a connection, and its time limits.
  *
- * Its life: CONN_HEAD → (CONN_BODY) → CONN_BUSY → CONN_HEAD …, in the end CONN_LINGER and CONN_DEAD.
- * The next request is looked at when the answer to the last one is sent to its last byte, so a
- * client that sends without reading holds up nobody but itself. In CONN_BUSY it is still read from
- * (into `ahead`, and past AHEAD_MAX only its end is watched), because a client that leaves has to be
- * noticed at once.
+ * Its life: CONN_HEAD → (CONN_BODY) → CONN_BUSY → CONN_HEAD …, in the end CONN_LINGER and
+ * CONN_DEAD. The next request is looked at when the answer to the last one is sent to its last
+ * byte, so a client that sends without reading holds up nobody but itself. In CONN_BUSY it is still
+ * read from (into `ahead`, and past AHEAD_MAX only its end is watched), because a client that
+ * leaves has to be noticed at once.
  *
  * Time limits are looked at by conn_sweep a few times a second: no timer is set for a request.
  */
@@ -27,7 +27,7 @@
 #include "serve/server-state.h"
 #include "serve/tls.h"
 
-enum { LINGER_NS_MAX = 2 }; /* seconds */
+enum { LINGER_NS_MAX = 2 };            /* seconds */
 enum { BODY_BYTES_PER_S = 16 * 1024 }; /* a body that comes slower than this runs out of time */
 
 static void set_state(struct conn *conn, enum conn_state state)
@@ -204,7 +204,7 @@ static void take_body(struct conn *conn)
         uint64_t more = conn->x.body.len + len - conn->reserved;
         if (server->bodies_bytes + more > server->settings.max_bodies_bytes) {
             conn->is_last = true;
-            exchange_retry(&conn->x, 503, "busy", "too many bytes of requests are being read",
+            exchange_retry(&conn->x, 503, CAY_E_BUSY, "too many bytes of requests are being read",
                            "try again", 1);
             return;
         }
@@ -305,8 +305,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
             return;
         }
         take_bytes(conn, conn->x.server->scratch, (size_t)n);
-    } while (conn->tls && conn->state != CONN_DEAD && !conn->is_paused &&
-             tls_has_more(conn->tls));
+    } while (conn->tls && conn->state != CONN_DEAD && !conn->is_paused && tls_has_more(conn->tls));
 }
 
 static void on_kick(evutil_socket_t fd, short what, void *arg)
@@ -330,7 +329,7 @@ static void refuse(struct server *server, int fd)
 {
     static const char answer[] =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-        "Connection: close\r\nContent-Length: 96\r\n\r\n"
+        "Connection: close\r\nContent-Length: 99\r\n\r\n"
         "{\"error\":{\"kind\":\"busy\",\"message\":\"too many connections are open\","
         "\"hint\":\"keep fewer, try again\"}}\n";
     (void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -361,8 +360,8 @@ void conn_accept(struct server *server, const struct listener *listener, int fd)
     }
     conn->x.server = server;
     http_parser_init(&conn->parser, HTTP_REQUESTS, &limits);
-    event_assign(&conn->read_event, server->base, fd, EV_READ | EV_CLOSED | EV_PERSIST,
-                 on_readable, conn);
+    event_assign(&conn->read_event, server->base, fd, EV_READ | EV_CLOSED | EV_PERSIST, on_readable,
+                 conn);
     event_assign(&conn->write_event, server->base, fd, EV_WRITE, on_writable, conn);
     event_assign(&conn->kick_event, server->base, -1, 0, on_kick, conn);
     event_add(&conn->read_event, NULL);

@@ -7,7 +7,7 @@
  * later, whole or as a stream:
  *
  *     exchange_reply(x, 200, "application/json", text, len);          takes text
- *     exchange_error(x, 404, "notfound", "there is no execution …", "hint");
+ *     exchange_error(x, 404, CAY_E_NOTFOUND, "there is no execution …", "hint");
  *     exchange_fail(x, &err);                                         the status of its kind
  *
  *     x->gone = on_gone, x->arg = run;            not yet: told if the client leaves before
@@ -15,9 +15,10 @@
  *     exchange_stream(x, "text/event-stream", pull);
  *     exchange_wake(x);                           there is more to pull
  *
- * A stream is pulled: `pull` is asked for the next piece when there is room in the connection's send
- * buffer, and only then, so that a slow reader costs no more memory than any other. After the
- * answer (exchange_reply, or pull's end) or after `gone` the exchange is not the handler's any more.
+ * A stream is pulled: `pull` is asked for the next piece when there is room in the connection's
+ * send buffer, and only then, so that a slow reader costs no more memory than any other. After the
+ * answer (exchange_reply, or pull's end) or after `gone` the exchange is not the handler's any
+ * more.
  *
  * Nothing here is freed while a handler runs: a dead connection goes when the loop comes round.
  */
@@ -26,12 +27,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cay/error.h>
+
 #include "base/strbuf.h"
 #include "net/http.h"
 #include "serve/route.h"
 #include "serve/token.h"
 
-struct cay_error;
 struct conn;
 struct exchange;
 struct listener;
@@ -60,10 +62,10 @@ struct exchange {
     void *arg;
 
     /* Of a reader of events. */
-    uint64_t after;                  /* the last number it has */
+    uint64_t after; /* the last number it has */
     void (*put)(struct strbuf *out, const struct logged_event *event);
-    bool is_owner;                   /* the run is this client's */
-    struct exchange *prev, *next;    /* the run's other readers */
+    bool is_owner;                /* the run is this client's */
+    struct exchange *prev, *next; /* the run's other readers */
 };
 
 /* ---- answering ---- */
@@ -76,12 +78,12 @@ void exchange_reply_static(struct exchange *x, int status, const char *type, con
                            size_t len);
 
 /* {"error": {"kind", "message", "hint"}}; hint may be NULL or "". */
-void exchange_error(struct exchange *x, int status, const char *kind, const char *message,
+void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const char *message,
                     const char *hint);
 void exchange_fail(struct exchange *x, const struct cay_error *err);
 
 /* The same with a header Retry-After. */
-void exchange_retry(struct exchange *x, int status, const char *kind, const char *message,
+void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const char *message,
                     const char *hint, unsigned after_s);
 
 /* A field for the head of the answer that comes next: name and value without control bytes. */

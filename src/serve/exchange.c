@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request from its head to its answer. In this order, each before anything behind it is looked at:
+ * A request from its head to its answer. In this order, each before anything behind it is looked
+ * at:
  *
  *     Host and Origin (403) · token (401) · route and method (404, 405) · scope (403)
  *     · type of the body (415) · its size (413, 503) · the body · the handler
@@ -65,8 +66,8 @@ static void put_head(struct conn *conn, int status, const char *type, const uint
     struct server *server = conn->x.server;
 
     conn->status = status;
-    conn->is_last = conn->is_last || server->is_draining ||
-                    (conn->x.head && !conn->x.head->keep_alive);
+    conn->is_last =
+        conn->is_last || server->is_draining || (conn->x.head && !conn->x.head->keep_alive);
     server_set_date(server);
     http_write_response(&w, &conn->out, status);
     http_write_header(&w, "Date", server->date);
@@ -121,7 +122,7 @@ void exchange_reply_static(struct exchange *x, int status, const char *type, con
     reply(x, status, type, NULL, body, len);
 }
 
-void exchange_error(struct exchange *x, int status, const char *kind, const char *message,
+void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const char *message,
                     const char *hint)
 {
     struct strbuf out = { 0 };
@@ -129,7 +130,7 @@ void exchange_error(struct exchange *x, int status, const char *kind, const char
 
     json_begin_object(&w);
     json_field_object(&w, "error");
-    json_field_string(&w, "kind", kind);
+    json_field_string(&w, "kind", cay_error_kind_name(kind));
     json_field_string(&w, "message", message);
     json_field_string(&w, "hint", hint && *hint ? hint : NULL);
     json_end_object(&w);
@@ -141,11 +142,10 @@ void exchange_error(struct exchange *x, int status, const char *kind, const char
 
 void exchange_fail(struct exchange *x, const struct cay_error *err)
 {
-    exchange_error(x, cay_error_http_status(err->kind), cay_error_kind_name(err->kind), err->msg,
-                   err->hint);
+    exchange_error(x, cay_error_http_status(err->kind), err->kind, err->msg, err->hint);
 }
 
-void exchange_retry(struct exchange *x, int status, const char *kind, const char *message,
+void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const char *message,
                     const char *hint, unsigned after_s)
 {
     char text[16];
@@ -235,12 +235,13 @@ static bool check_origin(struct conn *conn)
 
     /* No page can reach a unix socket: what it is called there is nobody's concern. */
     if (!conn->is_unix && !http_host_allowed(head->host, server->hosts, server->n_hosts)) {
-        exchange_error(&conn->x, 403, "host", "this server does not go by the name in Host",
+        exchange_error(&conn->x, 403, CAY_E_POLICY, "this server does not go by the name in Host",
                        "--allow-host NAME lets it");
         return false;
     }
     if (!http_origin_allowed(http_header(head, "Origin"), head->host ? head->host : "", NULL, 0)) {
-        exchange_error(&conn->x, 403, "origin", "a page of another origin can't use this server",
+        exchange_error(&conn->x, 403, CAY_E_POLICY,
+                       "a page of another origin can't use this server",
                        "ask from a program, or from a page of this host");
         return false;
     }
@@ -264,13 +265,14 @@ static bool check_token(struct conn *conn)
         return true;
     metrics_add(x->server->metrics, COUNTER_UNAUTHORIZED, 1);
     exchange_header(x, "WWW-Authenticate", "Bearer realm=\"cay\"");
-    exchange_error(x, 401, "unauthorized",
+    exchange_error(x, 401, CAY_E_UNAUTHORIZED,
                    value ? "the token is not one of this server's" : "a token is needed",
                    "send the header Authorization: Bearer TOKEN");
     return false;
 }
 
-/* Routes of the contract that come with later work get a better answer than that they are unknown. */
+/* Routes of the contract that come with later work get a better answer than that they are unknown.
+ */
 static const char *not_built(const char *path, size_t len)
 {
     static const char *const later[] = { "/v1/sessions", "/v1/check", "/v1/batch", "/mcp" };
@@ -292,11 +294,11 @@ static bool check_route(struct conn *conn, int found, const char *path, size_t l
         char allow[64];
         route_allow(path, len, allow);
         exchange_header(x, "Allow", allow);
-        exchange_error(x, 405, "method", "this path does not take that method", allow);
+        exchange_error(x, 405, CAY_E_USAGE, "this path does not take that method", allow);
         return false;
     }
     if (found < 0) {
-        exchange_error(x, 404, "notfound", "there is no such path", not_built(path, len));
+        exchange_error(x, 404, CAY_E_NOTFOUND, "there is no such path", not_built(path, len));
         return false;
     }
     const struct route *route = &routes[match->id];
@@ -304,7 +306,7 @@ static bool check_route(struct conn *conn, int found, const char *path, size_t l
         char need[64], text[128];
         scopes_text(route->scope, need);
         snprintf(text, sizeof text, "the token does not have the scope %s", need);
-        exchange_error(x, 403, "scope", text, "the token file gives scopes behind the tenant");
+        exchange_error(x, 403, CAY_E_POLICY, text, "the token file gives scopes behind the tenant");
         return false;
     }
     x->route = match->id;
@@ -323,15 +325,15 @@ static bool check_body(struct conn *conn)
     if (!routes[x->route].body)
         return true; /* limited to nothing by the parser */
     if (!http_is_media_type(http_header(x->head, "Content-Type"), JSON_TYPE)) {
-        exchange_error(x, 415, "type", "the body has to be JSON",
+        exchange_error(x, 415, CAY_E_USAGE, "the body has to be JSON",
                        "send the header Content-Type: " JSON_TYPE);
         return false;
     }
     http_parser_limit_body(&conn->parser, settings->max_body_bytes);
     if (x->head->framing == HTTP_LENGTH && x->head->body_bytes <= settings->max_body_bytes) {
         if (server->bodies_bytes + x->head->body_bytes > settings->max_bodies_bytes) {
-            exchange_retry(x, 503, "busy", "too many bytes of requests are being read", "try again",
-                           1);
+            exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of requests are being read",
+                           "try again", 1);
             return false;
         }
         conn->reserved = x->head->body_bytes;
@@ -375,14 +377,11 @@ void exchange_run(struct conn *conn)
 
 void exchange_bad(struct conn *conn, const struct http_fault *fault)
 {
-    const char *kind = fault->status == 413   ? "limit"
-                       : fault->status == 408 ? "timeout"
-                                              : "http";
-
     if (fault->status != 413)
         metrics_add(conn->x.server->metrics, COUNTER_BAD_REQUESTS, 1);
     conn->is_last = true;
-    exchange_error(&conn->x, fault->status, kind, fault->reason, NULL);
+    exchange_error(&conn->x, fault->status, fault->status == 413 ? CAY_E_LIMIT : CAY_E_USAGE,
+                   fault->reason, NULL);
 }
 
 /* What went well is told by the run's own line. */
@@ -421,7 +420,8 @@ void exchange_done(struct conn *conn)
     if (x->body.size > BUFFER_KEEP)
         strbuf_done(&x->body);
     free(conn->tail_owned);
-    *x = (struct exchange){ .server = server, .body = { x->body.data, 0, x->body.size },
+    *x = (struct exchange){ .server = server,
+                            .body = { x->body.data, 0, x->body.size },
                             .route = ROUTE_N };
     conn->is_at_end = conn->is_head_method = conn->is_last = conn->is_answered = false;
     conn->is_chunked = conn->can_pull = false;

@@ -80,8 +80,8 @@ struct executions {
 struct execution *execution_new(struct server *server, const struct token_owner *owner,
                                 struct cay_request *req, int64_t taken_ns);
 
-/* Starts it or lets it wait; *ret_outcome says which. Refused, or (-1, err) not to be started: it is
- * gone. memory_bytes is what it counts for. */
+/* Starts it or lets it wait; *ret_outcome says which. Refused, or (-1, err) not to be started: it
+ * is gone. memory_bytes is what it counts for. */
 int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_outcome *ret_outcome,
                     struct admit_refusal *refusal, struct cay_error *err);
 

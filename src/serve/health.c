@@ -76,7 +76,7 @@ static void conclude(struct server *server, bool is_well, const char *message, i
         answer(x);
     }
     if (health->on_first) {
-        void (*on_first)(struct server *server) = health->on_first;
+        void (*on_first)(struct server * server) = health->on_first;
         health->on_first = NULL;
         on_first(server);
     }
@@ -97,7 +97,9 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
 
 void health_check(struct server *server)
 {
-    const struct cay_start_options options = { .on_done = on_done, .arg = server, .is_probe = true };
+    const struct cay_start_options options = { .on_done = on_done,
+                                               .arg = server,
+                                               .is_probe = true };
     struct cay_request *req;
     struct cay_running *running;
     struct cay_error err;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Whether the server can run something, found out by running something: /bin/true, in a sandbox like
- * any other, at most once a second however many ask. GET /v1/health gives the last answer, or waits
- * for the one that is on its way.
+ * Whether the server can run something, found out by running something: /bin/true, in a sandbox
+ * like any other, at most once a second however many ask. GET /v1/health gives the last answer, or
+ * waits for the one that is on its way.
  */
 
 #include <stdbool.h>

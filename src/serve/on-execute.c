@@ -35,11 +35,12 @@ static bool check_fields(struct exchange *x, const struct cay_request *req)
             (refused[i].value && (!value || strcmp(value, refused[i].value) != 0)))
             continue;
         snprintf(text, sizeof text, "%s: %s", refused[i].field, refused[i].why);
-        exchange_error(x, 403, "policy", text, "files can be sent in `files`");
+        exchange_error(x, 403, CAY_E_POLICY, text, "files can be sent in `files`");
         return false;
     }
     if (cay_flag(x->server->cay, req, "policy_bypass") && !(x->owner.scopes & SCOPE_BYPASS)) {
-        exchange_error(x, 403, "scope", "policy_bypass: the token does not have the scope bypass",
+        exchange_error(x, 403, CAY_E_POLICY,
+                       "policy_bypass: the token does not have the scope bypass",
                        "leave it out, or use a token with that scope");
         return false;
     }
@@ -110,7 +111,7 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     } else if (outcome == ADMIT_REFUSED) {
         metrics_add(server->metrics, refusal.quota ? COUNTER_REFUSED_QUOTA : COUNTER_REFUSED_QUEUE,
                     1);
-        exchange_retry(x, 429, "busy", refusal.message, refusal.hint, refusal.retry_after_s);
+        exchange_retry(x, 429, CAY_E_BUSY, refusal.message, refusal.hint, refusal.retry_after_s);
     } else if (is_detached) {
         answer_detached(x, run);
     } else if (form == AS_RESULT) {
@@ -127,11 +128,11 @@ void on_execute(struct exchange *x)
     struct cay_error err;
 
     if (x->server->is_draining) {
-        exchange_retry(x, 503, "draining", "the server is ending and takes no more runs", NULL, 5);
+        exchange_retry(x, 503, CAY_E_BUSY, "the server is ending and takes no more runs", NULL, 5);
         return;
     }
     if (form < 0) {
-        exchange_error(x, 406, "accept", "none of the types in Accept can be given",
+        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept can be given",
                        "application/json, text/event-stream, application/x-ndjson");
         return;
     }

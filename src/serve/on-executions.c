@@ -31,7 +31,7 @@ enum { ASK_SECONDS = 5 };
 
 static void fail_unknown(struct exchange *x)
 {
-    exchange_error(x, 404, "notfound", "there is no such execution",
+    exchange_error(x, 404, CAY_E_NOTFOUND, "there is no such execution",
                    "GET /v1/executions lists yours; old ones are pruned");
 }
 
@@ -47,8 +47,7 @@ static int ask(struct exchange *x, struct history_query *query, history_answer_f
     if (!(x->owner.scopes & SCOPE_ADMIN))
         snprintf(query->tenant, sizeof query->tenant, "%s", x->owner.tenant);
     if (history_client_ask(x->server->history, query,
-                           clock_now_ns() + (int64_t)ASK_SECONDS * NS_PER_SEC, answer, x,
-                           &err) < 0)
+                           clock_now_ns() + (int64_t)ASK_SECONDS * NS_PER_SEC, answer, x, &err) < 0)
         return -1;
     x->gone = on_asker_gone;
     return 0;
@@ -65,7 +64,7 @@ static void ask_one(struct exchange *x, history_answer_fn *answer)
     }
     snprintf(query.id, sizeof query.id, "%s", x->param);
     if (ask(x, &query, answer) < 0)
-        exchange_retry(x, 503, "busy", "the record can't be asked just now", NULL, 1);
+        exchange_retry(x, 503, CAY_E_BUSY, "the record can't be asked just now", NULL, 1);
 }
 
 /* Answers everything but success. */
@@ -77,7 +76,7 @@ static bool is_found(struct exchange *x, int status)
     if (status == -ENOENT || status == -EINVAL)
         fail_unknown(x);
     else
-        exchange_retry(x, 503, "busy", "the record did not answer", NULL, 1);
+        exchange_retry(x, 503, CAY_E_BUSY, "the record did not answer", NULL, 1);
     return false;
 }
 
@@ -165,7 +164,7 @@ static int event_form(struct exchange *x)
     int form = http_accept(x->head, types, ARRAY_LEN(types));
 
     if (form < 0)
-        exchange_error(x, 406, "accept", "none of the types in Accept can be given",
+        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept can be given",
                        "text/event-stream, application/x-ndjson");
     return form;
 }
@@ -249,7 +248,7 @@ static void on_stream(struct exchange *x)
     if (!run)
         ask_one(x, answer_stream);
     else if (run->state != EXECUTION_FINISHED)
-        exchange_error(x, 409, "running", "the execution has not finished",
+        exchange_error(x, 409, CAY_E_BUSY, "the execution has not finished",
                        "its events have the output as it comes");
     else
         answer_stream(x, 0, run->result, run->result_len);
@@ -274,7 +273,7 @@ static void remove_it(struct exchange *x)
     if (monitor_remove(&x->server->monitor, x->param, &err) == 0 || err.errnum == ENOENT)
         exchange_reply(x, 204, NULL, NULL, 0);
     else if (err.errnum == EBUSY)
-        exchange_error(x, 409, "busy", "its changes are being applied", "try again");
+        exchange_error(x, 409, CAY_E_BUSY, "its changes are being applied", "try again");
     else
         exchange_fail(x, &err);
 }

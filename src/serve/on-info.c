@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "serve/conn.h"
-#include "serve/metrics.h"
 #include "serve/log.h"
+#include "serve/metrics.h"
 #include "serve/on.h"
 #include "serve/server-state.h"
 

@@ -157,7 +157,8 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
 
 /* ---- what the loop waits for ---- */
 
-/* On the unix socket the kernel says who it is; its mode keeps others out, this is the second lock. */
+/* On the unix socket the kernel says who it is; its mode keeps others out, this is the second lock.
+ */
 static bool is_welcome(const struct server *server, const struct listener *listener, int fd)
 {
     struct ucred peer;
@@ -233,8 +234,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 }
 
 static int add_event(struct server *server, struct event **ret, int fd, short what,
-                     event_callback_fn callback, const struct timeval *every,
-                     struct cay_error *err)
+                     event_callback_fn callback, const struct timeval *every, struct cay_error *err)
 {
     *ret = event_new(server->base, fd, (short)(what | EV_PERSIST), callback, server);
     if (!*ret || event_add(*ret, every) < 0)
@@ -245,10 +245,10 @@ static int add_event(struct server *server, struct event **ret, int fd, short wh
 static int add_events(struct server *server, struct cay_error *err)
 {
     const struct serve_settings *settings = &server->settings;
-    int64_t shortest_ns = MIN(MIN(settings->head_ns, settings->idle_ns),
-                              MIN(settings->write_ns, settings->drain_ns));
-    int64_t tick_ms = MAX(MIN(shortest_ns / 4 / NS_PER_MSEC, (int64_t)TICK_MS_MAX),
-                          (int64_t)TICK_MS_MIN);
+    int64_t shortest_ns =
+        MIN(MIN(settings->head_ns, settings->idle_ns), MIN(settings->write_ns, settings->drain_ns));
+    int64_t tick_ms =
+        MAX(MIN(shortest_ns / 4 / NS_PER_MSEC, (int64_t)TICK_MS_MAX), (int64_t)TICK_MS_MIN);
     const struct timeval tick = { 0, (suseconds_t)(tick_ms * 1000) };
     static const struct {
         int number;
@@ -283,7 +283,10 @@ static void put_addresses(const struct server *server, struct strbuf *out)
     for (size_t i = 0; i < server->n_listeners; i++) {
         const struct listener *listener = &server->listeners[i];
         const char *scheme = listener->is_unix ? "" : server->tls ? "https://" : "http://";
-        strbuf_printf(out, "%s%s%s", i == 0 ? "" : i + 1 == server->n_listeners ? " and " : ", ",
+        strbuf_printf(out, "%s%s%s",
+                      i == 0                         ? ""
+                      : i + 1 == server->n_listeners ? " and "
+                                                     : ", ",
                       scheme, listener->text);
     }
 }

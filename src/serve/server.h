@@ -6,15 +6,15 @@
  *
  *     struct serve_options options = { … };
  *     struct server *server;
- *     if (server_open(&options, &server, &err) < 0) ...     sockets, processes; then gives up rights
- *     server_run(server);                                   until it was told to end, and drained
- *     server_close(server);
+ *     if (server_open(&options, &server, &err) < 0) ...     sockets, processes; then gives up
+ * rights server_run(server);                                   until it was told to end, and
+ * drained server_close(server);
  *
  * Who does what:
  *
  *     listen.c     sockets                     conn.c        a connection: bytes, HTTP, time limits
- *     monitor.c    the privileged half         exchange.c    a request: who asks, which route; answers
- *     confine.c    giving up rights            execution.c   a run: admission, events, its end
+ *     monitor.c    the privileged half         exchange.c    a request: who asks, which route;
+ * answers confine.c    giving up rights            execution.c   a run: admission, events, its end
  *     route.h      the routes                  on-*.c        their handlers
  *     event-log.c  events, numbered            health.c      whether something can be run
  *

@@ -31,9 +31,9 @@ enum { FILES_PER_RUN = 10, FILES_SPARE = 256 };
 
 /* All of them; what a host does not have, a run there can't be made with, and is refused. */
 static const char *const all_layers[] = {
-    "cgroup",  "user_ns",      "seccomp",  "landlock", "uts_ns", "cgroup_ns",
-    "pid_ns",  "mount_ns",     "net_ns",   "ipc_ns",   "no_new_privs",
-    "caps_dropped", "nonroot", "rlimits",  NULL,
+    "cgroup",       "user_ns",      "seccomp",  "landlock", "uts_ns",
+    "cgroup_ns",    "pid_ns",       "mount_ns", "net_ns",   "ipc_ns",
+    "no_new_privs", "caps_dropped", "nonroot",  "rlimits",  NULL,
 };
 
 __attribute__((format(printf, 2, 3))) static void progress(const struct server *server,
@@ -92,8 +92,9 @@ static int open_listeners(struct server *server, struct cay_error *err)
         if (open_tcp(server, options->listen[i], err) < 0)
             return -1;
     if (options->socket && strcmp(options->socket, "none") == 0)
-        return server->n_listeners > 0 ? 0
-                                       : cay_fail(err, CAY_E_USAGE, "there is nothing to listen on");
+        return server->n_listeners > 0
+                   ? 0
+                   : cay_fail(err, CAY_E_USAGE, "there is nothing to listen on");
     if (!options->socket && listen_unix_path(path, sizeof path, err) < 0)
         return -1;
     if (listen_unix(options->socket ? options->socket : path,
@@ -145,15 +146,16 @@ static int start_warden(void *arg, struct cay_error *err)
 
 static int start_monitor(struct server *server, struct cay_error *err)
 {
-    return monitor_open(&(struct monitor_plan){
-                            .warden = server->options.helper,
-                            .files = { [MONITOR_TOKENS] = server->options.token_file,
-                                       [MONITOR_CERT] = server->options.tls_cert,
-                                       [MONITOR_KEY] = server->options.tls_key },
-                            .listeners = server->listeners,
-                            .n_listeners = server->n_listeners,
-                        },
-                        &server->monitor, err);
+    return monitor_open(
+        &(struct monitor_plan){
+            .warden = server->options.helper,
+            .files = { [MONITOR_TOKENS] = server->options.token_file,
+                       [MONITOR_CERT] = server->options.tls_cert,
+                       [MONITOR_KEY] = server->options.tls_key },
+            .listeners = server->listeners,
+            .n_listeners = server->n_listeners,
+        },
+        &server->monitor, err);
 }
 
 static int open_engine(struct server *server, const struct confine_user *user,

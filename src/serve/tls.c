@@ -15,32 +15,32 @@
 #include "base/error.h"
 
 /* What is used of it, a row each: library, result, name, parameters. */
-#define TLS_CALLS(X)                                                              \
-    X(crypto, BIO *, BIO_new_mem_buf, (const void *, int))                        \
-    X(crypto, int, BIO_free, (BIO *))                                             \
+#define TLS_CALLS(X)                                                                  \
+    X(crypto, BIO *, BIO_new_mem_buf, (const void *, int))                            \
+    X(crypto, int, BIO_free, (BIO *))                                                 \
     X(crypto, X509 *, PEM_read_bio_X509, (BIO *, X509 **, pem_password_cb *, void *)) \
-    X(crypto, EVP_PKEY *, PEM_read_bio_PrivateKey,                                \
-      (BIO *, EVP_PKEY **, pem_password_cb *, void *))                            \
-    X(crypto, void, X509_free, (X509 *))                                          \
-    X(crypto, void, EVP_PKEY_free, (EVP_PKEY *))                                  \
-    X(crypto, unsigned long, ERR_get_error, (void))                               \
-    X(crypto, void, ERR_clear_error, (void))                                      \
-    X(crypto, void, ERR_error_string_n, (unsigned long, char *, size_t))          \
-    X(ssl, const SSL_METHOD *, TLS_server_method, (void))                         \
-    X(ssl, SSL_CTX *, SSL_CTX_new, (const SSL_METHOD *))                          \
-    X(ssl, void, SSL_CTX_free, (SSL_CTX *))                                       \
-    X(ssl, long, SSL_CTX_ctrl, (SSL_CTX *, int, long, void *))                    \
-    X(ssl, uint64_t, SSL_CTX_set_options, (SSL_CTX *, uint64_t))                  \
-    X(ssl, int, SSL_CTX_use_certificate, (SSL_CTX *, X509 *))                     \
-    X(ssl, int, SSL_CTX_use_PrivateKey, (SSL_CTX *, EVP_PKEY *))                  \
-    X(ssl, int, SSL_CTX_check_private_key, (const SSL_CTX *))                     \
-    X(ssl, SSL *, SSL_new, (SSL_CTX *))                                           \
-    X(ssl, void, SSL_free, (SSL *))                                               \
-    X(ssl, int, SSL_set_fd, (SSL *, int))                                         \
-    X(ssl, void, SSL_set_accept_state, (SSL *))                                   \
-    X(ssl, int, SSL_read, (SSL *, void *, int))                                   \
-    X(ssl, int, SSL_write, (SSL *, const void *, int))                            \
-    X(ssl, int, SSL_pending, (const SSL *))                                       \
+    X(crypto, EVP_PKEY *, PEM_read_bio_PrivateKey,                                    \
+      (BIO *, EVP_PKEY **, pem_password_cb *, void *))                                \
+    X(crypto, void, X509_free, (X509 *))                                              \
+    X(crypto, void, EVP_PKEY_free, (EVP_PKEY *))                                      \
+    X(crypto, unsigned long, ERR_get_error, (void))                                   \
+    X(crypto, void, ERR_clear_error, (void))                                          \
+    X(crypto, void, ERR_error_string_n, (unsigned long, char *, size_t))              \
+    X(ssl, const SSL_METHOD *, TLS_server_method, (void))                             \
+    X(ssl, SSL_CTX *, SSL_CTX_new, (const SSL_METHOD *))                              \
+    X(ssl, void, SSL_CTX_free, (SSL_CTX *))                                           \
+    X(ssl, long, SSL_CTX_ctrl, (SSL_CTX *, int, long, void *))                        \
+    X(ssl, uint64_t, SSL_CTX_set_options, (SSL_CTX *, uint64_t))                      \
+    X(ssl, int, SSL_CTX_use_certificate, (SSL_CTX *, X509 *))                         \
+    X(ssl, int, SSL_CTX_use_PrivateKey, (SSL_CTX *, EVP_PKEY *))                      \
+    X(ssl, int, SSL_CTX_check_private_key, (const SSL_CTX *))                         \
+    X(ssl, SSL *, SSL_new, (SSL_CTX *))                                               \
+    X(ssl, void, SSL_free, (SSL *))                                                   \
+    X(ssl, int, SSL_set_fd, (SSL *, int))                                             \
+    X(ssl, void, SSL_set_accept_state, (SSL *))                                       \
+    X(ssl, int, SSL_read, (SSL *, void *, int))                                       \
+    X(ssl, int, SSL_write, (SSL *, const void *, int))                                \
+    X(ssl, int, SSL_pending, (const SSL *))                                           \
     X(ssl, int, SSL_get_error, (const SSL *, int))
 
 enum { PEM_BYTES_MAX = 256 * 1024, CHAIN_MAX = 16 };
@@ -71,9 +71,9 @@ static int load(struct tls *tls, struct cay_error *err)
         cay_fail(err, CAY_E_UNSUPPORTED, "tls: OpenSSL can't be loaded: %.200s", dlerror());
         return cay_hint(err, "apt-get install libssl3");
     }
-#define TLS_LOAD(library, type, name, params)                                              \
-    *(void **)(&tls->call.name) = dlsym(tls->library, #name);                              \
-    if (!tls->call.name)                                                                   \
+#define TLS_LOAD(library, type, name, params)                 \
+    *(void **)(&tls->call.name) = dlsym(tls->library, #name); \
+    if (!tls->call.name)                                      \
         return cay_fail(err, CAY_E_UNSUPPORTED, "tls: this OpenSSL does not have " #name);
     TLS_CALLS(TLS_LOAD)
 #undef TLS_LOAD
