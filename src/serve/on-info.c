@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <cay/run.h>
+
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "serve/conn.h"
@@ -38,11 +40,34 @@ static uint64_t own_memory(const struct server *server)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+enum { POOLS_MAX = 64 };
+
+/* Sandboxes made ahead, and the interpreters that they are forked from. */
+static size_t list_pools(struct server *server, struct cay_pool *pools,
+                         struct metrics_pool rows[static 2 * POOLS_MAX], uint64_t *ret_memory)
+{
+    size_t n = cay_pool(server->cay, pools, POOLS_MAX, ret_memory), n_rows = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *language = pools[i].language;
+        rows[n_rows++] = (struct metrics_pool){ strcmp(language, "command") == 0 ? NULL : language,
+                                                "spare", pools[i].ready, pools[i].target,
+                                                UINT64_MAX };
+        if (pools[i].has_zygote)
+            rows[n_rows++] = (struct metrics_pool){ language, "zygote", 1, 1, UINT64_MAX };
+    }
+    return n_rows;
+}
+
 void on_metrics(struct exchange *x)
 {
     struct server *server = x->server;
     struct strbuf out = { 0 };
     struct admit_counts counts;
+    struct cay_pool pools[POOLS_MAX];
+    struct metrics_pool rows[2 * POOLS_MAX];
+    uint64_t pool_bytes = UINT64_MAX;
+    size_t n_rows = list_pools(server, pools, rows, &pool_bytes);
 
     admit_count(server->admit, &counts);
     const struct metrics_now now = {
@@ -56,7 +81,9 @@ void on_metrics(struct exchange *x)
         .charged_bytes = counts.charged_bytes,
         .headroom_bytes = counts.headroom_bytes,
         .front_bytes = own_memory(server),
-        .warden_bytes = UINT64_MAX,
+        .warden_bytes = pool_bytes,
+        .pools = rows,
+        .n_pools = n_rows,
     };
     metrics_write(server->metrics, &now, clock_now_ns(), &out);
     size_t len = out.len;

@@ -212,6 +212,30 @@ static void on_history(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+/* Until everything that is wanted from the start was made ahead once, people are told how far it
+ * is. */
+static void tell_pools(struct server *server)
+{
+    struct cay_pool pools[64];
+    uint64_t memory;
+    unsigned ready = 0, target = 0;
+    char line[96];
+
+    if (server->is_warm || !server->health.is_known)
+        return;
+    size_t n = cay_pool(server->cay, pools, ARRAY_LEN(pools), &memory);
+    for (size_t i = 0; i < n; i++) {
+        ready += pools[i].ready;
+        target += pools[i].target;
+    }
+    if (n == 0 || ready == server->told_ready)
+        return;
+    server->told_ready = ready;
+    server->is_warm = ready >= target;
+    snprintf(line, sizeof line, "%u of %u sandboxes made ahead", ready, target);
+    progress(server, line);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
@@ -219,6 +243,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
     (void)fd, (void)what;
     conn_sweep(server, now_ns);
+    tell_pools(server);
     if (history_client_deadline_ns(server->history) <= now_ns)
         history_client_expire(server->history, now_ns);
     if (now_ns - server->host_read_ns > HOST_LOOK_NS) {
