@@ -180,6 +180,16 @@ int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, st
     return 0;
 }
 
+int cay_request_check(struct cay *cay, const struct cay_request *req, struct cay_error *err)
+{
+    struct plan plan;
+
+    if (plan_make(req, &cay->config, &this_host, &plan, err) < 0)
+        return -1;
+    plan_done(&plan);
+    return 0;
+}
+
 char *cay_config_json(struct cay *cay)
 {
     return config_json(&cay->config);
