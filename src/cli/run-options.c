@@ -236,8 +236,6 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
         { OPT_BOOL, 0, "raw", NULL, "on a terminal, pass control sequences on unchanged",
           &args->raw },
         { OPT_BOOL, 0, "no-color", NULL, "no colours of cay's own", &args->no_color },
-        { OPT_BOOL, 0, "no-server", NULL, "do not use a server of this user, though one is up",
-          &args->no_server },
         { OPT_BOOL, 0, "no-server", NULL, "do not use a running server", &args->no_server },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &args->help },
         { OPT_HEADING, .help = "Limits and isolation" },
