@@ -9,6 +9,7 @@
 #include <cay/executions.h>
 #include <cay/limits.h>
 #include <cay/run.h>
+#include <cay/settings.h>
 #include <cay/setup.h>
 #include <cay/version.h>
 

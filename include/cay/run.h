@@ -112,6 +112,10 @@ struct cay_field {
     const char *choices; /* the words it can be, with spaces in between, or NULL */
     bool is_flag;        /* takes no value on the command line */
     bool is_list;
+    const char *kind; /* "size", "seconds", "number", "count", "flag", "choice", "text", "list" */
+    bool is_limit;    /* in JSON it stands in "limits" */
+    bool is_local;    /* for the command line and the library: a server refuses it */
+    uint64_t least, most; /* of sizes (bytes), seconds (ns), numbers (thousandths) and counts */
 };
 
 /* The i-th field that a command line can set, or NULL past the last one. */
