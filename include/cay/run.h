@@ -37,6 +37,7 @@ extern "C" {
 /* ---- opening ---- */
 
 struct cay;
+struct cay_journal;
 
 struct cay_options {
     /* The cay command, which the warden is made from; NULL: the installed one. */
@@ -56,6 +57,9 @@ struct cay_options {
     bool ahead;
     /* Do not read ./.cay.toml. */
     bool no_project;
+    /* Where runs are written down for another process to record (<cay/record.h>); it stays the
+     * caller's, and must outlive the engine. NULL: each run is recorded at its end, by itself. */
+    struct cay_journal *journal;
 };
 
 /* Reads the configuration. Nothing is started before the first run, unless the options say so.

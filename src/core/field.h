@@ -123,6 +123,10 @@ enum {
       "the same at times of demand")                                                               \
     X(POOL_MEMORY, "pool_memory", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                    \
       "memory that sandboxes made ahead may take together")                                        \
+    X(AUDIT_BYTES, "audit_bytes", BYTES, 0, "64m", 65536, MAX_BYTES, NULL, "SIZE",                 \
+      "size at which a new file of the audit log is begun")                                        \
+    X(AUDIT_FILES, "audit_files", COUNT, 0, "16", 0, 100000, NULL, "N",                            \
+      "older files of the audit log that are kept; 0: all")                                        \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \
