@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/auto.h"
@@ -220,6 +221,20 @@ int audit_parse(struct arena *arena, const char *text, size_t len, struct audit_
         return -EINVAL;
     *ret = entry;
     return 0;
+}
+
+int64_t audit_end_ns(const struct audit_entry *entry)
+{
+    struct tm tm = { 0 };
+    int ms, end = 0;
+
+    if (sscanf(entry->time, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+               &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &end) != 7 ||
+        end == 0 || entry->time[end] || tm.tm_year < 1970)
+        return 0;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    return (int64_t)timegm(&tm) * NS_PER_SEC + ms * NS_PER_MSEC + entry->total_ns;
 }
 
 /* ---- the chain's part of a line ---- */

@@ -95,7 +95,7 @@ static int lock(int fd, int wait_ms)
         if (clock_now_ns() >= until_ns)
             return -ETIMEDOUT;
         nanosleep(&pause, NULL);
-        pause.tv_nsec = MIN(2 * pause.tv_nsec, 5000000L);
+        pause.tv_nsec = MIN(2 * pause.tv_nsec, 1000000L);
     }
     return 0;
 }

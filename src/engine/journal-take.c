@@ -172,6 +172,7 @@ int journal_parse(struct arena *arena, const char *line, size_t len, struct audi
         return -EINVAL;
     }
     text.has_code = members > 1;
+    text.end_ns = audit_end_ns(entry);
     *ret = text;
     return 0;
 }

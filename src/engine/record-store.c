@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/strbuf.h"
 #include "core/config.h"
 #include "core/state.h"
@@ -61,6 +62,10 @@ static int store_result(int state_fd, const struct record_text *text)
     int rc = write_all(fd, out.data, out.len);
     if (rc < 0)
         unlinkat(state_fd, name, 0);
+    if (rc == 0 && text->end_ns > 0) {
+        const struct timespec end = { text->end_ns / NS_PER_SEC, text->end_ns % NS_PER_SEC };
+        futimens(fd, (const struct timespec[2]){ end, end });
+    }
     return rc;
 }
 

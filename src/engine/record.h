@@ -106,7 +106,8 @@ struct record_text {
     const struct audit_entry *entry;
     const char *result, *extra; /* NULL: none is kept */
     size_t result_len, extra_len;
-    bool has_code; /* extra holds the code: there is an artifact */
+    bool has_code;  /* extra holds the code: there is an artifact */
+    int64_t end_ns; /* when the run ended, since 1970; 0: now. What comes late keeps its place */
 };
 
 /* Writes executions/ID.json and the artifact; one that is there already stays. Returns -errno. */
