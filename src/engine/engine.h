@@ -18,6 +18,8 @@ struct cay {
     struct pool_stats pool; /* as the warden last told */
     struct loop loop;
     struct version_memo versions;
+    struct plan_host host; /* what plans ask; for many runs, with the languages read once */
+    struct arena languages;
 };
 
 /* A result with an id, and an arena of its own behind it, which cay_result_free frees with it. */
