@@ -22,6 +22,7 @@ struct cay {
     struct arena languages;
 };
 
-/* A result with an id, and an arena of its own behind it, which cay_result_free frees with it. */
+/* A result with this id (NULL: some new one), and an arena of its own behind it, which
+ * cay_result_free frees with it. */
 struct arena;
-struct cay_result *result_new(struct arena **ret_arena);
+struct cay_result *result_new(const char *id, struct arena **ret_arena);
