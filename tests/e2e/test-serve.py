@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -330,6 +331,41 @@ def test_drain(t, mode):
     t.equal(cause, "cancelled", "and recorded so")
 
 
+def test_tls(t, mode):
+    """TLS on TCP, with certificates that are read again; big bodies both ways."""
+    folder = mode.cwd
+    cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
+    shutil.copy(cayserve.TLS / "cert.pem", cert)
+    shutil.copy(cayserve.TLS / "key.pem", key)
+    os.chmod(key, 0o600)
+    place = os.path.join(folder, "tls")
+    tokens = os.path.join(folder, "tls-tokens")
+    with open(tokens, "w") as f:
+        os.fchmod(f.fileno(), 0o600)
+        f.write(TOKENS)
+    with Server(mode, "--listen", "127.0.0.1:0", "--socket", place, "--token-file", tokens, "--tls-cert", cert, "--tls-key",
+                key) as s:
+        connection = s.connection("tls")
+        text = "x" * 300000
+        for i in range(2):
+            r = s.execute({"language": "python", "code": "print(input())", "stdin": text, "limits": {"max_output": "1m"}},
+                          connection=connection)
+            t.ok(r.status == 200 and r.json["stdout"] == text + "\n", f"TLS: a large request, {i + 1}", r)
+        connection.close()
+        data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        t.ok(data is not None and b"200" not in data[:20], "TLS: plain HTTP gets no answer", data)
+        s.proc.send_signal(signal.SIGHUP)
+        t.ok(caytest.until(lambda: "certificate-reloaded" in s.words(), 20), "TLS: SIGHUP reads the certificate again")
+        t.equal(s.get("/v1/languages", over="tls").status, 200, "TLS: which is as good as before")
+        with open(cert, "w") as f:
+            f.write("nonsense")
+        s.proc.send_signal(signal.SIGHUP)
+        t.ok(caytest.until(lambda: "reload-failed" in s.words(), 20), "TLS: one that is none is said")
+        t.equal(s.get("/v1/languages", over="tls").status, 200, "TLS: and the old one stays")
+    done = mode.cay("serve", "--listen", "127.0.0.1:0", "--socket", "none", "--tls-cert", cert, "--tls-key", key)
+    t.ok(done.status != 0 and b"certificate" in done.err, "TLS: at the start it is an error", *done.describe())
+
+
 def test(t, mode):
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "256k", "CAY_DRAIN": "5"}) as s:
         test_results(t, s)
@@ -351,6 +387,7 @@ def test(t, mode):
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
         test_queue(t, s)
     test_drain(t, mode)
+    test_tls(t, mode)
 
 
 caytest.main(test, modes=("root", "deleg"))
