@@ -17,16 +17,16 @@
 #include "net/http-chars.h"
 #include "net/http-head.h"
 
-#define METHOD_MAX  32         /* the longest registered one has 17 letters */
-#define SCRATCH     2048       /* the longest line with a chunk's size, or trailer */
-#define FRAMING_MAX (8 * 1024) /* all chunk extensions and trailers of a message */
-#define INTERIM_MAX 8          /* 1xx responses before the real one */
+#define METHOD_MAX  32   /* the longest registered one has 17 letters */
+#define SCRATCH     2048 /* the longest line with a chunk's size, or trailer */
+#define FRAMING_MAX 8192 /* all chunk extensions and trailers of a message */
+#define INTERIM_MAX 8    /* 1xx responses before the real one */
 
 const struct http_limits http_default_limits = {
-    .head_bytes = 16 * 1024,
-    .target_bytes = 8 * 1024,
+    .head_bytes = 16384,
+    .target_bytes = 8192,
     .headers = 100,
-    .body_bytes = 1024 * 1024,
+    .body_bytes = 1048576,
 };
 
 enum state {
