@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """cay serve: routes, streams and their resumption, cancelling, tenants, the queue, a lost warden, signals, sockets."""
+import http.server
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import socket
 import stat
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import cayserve
@@ -285,7 +287,8 @@ def test_sockets(t, mode, s):
     said = mode.cay("serve", "--no-tcp", "--socket", s.socket).err.decode()
     t.matches(said, "server is running on", "and a socket that is")
     for args, words in ((("--listen", "nowhere"), "is not an address"), (("--tls-cert", "x"), "belong together"),
-                        (("--no-tcp", "--listen", "127.0.0.1:0"), "exclude"), (("--token-file", "/nowhere"), "/nowhere"),
+                        (("--no-tcp", "--listen", "127.0.0.1:0"), "exclude"),
+                        (("--listen", "127.0.0.1:0", "--socket", "none", "--token-file", "/nowhere"), "/nowhere"),
                         (("--no-tcp", "--socket", "none"), "nothing to listen on")):
         done = mode.cay("serve", *args)
         t.ok(done.status != 0 and words in done.err.decode(), f"{' '.join(args)}: is refused", *done.describe())
@@ -331,6 +334,37 @@ def test_drain(t, mode):
     t.equal(cause, "cancelled", "and recorded so")
 
 
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Keeps what is posted to it."""
+
+    def do_POST(self):
+        self.server.got.append((self.headers, self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def receiver():
+    r = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+    r.got = []
+    threading.Thread(target=r.serve_forever, daemon=True).start()
+    return r
+
+
+def test_webhooks(t, s, hook):
+    r = s.execute({"command": ["/bin/echo", "hook"], "detach": True, "webhook": f"http://127.0.0.1:{hook.server_port}/x?y"})
+    t.equal(r.status, 202, "a run with a webhook", r)
+    t.ok(caytest.until(lambda: hook.got, 20), "its result is posted", s.words()[-500:])
+    headers, body = hook.got[0] if hook.got else ({}, b"{}")
+    t.equal((json.loads(body).get("stdout"), headers.get("X-Cay-Event"), headers.get("X-Cay-Delivery")),
+            ("hook\n", "finished", r.json["id"]), "as it is")
+    for url in ("http://127.0.0.1:1/", "http://169.254.169.254/latest/", "http://[::1]/", "ftp://x.example/", "nonsense"):
+        r = s.execute({"command": ["/bin/true"], "webhook": url})
+        t.ok(r.status in (400, 403), f"no webhook goes to {url}", r)
+
+
 def test_tls(t, mode):
     """TLS on TCP, with certificates that are read again; big bodies both ways."""
     folder = mode.cwd
@@ -367,7 +401,9 @@ def test_tls(t, mode):
 
 
 def test(t, mode):
-    with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "256k", "CAY_DRAIN": "5"}) as s:
+    hook = receiver()
+    with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "256k", "CAY_DRAIN": "5",
+                                          "CAY_WEBHOOK_ALLOW": f"127.0.0.1:{hook.server_port}"}) as s:
         test_results(t, s)
         test_streams(t, s)
         test_confined(t, s, mode)
@@ -382,6 +418,7 @@ def test(t, mode):
         test_tenants(t, s)
         s.write_tokens(TOKENS)
         test_information(t, s)
+        test_webhooks(t, s, hook)
         test_lost_warden(t, s)
         test_sockets(t, mode, s)
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
