@@ -119,6 +119,8 @@ enum {
       "size at which a new file of the audit log is begun")                                        \
     X(AUDIT_FILES, "audit_files", COUNT, 0, "16", 0, 100000, NULL, "N",                            \
       "older files of the audit log that are kept; 0: all")                                        \
+    X(SERVER, "server", BOOL, 0, "true", 0, 0, NULL, NULL,                                         \
+      "use a server of this user where one is up")                                                 \
     X(WARM, "warm", LIST, 0, "python,javascript,bash,command", 0, 0, NULL, "NAME,…",              \
       "what a server is ready for from its start: languages, or command")                          \
     X(SPARES, "spares", COUNT, 0, "4", 0, 1024, NULL, "N",                                         \
