@@ -646,7 +646,7 @@ static void end_the_rest(void)
         continue;
 }
 
-static void tell_harvest(const struct state *state)
+static void tell_harvest(const struct state *state, void (*tell)(const struct harvester *))
 {
     const struct job *job = state->child->job;
     const struct harvester harvest = {
@@ -659,7 +659,7 @@ static void tell_harvest(const struct state *state)
     if (job->harvest_fd < 0)
         return;
     end_the_rest();
-    harvester_tell(&harvest);
+    tell(&harvest);
 }
 
 /* Nothing of one stage lives on into the next. */
@@ -709,8 +709,10 @@ void child_main(struct child *child)
         struct child_report ended = { .kind = CHILD_ENDED, .value = reap_until(&state, program) };
         if (ended.value != 0)
             ended.unreachable = netstat_unreachable();
+        else if (state.stage + 1U < job.n_stages)
+            tell_harvest(&state, harvester_tell_products); /* before the front hears of its end */
         report(&state, &ended);
     }
-    tell_harvest(&state);
+    tell_harvest(&state, harvester_tell);
     _exit(0);
 }
