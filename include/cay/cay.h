@@ -10,6 +10,7 @@
 #include <cay/limits.h>
 #include <cay/record.h>
 #include <cay/run.h>
+#include <cay/settings.h>
 #include <cay/setup.h>
 #include <cay/version.h>
 

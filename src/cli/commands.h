@@ -16,6 +16,7 @@
     CMD(show, "Show what is kept of a run, or list the newest")       \
     CMD(apply, "Write what a run changed to its workspace")           \
     CMD(discard, "Throw away what a run changed")                     \
+    FULL(serve, "Serve runs over HTTP")                               \
     FULL(history, "List executions, by language, cause, time …")      \
     FULL(stats, "Success rate, causes and times of executions")       \
     CMD(audit, "Verify or print the log of all executions")           \

@@ -336,15 +336,36 @@ static int hand_out_member(json_t *object, const char *key, const char *base64_k
     return 0;
 }
 
+static bool is_stream(const char *name)
+{
+    return strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0;
+}
+
+static int open_stream(const struct cay_execution *run, const char *stream)
+{
+    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    return run->own_fd < 0 ? -1 : openat(run->own_fd, stream, flags);
+}
+
+int cay_execution_stream_fd(const struct cay_execution *run, const char *stream, int *ret_fd,
+                            struct cay_error *err)
+{
+    int fd = is_stream(stream) ? open_stream(run, stream) : -1;
+
+    if (fd < 0)
+        return cay_fail(err, CAY_E_NOTFOUND, "there is no file of '%.40s'", stream);
+    *ret_fd = fd;
+    return 0;
+}
+
 int cay_execution_stream(const struct cay_execution *run, const char *stream, cay_data_fn *fn,
                          void *arg, struct cay_error *err)
 {
     char base64_key[32];
 
-    if (strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0)
+    if (!is_stream(stream))
         return cay_fail(err, CAY_E_USAGE, "there is no stream '%.40s'", stream);
-    auto_close int fd =
-        run->own_fd < 0 ? -1 : openat(run->own_fd, stream, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    auto_close int fd = open_stream(run, stream);
     if (fd >= 0)
         return hand_out(fd, 0, UINT64_MAX, fn, arg, err);
     snprintf(base64_key, sizeof base64_key, "%s_base64", stream);
@@ -452,6 +473,18 @@ int cay_execution_apply(struct cay_execution *run, const struct cay_apply_option
     for (size_t i = 0; i < run->changes.n; i++)
         run->shown[i] = run->changes.list[i].shown;
     return rc;
+}
+
+int cay_execution_remove(const char *id, struct cay_error *err)
+{
+    auto_close int fd = record_is_name(id, "") ? record_open_executions(false) : -ENOENT;
+    int rc = fd < 0 ? fd : record_remove(fd, id);
+
+    if (rc == -ENOENT)
+        return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", id);
+    if (rc == -EBUSY)
+        return cay_fail(err, CAY_E_POLICY, "%.8s is being applied by another process", id);
+    return rc < 0 ? cay_fail_errno(err, -rc, "remove %.8s", id) : 0;
 }
 
 int cay_execution_discard(struct cay_execution *run, struct cay_error *err)

@@ -146,7 +146,7 @@ void record_output(struct record *record, int stream, const struct capture *capt
     int rc = 0;
 
     digest_add(&record->streams[stream], data, len);
-    if (record->error || !is_kept(record) || len == 0)
+    if (record->error || record->is_off || !is_kept(record) || len == 0)
         return;
     if (*fd < 0) {
         if (capture->total + len <= capture->keep)
@@ -479,6 +479,8 @@ static void write_down(struct record *record, const struct plan *plan,
     struct audit_entry entry;
     struct record_text text = { .entry = &entry };
 
+    if (record->is_off)
+        return;
     make_entry(record, plan, result, &entry);
     if (is_kept_too)
         make_text(record, plan, result, &json, &extra, &text);
