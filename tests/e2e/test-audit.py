@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The audit log: every run is in it, with hashes and without secrets; whatever is done to it afterwards is found; writers at
 once, writers that are killed and a full disk leave it whole."""
+import fcntl
 import hashlib
 import json
 import os
@@ -183,6 +184,17 @@ def test_many(t, mode):
     t.equal(len(entries(mode)), before + 20, "each of them")
 
 
+def test_stopped(t, mode):
+    """A process that was stopped with the log locked holds up nobody for long, and no entry is lost by it."""
+    before = len(entries(mode))
+    with open(mode.home / ".local/state/cay/audit.head", "rb") as head:
+        fcntl.flock(head, fcntl.LOCK_EX)
+        done = mode.cay("exec", "--", "/bin/echo", "hello")
+        t.equal((done.status, done.out, done.err), (0, b"hello\n", b""), "with the log locked a run is as ever", *done.describe())
+    t.equal(len(entries(mode)), before + 1, "and in the log when that is free again")
+    check_intact(t, mode, "which is whole")
+
+
 def test_killed(t, mode):
     for i in range(8):
         with mode.live("exec", "--", "/bin/true") as run:
@@ -232,6 +244,7 @@ def test(t, mode):
     test_entries(t, mode)
     test_usage(t, mode)
     test_many(t, mode)
+    test_stopped(t, mode)
     test_killed(t, mode)
     test_tampering(t, mode)
     test_full(t, mode)
