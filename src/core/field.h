@@ -155,6 +155,8 @@ enum {
       "time that runs have left when a server is told to end")                                     \
     X(EVENT_LOG, "event_log", BYTES, 0, "4m", 0, MAX_BYTES, NULL, "SIZE",                          \
       "events of finished runs that a server keeps in memory")                                     \
+    X(WEBHOOK_ALLOW, "webhook_allow", LIST, 0, NULL, 0, 0, NULL, "HOST,…",                         \
+      "hosts that webhooks may go to wherever they are, as HOST or HOST:PORT")                     \
     X(MEMORY_OVERCOMMIT, "memory_overcommit", MILLI, 0, "4", 1000, 1000000, NULL, "N",             \
       "memory limits of a server's runs may add up to N times what is free")                       \
     X(MEMORY_RESERVE, "memory_reserve", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",              \

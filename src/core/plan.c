@@ -410,7 +410,12 @@ static int choose_language(const struct making *m)
     const char *name = req->values[FIELD_LANGUAGE].is_set ? req->values[FIELD_LANGUAGE].text : NULL;
 
     if (name) {
-        if (language_find(&plan->arena, name, &plan->language, &plan->version, m->err) < 0)
+        const struct plan_host *host = m->host;
+        int rc = host->languages
+                     ? language_find_among(host->languages, host->n_languages, &plan->arena, name,
+                                           &plan->language, &plan->version, m->err)
+                     : language_find(&plan->arena, name, &plan->language, &plan->version, m->err);
+        if (rc < 0)
             return -1;
     } else {
         if (language_guess(&plan->arena, req->file_name, req->code.data, req->code.len,

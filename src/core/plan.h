@@ -28,6 +28,9 @@ struct plan_host {
                               const char *program);
     /* The path without links and dots, or NULL; realpath() but for tests. */
     const char *(*real_path)(struct arena *arena, const char *path);
+    /* The languages, where somebody has read them already; NULL: they are read for each plan. */
+    const struct language *languages;
+    size_t n_languages;
 };
 
 /* A folder of the host's that is shown inside, read-only. */

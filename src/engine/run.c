@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -420,9 +419,7 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
     for (int i = 0; i < WARDEN_FDS; i++)
         run->far_fds[i] = -1;
     terminal_init(&run->terminal, how->options.window.rows, how->options.window.cols);
-    run->result = result_new(&run->arena);
-    if (how->id)
-        snprintf(run->result->id, sizeof run->result->id, "%s", how->id);
+    run->result = result_new(how->id, &run->arena);
     memcpy(run->id, run->result->id, sizeof run->id);
     record_begin(&run->record, run->id, &cay->config);
     run->record.journal = cay->options.journal;
