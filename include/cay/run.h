@@ -50,6 +50,8 @@ struct cay_options {
     /* With fork_warden, the caller's argv (NULL-terminated): wiped in the warden, for a program can
      * read the command line of its sandbox's pid 1, which is the warden's. */
     char **argv;
+    /* Use the warden of a server of this user, where one is up: its runs start warm. */
+    bool server;
     /* There will be many: make sandboxes ahead of their runs. */
     bool ahead;
     /* Do not read ./.cay.toml. */

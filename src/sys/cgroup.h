@@ -79,6 +79,9 @@ int cgroup_join_cpu(int join[CGROUP_N]);
 /* v2: an fd that a process writes "0" to, to join. Or -errno. */
 int cgroup_open_join(const struct cgroup *group);
 
+/* Whether no process is in it. */
+bool cgroup_is_empty(const struct cgroup *group);
+
 /* Bytes that are held now; 0: not known. */
 uint64_t cgroup_memory(const struct cgroup *group);
 
