@@ -118,7 +118,9 @@ static void client_begin(struct world *world, struct client *client, int64_t now
         }
     }
     world->runs++;
-    client->kind = kind_pick(client->is_hostile, random_next(&client->seed));
+    client->kind = load->only && !client->is_hostile
+                       ? load->only
+                       : kind_pick(client->is_hostile, random_next(&client->seed));
     client->number = random_next(&client->seed) % 1000000 + 1;
     client->out.len = client->sent = 0;
     char host[64];

@@ -104,6 +104,62 @@ uint64_t host_pss(const struct host_server *server)
     return sum;
 }
 
+/* Memory that a process has of its own, from smaps_rollup. */
+static uint64_t private_of(pid_t pid)
+{
+    static const char *const keys[] = { "\nPrivate_Clean:", "\nPrivate_Dirty:" };
+    char path[64], text[TEXT_SIZE];
+    uint64_t sum = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
+    if (!read_text(path, text))
+        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        const char *line = strstr(text, keys[i]);
+        sum += line ? strtoull(line + strlen(keys[i]), NULL, 10) * 1024 : 0;
+    }
+    return sum;
+}
+
+void host_show_memory(const struct host_server *server)
+{
+    struct host_server *copy = mem_alloc(sizeof *copy);
+    struct {
+        char name[32];
+        size_t n;
+        uint64_t pss, own;
+    } rows[32] = { 0 };
+    size_t n_rows = 0;
+
+    *copy = *server;
+    copy->processes[0].pid = server->pid;
+    copy->n_processes = 1;
+    list_below(copy, server->pid, 0);
+    for (size_t i = 0; i < copy->n_processes; i++) {
+        char path[64], name[TEXT_SIZE];
+        size_t row = 0;
+        snprintf(path, sizeof path, "/proc/%d/comm", (int)copy->processes[i].pid);
+        if (!read_text(path, name))
+            continue;
+        name[strcspn(name, "\n")] = '\0';
+        while (row < n_rows && strcmp(rows[row].name, name) != 0)
+            row++;
+        if (row == ARRAY_LEN(rows))
+            continue;
+        n_rows = MAX(n_rows, row + 1);
+        snprintf(rows[row].name, sizeof rows[row].name, "%.31s", name);
+        rows[row].n++;
+        rows[row].pss += pss_of(copy->processes[i].pid);
+        rows[row].own += private_of(copy->processes[i].pid);
+    }
+    printf("%-18s %8s %12s %16s\n", "process", "count", "PSS MB each", "private MB each");
+    for (size_t i = 0; i < n_rows; i++)
+        printf("%-18s %8zu %12.3f %16.3f\n", rows[i].name, rows[i].n,
+               (double)rows[i].pss / 1e6 / (double)rows[i].n,
+               (double)rows[i].own / 1e6 / (double)rows[i].n);
+    free(copy);
+}
+
 /* ---- starting and stopping ---- */
 
 static size_t count_mounts(void)

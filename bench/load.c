@@ -7,7 +7,7 @@
  *   3. The server is stopped, and the host searched for what it left.
  *
  * With --runs N, instead: N good runs, one after another or by --clients at once, and the server's
- * memory after a tenth of them and after all.
+ * memory after a tenth of them and after all. With --scale: throughput (load-scale.c).
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -24,6 +24,7 @@ struct options {
     const char *cay;
     unsigned clients, hostile, seconds;
     uint64_t runs;
+    bool is_scale;
 };
 
 struct job {
@@ -222,7 +223,9 @@ static int run(struct job *job)
                                .port = job->server.port,
                                .token = job->server.token,
                                .answer_timeout_ns = ANSWER_SECONDS * NS_PER_SEC };
-    if (job->options.runs)
+    if (job->options.is_scale)
+        load_scale(&job->load, &job->server, job->options.seconds);
+    else if (job->options.runs)
         many(job);
     else
         mixed(job);
@@ -238,8 +241,9 @@ static const char usage[] =
     "usage: cay-load --cay PATH [options]\n"
     "  --clients N   clients at once (default: 200; with --runs: 1)\n"
     "  --hostile P   of a hundred, so many are hostile (default: 10)\n"
-    "  --seconds N   how long (default: 120)\n"
-    "  --runs N      instead: so many good runs, and what memory the server has then\n";
+    "  --seconds N   how long (default: 120; with --scale: 5)\n"
+    "  --runs N      instead: so many good runs, and what memory the server has then\n"
+    "  --scale       instead: throughput with 1, 8 and 64 clients, beside bare Python\n";
 
 static unsigned long parse_number(const char *text, unsigned long most)
 {
@@ -256,19 +260,16 @@ static unsigned long parse_number(const char *text, unsigned long most)
 int main(int argc, char **argv)
 {
     static const struct option rows[] = {
-        { "cay", required_argument, NULL, 'c' },
-        { "clients", required_argument, NULL, 'n' },
-        { "hostile", required_argument, NULL, 'p' },
-        { "seconds", required_argument, NULL, 's' },
-        { "runs", required_argument, NULL, 'r' },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
+        { "cay", required_argument, NULL, 'c' },     { "clients", required_argument, NULL, 'n' },
+        { "hostile", required_argument, NULL, 'p' }, { "seconds", required_argument, NULL, 's' },
+        { "runs", required_argument, NULL, 'r' },    { "scale", no_argument, NULL, 'S' },
+        { "help", no_argument, NULL, 'h' },          { 0 },
     };
     struct job *job = mem_alloc(sizeof *job);
     struct options *o = &job->options;
     bool is_help = false;
 
-    *o = (struct options){ .hostile = 10, .seconds = 120 };
+    *o = (struct options){ .hostile = 10 };
     for (int c; (c = getopt_long(argc, argv, "", rows, NULL)) != -1;) {
         if (c == 'c')
             o->cay = optarg;
@@ -280,12 +281,16 @@ int main(int argc, char **argv)
             o->seconds = (unsigned)parse_number(optarg, 86400);
         else if (c == 'r')
             o->runs = parse_number(optarg, 100000000);
+        else if (c == 'S')
+            o->is_scale = true;
         else
             is_help = true;
     }
+    if (o->seconds == 0)
+        o->seconds = o->is_scale ? 5 : 120;
     if (o->clients == 0)
         o->clients = o->runs ? 1 : 200;
-    if (is_help || !o->cay || optind != argc || o->seconds == 0) {
+    if (is_help || !o->cay || optind != argc) {
         fputs(usage, is_help ? stdout : stderr);
         free(job);
         return is_help ? 0 : 2;

@@ -75,7 +75,8 @@ struct load {
     uint16_t port;
     const char *token;
     size_t n_good, n_hostile;
-    uint64_t max_runs; /* 0: until the time is over */
+    const struct kind *only; /* what good clients send; NULL: anything */
+    uint64_t max_runs;       /* 0: until the time is over */
     int64_t seconds_ns;
     int64_t answer_timeout_ns;
     /* Called after each right answer with their number so far; may be NULL. */
@@ -119,9 +120,16 @@ int host_stop(struct host_server *server, int seconds);
  * warden's children, are not in it. */
 uint64_t host_pss(const struct host_server *server);
 
+/* Prints the processes below it by name: how many, and what memory each has of its own. */
+void host_show_memory(const struct host_server *server);
+
 /* What is left of it after host_stop: processes, cgroups that nobody holds, mounts. A line each is
  * appended to what. */
 size_t host_leftovers(const struct host_server *server, struct strbuf *what);
 
 /* Removes our folder. */
 void host_done(const struct host_server *server);
+
+/* ---- throughput (load-scale.c) ---- */
+
+void load_scale(struct load *load, const struct host_server *server, unsigned seconds);
