@@ -99,6 +99,9 @@ void cgroup_remove(struct cgroup *group);
 /* Removes groups whose maker is dead. Returns how many. */
 int cgroup_sweep(const struct cgroup_host *host);
 
+/* How many it would remove. */
+int cgroup_count_left(const struct cgroup_host *host);
+
 /* Delegates a subtree to uid (root only), or takes it back. Returns -errno. */
 int cgroup_delegate(uid_t uid, gid_t gid);
 int cgroup_undelegate(uid_t uid);
