@@ -46,6 +46,8 @@ static const struct {
     { "script_words", KEY_LIST, offsetof(struct language, script_words), false },
     { "programs", KEY_LIST, offsetof(struct language, programs), false },
     { "compile", KEY_LIST, offsetof(struct language, compile), false },
+    { "outputs", KEY_LIST, offsetof(struct language, outputs), false },
+    { "varies", KEY_LIST, offsetof(struct language, varies), false },
     { "project", KEY_TEXT, offsetof(struct language, project), false },
     { "build", KEY_LIST, offsetof(struct language, build), false },
     { "run", KEY_LIST, offsetof(struct language, run), true },
@@ -123,6 +125,8 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
         return cay_fail(err, CAY_E_USAGE, "%s: run and version need a command", file);
     if (language.project && (!language.compile[0] || !language.build[0]))
         return cay_fail(err, CAY_E_USAGE, "%s: project needs compile and build", file);
+    if (language.outputs[0] && !language.compile[0])
+        return cay_fail(err, CAY_E_USAGE, "%s: outputs needs compile", file);
     if (!language.programs[0]) {
         const char **programs = arena_alloc(arena, 2 * sizeof *programs);
         programs[0] = language.compile[0] ? language.compile[0] : language.run[0];

@@ -718,6 +718,7 @@ int plan_make(const struct cay_request *req, const struct config *config,
     fill_environment(&m);
     m.plan->job.start = (uint8_t)start_of(&m);
     note_warnings(&m);
+    plan.is_strict = number(&m, FIELD_STRICT) != 0;
     for (int i = 0; i < 3; i++)
         plan.job.std_fds[i] = -1;
     plan.job.payload_fd = plan.job.harvest_fd = -1;

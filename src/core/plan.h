@@ -50,6 +50,7 @@ struct plan {
     const char *const *network;
     struct job job; /* without its fds and id */
     struct payload_source payload;
+    bool is_strict; /* nothing of an earlier run is used */
     struct bytes stdin;
     struct bytes code;          /* for the record, where that may hold it */
     const char *source;         /* the code's path inside, from where the program starts; or NULL */
