@@ -57,6 +57,8 @@ struct cay_options {
 /* Reads the configuration. Nothing is started before the first run, unless the options say so.
  * options may be NULL. */
 CAY_API int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err);
+
+/* Ends the warden and what still runs; on_done of each is called with an error. */
 CAY_API void cay_close(struct cay *cay);
 
 /* ---- the request ---- */
@@ -199,7 +201,7 @@ struct cay_result {
     const char *language_version;
     const char *backend;
     const char *tier;
-    const char *start; /* "cold", "warm", … */
+    const char *start; /* "cold", "spare", "fork", "warm" */
     struct cay_verdict verdict;
     struct cay_limits limits;
     struct cay_usage usage;
@@ -251,6 +253,59 @@ CAY_API int cay_run(struct cay *cay, const struct cay_request *req,
                     const struct cay_run_options *options, struct cay_result **ret,
                     struct cay_error *err);
 CAY_API void cay_result_free(struct cay_result *result);
+
+/*
+ * Many at once, for a program with an event loop of its own:
+ *
+ *     struct cay_start_options options = { .on_done = on_done, .arg = client };
+ *     struct cay_running *run;
+ *     cay_start(cay, req, &options, &run, &err);
+ *     cay_request_free(req);
+ *     ...
+ *     poll() on cay_fd(cay): readable? cay_dispatch(cay, &err);
+ *
+ * Callbacks come from cay_dispatch and cay_close (and from a cay_run that waits meanwhile), never
+ * from cay_start or cay_cancel. A callback may start and cancel runs; it may not dispatch, run or
+ * close. It takes what it needs of an event and returns: the run goes on meanwhile, and nothing
+ * waits for a slow reader. The limit on open files of this process is raised as far as it may be: a
+ * run has up to eight.
+ */
+struct cay_running;
+
+/* Called once for each run that was started, after the event FINISHED: with a result, which is now
+ * the callee's to free, or with NULL and why there is none. The run is gone when this returns. */
+typedef void cay_done_fn(void *arg, struct cay_result *result, const struct cay_error *err);
+
+struct cay_start_options {
+    cay_event_fn *on_event; /* may be NULL */
+    cay_done_fn *on_done;
+    void *arg;
+    int64_t taken_ns;   /* when the request was taken, on CLOCK_MONOTONIC; 0: now */
+    int64_t queue_ns;   /* how long it waited its turn since: timing.queue */
+    const char *tenant; /* who shares nothing that is kept with others; NULL: "" */
+};
+
+/* Makes the plan and asks the warden, which is started where there is none. Failure means that
+ * nothing runs and on_done is not called. The request may be freed at once, but not changed before
+ * the run is over. */
+CAY_API int cay_start(struct cay *cay, const struct cay_request *req,
+                      const struct cay_start_options *options, struct cay_running **ret,
+                      struct cay_error *err);
+
+/* 32 hexadecimal digits, the result's id. */
+CAY_API const char *cay_running_id(const struct cay_running *run);
+
+/* Stops it. The signal is the one that asked for it, or 0: the exit code says so. on_done follows,
+ * with what there was; of a run that had just ended, with its own end. */
+CAY_API void cay_cancel(struct cay_running *run, int signal);
+
+/* An fd for all runs that were started; -1: there are no more fds. It is the engine's own: only
+ * wait for it. */
+CAY_API int cay_fd(struct cay *cay);
+
+/* Serves what is ready, and never waits. -1: the warden was lost, and on_done has told each run
+ * that ended with it. The engine is as good as before: the next run gets a new warden. */
+CAY_API int cay_dispatch(struct cay *cay, struct cay_error *err);
 
 /* A result that says why nothing ran, for doors that owe one in every case. */
 CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err);

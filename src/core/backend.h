@@ -54,6 +54,8 @@ struct job {
 struct stage_end {
     bool has_status; /* false: the sandbox was killed before the program ended by itself */
     int wait_status;
+    bool is_held;     /* the program is held in its last call, and nothing else lives: what it wrote
+                         is in the pipes already, and being gone is a matter of cleaning up */
     bool exec_failed; /* the program could not be started: errnum says why */
     int errnum;
     int64_t wall_ns;
@@ -65,6 +67,10 @@ struct stage_end {
     uint64_t inodes_used, inodes_size;
     bool disk_full, inodes_full;
 };
+
+/* What a run was made from: nothing, a sandbox made ahead, a fork of an interpreter, or one that
+ * was forked and warmed ahead. */
+enum start_kind { START_COLD, START_SPARE, START_FORK, START_WARM, START_KINDS };
 
 /* What a look at the counters found: a reason to stop the sandbox, or none. */
 enum tick_result { TICK_FINE, TICK_CPU_TIME, TICK_MEMORY };
@@ -81,7 +87,8 @@ enum report_kind {
 struct report {
     enum report_kind kind;
     unsigned stage;
-    uint32_t layers; /* STAGE_STARTED: what is really in force */
+    uint32_t layers;    /* STAGE_STARTED: what is really in force */
+    uint8_t start_kind; /* STAGE_STARTED: enum start_kind */
     struct stage_end end;
     enum tick_result over;
     struct cay_error error;
@@ -118,6 +125,9 @@ extern const struct backend *const backends[];
 
 const struct backend *backend_find(const char *name);
 const char *tier_name(enum tier tier);
+
+/* "cold", "spare", "fork", "warm", as meta.start has it. */
+const char *start_kind_name(enum start_kind kind);
 
 /* TIER_* by name, or -1. */
 int tier_find(const char *name);

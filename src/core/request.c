@@ -21,9 +21,17 @@ struct cay_request *cay_request_new(void)
     return mem_alloc(sizeof(struct cay_request));
 }
 
+struct cay_request *request_hold(const struct cay_request *req)
+{
+    struct cay_request *held = (struct cay_request *)(uintptr_t)req;
+
+    held->holders++;
+    return held;
+}
+
 void cay_request_free(struct cay_request *req)
 {
-    if (!req)
+    if (!req || req->holders-- > 0)
         return;
     for (struct mapping *mapping = req->mappings; mapping; mapping = mapping->next)
         munmap(mapping->data, mapping->len);

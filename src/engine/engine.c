@@ -13,6 +13,7 @@
 #include "core/language.h"
 #include "core/limits-json.h"
 #include "core/state.h"
+#include "engine/run.h"
 #include "engine/versions.h"
 
 static const char *path_here(struct arena *arena, const char *path)
@@ -43,6 +44,7 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
     if (options)
         cay->options = *options;
     cay->link = (struct link)LINK_INIT;
+    loop_init(&cay->loop);
     config_usual_sources(&arena, &sources);
     if (cay->options.no_project)
         sources.project_file = NULL;
@@ -63,22 +65,95 @@ void cay_close(struct cay *cay)
     if (!cay)
         return;
     link_close(&cay->link);
+    loop_done(cay);
+    versions_forget(&cay->versions);
     config_done(&cay->config);
     free(cay);
+}
+
+static int start(struct cay *cay, const struct cay_request *req, const struct run_how *how,
+                 struct run **ret, struct cay_error *err)
+{
+    struct plan plan;
+
+    return plan_make(req, &cay->config, &this_host, &plan, err) < 0
+               ? -1
+               : run_start(cay, req, &plan, how, ret, err);
+}
+
+int cay_start(struct cay *cay, const struct cay_request *req,
+              const struct cay_start_options *options, struct cay_running **ret,
+              struct cay_error *err)
+{
+    struct run_how how = {
+        .options = CAY_RUN_OPTIONS_INIT,
+        .on_done = options->on_done,
+        .done_arg = options->arg,
+        .taken_ns = options->taken_ns ? options->taken_ns : clock_now_ns(),
+        .queue_ns = options->queue_ns,
+        .tenant = options->tenant,
+        .is_watched = true,
+    };
+    struct run *run;
+
+    how.options.on_event = options->on_event;
+    how.options.arg = options->arg;
+    if (loop_open_epoll(cay, err) < 0 || start(cay, req, &how, &run, err) < 0)
+        return -1;
+    *ret = (struct cay_running *)run;
+    return 0;
+}
+
+const char *cay_running_id(const struct cay_running *running)
+{
+    return ((const struct run *)running)->id;
+}
+
+void cay_cancel(struct cay_running *running, int signal)
+{
+    run_cancel((struct run *)running, signal);
+}
+
+/* What became of a run that was waited for. */
+struct outcome {
+    bool is_over;
+    struct cay_result *result;
+    struct cay_error err;
+};
+
+static void on_outcome(void *arg, struct cay_result *result, const struct cay_error *err)
+{
+    struct outcome *outcome = arg;
+
+    outcome->is_over = true;
+    outcome->result = result;
+    if (err)
+        outcome->err = *err;
 }
 
 int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run_options *options,
             struct cay_result **ret, struct cay_error *err)
 {
-    static const struct cay_run_options none = CAY_RUN_OPTIONS_INIT;
-    int64_t taken_ns = clock_now_ns();
-    struct plan plan;
+    struct outcome outcome = { 0 };
+    struct run_how how = {
+        .options = CAY_RUN_OPTIONS_INIT,
+        .on_done = on_outcome,
+        .done_arg = &outcome,
+        .taken_ns = clock_now_ns(),
+    };
+    struct run *run;
 
-    if (plan_make(req, &cay->config, &this_host, &plan, err) < 0)
+    if (options)
+        how.options = *options;
+    if (start(cay, req, &how, &run, err) < 0)
         return -1;
-    int rc = engine_run(cay, &plan, options ? options : &none, taken_ns, ret, err);
-    plan_done(&plan);
-    return rc;
+    loop_follow(run, &outcome.is_over);
+    if (!outcome.result) {
+        *err = outcome.err;
+        return -1;
+    }
+    *ret = outcome.result;
+    return 0;
 }
 
 bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field)

@@ -8,16 +8,16 @@
 #include "core/config.h"
 #include "core/plan.h"
 #include "engine/link.h"
+#include "engine/loop.h"
+#include "engine/versions.h"
 
 struct cay {
     struct cay_options options;
     struct config config;
     struct link link;
+    struct loop loop;
+    struct version_memo versions;
 };
-
-/* Runs a plan to its end; the second half of cay_run. */
-int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_options *options,
-               int64_t taken_ns, struct cay_result **ret, struct cay_error *err);
 
 /* A result with an id, and an arena of its own behind it, which cay_result_free frees with it. */
 struct arena;

@@ -132,7 +132,8 @@ int link_open(struct link *link, const struct cay_options *options, const struct
 
     if (link->fd >= 0)
         return 0;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    /* Neither side ever waits for the other to read: that would be for ever if both did. */
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return cay_fail_errno(err, errno, "make a socket pair for the warden");
     auto_close int front = pair[0];
     auto_close int back = pair[1];

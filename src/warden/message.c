@@ -28,7 +28,7 @@ int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_
 int message_send_reply(int fd, const struct warden_reply *reply)
 {
     for (;;) {
-        if (send(fd, reply, sizeof *reply, MSG_NOSIGNAL) == (ssize_t)sizeof *reply)
+        if (send(fd, reply, sizeof *reply, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *reply)
             return 0;
         if (errno != EINTR)
             return -errno;
@@ -37,7 +37,7 @@ int message_send_reply(int fd, const struct warden_reply *reply)
 
 int message_recv_reply(int fd, struct warden_reply *ret)
 {
-    ssize_t len = recv(fd, ret, sizeof *ret, 0);
+    ssize_t len = recv(fd, ret, sizeof *ret, MSG_DONTWAIT);
 
     if (len == (ssize_t)sizeof *ret)
         return 0;

@@ -43,6 +43,7 @@ struct warden_reply {
     uint32_t run;
     uint32_t stage;
     uint32_t layers;
+    uint8_t start_kind; /* of WARDEN_STAGE_STARTED: enum start_kind */
     enum stop_reason stop;
     int64_t setup_ns;    /* of the first WARDEN_STAGE_STARTED */
     int64_t teardown_ns; /* of WARDEN_GONE */
@@ -51,7 +52,8 @@ struct warden_reply {
 };
 
 /* Sends or receives one whole message. Return -errno; receiving 0 bytes (the other side is gone) is
- * -EPIPE. */
+ * -EPIPE. Replies are never waited for, nor are requests on the engine's own socket, which does not
+ * block: -EAGAIN says that the other side has to read first, or that nothing is there. */
 int message_send_request(int fd, const struct warden_request *request, const int fds[WARDEN_FDS]);
 int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_FDS]);
 int message_send_reply(int fd, const struct warden_reply *reply);

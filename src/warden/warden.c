@@ -17,7 +17,9 @@
 #include "base/error.h"
 #include "core/backend.h"
 #include "sys/cgroup.h"
+#include "sys/rlimit.h"
 #include "warden/message.h"
+#include "warden/outbox.h"
 
 /* A sandbox that is not up by then never will be: a hung mount, a lost map tool. */
 #define SETUP_TIMEOUT_NS (30 * NS_PER_SEC)
@@ -30,6 +32,7 @@ struct run {
     struct run *next;
     uint32_t number;
     struct sandbox *sandbox;
+    size_t poll_at; /* its place in the list that is polled; 0: it found no room */
     struct job job;
     enum stop_reason stop;
     int64_t asked_ns;
@@ -47,6 +50,7 @@ struct warden {
     struct cgroup_host cgroups;
     struct backend_host host;
     struct run *runs;
+    struct outbox outbox; /* replies that the front has no room for yet */
     bool front_is_gone;
     bool has_swept;
     bool has_run;
@@ -58,7 +62,8 @@ static void reply(struct warden *warden, const struct run *run, struct warden_re
 {
     message->run = run->number;
     message->stop = run->stop;
-    if (!warden->front_is_gone && message_send_reply(warden->options->front_fd, message) < 0)
+    if (!warden->front_is_gone &&
+        outbox_send(&warden->outbox, warden->options->front_fd, message) < 0)
         warden->front_is_gone = true;
 }
 
@@ -295,6 +300,7 @@ static void on_stage_started(struct warden *warden, struct run *run, const struc
         .kind = WARDEN_STAGE_STARTED,
         .stage = report->stage,
         .layers = report->layers,
+        .start_kind = report->start_kind,
         .setup_ns = clock_now_ns() - run->asked_ns,
     };
     run->is_up = true;
@@ -403,26 +409,28 @@ static int until_next_ms(const struct warden *warden)
 
 /* ---- the loop ---- */
 
-enum { POLL_MAX = 1024 };
+enum { POLL_MAX = 4096 };
 
 /* Fills the list with the front and two fds a run; a run that finds no room waits for its turn. */
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
+    short out = warden->outbox.head ? POLLOUT : 0;
     nfds_t n = 1;
 
-    list[0] = (struct pollfd){ warden->front_is_gone ? -1 : warden->options->front_fd, POLLIN, 0 };
-    for (const struct run *run = warden->runs; run && n + 2 <= POLL_MAX; run = run->next)
-        for (int i = 0; i < 2; i++)
+    list[0] = (struct pollfd){ warden->front_is_gone ? -1 : warden->options->front_fd,
+                               (short)(POLLIN | out), 0 };
+    for (struct run *run = warden->runs; run; run = run->next) {
+        run->poll_at = n + 2 <= POLL_MAX ? n : 0;
+        for (int i = 0; i < 2 && run->poll_at; i++)
             list[n++] = (struct pollfd){ run->sandbox->fds[i], POLLIN, 0 };
+    }
     return n;
 }
 
-static bool is_ready(const struct pollfd *list, nfds_t n, int fd)
+static bool is_ready(const struct pollfd *list, const struct run *run)
 {
-    for (nfds_t i = 1; i < n; i++)
-        if (list[i].fd == fd && list[i].revents)
-            return true;
-    return false;
+    const struct pollfd *own = &list[run->poll_at];
+    return run->poll_at && (own[0].revents || own[1].revents);
 }
 
 static void serve_once(struct warden *warden)
@@ -435,10 +443,12 @@ static void serve_once(struct warden *warden)
     /* A run may be gone after it was served, so the next one is remembered before. */
     for (struct run *run = warden->runs, *next; run; run = next) {
         next = run->next;
-        if (is_ready(list, n, run->sandbox->fds[0]) || is_ready(list, n, run->sandbox->fds[1]))
+        if (is_ready(list, run))
             serve_sandbox(warden, run);
     }
-    if (list[0].revents)
+    if (list[0].revents & POLLOUT && outbox_flush(&warden->outbox, list[0].fd) < 0)
+        warden->front_is_gone = true;
+    if (list[0].revents & ~POLLOUT)
         serve_front(warden);
     serve_clock(warden);
 }
@@ -464,13 +474,17 @@ int warden_main(const struct warden_options *options)
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
     warden.host = (struct backend_host){ &warden.cgroups, options->state_fd };
-    while (warden.runs || !(warden.front_is_gone || (options->once && warden.has_run))) {
+    if (!options->once)
+        rlimit_raise_files();
+    while (warden.runs || (warden.outbox.head && !warden.front_is_gone) ||
+           !(warden.front_is_gone || (options->once && warden.has_run))) {
         if (warden.front_is_gone)
             for (struct run *run = warden.runs; run; run = run->next)
                 if (!run->is_killed)
                     kill_run(run, STOP_CANCELLED);
         serve_once(&warden);
     }
+    outbox_done(&warden.outbox);
     cgroup_host_close(&warden.cgroups);
     return 0;
 }
