@@ -9,6 +9,7 @@
 #include "core/plan.h"
 #include "engine/link.h"
 #include "engine/loop.h"
+#include "engine/syntax-client.h"
 #include "engine/versions.h"
 
 struct cay {
@@ -17,6 +18,7 @@ struct cay {
     struct link link;
     struct loop loop;
     struct version_memo versions;
+    struct syntax_pool syntax;
 };
 
 /* A result with an id, and an arena of its own behind it, which cay_result_free frees with it. */
