@@ -100,7 +100,6 @@ static void take_policy(struct run *run, struct policy_report *report)
     int wait_ms = run->is_watched ? SERVER_WAIT_MS : POLICY_WAIT_MS;
 
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
-    run->result->blocked_imports = report->blocked.list;
     for (const char *const *text = report->warnings.list; text && *text; text++)
         warn(run, *text);
 }
@@ -155,6 +154,7 @@ static bool ask_policy(struct run *run)
         warn(run, "policy: bypassed, the code runs in spite of what was found");
         return true;
     }
+    run->result->blocked_imports = report.blocked.list;
     run->result->error_message = report.message;
     run->result->verdict.remedy = report.remedy;
     return false;

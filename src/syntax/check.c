@@ -190,9 +190,10 @@ static void add_unknown(struct findings *findings, const struct syntax_tree *tre
               });
 }
 
-static bool add_what_is_unknown(struct findings *findings, const struct syntax_tree *tree)
+static bool add_what_is_unknown(struct findings *findings, const struct syntax_tree *tree,
+                                const struct dialect *dialect)
 {
-    TSNode none = { 0 }, error = syntax_first_error(tree);
+    TSNode none = { 0 }, error = dialect->is_by_words ? none : syntax_first_error(tree);
 
     if (findings->is_late)
         add_unknown(findings, tree, none, "unchecked", "the check took too long and was given up");
@@ -227,7 +228,7 @@ void checker_run(struct checker *checker, const struct check_ask *ask, struct st
         is_safe = false;
     } else {
         facts_find(&tree, &checker->roles, checker->rules, &findings);
-        is_safe = !add_what_is_unknown(&findings, &tree);
+        is_safe = !add_what_is_unknown(&findings, &tree, checker->roles.dialect);
         syntax_tree_done(&tree);
     }
     for (size_t i = 0; i < findings.n; i++) {

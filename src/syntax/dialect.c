@@ -225,6 +225,15 @@ static const struct row r_rows[] = {
     { 0 },
 };
 
+static const struct row perl_rows[] = {
+    { "identifier", ROLE_NAME },          { "string_double_quoted", ROLE_STRING },
+    { "string_single_quoted", ROLE_RAW }, { "call_expression", ROLE_CALL, "function_name", "args" },
+    { "backtick_quoted", ROLE_SHELL },    { "command_qx_quoted", ROLE_SHELL },
+    { "use_no_statement", ROLE_IMPORT },  { 0 },
+};
+
+static const struct row no_rows[] = { { 0 } };
+
 static const struct row bash_rows[] = {
     { "command", ROLE_COMMAND },
     { "pipeline", ROLE_PIPELINE },
@@ -300,7 +309,12 @@ static const struct {
         .is_caseless = true,
         .import = imports_php },
       php_rows },
-    { { .name = "go", .concat = "+", .separator = ".", .import = imports_go }, go_rows },
+    { { .name = "go",
+        .concat = "+",
+        .separator = ".",
+        .has_flat_imports = true,
+        .import = imports_go },
+      go_rows },
     { { .name = "c", .separator = ".", .prefixes = WORDS("std."), .import = imports_c }, c_rows },
     { { .name = "cpp", .separator = ".", .prefixes = WORDS("std."), .import = imports_c }, c_rows },
     { { .name = "java",
@@ -322,6 +336,9 @@ static const struct {
         .importers = WORDS("library", "require", "requireNamespace", "loadNamespace"),
         .prefixes = WORDS("base.") },
       r_rows },
+    /* SQLite's SQL and the grammar's are not the same: half of what runs does not parse. */
+    { { .name = "sql", .separator = ".", .is_by_words = true }, no_rows },
+    { { .name = "perl", .separator = "::", .import = imports_perl }, perl_rows },
     { { .name = "bash", .separator = "", .is_shell = true }, bash_rows },
 };
 
@@ -341,7 +358,6 @@ void roles_make(struct arena *arena, const struct grammar *grammar, struct roles
             rows = dialects[i].rows;
         }
     static const struct dialect plain = { .name = "", .separator = "." };
-    static const struct row no_rows[] = { { 0 } };
     if (!rows) {
         ret->dialect = &plain;
         rows = no_rows;

@@ -62,6 +62,8 @@ struct dialect {
     const char *const *getters;   /* functions (object, name) that give a part */
     bool names_by_string;         /* a variable that holds a name can be called: $f() */
     bool is_caseless;             /* SYSTEM() is system() */
+    bool has_flat_imports;        /* a/b is no part of a */
+    bool is_by_words; /* its rules need no tree, and broken code is none of their matter */
     bool is_shell;
     void (*import)(struct names *names, TSNode node, enum role role);
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "syntax/facts.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,8 +161,11 @@ static bool command_fits(const struct rule *rule, const struct shell_command *co
         has_arg = command->args[i] && rules_is_in(rule->arg, command->args[i]);
     if (!has_arg || (rule->is_dynamic && !command->has_unknown))
         return false;
-    return !rule->first ||
-           (command->n > 0 && command->args[0] && rules_is_in(rule->first, command->args[0]));
+    /* The first operand: options are no matter of order. */
+    for (unsigned i = 0; rule->first && i < command->n; i++)
+        if (!command->args[i] || command->args[i][0] != '-')
+            return command->args[i] && rules_is_in(rule->first, command->args[i]);
+    return !rule->first;
 }
 
 static bool keyword_fits(const struct look *look, const char *keyword)
@@ -280,6 +284,8 @@ static void on_import(void *arg, const char *module, TSNode node)
         if (len == 0)
             return;
         name[len] = '\0';
+        if (facts->roles->dialect->has_flat_imports)
+            return; /* net/url is no part of net */
     }
 }
 
@@ -305,9 +311,10 @@ static void look_at_call(struct facts *facts, TSNode node)
 
     if (module)
         on_import(facts, module, node);
-    look_up(facts, WAY_USE, whole, node); /* getattr(os, "system") */
     /* The name with () behind it is what the call gives; without, what is called. */
     size_t len = whole ? strlen(whole) : 0;
+    if (len > 0 && whole[len - 1] != ')')
+        look_up(facts, WAY_USE, whole, node); /* getattr(os, "system") */
     const char *called = NULL;
     if (len > 3 && strcmp(whole + len - 3, ".()") == 0)
         called = arena_dup(facts->findings->arena, whole, len - 3);
@@ -372,16 +379,19 @@ static void look_at_except(struct facts *facts, const struct shell_command *comm
     }
 }
 
-static void look_at_command(struct facts *facts, TSNode node)
+static void look_at_one_command(struct facts *facts, const struct shell_command *read)
 {
-    struct shell_command command;
-
-    shell_read(facts->names, node, &command);
+    const struct shell_command command = *read;
+    TSNode node = command.node;
     const char *name = command.name ? command.name : "$";
     struct look look = {
         .facts = facts, .node = node, .name = name, .command = &command, .way = WAY_COMMAND
     };
     rules_find(facts->rules, WAY_COMMAND, name, on_rule, &look);
+    for (unsigned i = 0; i < command.n_wrappers; i++) {
+        look.name = command.wrappers[i]; /* sudo itself */
+        rules_find(facts->rules, WAY_COMMAND, command.wrappers[i], on_rule, &look);
+    }
     look_at_except(facts, &command);
     for (unsigned i = 0; i < command.n; i++) {
         const char *word = command.args[i];
@@ -396,19 +406,49 @@ static void look_at_command(struct facts *facts, TSNode node)
         look_within(facts, code, strlen(code), node);
 }
 
+static void look_at_command(struct facts *facts, TSNode node)
+{
+    struct shell_command command;
+    uint32_t at = 0, n = ts_node_named_child_count(node);
+
+    for (uint32_t before = 0; at < n; before = at) {
+        shell_read(facts->names, node, &at, &command);
+        look_at_one_command(facts, &command);
+        if (at == before)
+            break;
+    }
+}
+
+/* A command of a pipeline, its redirections left out. */
+static bool read_part(struct facts *facts, TSNode child, struct shell_command *ret)
+{
+    for (int i = 0;
+         i < 8 && !ts_node_is_null(child) && role_of(facts->roles, child)->role == ROLE_REDIRECT;
+         i++)
+        child = ts_node_named_child(child, 0);
+    if (ts_node_is_null(child) || role_of(facts->roles, child)->role != ROLE_COMMAND)
+        return false;
+    uint32_t at = 0;
+    shell_read(facts->names, child, &at, ret);
+    return true;
+}
+
 static void look_at_pipeline(struct facts *facts, TSNode node)
 {
     uint32_t n = ts_node_named_child_count(node);
+    struct shell_command command;
+    const char *source = "?"; /* what the pipe is fed by, the last that is more than a filter */
 
+    if (n > 0 && read_part(facts, ts_node_named_child(node, 0), &command) && command.name)
+        source = command.name;
     for (uint32_t i = 1; i < MIN(n, 64U); i++) {
         TSNode child = ts_node_named_child(node, i);
-        struct shell_command command;
-        while (role_of(facts->roles, child)->role == ROLE_REDIRECT &&
-               ts_node_named_child_count(child) > 0)
-            child = ts_node_named_child(child, 0);
-        if (role_of(facts->roles, child)->role != ROLE_COMMAND)
+        if (!read_part(facts, child, &command))
             continue;
-        shell_read(facts->names, child, &command);
+        if (command.name &&
+            (strcmp(command.name, "base64") == 0 || strcmp(command.name, "xxd") == 0 ||
+             strcmp(command.name, "openssl") == 0))
+            source = command.name;
         bool has_script = false; /* sh FILE: the pipe is only its input */
         for (unsigned k = 0; k < command.n; k++)
             has_script = has_script || !command.args[k] ||
@@ -416,7 +456,9 @@ static void look_at_pipeline(struct facts *facts, TSNode node)
         if (command.name && shell_is_interpreter(command.name) &&
             (command.n == 0 || !has_script ||
              (command.args[0] && strcmp(command.args[0], "-s") == 0)))
-            look_up(facts, WAY_PIPE, command.name, node);
+            look_up(facts, WAY_PIPE,
+                    arena_printf(facts->findings->arena, "%.60s|%.60s", source, command.name),
+                    node);
     }
 }
 
@@ -429,7 +471,8 @@ static void look_at_heredoc(struct facts *facts, TSNode statement)
 
     if (ts_node_is_null(command) || role_of(facts->roles, command)->role != ROLE_COMMAND)
         return;
-    shell_read(facts->names, command, &read);
+    uint32_t at = 0;
+    shell_read(facts->names, command, &at, &read);
     if (!shell_is_shell(read.name))
         return;
     for (uint32_t i = 1; i < n; i++) {
@@ -564,6 +607,30 @@ static void run_query(struct facts *facts)
     ts_query_cursor_delete(cursor);
 }
 
+/* Words of the text, a dot before one being part of it. */
+static void look_at_words(struct facts *facts)
+{
+    const struct syntax_tree *tree = facts->tree;
+    TSNode root = ts_tree_root_node(tree->tree);
+    char word[64];
+
+    for (uint32_t i = 0; i < tree->len && !facts->findings->is_late;) {
+        uint32_t start = i;
+        size_t n = 0;
+        while (i < tree->len && (isalnum((unsigned char)tree->text[i]) || tree->text[i] == '_' ||
+                                 (tree->text[i] == '.' && i == start))) {
+            if (n < sizeof word - 1)
+                word[n++] = (char)tolower((unsigned char)tree->text[i]);
+            i++;
+        }
+        word[n] = '\0';
+        if (n > 1)
+            look_up(facts, WAY_WORD, word,
+                    ts_node_descendant_for_byte_range(root, start, start + 1));
+        i += i == start;
+    }
+}
+
 static void find_all(struct facts *facts)
 {
     struct tree_walk walk;
@@ -582,6 +649,8 @@ static void find_all(struct facts *facts)
     tree_walk_end(&walk);
     free(facts->parts);
     run_query(facts);
+    if (facts->roles->dialect->is_by_words)
+        look_at_words(facts);
     facts->findings->is_spent = facts->findings->is_spent || names_is_spent(facts->names);
 }
 

@@ -118,6 +118,7 @@ static int read_key(const struct reading *r, struct rule *rule, const struct tom
         { "pipe", .list = &rule->ways[WAY_PIPE] },
         { "path", .list = &rule->ways[WAY_PATH] },
         { "write", .list = &rule->ways[WAY_WRITE] },
+        { "word", .list = &rule->ways[WAY_WORD] },
         { "query", .text = &rule->query },
         { "arg", .list = &rule->arg },
         { "first", .list = &rule->first },
@@ -195,7 +196,7 @@ static int read_rule(const struct reading *r, const struct toml_value *table)
     if (rule.severity != SEVERITY_OFF && !has_way && !rule.query && !rule.except)
         return wrong(r, table->line,
                      "the rule looks for nothing: it needs import, use, call, command, pipe, path, "
-                     "write or query");
+                     "write, word or query");
     if (r->rules->n >= RULES_MAX)
         return wrong(r, table->line, "too many rules");
     put_rule(r->rules, &rule);
@@ -376,7 +377,8 @@ void rules_find(const struct rules *rules, enum way way, const char *name, rules
             fn(arg, e->rule);
     for (const struct entry *e = rules->loose[way]; e; e = e->next)
         if (len >= e->len &&
-            memcmp(e->is_head ? name + len - e->len : name, e->pattern, e->len) == 0)
+            memcmp(e->is_head ? name + len - e->len : name, e->pattern, e->len) == 0 &&
+            (e->is_head || !strchr(name + e->len, '('))) /* what a call gave is another thing */
             fn(arg, e->rule);
 }
 

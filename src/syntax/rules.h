@@ -40,6 +40,7 @@ enum way {
     WAY_PIPE,    /* pipe: what a shell pipes into, a program's name */
     WAY_PATH,    /* path: a constant that is an argument, or what is read or written */
     WAY_WRITE,   /* write: what a shell redirects into */
+    WAY_WORD,    /* word: in the text, in any case, wherever it stands; for what has no good tree */
     WAY_N,
 };
 

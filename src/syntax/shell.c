@@ -175,22 +175,60 @@ static bool unwrap(struct shell_command *command)
         }
         if (at >= command->n)
             return false;
+        if (command->n_wrappers < ARRAY_LEN(command->wrappers))
+            command->wrappers[command->n_wrappers++] = wrappers[i].name;
         shift(command, at);
         return true;
     }
     return false;
 }
 
-void shell_read(struct names *names, TSNode node, struct shell_command *ret)
+/* What the shell splits into words: an expansion that is not within quotes. */
+static bool is_split(const struct roles *roles, TSNode node)
+{
+    enum role role = (enum role)role_of(roles, node)->role;
+    uint32_t n = ts_node_named_child_count(node);
+
+    if (role == ROLE_VARIABLE || role == ROLE_SUBSTITUTION)
+        return true;
+    if (role == ROLE_PAREN)
+        return n > 0 && is_split(roles, ts_node_named_child(node, 0));
+    for (uint32_t i = 0; role == ROLE_JOIN && i < n; i++) {
+        enum role inner = (enum role)role_of(roles, ts_node_named_child(node, i))->role;
+        if (inner == ROLE_VARIABLE || inner == ROLE_SUBSTITUTION)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a line ends between the two, so that they can't be of one command. */
+static bool is_line_between(const struct syntax_tree *tree, TSNode before, TSNode after)
+{
+    uint32_t start = ts_node_end_byte(before), end = ts_node_start_byte(after);
+
+    if (ts_node_end_point(before).row == ts_node_start_point(after).row)
+        return false;
+    for (uint32_t i = start; i < end; i++)
+        if (tree->text[i] == '\n' && (i == 0 || tree->text[i - 1] != '\\'))
+            return true;
+    return false;
+}
+
+void shell_read(struct names *names, TSNode node, uint32_t *at, struct shell_command *ret)
 {
     const struct roles *roles = names_roles(names);
-    uint32_t n = MIN(ts_node_named_child_count(node), (uint32_t)SHELL_WORDS_MAX);
-    bool is_first = true;
+    uint32_t n = MIN(ts_node_named_child_count(node), (uint32_t)SHELL_WORDS_MAX * 16);
+    uint32_t first = *at;
 
     *ret = (struct shell_command){ .node = node };
-    for (uint32_t i = 0; i < n; i++) {
-        TSNode child = ts_node_named_child(node, i);
+    for (; *at < n; ++*at) {
+        TSNode child = ts_node_named_child(node, *at);
         const char *type = ts_node_type(child);
+        if (*at > first &&
+            is_line_between(names_tree(names), ts_node_named_child(node, *at - 1), child))
+            break;
+        if (*at == first && first > 0)
+            ret->node = child;
         if (strcmp(type, "herestring_redirect") == 0) {
             TSNode text = ts_node_named_child(child, 0);
             ret->input = ts_node_is_null(text) ? NULL : names_fold(names, text);
@@ -198,10 +236,7 @@ void shell_read(struct names *names, TSNode node, struct shell_command *ret)
         if (strstr(type, "redirect") || strcmp(type, "variable_assignment") == 0 ||
             strcmp(type, "comment") == 0)
             continue;
-        enum role role = (enum role)role_of(roles, child)->role;
-        /* Only what is not within quotes is split. */
-        put_words(names, ret, names_fold(names, child), role != ROLE_STRING || is_first);
-        is_first = false;
+        put_words(names, ret, names_fold(names, child), is_split(roles, child));
     }
     for (int i = 0; i < 8 && ret->n > 0 && unwrap(ret); i++)
         continue;

@@ -14,14 +14,17 @@ enum { SHELL_WORDS_MAX = 256 };
 struct shell_command {
     const char *name; /* "rm"; NULL: computed, it can't be told */
     const char *args[SHELL_WORDS_MAX];
-    unsigned n;        /* of args; NULL in it: can't be told */
-    bool has_unknown;  /* one of args is NULL */
+    unsigned n;              /* of args; NULL in it: can't be told */
+    bool has_unknown;        /* one of args is NULL */
+    const char *wrappers[8]; /* sudo and its like, which it goes through */
+    unsigned n_wrappers;
     const char *input; /* what a here-string gives it, or NULL */
     TSNode node;
 };
 
-/* Reads a command node. */
-void shell_read(struct names *names, TSNode node, struct shell_command *ret);
+/* Reads a command node, from its child number *at on. The grammar may take the commands of the next
+ * lines for arguments: *at is then where the next one starts, else past the last child. */
+void shell_read(struct names *names, TSNode node, uint32_t *at, struct shell_command *ret);
 
 /* Whether the program of that name runs what it reads or is told: sh, bash, … */
 bool shell_is_shell(const char *name);
