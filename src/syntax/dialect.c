@@ -99,6 +99,7 @@ static const struct row ruby_rows[] = {
 static const struct row php_rows[] = {
     { "name", ROLE_NAME },
     { "variable_name", ROLE_NAME },
+    { "qualified_name", ROLE_PAREN },
     { "string", ROLE_RAW },
     { "encapsed_string", ROLE_STRING },
     { "binary_expression", ROLE_BINARY, "left", "right" },

@@ -570,11 +570,12 @@ static void look_at(struct facts *facts, TSNode node)
     }
 }
 
-/* A constant is seen as its value, anything else as its source. */
+/* A constant is seen as its value, anything else, a name too, as its source. */
 static const char *value_of(void *arg, TSNode node, char *buf, size_t size)
 {
     struct facts *facts = arg;
-    const char *text = names_fold(facts->names, node);
+    bool is_name = role_of(facts->roles, node)->role == ROLE_NAME;
+    const char *text = is_name ? NULL : names_fold(facts->names, node);
 
     (void)buf;
     return text && strlen(text) < size ? text : NULL;

@@ -163,7 +163,7 @@ static const char *fold_binary(struct folding *f, TSNode node)
         const struct node_role *role = role_of(roles, node);
         TSNode left = ts_node_child_by_field_id(node, role->a);
         TSNode right = ts_node_child_by_field_id(node, role->b);
-        TSNode op = ts_node_is_null(left) ? left : ts_node_next_sibling(left);
+        TSNode op = ts_node_child(node, 1);
         if (ts_node_is_null(op) || ts_node_is_null(right) ||
             !node_is(names_tree(f->names), op, concat))
             return done(f, false);

@@ -167,22 +167,26 @@ enum completeness complete_code(const struct grammar *grammar, const char *code,
     size_t end = len;
     while (end > 0 && strchr(" \t\r\n", code[end - 1]))
         end--;
-    if (!ts_node_is_null(error)) {
+    bool joins_lines = strcmp(grammar->name, "python") == 0 || strcmp(grammar->name, "bash") == 0;
+    if (joins_lines && end > 0 && code[end - 1] == '\\') {
+        found = IS_INCOMPLETE;
+    } else if (!ts_node_is_null(error)) {
         /* Something missing, or a part that never ends: more may come. */
+        uint32_t n = ts_node_child_count(error);
+        bool is_string = n > 0 && strcmp(ts_node_type(ts_node_child(error, n - 1)),
+                                         "string_start") == 0;
         bool is_open = ts_node_is_missing(error) ? ts_node_start_byte(error) >= end
                                                  : ts_node_end_byte(error) >= end;
-        found = is_open ? IS_INCOMPLETE : IS_INVALID;
+        found = is_open || is_string ? IS_INCOMPLETE : IS_INVALID;
     } else if (strcmp(grammar->name, "python") == 0 && end > 0) {
-        /* A block goes on until an empty line; a backslash joins the next line. */
+        /* A block goes on until an empty line. */
         bool is_block = false;
         const char *last = memrchr(code, '\n', end);
         last = last ? last + 1 : code;
         is_block = code[end - 1] == ':' || *last == ' ' || *last == '\t';
         bool has_empty_line = len >= end + 2 && code[len - 1] == '\n' && code[len - 2] == '\n';
-        if ((is_block && !has_empty_line) || code[end - 1] == '\\')
+        if (is_block && !has_empty_line)
             found = IS_INCOMPLETE;
-    } else if (strcmp(grammar->name, "bash") == 0 && end > 0 && code[end - 1] == '\\') {
-        found = IS_INCOMPLETE;
     }
     syntax_tree_done(&tree);
     return found;

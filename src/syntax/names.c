@@ -191,8 +191,10 @@ static void bind_assignment(struct names *names, TSNode left, TSNode right)
 static void read_node(struct names *names, TSNode node)
 {
     const struct node_role *role = role_of(names->roles, node);
-    TSNode a = part(node, role->a);
 
+    if (role->role < ROLE_ASSIGN || role->role > ROLE_IMPORT)
+        return;
+    TSNode a = part(node, role->a);
     switch (role->role) {
     case ROLE_ASSIGN:
         if (role->a)

@@ -406,8 +406,8 @@ def _reachable(path, uid):
     if not folder.exists():
         folder.mkdir(mode=0o755)
         shutil.copy2(path, folder)
-        for lib in path.parent.glob("*.so*"):
-            shutil.copy2(lib, folder)
+        for beside in (*path.parent.glob("*.so*"), *path.parent.glob("cay-syntax")):
+            shutil.copy2(beside, folder)
     return folder / path.name
 
 
