@@ -37,6 +37,7 @@ extern "C" {
 /* ---- opening ---- */
 
 struct cay;
+struct cay_journal;
 
 struct cay_options {
     /* The cay command, which the warden is made from; NULL: the installed one. */
@@ -50,8 +51,20 @@ struct cay_options {
     /* With fork_warden, the caller's argv (NULL-terminated): wiped in the warden, for a program can
      * read the command line of its sandbox's pid 1, which is the warden's. */
     char **argv;
+    /* Use the warden of a server of this user, where one is up: its runs start warm. */
+    bool server;
+    /* There will be many: make sandboxes ahead of their runs. */
+    bool ahead;
     /* Do not read ./.cay.toml. */
     bool no_project;
+    /* Wardens are started by somebody else, for the caller has not the rights any more: gives a
+     * SOCK_SEQPACKET socket that does not block, with a new `cay warden` on its other end, or -1
+     * and err. NULL: the engine starts them itself. */
+    int (*start_warden)(void *arg, struct cay_error *err);
+    void *start_arg;
+    /* Where runs are written down for another process to record (<cay/record.h>); it stays the
+     * caller's, and must outlive the engine. NULL: each run is recorded at its end, by itself. */
+    struct cay_journal *journal;
 };
 
 /* Reads the configuration. Nothing is started before the first run, unless the options say so.
@@ -96,6 +109,14 @@ CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t 
 /* Whether the request holds something for this field, or for the variable of "env.NAME". */
 CAY_API bool cay_request_has(const struct cay_request *req, const char *field);
 
+/* What the request holds for a field of one word ("backend", "language"), or NULL; for one that is
+ * a number ("memory": bytes, "timeout": nanoseconds), or 0. Limits too go by their own names. */
+CAY_API const char *cay_request_text(const struct cay_request *req, const char *field);
+CAY_API uint64_t cay_request_number(const struct cay_request *req, const char *field);
+
+/* The request says nothing of this field any more: for a door that has dealt with it itself. */
+CAY_API void cay_request_unset(struct cay_request *req, const char *field);
+
 /* Whether a flag ("tty") is on: by the request, else by the configuration. */
 CAY_API bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field);
 
@@ -108,6 +129,10 @@ struct cay_field {
     const char *choices; /* the words it can be, with spaces in between, or NULL */
     bool is_flag;        /* takes no value on the command line */
     bool is_list;
+    const char *kind; /* "size", "seconds", "number", "count", "flag", "choice", "text", "list" */
+    bool is_limit;    /* in JSON it stands in "limits" */
+    bool is_local;    /* for the command line and the library: a server refuses it */
+    uint64_t least, most; /* of sizes (bytes), seconds (ns), numbers (thousandths) and counts */
 };
 
 /* The i-th field that a command line can set, or NULL past the last one. */
@@ -283,6 +308,8 @@ struct cay_start_options {
     void *arg;
     int64_t taken_ns;   /* when the request was taken, on CLOCK_MONOTONIC; 0: now */
     int64_t queue_ns;   /* how long it waited its turn since: timing.queue */
+    bool is_probe;      /* to see whether something can be run: nothing of it is recorded */
+    const char *id;     /* 32 hexadecimal digits that nobody else has; NULL: some are made up */
     const char *tenant; /* who shares nothing that is kept with others; NULL: "" */
 };
 
@@ -292,6 +319,9 @@ struct cay_start_options {
 CAY_API int cay_start(struct cay *cay, const struct cay_request *req,
                       const struct cay_start_options *options, struct cay_running **ret,
                       struct cay_error *err);
+
+/* 128 random bits as 32 hexadecimal digits, for cay_start_options. */
+CAY_API void cay_make_id(char out[33]);
 
 /* 32 hexadecimal digits, the result's id. */
 CAY_API const char *cay_running_id(const struct cay_running *run);
@@ -311,6 +341,19 @@ CAY_API int cay_dispatch(struct cay *cay, struct cay_error *err);
 /* A result that says why nothing ran, for doors that owe one in every case. */
 CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err);
 
+/* ---- what is made ahead of runs (struct cay_options.ahead) ---- */
+
+struct cay_pool {
+    char language[32]; /* or "command" */
+    unsigned ready, making, target;
+    bool has_zygote;
+    uint32_t taken, missed; /* runs that found one, and that did not */
+};
+
+/* What there was when the warden was last asked, and asks it again: the answer comes with one of
+ * the next cay_dispatch. Returns how many of the list were filled. */
+CAY_API size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *ret_memory);
+
 /* ---- text forms; the caller frees what is returned ---- */
 
 CAY_API char *cay_result_json(const struct cay_result *result);
@@ -324,7 +367,7 @@ CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char *
 CAY_API char *cay_config_json(struct cay *cay);
 
 /* The life of a warden: what the cay command runs when a library starts it as its helper. */
-CAY_API int cay_warden_main(int front_fd);
+CAY_API int cay_warden_main(int front_fd, bool ahead);
 
 /* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
 CAY_API int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err);

@@ -38,6 +38,7 @@ struct job {
     uint8_t tty;         /* the last stage gets a terminal: see std_fds */
     uint16_t rows, cols; /* of the terminal */
     int32_t language;    /* its number (core/language.h), for what it needs in /etc; -1: none */
+    uint8_t start;       /* the most that may be done ahead of it: enum start_kind */
     uint32_t require;    /* layers without which the run is refused (core/layer.h) */
     bool is_restricted;  /* a shell that has only these commands (core/shell.h): */
     char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
@@ -101,11 +102,40 @@ struct sandbox {
     int64_t tick_ns; /* monotonic; INT64_MAX: never */
 };
 
+/* What is made ahead; from trusted configuration. */
+struct pool_options {
+    const char *libexec;                /* where the zygotes' programs are */
+    const char *const *const *preloads; /* by language: modules to load, NULL-terminated; or NULL */
+    const int32_t *warm;                /* languages to be ready for from the start; ended by -2 */
+    uint32_t spares;                    /* at least, for each that is used */
+    uint32_t spares_max;
+    uint64_t memory_bytes; /* that all of them may take */
+    const struct cay_limits *limits; /* what most jobs have */
+};
+
+/* What there is of it, by language; the last is that of plain commands. */
+enum { POOL_LANGUAGES = 64 };
+
+struct pool_stats {
+    struct {
+        uint16_t ready, making, target;
+        uint16_t has_zygote;
+        uint32_t taken, missed;
+    } shapes[POOL_LANGUAGES + 1];
+    uint64_t memory_bytes;
+    uint32_t zygotes_starting;
+};
+
+struct pool;
+
 /* What the warden has for all backends. */
 struct backend_host {
     const struct cgroup_host *cgroups;
-    int state_fd; /* the state folder */
+    int state_fd;      /* the state folder */
+    struct pool *pool; /* of the native backend; NULL: nothing is made ahead */
 };
+
+struct backend_pool;
 
 struct backend {
     const char *name;
@@ -118,6 +148,16 @@ struct backend {
     enum tick_result (*tick)(struct sandbox *sandbox, int64_t now_ns);
     void (*kill)(struct sandbox *sandbox);
     void (*release)(struct sandbox *sandbox);
+    /* Sandboxes ahead of their jobs; all NULL where there are none. */
+    const struct backend_pool *pool;
+};
+
+struct backend_pool {
+    struct pool *(*make)(const struct backend_host *host, const struct pool_options *options);
+    int (*fd)(const struct pool *pool);
+    int64_t (*serve)(struct pool *pool);
+    void (*stats)(const struct pool *pool, struct pool_stats *ret);
+    void (*free)(struct pool *pool);
 };
 
 /* All backends of this build in order of preference, NULL-terminated; generated. */

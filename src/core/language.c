@@ -2,6 +2,7 @@
 #include "core/language.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,15 @@
  */
 
 enum key_kind { KEY_TEXT, KEY_LIST, KEY_BYTES };
+
+const char *const language_base_env[] = {
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    "HOME=/sandbox",
+    "USER=sandbox",
+    "LOGNAME=sandbox",
+    "LANG=C.UTF-8",
+    NULL,
+};
 
 static const struct {
     const char *name;
@@ -298,6 +308,14 @@ const struct embedded_file *language_driver(const struct language *language)
             strncmp(file->name + len, "/driver.", 8) == 0)
             return file;
     return NULL;
+}
+
+void language_name_at(int index, char *buf, size_t size)
+{
+    *buf = '\0';
+    for (const struct embedded_file *file = language_files; file->name; file++)
+        if (is_description(file->name) && index-- == 0)
+            snprintf(buf, size, "%.*s", (int)strcspn(file->name, "/"), file->name);
 }
 
 int language_index(const char *name)

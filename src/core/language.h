@@ -38,6 +38,9 @@ struct language {
     uint64_t memory_bytes; /* of the run stage; 0: the usual */
 };
 
+/* What every program has in its environment, before what its language adds. */
+extern const char *const language_base_env[];
+
 /* The languages, in alphabetical order, parsed anew at each call into the arena. */
 int language_list(struct arena *arena, const struct language **ret, size_t *ret_n,
                   struct cay_error *err);
@@ -61,6 +64,9 @@ const char *language_source(struct arena *arena, const struct language *language
 /* The language's number in the list, by which the warden is told of it; and back. */
 int language_index(const char *name);
 int language_at(struct arena *arena, int index, const struct language **ret, struct cay_error *err);
+
+/* Its name; "" where there is none of this number. */
+void language_name_at(int index, char *buf, size_t size);
 
 /* The file driver.* of its folder, if compile or run have the word {driver}; else NULL. */
 const struct embedded_file *language_driver(const struct language *language);

@@ -558,14 +558,6 @@ static void put_variable(struct arena *arena, struct value *env, const char *var
 
 static void fill_environment(const struct making *m)
 {
-    static const char *const base[] = {
-        "PATH=/usr/local/bin:/usr/bin:/bin",
-        "HOME=/sandbox",
-        "USER=sandbox",
-        "LOGNAME=sandbox",
-        "LANG=C.UTF-8",
-        NULL,
-    };
     static const char *const terminal[] = { "TERM=xterm-256color", NULL };
     const char *const *own = m->plan->language ? m->plan->language->env : NULL;
     struct value workspace = { 0 }, expanded = { 0 }, env = { 0 };
@@ -573,12 +565,39 @@ static void fill_environment(const struct making *m)
     plan_workspace_env(m->plan, m->host, &workspace);
     for (const char *const *variable = own; variable && *variable; variable++)
         field_append(&m->plan->arena, &expanded, expand(m, *variable, run_memory(m)));
-    const char *const *const lists[] = { base, m->plan->job.tty ? terminal : NULL, expanded.list,
+    const char *const *const lists[] = { language_base_env, m->plan->job.tty ? terminal : NULL, expanded.list,
                                          workspace.list, m->req->env.list };
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         for (const char *const *variable = lists[i]; variable && *variable; variable++)
             put_variable(&m->plan->arena, &env, *variable);
     m->plan->payload.env = env.list;
+}
+
+/* Whether the program reads this when it starts, where a zygote has long done that. */
+static bool is_start_variable(const char *variable)
+{
+    static const char *const starts[] = { "PYTHON", "RUBY",  "PERL", "NODE_", "LD_", "LC_",
+                                          "LANG",   "LUA_",  "PHP",  "BASH",  "MALLOC_", "GLIBC_",
+                                          "TZ",     "HOME=", "GEM_", "OPENSSL_" };
+
+    for (size_t i = 0; i < ARRAY_LEN(starts); i++)
+        if (strncmp(variable, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* How much may be done ahead of the run: nothing where it is to be afresh, no interpreter's start
+ * where the request has a say in that. */
+static enum start_kind start_of(const struct making *m)
+{
+    if (m->plan->job.tty || number(m, FIELD_STRICT) != 0)
+        return START_COLD;
+    for (const char *const *variable = m->req->env.list; variable && *variable; variable++)
+        if (is_start_variable(*variable))
+            return START_SPARE;
+    /* Zygotes are the distribution's own interpreters. */
+    bool is_usual = m->plan->program && strncmp(m->plan->program, "/usr/bin/", 9) == 0;
+    return is_usual && !m->plan->version ? START_WARM : START_SPARE;
 }
 
 /* A file of our own among those of the request, which can't have its name. */
@@ -720,6 +739,7 @@ int plan_make(const struct cay_request *req, const struct config *config,
     fill_limits(&m);
     fill_environment(&m);
     choose_policy(&m);
+    m.plan->job.start = (uint8_t)start_of(&m);
     note_warnings(&m);
     for (int i = 0; i < 3; i++)
         plan.job.std_fds[i] = -1;

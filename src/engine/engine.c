@@ -93,6 +93,8 @@ int cay_start(struct cay *cay, const struct cay_request *req,
         .taken_ns = options->taken_ns ? options->taken_ns : clock_now_ns(),
         .queue_ns = options->queue_ns,
         .tenant = options->tenant,
+        .id = options->id,
+        .is_probe = options->is_probe,
         .is_watched = true,
     };
     struct run *run;
@@ -187,9 +189,9 @@ char *cay_config_json(struct cay *cay)
     return config_json(&cay->config);
 }
 
-int cay_warden_main(int front_fd)
+int cay_warden_main(int front_fd, bool ahead)
 {
-    return link_serve(front_fd);
+    return link_serve(front_fd, ahead);
 }
 
 /* ---- languages ---- */
@@ -202,7 +204,7 @@ static void put_words(struct json_writer *w, const char *key, const char *const 
     json_end_array(w);
 }
 
-static void put_language(struct json_writer *w, struct arena *arena, int state_fd,
+static void put_language(struct json_writer *w, struct arena *arena, struct cay *cay,
                          const struct language *language)
 {
     const char *program = language_program(arena, language->programs[0]);
@@ -213,8 +215,9 @@ static void put_language(struct json_writer *w, struct arena *arena, int state_f
     json_begin_object(w);
     json_field_string(w, "name", language->name);
     json_field_string(w, "title", language->title);
-    json_field_string(w, "version",
-                      program ? version_of(arena, state_fd, language, program) : NULL);
+    json_field_string(
+        w, "version",
+        program ? version_remembered(&cay->versions, arena, language, program) : NULL);
     put_words(w, "aliases", language->aliases);
     put_words(w, "extensions", language->extensions);
     json_field_string(w, "path", program);
@@ -234,14 +237,12 @@ int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err)
     struct arena arena = { 0 };
     const struct language *list;
     size_t n = 0;
-    auto_close int state_fd = state_open();
 
-    (void)cay;
     int rc = language_list(&arena, &list, &n, err);
     if (rc == 0) {
         json_begin_array(&w);
         for (size_t i = 0; i < n; i++)
-            put_language(&w, &arena, state_fd, &list[i]);
+            put_language(&w, &arena, cay, &list[i]);
         json_end_array(&w);
         *ret = strbuf_take(&out);
     }

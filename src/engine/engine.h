@@ -16,6 +16,7 @@ struct cay {
     struct cay_options options;
     struct config config;
     struct link link;
+    struct pool_stats pool; /* as the warden last told */
     struct loop loop;
     struct version_memo versions;
     struct syntax_pool syntax;

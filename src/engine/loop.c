@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "core/language.h"
 #include "engine/engine.h"
 #include "engine/run.h"
 #include "sys/rlimit.h"
@@ -309,21 +311,53 @@ enum { REPLIES_AT_ONCE = 64, EVENTS_AT_ONCE = 64 };
 /* Returns -1 when the warden is lost. */
 static int read_link(struct cay *cay, int most, struct cay_error *err)
 {
-    struct warden_reply reply;
+    union warden_answer answer;
 
     for (; most > 0 && cay->link.fd >= 0; most--) {
-        int rc = message_recv_reply(cay->link.fd, &reply);
+        int rc = message_recv_answer(cay->link.fd, &answer);
         if (rc == -ECONNRESET)
             continue; /* it has left requests unread; what it said before is still there */
         if (rc == -EAGAIN || rc == -EINTR)
             return 0;
         if (rc < 0)
             return lose_link(cay, err);
-        struct run *run = find(&cay->loop, reply.run);
+        if (answer.kind == WARDEN_POOL) {
+            cay->pool = answer.pool.stats;
+            continue;
+        }
+        struct run *run = find(&cay->loop, answer.reply.run);
         if (run)
-            run_reply(run, &reply);
+            run_reply(run, &answer.reply);
     }
     return 0;
+}
+
+size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *ret_memory)
+{
+    const struct warden_request ask = { .kind = WARDEN_STATS };
+    size_t n = 0;
+
+    if (cay->link.fd >= 0)
+        message_send_request(cay->link.fd, &ask, NULL);
+    *ret_memory = cay->pool.memory_bytes;
+    for (int i = 0; i <= POOL_LANGUAGES && n < room; i++) {
+        if (cay->pool.shapes[i].target == 0)
+            continue;
+        list[n++] = (struct cay_pool){
+            .ready = cay->pool.shapes[i].ready,
+            .making = cay->pool.shapes[i].making,
+            .target = cay->pool.shapes[i].target,
+            .has_zygote = cay->pool.shapes[i].has_zygote,
+            .taken = cay->pool.shapes[i].taken,
+            .missed = cay->pool.shapes[i].missed,
+        };
+        struct cay_pool *last = &list[n - 1];
+        if (i == POOL_LANGUAGES)
+            snprintf(last->language, sizeof last->language, "command");
+        else
+            language_name_at(i, last->language, sizeof last->language);
+    }
+    return n;
 }
 
 int cay_fd(struct cay *cay)

@@ -14,7 +14,7 @@ struct owned_result {
     struct arena arena;
 };
 
-static void make_id(char id[33])
+void cay_make_id(char id[33])
 {
     unsigned char bytes[16];
 
@@ -28,7 +28,7 @@ struct cay_result *result_new(struct arena **ret_arena)
 {
     struct owned_result *owned = mem_alloc(sizeof *owned);
 
-    make_id(owned->result.id);
+    cay_make_id(owned->result.id);
     *ret_arena = &owned->arena;
     return &owned->result;
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "core/layer.h"
 #include "core/state.h"
 #include "engine/engine.h"
+#include "engine/journal.h"
 #include "engine/message.h"
 #include "engine/policy.h"
 
@@ -203,6 +205,7 @@ static void finish_failed(struct run *run)
     struct cay_result *result = cay_result_of_error(&run->failure);
 
     memcpy(result->id, run->id, sizeof result->id);
+    record_fail(&run->record, &run->plan, result);
     run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
     cay_result_free(result);
 }
@@ -345,6 +348,8 @@ void run_reply(struct run *run, const struct warden_reply *reply)
     case WARDEN_GONE:
         on_gone(run, reply);
         break;
+    case WARDEN_POOL: /* is no run's */
+        break;
     }
 }
 
@@ -393,7 +398,10 @@ static int open_folders(struct run *run, struct cay_error *err)
     }
     if (run_make_pipe(&near, &fds[WARDEN_HARVEST], true, err) < 0)
         return -1;
-    auto_close int state_fd = state_open();
+    /* A server's front has no other place that it may write to. */
+    const struct cay_journal *journal = run->cay->options.journal;
+    auto_close int state_fd =
+        journal ? fcntl(journal->folder_fd, F_DUPFD_CLOEXEC, 3) : state_open();
     int rc = spool_open(&run->harvest, state_fd, near, harvest_most(plan));
     if (rc < 0) {
         close_fd(&near);
@@ -455,8 +463,13 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
         run->far_fds[i] = -1;
     terminal_init(&run->terminal, how->options.window.rows, how->options.window.cols);
     run->result = result_new(&run->arena);
+    if (how->id)
+        snprintf(run->result->id, sizeof run->result->id, "%s", how->id);
     memcpy(run->id, run->result->id, sizeof run->id);
     record_begin(&run->record, run->id, &cay->config);
+    run->record.journal = cay->options.journal;
+    run->record.is_off = how->is_probe;
+    run->record.tenant = how->tenant ? arena_str(run->arena, how->tenant) : NULL;
     clock_timestamp(run->result->timestamp);
     run->result->timing.queue_ns = how->queue_ns;
     run->result->timing.compile_ns = -1;

@@ -106,7 +106,9 @@ struct run_how {
     void *done_arg;
     int64_t taken_ns, queue_ns;
     const char *tenant;
+    const char *id; /* NULL: the result's own */
     bool is_watched;
+    bool is_probe;
 };
 
 /* Makes a run of the plan, which it takes, and asks the warden for it. On failure nothing is left,

@@ -406,8 +406,9 @@ def _reachable(path, uid):
     if not folder.exists():
         folder.mkdir(mode=0o755)
         shutil.copy2(path, folder)
-        for beside in (*path.parent.glob("*.so*"), *path.parent.glob("cay-syntax")):
-            shutil.copy2(beside, folder)
+        for beside in (*path.parent.glob("*.so*"), *path.parent.glob("cay-*")):
+            if beside.is_file():
+                shutil.copy2(beside, folder)
     return folder / path.name
 
 
