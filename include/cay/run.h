@@ -231,8 +231,9 @@ struct cay_result {
     struct cay_limits limits;
     struct cay_usage usage;
     struct cay_timing timing;
-    const char *const *layers;   /* what was really in force; NULL-terminated */
-    const char *const *warnings; /* NULL-terminated */
+    const char *const *layers;          /* what was really in force; NULL-terminated */
+    const char *const *warnings;        /* NULL-terminated */
+    const char *const *blocked_imports; /* by the policy; NULL-terminated, or NULL */
     /* Of the workspace: what was created, changed, deleted; and the files that were collected. */
     const struct cay_file *files;
     size_t n_files;

@@ -79,6 +79,10 @@ enum {
       "off warn block", "MODE", "static check before the run: off, warn, block")                   \
     X(POLICY_BYPASS, "policy_bypass", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,           \
       "run in spite of a finding that blocks; audited")                                            \
+    X(BLOCK_IMPORTS, "block_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that the static check blocks, beside those of its rules")                           \
+    X(ALLOW_IMPORTS, "allow_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that it lets be, whatever its rules say")                                           \
     X(STRICT, "strict", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
       "start the interpreter afresh, from nothing kept warm")                                      \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \

@@ -67,6 +67,7 @@ void cay_close(struct cay *cay)
         return;
     link_close(&cay->link);
     loop_done(cay);
+    syntax_pool_close(&cay->syntax);
     versions_forget(&cay->versions);
     arena_done(&cay->languages);
     config_done(&cay->config);
@@ -160,7 +161,10 @@ int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run
         how.options = *options;
     if (start(cay, req, &how, &run, err) < 0)
         return -1;
-    loop_follow(run, &outcome.is_over);
+    if (run->is_refused)
+        run_refuse(run);
+    else
+        loop_follow(run, &outcome.is_over);
     if (!outcome.result) {
         *err = outcome.err;
         return -1;
