@@ -61,6 +61,7 @@ static const struct key line_keys[] = {
     { "first", KEY_BOOL, LINE_AT(is_first) },
     { "more", KEY_BOOL, LINE_AT(has_more) },
     { "echo", KEY_BOOL, LINE_AT(has_echo) },
+    { "causes", KEY_BOOL, LINE_AT(has_causes) },
     { "whole", KEY_BOOL, LINE_AT(is_whole) },
     { "in_function", KEY_BOOL, LINE_AT(in_function) },
     { "statement", KEY_BOOL, LINE_AT(is_statement) },

@@ -19,6 +19,7 @@ struct toml_value;
     X(CARET, "caret")       \
     X(MESSAGE, "message")   \
     X(HINT, "hint")         \
+    X(CALLS, "calls")       \
     X(SKIP, "skip")         \
     X(END, "end")
 
@@ -37,6 +38,7 @@ struct errors_line {
     bool is_first;     /* once there, no other error counts */
     bool has_more;     /* lines behind it that match nothing belong to its message */
     bool has_echo;     /* the next line is one of the source's, and not looked at */
+    bool has_causes;   /* the same right behind it is its cause */
     bool is_whole;     /* all of the line is the message */
     bool in_function;  /* the line is counted from the function's own */
     bool is_statement; /* the line is where a statement begins; the fault may be further down */

@@ -17,6 +17,7 @@ struct scan {
     bool has_ended;           /* what follows belongs to something else */
     bool is_locked;           /* no other error counts */
     bool has_echo;            /* the next line is the source's */
+    bool is_adjacent;         /* the line before was a frame or an error */
 };
 
 static unsigned number(struct slice digits)
@@ -58,7 +59,7 @@ static void forget_error(struct errors_report *report)
 
     report->row = NULL;
     report->type = report->message = report->file = report->name = report->call = none;
-    report->echo = report->hint = none;
+    report->echo = report->hint = report->calls = none;
     report->line = report->column = 0;
     report->mark = 0;
     report->n_frames = 0;
@@ -116,6 +117,10 @@ static void on_error(struct scan *scan, const struct errors_line *row,
 
     if (scan->is_locked)
         return;
+    if (row->has_causes && report->row && scan->is_adjacent) {
+        scan->has_ended = true;
+        return;
+    }
     size_t n_frames = scan->data->is_deepest_first ? 0 : report->n_frames;
     forget_error(report);
     report->n_frames = n_frames;
@@ -230,6 +235,11 @@ static void take(struct scan *scan, const struct errors_line *row,
         if (scan->report->row && !scan->report->hint.data && !scan->has_ended)
             scan->report->hint = match->holes[HOLE_NAME];
         break;
+    case ERRORS_CALLS:
+        if (scan->report->row && !scan->has_ended)
+            scan->report->calls = match->holes[HOLE_CALL];
+        scan->has_ended = scan->report->row != NULL;
+        break;
     case ERRORS_SKIP:
         break;
     case ERRORS_END:
@@ -246,6 +256,13 @@ static size_t prefix_len(const struct scan *scan, const char *line, size_t len)
     return 0;
 }
 
+static bool is_blank(const char *text, size_t len)
+{
+    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+        len--;
+    return len == 0;
+}
+
 static void scan_line(struct scan *scan, const char *line, size_t len)
 {
     struct template_match match;
@@ -255,18 +272,21 @@ static void scan_line(struct scan *scan, const char *line, size_t len)
         len--;
     line += MIN(skip, len);
     len -= MIN(skip, len);
-    const struct slice whole = { line, len };
     len = MIN(len, (size_t)ERRORS_LINE_MAX);
+    bool is_empty = is_blank(line, len);
+    const struct slice whole = { line, is_empty ? 0 : len };
     bool is_echo = scan->has_echo;
     scan->has_echo = false;
-    for (size_t i = 0; i < scan->data->n_lines && len > 0 && !is_echo; i++) {
+    for (size_t i = 0; i < scan->data->n_lines && !is_empty && !is_echo; i++) {
         const struct errors_line *row = &scan->data->lines[i];
         if (!fits(scan, row) || !template_match(&row->match, line, len, &match))
             continue;
         take(scan, row, &match, line, len);
         scan->before = whole;
+        scan->is_adjacent = row->kind == ERRORS_FRAME || row->kind == ERRORS_ERROR;
         return;
     }
+    scan->is_adjacent = false;
     if (scan->has_more && scan->report->message.data)
         scan->report->message.len = (size_t)(line + len - scan->report->message.data);
     scan->before = whole;

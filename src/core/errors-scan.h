@@ -29,6 +29,7 @@ struct errors_report {
     unsigned line, column;
     struct slice echo;
     size_t mark;
+    struct slice calls; /* "f -> g -> h", of what has no frames */
     struct slice hint; /* the name that the runtime itself suggests */
     struct errors_frame frames[ERRORS_FRAMES_MAX];
     size_t n_frames;

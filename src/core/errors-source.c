@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/errors-source.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -197,6 +198,54 @@ unsigned source_line_with(const struct errors_source *source, const char *text, 
         if (found && !may_repeat)
             return 0;
         found = i;
+    }
+    return found;
+}
+
+/* The next text in quotes, as far as it is plain: up to an escape or a placeholder. */
+static bool next_quoted(struct slice *rest, struct slice *ret)
+{
+    size_t i = 0;
+
+    while (i < rest->len && rest->data[i] != '"' && rest->data[i] != '\'' && rest->data[i] != '`')
+        i++;
+    if (i == rest->len)
+        return false;
+    char quote = rest->data[i++];
+    struct slice text = { rest->data + i, 0 };
+    while (i < rest->len && rest->data[i] != quote)
+        i++;
+    while (text.data + text.len < rest->data + i && !strchr("%\\{$#\n", text.data[text.len]))
+        text.len++;
+    *rest = skip(*rest, MIN(i + 1, rest->len));
+    *ret = text;
+    return true;
+}
+
+unsigned source_line_saying(const struct errors_source *source, const char *word,
+                            const char *message)
+{
+    enum { LITERAL_MIN = 3 };
+    size_t at = 0, best_at = SIZE_MAX, best_len = 0;
+    unsigned found = 0;
+    struct slice line, text;
+
+    for (unsigned i = 1; next_line(source, &at, &line); i++) {
+        const char *hit = memmem(line.data, line.len, word, strlen(word));
+        if (!hit)
+            continue;
+        struct slice rest = skip(line, (size_t)(hit - line.data) + strlen(word));
+        while (next_quoted(&rest, &text)) {
+            const char *said = text.len < LITERAL_MIN
+                                   ? NULL
+                                   : memmem(message, strlen(message), text.data, text.len);
+            size_t place = said ? (size_t)(said - message) : SIZE_MAX;
+            if (place > best_at || !said || (place == best_at && text.len <= best_len))
+                continue;
+            best_at = place;
+            best_len = text.len;
+            found = i;
+        }
     }
     return found;
 }

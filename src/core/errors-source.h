@@ -35,6 +35,11 @@ unsigned source_column(const struct errors_source *source, unsigned line, struct
 /* The only line that holds a text, blanks apart; or with may_repeat the last. 0: none. */
 unsigned source_line_with(const struct errors_source *source, const char *text, bool may_repeat);
 
+/* The line with this word and, behind it, a quoted text that is part of the message: the one that
+ * stands first in the message, and of those the longest. 0: none. */
+unsigned source_line_saying(const struct errors_source *source, const char *word,
+                            const char *message);
+
 /* The line behind the last one: where a parser is at the end of the input. */
 unsigned source_end_line(const struct errors_source *source);
 

@@ -133,28 +133,58 @@ static void make_place(struct analysis *a)
     }
 }
 
-/* Where nothing told of a line, a text of the source may. */
+/* One text of `find`: "{end}", "says WORD", "calls", or a text with holes. */
+static unsigned find_in(struct analysis *a, const struct errors_source *source, const char *text,
+                        const struct errors_known *known, bool may_repeat)
+{
+    static const char says[] = "says ";
+
+    if (strcmp(text, "{end}") == 0)
+        return source_end_line(source);
+    if (strncmp(text, says, strlen(says)) == 0)
+        return source_line_saying(source, text + strlen(says), known->message);
+    const char *wanted = case_fill(a->arena, text, known);
+    return wanted ? source_line_with(source, wanted, may_repeat) : 0;
+}
+
+/* Where nothing told of a line, a text of the source may. One that is there once is better than one
+ * that comes first in the list. */
 static bool find_place(struct analysis *a, const char *const *texts,
                        const struct errors_known *known)
 {
-    if (texts && texts[0] && strcmp(texts[0], "{end}") == 0 && a->sources.n > 0) {
-        a->failure->file = arena_str(a->arena, a->sources.list[0].name);
-        a->failure->line = source_end_line(&a->sources.list[0]);
-        return true;
-    }
     for (int may_repeat = 0; may_repeat < 2; may_repeat++)
-        for (const char *const *text = texts; text && *text; text++) {
-            const char *wanted = case_fill(a->arena, *text, known);
-            for (size_t i = 0; wanted && i < a->sources.n; i++) {
-                unsigned line = source_line_with(&a->sources.list[i], wanted, may_repeat);
+        for (const char *const *text = texts; text && *text; text++)
+            for (size_t i = 0; i < a->sources.n; i++) {
+                const struct errors_source *source = &a->sources.list[i];
+                unsigned line = find_in(a, source, *text, known, may_repeat);
                 if (line == 0)
                     continue;
-                a->failure->file = arena_str(a->arena, a->sources.list[i].name);
+                a->failure->file = arena_str(a->arena, source->name);
                 a->failure->line = line;
                 return true;
             }
-        }
     return false;
+}
+
+/* "f -> g -> h": the innermost call that stands in the source. */
+static void find_by_calls(struct analysis *a)
+{
+    static const char arrow[] = " -> ";
+    struct slice calls = a->report->calls;
+
+    while (calls.data && calls.len > 0 && a->failure->line == 0 && a->sources.n > 0) {
+        size_t start = calls.len;
+        while (start > 0 && (start < strlen(arrow) ||
+                             memcmp(calls.data + start - strlen(arrow), arrow, strlen(arrow)) != 0))
+            start--;
+        struct slice last = { calls.data + start, calls.len - start };
+        const char *wanted =
+            arena_printf(a->arena, "%s(", source_copy(a->arena, last, FUNCTION_MAX));
+        a->failure->line = source_line_with(&a->sources.list[0], wanted, true);
+        calls.len = start > 0 ? start - strlen(arrow) : 0;
+    }
+    if (a->failure->line > 0 && !a->failure->file)
+        a->failure->file = arena_str(a->arena, a->sources.list[0].name);
 }
 
 static void make_context(struct analysis *a)
@@ -248,6 +278,7 @@ static void make_meaning(struct analysis *a)
     failure->doc = meaning.doc ? meaning.doc : type_doc(a);
     if (failure->line == 0 && !find_place(a, meaning.find, &known))
         find_place(a, row->find, &known);
+    find_by_calls(a);
 }
 
 static bool make_from_text(struct analysis *a)
@@ -267,7 +298,7 @@ static bool make_from_text(struct analysis *a)
         failure->full_type = failure->type = report->row->type;
     }
     failure->message = source_copy(a->arena, report->message, MESSAGE_MAX);
-    if (failure->full_type && strcmp(failure->message, failure->full_type) == 0)
+    if (report->message.data == report->type.data && report->message.len == report->type.len)
         failure->message = ""; /* an exception without a word */
     make_frames(a);
     make_place(a);
@@ -352,6 +383,13 @@ static void make_from_exit(struct analysis *a)
         failure->message = arena_printf(a->arena, "exit code %d", a->facts->result->exit_code);
         return;
     }
+    /* A program that says why it leaves says it somewhere. */
+    for (size_t i = 0; i < a->sources.n && failure->line == 0; i++) {
+        failure->line = source_line_saying(&a->sources.list[i], "", failure->message);
+        if (failure->line > 0)
+            failure->file = arena_str(a->arena, a->sources.list[i].name);
+    }
+    make_context(a);
     const struct errors_known known = { .message = failure->message };
     case_decide(a->arena, NULL, a->common, &a->sources, &known, &meaning);
     if (meaning.category)

@@ -237,6 +237,8 @@ bool template_match(const struct template *template, const char *line, size_t le
             if (!take_text(template, i, line, len, &at))
                 return false;
             *hole = (struct slice){ rest, (size_t)(line + at - rest) };
+            if (part->hole == HOLE_FILE && memmem(hole->data, hole->len, ": ", 2))
+                return false;
             continue;
         }
         if (part->hole == HOLE_CARET)

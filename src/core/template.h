@@ -20,7 +20,8 @@
  *     {{ }}              a brace
  *
  * A hole for any text stands at the end or before literal text. Where a number follows that text,
- * only a place with a digit behind it counts: "{file}:{line}" reads "C:/a.py:3" right.
+ * only a place with a digit behind it counts: "{file}:{line}" reads "file:///a.py:3" right. A
+ * {file} holds no ": ".
  */
 
 #include <stdbool.h>
