@@ -14,6 +14,7 @@
     CMD(run, "Run code in a sandbox")                                 \
     CMD(exec, "Run a command in a sandbox")                           \
     CMD(show, "Show what is kept of a run, or list the newest")       \
+    CMD(explain, "Say why a run failed, and what to try")             \
     CMD(apply, "Write what a run changed to its workspace")           \
     CMD(discard, "Throw away what a run changed")                     \
     CMD(languages, "List the languages and where their runtimes are") \

@@ -83,8 +83,11 @@ const struct errors_source *source_find(const struct errors_sources *sources, st
         if (equals(own, name) || equals(path, name))
             return &sources->list[i];
     }
-    if (memchr(own.data, '/', own.len))
+    const char *slash = memrchr(own.data, '/', own.len);
+    if (slash && !sources->by_last_part)
         return NULL;
+    if (slash)
+        own = skip(own, (size_t)(slash + 1 - own.data));
     for (size_t i = 0; i < sources->n; i++) /* a Java trace has no folders */
         if (equals(own, last_part(sources->list[i].name)))
             return &sources->list[i];

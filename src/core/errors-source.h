@@ -11,6 +11,7 @@ enum { ERRORS_SOURCE_MAX = 1 << 20 /* bytes of a file that are looked at */ };
 struct errors_sources {
     const struct errors_source *list;
     size_t n;
+    bool by_last_part; /* a path's last part tells which, wherever it leads */
 };
 
 /* A path as users write it: without file://, /sandbox/ and ./ before it. */

@@ -473,7 +473,7 @@ const struct cay_failure *errors_analyse(struct arena *arena, const struct error
         .facts = facts,
         .own = facts->language ? errors_data_of(&scratch, facts->language) : common,
         .common = common,
-        .sources = { facts->sources, facts->n_sources },
+        .sources = { facts->sources, facts->n_sources, !facts->result },
         .report = arena_alloc(&scratch, sizeof *a.report),
         .failure = arena_alloc(&scratch, sizeof *a.failure),
     };

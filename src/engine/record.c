@@ -326,9 +326,17 @@ static int write_result(struct record *record, const struct plan *plan,
                         const struct cay_result *result)
 {
     auto_strbuf struct strbuf out = { 0 };
-    auto_free char *json = cay_result_json(result);
+    struct cay_result shown = *result;
+    struct cay_failure failure;
     char name[RECORD_ID_LEN + 6];
 
+    /* The lines around an error are code too. */
+    if (result->failure && !may_store_code(record, result)) {
+        failure = *result->failure;
+        failure.n_context = 0;
+        shown.failure = &failure;
+    }
+    auto_free char *json = cay_result_json(&shown);
     strbuf_printf(&out, "%s\n", json);
     struct json_writer w = { .out = &out };
     json_begin_object(&w);
