@@ -64,8 +64,8 @@ struct cay_explain {
     const char *code_name; /* its file name as in the text; NULL: the language's usual one */
 };
 
-/* Analyses a text that some run left, as JSON like `error` of a result, or "null" where no error was
- * found in it. The caller frees it. */
+/* Analyses a text that some run left, as JSON like `error` of a result, or "null" where no error
+ * was found in it. The caller frees it. */
 CAY_API int cay_explain_json(const struct cay_explain *explain, char **ret, struct cay_error *err);
 
 #ifdef __cplusplus

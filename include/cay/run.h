@@ -195,9 +195,9 @@ struct cay_result {
     int signal; /* 0: none */
     struct cay_stream out, err;
     int64_t execution_time_ns;
-    const char *error_message; /* NULL on success */
+    const char *error_message;         /* NULL on success */
     const struct cay_failure *failure; /* why it failed; NULL on success */
-    const char *language;      /* NULL for a command */
+    const char *language;              /* NULL for a command */
     const char *language_version;
     const char *backend;
     const char *tier;

@@ -93,7 +93,8 @@ static void put_run(struct strbuf *out, json_t *result)
     strbuf_puts(out, "| | |\n|---|---|\n");
     put_row(out, "run", text_of(result, "id"));
     put_row(out, "when", text_of(result, "timestamp"));
-    put_row(out, "language", text_of(result, "language") ? text_of(result, "language") : "(a command)");
+    put_row(out, "language",
+            text_of(result, "language") ? text_of(result, "language") : "(a command)");
     put_row(out, "version", text_of(meta, "language_version"));
     strbuf_printf(&line, "%d (%s)", (int)number_of(result, "exit_code"),
                   text_of(json_object_get(result, "verdict"), "cause"));
@@ -120,11 +121,13 @@ static void put_verdict(struct strbuf *out, json_t *result)
     const char *limit = text_of(verdict, "limit_name"), *unit = text_of(verdict, "unit");
 
     strbuf_puts(out, "\n## Verdict\n\n");
-    put_cell(out, text_of(result, "error_message") ? text_of(result, "error_message") : "it did not fail");
+    put_cell(out, text_of(result, "error_message") ? text_of(result, "error_message")
+                                                   : "it did not fail");
     strbuf_putc(out, '\n');
     if (limit)
         strbuf_printf(out, "\nLimit `%s`: %.10g %s, measured %.10g.\n", limit,
-                      number_of(verdict, "limit"), unit ? unit : "", number_of(verdict, "measured"));
+                      number_of(verdict, "limit"), unit ? unit : "",
+                      number_of(verdict, "measured"));
     if (text_of(verdict, "remedy"))
         strbuf_printf(out, "\nRemedy: %s.\n", text_of(verdict, "remedy"));
 }
@@ -160,8 +163,8 @@ static void put_again(struct strbuf *out, json_t *result)
     strbuf_puts(out, "\n## Again\n\n```\n");
     strbuf_printf(out, "cay show %.8s        # what is kept of it\n", text_of(result, "id"));
     if (language)
-        strbuf_printf(out, "cay run -l %s --timeout %.10g --memory %.0f --pids %.0f FILE\n", language,
-                      number_of(limits, "timeout"), number_of(limits, "memory"),
+        strbuf_printf(out, "cay run -l %s --timeout %.10g --memory %.0f --pids %.0f FILE\n",
+                      language, number_of(limits, "timeout"), number_of(limits, "memory"),
                       number_of(limits, "pids"));
     strbuf_puts(out, "```\n");
 }

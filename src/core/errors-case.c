@@ -39,7 +39,8 @@ static const char *hole_text(const struct filler *filler, enum template_hole hol
 
 static const char *nearest(const struct filler *filler)
 {
-    const char *given = filler->near < 0 ? NULL : hole_text(filler, (enum template_hole)filler->near);
+    const char *given =
+        filler->near < 0 ? NULL : hole_text(filler, (enum template_hole)filler->near);
     size_t n = 0, count = 0;
 
     if (!given || !filler->data)

@@ -13,11 +13,12 @@
 
 /* The closed list; docs/errors.md says what each one means. */
 static const char *const categories[] = {
-    "syntax",    "import", "name",       "type",       "value",     "index",     "key",
-    "attribute", "null",   "arithmetic", "assertion",  "recursion", "encoding",  "io",
-    "permission", "network", "memory",   "concurrency", "ownership", "unused",    "constraint",
-    "timeout",   "output", "processes",  "disk",       "syscall",   "policy",    "cancelled",
-    "exit",      "infrastructure", "runtime",
+    "syntax",    "import",    "name",       "type",       "value",     "index",
+    "key",       "attribute", "null",       "arithmetic", "assertion", "recursion",
+    "encoding",  "io",        "permission", "network",    "memory",    "concurrency",
+    "ownership", "unused",    "constraint", "timeout",    "output",    "processes",
+    "disk",      "syscall",   "policy",     "cancelled",  "exit",      "infrastructure",
+    "runtime",
 };
 
 const char *cay_failure_category_at(size_t i)
@@ -41,7 +42,16 @@ const char *errors_data_word(const struct toml_value *table, const char *key)
 
 /* ---- keys ---- */
 
-enum key_kind { KEY_TEXT, KEY_BOOL, KEY_LIST, KEY_LINE, KEY_MESSAGE, KEY_KIND, KEY_CATEGORY, KEY_HOLE };
+enum key_kind {
+    KEY_TEXT,
+    KEY_BOOL,
+    KEY_LIST,
+    KEY_LINE,
+    KEY_MESSAGE,
+    KEY_KIND,
+    KEY_CATEGORY,
+    KEY_HOLE
+};
 
 struct key {
     const char *name;
@@ -308,11 +318,11 @@ static const void *join(struct arena *arena, const void *a, size_t n_a, const vo
 
 static void extend(struct arena *arena, struct errors_data *data, const struct errors_data *base)
 {
-    data->lines = join(arena, data->lines, data->n_lines, base->lines, base->n_lines,
-                       sizeof *data->lines);
+    data->lines =
+        join(arena, data->lines, data->n_lines, base->lines, base->n_lines, sizeof *data->lines);
     data->n_lines += base->n_lines;
-    data->cases = join(arena, data->cases, data->n_cases, base->cases, base->n_cases,
-                       sizeof *data->cases);
+    data->cases =
+        join(arena, data->cases, data->n_cases, base->cases, base->n_cases, sizeof *data->cases);
     data->n_cases += base->n_cases;
     data->is_deepest_first = data->is_deepest_first || base->is_deepest_first;
     data->doc = data->doc ? data->doc : base->doc;

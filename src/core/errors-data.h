@@ -42,10 +42,10 @@ struct errors_line {
     bool is_whole;     /* all of the line is the message */
     bool in_function;  /* the line is counted from the function's own */
     bool is_statement; /* the line is where a statement begins; the fault may be further down */
-    bool is_compile, is_run;   /* only in this stage */
-    const char *type;          /* where the line does not tell one */
-    const char *category;      /* or NULL */
-    const char *const *find;   /* texts by which the line is found in the source */
+    bool is_compile, is_run; /* only in this stage */
+    const char *type;        /* where the line does not tell one */
+    const char *category;    /* or NULL */
+    const char *const *find; /* texts by which the line is found in the source */
 };
 
 /* A [[case]]: what an error that is known by type or message means. Each part is taken from the
@@ -63,11 +63,11 @@ struct errors_case {
 };
 
 struct errors_data {
-    const char *extends;   /* a language whose lines and cases come behind these, or NULL */
-    bool is_deepest_first; /* the first frame of a trace is the innermost */
-    const char *doc;       /* where errors are explained */
-    const char *type_doc;  /* where a type of [types] is; {type}, {path}, {lower} */
-    const char *package;   /* the form of a package's name where [packages] has none, or NULL */
+    const char *extends;      /* a language whose lines and cases come behind these, or NULL */
+    bool is_deepest_first;    /* the first frame of a trace is the innermost */
+    const char *doc;          /* where errors are explained */
+    const char *type_doc;     /* where a type of [types] is; {type}, {path}, {lower} */
+    const char *package;      /* the form of a package's name where [packages] has none, or NULL */
     const char *const *strip; /* what may stand before a line and is no part of it */
     const char *const *names; /* names that are always there, for suggestions */
     const struct errors_line *lines;

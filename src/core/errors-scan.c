@@ -9,15 +9,15 @@ struct scan {
     const struct errors_data *data;
     enum errors_stage stage;
     struct errors_report *report;
-    struct errors_frame at;   /* a place that was told before its error */
-    struct slice function;    /* of the frame that comes */
-    struct slice before;      /* the line before this one */
-    bool is_awaited;          /* a trace has begun, its error has not come */
-    bool has_more;            /* the message may go on */
-    bool has_ended;           /* what follows belongs to something else */
-    bool is_locked;           /* no other error counts */
-    bool has_echo;            /* the next line is the source's */
-    bool is_adjacent;         /* the line before was a frame or an error */
+    struct errors_frame at; /* a place that was told before its error */
+    struct slice function;  /* of the frame that comes */
+    struct slice before;    /* the line before this one */
+    bool is_awaited;        /* a trace has begun, its error has not come */
+    bool has_more;          /* the message may go on */
+    bool has_ended;         /* what follows belongs to something else */
+    bool is_locked;         /* no other error counts */
+    bool has_echo;          /* the next line is the source's */
+    bool is_adjacent;       /* the line before was a frame or an error */
 };
 
 static unsigned number(struct slice digits)
@@ -133,8 +133,8 @@ static void on_error(struct scan *scan, const struct errors_line *row,
         report->message = (struct slice){ line, len };
     else if (!report->message.data)
         report->message = rest_of_line(match, line, len);
-    struct errors_frame place = holes[HOLE_FILE].data || holes[HOLE_LINE].data ? frame_of(match)
-                                                                              : scan->at;
+    struct errors_frame place =
+        holes[HOLE_FILE].data || holes[HOLE_LINE].data ? frame_of(match) : scan->at;
     report->file = place.file;
     report->line = place.line;
     report->column = place.column;

@@ -30,7 +30,7 @@ struct errors_report {
     struct slice echo;
     size_t mark;
     struct slice calls; /* "f -> g -> h", of what has no frames */
-    struct slice hint; /* the name that the runtime itself suggests */
+    struct slice hint;  /* the name that the runtime itself suggests */
     struct errors_frame frames[ERRORS_FRAMES_MAX];
     size_t n_frames;
 };

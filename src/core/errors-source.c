@@ -96,8 +96,8 @@ const struct errors_source *source_find(const struct errors_sources *sources, st
 
 bool source_is_user(const struct errors_sources *sources, struct slice path)
 {
-    static const char *const libraries[] = { "/node_modules/", "/site-packages/",
-                                             "/dist-packages/", "/vendor/" };
+    static const char *const libraries[] = { "/node_modules/", "/site-packages/", "/dist-packages/",
+                                             "/vendor/" };
 
     if (!path.data || path.len == 0)
         return false;

@@ -61,5 +61,6 @@ const struct cay_context_line *source_context(struct arena *arena,
                                               const struct errors_source *source, unsigned line,
                                               size_t *ret_n);
 
-/* A copy without blanks at its ends, of at most `max` bytes and whole characters; NUL is a blank. */
+/* A copy without blanks at its ends, of at most `max` bytes and whole characters; NUL is a blank.
+ */
 char *source_copy(struct arena *arena, struct slice text, size_t max);

@@ -48,9 +48,8 @@ static void make_frames(struct analysis *a)
             .file = path_text(a, frame->file),
             .line = frame->line,
             .column = frame_column(a, frame),
-            .function = frame->function.data
-                            ? source_copy(a->arena, frame->function, FUNCTION_MAX)
-                            : NULL,
+            .function =
+                frame->function.data ? source_copy(a->arena, frame->function, FUNCTION_MAX) : NULL,
             .is_user = source_is_user(&a->sources, frame->file),
         };
     }
@@ -110,8 +109,7 @@ static void place_by_report(struct analysis *a)
         source = &a->sources.list[0];
     a->failure->file = source ? arena_str(a->arena, source->name) : path_text(a, report->file);
     if (source && a->failure->column == 0)
-        a->failure->column =
-            source_column(source, a->failure->line, report->echo, report->mark);
+        a->failure->column = source_column(source, a->failure->line, report->echo, report->mark);
     if (source && report->row->is_statement)
         look_into_statement(a, source);
 }
@@ -120,9 +118,9 @@ static void make_place(struct analysis *a)
 {
     const struct errors_report *report = a->report;
     const struct cay_frame *frame = own_frame(a);
-    bool is_own = report->line > 0 &&
-                  (!report->file.data || source_is_user(&a->sources, report->file) ||
-                   report->row->in_function);
+    bool is_own =
+        report->line > 0 && (!report->file.data || source_is_user(&a->sources, report->file) ||
+                             report->row->in_function);
 
     if (is_own) {
         place_by_report(a);
@@ -269,11 +267,11 @@ static void make_meaning(struct analysis *a)
     if (meaning.as)
         failure->type = failure->full_type = meaning.as;
     const char *by_type = failure->type ? errors_data_word(a->own->types, failure->type) : NULL;
-    failure->category = meaning.category ? meaning.category
-                        : row->category  ? row->category
-                        : by_type        ? by_type
+    failure->category = meaning.category  ? meaning.category
+                        : row->category   ? row->category
+                        : by_type         ? by_type
                         : row->is_compile ? "syntax"
-                                        : "runtime";
+                                          : "runtime";
     failure->suggestion = meaning.suggestion;
     failure->doc = meaning.doc ? meaning.doc : type_doc(a);
     if (failure->line == 0 && !find_place(a, meaning.find, &known))
@@ -337,10 +335,12 @@ static const struct {
     { SIGBUS, "memory", "the program used memory behind which there is no file or device" },
     { SIGFPE, "arithmetic",
       "an integer was divided by zero, or a quotient does not fit: check the divisor first" },
-    { SIGABRT, "runtime", "the program gave up by itself: abort(), a failed check, or an exception "
-                          "that nobody caught" },
-    { SIGILL, "runtime", "the program ran into an instruction that it must not reach: "
-                         "undefined behaviour, or a function without a return value" },
+    { SIGABRT, "runtime",
+      "the program gave up by itself: abort(), a failed check, or an exception "
+      "that nobody caught" },
+    { SIGILL, "runtime",
+      "the program ran into an instruction that it must not reach: "
+      "undefined behaviour, or a function without a return value" },
     { SIGTRAP, "runtime", NULL },
     { SIGPIPE, "io", "the program wrote to a pipe or socket that nobody reads any more" },
     { SIGXCPU, "timeout", "the program used up its CPU time" },

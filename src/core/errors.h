@@ -29,17 +29,17 @@ struct errors_source {
 };
 
 struct errors_facts {
-    const char *language; /* its name; NULL: a command */
+    const char *language;    /* its name; NULL: a command */
     enum errors_stage stage; /* whose words they are */
-    const char *text;     /* stderr, or where that is empty what came on the terminal */
+    const char *text;        /* stderr, or where that is empty what came on the terminal */
     size_t len;
     const struct errors_source *sources; /* the program's own first */
     size_t n_sources;
     const struct cay_result *result; /* for verdict, signal, message; NULL: a text by itself */
 };
 
-/* NULL where there is no result and no error is found; everything lives in the arena, and nothing in
- * it points into the facts. */
+/* NULL where there is no result and no error is found; everything lives in the arena, and nothing
+ * in it points into the facts. */
 const struct cay_failure *errors_analyse(struct arena *arena, const struct errors_facts *facts);
 
 struct json_writer;

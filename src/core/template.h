@@ -7,9 +7,9 @@
  *     '  File "{file}", line {line}, in {function}'
  *
  * A pattern is literal text with holes. It is matched against a whole line, from its first byte to
- * its last, in time linear in the line: a hole ends where the text behind it is first found ("{x+}":
- * last found), and is not tried again. There is no alternative, no repetition and no backtracking,
- * for the lines are an attacker's.
+ * its last, in time linear in the line: a hole ends where the text behind it is first found
+ * ("{x+}": last found), and is not tried again. There is no alternative, no repetition and no
+ * backtracking, for the lines are an attacker's.
  *
  *     {file} {function} {message} {name} {call}    any text; {message} and {*} may be empty
  *     {line} {column}    digits
@@ -63,7 +63,8 @@ struct template_part {
     struct slice text; /* of literal text */
 };
 
-struct template {
+struct template
+{
     struct template_part *parts;
     size_t n;
 };

@@ -58,7 +58,6 @@ struct cay_result *cay_result_of_error(const struct cay_error *err)
     result->start = "cold";
     result->tier = "none";
     result->out.data = result->err.data = "";
-    result->failure =
-        errors_analyse(arena, &(struct errors_facts){ .text = "", .result = result });
+    result->failure = errors_analyse(arena, &(struct errors_facts){ .text = "", .result = result });
     return result;
 }

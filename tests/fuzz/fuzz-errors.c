@@ -52,11 +52,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *end = memchr(text, '\0', size - 1);
     size_t len = end ? (size_t)(end - text) : size - 1;
     const char *code = end ? end + 1 : text + len;
-    const struct errors_source source = { "main", code, (size_t)((const char *)data + size - code) };
+    const struct errors_source source = { "main", code,
+                                          (size_t)((const char *)data + size - code) };
     struct cay_result result = { .exit_code = 1 };
     struct errors_facts facts = {
         .language = languages[data[0] % ARRAY_LEN(languages)],
-        .stage = data[0] & 0x80 ? ERRORS_COMPILE : data[0] & 0x40 ? ERRORS_RUN : ERRORS_ANY,
+        .stage = data[0] & 0x80   ? ERRORS_COMPILE
+                 : data[0] & 0x40 ? ERRORS_RUN
+                                  : ERRORS_ANY,
         .text = text,
         .len = len,
         .sources = &source,

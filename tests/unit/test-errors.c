@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every error that tests/e2e/programs/errors/table.tsv tells of, as it was recorded there (record.py
- * says how), must be read right; test-errors.py asks some of them of the runtimes themselves.
+ * Every error that tests/e2e/programs/errors/table.tsv tells of, as it was recorded there
+ * (record.py says how), must be read right; test-errors.py asks some of them of the runtimes
+ * themselves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,8 +62,7 @@ static const struct cay_failure *analyse(struct arena *arena, const char *name)
     char cause[32];
     bool is_known = false;
 
-    assert_int_equal(
-        sscanf(text, "%31s %d %d", cause, &result->exit_code, &result->signal), 3);
+    assert_int_equal(sscanf(text, "%31s %d %d", cause, &result->exit_code, &result->signal), 3);
     for (size_t i = 0; i < ARRAY_LEN(causes); i++)
         if (strcmp(causes[i].word, cause) == 0) {
             result->verdict.cause = causes[i].cause;

@@ -13,8 +13,8 @@
 #include "core/template.h"
 
 /* Whether it matches, and what one hole held. */
-static bool matches(const char *pattern, bool is_anywhere, const char *line, enum template_hole hole,
-                    const char *want)
+static bool matches(const char *pattern, bool is_anywhere, const char *line,
+                    enum template_hole hole, const char *want)
 {
     struct arena arena = { 0 };
     struct template template;
@@ -40,8 +40,8 @@ static void reads_holes(void **state)
         enum template_hole hole;
         const char *want;
     } rows[] = {
-        { "  File \"{file}\", line {line}, in {function}", "  File \"/a b.py\", line 3, in <module>",
-          HOLE_FILE, "/a b.py" },
+        { "  File \"{file}\", line {line}, in {function}",
+          "  File \"/a b.py\", line 3, in <module>", HOLE_FILE, "/a b.py" },
         { "  File \"{file}\", line {line}, in {function}", "  File \"/a.py\", line 3, in f, in g",
           HOLE_FUNCTION, "f, in g" },
         { "{type}: {message}", "json.decoder.JSONDecodeError: bad: worse", HOLE_TYPE,
@@ -97,7 +97,8 @@ static void finds_anywhere(void **state)
 {
     (void)state;
     assert_true(matches("named '{name}'", true, "no module named 'x.y'; really", HOLE_NAME, "x.y"));
-    assert_true(matches("{name} is not defined", true, "foo is not defined here", HOLE_NAME, "foo"));
+    assert_true(
+        matches("{name} is not defined", true, "foo is not defined here", HOLE_NAME, "foo"));
     assert_true(matches("zero", true, "zero", HOLE_NAME, NULL));
     assert_true(matches("symbol {name}", true, "cannot find symbol abc", HOLE_NAME, "abc"));
     assert_false(matches("zero", true, "zer", HOLE_NAME, NULL));
@@ -140,8 +141,8 @@ static void is_linear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_holes),      cmocka_unit_test(is_about_the_whole_line),
-        cmocka_unit_test(finds_anywhere),   cmocka_unit_test(refuses_bad_patterns),
+        cmocka_unit_test(reads_holes),    cmocka_unit_test(is_about_the_whole_line),
+        cmocka_unit_test(finds_anywhere), cmocka_unit_test(refuses_bad_patterns),
         cmocka_unit_test(is_linear),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
