@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every error that tests/e2e/programs/errors/table.tsv tells of, as it was recorded there
- * (record.py says how), must be read right; test-errors.py asks some of them of the runtimes
+ * (record.py says how), must be read right; test-failures.py asks some of them of the runtimes
  * themselves.
  */
 #include <setjmp.h>

@@ -122,7 +122,7 @@ static void refuses_bad_patterns(void **state)
 /* Lines that would take a backtracking matcher for ever. */
 static void is_linear(void **state)
 {
-    enum { LEN = 1 << 20 };
+    enum { LEN = 1 << 16 };
     struct arena arena = { 0 };
     struct template template;
     struct template_match match;
