@@ -17,6 +17,7 @@
 #include "core/layer.h"
 #include "core/state.h"
 #include "engine/engine.h"
+#include "engine/explain.h"
 #include "engine/journal.h"
 #include "engine/message.h"
 #include "engine/policy.h"
@@ -192,6 +193,7 @@ static void finish(struct run *run)
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
+    explain_result(run->arena, plan, result);
     const struct record_left left = {
         .harvest_fd = wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
