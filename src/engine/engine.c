@@ -64,6 +64,7 @@ void cay_close(struct cay *cay)
         return;
     link_close(&cay->link);
     config_done(&cay->config);
+    errors_cache_done(&cay->errors);
     free(cay);
 }
 

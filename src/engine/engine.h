@@ -6,6 +6,7 @@
 #include <cay/run.h>
 
 #include "core/config.h"
+#include "core/errors-data.h"
 #include "core/plan.h"
 #include "engine/link.h"
 
@@ -13,6 +14,7 @@ struct cay {
     struct cay_options options;
     struct config config;
     struct link link;
+    struct errors_cache errors;
 };
 
 /* Runs a plan to its end; the second half of cay_run. */
