@@ -347,3 +347,27 @@ const struct errors_data *errors_data_of(struct arena *arena, const char *langua
         extend(arena, data, &base);
     return data;
 }
+
+const struct errors_data *errors_data_cached(struct errors_cache *cache, struct arena *arena,
+                                             const char *language)
+{
+    const char *name = language ? language : "";
+
+    if (!cache)
+        return errors_data_of(arena, language);
+    for (size_t i = 0; i < cache->n; i++)
+        if (strcmp(cache->entries[i].language, name) == 0)
+            return cache->entries[i].data;
+    if (cache->n == ARRAY_LEN(cache->entries))
+        return errors_data_of(arena, language);
+    const struct errors_data *data = errors_data_of(&cache->arena, language);
+    cache->entries[cache->n].language = arena_str(&cache->arena, name);
+    cache->entries[cache->n++].data = data;
+    return data;
+}
+
+void errors_cache_done(struct errors_cache *cache)
+{
+    arena_done(&cache->arena);
+    cache->n = 0;
+}

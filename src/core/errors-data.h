@@ -6,6 +6,7 @@
  * common to all. docs/errors.md explains each key to whoever writes one.
  */
 
+#include "base/arena.h"
 #include "core/template.h"
 
 struct toml_value;
@@ -85,6 +86,22 @@ int errors_data_parse(struct arena *arena, const char *text, size_t len, const c
 /* That of a language, or with NULL what is common; NULL where there is none. What is embedded is
  * right (a test reads it all). */
 const struct errors_data *errors_data_of(struct arena *arena, const char *language);
+
+/* What was parsed once, for whoever analyses again and again: reading a language's patterns takes
+ * longer than using them. Zeroed at first. */
+struct errors_cache {
+    struct arena arena;
+    struct {
+        const char *language; /* "": what is common */
+        const struct errors_data *data;
+    } entries[32];
+    size_t n;
+};
+
+/* The same as errors_data_of, out of the cache; that may be NULL, and then it is in the arena. */
+const struct errors_data *errors_data_cached(struct errors_cache *cache, struct arena *arena,
+                                             const char *language);
+void errors_cache_done(struct errors_cache *cache);
 
 /* A string of a table, or NULL. */
 const char *errors_data_word(const struct toml_value *table, const char *key);

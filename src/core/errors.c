@@ -466,11 +466,12 @@ const struct cay_failure *errors_analyse(struct arena *arena, const struct error
 {
     struct arena scratch = { 0 };
     const struct cay_failure *failure = NULL;
-    const struct errors_data *common = errors_data_of(&scratch, NULL);
+    const struct errors_data *common = errors_data_cached(facts->cache, &scratch, NULL);
     struct analysis a = {
         .arena = &scratch,
         .facts = facts,
-        .own = facts->language ? errors_data_of(&scratch, facts->language) : common,
+        .own =
+            facts->language ? errors_data_cached(facts->cache, &scratch, facts->language) : common,
         .common = common,
         .sources = { facts->sources, facts->n_sources, !facts->result },
         .report = arena_alloc(&scratch, sizeof *a.report),

@@ -35,6 +35,7 @@ struct errors_facts {
     size_t len;
     const struct errors_source *sources; /* the program's own first */
     size_t n_sources;
+    struct errors_cache *cache;      /* or NULL */
     const struct cay_result *result; /* for verdict, signal, message; NULL: a text by itself */
 };
 

@@ -71,6 +71,7 @@ void cay_close(struct cay *cay)
     versions_forget(&cay->versions);
     arena_done(&cay->languages);
     config_done(&cay->config);
+    errors_cache_done(&cay->errors);
     free(cay);
 }
 

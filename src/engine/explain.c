@@ -36,7 +36,8 @@ static const struct errors_source *sources_of(struct arena *arena, const struct 
     return list;
 }
 
-void explain_result(struct arena *arena, const struct plan *plan, struct cay_result *result)
+void explain_result(struct arena *arena, struct errors_cache *cache, const struct plan *plan,
+                    struct cay_result *result)
 {
     struct arena scratch = { 0 };
     /* On a terminal there is one stream for both. */
@@ -46,6 +47,7 @@ void explain_result(struct arena *arena, const struct plan *plan, struct cay_res
         .stage = result->verdict.cause == CAY_CAUSE_COMPILE ? ERRORS_COMPILE : ERRORS_RUN,
         .text = stream->data,
         .len = stream->len,
+        .cache = cache,
         .result = result,
     };
 

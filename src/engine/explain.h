@@ -6,6 +6,8 @@
 
 struct arena;
 struct cay_result;
+struct errors_cache;
 struct plan;
 
-void explain_result(struct arena *arena, const struct plan *plan, struct cay_result *result);
+void explain_result(struct arena *arena, struct errors_cache *cache, const struct plan *plan,
+                    struct cay_result *result);

@@ -193,7 +193,7 @@ static void finish(struct run *run)
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
-    explain_result(run->arena, plan, result);
+    explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = {
         .harvest_fd = wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
