@@ -8,7 +8,9 @@
 #include <cay/error.h>
 #include <cay/executions.h>
 #include <cay/limits.h>
+#include <cay/record.h>
 #include <cay/run.h>
+#include <cay/settings.h>
 #include <cay/setup.h>
 #include <cay/version.h>
 

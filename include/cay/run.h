@@ -37,6 +37,7 @@ extern "C" {
 /* ---- opening ---- */
 
 struct cay;
+struct cay_journal;
 
 struct cay_options {
     /* The cay command, which the warden is made from; NULL: the installed one. */
@@ -50,10 +51,15 @@ struct cay_options {
     /* With fork_warden, the caller's argv (NULL-terminated): wiped in the warden, for a program can
      * read the command line of its sandbox's pid 1, which is the warden's. */
     char **argv;
+    /* Use the warden of a server of this user, where one is up: its runs start warm. */
+    bool server;
     /* There will be many: make sandboxes ahead of their runs. */
     bool ahead;
     /* Do not read ./.cay.toml. */
     bool no_project;
+    /* Where runs are written down for another process to record (<cay/record.h>); it stays the
+     * caller's, and must outlive the engine. NULL: each run is recorded at its end, by itself. */
+    struct cay_journal *journal;
 };
 
 /* Reads the configuration. Nothing is started before the first run, unless the options say so.
@@ -110,6 +116,10 @@ struct cay_field {
     const char *choices; /* the words it can be, with spaces in between, or NULL */
     bool is_flag;        /* takes no value on the command line */
     bool is_list;
+    const char *kind; /* "size", "seconds", "number", "count", "flag", "choice", "text", "list" */
+    bool is_limit;    /* in JSON it stands in "limits" */
+    bool is_local;    /* for the command line and the library: a server refuses it */
+    uint64_t least, most; /* of sizes (bytes), seconds (ns), numbers (thousandths) and counts */
 };
 
 /* The i-th field that a command line can set, or NULL past the last one. */

@@ -635,11 +635,21 @@ static int keep_warden(const struct cay_options *options, struct cay **cay, stru
     return cay_open(&lasting, cay, err);
 }
 
+/* Looked for before the options are read: see below. */
+static bool says_no_server(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--no-server") == 0)
+            return true;
+    return false;
+}
+
 /* The warden is started before the options are read: it gets ready meanwhile, and is forked while
  * this process is at its smallest. */
 static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
 {
     const struct cay_options options = {
+        .server = !says_no_server(argc, argv),
         .fork_warden = true,
         .start_now = true,
         .once = true,

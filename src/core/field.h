@@ -31,7 +31,12 @@ enum {
     FIELD_PROJECT = 1 << 2,    /* ./.cay.toml may tighten it */
     FIELD_HIGHER = 1 << 3,     /* of choices: the later one is the tighter one */
     FIELD_WHOLE = 1 << 4,      /* of lists: one entry each time, commas and all */
+    FIELD_LOCAL = 1 << 5,      /* of the command line and the library, not of a server's clients */
 };
+
+#define MAX_BYTES   (UINT64_C(1) << 50)
+#define MAX_SECONDS (UINT64_C(1000000000) * 86400 * 365)
+#define LIMIT_FLAGS (FIELD_IN_REQUEST | FIELD_LIMIT | FIELD_PROJECT)
 
 /* id, name, kind, flags, built-in value (NULL: none), least, most, choices, metavar, help */
 #define FIELDS(X)                                                                                  \
@@ -68,8 +73,8 @@ enum {
       "least isolation; a run below it is refused: none, kernel, gvisor, vm")                      \
     X(REQUIRE, "require", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "LAYER,…",                     \
       "layers that must be in force (all but cgroup)")                                             \
-    X(FALLBACK, "fallback", CHOICE, FIELD_IN_REQUEST, "never", 0, 0, "never isolated unsafe",      \
-      "HOW", "when the backend cannot be had: never, isolated, unsafe")                            \
+    X(FALLBACK, "fallback", CHOICE, FIELD_IN_REQUEST | FIELD_LOCAL, "never", 0, 0,                 \
+      "never isolated unsafe", "HOW", "when the backend cannot be had: never, isolated, unsafe")   \
     X(POLICY, "policy", CHOICE, FIELD_IN_REQUEST | FIELD_PROJECT | FIELD_HIGHER, "warn", 0, 0,     \
       "off warn block", "MODE", "static check before the run: off, warn, block")                   \
     X(POLICY_BYPASS, "policy_bypass", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,           \
@@ -79,10 +84,10 @@ enum {
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
     X(RUNTIME, "runtime", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "NAME",                        \
       "OCI runtime of a container backend")                                                        \
-    X(WORKSPACE, "workspace", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "DIR",                     \
+    X(WORKSPACE, "workspace", TEXT, FIELD_IN_REQUEST | FIELD_LOCAL, NULL, 0, 0, NULL, "DIR",       \
       "host folder, seen copy-on-write at /workspace")                                             \
-    X(RO, "ro", LIST, FIELD_IN_REQUEST | FIELD_WHOLE, NULL, 0, 0, NULL, "DIR[=PATH]",              \
-      "host folder to show read-only, at its own path or at PATH")                                 \
+    X(RO, "ro", LIST, FIELD_IN_REQUEST | FIELD_WHOLE | FIELD_LOCAL, NULL, 0, 0, NULL,              \
+      "DIR[=PATH]", "host folder to show read-only, at its own path or at PATH")                   \
     X(COLLECT, "collect", LIST, FIELD_IN_REQUEST | FIELD_WHOLE, NULL, 0, 0, NULL, "GLOB",          \
       "files of /sandbox or /workspace to bring back in the result")                               \
     X(SESSION, "session", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "ID", "run in this session")   \
@@ -118,10 +123,28 @@ enum {
       "the same at times of demand")                                                               \
     X(POOL_MEMORY, "pool_memory", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                    \
       "memory that sandboxes made ahead may take together")                                        \
+    X(AUDIT_BYTES, "audit_bytes", BYTES, 0, "64m", 65536, MAX_BYTES, NULL, "SIZE",                 \
+      "size at which a new file of the audit log is begun")                                        \
+    X(AUDIT_FILES, "audit_files", COUNT, 0, "16", 0, 100000, NULL, "N",                            \
+      "older files of the audit log that are kept; 0: all")                                        \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \
-      "image of the docker backend")
+      "image of the docker backend")                                                               \
+    X(MAX_RUNNING, "max_running", COUNT, 0, "1000", 1, 100000, NULL, "N",                          \
+      "runs of a server at once, if memory allows")                                                \
+    X(MAX_QUEUE, "max_queue", COUNT, 0, "256", 0, 100000, NULL, "N",                               \
+      "requests that wait for their turn; more are refused with 429")                              \
+    X(MEMORY_OVERCOMMIT, "memory_overcommit", MILLI, 0, "4", 1000, 1000000, NULL, "N",             \
+      "memory limits of a server's runs may add up to N times what is free")                       \
+    X(MEMORY_RESERVE, "memory_reserve", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",              \
+      "memory that a server's runs leave to others")                                               \
+    X(RUNS_PER_CORE, "runs_per_core", COUNT, 0, "4", 1, 10000, NULL, "N",                          \
+      "runs per core that a server starts however large their limits are")                         \
+    X(LOG_LEVEL, "log_level", CHOICE, 0, "info", 0, 0, "error warn info debug", "LEVEL",           \
+      "what a server logs: error, warn, info, debug")                                              \
+    X(LOG_FORMAT, "log_format", CHOICE, 0, "logfmt", 0, 0, "logfmt json", "FORM",                  \
+      "how a server logs: logfmt, json")
 
 enum field_id {
 #define FIELD_ENUM(id, ...) FIELD_##id,

@@ -413,9 +413,30 @@ int cay_request_parse(struct cay_request *req, const char *json, size_t len, str
 
 const struct cay_field *cay_field_at(size_t i)
 {
+#define KIND_BYTES   "size"
+#define KIND_SECONDS "seconds"
+#define KIND_MILLI   "number"
+#define KIND_COUNT   "count"
+#define KIND_BOOL    "flag"
+#define KIND_CHOICE  "choice"
+#define KIND_TEXT    "text"
+#define KIND_LIST    "list"
     static const struct cay_field rows[] = {
-#define FIELD_VIEW(id, name, kind, flags, initial, least, most, choices, arg, help) \
-    { name, arg, help, initial, choices, FIELD_##kind == FIELD_BOOL, FIELD_##kind == FIELD_LIST },
+#define FIELD_VIEW(id, field_name, field_kind, flags, value, low, high, words, metavar, text) \
+    {                                                                                         \
+        .name = field_name,                                                                   \
+        .arg = metavar,                                                                       \
+        .help = text,                                                                         \
+        .initial = value,                                                                     \
+        .choices = words,                                                                     \
+        .is_flag = FIELD_##field_kind == FIELD_BOOL,                                          \
+        .is_list = FIELD_##field_kind == FIELD_LIST,                                          \
+        .kind = KIND_##field_kind,                                                            \
+        .is_limit = ((flags)&FIELD_LIMIT) != 0,                                               \
+        .is_local = ((flags)&FIELD_LOCAL) != 0,                                               \
+        .least = low,                                                                         \
+        .most = high,                                                                         \
+    },
         FIELDS(FIELD_VIEW)
 #undef FIELD_VIEW
     };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cay/executions.h>
+#include <cay/record.h>
 
 #include "base/arena.h"
 #include "base/auto.h"
@@ -21,6 +22,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/suggest.h"
+#include "core/state.h"
 #include "engine/apply.h"
 #include "engine/changes-diff.h"
 #include "engine/changes.h"
@@ -236,6 +238,9 @@ int cay_execution_open(const char *id, struct cay_execution **ret, struct cay_er
     struct cay_execution *run = mem_alloc(sizeof *run);
     struct id_list list = { 0 };
     const char *found = NULL;
+    struct cay_error ignored;
+
+    cay_journal_take(NULL, NULL, &ignored); /* a server's may be on its way still */
 
     run->own_fd = -1;
     run->executions_fd = record_open_executions(false);
@@ -462,6 +467,18 @@ int cay_execution_discard(struct cay_execution *run, struct cay_error *err)
     return 0;
 }
 
+/* ---- where ---- */
+
+int cay_state_folder(char *out, size_t size, struct cay_error *err)
+{
+    auto_close int fd = state_open();
+
+    if (fd < 0)
+        return cay_fail_errno(err, -fd, "open the state folder");
+    int rc = state_path(out, size);
+    return rc < 0 ? cay_fail_errno(err, -rc, "find the state folder") : 0;
+}
+
 /* ---- listing ---- */
 
 static void put_execution(struct json_writer *w, const struct cay_execution *run)
@@ -487,8 +504,10 @@ int cay_executions_json(size_t max, char **ret, struct cay_error *err)
     struct strbuf out = { 0 };
     struct json_writer w = { .out = &out, .pretty = true };
     struct id_list list = { 0 };
-    auto_close int fd = record_open_executions(false);
+    struct cay_error ignored;
 
+    cay_journal_take(NULL, NULL, &ignored);
+    auto_close int fd = record_open_executions(false);
     if (fd < 0 && fd != -ENOENT)
         return cay_fail_errno(err, -fd, "open the state folder");
     if (fd >= 0 && list_ids(fd, &list, err) < 0)
@@ -497,7 +516,6 @@ int cay_executions_json(size_t max, char **ret, struct cay_error *err)
     json_begin_array(&w);
     for (size_t n = 0; n < MIN(max, list.n); n++) {
         struct cay_execution *run;
-        struct cay_error ignored;
         size_t i = next_newest(&list, is_taken);
         is_taken[i] = true;
         if (cay_execution_open(list.ids[i], &run, &ignored) < 0)

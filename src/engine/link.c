@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/link.h"
+#include "engine/link-server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 #include "sys/cpu.h"
 #include "warden/warden.h"
 
-enum { FRONT_FD = 3, STATE_FD = 4 };
+enum { FRONT_FD = 3, STATE_FD = 4, LISTEN_FD = 5 };
 
 /* What a request gets that says nothing. */
 static void limits_from_settings(const struct setting *settings, struct cay_limits *ret)
@@ -73,18 +74,21 @@ static void compile_caps_from_config(const struct config *config, struct cay_lim
 }
 
 /* The warden holds none of the caller's fds: a pipe of the caller's must end with the caller. */
-static void keep_two(int front_fd, int state_fd)
+static void keep_only(int front_fd, int state_fd, int listen_fd)
 {
-    int front = fcntl(front_fd, F_DUPFD_CLOEXEC, 16);
-    int state = state_fd < 0 ? -1 : fcntl(state_fd, F_DUPFD_CLOEXEC, 16);
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    enum { ABOVE = 16 };
+    const int from[] = { front_fd, state_fd, listen_fd };
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), moved[ARRAY_LEN(from)];
 
+    for (size_t i = 0; i < ARRAY_LEN(from); i++)
+        moved[i] = from[i] < 0 ? -1 : fcntl(from[i], F_DUPFD_CLOEXEC, ABOVE);
     for (int i = 0; i < 3; i++)
         dup2(null, i);
-    dup2(front, FRONT_FD);
-    if (state >= 0)
-        dup2(state, STATE_FD);
-    close_range(state >= 0 ? STATE_FD + 1 : STATE_FD, ~0U, 0);
+    close_range(FRONT_FD, ABOVE - 1, 0);
+    for (size_t i = 0; i < ARRAY_LEN(from); i++)
+        if (moved[i] >= 0)
+            dup3(moved[i], FRONT_FD + (int)i, O_CLOEXEC);
+    close_range(ABOVE, ~0U, 0);
 }
 
 /* /proc/1/cmdline is readable in the sandbox, and shows what the kernel finds where argv was:
@@ -153,9 +157,12 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
     compile_caps_from_config(config, &compile_caps);
     if (ahead)
         ahead_from_config(config, &what);
-    keep_two(front_fd, state_fd);
-    return warden_main(&(struct warden_options){
+    const struct link_terms terms = { &caps, &compile_caps, STATE_FD };
+    int listen_fd = ahead ? link_listen(&(struct link_terms){ &caps, &compile_caps, state_fd }) : -1;
+    keep_only(front_fd, state_fd, listen_fd);
+    int status = warden_main(&(struct warden_options){
         .front_fd = FRONT_FD,
+        .listen_fd = listen_fd < 0 ? -1 : LISTEN_FD,
         .state_fd = state_fd < 0 ? -1 : STATE_FD,
         .caps = &caps,
         .compile_caps = &compile_caps,
@@ -163,6 +170,9 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
         .once = once,
         .pool = ahead ? &what.options : NULL,
     });
+    if (listen_fd >= 0)
+        link_unlisten(&terms);
+    return status;
 }
 
 int link_serve(int front_fd, bool ahead)
@@ -195,12 +205,27 @@ static int spawn_warden(const char *helper, int fd, bool ahead, pid_t *ret)
     return -rc;
 }
 
+/* To the warden of a server, if one is up for this user. */
+static int connect_server(struct link *link, const struct config *config)
+{
+    struct cay_limits caps, compile_caps;
+    auto_close int state_fd = state_open();
+
+    caps_from_config(config, &caps);
+    compile_caps_from_config(config, &compile_caps);
+    link->fd = link_connect(&(struct link_terms){ &caps, &compile_caps, state_fd });
+    link->pid = -1;
+    return link->fd < 0 ? -1 : 0;
+}
+
 int link_open(struct link *link, const struct cay_options *options, const struct config *config,
               struct cay_error *err)
 {
     int pair[2];
 
     if (link->fd >= 0)
+        return 0;
+    if (options->server && connect_server(link, config) == 0)
         return 0;
     /* Neither side ever waits for the other to read: that would be for ever if both did. */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
@@ -239,7 +264,7 @@ void link_close(struct link *link)
     if (link->fd < 0)
         return;
     close_fd(&link->fd);
-    while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
+    while (link->pid > 0 && waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     link->pid = -1;
 }

@@ -180,6 +180,7 @@ static void feed_read(struct run *run)
         feed_end(run);
         return;
     }
+    record_input(&run->record, feed->buf, (size_t)n);
     if (run->options.on_input)
         run->options.on_input(run->options.arg, feed->buf, (size_t)n);
     feed->data = feed->buf;

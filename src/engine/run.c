@@ -131,6 +131,7 @@ static void finish_failed(struct run *run)
     struct cay_result *result = cay_result_of_error(&run->failure);
 
     memcpy(result->id, run->id, sizeof result->id);
+    record_fail(&run->record, &run->plan, result);
     run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
     cay_result_free(result);
 }
@@ -369,6 +370,8 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
     run->result = result_new(&run->arena);
     memcpy(run->id, run->result->id, sizeof run->id);
     record_begin(&run->record, run->id, &cay->config);
+    run->record.journal = cay->options.journal;
+    run->record.tenant = how->tenant ? arena_str(run->arena, how->tenant) : NULL;
     clock_timestamp(run->result->timestamp);
     run->result->timing.queue_ns = how->queue_ns;
     run->result->timing.compile_ns = -1;

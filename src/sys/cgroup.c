@@ -191,6 +191,18 @@ int cgroup_open_join(const struct cgroup *group)
     return fd < 0 ? -errno : fd;
 }
 
+bool cgroup_is_empty(const struct cgroup *group)
+{
+    for (int i = 0; i < hierarchies(group->host); i++) {
+        char byte;
+        auto_close int fd =
+            group->dir[i] < 0 ? -1 : openat(group->dir[i], "cgroup.procs", O_RDONLY | O_CLOEXEC);
+        if (group->dir[i] >= 0 && (fd < 0 || read(fd, &byte, 1) != 0))
+            return false;
+    }
+    return true;
+}
+
 uint64_t cgroup_memory(const struct cgroup *group)
 {
     bool is_v2 = group->host->version == 2;

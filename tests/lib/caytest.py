@@ -406,8 +406,9 @@ def _reachable(path, uid):
     if not folder.exists():
         folder.mkdir(mode=0o755)
         shutil.copy2(path, folder)
-        for lib in path.parent.glob("*.so*"):
-            shutil.copy2(lib, folder)
+        for more in [*path.parent.glob("*.so*"), path.parent / "cay-full"]:
+            if more.exists():
+                shutil.copy2(more, folder)
     return folder / path.name
 
 

@@ -92,6 +92,7 @@ struct child_report {
     uint64_t disk_size, disk_free; /* bytes */
     uint64_t inodes_size, inodes_free;
     uint64_t unreachable; /* of CHILD_ENDED with a failure */
+    int64_t at_ns;        /* monotonic */
     uint32_t is_held;     /* of CHILD_ENDED: the program is held in its exit, and nothing else lives */
 };
 

@@ -40,6 +40,7 @@ void init_report(const struct state *state, struct child_report *message)
     struct statfs fs;
 
     message->stage = state->stage;
+    message->at_ns = clock_now_ns();
     if (statfs("/sandbox", &fs) == 0) {
         message->disk_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
         message->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;

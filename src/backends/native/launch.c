@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "backends/native/native.h"
+#include "backends/native/pool.h"
 #include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/error.h"
@@ -204,19 +205,22 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
         return native_fail_layer(err, LAYER_WATCHER, 0, "the cgroup is there and does its work");
     if (!host->cgroups->has[CGROUP_CPU] && (native->job.require & LAYER_BIT(CGROUP_CPU)))
         return native_fail_layer(err, LAYER_CGROUP_CPU, 0, "the cpu controller is not there");
+    const struct cgroup_limits limits = native_limits(&native->job.limits[0]);
+    if (host->pool &&
+        pool_reuse_cgroup(host->pool, &native->cgroup, &native->limits, &native->zero))
+        rc = 0;
     /* A sweeper that took the newborn for a leftover may still be about to remove it by its name,
      * so each try has a name of its own. */
-    for (unsigned tries = 0; tries < 10; tries++) {
+    for (unsigned tries = 0; rc == -EAGAIN && tries < 10; tries++) {
         snprintf(name, sizeof name, "cay-%s-%u", id, tries);
         rc = cgroup_make(host->cgroups, name, &native->cgroup);
-        if (rc != -EAGAIN)
-            break;
     }
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY, -rc, "make a group");
     native->has_cgroup = true;
-    native->limits = native_limits(&native->job.limits[0]);
-    rc = cgroup_set_limits(&native->cgroup, &native->limits, &which);
+    if (memcmp(&limits, &native->limits, sizeof limits) != 0)
+        rc = cgroup_set_limits(&native->cgroup, &limits, &which);
+    native->limits = limits;
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc, "set its limit");
     native->layers |= LAYER_BIT(CGROUP_MEMORY) | LAYER_BIT(CGROUP_PIDS) |

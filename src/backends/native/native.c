@@ -44,7 +44,8 @@ static void release(struct sandbox *sandbox)
 {
     struct native *native = of(sandbox);
 
-    if (native->has_cgroup)
+    if (native->has_cgroup &&
+        (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
         cgroup_remove(&native->cgroup);
     if (native->watched)
         munmap(native->watched, sizeof *native->watched);
@@ -94,6 +95,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
     native->base = (struct sandbox){ &backend_native, { -1, -1 }, INT64_MAX };
     native->job = *job;
     native->spare = spare;
+    native->pool = host->pool;
     native->program_fd = -1;
     native->who.lock_fd = -1;
     for (int i = 0; i < JOB_FOLDERS; i++)
@@ -116,10 +118,10 @@ static int hand_over(struct native *native, const struct job *job)
     enum cgroup_controller which;
     int rc = 0;
 
-    native->start_kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
     native->job = *job;
     if (memcmp(&limits, &native->limits, sizeof limits) != 0)
         rc = cgroup_set_limits(&native->cgroup, &limits, &which);
+    native->limits = limits;
     return rc < 0 ? rc : child_send_job(native->base.fds[0], job);
 }
 
@@ -128,7 +130,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
 {
     struct native *native = host->pool ? pool_take(host->pool, job) : NULL;
 
-    if (native && hand_over(native, job) < 0) {
+    if (native && (native->is_killed || hand_over(native, job) < 0)) {
         kill_all(&native->base); /* it was ended meanwhile */
         native_reap(native, 0);
         release(&native->base);
@@ -200,6 +202,12 @@ static uint64_t since(uint64_t now, uint64_t zero)
     return now == UINT64_MAX || zero == UINT64_MAX ? now : now - zero;
 }
 
+void native_start_counting(struct native *native)
+{
+    cgroup_reset_peaks(&native->cgroup);
+    cgroup_read(&native->cgroup, &native->zero);
+}
+
 static void read_usage(const struct native *native, const struct child_report *from,
                        struct stage_end *end)
 {
@@ -243,7 +251,8 @@ static void stage_ended(struct native *native, const struct child_report *from, 
         .is_held = from && from->is_held,
         .has_status = from != NULL,
         .wait_status = from ? from->value : 0,
-        .wall_ns = native->started_ns ? clock_now_ns() - native->started_ns : 0,
+        .wall_ns =
+            native->started_ns ? (from ? from->at_ns : clock_now_ns()) - native->started_ns : 0,
     };
     read_usage(native, from, end);
     if (from) {
@@ -260,7 +269,7 @@ static void stage_ended(struct native *native, const struct child_report *from, 
 static void stage_started(struct native *native, const struct child_report *from,
                           struct report *ret)
 {
-    native->started_ns = clock_now_ns();
+    native->started_ns = from->at_ns;
     native->layers |= from->layers | (native->has_cgroup ? 0 : LAYER_BIT(WATCHER));
     *ret = (struct report){
         .kind = REPORT_STAGE_STARTED,
@@ -357,7 +366,7 @@ static int start_next(struct sandbox *sandbox, struct cay_error *err)
     enum cgroup_controller which;
 
     if (native->has_cgroup) {
-        const struct cgroup_limits group = native_limits(limits);
+        const struct cgroup_limits group = native->limits = native_limits(limits);
         int rc = cgroup_set_limits(&native->cgroup, &group, &which);
         if (rc < 0)
             return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc,

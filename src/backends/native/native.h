@@ -32,10 +32,11 @@ struct native {
     enum spare_kind spare;
     struct native *next; /* in the pool's list */
     unsigned shape;      /* the pool's */
-    bool is_ready;
+    enum spare_state { SPARE_MAKING, SPARE_MADE, SPARE_READY, SPARE_STATES } state;
     int program_fd; /* for the process that a zygote forks, until it is ordered; else -1 */
     struct cgroup_limits limits; /* in force */
     uint64_t spare_bytes;
+    struct pool *pool; /* where its cgroup goes; NULL: nowhere */
 };
 
 extern const struct backend backend_native;
@@ -43,6 +44,9 @@ extern const struct backend backend_native;
 /* Makes a sandbox for a job, or a spare. */
 struct native *native_make(const struct backend_host *host, const struct job *job,
                            enum spare_kind spare, struct cay_error *err);
+
+/* From here on, what the cgroup counts is the program's. */
+void native_start_counting(struct native *native);
 
 /* What pid 1 says: its size, 0 when it is gone, or -1 and errno. */
 ssize_t native_recv(const struct native *native, struct child_report *ret);

@@ -21,7 +21,7 @@
 #define BACKOFF_NS   (NS_PER_SEC / 2)
 #define BACKOFF_MOST 7 /* doublings */
 
-enum { FAILURES_MAX = 4, SHAPES = POOL_LANGUAGES + 1, COMMANDS = POOL_LANGUAGES };
+enum { GROUPS_MAX = 64, FAILURES_MAX = 4, SHAPES = POOL_LANGUAGES + 1, COMMANDS = POOL_LANGUAGES };
 
 struct shape {
     int32_t language; /* -1: commands */
@@ -29,12 +29,17 @@ struct shape {
     enum spare_kind kind;
     struct zygote *zygote; /* of SPARE_FORK */
     struct native *spares;
-    unsigned n_ready, n_making, target;
+    unsigned n[SPARE_STATES], target;
     uint32_t taken, missed;
     unsigned taken_lately; /* since the target was last looked at */
     int64_t look_ns;
     unsigned failures; /* in a row */
     int64_t not_before_ns;
+};
+
+struct kept_cgroup {
+    struct cgroup group;
+    struct cgroup_limits limits;
 };
 
 struct pool {
@@ -47,6 +52,8 @@ struct pool {
     uint64_t memory_bytes;
     unsigned next; /* the shape to look at first */
     int64_t taken_ns;
+    struct kept_cgroup groups[GROUPS_MAX];
+    unsigned n_groups;
 };
 
 /* ---- lists ---- */
@@ -84,12 +91,19 @@ static struct shape *shape_of(struct pool *pool, int32_t language)
     return &pool->shapes[language < 0 ? COMMANDS : language];
 }
 
+static void move_to(struct shape *shape, struct native *native, enum spare_state state)
+{
+    shape->n[native->state]--;
+    native->state = state;
+    shape->n[state]++;
+}
+
 /* ---- the end of spares ---- */
 
 static void drop_spare(struct pool *pool, struct shape *shape, struct native *native)
 {
     unlink_from(&shape->spares, native);
-    *(native->is_ready ? &shape->n_ready : &shape->n_making) -= 1;
+    shape->n[native->state]--;
     pool->memory_bytes -= native->spare_bytes;
     unwatch(pool, native->base.fds[0]);
     backend_native.kill(&native->base);
@@ -130,7 +144,7 @@ static void lose_zygote(struct pool *pool, struct shape *shape)
         shape->kind = SPARE_EXEC;
     for (struct native *native = shape->spares, *next; native; native = next) {
         next = native->next;
-        if (!native->is_ready)
+        if (native->state != SPARE_READY)
             drop_spare(pool, shape, native);
     }
 }
@@ -197,7 +211,7 @@ static void make_spare(struct pool *pool, struct shape *shape)
     }
     native->shape = (unsigned)(shape - pool->shapes);
     push(&shape->spares, native);
-    shape->n_making++;
+    shape->n[SPARE_MAKING]++;
     watch(pool, native->base.fds[0], (uint64_t)(uintptr_t)native);
     watch(pool, native->base.fds[1], (uint64_t)(uintptr_t)native);
 }
@@ -205,16 +219,28 @@ static void make_spare(struct pool *pool, struct shape *shape)
 static void on_ready(struct pool *pool, struct shape *shape, struct native *native,
                      const struct child_report *from)
 {
-    native->is_ready = true;
+    move_to(shape, native, SPARE_READY);
     native->layers |= from->layers;
     shape->failures = 0;
-    shape->n_making--;
-    shape->n_ready++;
-    /* What it took to get here is not the program's. */
-    cgroup_reset_peaks(&native->cgroup);
-    cgroup_read(&native->cgroup, &native->zero);
+    native_start_counting(native);
     native->spare_bytes = cgroup_memory(&native->cgroup);
     pool->memory_bytes += native->spare_bytes;
+}
+
+/* The sandbox stands, and a program may be forked into it. Some stay without, which costs next to no
+ * memory, and get theirs when more are wanted at once than were made ready. */
+static void order_some(struct pool *pool, struct shape *shape)
+{
+    for (struct native *native = shape->spares, *next; native; native = next) {
+        next = native->next;
+        if (shape->n[SPARE_READY] + shape->n[SPARE_MAKING] >= shape->target)
+            return;
+        if (native->state != SPARE_MADE)
+            continue;
+        move_to(shape, native, SPARE_MAKING);
+        if (!shape->zygote || zygote_order_one(shape->zygote, native) < 0)
+            drop_spare(pool, shape, native);
+    }
 }
 
 static void on_spare(struct pool *pool, struct native *native)
@@ -233,9 +259,12 @@ static void on_spare(struct pool *pool, struct native *native)
         on_ready(pool, shape, native, &from);
         return;
     }
-    if (n == (ssize_t)sizeof from && from.kind == CHILD_MADE && shape->zygote &&
-        zygote_order_one(shape->zygote, native) == 0)
+    if (n == (ssize_t)sizeof from && from.kind == CHILD_MADE) {
+        native->layers |= from.layers;
+        move_to(shape, native, SPARE_MADE);
+        order_some(pool, shape);
         return;
+    }
     fail_shape(shape);
     drop_spare(pool, shape, native);
 }
@@ -250,9 +279,9 @@ static void look_at_target(struct pool *pool, struct shape *shape, int64_t now)
     shape->taken_lately = 0;
     shape->look_ns = now + SHRINK_NS;
     for (struct native *native = shape->spares, *next;
-         native && shape->n_ready > shape->target; native = next) {
+         native && shape->n[SPARE_READY] > shape->target; native = next) {
         next = native->next;
-        if (native->is_ready)
+        if (native->state == SPARE_READY)
             drop_spare(pool, shape, native);
     }
 }
@@ -273,10 +302,13 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     have_zygote(pool, shape);
     if (shape->kind == SPARE_FORK && (!shape->zygote || !shape->zygote->is_up))
         return shape->look_ns; /* it says when it is */
-    if (shape->n_ready + shape->n_making >= shape->target || !has_room(pool))
+    order_some(pool, shape);
+    unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
+    unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
+    if (all >= most || !has_room(pool))
         return shape->look_ns;
     /* A run that has just begun is not to wait for this. */
-    if (shape->n_ready > 0 && now < pool->taken_ns + QUIET_NS)
+    if (shape->n[SPARE_READY] > 0 && now < pool->taken_ns + QUIET_NS)
         return pool->taken_ns + QUIET_NS;
     if (*made)
         return now;
@@ -317,11 +349,19 @@ int64_t pool_serve(struct pool *pool)
 
 /* ---- taking ---- */
 
-static bool fits(const struct native *native, const struct job *job)
+static bool fits(const struct native *native, enum spare_state state, const struct job *job)
 {
     enum start_kind kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
 
-    return native->is_ready && job->start >= kind && !(job->require & ~native->layers);
+    return native->state == state && job->start >= kind && !(job->require & ~native->layers);
+}
+
+static struct native *find(const struct shape *shape, enum spare_state state, const struct job *job)
+{
+    for (struct native *native = shape->spares; native; native = native->next)
+        if (fits(native, state, job))
+            return native;
+    return NULL;
 }
 
 static bool is_plain(const struct job *job)
@@ -340,23 +380,64 @@ struct native *pool_take(struct pool *pool, const struct job *job)
         return NULL;
     begin_shape(pool, shape, job->language);
     shape->taken_lately++;
-    for (struct native *native = shape->spares; native; native = native->next) {
-        if (!fits(native, job))
-            continue;
-        unlink_from(&shape->spares, native);
-        pool->taken_ns = clock_now_ns();
-        shape->n_ready--;
-        shape->taken++;
-        if (shape->n_ready == 0)
-            shape->target = MIN(shape->target + 1, pool->options->spares_max);
-        pool->memory_bytes -= native->spare_bytes;
-        unwatch(pool, native->base.fds[0]);
-        unwatch(pool, native->base.fds[1]);
-        return native;
+    struct native *native = find(shape, SPARE_READY, job);
+    if (native) {
+        native->start_kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
+    } else {
+        shape->missed++;
+        shape->target = MIN(shape->target * 2, pool->options->spares_max);
+        native = find(shape, SPARE_MADE, job);
+        if (!native)
+            return NULL;
+        native->start_kind = START_FORK;
+        native_start_counting(native);
     }
-    shape->missed++;
-    shape->target = MIN(shape->target * 2, pool->options->spares_max);
-    return NULL;
+    unlink_from(&shape->spares, native);
+    shape->n[native->state]--;
+    shape->taken++;
+    pool->taken_ns = clock_now_ns();
+    pool->memory_bytes -= native->spare_bytes;
+    unwatch(pool, native->base.fds[0]);
+    unwatch(pool, native->base.fds[1]);
+    /* Its job waits in pid 1's socket until the program is there. */
+    if (native->start_kind == START_FORK &&
+        (!shape->zygote || zygote_order_one(shape->zygote, native) < 0))
+        native->is_killed = true;
+    return native;
+}
+
+/* ---- groups ---- */
+
+bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limits *ret_limits,
+                       struct cgroup_counters *ret_zero)
+{
+    if (pool->n_groups == 0)
+        return false;
+    const struct kept_cgroup *kept = &pool->groups[--pool->n_groups];
+    *ret = kept->group;
+    *ret_limits = kept->limits;
+    cgroup_reset_peaks(ret);
+    cgroup_read(ret, ret_zero);
+    return true;
+}
+
+/* Peaks of memory start anew where the kernel lets them (v1); those of processes never do, so that
+ * only a group is kept which saw no more than every run has: pid 1 and one program. */
+bool pool_keep_cgroup(struct pool *pool, const struct cgroup *group,
+                      const struct cgroup_limits *limits)
+{
+    enum { LEFT_BYTES = 512 * 1024 };
+    struct cgroup_counters now;
+
+    if (pool->n_groups == GROUPS_MAX || group->host->version != 1)
+        return false;
+    cgroup_read(group, &now);
+    if (now.pids_peak != UINT64_MAX && now.pids_peak > 2)
+        return false;
+    if (!cgroup_is_empty(group) || cgroup_memory(group) > LEFT_BYTES)
+        return false;
+    pool->groups[pool->n_groups++] = (struct kept_cgroup){ *group, *limits };
+    return true;
 }
 
 /* ---- the pool ---- */
@@ -402,6 +483,8 @@ void pool_free(struct pool *pool)
         native_reap(native, 0);
         backend_native.release(&native->base);
     }
+    while (pool->n_groups > 0)
+        cgroup_remove(&pool->groups[--pool->n_groups].group);
     arena_done(&pool->arena);
     close_fd(&pool->epoll_fd);
     free(pool);
@@ -412,8 +495,8 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret)
     *ret = (struct pool_stats){ .memory_bytes = pool->memory_bytes };
     for (unsigned i = 0; i < SHAPES; i++) {
         const struct shape *shape = &pool->shapes[i];
-        ret->shapes[i].ready = (uint16_t)shape->n_ready;
-        ret->shapes[i].making = (uint16_t)shape->n_making;
+        ret->shapes[i].ready = (uint16_t)shape->n[SPARE_READY];
+        ret->shapes[i].making = (uint16_t)(shape->n[SPARE_MAKING] + shape->n[SPARE_MADE]);
         ret->shapes[i].target = (uint16_t)shape->target;
         ret->shapes[i].has_zygote = shape->zygote && shape->zygote->is_up;
         ret->shapes[i].taken = shape->taken;

@@ -13,9 +13,11 @@
  * when they are not.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/backend.h"
+#include "sys/cgroup.h"
 
 struct native;
 struct pool;
@@ -31,5 +33,13 @@ int64_t pool_serve(struct pool *pool);
 
 /* A spare that fits the job, now its own; or NULL. */
 struct native *pool_take(struct pool *pool, const struct job *job);
+
+/* Groups of runs that are over, which the next can have: making and removing one takes as long as a
+ * good part of the rest. pool_reuse_cgroup gives one with its counters as they are in *ret_zero;
+ * pool_keep_cgroup takes one, unless what it would tell of the next run could be the last one's. */
+bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limits *ret_limits,
+                       struct cgroup_counters *ret_zero);
+bool pool_keep_cgroup(struct pool *pool, const struct cgroup *group,
+                      const struct cgroup_limits *limits);
 
 void pool_stats(const struct pool *pool, struct pool_stats *ret);

@@ -78,7 +78,9 @@ static void release_exec(struct state *state)
 
 static void await_fork(struct state *state)
 {
-    struct child_report made = { .kind = CHILD_MADE };
+    /* The zygote's program puts the rest on itself, or it does not start. */
+    struct child_report made = { .kind = CHILD_MADE,
+                                 .layers = state->child->layers | ZYGOTE_LAYERS };
     struct zygote_hello hello;
     int list[FDPASS_MAX];
     unsigned n;

@@ -145,6 +145,7 @@ int zygote_order_one(struct zygote *zygote, struct native *native)
 {
     struct zygote_order order = {
         .wanted = ~LAYER_CGROUP_BITS,
+        .require = ZYGOTE_LAYERS,
         .may_setgroups = native->who.kind != IDENTITY_OWN,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,

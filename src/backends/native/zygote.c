@@ -9,7 +9,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -53,14 +52,6 @@ static int inside_main(void *arg)
 
 static int enter(struct dance *dance)
 {
-    int join[CGROUP_N]; /* its own: the fds are, and what is done to them here is not to be seen there */
-
-    memcpy(join, dance->fds + ZYGOTE_JOIN, sizeof join);
-    int rc = cgroup_join_all_but_cpu(join);
-    if (rc == 0)
-        rc = cgroup_join_cpu(join);
-    if (rc < 0)
-        return rc;
     if (setns(dance->fds[ZYGOTE_PIDFD], CLONE_NEWUSER) < 0 ||
         setns(dance->fds[ZYGOTE_PIDFD], CLONE_NEWPID) < 0)
         return -errno;
@@ -86,10 +77,17 @@ static int enter_main(void *arg)
 
 /* ---- the program ---- */
 
-static int drop_everything(const struct dance *dance)
+static int drop_everything(struct dance *dance)
 {
     const struct zygote_order *order = &dance->order;
 
+    /* First of all, so that what it takes from here on is counted; and not before the fork, so that
+     * those in between are not. */
+    int rc = cgroup_join_all_but_cpu(dance->fds + ZYGOTE_JOIN);
+    if (rc == 0)
+        rc = cgroup_join_cpu(dance->fds + ZYGOTE_JOIN);
+    if (rc < 0)
+        return rc;
     if (setns(dance->fds[ZYGOTE_PIDFD],
               CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0 ||
         chdir("/sandbox") < 0)
@@ -143,7 +141,7 @@ static void take_payload(int fd, struct zygote_run *ret)
     environ = ret->env;
 }
 
-static void become_program(const struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
+static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
 {
     static struct job job; /* too large for comfort on a stack that a runtime may scan */
     struct program program = {
