@@ -21,7 +21,7 @@ static void must(int rc, const struct cay_error *err)
 }
 
 struct answer {
-    bool is_there;
+    bool is_there, is_quiet;
 };
 
 static void print_line(char *json)
@@ -40,7 +40,8 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
 
     if (!result)
         result = cay_result_of_error(err);
-    print_line(cay_result_json(result));
+    if (!answer->is_quiet)
+        print_line(cay_result_json(result));
     cay_result_free(result);
     answer->is_there = true;
 }
@@ -54,9 +55,9 @@ static void turn(struct cay *cay, int timeout_ms)
         must(cay_dispatch(cay, &err), &err);
 }
 
-static void execute(struct cay *cay, const char *json)
+static void execute(struct cay *cay, const char *json, bool is_quiet)
 {
-    struct answer answer = { 0 };
+    struct answer answer = { .is_quiet = is_quiet };
     struct cay_start_options options = { .on_done = on_done, .arg = &answer };
     struct cay_request *req = cay_request_new();
     struct cay_running *run;
@@ -117,6 +118,8 @@ int main(int argc, char **argv)
     size_t size = 0;
 
     must(cay_open(&options, &cay, &err), &err);
+    /* The warden is listened to from the first run on. */
+    execute(cay, "{\"command\": [\"true\"]}", true);
     while (getline(&line, &size, stdin) > 0) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "wait ", 5) == 0)
@@ -124,7 +127,7 @@ int main(int argc, char **argv)
         else if (strcmp(line, "pool") == 0)
             print_pool(cay);
         else
-            execute(cay, line);
+            execute(cay, line, false);
     }
     free(line);
     cay_close(cay);
