@@ -25,6 +25,7 @@
 #include "core/plan.h"
 #include "core/verdict.h"
 #include "engine/capture.h"
+#include "engine/compiled.h"
 #include "engine/loop.h"
 #include "engine/record.h"
 #include "engine/spool.h"
@@ -48,7 +49,8 @@ struct feed {
 struct run {
     struct cay *cay;
     char id[33];
-    struct plan plan;
+    struct plan plan; /* without its compile stage, where that was done before */
+    struct compiled compiled;
     struct cay_request *req; /* what the plan points into */
     struct cay_run_options options;
     cay_done_fn *on_done;
@@ -78,8 +80,12 @@ struct run {
     bool has_window_fd; /* options.window_fd is still worth reading */
     struct record record;
     struct spool harvest; /* what the run leaves in its folders */
+    bool awaits_products; /* what the compiler made comes first there */
     int workspace_fd;     /* -1: none */
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
+
+    struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
+    bool is_refused;       /* by the policy: it never ran, and only has to be told */
 
     struct verdict_facts facts;
     struct value warnings;
@@ -118,6 +124,9 @@ void run_reply(struct run *run, const struct warden_reply *reply);
 
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
+
+/* Ends a run that the policy refused. */
+void run_refuse(struct run *run);
 
 void run_stop(struct run *run, enum stop_reason reason);
 void run_cancel(struct run *run, int signal);
