@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -17,6 +18,7 @@
 #include "core/layer.h"
 #include "core/state.h"
 #include "engine/engine.h"
+#include "engine/explain.h"
 #include "engine/journal.h"
 #include "engine/message.h"
 #include "engine/policy.h"
@@ -38,6 +40,13 @@ void run_emit(struct run *run, struct cay_event event)
     event.seq = ++run->seq;
     event.time_ns = clock_now_ns() - run->taken_ns;
     run->options.on_event(run->options.arg, &event);
+}
+
+void run_tell_begun(struct run *run)
+{
+    if (!run->is_run_told)
+        emit_text(run, CAY_EVENT_STAGE, "run");
+    run->is_run_told = true;
 }
 
 static void warn(struct run *run, const char *text)
@@ -192,6 +201,7 @@ static void finish(struct run *run)
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
+    explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = {
         .harvest_fd = wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
@@ -296,7 +306,10 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
     }
     if (run->compiled.is_found)
         warn_again(run);
-    emit_text(run, CAY_EVENT_STAGE, run->is_compiling ? "compile" : "run");
+    if (run->is_compiling)
+        emit_text(run, CAY_EVENT_STAGE, "compile");
+    else
+        run_tell_begun(run);
     if (!run->has_started)
         run_watch_output(run);
     run->has_started = true;
@@ -324,6 +337,7 @@ static void end_compile(struct run *run, bool is_failed)
     }
     if (!is_failed)
         record_drop_output(&run->record);
+    run->is_run_told = is_failed; /* it never will be */
 }
 
 static void on_stage_ended(struct run *run, const struct warden_reply *reply)
