@@ -22,6 +22,7 @@ run: ## install what is needed, build, and run some Python in a sandbox
 test: ## install what is needed, build, and run all tests
 	@tools/install-packages.sh build run test
 	@tools/install-esbuild.sh
+	@tools/install-grammars.sh
 	@tests/run-tests.sh
 
 test-v2: ## run the whole suite in an emulated machine with cgroup v2
@@ -61,6 +62,7 @@ fuzz: ## fuzz each parser for FUZZ_SECONDS (60)
 deps: ## install the packages that all of these need
 	@tools/install-packages.sh build run test lint fuzz bench
 	@tools/install-esbuild.sh
+	@tools/install-grammars.sh
 
 clean: ## remove what was built
 	rm -rf build build-asan build-clang build-fuzz

@@ -28,6 +28,7 @@
 
 #include <cay/error.h>
 #include <cay/executions.h>
+#include <cay/failure.h>
 #include <cay/limits.h>
 
 #ifdef __cplusplus
@@ -221,8 +222,9 @@ struct cay_result {
     int signal; /* 0: none */
     struct cay_stream out, err;
     int64_t execution_time_ns;
-    const char *error_message; /* NULL on success */
-    const char *language;      /* NULL for a command */
+    const char *error_message;         /* NULL on success */
+    const struct cay_failure *failure; /* why it failed; NULL on success */
+    const char *language;              /* NULL for a command */
     const char *language_version;
     const char *backend;
     const char *tier;
@@ -231,8 +233,9 @@ struct cay_result {
     struct cay_limits limits;
     struct cay_usage usage;
     struct cay_timing timing;
-    const char *const *layers;   /* what was really in force; NULL-terminated */
-    const char *const *warnings; /* NULL-terminated */
+    const char *const *layers;          /* what was really in force; NULL-terminated */
+    const char *const *warnings;        /* NULL-terminated */
+    const char *const *blocked_imports; /* by the policy; NULL-terminated, or NULL */
     /* Of the workspace: what was created, changed, deleted; and the files that were collected. */
     const struct cay_file *files;
     size_t n_files;

@@ -98,9 +98,6 @@ static int refuse_unbuilt(const struct making *m)
     if (strcmp(text(m, FIELD_IMAGE), "host") != 0)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "image: '%.60s' is not built yet; allowed is host", text(m, FIELD_IMAGE));
-    if (m->req->values[FIELD_POLICY].is_set && strcmp(text(m, FIELD_POLICY), "block") == 0)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "policy: block is not built yet; allowed are off and warn");
     m->plan->network = network->list;
     return 0;
 }
@@ -254,14 +251,10 @@ static void fill_limits(const struct making *m)
 /* ---- program ------------------------------------------------------------------------------------
  */
 
-/* What a garbage collector may fill, in MiB: a quarter is left for what it does not count (buffers,
- * stacks, what is written to /tmp), and before that the room that a runtime's own code takes. */
 static const char *heap_mb(const struct making *m, uint64_t memory_bytes)
 {
-    const uint64_t own = UINT64_C(48) << 20, least = 16;
-    uint64_t heap = memory_bytes > own ? ((memory_bytes - own) >> 20) * 3 / 4 : 0;
-
-    return arena_printf(&m->plan->arena, "%llu", (unsigned long long)MAX(heap, least));
+    return arena_printf(&m->plan->arena, "%llu",
+                        (unsigned long long)language_heap_mb(memory_bytes));
 }
 
 /* How SQL shows rows: as asked for, or as the door that shows them thinks best. */
@@ -686,16 +679,46 @@ static int plan_root(const struct making *m)
                       flags, &plan->root, m->err);
 }
 
+struct bytes plan_import_lists(struct arena *arena, const struct config *config)
+{
+    const struct {
+        enum field_id id;
+        char sign;
+    } rows[] = { { FIELD_BLOCK_IMPORTS, '+' }, { FIELD_ALLOW_IMPORTS, '-' } };
+    struct strbuf out = { 0 };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *const *name = config->settings[rows[i].id].value.list;
+        for (; name && *name; name++) {
+            strbuf_putc(&out, rows[i].sign);
+            strbuf_add(&out, *name, strlen(*name) + 1);
+        }
+    }
+    struct bytes lists = { arena_dup(arena, strbuf_str(&out), out.len), out.len };
+    strbuf_done(&out);
+    return lists;
+}
+
+static void choose_policy(const struct making *m)
+{
+    const char *name = text(m, FIELD_POLICY);
+    struct plan *plan = m->plan;
+
+    plan->policy = strcmp(name, "block") == 0  ? POLICY_BLOCK
+                   : strcmp(name, "warn") == 0 ? POLICY_WARN
+                                               : POLICY_OFF;
+    plan->is_policy_explicit = is_explicit(m, FIELD_POLICY);
+    plan->policy_bypass = number(m, FIELD_POLICY_BYPASS) != 0;
+    plan->has_network = plan->network && plan->network[0] && strcmp(plan->network[0], "none") != 0;
+    plan->import_lists = plan_import_lists(&plan->arena, m->config);
+}
+
 static void note_warnings(const struct making *m)
 {
     struct plan *plan = m->plan;
 
     for (const char *const *note = m->config->warnings.list; note && *note; note++)
         field_append(&plan->arena, &plan->warnings, *note);
-    if (strcmp(text(m, FIELD_POLICY), "block") == 0)
-        field_append(
-            &plan->arena, &plan->warnings,
-            "policy: the static check is not built yet, so nothing was checked or blocked");
     if (plan->backend->tier == TIER_NONE)
         field_append(
             &plan->arena, &plan->warnings,
@@ -716,6 +739,7 @@ int plan_make(const struct cay_request *req, const struct config *config,
     }
     fill_limits(&m);
     fill_environment(&m);
+    choose_policy(&m);
     m.plan->job.start = (uint8_t)start_of(&m);
     note_warnings(&m);
     plan.is_strict = number(&m, FIELD_STRICT) != 0;

@@ -46,6 +46,7 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
     cay->link = (struct link)LINK_INIT;
     loop_init(&cay->loop);
     cay->host = this_host;
+    cay->syntax = (struct syntax_pool)SYNTAX_POOL_INIT;
     config_usual_sources(&arena, &sources);
     if (cay->options.no_project)
         sources.project_file = NULL;
@@ -57,6 +58,8 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         config_done(&cay->config);
         return -1;
     }
+    if (cay->options.start_warden) /* whoever needs that can start no workers either */
+        syntax_pool_prepare(&cay->syntax, cay->options.helper);
     *ret = take_ptr(&cay);
     return 0;
 }
@@ -67,9 +70,11 @@ void cay_close(struct cay *cay)
         return;
     link_close(&cay->link);
     loop_done(cay);
+    syntax_pool_close(&cay->syntax);
     versions_forget(&cay->versions);
     arena_done(&cay->languages);
     config_done(&cay->config);
+    errors_cache_done(&cay->errors);
     free(cay);
 }
 
@@ -160,7 +165,10 @@ int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run
         how.options = *options;
     if (start(cay, req, &how, &run, err) < 0)
         return -1;
-    loop_follow(run, &outcome.is_over);
+    if (run->is_refused)
+        run_refuse(run);
+    else
+        loop_follow(run, &outcome.is_over);
     if (!outcome.result) {
         *err = outcome.err;
         return -1;

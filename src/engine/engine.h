@@ -6,9 +6,11 @@
 #include <cay/run.h>
 
 #include "core/config.h"
+#include "core/errors-data.h"
 #include "core/plan.h"
 #include "engine/link.h"
 #include "engine/loop.h"
+#include "engine/syntax-client.h"
 #include "engine/versions.h"
 
 struct cay {
@@ -20,6 +22,8 @@ struct cay {
     struct version_memo versions;
     struct plan_host host; /* what plans ask; for many runs, with the languages read once */
     struct arena languages;
+    struct syntax_pool syntax;
+    struct errors_cache errors;
 };
 
 /* A result with this id (NULL: some new one), and an arena of its own behind it, which

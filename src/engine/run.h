@@ -84,12 +84,16 @@ struct run {
     int workspace_fd;     /* -1: none */
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
 
+    struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
+    bool is_refused;       /* by the policy: it never ran, and only has to be told */
+
     struct verdict_facts facts;
     struct value warnings;
     uint32_t layers;
     enum start_kind start_kind;
     enum stop_reason stop_reason; /* of OWES_STOP */
     bool is_compiling;
+    bool is_run_told; /* that the program's stage has begun */
     bool has_started; /* a stage was started: its output may be read */
     bool is_stopping;
     bool is_cancelled;
@@ -122,10 +126,17 @@ void run_reply(struct run *run, const struct warden_reply *reply);
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
 
+/* Ends a run that the policy refused. */
+void run_refuse(struct run *run);
+
 void run_stop(struct run *run, enum stop_reason reason);
 void run_cancel(struct run *run, int signal);
 
 void run_emit(struct run *run, struct cay_event event);
+
+/* Tells once that the program has begun: when the warden says so, or when its output does, which
+ * may be here earlier where a compiler ran before it. */
+void run_tell_begun(struct run *run);
 
 /* ---- streams ---- */
 
