@@ -231,8 +231,9 @@ struct cay_result {
     struct cay_limits limits;
     struct cay_usage usage;
     struct cay_timing timing;
-    const char *const *layers;   /* what was really in force; NULL-terminated */
-    const char *const *warnings; /* NULL-terminated */
+    const char *const *layers;          /* what was really in force; NULL-terminated */
+    const char *const *warnings;        /* NULL-terminated */
+    const char *const *blocked_imports; /* by the policy; NULL-terminated, or NULL */
     /* Of the workspace: what was created, changed, deleted; and the files that were collected. */
     const struct cay_file *files;
     size_t n_files;
@@ -361,6 +362,10 @@ CAY_API char *cay_event_json(const struct cay_event *event);
 /* The plan of a request: what would be done, with secrets left out. Runs nothing. */
 CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret,
                           struct cay_error *err);
+
+/* Whether a plan can be made of the request, for doors where it has to wait before it is run. */
+CAY_API int cay_request_check(struct cay *cay, const struct cay_request *req,
+                              struct cay_error *err);
 
 /* Each setting in force with its origin, as JSON. */
 CAY_API char *cay_config_json(struct cay *cay);

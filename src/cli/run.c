@@ -228,13 +228,20 @@ static void end_line(struct screen *screen)
         put(screen, STDERR_FILENO, "\n", 1);
 }
 
+/* Not everything belongs among what a script prints: findings only where they were asked for. */
+static bool is_loud(const struct screen *screen, const char *warning)
+{
+    if (strncmp(warning, "policy: ", 8) == 0)
+        return cay_request_has(screen->args->req, "policy");
+    return strncmp(warning, "no cgroup", 9) != 0 && strncmp(warning, "not recorded", 12) != 0;
+}
+
 /* A program that ended by itself speaks for itself; anything else is said, with its remedy. So is
  * nothing where our reader went away, as nothing is said of a bare program's SIGPIPE. */
 static void tell_result(struct screen *screen, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (isatty(STDERR_FILENO) || (strncmp(*warning, "no cgroup", 9) != 0 &&
-                                      strncmp(*warning, "not recorded", 12) != 0)) {
+        if (isatty(STDERR_FILENO) || is_loud(screen, *warning)) {
             end_line(screen);
             tell("warning: %s", *warning);
         }

@@ -79,6 +79,10 @@ enum {
       "off warn block", "MODE", "static check before the run: off, warn, block")                   \
     X(POLICY_BYPASS, "policy_bypass", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,           \
       "run in spite of a finding that blocks; audited")                                            \
+    X(BLOCK_IMPORTS, "block_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that the static check blocks, beside those of its rules")                           \
+    X(ALLOW_IMPORTS, "allow_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that it lets be, whatever its rules say")                                           \
     X(STRICT, "strict", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
       "start the interpreter afresh, from nothing kept warm")                                      \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
@@ -121,6 +125,8 @@ enum {
       "size at which a new file of the audit log is begun")                                        \
     X(AUDIT_FILES, "audit_files", COUNT, 0, "16", 0, 100000, NULL, "N",                            \
       "older files of the audit log that are kept; 0: all")                                        \
+    X(SERVER, "server", BOOL, 0, "true", 0, 0, NULL, NULL,                                         \
+      "use a server of this user where one is up")                                                 \
     X(WARM, "warm", LIST, 0, "python,javascript,bash,command", 0, 0, NULL, "NAME,…",              \
       "what a server is ready for from its start: languages, or command")                          \
     X(SPARES, "spares", COUNT, 0, "4", 0, 1024, NULL, "N",                                         \
@@ -153,6 +159,8 @@ enum {
       "time that runs have left when a server is told to end")                                     \
     X(EVENT_LOG, "event_log", BYTES, 0, "4m", 0, MAX_BYTES, NULL, "SIZE",                          \
       "events of finished runs that a server keeps in memory")                                     \
+    X(WEBHOOK_ALLOW, "webhook_allow", LIST, 0, NULL, 0, 0, NULL, "HOST,…",                         \
+      "hosts that webhooks may go to wherever they are, as HOST or HOST:PORT")                     \
     X(MEMORY_OVERCOMMIT, "memory_overcommit", MILLI, 0, "4", 1000, 1000000, NULL, "N",             \
       "memory limits of a server's runs may add up to N times what is free")                       \
     X(MEMORY_RESERVE, "memory_reserve", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",              \

@@ -52,6 +52,11 @@ int language_list(struct arena *arena, const struct language **ret, size_t *ret_
 int language_find(struct arena *arena, const char *name, const struct language **ret,
                   const char **ret_version, struct cay_error *err);
 
+/* The same among those that were read before; what is found lives as long as they do. */
+int language_find_among(const struct language *list, size_t n, struct arena *arena,
+                        const char *name, const struct language **ret, const char **ret_version,
+                        struct cay_error *err);
+
 /* By file name, else by the #! line at the start of the code; NULL when neither tells. */
 int language_guess(struct arena *arena, const char *file_name, const char *code, size_t len,
                    const struct language **ret, struct cay_error *err);

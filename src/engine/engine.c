@@ -45,6 +45,7 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         cay->options = *options;
     cay->link = (struct link)LINK_INIT;
     loop_init(&cay->loop);
+    cay->host = this_host;
     config_usual_sources(&arena, &sources);
     if (cay->options.no_project)
         sources.project_file = NULL;
@@ -66,7 +67,9 @@ void cay_close(struct cay *cay)
         return;
     link_close(&cay->link);
     loop_done(cay);
+    syntax_pool_close(&cay->syntax);
     versions_forget(&cay->versions);
+    arena_done(&cay->languages);
     config_done(&cay->config);
     free(cay);
 }
@@ -76,9 +79,17 @@ static int start(struct cay *cay, const struct cay_request *req, const struct ru
 {
     struct plan plan;
 
-    return plan_make(req, &cay->config, &this_host, &plan, err) < 0
+    return plan_make(req, &cay->config, &cay->host, &plan, err) < 0
                ? -1
                : run_start(cay, req, &plan, how, ret, err);
+}
+
+/* Where one plan follows another. */
+static int read_languages(struct cay *cay, struct cay_error *err)
+{
+    if (cay->host.languages)
+        return 0;
+    return language_list(&cay->languages, &cay->host.languages, &cay->host.n_languages, err);
 }
 
 int cay_start(struct cay *cay, const struct cay_request *req,
@@ -100,7 +111,8 @@ int cay_start(struct cay *cay, const struct cay_request *req,
 
     how.options.on_event = options->on_event;
     how.options.arg = options->arg;
-    if (loop_open_epoll(cay, err) < 0 || start(cay, req, &how, &run, err) < 0)
+    if (loop_open_epoll(cay, err) < 0 || read_languages(cay, err) < 0 ||
+        start(cay, req, &how, &run, err) < 0)
         return -1;
     *ret = (struct cay_running *)run;
     return 0;
@@ -149,7 +161,10 @@ int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run
         how.options = *options;
     if (start(cay, req, &how, &run, err) < 0)
         return -1;
-    loop_follow(run, &outcome.is_over);
+    if (run->is_refused)
+        run_refuse(run);
+    else
+        loop_follow(run, &outcome.is_over);
     if (!outcome.result) {
         *err = outcome.err;
         return -1;
@@ -173,9 +188,19 @@ int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, st
 {
     struct plan plan;
 
-    if (plan_make(req, &cay->config, &this_host, &plan, err) < 0)
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
         return -1;
     *ret = plan_json(&plan);
+    plan_done(&plan);
+    return 0;
+}
+
+int cay_request_check(struct cay *cay, const struct cay_request *req, struct cay_error *err)
+{
+    struct plan plan;
+
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
+        return -1;
     plan_done(&plan);
     return 0;
 }
@@ -211,9 +236,9 @@ static void put_language(struct json_writer *w, struct arena *arena, struct cay 
     json_begin_object(w);
     json_field_string(w, "name", language->name);
     json_field_string(w, "title", language->title);
-    json_field_string(
-        w, "version",
-        program ? version_remembered(&cay->versions, arena, language, program) : NULL);
+    json_field_string(w, "version",
+                      program ? version_remembered(&cay->versions, arena, language, program)
+                              : NULL);
     put_words(w, "aliases", language->aliases);
     put_words(w, "extensions", language->extensions);
     json_field_string(w, "path", program);

@@ -277,7 +277,11 @@ static void on_timer(struct run *run)
 {
     uint64_t times;
 
-    if (read(run->timer_fd, &times, sizeof times) > 0)
+    if (read(run->timer_fd, &times, sizeof times) <= 0)
+        return;
+    if (run->is_refused)
+        run_refuse(run);
+    else
         run_feed_end_again(run);
 }
 

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "engine/journal.h"
 #include "engine/message.h"
+#include "engine/policy.h"
 
 /* ---- events ---- */
 
@@ -58,7 +59,7 @@ void run_stop(struct run *run, enum stop_reason reason)
 {
     struct cay_error err;
 
-    if (run->is_stopping || run->is_over)
+    if (run->is_stopping || run->is_over || run->is_refused)
         return;
     run->is_stopping = true;
     run->stop_reason = reason;
@@ -101,10 +102,82 @@ static bool wants_harvest(const struct plan *plan)
     return plan->workspace || plan->payload.globs;
 }
 
+/* ---- the policy ---- */
+
+static void run_free(struct run *run);
+
+enum { SERVER_WAIT_MS = 250 }; /* others wait meanwhile */
+
+static void take_policy(struct run *run, struct policy_report *report)
+{
+    int wait_ms = run->is_watched ? SERVER_WAIT_MS : POLICY_WAIT_MS;
+
+    policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
+    for (const char *const *text = report->warnings.list; text && *text; text++)
+        warn(run, *text);
+}
+
+static void name_language(struct run *run)
+{
+    const struct plan *plan = &run->plan;
+
+    if (!plan->language)
+        return;
+    run->result->language = arena_str(run->arena, plan->language->name);
+    run->result->language_version =
+        version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
+}
+
+void run_refuse(struct run *run)
+{
+    struct cay_result *result = run->result;
+    const struct plan *plan = &run->plan;
+
+    run->is_over = true;
+    loop_remove(run);
+    name_language(run);
+    result->exit_code = cay_error_exit_status(CAY_E_POLICY);
+    result->verdict.cause = CAY_CAUSE_POLICY;
+    result->backend = plan->backend->name;
+    result->tier = tier_name(plan->backend->tier);
+    result->start = "cold";
+    result->limits = plan->job.limits[plan->job.n_stages - 1];
+    result->out.data = result->err.data = "";
+    result->layers = NULL;
+    result->warnings = run->warnings.list;
+    const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
+    record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
+    run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
+    run->on_done(run->done_arg, take_ptr(&run->result), NULL);
+    run_free(run);
+}
+
+/* Asks for the check. With "block" it is waited for: returns whether the run may go on. */
+static bool ask_policy(struct run *run)
+{
+    struct policy_report report;
+
+    run->policy = policy_begin(run->cay, &run->plan);
+    if (!run->policy || run->plan.policy != POLICY_BLOCK)
+        return true;
+    take_policy(run, &report);
+    if (report.is_safe)
+        return true;
+    if (run->plan.policy_bypass) {
+        warn(run, "policy: bypassed, the code runs in spite of what was found");
+        return true;
+    }
+    run->result->blocked_imports = report.blocked.list;
+    run->result->error_message = report.message;
+    run->result->verdict.remedy = report.remedy;
+    return false;
+}
+
 static void finish(struct run *run)
 {
     struct cay_result *result = run->result;
     const struct plan *plan = &run->plan;
+    struct policy_report report;
 
     capture_text(&run->captures[OUT], run->arena, &result->out);
     capture_text(&run->captures[ERR], run->arena, &result->err);
@@ -117,11 +190,9 @@ static void finish(struct run *run)
     verdict_warn(run->arena, &run->facts, &run->warnings);
     list_layers(run);
     warn_of_layers(run);
-    if (plan->language) {
-        result->language = arena_str(run->arena, plan->language->name);
-        result->language_version =
-            version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
-    }
+    name_language(run);
+    if (run->policy)
+        take_policy(run, &report);
     result->backend = plan->backend->name;
     result->tier = tier_name(plan->backend->tier);
     result->start = start_kind_name(run->start_kind);
@@ -157,6 +228,7 @@ static void run_free(struct run *run)
     for (int i = 0; i < WARDEN_FDS; i++)
         close_fd(&run->far_fds[i]);
     record_done(&run->record);
+    policy_drop(run->policy);
     close_fd(&run->workspace_fd);
     spool_close(&run->harvest);
     compiled_done(&run->compiled);
@@ -408,6 +480,23 @@ static int ask_warden(struct run *run, struct cay_error *err)
     return 0;
 }
 
+/* Nobody is told from within the call that starts a run: a timer that is over at once comes after
+ * it. cay_run has no loop to watch it, and looks itself. */
+static int owe_refusal(struct run *run, struct cay_error *err)
+{
+    const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
+
+    if (!run->is_watched)
+        return 0;
+    if (loop_add(run, err) < 0)
+        return -1;
+    run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (run->timer_fd < 0 || timerfd_settime(run->timer_fd, 0, &at_once, NULL) < 0)
+        return cay_fail_errno(err, errno, "make a timer");
+    loop_watch(run, RUN_TIMER, run->timer_fd);
+    return 0;
+}
+
 static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_how *how)
 {
     size_t keep = plan->job.limits[plan->job.n_stages - 1].max_output_bytes;
@@ -431,9 +520,7 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
     for (int i = 0; i < WARDEN_FDS; i++)
         run->far_fds[i] = -1;
     terminal_init(&run->terminal, how->options.window.rows, how->options.window.cols);
-    run->result = result_new(&run->arena);
-    if (how->id)
-        snprintf(run->result->id, sizeof run->result->id, "%s", how->id);
+    run->result = result_new(how->id, &run->arena);
     memcpy(run->id, run->result->id, sizeof run->id);
     record_begin(&run->record, run->id, &cay->config);
     run->record.journal = cay->options.journal;
@@ -458,7 +545,8 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
     struct run *run = run_new(cay, plan, how);
     run->compiled = compiled;
     run->req = request_hold(req);
-    if (ask_warden(run, err) < 0) {
+    run->is_refused = !ask_policy(run);
+    if ((run->is_refused ? owe_refusal(run, err) : ask_warden(run, err)) < 0) {
         run_free(run);
         return -1;
     }

@@ -84,6 +84,9 @@ struct run {
     int workspace_fd;     /* -1: none */
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
 
+    struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
+    bool is_refused;       /* by the policy: it never ran, and only has to be told */
+
     struct verdict_facts facts;
     struct value warnings;
     uint32_t layers;
@@ -122,6 +125,9 @@ void run_reply(struct run *run, const struct warden_reply *reply);
 
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
+
+/* Ends a run that the policy refused. */
+void run_refuse(struct run *run);
 
 void run_stop(struct run *run, enum stop_reason reason);
 void run_cancel(struct run *run, int signal);
