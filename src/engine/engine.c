@@ -59,6 +59,7 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
     cay->link = (struct link)LINK_INIT;
     loop_init(&cay->loop);
     cay->host = this_host;
+    cay->syntax = (struct syntax_pool)SYNTAX_POOL_INIT;
     config_usual_sources(&arena, &sources);
     if (cay->options.no_project)
         sources.project_file = NULL;
@@ -72,6 +73,8 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         config_done(&cay->config);
         return -1;
     }
+    if (cay->options.start_warden) /* whoever needs that can start no workers either */
+        syntax_pool_prepare(&cay->syntax, cay->options.helper);
     *ret = take_ptr(&cay);
     return 0;
 }
@@ -87,6 +90,7 @@ void cay_close(struct cay *cay)
     close_fd(&cay->compiled_fd);
     arena_done(&cay->languages);
     config_done(&cay->config);
+    errors_cache_done(&cay->errors);
     free(cay);
 }
 

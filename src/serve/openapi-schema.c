@@ -137,6 +137,23 @@ static const struct row {
     { "Language", "compiled", "boolean", ALWAYS, "" },
     { "Language", "memory", "integer?", ALWAYS, "its own default, bytes" },
 
+    { "CheckRequest", "language", "string", 0, "a name or an alias; else by the #! line" },
+    { "CheckRequest", "code", "string", ALWAYS, "the source text" },
+    { "CheckRequest", "strict", "boolean", 0, "warnings block too" },
+
+    { "CheckReport", "safe", "boolean", ALWAYS, "nothing blocks, and all of it could be read" },
+    { "CheckReport", "language", "string", ALWAYS, "" },
+    { "CheckReport", "findings", "[]#Finding", ALWAYS, "" },
+    { "CheckReport", "blocked_imports", "[]string", ALWAYS, "" },
+
+    { "Finding", "rule", "string", ALWAYS, "its id" },
+    { "Finding", "severity", "string", ALWAYS, "info, warn or block" },
+    { "Finding", "line", "integer", ALWAYS, "from 1" },
+    { "Finding", "column", "integer", ALWAYS, "from 1, in characters" },
+    { "Finding", "code", "string", ALWAYS, "the line" },
+    { "Finding", "message", "string", ALWAYS, "" },
+    { "Finding", "remedy", "string", ALWAYS, "what can be done about it" },
+
     { "Health", "status", "string", ALWAYS, "ok, failing or draining" },
     { "Health", "version", "string", ALWAYS, "" },
     { "Health", "running", "integer", ALWAYS, "" },
