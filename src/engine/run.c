@@ -544,7 +544,7 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
 {
     struct compiled compiled;
 
-    compiled_find(&compiled, &cay->config, how->tenant ? how->tenant : "", plan);
+    compiled_find(&compiled, &cay->config, cay->compiled_fd, how->tenant ? how->tenant : "", plan);
     struct run *run = run_new(cay, plan, how);
     run->compiled = compiled;
     run->req = request_hold(req);
