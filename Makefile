@@ -2,10 +2,11 @@
 #
 # The front door of the build; meson and ninja do the work. Text behind "##" is the help.
 .DEFAULT_GOAL := build
-.PHONY: build run test test-v2 bench install lint fuzz deps clean help
+.PHONY: build run test test-v2 bench load install lint fuzz deps clean help
 
 PREFIX ?=
 FUZZ_SECONDS ?= 60
+LOAD ?=
 
 build: ## build the command as build/cay, which runs in place (the default)
 	@tools/install-packages.sh --check build
@@ -35,6 +36,12 @@ bench: ## measure, and compare with running bare and with others
 	@tools/configure.sh build
 	@ninja -C build --quiet all bench-programs
 	@bench/run.sh
+
+load: ## 200 clients at once, a tenth of them hostile (LOAD="--seconds 120 --clients 200", or "--runs 10000")
+	@tools/install-packages.sh build run
+	@tools/configure.sh build
+	@ninja -C build --quiet all bench-programs
+	@build/bench/cay-load --cay build/cay $(LOAD)
 
 install: ## install (PREFIX=/usr/local, DESTDIR=)
 	@tools/install-packages.sh --check build

@@ -363,6 +363,10 @@ CAY_API char *cay_event_json(const struct cay_event *event);
 CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret,
                           struct cay_error *err);
 
+/* Whether a plan can be made of the request, for doors where it has to wait before it is run. */
+CAY_API int cay_request_check(struct cay *cay, const struct cay_request *req,
+                              struct cay_error *err);
+
 /* Each setting in force with its origin, as JSON. */
 CAY_API char *cay_config_json(struct cay *cay);
 

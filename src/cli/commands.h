@@ -26,6 +26,7 @@
     CMD(config, "Show each setting in force and where it came from")  \
     CMD(doctor, "Check this host, and say the fix for each obstacle") \
     CMD(setup, "Give a user a cgroup subtree of his own (root)")      \
+    CMD(bench, "Measure this host, beside bare and other sandboxes")  \
     CMD(completion, "Print completions for bash, zsh or fish")        \
     CMD(version, "Show the version")                                  \
     CMD(help, "Show help for a command")

@@ -109,6 +109,8 @@ enum {
       "wall-clock time of the compiler")                                                           \
     X(COMPILE_MEMORY, "compile_memory", BYTES, 0, "1g", 4 << 20, MAX_BYTES, NULL, "SIZE",          \
       "memory of the compiler")                                                                    \
+    X(COMPILE_CACHE, "compile_cache", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                \
+      "how much is kept of compiled programs, for each tenant; 0: none")                           \
     X(ENABLE_SANDBOX, "enable_sandbox", BOOL, 0, "true", 0, 0, NULL, NULL,                         \
       "false allows the un-isolated tier, together with fallback = unsafe")                        \
     X(STORE_CODE, "store_code", CHOICE, 0, "on_error", 0, 0, "never on_error always", "WHEN",      \
@@ -123,6 +125,8 @@ enum {
       "size at which a new file of the audit log is begun")                                        \
     X(AUDIT_FILES, "audit_files", COUNT, 0, "16", 0, 100000, NULL, "N",                            \
       "older files of the audit log that are kept; 0: all")                                        \
+    X(SERVER, "server", BOOL, 0, "true", 0, 0, NULL, NULL,                                         \
+      "use a server of this user where one is up")                                                 \
     X(WARM, "warm", LIST, 0, "python,javascript,bash,command", 0, 0, NULL, "NAME,…",              \
       "what a server is ready for from its start: languages, or command")                          \
     X(SPARES, "spares", COUNT, 0, "4", 0, 1024, NULL, "N",                                         \
@@ -155,6 +159,8 @@ enum {
       "time that runs have left when a server is told to end")                                     \
     X(EVENT_LOG, "event_log", BYTES, 0, "4m", 0, MAX_BYTES, NULL, "SIZE",                          \
       "events of finished runs that a server keeps in memory")                                     \
+    X(WEBHOOK_ALLOW, "webhook_allow", LIST, 0, NULL, 0, 0, NULL, "HOST,…",                         \
+      "hosts that webhooks may go to wherever they are, as HOST or HOST:PORT")                     \
     X(MEMORY_OVERCOMMIT, "memory_overcommit", MILLI, 0, "4", 1000, 1000000, NULL, "N",             \
       "memory limits of a server's runs may add up to N times what is free")                       \
     X(MEMORY_RESERVE, "memory_reserve", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",              \

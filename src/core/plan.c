@@ -407,7 +407,12 @@ static int choose_language(const struct making *m)
     const char *name = req->values[FIELD_LANGUAGE].is_set ? req->values[FIELD_LANGUAGE].text : NULL;
 
     if (name) {
-        if (language_find(&plan->arena, name, &plan->language, &plan->version, m->err) < 0)
+        const struct plan_host *host = m->host;
+        int rc = host->languages
+                     ? language_find_among(host->languages, host->n_languages, &plan->arena, name,
+                                           &plan->language, &plan->version, m->err)
+                     : language_find(&plan->arena, name, &plan->language, &plan->version, m->err);
+        if (rc < 0)
             return -1;
     } else {
         if (language_guess(&plan->arena, req->file_name, req->code.data, req->code.len,
@@ -741,6 +746,7 @@ int plan_make(const struct cay_request *req, const struct config *config,
     choose_policy(&m);
     m.plan->job.start = (uint8_t)start_of(&m);
     note_warnings(&m);
+    plan.is_strict = number(&m, FIELD_STRICT) != 0;
     for (int i = 0; i < 3; i++)
         plan.job.std_fds[i] = -1;
     plan.job.payload_fd = plan.job.harvest_fd = -1;

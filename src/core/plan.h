@@ -28,6 +28,9 @@ struct plan_host {
                               const char *program);
     /* The path without links and dots, or NULL; realpath() but for tests. */
     const char *(*real_path)(struct arena *arena, const char *path);
+    /* The languages, where somebody has read them already; NULL: they are read for each plan. */
+    const struct language *languages;
+    size_t n_languages;
 };
 
 /* A folder of the host's that is shown inside, read-only. */
@@ -49,6 +52,7 @@ struct plan {
     const char *const *network;
     struct job job; /* without its fds and id */
     struct payload_source payload;
+    bool is_strict; /* nothing of an earlier run is used */
     struct bytes stdin;
     struct bytes code;          /* for the record, where that may hold it */
     const char *source;         /* the code's path inside, from where the program starts; or NULL */

@@ -45,6 +45,7 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         cay->options = *options;
     cay->link = (struct link)LINK_INIT;
     loop_init(&cay->loop);
+    cay->host = this_host;
     cay->syntax = (struct syntax_pool)SYNTAX_POOL_INIT;
     config_usual_sources(&arena, &sources);
     if (cay->options.no_project)
@@ -71,6 +72,7 @@ void cay_close(struct cay *cay)
     loop_done(cay);
     syntax_pool_close(&cay->syntax);
     versions_forget(&cay->versions);
+    arena_done(&cay->languages);
     config_done(&cay->config);
     free(cay);
 }
@@ -80,9 +82,17 @@ static int start(struct cay *cay, const struct cay_request *req, const struct ru
 {
     struct plan plan;
 
-    return plan_make(req, &cay->config, &this_host, &plan, err) < 0
+    return plan_make(req, &cay->config, &cay->host, &plan, err) < 0
                ? -1
                : run_start(cay, req, &plan, how, ret, err);
+}
+
+/* Where one plan follows another. */
+static int read_languages(struct cay *cay, struct cay_error *err)
+{
+    if (cay->host.languages)
+        return 0;
+    return language_list(&cay->languages, &cay->host.languages, &cay->host.n_languages, err);
 }
 
 int cay_start(struct cay *cay, const struct cay_request *req,
@@ -104,7 +114,8 @@ int cay_start(struct cay *cay, const struct cay_request *req,
 
     how.options.on_event = options->on_event;
     how.options.arg = options->arg;
-    if (loop_open_epoll(cay, err) < 0 || start(cay, req, &how, &run, err) < 0)
+    if (loop_open_epoll(cay, err) < 0 || read_languages(cay, err) < 0 ||
+        start(cay, req, &how, &run, err) < 0)
         return -1;
     *ret = (struct cay_running *)run;
     return 0;
@@ -180,9 +191,19 @@ int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, st
 {
     struct plan plan;
 
-    if (plan_make(req, &cay->config, &this_host, &plan, err) < 0)
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
         return -1;
     *ret = plan_json(&plan);
+    plan_done(&plan);
+    return 0;
+}
+
+int cay_request_check(struct cay *cay, const struct cay_request *req, struct cay_error *err)
+{
+    struct plan plan;
+
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
+        return -1;
     plan_done(&plan);
     return 0;
 }
@@ -218,9 +239,9 @@ static void put_language(struct json_writer *w, struct arena *arena, struct cay 
     json_begin_object(w);
     json_field_string(w, "name", language->name);
     json_field_string(w, "title", language->title);
-    json_field_string(
-        w, "version",
-        program ? version_remembered(&cay->versions, arena, language, program) : NULL);
+    json_field_string(w, "version",
+                      program ? version_remembered(&cay->versions, arena, language, program)
+                              : NULL);
     put_words(w, "aliases", language->aliases);
     put_words(w, "extensions", language->extensions);
     json_field_string(w, "path", program);

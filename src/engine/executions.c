@@ -233,29 +233,48 @@ static int open_found(struct cay_execution *run, const char *id, struct cay_erro
     return load_changes(run, err);
 }
 
-int cay_execution_open(const char *id, struct cay_execution **ret, struct cay_error *err)
+/* Whether it is a whole id, and there: then nothing has to be looked through. */
+static bool is_there(int executions_fd, const char *id)
 {
-    struct cay_execution *run = mem_alloc(sizeof *run);
+    char name[RECORD_ID_LEN + 6];
+
+    if (executions_fd < 0 || !record_is_name(id, ""))
+        return false;
+    snprintf(name, sizeof name, "%s.json", id);
+    return faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int open_any(struct cay_execution *run, const char *id, struct cay_error *err)
+{
     struct id_list list = { 0 };
     const char *found = NULL;
     struct cay_error ignored;
 
-    cay_journal_take(NULL, NULL, &ignored); /* a server's may be on its way still */
-
-    run->own_fd = -1;
     run->executions_fd = record_open_executions(false);
-    int rc = 0;
+    if (is_there(run->executions_fd, id))
+        return open_found(run, id, err);
+    close_fd(&run->executions_fd);
+    cay_journal_take(NULL, NULL, &ignored); /* a server's may be on its way still */
+    run->executions_fd = record_open_executions(false);
     if (run->executions_fd == -ENOENT)
-        rc = cay_fail(err, CAY_E_NOTFOUND, "no execution has been recorded yet");
-    else if (run->executions_fd < 0)
-        rc = cay_fail_errno(err, -run->executions_fd, "open the state folder");
-    if (rc == 0)
-        rc = list_ids(run->executions_fd, &list, err);
+        return cay_fail(err, CAY_E_NOTFOUND, "no execution has been recorded yet");
+    if (run->executions_fd < 0)
+        return cay_fail_errno(err, -run->executions_fd, "open the state folder");
+    int rc = list_ids(run->executions_fd, &list, err);
     if (rc == 0)
         rc = find_id(&list, id, &found, err);
     if (rc == 0 && found)
         rc = open_found(run, found, err);
     id_list_done(&list);
+    return rc;
+}
+
+int cay_execution_open(const char *id, struct cay_execution **ret, struct cay_error *err)
+{
+    struct cay_execution *run = mem_alloc(sizeof *run);
+
+    run->own_fd = -1;
+    int rc = open_any(run, id, err);
     if (rc < 0)
         cay_execution_close(run);
     else

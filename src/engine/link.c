@@ -225,7 +225,8 @@ int link_open(struct link *link, const struct cay_options *options, const struct
 
     if (link->fd >= 0)
         return 0;
-    if (options->server && connect_server(link, config) == 0)
+    if (options->server && config->settings[FIELD_SERVER].value.num &&
+        connect_server(link, config) == 0)
         return 0;
     if (options->start_warden) {
         link->pid = -1; /* not ours to reap */

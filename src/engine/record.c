@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cay/record.h>
 #include <cay/run.h>
 
 #include "base/auto.h"
@@ -418,7 +419,7 @@ static void make_entry(struct record *record, const struct plan *plan,
 }
 
 /* For a server, all is said in one write, and another process does the rest. */
-static int write_journal(const struct record *record, const struct record_text *text)
+static int write_journal(struct cay_journal *journal, const struct record_text *text)
 {
     auto_strbuf struct strbuf line = { 0 };
 
@@ -429,11 +430,25 @@ static int write_journal(const struct record *record, const struct record_text *
     strbuf_putc(&line, '\t');
     strbuf_add(&line, text->extra, text->extra_len);
     strbuf_putc(&line, '\n');
-    return journal_append(record->journal, line.data, line.len);
+    return journal_append(journal, line.data, line.len);
 }
 
 /* The lock of one that was stopped in the middle is not waited for any longer than this. */
-enum { AUDIT_WAIT_MS = 5000 };
+enum { AUDIT_WAIT_MS = 1000 };
+
+/* Then the entry goes to a journal of its own, which the next reader takes in. */
+static int write_elsewhere(const struct audit_entry *entry)
+{
+    const struct record_text text = { .entry = entry };
+    struct cay_journal *journal;
+    struct cay_error err;
+
+    if (cay_journal_open(geteuid(), getegid(), &journal, &err) < 0)
+        return -ETIMEDOUT;
+    int rc = write_journal(journal, &text);
+    cay_journal_close(journal);
+    return rc;
+}
 
 static int write_audit(const struct record *record, const struct audit_entry *entry)
 {
@@ -442,6 +457,8 @@ static int write_audit(const struct record *record, const struct audit_entry *en
 
     audit_limits_of(record->config, &limits);
     int rc = audit_open(&audit, record->state_fd, &limits, AUDIT_WAIT_MS);
+    if (rc == -ETIMEDOUT)
+        return write_elsewhere(entry);
     if (rc < 0)
         return rc;
     audit_add(&audit, entry);
@@ -485,7 +502,7 @@ static void write_down(struct record *record, const struct plan *plan,
     if (is_kept_too)
         make_text(record, plan, result, &json, &extra, &text);
     if (record->journal) {
-        *ret_audit = write_journal(record, &text);
+        *ret_audit = write_journal(record->journal, &text);
         return;
     }
     int rc = open_state(record);

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -89,6 +88,11 @@ static void warn_of_layers(struct run *run)
              "as whole CPUs (`sudo cay setup USER` delegates one)");
     else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
         warn(run, "the cpu controller is not there: cpus is not enforced");
+}
+
+static bool wants_harvest(const struct plan *plan)
+{
+    return plan->workspace || plan->payload.globs;
 }
 
 /* ---- the policy ---- */
@@ -189,7 +193,7 @@ static void finish(struct run *run)
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
     const struct record_left left = {
-        .harvest_fd = run->harvest.file_fd,
+        .harvest_fd = wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
         .workspace_fd = run->workspace_fd,
         .workspace = plan->workspace,
@@ -220,6 +224,7 @@ static void run_free(struct run *run)
     policy_drop(run->policy);
     close_fd(&run->workspace_fd);
     spool_close(&run->harvest);
+    compiled_done(&run->compiled);
     cay_result_free(run->result);
     plan_done(&run->plan);
     cay_request_free(run->req);
@@ -231,6 +236,8 @@ static void end(struct run *run)
     run->is_over = true;
     loop_remove(run);
     run_drain(run);
+    if (run->awaits_products)
+        spool_reset(&run->harvest); /* it never came to the program: this is not what that left */
     if (run->has_failed)
         finish_failed(run);
     else
@@ -250,6 +257,35 @@ void run_fail(struct run *run, const struct cay_error *err)
 
 /* ---- the warden's word ---- */
 
+/* Pid 1 told what the compiler made before the compiler's end was told, and what the program left
+ * is not read yet: this is all there is. */
+static void take_products(struct run *run)
+{
+    if (!run->harvest.errnum)
+        compiled_keep(&run->compiled, &run->cay->config, run->harvest.file_fd);
+    spool_reset(&run->harvest);
+    run->awaits_products = false;
+}
+
+/* What the compiler said when it compiled this, as it would be said again. */
+static void warn_again(struct run *run)
+{
+    size_t keep = run->plan.job.limits[0].max_output_bytes;
+
+    for (int i = 0; i < COMPILED_STREAMS; i++) {
+        const struct bytes *said = &run->compiled.said[i];
+        struct capture capture;
+        struct cay_stream text;
+        if (said->len == 0)
+            continue;
+        capture_init(&capture, keep);
+        capture_add(&capture, said->data, said->len);
+        capture_text(&capture, run->arena, &text);
+        warn(run, arena_printf(run->arena, "compiler: %s", text.data));
+        capture_done(&capture);
+    }
+}
+
 static void on_stage_started(struct run *run, const struct warden_reply *reply)
 {
     run->layers = reply->layers;
@@ -258,6 +294,8 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
         run->result->timing.setup_ns = reply->setup_ns;
         run->start_kind = (enum start_kind)reply->start_kind;
     }
+    if (run->compiled.is_found)
+        warn_again(run);
     emit_text(run, CAY_EVENT_STAGE, run->is_compiling ? "compile" : "run");
     if (!run->has_started)
         run_watch_output(run);
@@ -280,6 +318,9 @@ static void end_compile(struct run *run, bool is_failed)
             warn(run, arena_printf(run->arena, "compiler: %s", streams[i].data));
         if (!is_failed)
             capture_reset(&run->captures[i]);
+        run->compiled.said[i] = (struct bytes){ streams[i].data, streams[i].len };
+        if (streams[i].truncated)
+            run->compiled.key[0] = '\0'; /* what it said is a part of what it made */
     }
     if (!is_failed)
         record_drop_output(&run->record);
@@ -302,6 +343,8 @@ static void on_stage_ended(struct run *run, const struct warden_reply *reply)
         end_compile(run, is_failed);
         if (!is_failed)
             loop_owe(run, OWES_NEXT, &err);
+        if (!is_failed && run->awaits_products)
+            take_products(run);
         run->is_compiling = false;
         is_last = is_failed;
     } else {
@@ -385,7 +428,7 @@ static int open_folders(struct run *run, struct cay_error *err)
     for (size_t i = 0; i < plan->n_folders; i++)
         if (open_folder("ro", plan->folders[i].source, &fds[WARDEN_FOLDERS + 1 + i], err) < 0)
             return -1;
-    if (!plan->workspace && !plan->payload.globs)
+    if (!wants_harvest(plan) && !run->awaits_products)
         return 0;
     if (plan->workspace) {
         /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
@@ -412,8 +455,12 @@ static int open_folders(struct run *run, struct cay_error *err)
 
 static int ask_warden(struct run *run, struct cay_error *err)
 {
+    struct payload_source payload = run->plan.payload;
+
+    compiled_put(&run->compiled, &run->plan, &payload);
+    run->awaits_products = compiled_is_wanted(&run->compiled);
     if (loop_add(run, err) < 0 || run_make_streams(run, err) < 0 || open_folders(run, err) < 0 ||
-        payload_write(&run->plan.payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
+        payload_write(&payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
         loop_owe(run, OWES_START, err) < 0)
         return -1;
     run_feed_first(run);
@@ -462,9 +509,7 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
     for (int i = 0; i < WARDEN_FDS; i++)
         run->far_fds[i] = -1;
     terminal_init(&run->terminal, how->options.window.rows, how->options.window.cols);
-    run->result = result_new(&run->arena);
-    if (how->id)
-        snprintf(run->result->id, sizeof run->result->id, "%s", how->id);
+    run->result = result_new(how->id, &run->arena);
     memcpy(run->id, run->result->id, sizeof run->id);
     record_begin(&run->record, run->id, &cay->config);
     run->record.journal = cay->options.journal;
@@ -483,8 +528,11 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
 int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
               const struct run_how *how, struct run **ret, struct cay_error *err)
 {
-    struct run *run = run_new(cay, plan, how);
+    struct compiled compiled;
 
+    compiled_find(&compiled, &cay->config, how->tenant ? how->tenant : "", plan);
+    struct run *run = run_new(cay, plan, how);
+    run->compiled = compiled;
     run->req = request_hold(req);
     run->is_refused = !ask_policy(run);
     if ((run->is_refused ? owe_refusal(run, err) : ask_warden(run, err)) < 0) {

@@ -25,6 +25,7 @@
 #include "core/plan.h"
 #include "core/verdict.h"
 #include "engine/capture.h"
+#include "engine/compiled.h"
 #include "engine/loop.h"
 #include "engine/record.h"
 #include "engine/spool.h"
@@ -48,7 +49,8 @@ struct feed {
 struct run {
     struct cay *cay;
     char id[33];
-    struct plan plan;
+    struct plan plan; /* without its compile stage, where that was done before */
+    struct compiled compiled;
     struct cay_request *req; /* what the plan points into */
     struct cay_run_options options;
     cay_done_fn *on_done;
@@ -78,6 +80,7 @@ struct run {
     bool has_window_fd; /* options.window_fd is still worth reading */
     struct record record;
     struct spool harvest; /* what the run leaves in its folders */
+    bool awaits_products; /* what the compiler made comes first there */
     int workspace_fd;     /* -1: none */
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "serve/conn.h"
 #include "serve/engine.h"
+#include "serve/hooks.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/server-state.h"
@@ -137,6 +138,7 @@ static void free_run(struct execution *run)
     all->log_bytes -= run->logged_bytes;
     event_log_done(&run->log);
     drop_request(run);
+    free(run->webhook);
     free(run);
 }
 
@@ -350,6 +352,8 @@ static void finish(struct execution *run)
         answer_waiter(run);
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);
+    if (run->webhook)
+        hooks_post(run->server, run);
 }
 
 static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)
@@ -362,6 +366,8 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     note_result(run, shown);
     finish(run);
     count_result(run, shown, now_ns);
+    if (result)
+        engine_is_well(server);
     if (result && result->usage.cpu_time_ns > 0)
         cpu_ns = result->usage.cpu_time_ns;
     LOG(server->log, INFO, "run", now_ns, LOG_TEXT("id", run->id), LOG_TEXT("tenant", run->tenant),
@@ -430,6 +436,12 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_out
     if (*ret_outcome == ADMIT_REFUSED) {
         free_run(run);
         return 0;
+    }
+    /* What can't be run shall not wait for being told so. */
+    if (*ret_outcome == ADMIT_QUEUED && cay_request_check(server->cay, run->req, err) < 0) {
+        admit_leave(server->admit, &run->ticket);
+        free_run(run);
+        return -1;
     }
     if (*ret_outcome == ADMIT_NOW && start(run, err) < 0) {
         admit_done(server->admit, &run->ticket, 0, now_ns);

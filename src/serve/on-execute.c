@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "serve/conn-state.h"
 #include "serve/execution.h"
+#include "serve/hooks.h"
 #include "serve/metrics.h"
 #include "serve/on.h"
 #include "serve/server-state.h"
@@ -101,8 +102,11 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     struct admit_refusal refusal;
     struct cay_error err;
 
-    cay_request_unset(req, "detach"); /* it is our own affair */
+    char *webhook = str_dup(cay_request_text(req, "webhook"));
+    cay_request_unset(req, "detach"); /* these two are our own affair */
+    cay_request_unset(req, "webhook");
     struct execution *run = execution_new(server, &x->owner, req, x->taken_ns);
+    run->webhook = webhook;
     run->is_detached = is_detached;
     run->reserved = conn->reserved; /* from here on the request's */
     conn->reserved = 0;
@@ -140,7 +144,9 @@ void on_execute(struct exchange *x)
     if (cay_request_parse(req, strbuf_str(&x->body), x->body.len, &err) < 0) {
         exchange_fail(x, &err);
     } else if (check_fields(x, req)) {
-        if (require_layers(x->server, req, &err) == 0) {
+        const char *webhook = cay_request_text(req, "webhook");
+        if ((!webhook || hooks_check(x->server, webhook, &err) == 0) &&
+            require_layers(x->server, req, &err) == 0) {
             start(x, req, form);
             return;
         }

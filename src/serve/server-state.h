@@ -14,6 +14,7 @@
 #include "serve/listen.h"
 #include "serve/monitor.h"
 #include "serve/server.h"
+#include "serve/webhook.h"
 
 struct admit;
 struct cay;
@@ -30,6 +31,18 @@ struct serve_settings {
     uint64_t max_connections, max_body_bytes, max_bodies_bytes;
     int64_t head_ns, idle_ns, write_ns, drain_ns;
     uint64_t event_log_bytes;
+};
+
+/* Of hooks.c. */
+enum { HOOKS_ALLOW_MAX = 64 };
+
+struct hooks {
+    struct webhooks *webhooks; /* NULL: none was asked for yet */
+    struct webhook_options options;
+    struct tls_client *tls;
+    char *allow_text;
+    const char *allow[HOOKS_ALLOW_MAX];
+    size_t n_allow;
 };
 
 enum { SCRATCH_BYTES = 64 * 1024 };
@@ -67,6 +80,7 @@ struct server {
 
     struct executions executions;
     struct health health;
+    struct hooks hooks;
     const char *const *required; /* layers; NULL: the configuration has a list of its own */
     char *languages;             /* answers that never change */
     size_t languages_len;
@@ -77,7 +91,7 @@ struct server {
     char *openapi;
     size_t openapi_len;
 
-    struct event *tick, *engine_ready, *history_ready, *signals[4];
+    struct event *tick, *engine_ready, *history_ready, *monitor_gone, *signals[4];
     bool is_warm; /* what was wanted of the pools from the start was there once */
     unsigned told_ready;
     bool is_draining;

@@ -29,6 +29,7 @@
 #include "serve/confine.h"
 #include "serve/conn.h"
 #include "serve/engine.h"
+#include "serve/hooks.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/notify.h"
@@ -44,6 +45,8 @@ enum {
     TICK_MS_MAX = 250,
     HOST_LOOK_NS = 1000000000, /* how often the host's memory is looked at */
 };
+
+#define CANCEL_NS (10 * NS_PER_SEC) /* for what was cancelled to end */
 
 static void progress(const struct server *server, const char *line)
 {
@@ -77,7 +80,8 @@ static void end_if_drained(struct server *server)
     if (!server->is_draining || server->executions.n_active > 0)
         return;
     conn_drain(server);
-    if (server->n_conns == 0 || clock_now_ns() > server->drain_until_ns)
+    if ((server->n_conns == 0 && hooks_pending(server) == 0) ||
+        clock_now_ns() > server->drain_until_ns)
         event_base_loopbreak(server->base);
 }
 
@@ -236,6 +240,21 @@ static void tell_pools(struct server *server)
     progress(server, line);
 }
 
+/* Without it no warden can be started again: better to be started anew by whoever watches over us.
+ */
+static void on_monitor(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+
+    (void)fd, (void)what;
+    LOG(server->log, ERROR, "monitor-lost", clock_now_ns());
+    event_free(server->monitor_gone);
+    server->monitor_gone = NULL;
+    server->has_failed = true;
+    if (!server->is_draining)
+        begin_drain(server);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
@@ -255,6 +274,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     }
     if (server->is_draining && now_ns > server->drain_until_ns)
         cancel_all(server);
+    if (server->is_draining && now_ns > server->drain_until_ns + CANCEL_NS)
+        event_base_loopbreak(server->base);
     end_if_drained(server);
 }
 
@@ -296,7 +317,9 @@ static int add_events(struct server *server, struct cay_error *err)
     if (add_event(server, &server->engine_ready, cay_fd(server->cay), EV_READ, on_engine, NULL,
                   err) < 0 ||
         add_event(server, &server->history_ready, history_client_fd(server->history), EV_READ,
-                  on_history, NULL, err) < 0)
+                  on_history, NULL, err) < 0 ||
+        add_event(server, &server->monitor_gone, server->monitor.fd, EV_READ, on_monitor, NULL,
+                  err) < 0)
         return -1;
     return add_event(server, &server->tick, -1, 0, on_tick, &tick, err);
 }
@@ -352,6 +375,8 @@ int server_run(struct server *server, struct cay_error *err)
     if (event_base_dispatch(server->base) < 0)
         return cay_fail(err, CAY_E_SYSTEM, "the event loop failed");
     LOG(server->log, INFO, "ended", clock_now_ns());
+    if (server->has_failed)
+        return cay_fail(err, CAY_E_SYSTEM, "the monitor died, and the server had to end");
     return 0;
 }
 
@@ -370,6 +395,7 @@ void server_close(struct server *server)
     cay_close(server->cay); /* ends what still runs; its callbacks find all there */
     if (server->base) {
         execution_forget_all(server);
+        hooks_close(server);
         for (size_t i = 0; i < ARRAY_LEN(server->signals); i++)
             free_event(server->signals[i]);
         for (size_t i = 0; i < server->n_listeners; i++)
@@ -377,6 +403,7 @@ void server_close(struct server *server)
         free_event(server->engine_ready);
         free_event(server->history_ready);
         free_event(server->tick);
+        free_event(server->monitor_gone);
         event_base_free(server->base);
     }
     setup_undo(server);

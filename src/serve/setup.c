@@ -291,8 +291,8 @@ void setup_undo(struct server *server)
 {
     for (size_t i = 0; i < server->n_listeners; i++)
         close_fd(&server->listeners[i].fd);
+    cay_journal_close(server->journal); /* first: so it is taken in to its end */
     history_client_close(server->history);
-    cay_journal_close(server->journal);
     monitor_close(&server->monitor);
     tokens_free(server->tokens);
     if (server->admit)

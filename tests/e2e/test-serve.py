@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """cay serve: routes, streams and their resumption, cancelling, tenants, the queue, a lost warden, signals, sockets."""
+import http.server
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import cayserve
@@ -257,8 +260,11 @@ def test_information(t, s):
 
 
 def status_of(pid):
-    with open(f"/proc/{pid}/status") as f:
-        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    except OSError:
+        return {}
 
 
 def test_confined(t, s, mode):
@@ -269,15 +275,24 @@ def test_confined(t, s, mode):
     t.equal(stat.S_IMODE(os.stat(s.socket).st_mode), 0o600, "the socket is its owner's")
 
 
-def wardens(pid):
-    return [p.pid for p in caytest.descendants() if b"warden" in open(f"/proc/{p.pid}/cmdline", "rb").read()
-            and p.pid != pid]
+def words_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def wardens():
+    """Those that were started as such: what a warden forks has its words too."""
+    return [p.pid for p in caytest.descendants()
+            if b"warden" in words_of(p.pid) and b"serve" in words_of(status_of(p.pid).get("PPid"))]
 
 
 def test_lost_warden(t, s):
     id = s.execute({**SLEEP, "detach": True}).json["id"]
     t.ok(s.until(id, "running"), "a run goes on")
-    lost = wardens(s.pid)
+    lost = wardens()
     t.equal(len(lost), 1, "there is a warden", lost)
     os.kill(lost[0], signal.SIGKILL)
     page = s.until(id)
@@ -293,7 +308,8 @@ def test_sockets(t, mode, s):
     said = mode.cay("serve", "--no-tcp", "--socket", s.socket).err.decode()
     t.matches(said, "server is running on", "and a socket that is")
     for args, words in ((("--listen", "nowhere"), "is not an address"), (("--tls-cert", "x"), "belong together"),
-                        (("--no-tcp", "--listen", "127.0.0.1:0"), "exclude"), (("--token-file", "/nowhere"), "/nowhere"),
+                        (("--no-tcp", "--listen", "127.0.0.1:0"), "exclude"),
+                        (("--listen", "127.0.0.1:0", "--socket", "none", "--token-file", "/nowhere"), "/nowhere"),
                         (("--no-tcp", "--socket", "none"), "nothing to listen on")):
         done = mode.cay("serve", *args)
         t.ok(done.status != 0 and words in done.err.decode(), f"{' '.join(args)}: is refused", *done.describe())
@@ -339,8 +355,76 @@ def test_drain(t, mode):
     t.equal(cause, "cancelled", "and recorded so")
 
 
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Keeps what is posted to it."""
+
+    def do_POST(self):
+        self.server.got.append((self.headers, self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def receiver():
+    r = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+    r.got = []
+    threading.Thread(target=r.serve_forever, daemon=True).start()
+    return r
+
+
+def test_webhooks(t, s, hook):
+    r = s.execute({"command": ["/bin/echo", "hook"], "detach": True, "webhook": f"http://127.0.0.1:{hook.server_port}/x?y"})
+    t.equal(r.status, 202, "a run with a webhook", r)
+    t.ok(caytest.until(lambda: hook.got, 20), "its result is posted", s.words()[-500:])
+    headers, body = hook.got[0] if hook.got else ({}, b"{}")
+    t.equal((json.loads(body).get("stdout"), headers.get("X-Cay-Event"), headers.get("X-Cay-Delivery")),
+            ("hook\n", "finished", r.json["id"]), "as it is")
+    for url in ("http://127.0.0.1:1/", "http://169.254.169.254/latest/", "http://[::1]/", "ftp://x.example/", "nonsense"):
+        r = s.execute({"command": ["/bin/true"], "webhook": url})
+        t.ok(r.status in (400, 403), f"no webhook goes to {url}", r)
+
+
+def test_tls(t, mode):
+    """TLS on TCP, with certificates that are read again; big bodies both ways."""
+    folder = mode.cwd
+    cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
+    shutil.copy(cayserve.TLS / "cert.pem", cert)
+    shutil.copy(cayserve.TLS / "key.pem", key)
+    os.chmod(key, 0o600)
+    place = os.path.join(folder, "tls")
+    tokens = os.path.join(folder, "tls-tokens")
+    with open(tokens, "w") as f:
+        os.fchmod(f.fileno(), 0o600)
+        f.write(TOKENS)
+    with Server(mode, "--listen", "127.0.0.1:0", "--socket", place, "--token-file", tokens, "--tls-cert", cert, "--tls-key",
+                key) as s:
+        connection = s.connection("tls")
+        text = "x" * 300000
+        for i in range(2):
+            r = s.execute({"language": "python", "code": "print(input())", "stdin": text, "limits": {"max_output": "1m"}},
+                          connection=connection)
+            t.ok(r.status == 200 and r.json["stdout"] == text + "\n", f"TLS: a large request, {i + 1}", r)
+        connection.close()
+        data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        t.ok(data is not None and b"200" not in data[:20], "TLS: plain HTTP gets no answer", data)
+        s.proc.send_signal(signal.SIGHUP)
+        t.ok(caytest.until(lambda: "certificate-reloaded" in s.words(), 20), "TLS: SIGHUP reads the certificate again")
+        t.equal(s.get("/v1/languages", over="tls").status, 200, "TLS: which is as good as before")
+        with open(cert, "w") as f:
+            f.write("nonsense")
+        s.proc.send_signal(signal.SIGHUP)
+        t.ok(caytest.until(lambda: "reload-failed" in s.words(), 20), "TLS: one that is none is said")
+        t.equal(s.get("/v1/languages", over="tls").status, 200, "TLS: and the old one stays")
+    done = mode.cay("serve", "--listen", "127.0.0.1:0", "--socket", "none", "--tls-cert", cert, "--tls-key", key)
+    t.ok(done.status != 0 and b"certificate" in done.err, "TLS: at the start it is an error", *done.describe())
+
+
 def test(t, mode):
-    with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "256k", "CAY_DRAIN": "5"}) as s:
+    hook = receiver()
+    with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "256k", "CAY_DRAIN": "5",
+                                          "CAY_WEBHOOK_ALLOW": f"127.0.0.1:{hook.server_port}"}) as s:
         test_results(t, s)
         test_streams(t, s)
         test_policy(t, s)
@@ -356,11 +440,13 @@ def test(t, mode):
         test_tenants(t, s)
         s.write_tokens(TOKENS)
         test_information(t, s)
+        test_webhooks(t, s, hook)
         test_lost_warden(t, s)
         test_sockets(t, mode, s)
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
         test_queue(t, s)
     test_drain(t, mode)
+    test_tls(t, mode)
 
 
 caytest.main(test, modes=("root", "deleg"))

@@ -15,11 +15,13 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 
 import caytest
 
+TLS = caytest.ROOT / "tests" / "lib" / "tls"
 TOKEN = "test-token-of-0123456789abcdef"
 ALL = "execute,read,cancel,metrics"
 
@@ -116,6 +118,9 @@ class Server:
     def connection(self, over="tcp", timeout=60):
         if over == "unix":
             return _Unix(self.socket, timeout)
+        if over == "tls":
+            trust = ssl.create_default_context(cafile=TLS / "cert.pem")
+            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=trust)
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def headers(self, token, more):
