@@ -4,11 +4,14 @@
 
 /* All of libcay. Start at <cay/run.h>. */
 
+#include <cay/check.h>
 #include <cay/doctor.h>
 #include <cay/error.h>
 #include <cay/executions.h>
 #include <cay/limits.h>
+#include <cay/record.h>
 #include <cay/run.h>
+#include <cay/settings.h>
 #include <cay/setup.h>
 #include <cay/version.h>
 

@@ -22,7 +22,9 @@ extern "C" {
     X(LIMIT, 125, 413, "a configured limit was reached")          \
     X(POLICY, 126, 403, "refused by policy")                      \
     X(NOTFOUND, 127, 404, "no such language, session or run")     \
-    X(SYSTEM, 125, 500, "a system call failed")
+    X(SYSTEM, 125, 500, "a system call failed")                   \
+    X(UNAUTHORIZED, 125, 401, "no valid token")                   \
+    X(BUSY, 125, 429, "too much at once; try again later")
 
 enum cay_errkind {
 #define CAY_ERROR_ENUM(name, exit_status, http_status, meaning) CAY_E_##name,

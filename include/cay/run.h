@@ -38,6 +38,7 @@ extern "C" {
 /* ---- opening ---- */
 
 struct cay;
+struct cay_journal;
 
 struct cay_options {
     /* The cay command, which the warden is made from; NULL: the installed one. */
@@ -51,13 +52,27 @@ struct cay_options {
     /* With fork_warden, the caller's argv (NULL-terminated): wiped in the warden, for a program can
      * read the command line of its sandbox's pid 1, which is the warden's. */
     char **argv;
+    /* Use the warden of a server of this user, where one is up: its runs start warm. */
+    bool server;
+    /* There will be many: make sandboxes ahead of their runs. */
+    bool ahead;
     /* Do not read ./.cay.toml. */
     bool no_project;
+    /* Wardens are started by somebody else, for the caller has not the rights any more: gives a
+     * SOCK_SEQPACKET socket that does not block, with a new `cay warden` on its other end, or -1
+     * and err. NULL: the engine starts them itself. */
+    int (*start_warden)(void *arg, struct cay_error *err);
+    void *start_arg;
+    /* Where runs are written down for another process to record (<cay/record.h>); it stays the
+     * caller's, and must outlive the engine. NULL: each run is recorded at its end, by itself. */
+    struct cay_journal *journal;
 };
 
 /* Reads the configuration. Nothing is started before the first run, unless the options say so.
  * options may be NULL. */
 CAY_API int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err);
+
+/* Ends the warden and what still runs; on_done of each is called with an error. */
 CAY_API void cay_close(struct cay *cay);
 
 /* ---- the request ---- */
@@ -95,6 +110,14 @@ CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t 
 /* Whether the request holds something for this field, or for the variable of "env.NAME". */
 CAY_API bool cay_request_has(const struct cay_request *req, const char *field);
 
+/* What the request holds for a field of one word ("backend", "language"), or NULL; for one that is
+ * a number ("memory": bytes, "timeout": nanoseconds), or 0. Limits too go by their own names. */
+CAY_API const char *cay_request_text(const struct cay_request *req, const char *field);
+CAY_API uint64_t cay_request_number(const struct cay_request *req, const char *field);
+
+/* The request says nothing of this field any more: for a door that has dealt with it itself. */
+CAY_API void cay_request_unset(struct cay_request *req, const char *field);
+
 /* Whether a flag ("tty") is on: by the request, else by the configuration. */
 CAY_API bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field);
 
@@ -107,6 +130,10 @@ struct cay_field {
     const char *choices; /* the words it can be, with spaces in between, or NULL */
     bool is_flag;        /* takes no value on the command line */
     bool is_list;
+    const char *kind; /* "size", "seconds", "number", "count", "flag", "choice", "text", "list" */
+    bool is_limit;    /* in JSON it stands in "limits" */
+    bool is_local;    /* for the command line and the library: a server refuses it */
+    uint64_t least, most; /* of sizes (bytes), seconds (ns), numbers (thousandths) and counts */
 };
 
 /* The i-th field that a command line can set, or NULL past the last one. */
@@ -201,13 +228,14 @@ struct cay_result {
     const char *language_version;
     const char *backend;
     const char *tier;
-    const char *start; /* "cold", "warm", … */
+    const char *start; /* "cold", "spare", "fork", "warm" */
     struct cay_verdict verdict;
     struct cay_limits limits;
     struct cay_usage usage;
     struct cay_timing timing;
-    const char *const *layers;   /* what was really in force; NULL-terminated */
-    const char *const *warnings; /* NULL-terminated */
+    const char *const *layers;          /* what was really in force; NULL-terminated */
+    const char *const *warnings;        /* NULL-terminated */
+    const char *const *blocked_imports; /* by the policy; NULL-terminated, or NULL */
     /* Of the workspace: what was created, changed, deleted; and the files that were collected. */
     const struct cay_file *files;
     size_t n_files;
@@ -254,8 +282,79 @@ CAY_API int cay_run(struct cay *cay, const struct cay_request *req,
                     struct cay_error *err);
 CAY_API void cay_result_free(struct cay_result *result);
 
+/*
+ * Many at once, for a program with an event loop of its own:
+ *
+ *     struct cay_start_options options = { .on_done = on_done, .arg = client };
+ *     struct cay_running *run;
+ *     cay_start(cay, req, &options, &run, &err);
+ *     cay_request_free(req);
+ *     ...
+ *     poll() on cay_fd(cay): readable? cay_dispatch(cay, &err);
+ *
+ * Callbacks come from cay_dispatch and cay_close (and from a cay_run that waits meanwhile), never
+ * from cay_start or cay_cancel. A callback may start and cancel runs; it may not dispatch, run or
+ * close. It takes what it needs of an event and returns: the run goes on meanwhile, and nothing
+ * waits for a slow reader. The limit on open files of this process is raised as far as it may be: a
+ * run has up to eight.
+ */
+struct cay_running;
+
+/* Called once for each run that was started, after the event FINISHED: with a result, which is now
+ * the callee's to free, or with NULL and why there is none. The run is gone when this returns. */
+typedef void cay_done_fn(void *arg, struct cay_result *result, const struct cay_error *err);
+
+struct cay_start_options {
+    cay_event_fn *on_event; /* may be NULL */
+    cay_done_fn *on_done;
+    void *arg;
+    int64_t taken_ns;   /* when the request was taken, on CLOCK_MONOTONIC; 0: now */
+    int64_t queue_ns;   /* how long it waited its turn since: timing.queue */
+    bool is_probe;      /* to see whether something can be run: nothing of it is recorded */
+    const char *id;     /* 32 hexadecimal digits that nobody else has; NULL: some are made up */
+    const char *tenant; /* who shares nothing that is kept with others; NULL: "" */
+};
+
+/* Makes the plan and asks the warden, which is started where there is none. Failure means that
+ * nothing runs and on_done is not called. The request may be freed at once, but not changed before
+ * the run is over. */
+CAY_API int cay_start(struct cay *cay, const struct cay_request *req,
+                      const struct cay_start_options *options, struct cay_running **ret,
+                      struct cay_error *err);
+
+/* 128 random bits as 32 hexadecimal digits, for cay_start_options. */
+CAY_API void cay_make_id(char out[33]);
+
+/* 32 hexadecimal digits, the result's id. */
+CAY_API const char *cay_running_id(const struct cay_running *run);
+
+/* Stops it. The signal is the one that asked for it, or 0: the exit code says so. on_done follows,
+ * with what there was; of a run that had just ended, with its own end. */
+CAY_API void cay_cancel(struct cay_running *run, int signal);
+
+/* An fd for all runs that were started; -1: there are no more fds. It is the engine's own: only
+ * wait for it. */
+CAY_API int cay_fd(struct cay *cay);
+
+/* Serves what is ready, and never waits. -1: the warden was lost, and on_done has told each run
+ * that ended with it. The engine is as good as before: the next run gets a new warden. */
+CAY_API int cay_dispatch(struct cay *cay, struct cay_error *err);
+
 /* A result that says why nothing ran, for doors that owe one in every case. */
 CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err);
+
+/* ---- what is made ahead of runs (struct cay_options.ahead) ---- */
+
+struct cay_pool {
+    char language[32]; /* or "command" */
+    unsigned ready, making, target;
+    bool has_zygote;
+    uint32_t taken, missed; /* runs that found one, and that did not */
+};
+
+/* What there was when the warden was last asked, and asks it again: the answer comes with one of
+ * the next cay_dispatch. Returns how many of the list were filled. */
+CAY_API size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *ret_memory);
 
 /* ---- text forms; the caller frees what is returned ---- */
 
@@ -266,11 +365,15 @@ CAY_API char *cay_event_json(const struct cay_event *event);
 CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret,
                           struct cay_error *err);
 
+/* Whether a plan can be made of the request, for doors where it has to wait before it is run. */
+CAY_API int cay_request_check(struct cay *cay, const struct cay_request *req,
+                              struct cay_error *err);
+
 /* Each setting in force with its origin, as JSON. */
 CAY_API char *cay_config_json(struct cay *cay);
 
 /* The life of a warden: what the cay command runs when a library starts it as its helper. */
-CAY_API int cay_warden_main(int front_fd);
+CAY_API int cay_warden_main(int front_fd, bool ahead);
 
 /* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
 CAY_API int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err);

@@ -28,10 +28,20 @@ int cay_error_http_status(enum cay_errkind kind)
 const char *cay_error_kind_name(enum cay_errkind kind)
 {
     static const char *const lower[] = {
-        [CAY_E_OK] = "ok",         [CAY_E_USAGE] = "usage",   [CAY_E_UNSUPPORTED] = "unsupported",
-        [CAY_E_LIMIT] = "limit",   [CAY_E_POLICY] = "policy", [CAY_E_NOTFOUND] = "notfound",
+        [CAY_E_OK] = "ok",
+        [CAY_E_USAGE] = "usage",
+        [CAY_E_UNSUPPORTED] = "unsupported",
+        [CAY_E_LIMIT] = "limit",
+        [CAY_E_POLICY] = "policy",
+        [CAY_E_NOTFOUND] = "notfound",
         [CAY_E_SYSTEM] = "system",
+        [CAY_E_UNAUTHORIZED] = "unauthorized",
+        [CAY_E_BUSY] = "busy",
     };
+#define KIND_COUNT(name, exit_status, http_status, meaning) +1
+    _Static_assert(sizeof lower / sizeof lower[0] == 0 CAY_ERROR_KINDS(KIND_COUNT),
+                   "a name is due");
+#undef KIND_COUNT
     return lower[kind];
 }
 

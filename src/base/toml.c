@@ -376,3 +376,30 @@ const char *toml_kind_name(enum toml_kind kind)
     };
     return names[kind];
 }
+
+const char *toml_text(struct arena *arena, const struct toml_value *value)
+{
+    const char *text = "";
+
+    switch (value->kind) {
+    case TOML_STRING:
+        return strlen(value->text) == value->len ? value->text : NULL;
+    case TOML_INTEGER:
+        return arena_printf(arena, "%lld", (long long)value->integer);
+    case TOML_FLOAT:
+        return arena_printf(arena, "%.9f", value->number);
+    case TOML_BOOLEAN:
+        return value->boolean ? "true" : "false";
+    case TOML_ARRAY:
+        for (const struct toml_value *item = value->first; item; item = item->next) {
+            if (item->kind != TOML_STRING)
+                return NULL;
+            text = arena_printf(arena, "%s%s%s", text, *text ? "," : "", item->text);
+        }
+        return text;
+    case TOML_DATETIME:
+    case TOML_TABLE:
+        break;
+    }
+    return NULL;
+}

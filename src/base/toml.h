@@ -90,3 +90,8 @@ const struct toml_value *toml_get_path(const struct toml_value *table, const cha
 
 /* "string", "array", … for messages. */
 const char *toml_kind_name(enum toml_kind kind);
+
+/* A value as the text that a user would write for it on a command line: a string, a number, true or
+ * false, or an array of strings with commas in between. NULL for anything else, and for a string
+ * that holds a NUL. */
+const char *toml_text(struct arena *arena, const struct toml_value *value);

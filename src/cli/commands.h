@@ -13,14 +13,21 @@
 #define COMMANDS(CMD, FULL)                                           \
     CMD(run, "Run code in a sandbox")                                 \
     CMD(exec, "Run a command in a sandbox")                           \
+    CMD(check, "Say what code would do, without running it")          \
     CMD(show, "Show what is kept of a run, or list the newest")       \
     CMD(explain, "Say why a run failed, and what to try")             \
     CMD(apply, "Write what a run changed to its workspace")           \
     CMD(discard, "Throw away what a run changed")                     \
+    FULL(serve, "Serve runs over HTTP")                               \
+    FULL(history, "List executions, by language, cause, time …")      \
+    FULL(stats, "Success rate, causes and times of executions")       \
+    CMD(audit, "Verify or print the log of all executions")           \
+    CMD(cleanup, "Remove what a killed cay left, and old records")    \
     CMD(languages, "List the languages and where their runtimes are") \
     CMD(config, "Show each setting in force and where it came from")  \
     CMD(doctor, "Check this host, and say the fix for each obstacle") \
     CMD(setup, "Give a user a cgroup subtree of his own (root)")      \
+    CMD(bench, "Measure this host, beside bare and other sandboxes")  \
     CMD(completion, "Print completions for bash, zsh or fish")        \
     CMD(version, "Show the version")                                  \
     CMD(help, "Show help for a command")
@@ -34,6 +41,9 @@ struct command {
     const char *help;
     int (*run)(int argc, char **argv);
 };
+
+/* The server's recorder, in cay-full only; started by the server, not for people. */
+int cmd_recorder(void);
 
 /* Becomes cay-full with these words behind its name. Returns only where it is not there. */
 int full_exec(int argc, char **argv);

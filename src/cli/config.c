@@ -26,15 +26,21 @@ static void put_setting(struct strbuf *out, const char *prefix, const char *name
 static int put_table(const char *json)
 {
     auto_strbuf struct strbuf out = { 0 };
-    json_t *root = json_loads(json, 0, NULL), *setting;
-    const char *name;
+    json_t *root = json_loads(json, 0, NULL), *table, *setting;
+    const char *tenant, *name;
 
     strbuf_printf(&out, "%-18s %-28s %s\n", "SETTING", "VALUE", "FROM");
     json_object_foreach (root, name, setting)
-        if (strcmp(name, "max") != 0)
+        if (strcmp(name, "max") != 0 && strcmp(name, "tenant") != 0)
             put_setting(&out, "", name, setting);
     json_object_foreach (json_object_get(root, "max"), name, setting)
         put_setting(&out, "max.", name, setting);
+    json_object_foreach (json_object_get(root, "tenant"), tenant, table) {
+        auto_strbuf struct strbuf prefix = { 0 };
+        strbuf_printf(&prefix, "tenant.%s.", tenant);
+        json_object_foreach (table, name, setting)
+            put_setting(&out, strbuf_str(&prefix), name, setting);
+    }
     json_decref(root);
     return tell_text(strbuf_str(&out));
 }

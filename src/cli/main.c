@@ -69,8 +69,12 @@ int main(int argc, char **argv)
         return cmd_help(1, argv);
     if (strcmp(argv[1], "--version") == 0)
         return cmd_version(1, argv);
-    if (strcmp(argv[1], "warden") == 0 && argc == 2)
-        return cay_warden_main(3); /* started by libcay; not for people */
+    if (strcmp(argv[1], "warden") == 0)
+        return cay_warden_main(3, argc > 2); /* started by libcay; not for people */
+#ifdef CAY_FULL
+    if (strcmp(argv[1], "recorder") == 0 && argc == 2)
+        return cmd_recorder();
+#endif
     const struct command *command = command_find(argv[1]);
     return command ? command->run(argc - 1, argv + 1) : command_unknown(argv[1]);
 }

@@ -229,13 +229,20 @@ static void end_line(struct screen *screen)
         put(screen, STDERR_FILENO, "\n", 1);
 }
 
+/* Not everything belongs among what a script prints: findings only where they were asked for. */
+static bool is_loud(const struct screen *screen, const char *warning)
+{
+    if (strncmp(warning, "policy: ", 8) == 0)
+        return cay_request_has(screen->args->req, "policy");
+    return strncmp(warning, "no cgroup", 9) != 0 && strncmp(warning, "not recorded", 12) != 0;
+}
+
 /* A program that ended by itself speaks for itself; anything else is said, with its remedy. So is
  * nothing where our reader went away, as nothing is said of a bare program's SIGPIPE. */
 static void tell_result(struct screen *screen, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (isatty(STDERR_FILENO) || (strncmp(*warning, "no cgroup", 9) != 0 &&
-                                      strncmp(*warning, "not recorded", 12) != 0)) {
+        if (isatty(STDERR_FILENO) || is_loud(screen, *warning)) {
             end_line(screen);
             tell("warning: %s", *warning);
         }
@@ -644,11 +651,21 @@ static int keep_warden(const struct cay_options *options, struct cay **cay, stru
     return cay_open(&lasting, cay, err);
 }
 
+/* Looked for before the options are read: see below. */
+static bool says_no_server(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--no-server") == 0)
+            return true;
+    return false;
+}
+
 /* The warden is started before the options are read: it gets ready meanwhile, and is forked while
  * this process is at its smallest. */
 static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
 {
     const struct cay_options options = {
+        .server = !says_no_server(argc, argv),
         .fork_warden = true,
         .start_now = true,
         .once = true,

@@ -31,6 +31,17 @@ void tell_visible(struct strbuf *out, const char *text)
     }
 }
 
+void tell_visible_padded(struct strbuf *out, const char *text, size_t width)
+{
+    size_t start = out->len, n = 0;
+
+    tell_visible(out, text);
+    for (size_t i = start; i < out->len; i++)
+        n += ((unsigned char)out->data[i] & 0xc0) != 0x80; /* characters, not bytes */
+    for (; n < width; n++)
+        strbuf_putc(out, ' ');
+}
+
 void tell(const char *fmt, ...)
 {
     auto_strbuf struct strbuf text = { 0 }, out = { 0 };

@@ -5,6 +5,7 @@
  * stdout. */
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct cay_error;
 struct opt;
@@ -18,6 +19,9 @@ void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Adds a text with every control byte in it, but for line feed and tab, made visible. */
 void tell_visible(struct strbuf *out, const char *text);
+
+/* The same, with blanks behind it to fill a column. */
+void tell_visible_padded(struct strbuf *out, const char *text, size_t width);
 
 /* Says that a command takes no such word; returns the exit status. */
 int tell_extra(const char *command, const char *word);

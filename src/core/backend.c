@@ -13,6 +13,13 @@ static const char *const tier_names[] = {
     [TIER_VM] = "vm",
 };
 
+static const char *const start_kind_names[] = {
+    [START_COLD] = "cold",
+    [START_SPARE] = "spare",
+    [START_FORK] = "fork",
+    [START_WARM] = "warm",
+};
+
 const struct backend *backend_find(const char *name)
 {
     for (const struct backend *const *backend = backends; *backend; backend++)
@@ -24,6 +31,11 @@ const struct backend *backend_find(const char *name)
 const char *tier_name(enum tier tier)
 {
     return tier_names[tier];
+}
+
+const char *start_kind_name(enum start_kind kind)
+{
+    return start_kind_names[kind < START_KINDS ? kind : START_COLD];
 }
 
 int tier_find(const char *name)

@@ -38,6 +38,7 @@ struct job {
     uint8_t tty;         /* the last stage gets a terminal: see std_fds */
     uint16_t rows, cols; /* of the terminal */
     int32_t language;    /* its number (core/language.h), for what it needs in /etc; -1: none */
+    uint8_t start;       /* the most that may be done ahead of it: enum start_kind */
     uint32_t require;    /* layers without which the run is refused (core/layer.h) */
     bool is_restricted;  /* a shell that has only these commands (core/shell.h): */
     char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
@@ -54,6 +55,8 @@ struct job {
 struct stage_end {
     bool has_status; /* false: the sandbox was killed before the program ended by itself */
     int wait_status;
+    bool is_held;     /* the program is held in its last call, and nothing else lives: what it wrote
+                         is in the pipes already, and being gone is a matter of cleaning up */
     bool exec_failed; /* the program could not be started: errnum says why */
     int errnum;
     int64_t wall_ns;
@@ -65,6 +68,10 @@ struct stage_end {
     uint64_t inodes_used, inodes_size;
     bool disk_full, inodes_full;
 };
+
+/* What a run was made from: nothing, a sandbox made ahead, a fork of an interpreter, or one that
+ * was forked and warmed ahead. */
+enum start_kind { START_COLD, START_SPARE, START_FORK, START_WARM, START_KINDS };
 
 /* What a look at the counters found: a reason to stop the sandbox, or none. */
 enum tick_result { TICK_FINE, TICK_CPU_TIME, TICK_MEMORY };
@@ -81,7 +88,8 @@ enum report_kind {
 struct report {
     enum report_kind kind;
     unsigned stage;
-    uint32_t layers; /* STAGE_STARTED: what is really in force */
+    uint32_t layers;    /* STAGE_STARTED: what is really in force */
+    uint8_t start_kind; /* STAGE_STARTED: enum start_kind */
     struct stage_end end;
     enum tick_result over;
     struct cay_error error;
@@ -94,11 +102,40 @@ struct sandbox {
     int64_t tick_ns; /* monotonic; INT64_MAX: never */
 };
 
+/* What is made ahead; from trusted configuration. */
+struct pool_options {
+    const char *libexec;                /* where the zygotes' programs are */
+    const char *const *const *preloads; /* by language: modules to load, NULL-terminated; or NULL */
+    const int32_t *warm;                /* languages to be ready for from the start; ended by -2 */
+    uint32_t spares;                    /* at least, for each that is used */
+    uint32_t spares_max;
+    uint64_t memory_bytes; /* that all of them may take */
+    const struct cay_limits *limits; /* what most jobs have */
+};
+
+/* What there is of it, by language; the last is that of plain commands. */
+enum { POOL_LANGUAGES = 64 };
+
+struct pool_stats {
+    struct {
+        uint16_t ready, making, target;
+        uint16_t has_zygote;
+        uint32_t taken, missed;
+    } shapes[POOL_LANGUAGES + 1];
+    uint64_t memory_bytes;
+    uint32_t zygotes_starting;
+};
+
+struct pool;
+
 /* What the warden has for all backends. */
 struct backend_host {
     const struct cgroup_host *cgroups;
-    int state_fd; /* the state folder */
+    int state_fd;      /* the state folder */
+    struct pool *pool; /* of the native backend; NULL: nothing is made ahead */
 };
+
+struct backend_pool;
 
 struct backend {
     const char *name;
@@ -111,6 +148,16 @@ struct backend {
     enum tick_result (*tick)(struct sandbox *sandbox, int64_t now_ns);
     void (*kill)(struct sandbox *sandbox);
     void (*release)(struct sandbox *sandbox);
+    /* Sandboxes ahead of their jobs; all NULL where there are none. */
+    const struct backend_pool *pool;
+};
+
+struct backend_pool {
+    struct pool *(*make)(const struct backend_host *host, const struct pool_options *options);
+    int (*fd)(const struct pool *pool);
+    int64_t (*serve)(struct pool *pool);
+    void (*stats)(const struct pool *pool, struct pool_stats *ret);
+    void (*free)(struct pool *pool);
 };
 
 /* All backends of this build in order of preference, NULL-terminated; generated. */
@@ -118,6 +165,9 @@ extern const struct backend *const backends[];
 
 const struct backend *backend_find(const char *name);
 const char *tier_name(enum tier tier);
+
+/* "cold", "spare", "fork", "warm", as meta.start has it. */
+const char *start_kind_name(enum start_kind kind);
 
 /* TIER_* by name, or -1. */
 int tier_find(const char *name);

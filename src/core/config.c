@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -107,35 +108,8 @@ struct file {
     struct config *config;
     const char *name;
     enum origin origin;
+    bool is_private; /* nobody but its owner can read it */
 };
-
-/* A TOML value in the form that field_parse takes. */
-static const char *toml_text(struct arena *arena, const struct toml_value *value)
-{
-    const char *text = "";
-
-    switch (value->kind) {
-    case TOML_STRING:
-        return strlen(value->text) == value->len ? value->text : NULL;
-    case TOML_INTEGER:
-        return arena_printf(arena, "%lld", (long long)value->integer);
-    case TOML_FLOAT:
-        return arena_printf(arena, "%.9f", value->number);
-    case TOML_BOOLEAN:
-        return value->boolean ? "true" : "false";
-    case TOML_ARRAY:
-        for (const struct toml_value *item = value->first; item; item = item->next) {
-            if (item->kind != TOML_STRING)
-                return NULL;
-            text = arena_printf(arena, "%s%s%s", text, *text ? "," : "", item->text);
-        }
-        return text;
-    case TOML_DATETIME:
-    case TOML_TABLE:
-        break;
-    }
-    return NULL;
-}
 
 static int parse_entry(const struct file *file, enum field_id id, const struct toml_value *entry,
                        struct value *ret, struct cay_error *err)
@@ -276,15 +250,21 @@ static int load_security(const struct file *file, const struct toml_value *table
     return 0;
 }
 
+static int load_tenants(const struct file *file, const struct toml_value *table,
+                        struct cay_error *err)
+{
+    const struct tenant_source source = { file->name, file->origin, file->is_private };
+    return config_load_tenants(file->config, &source, table, err);
+}
+
 static const struct {
     const char *name;
     int (*load)(const struct file *file, const struct toml_value *table, struct cay_error *err);
     bool in_project;
 } tables[] = {
-    { "limits", load_limits, true },
-    { "max", load_caps, false },
-    { "profiles", load_profiles, false },
-    { "security", load_security, false },
+    { "limits", load_limits, true },      { "max", load_caps, false },
+    { "profiles", load_profiles, false }, { "security", load_security, false },
+    { "tenant", load_tenants, false },
 };
 
 static int load_entry(const struct file *file, const struct toml_value *entry,
@@ -317,7 +297,7 @@ static int load_file(struct config *config, const char *path, enum origin origin
 
     if (!path)
         return 0;
-    struct file file = { config, arena_str(&config->arena, path), origin };
+    struct file file = { .config = config, .name = arena_str(&config->arena, path), origin };
     auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     /* HOME may be somebody else's, as under sudo or su; the system's word is never passed over. */
     if (fd < 0 &&
@@ -325,6 +305,8 @@ static int load_file(struct config *config, const char *path, enum origin origin
         return 0;
     if (fd < 0)
         return cay_fail_errno(err, errno, "open %s", path);
+    struct stat st;
+    file.is_private = fstat(fd, &st) == 0 && !(st.st_mode & 0077);
     auto_free char *text = mem_alloc(CONFIG_BYTES_MAX + 1);
     size_t len = 0;
     for (ssize_t n; (n = read(fd, text + len, CONFIG_BYTES_MAX + 1 - len)) != 0; len += (size_t)n) {
@@ -538,6 +520,7 @@ char *config_json(struct config *config)
         if (config->caps[i].value.is_set)
             put_setting(config, &w, fields[i].name, i, &config->caps[i]);
     json_end_object(&w);
+    config_put_tenants(config, &w);
     json_end_object(&w);
     return strbuf_take(&out);
 }

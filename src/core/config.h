@@ -11,10 +11,13 @@
  *     project  ./.cay.toml
  */
 
+#include <cay/settings.h>
+
 #include "base/arena.h"
 #include "core/field.h"
 
-struct cay_error;
+struct json_writer;
+struct toml_value;
 
 enum origin { ORIGIN_BUILTIN, ORIGIN_SYSTEM, ORIGIN_USER, ORIGIN_PROJECT, ORIGIN_ENVIRONMENT };
 
@@ -30,11 +33,34 @@ struct profile {
     struct profile *next;
 };
 
+/* A table [tenant.NAME]; see config-tenant.c. */
+enum tenant_key {
+    TENANT_CONCURRENCY,
+    TENANT_RUNS_PER_MINUTE,
+    TENANT_CPU_SECONDS_PER_DAY,
+    TENANT_MEMORY,
+    TENANT_WEBHOOK_SECRET,
+    TENANT_KEYS
+};
+
+struct tenant_table {
+    struct cay_tenant tenant;
+    struct setting keys[TENANT_KEYS];
+    struct tenant_table *next;
+};
+
+struct tenant_source {
+    const char *name;
+    enum origin origin;
+    bool is_private; /* nobody but its owner can read it */
+};
+
 struct config {
     struct arena arena;
     struct setting settings[FIELD_N];
     struct setting caps[FIELD_N]; /* the most that a request can ask for */
     struct profile *profiles;
+    struct tenant_table *tenants;
     struct value warnings; /* a list of what a project file asked for in vain */
 };
 
@@ -59,3 +85,8 @@ const char *origin_name(enum origin origin);
 
 /* Every setting with its value and origin, as JSON; the caller frees it. */
 char *config_json(struct config *config);
+
+/* The tables in [tenant], and how `cay config` shows them: all but the secrets. */
+int config_load_tenants(struct config *config, const struct tenant_source *source,
+                        const struct toml_value *table, struct cay_error *err);
+void config_put_tenants(const struct config *config, struct json_writer *w);

@@ -12,10 +12,6 @@
 #include "base/suggest.h"
 #include "base/utf8.h"
 
-#define MAX_BYTES   (UINT64_C(1) << 50)
-#define MAX_SECONDS (UINT64_C(1000000000) * 86400 * 365)
-#define LIMIT_FLAGS (FIELD_IN_REQUEST | FIELD_LIMIT | FIELD_PROJECT)
-
 const struct field fields[FIELD_N] = {
 #define FIELD_ROW(id, name, kind, flags, initial, least, most, choices, arg, help) \
     [FIELD_##id] = { name, FIELD_##kind, flags, initial, least, most, choices, arg, help },

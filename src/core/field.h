@@ -31,7 +31,12 @@ enum {
     FIELD_PROJECT = 1 << 2,    /* ./.cay.toml may tighten it */
     FIELD_HIGHER = 1 << 3,     /* of choices: the later one is the tighter one */
     FIELD_WHOLE = 1 << 4,      /* of lists: one entry each time, commas and all */
+    FIELD_LOCAL = 1 << 5,      /* of the command line and the library, not of a server's clients */
 };
+
+#define MAX_BYTES   (UINT64_C(1) << 50)
+#define MAX_SECONDS (UINT64_C(1000000000) * 86400 * 365)
+#define LIMIT_FLAGS (FIELD_IN_REQUEST | FIELD_LIMIT | FIELD_PROJECT)
 
 /* id, name, kind, flags, built-in value (NULL: none), least, most, choices, metavar, help */
 #define FIELDS(X)                                                                                  \
@@ -68,21 +73,25 @@ enum {
       "least isolation; a run below it is refused: none, kernel, gvisor, vm")                      \
     X(REQUIRE, "require", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "LAYER,…",                     \
       "layers that must be in force (all but cgroup)")                                             \
-    X(FALLBACK, "fallback", CHOICE, FIELD_IN_REQUEST, "never", 0, 0, "never isolated unsafe",      \
-      "HOW", "when the backend cannot be had: never, isolated, unsafe")                            \
+    X(FALLBACK, "fallback", CHOICE, FIELD_IN_REQUEST | FIELD_LOCAL, "never", 0, 0,                 \
+      "never isolated unsafe", "HOW", "when the backend cannot be had: never, isolated, unsafe")   \
     X(POLICY, "policy", CHOICE, FIELD_IN_REQUEST | FIELD_PROJECT | FIELD_HIGHER, "warn", 0, 0,     \
       "off warn block", "MODE", "static check before the run: off, warn, block")                   \
     X(POLICY_BYPASS, "policy_bypass", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,           \
       "run in spite of a finding that blocks; audited")                                            \
+    X(BLOCK_IMPORTS, "block_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that the static check blocks, beside those of its rules")                           \
+    X(ALLOW_IMPORTS, "allow_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that it lets be, whatever its rules say")                                           \
     X(STRICT, "strict", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
       "start the interpreter afresh, from nothing kept warm")                                      \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
     X(RUNTIME, "runtime", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "NAME",                        \
       "OCI runtime of a container backend")                                                        \
-    X(WORKSPACE, "workspace", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "DIR",                     \
+    X(WORKSPACE, "workspace", TEXT, FIELD_IN_REQUEST | FIELD_LOCAL, NULL, 0, 0, NULL, "DIR",       \
       "host folder, seen copy-on-write at /workspace")                                             \
-    X(RO, "ro", LIST, FIELD_IN_REQUEST | FIELD_WHOLE, NULL, 0, 0, NULL, "DIR[=PATH]",              \
-      "host folder to show read-only, at its own path or at PATH")                                 \
+    X(RO, "ro", LIST, FIELD_IN_REQUEST | FIELD_WHOLE | FIELD_LOCAL, NULL, 0, 0, NULL,              \
+      "DIR[=PATH]", "host folder to show read-only, at its own path or at PATH")                   \
     X(COLLECT, "collect", LIST, FIELD_IN_REQUEST | FIELD_WHOLE, NULL, 0, 0, NULL, "GLOB",          \
       "files of /sandbox or /workspace to bring back in the result")                               \
     X(SESSION, "session", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "ID", "run in this session")   \
@@ -100,6 +109,8 @@ enum {
       "wall-clock time of the compiler")                                                           \
     X(COMPILE_MEMORY, "compile_memory", BYTES, 0, "1g", 4 << 20, MAX_BYTES, NULL, "SIZE",          \
       "memory of the compiler")                                                                    \
+    X(COMPILE_CACHE, "compile_cache", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                \
+      "how much is kept of compiled programs, for each tenant; 0: none")                           \
     X(ENABLE_SANDBOX, "enable_sandbox", BOOL, 0, "true", 0, 0, NULL, NULL,                         \
       "false allows the un-isolated tier, together with fallback = unsafe")                        \
     X(STORE_CODE, "store_code", CHOICE, 0, "on_error", 0, 0, "never on_error always", "WHEN",      \
@@ -110,10 +121,56 @@ enum {
       "how long an execution is kept")                                                             \
     X(KEEP_BYTES, "keep_bytes", BYTES, 0, "1g", 0, MAX_BYTES, NULL, "SIZE",                        \
       "how much all kept executions may take")                                                     \
+    X(AUDIT_BYTES, "audit_bytes", BYTES, 0, "64m", 65536, MAX_BYTES, NULL, "SIZE",                 \
+      "size at which a new file of the audit log is begun")                                        \
+    X(AUDIT_FILES, "audit_files", COUNT, 0, "16", 0, 100000, NULL, "N",                            \
+      "older files of the audit log that are kept; 0: all")                                        \
+    X(SERVER, "server", BOOL, 0, "true", 0, 0, NULL, NULL,                                         \
+      "use a server of this user where one is up")                                                 \
+    X(WARM, "warm", LIST, 0, "python,javascript,bash,command", 0, 0, NULL, "NAME,…",              \
+      "what a server is ready for from its start: languages, or command")                          \
+    X(SPARES, "spares", COUNT, 0, "4", 0, 1024, NULL, "N",                                         \
+      "sandboxes that a server has ready for each language in use; 0: none")                       \
+    X(SPARES_MAX, "spares_max", COUNT, 0, "32", 0, 1024, NULL, "N",                                \
+      "the same at times of demand")                                                               \
+    X(POOL_MEMORY, "pool_memory", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                    \
+      "memory that sandboxes made ahead may take together")                                        \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \
-      "image of the docker backend")
+      "image of the docker backend")                                                               \
+    X(MAX_RUNNING, "max_running", COUNT, 0, "1000", 1, 100000, NULL, "N",                          \
+      "runs of a server at once, if memory allows")                                                \
+    X(MAX_QUEUE, "max_queue", COUNT, 0, "256", 0, 100000, NULL, "N",                               \
+      "requests that wait for their turn; more are refused with 429")                              \
+    X(MAX_CONNECTIONS, "max_connections", COUNT, 0, "1024", 1, 100000, NULL, "N",                  \
+      "connections to a server at once; more are refused with 503")                                \
+    X(MAX_BODY, "max_body", BYTES, 0, "32m", 1024, 1 << 28, NULL, "SIZE",                          \
+      "largest request that a server takes")                                                       \
+    X(MAX_BODIES, "max_bodies", BYTES, 0, "128m", 1024, MAX_BYTES, NULL, "SIZE",                   \
+      "all requests together that a server reads or has waiting")                                  \
+    X(HEAD_TIMEOUT, "head_timeout", SECONDS, 0, "10", 1000000, MAX_SECONDS, NULL, "SECONDS",       \
+      "time that a client has for the head of a request")                                          \
+    X(IDLE_TIMEOUT, "idle_timeout", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",       \
+      "how long a connection without a request is kept")                                           \
+    X(WRITE_TIMEOUT, "write_timeout", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",     \
+      "how long a client may not read its answer")                                                 \
+    X(DRAIN, "drain", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",                     \
+      "time that runs have left when a server is told to end")                                     \
+    X(EVENT_LOG, "event_log", BYTES, 0, "4m", 0, MAX_BYTES, NULL, "SIZE",                          \
+      "events of finished runs that a server keeps in memory")                                     \
+    X(WEBHOOK_ALLOW, "webhook_allow", LIST, 0, NULL, 0, 0, NULL, "HOST,…",                         \
+      "hosts that webhooks may go to wherever they are, as HOST or HOST:PORT")                     \
+    X(MEMORY_OVERCOMMIT, "memory_overcommit", MILLI, 0, "4", 1000, 1000000, NULL, "N",             \
+      "memory limits of a server's runs may add up to N times what is free")                       \
+    X(MEMORY_RESERVE, "memory_reserve", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",              \
+      "memory that a server's runs leave to others")                                               \
+    X(RUNS_PER_CORE, "runs_per_core", COUNT, 0, "4", 1, 10000, NULL, "N",                          \
+      "runs per core that a server starts however large their limits are")                         \
+    X(LOG_LEVEL, "log_level", CHOICE, 0, "info", 0, 0, "error warn info debug", "LEVEL",           \
+      "what a server logs: error, warn, info, debug")                                              \
+    X(LOG_FORMAT, "log_format", CHOICE, 0, "logfmt", 0, 0, "logfmt json", "FORM",                  \
+      "how a server logs: logfmt, json")
 
 enum field_id {
 #define FIELD_ENUM(id, ...) FIELD_##id,

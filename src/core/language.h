@@ -26,17 +26,22 @@ struct language {
     const char *const *script_words; /* … unless one of these is anywhere in it */
     const char *const *programs;     /* what has to be on the host; the first one has the version */
     const char *const *compile;      /* argv, or empty; {TOKEN}s are replaced, see core/plan.c */
-    const char *project;             /* a file of the request, or NULL: where it is given, … */
-    const char *const *build;        /* … this takes the place of compile */
-    const char *const *run;          /* argv; the arguments of the request follow */
-    const char *const *version;      /* argv that prints a version */
-    const char *const *packages;     /* what to install where the runtime is missing */
-    const char *const *etc;          /* files and folders of the host's /etc that it needs */
-    const char *const *env;          /* "NAME=value" */
+    const char *const *outputs;      /* what compiling makes, as globs: "main" */
+    const char *const *varies;   /* code with one of these compiles to something else each time */
+    const char *project;         /* a file of the request, or NULL: where it is given, … */
+    const char *const *build;    /* … this takes the place of compile */
+    const char *const *run;      /* argv; the arguments of the request follow */
+    const char *const *version;  /* argv that prints a version */
+    const char *const *packages; /* what to install where the runtime is missing */
+    const char *const *etc;      /* files and folders of the host's /etc that it needs */
+    const char *const *env;      /* "NAME=value" */
     const char *const
         *syntax_error;     /* what a line of its errors holds when the code is malformed */
     uint64_t memory_bytes; /* of the run stage; 0: the usual */
 };
+
+/* What every program has in its environment, before what its language adds. */
+extern const char *const language_base_env[];
 
 /* The languages, in alphabetical order, parsed anew at each call into the arena. */
 int language_list(struct arena *arena, const struct language **ret, size_t *ret_n,
@@ -46,6 +51,11 @@ int language_list(struct arena *arena, const struct language **ret, size_t *ret_
  * suggestion of the nearest name. */
 int language_find(struct arena *arena, const char *name, const struct language **ret,
                   const char **ret_version, struct cay_error *err);
+
+/* The same among those that were read before; what is found lives as long as they do. */
+int language_find_among(const struct language *list, size_t n, struct arena *arena,
+                        const char *name, const struct language **ret, const char **ret_version,
+                        struct cay_error *err);
 
 /* By file name, else by the #! line at the start of the code; NULL when neither tells. */
 int language_guess(struct arena *arena, const char *file_name, const char *code, size_t len,
@@ -61,6 +71,9 @@ const char *language_source(struct arena *arena, const struct language *language
 /* The language's number in the list, by which the warden is told of it; and back. */
 int language_index(const char *name);
 int language_at(struct arena *arena, int index, const struct language **ret, struct cay_error *err);
+
+/* Its name; "" where there is none of this number. */
+void language_name_at(int index, char *buf, size_t size);
 
 /* The file driver.* of its folder, if compile or run have the word {driver}; else NULL. */
 const struct embedded_file *language_driver(const struct language *language);

@@ -21,9 +21,17 @@ struct cay_request *cay_request_new(void)
     return mem_alloc(sizeof(struct cay_request));
 }
 
+struct cay_request *request_hold(const struct cay_request *req)
+{
+    struct cay_request *held = (struct cay_request *)(uintptr_t)req;
+
+    held->holders++;
+    return held;
+}
+
 void cay_request_free(struct cay_request *req)
 {
-    if (!req)
+    if (!req || req->holders-- > 0)
         return;
     for (struct mapping *mapping = req->mappings; mapping; mapping = mapping->next)
         munmap(mapping->data, mapping->len);
@@ -218,6 +226,26 @@ bool cay_request_has(const struct cay_request *req, const char *field)
     return id != FIELD_N && req->values[id].is_set;
 }
 
+const char *cay_request_text(const struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+    return id != FIELD_N && req->values[id].is_set ? req->values[id].text : NULL;
+}
+
+uint64_t cay_request_number(const struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+    return id != FIELD_N && req->values[id].is_set ? req->values[id].num : 0;
+}
+
+void cay_request_unset(struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+
+    if (id != FIELD_N)
+        req->values[id] = (struct value){ 0 };
+}
+
 /* ---- JSON ---- */
 
 /* jansson gives its own kinds; messages use ours. */
@@ -405,9 +433,30 @@ int cay_request_parse(struct cay_request *req, const char *json, size_t len, str
 
 const struct cay_field *cay_field_at(size_t i)
 {
+#define KIND_BYTES   "size"
+#define KIND_SECONDS "seconds"
+#define KIND_MILLI   "number"
+#define KIND_COUNT   "count"
+#define KIND_BOOL    "flag"
+#define KIND_CHOICE  "choice"
+#define KIND_TEXT    "text"
+#define KIND_LIST    "list"
     static const struct cay_field rows[] = {
-#define FIELD_VIEW(id, name, kind, flags, initial, least, most, choices, arg, help) \
-    { name, arg, help, initial, choices, FIELD_##kind == FIELD_BOOL, FIELD_##kind == FIELD_LIST },
+#define FIELD_VIEW(id, field_name, field_kind, flags, value, low, high, words, metavar, text) \
+    {                                                                                         \
+        .name = field_name,                                                                   \
+        .arg = metavar,                                                                       \
+        .help = text,                                                                         \
+        .initial = value,                                                                     \
+        .choices = words,                                                                     \
+        .is_flag = FIELD_##field_kind == FIELD_BOOL,                                          \
+        .is_list = FIELD_##field_kind == FIELD_LIST,                                          \
+        .kind = KIND_##field_kind,                                                            \
+        .is_limit = ((flags)&FIELD_LIMIT) != 0,                                               \
+        .is_local = ((flags)&FIELD_LOCAL) != 0,                                               \
+        .least = low,                                                                         \
+        .most = high,                                                                         \
+    },
         FIELDS(FIELD_VIEW)
 #undef FIELD_VIEW
     };

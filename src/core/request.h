@@ -33,6 +33,7 @@ struct mapping {
 
 struct cay_request {
     struct arena arena;
+    unsigned holders; /* runs that still need it, beside its owner */
     struct value values[FIELD_N];
     struct bytes code, stdin;
     struct value args, command, env; /* lists; env as "NAME=value" */
@@ -41,6 +42,9 @@ struct cay_request {
     const char *file_name; /* of the code, for guessing the language */
     const char *rows_auto; /* what rows = auto is where the result goes; NULL: list */
 };
+
+/* Keeps what it holds until a cay_request_free more. Nobody changes it meanwhile. */
+struct cay_request *request_hold(const struct cay_request *req);
 
 /* Bounds of what a request may hold. */
 #define REQUEST_BYTES_MAX (UINT64_C(256) << 20)

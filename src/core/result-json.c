@@ -61,7 +61,7 @@ static void put_meta(struct json_writer *w, const struct cay_result *result)
     json_field_string(w, "language_version", result->language_version);
     json_field_string(w, "start", result->start);
     json_field_bool(w, "truncated", result->out.truncated || result->err.truncated);
-    put_words(w, "blocked_imports", NULL);
+    put_words(w, "blocked_imports", result->blocked_imports);
     put_words(w, "warnings", result->warnings);
     json_field_object(w, "resource_limits");
     limits_put(w, &result->limits);

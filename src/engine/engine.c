@@ -13,6 +13,7 @@
 #include "core/language.h"
 #include "core/limits-json.h"
 #include "core/state.h"
+#include "engine/run.h"
 #include "engine/versions.h"
 
 static const char *path_here(struct arena *arena, const char *path)
@@ -43,6 +44,8 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
     if (options)
         cay->options = *options;
     cay->link = (struct link)LINK_INIT;
+    loop_init(&cay->loop);
+    cay->host = this_host;
     config_usual_sources(&arena, &sources);
     if (cay->options.no_project)
         sources.project_file = NULL;
@@ -63,23 +66,112 @@ void cay_close(struct cay *cay)
     if (!cay)
         return;
     link_close(&cay->link);
+    loop_done(cay);
+    syntax_pool_close(&cay->syntax);
+    versions_forget(&cay->versions);
+    arena_done(&cay->languages);
     config_done(&cay->config);
     errors_cache_done(&cay->errors);
     free(cay);
 }
 
+static int start(struct cay *cay, const struct cay_request *req, const struct run_how *how,
+                 struct run **ret, struct cay_error *err)
+{
+    struct plan plan;
+
+    return plan_make(req, &cay->config, &cay->host, &plan, err) < 0
+               ? -1
+               : run_start(cay, req, &plan, how, ret, err);
+}
+
+/* Where one plan follows another. */
+static int read_languages(struct cay *cay, struct cay_error *err)
+{
+    if (cay->host.languages)
+        return 0;
+    return language_list(&cay->languages, &cay->host.languages, &cay->host.n_languages, err);
+}
+
+int cay_start(struct cay *cay, const struct cay_request *req,
+              const struct cay_start_options *options, struct cay_running **ret,
+              struct cay_error *err)
+{
+    struct run_how how = {
+        .options = CAY_RUN_OPTIONS_INIT,
+        .on_done = options->on_done,
+        .done_arg = options->arg,
+        .taken_ns = options->taken_ns ? options->taken_ns : clock_now_ns(),
+        .queue_ns = options->queue_ns,
+        .tenant = options->tenant,
+        .id = options->id,
+        .is_probe = options->is_probe,
+        .is_watched = true,
+    };
+    struct run *run;
+
+    how.options.on_event = options->on_event;
+    how.options.arg = options->arg;
+    if (loop_open_epoll(cay, err) < 0 || read_languages(cay, err) < 0 ||
+        start(cay, req, &how, &run, err) < 0)
+        return -1;
+    *ret = (struct cay_running *)run;
+    return 0;
+}
+
+const char *cay_running_id(const struct cay_running *running)
+{
+    return ((const struct run *)running)->id;
+}
+
+void cay_cancel(struct cay_running *running, int signal)
+{
+    run_cancel((struct run *)running, signal);
+}
+
+/* What became of a run that was waited for. */
+struct outcome {
+    bool is_over;
+    struct cay_result *result;
+    struct cay_error err;
+};
+
+static void on_outcome(void *arg, struct cay_result *result, const struct cay_error *err)
+{
+    struct outcome *outcome = arg;
+
+    outcome->is_over = true;
+    outcome->result = result;
+    if (err)
+        outcome->err = *err;
+}
+
 int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run_options *options,
             struct cay_result **ret, struct cay_error *err)
 {
-    static const struct cay_run_options none = CAY_RUN_OPTIONS_INIT;
-    int64_t taken_ns = clock_now_ns();
-    struct plan plan;
+    struct outcome outcome = { 0 };
+    struct run_how how = {
+        .options = CAY_RUN_OPTIONS_INIT,
+        .on_done = on_outcome,
+        .done_arg = &outcome,
+        .taken_ns = clock_now_ns(),
+    };
+    struct run *run;
 
-    if (plan_make(req, &cay->config, &this_host, &plan, err) < 0)
+    if (options)
+        how.options = *options;
+    if (start(cay, req, &how, &run, err) < 0)
         return -1;
-    int rc = engine_run(cay, &plan, options ? options : &none, taken_ns, ret, err);
-    plan_done(&plan);
-    return rc;
+    if (run->is_refused)
+        run_refuse(run);
+    else
+        loop_follow(run, &outcome.is_over);
+    if (!outcome.result) {
+        *err = outcome.err;
+        return -1;
+    }
+    *ret = outcome.result;
+    return 0;
 }
 
 bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field)
@@ -97,9 +189,19 @@ int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, st
 {
     struct plan plan;
 
-    if (plan_make(req, &cay->config, &this_host, &plan, err) < 0)
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
         return -1;
     *ret = plan_json(&plan);
+    plan_done(&plan);
+    return 0;
+}
+
+int cay_request_check(struct cay *cay, const struct cay_request *req, struct cay_error *err)
+{
+    struct plan plan;
+
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
+        return -1;
     plan_done(&plan);
     return 0;
 }
@@ -109,9 +211,9 @@ char *cay_config_json(struct cay *cay)
     return config_json(&cay->config);
 }
 
-int cay_warden_main(int front_fd)
+int cay_warden_main(int front_fd, bool ahead)
 {
-    return link_serve(front_fd);
+    return link_serve(front_fd, ahead);
 }
 
 /* ---- languages ---- */
@@ -124,7 +226,7 @@ static void put_words(struct json_writer *w, const char *key, const char *const 
     json_end_array(w);
 }
 
-static void put_language(struct json_writer *w, struct arena *arena, int state_fd,
+static void put_language(struct json_writer *w, struct arena *arena, struct cay *cay,
                          const struct language *language)
 {
     const char *program = language_program(arena, language->programs[0]);
@@ -136,7 +238,8 @@ static void put_language(struct json_writer *w, struct arena *arena, int state_f
     json_field_string(w, "name", language->name);
     json_field_string(w, "title", language->title);
     json_field_string(w, "version",
-                      program ? version_of(arena, state_fd, language, program) : NULL);
+                      program ? version_remembered(&cay->versions, arena, language, program)
+                              : NULL);
     put_words(w, "aliases", language->aliases);
     put_words(w, "extensions", language->extensions);
     json_field_string(w, "path", program);
@@ -156,14 +259,12 @@ int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err)
     struct arena arena = { 0 };
     const struct language *list;
     size_t n = 0;
-    auto_close int state_fd = state_open();
 
-    (void)cay;
     int rc = language_list(&arena, &list, &n, err);
     if (rc == 0) {
         json_begin_array(&w);
         for (size_t i = 0; i < n; i++)
-            put_language(&w, &arena, state_fd, &list[i]);
+            put_language(&w, &arena, cay, &list[i]);
         json_end_array(&w);
         *ret = strbuf_take(&out);
     }

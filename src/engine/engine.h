@@ -9,18 +9,24 @@
 #include "core/errors-data.h"
 #include "core/plan.h"
 #include "engine/link.h"
+#include "engine/loop.h"
+#include "engine/syntax-client.h"
+#include "engine/versions.h"
 
 struct cay {
     struct cay_options options;
     struct config config;
     struct link link;
     struct errors_cache errors;
+    struct pool_stats pool; /* as the warden last told */
+    struct loop loop;
+    struct version_memo versions;
+    struct plan_host host; /* what plans ask; for many runs, with the languages read once */
+    struct arena languages;
+    struct syntax_pool syntax;
 };
 
-/* Runs a plan to its end; the second half of cay_run. */
-int engine_run(struct cay *cay, const struct plan *plan, const struct cay_run_options *options,
-               int64_t taken_ns, struct cay_result **ret, struct cay_error *err);
-
-/* A result with an id, and an arena of its own behind it, which cay_result_free frees with it. */
+/* A result with this id (NULL: some new one), and an arena of its own behind it, which
+ * cay_result_free frees with it. */
 struct arena;
-struct cay_result *result_new(struct arena **ret_arena);
+struct cay_result *result_new(const char *id, struct arena **ret_arena);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/link.h"
+#include "engine/link-server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +17,28 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "core/language.h"
 #include "core/state.h"
 #include "sys/cpu.h"
 #include "warden/warden.h"
 
-enum { FRONT_FD = 3, STATE_FD = 4 };
+enum { FRONT_FD = 3, STATE_FD = 4, LISTEN_FD = 5 };
+
+/* What a request gets that says nothing. */
+static void limits_from_settings(const struct setting *settings, struct cay_limits *ret)
+{
+    *ret = (struct cay_limits){
+        .timeout_ns = (int64_t)settings[FIELD_TIMEOUT].value.num,
+        .cpu_time_ns = (int64_t)settings[FIELD_CPU_TIME].value.num,
+        .memory_bytes = settings[FIELD_MEMORY].value.num,
+        .swap_bytes = settings[FIELD_SWAP].value.num,
+        .disk_bytes = MIN(settings[FIELD_DISK].value.num, settings[FIELD_MEMORY].value.num / 2),
+        .inodes = settings[FIELD_INODES].value.num,
+        .pids = (uint32_t)settings[FIELD_PIDS].value.num,
+        .cpus_milli = (uint32_t)settings[FIELD_CPUS].value.num,
+        .open_files = (uint32_t)settings[FIELD_OPEN_FILES].value.num,
+    };
+}
 
 static void caps_from_config(const struct config *config, struct cay_limits *ret)
 {
@@ -56,18 +74,21 @@ static void compile_caps_from_config(const struct config *config, struct cay_lim
 }
 
 /* The warden holds none of the caller's fds: a pipe of the caller's must end with the caller. */
-static void keep_two(int front_fd, int state_fd)
+static void keep_only(int front_fd, int state_fd, int listen_fd)
 {
-    int front = fcntl(front_fd, F_DUPFD_CLOEXEC, 16);
-    int state = state_fd < 0 ? -1 : fcntl(state_fd, F_DUPFD_CLOEXEC, 16);
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    enum { ABOVE = 16 };
+    const int from[] = { front_fd, state_fd, listen_fd };
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), moved[ARRAY_LEN(from)];
 
+    for (size_t i = 0; i < ARRAY_LEN(from); i++)
+        moved[i] = from[i] < 0 ? -1 : fcntl(from[i], F_DUPFD_CLOEXEC, ABOVE);
     for (int i = 0; i < 3; i++)
         dup2(null, i);
-    dup2(front, FRONT_FD);
-    if (state >= 0)
-        dup2(state, STATE_FD);
-    close_range(state >= 0 ? STATE_FD + 1 : STATE_FD, ~0U, 0);
+    close_range(FRONT_FD, ABOVE - 1, 0);
+    for (size_t i = 0; i < ARRAY_LEN(from); i++)
+        if (moved[i] >= 0)
+            dup3(moved[i], FRONT_FD + (int)i, O_CLOEXEC);
+    close_range(ABOVE, ~0U, 0);
 }
 
 /* /proc/1/cmdline is readable in the sandbox, and shows what the kernel finds where argv was:
@@ -78,25 +99,83 @@ static void wipe(char **argv)
         explicit_bzero(*argv, strlen(*argv));
 }
 
-static int serve(int front_fd, const struct config *config, const cpu_set_t *cpus, bool once)
+/* What is made ahead, for a server. */
+struct ahead {
+    struct pool_options options;
+    struct cay_limits limits;
+    int32_t warm[POOL_LANGUAGES + 2];
+    char libexec[4096];
+};
+
+/* Beside the command in a build folder, else where they are installed. */
+static void find_libexec(char *buf, size_t size)
+{
+    ssize_t len = readlink("/proc/self/exe", buf, size - 1);
+    buf[MAX(len, 0)] = '\0';
+    char *slash = strrchr(buf, '/');
+    if (slash)
+        *slash = '\0';
+    char beside[4200];
+    snprintf(beside, sizeof beside, "%s/cay-full", buf);
+    if (!slash || access(beside, X_OK) < 0)
+        snprintf(buf, size, "%s", CAY_LIBEXEC);
+}
+
+static void ahead_from_config(const struct config *config, struct ahead *ret)
+{
+    const struct setting *settings = config->settings;
+    size_t n = 0;
+
+    *ret = (struct ahead){ 0 };
+    find_libexec(ret->libexec, sizeof ret->libexec);
+    limits_from_settings(settings, &ret->limits);
+    for (const char *const *name = settings[FIELD_WARM].value.list;
+         name && *name && n < POOL_LANGUAGES; name++) {
+        int language = strcmp(*name, "command") == 0 ? -1 : language_index(*name);
+        if (language >= 0 || strcmp(*name, "command") == 0)
+            ret->warm[n++] = language;
+    }
+    ret->warm[n] = -2;
+    ret->options = (struct pool_options){
+        .libexec = ret->libexec,
+        .warm = ret->warm,
+        .spares = (uint32_t)settings[FIELD_SPARES].value.num,
+        .spares_max = (uint32_t)settings[FIELD_SPARES_MAX].value.num,
+        .memory_bytes = settings[FIELD_POOL_MEMORY].value.num,
+        .limits = &ret->limits,
+    };
+}
+
+static int serve(int front_fd, const struct config *config, const cpu_set_t *cpus, bool once,
+                 bool ahead)
 {
     struct cay_limits caps, compile_caps;
+    struct ahead what;
     int state_fd = state_open();
 
     caps_from_config(config, &caps);
     compile_caps_from_config(config, &compile_caps);
-    keep_two(front_fd, state_fd);
-    return warden_main(&(struct warden_options){
+    if (ahead)
+        ahead_from_config(config, &what);
+    const struct link_terms terms = { &caps, &compile_caps, STATE_FD };
+    int listen_fd = ahead ? link_listen(&(struct link_terms){ &caps, &compile_caps, state_fd }) : -1;
+    keep_only(front_fd, state_fd, listen_fd);
+    int status = warden_main(&(struct warden_options){
         .front_fd = FRONT_FD,
+        .listen_fd = listen_fd < 0 ? -1 : LISTEN_FD,
         .state_fd = state_fd < 0 ? -1 : STATE_FD,
         .caps = &caps,
         .compile_caps = &compile_caps,
         .cpus = cpus,
         .once = once,
+        .pool = ahead ? &what.options : NULL,
     });
+    if (listen_fd >= 0)
+        link_unlisten(&terms);
+    return status;
 }
 
-int link_serve(int front_fd)
+int link_serve(int front_fd, bool ahead)
 {
     struct config config;
     struct config_sources sources;
@@ -107,15 +186,16 @@ int link_serve(int front_fd)
     sources.project_file = NULL; /* trusted configuration only */
     if (config_load(&sources, &config, &err) < 0)
         return cay_error_exit_status(err.kind);
-    return serve(front_fd, &config, NULL, false);
+    return serve(front_fd, &config, NULL, false, ahead);
 }
 
 /* A fork costs what the caller's memory costs, and a caller with threads can't be forked at all
  * without an exec: a library starts the command as its warden. */
-static int spawn_warden(const char *helper, int fd, pid_t *ret)
+static int spawn_warden(const char *helper, int fd, bool ahead, pid_t *ret)
 {
     extern char **environ;
-    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, NULL };
+    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, ahead ? (char[]){ "ahead" } : NULL,
+                     NULL };
     posix_spawn_file_actions_t actions;
 
     posix_spawn_file_actions_init(&actions);
@@ -125,6 +205,19 @@ static int spawn_warden(const char *helper, int fd, pid_t *ret)
     return -rc;
 }
 
+/* To the warden of a server, if one is up for this user. */
+static int connect_server(struct link *link, const struct config *config)
+{
+    struct cay_limits caps, compile_caps;
+    auto_close int state_fd = state_open();
+
+    caps_from_config(config, &caps);
+    compile_caps_from_config(config, &compile_caps);
+    link->fd = link_connect(&(struct link_terms){ &caps, &compile_caps, state_fd });
+    link->pid = -1;
+    return link->fd < 0 ? -1 : 0;
+}
+
 int link_open(struct link *link, const struct cay_options *options, const struct config *config,
               struct cay_error *err)
 {
@@ -132,7 +225,16 @@ int link_open(struct link *link, const struct cay_options *options, const struct
 
     if (link->fd >= 0)
         return 0;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    if (options->server && config->settings[FIELD_SERVER].value.num &&
+        connect_server(link, config) == 0)
+        return 0;
+    if (options->start_warden) {
+        link->pid = -1; /* not ours to reap */
+        link->fd = options->start_warden(options->start_arg, err);
+        return link->fd < 0 ? cay_wrap(err, "start the warden") : 0;
+    }
+    /* Neither side ever waits for the other to read: that would be for ever if both did. */
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return cay_fail_errno(err, errno, "make a socket pair for the warden");
     auto_close int front = pair[0];
     auto_close int back = pair[1];
@@ -143,7 +245,8 @@ int link_open(struct link *link, const struct cay_options *options, const struct
         pid = fork();
         if (pid == 0) {
             wipe(options->argv);
-            _exit(serve(back, config, has_cpus ? &cpus : NULL, options->once));
+            _exit(serve(back, config, has_cpus ? &cpus : NULL, options->once,
+                        options->ahead));
         }
         if (pid > 0 && has_cpus)
             cpu_send_elsewhere(pid);
@@ -151,7 +254,7 @@ int link_open(struct link *link, const struct cay_options *options, const struct
             return cay_fail_errno(err, errno, "start the warden");
     } else {
         const char *helper = options->helper ? options->helper : CAY_COMMAND;
-        int rc = spawn_warden(helper, back, &pid);
+        int rc = spawn_warden(helper, back, options->ahead, &pid);
         if (rc < 0) {
             cay_fail_errno(err, -rc, "start the warden %s", helper);
             return cay_hint(err, "install the cay command, or set helper in struct cay_options");
@@ -167,7 +270,7 @@ void link_close(struct link *link)
     if (link->fd < 0)
         return;
     close_fd(&link->fd);
-    while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
+    while (link->pid > 0 && waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     link->pid = -1;
 }

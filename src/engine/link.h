@@ -4,6 +4,7 @@
 /* The front's end of the warden: started at the first run, kept for the next ones, ended with the
  * engine. */
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "core/config.h"
@@ -28,4 +29,4 @@ int link_open(struct link *link, const struct cay_options *options, const struct
 void link_close(struct link *link);
 
 /* The life of a warden that was started as a program of its own, with the front on this fd. */
-int link_serve(int front_fd);
+int link_serve(int front_fd, bool ahead);

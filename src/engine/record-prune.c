@@ -148,7 +148,27 @@ static bool remove_record(int executions_fd, const struct kept *kept)
     return true;
 }
 
+int record_remove(int executions_fd, const char *id)
+{
+    char name[RECORD_ID_LEN + 6];
+    struct kept kept = { 0 };
+
+    snprintf(kept.id, sizeof kept.id, "%s", id);
+    snprintf(name, sizeof name, "%s.json", kept.id);
+    kept.has_result = faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    kept.has_folder = faccessat(executions_fd, kept.id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!kept.has_result && !kept.has_folder)
+        return -ENOENT;
+    return remove_record(executions_fd, &kept) ? 0 : -EBUSY;
+}
+
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s)
+{
+    return record_prune_told(executions_fd, keep, now_s, false, NULL, NULL);
+}
+
+size_t record_prune_told(int executions_fd, const struct record_keep *keep, int64_t now_s,
+                         bool dry_run, record_told_fn *fn, void *arg)
 {
     auto_close int lock_fd = openat(executions_fd, ".pruned",
                                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -158,7 +178,8 @@ size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t n
 
     if (lock_fd < 0 || flock(lock_fd, LOCK_EX | LOCK_NB) < 0)
         return 0;
-    futimens(lock_fd, NULL);
+    if (!dry_run)
+        futimens(lock_fd, NULL);
     list_all(executions_fd, &list);
     join_pairs(&list);
     if (list.n > 0)
@@ -166,16 +187,18 @@ size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t n
     for (size_t i = 0; i < list.n; i++) {
         const struct kept *kept = &list.items[i];
         int64_t age = now_s - kept->time_ns / NS_PER_SEC;
-        if (!kept->has_result) {
-            if (age > ORPHAN_AGE_S)
-                removed += remove_record(executions_fd, kept);
-            continue;
+        bool is_over = age > ORPHAN_AGE_S;
+        if (kept->has_result) {
+            count++;
+            bytes += kept->bytes;
+            is_over =
+                count > 1 && (count > keep->count || bytes > keep->bytes || age > keep->age_s);
         }
-        count++;
-        bytes += kept->bytes;
-        bool is_over = count > keep->count || bytes > keep->bytes || age > keep->age_s;
-        if (is_over && count > 1)
-            removed += remove_record(executions_fd, kept);
+        if (!is_over || (!dry_run && !remove_record(executions_fd, kept)))
+            continue;
+        removed++;
+        if (fn)
+            fn(arg, "execution", kept->id);
     }
     free(list.items);
     return removed;

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include <cay/record.h>
 #include <cay/run.h>
 
 #include "base/auto.h"
@@ -19,11 +19,15 @@
 #include "base/utf8.h"
 #include "core/config.h"
 #include "core/harvest.h"
+#include "core/language.h"
 #include "core/plan.h"
 #include "core/state.h"
+#include "core/verdict.h"
+#include "engine/audit.h"
 #include "engine/capture.h"
 #include "engine/changes.h"
 #include "engine/files.h"
+#include "engine/journal.h"
 #include "sys/file.h"
 #include "sys/rmtree.h"
 
@@ -32,22 +36,6 @@ enum { CODE_BYTES_MAX = 1 << 20 };
 static const char *const stream_names[RECORD_STREAMS] = { "stdout", "stderr" };
 
 /* ---- the folders ---- */
-
-int record_open_executions(bool make)
-{
-    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-    auto_close int state_fd = state_open();
-
-    if (state_fd < 0)
-        return state_fd;
-    int fd = openat(state_fd, "executions", flags);
-    if (fd < 0 && errno == ENOENT && make) {
-        if (mkdirat(state_fd, "executions", 0700) < 0 && errno != EEXIST)
-            return -errno;
-        fd = openat(state_fd, "executions", flags);
-    }
-    return fd < 0 ? -errno : fd;
-}
 
 static void fail(struct record *record, int rc)
 {
@@ -60,12 +48,37 @@ static bool is_kept(const struct record *record)
     return record->config && record->config->settings[FIELD_KEEP_EXECUTIONS].value.num > 0;
 }
 
-/* Returns 0, or -errno, which is remembered. */
+/* The state folder. Returns 0, or -errno, which is remembered. */
+static int open_state(struct record *record)
+{
+    if (record->state_fd >= 0)
+        return 0;
+    int fd = state_open();
+    if (fd < 0) {
+        fail(record, fd);
+        return fd;
+    }
+    record->state_fd = fd;
+    return 0;
+}
+
+/* Where the record's own folder goes: a server's journal, or executions/. Returns 0, or -errno,
+ * which is remembered. */
 static int open_executions(struct record *record)
 {
+    int fd;
+
     if (record->executions_fd >= 0)
         return 0;
-    int fd = record_open_executions(true);
+    if (record->journal) {
+        fd = fcntl(record->journal->folder_fd, F_DUPFD_CLOEXEC, 0);
+        fd = fd < 0 ? -errno : fd;
+    } else {
+        int rc = open_state(record);
+        if (rc < 0)
+            return rc;
+        fd = record_open_executions_at(record->state_fd, true);
+    }
     if (fd < 0) {
         fail(record, fd);
         return fd;
@@ -115,6 +128,14 @@ void record_begin(struct record *record, const char *id, const struct config *co
     *record = (struct record)RECORD_INIT;
     snprintf(record->id, sizeof record->id, "%s", id);
     record->config = config;
+    digest_begin(&record->input);
+    for (int i = 0; i < RECORD_STREAMS; i++)
+        digest_begin(&record->streams[i]);
+}
+
+void record_input(struct record *record, const char *data, size_t len)
+{
+    digest_add(&record->input, data, len);
 }
 
 /* A stream is kept from the moment that the capture begins to leave something out; until then, it
@@ -125,7 +146,8 @@ void record_output(struct record *record, int stream, const struct capture *capt
     int *fd = &record->stream_fds[stream];
     int rc = 0;
 
-    if (record->error || !is_kept(record) || len == 0)
+    digest_add(&record->streams[stream], data, len);
+    if (record->error || record->is_off || !is_kept(record) || len == 0)
         return;
     if (*fd < 0) {
         if (capture->total + len <= capture->keep)
@@ -150,6 +172,7 @@ void record_output(struct record *record, int stream, const struct capture *capt
 void record_drop_output(struct record *record)
 {
     for (int i = 0; i < RECORD_STREAMS; i++) {
+        digest_begin(&record->streams[i]);
         if (record->stream_fds[i] < 0)
             continue;
         unlinkat(record->own_fd, stream_names[i], 0);
@@ -321,14 +344,137 @@ static void put_code(struct json_writer *w, const struct plan *plan)
     json_end_array(w);
 }
 
-/* One write: a reader sees a record whole, or not at all. */
-static int write_result(struct record *record, const struct plan *plan,
-                        const struct cay_result *result)
+static struct digest_sum sum_code(const struct plan *plan)
 {
-    auto_strbuf struct strbuf out = { 0 };
+    struct digest digest;
+
+    digest_begin(&digest);
+    if (plan->language)
+        digest_add(&digest, plan->code.data, plan->code.len);
+    else
+        for (const char *const *arg = plan->payload.argv[0]; arg && *arg; arg++)
+            digest_add(&digest, *arg, strlen(*arg) + 1);
+    return digest_end(&digest);
+}
+
+/* Names, lengths and contents of the files that came with the request; the code is not one. */
+static struct digest_sum sum_files(const struct plan *plan, uint64_t *ret_n)
+{
+    struct digest digest;
+    uint64_t bytes = 0;
+
+    digest_begin(&digest);
+    for (size_t i = 0; i < plan->payload.n_files; i++) {
+        const struct payload_file *file = &plan->payload.files[i];
+        if (plan->source_name && strcmp(file->name, plan->source_name) == 0)
+            continue;
+        char head[24];
+        snprintf(head, sizeof head, "%llu", (unsigned long long)file->len);
+        digest_add(&digest, file->name, strlen(file->name) + 1);
+        digest_add(&digest, head, strlen(head) + 1);
+        digest_add(&digest, file->data, (size_t)file->len);
+        bytes += file->len;
+        ++*ret_n;
+    }
+    struct digest_sum sum = digest_end(&digest);
+    if (*ret_n > 0)
+        sum.bytes = MAX(bytes, UINT64_C(1)); /* 0 would say that there is no hash */
+    return sum;
+}
+
+static int64_t total_ns(const struct cay_timing *timing)
+{
+    return timing->queue_ns + timing->setup_ns + MAX(timing->compile_ns, INT64_C(0)) +
+           timing->run_ns + timing->teardown_ns;
+}
+
+static void make_entry(struct record *record, const struct plan *plan,
+                       const struct cay_result *result, struct audit_entry *ret)
+{
+    *ret = (struct audit_entry){
+        .time = result->timestamp,
+        .kind = "run",
+        .id = record->id,
+        .tenant = record->tenant,
+        .language = plan->language ? plan->language->name : NULL,
+        .backend = plan->backend->name,
+        .tier = result->tier,
+        .start = result->start,
+        .cause = cause_name(result->verdict.cause),
+        .exit_code = result->exit_code,
+        .run_ns = result->execution_time_ns,
+        .total_ns = total_ns(&result->timing),
+        .code = sum_code(plan),
+        .in = digest_end(&record->input),
+        .out = digest_end(&record->streams[0]),
+        .err = digest_end(&record->streams[1]),
+        .findings = record->findings,
+        .bypass = record->bypass,
+    };
+    if (plan->stdin.len > 0) {
+        digest_add(&record->input, plan->stdin.data, plan->stdin.len);
+        ret->in = digest_end(&record->input);
+    }
+    ret->files = sum_files(plan, &ret->n_files);
+}
+
+/* For a server, all is said in one write, and another process does the rest. */
+static int write_journal(struct cay_journal *journal, const struct record_text *text)
+{
+    auto_strbuf struct strbuf line = { 0 };
+
+    strbuf_putc(&line, '\n');
+    audit_put(&line, text->entry);
+    strbuf_putc(&line, '\t');
+    strbuf_add(&line, text->result, text->result_len);
+    strbuf_putc(&line, '\t');
+    strbuf_add(&line, text->extra, text->extra_len);
+    strbuf_putc(&line, '\n');
+    return journal_append(journal, line.data, line.len);
+}
+
+/* The lock of one that was stopped in the middle is not waited for any longer than this. */
+enum { AUDIT_WAIT_MS = 1000 };
+
+/* Then the entry goes to a journal of its own, which the next reader takes in. */
+static int write_elsewhere(const struct audit_entry *entry)
+{
+    const struct record_text text = { .entry = entry };
+    struct cay_journal *journal;
+    struct cay_error err;
+
+    if (cay_journal_open(geteuid(), getegid(), &journal, &err) < 0)
+        return -ETIMEDOUT;
+    int rc = write_journal(journal, &text);
+    cay_journal_close(journal);
+    return rc;
+}
+
+static int write_audit(const struct record *record, const struct audit_entry *entry)
+{
+    struct audit_limits limits;
+    struct audit audit;
+
+    audit_limits_of(record->config, &limits);
+    int rc = audit_open(&audit, record->state_fd, &limits, AUDIT_WAIT_MS);
+    if (rc == -ETIMEDOUT)
+        return write_elsewhere(entry);
+    if (rc < 0)
+        return rc;
+    audit_add(&audit, entry);
+    rc = audit_write(&audit);
+    audit_close(&audit);
+    return rc;
+}
+
+/* Both lines of executions/ID.json. */
+static void make_text(const struct record *record, const struct plan *plan,
+                      const struct cay_result *result, struct strbuf *json, struct strbuf *extra,
+                      struct record_text *text)
+{
     struct cay_result shown = *result;
     struct cay_failure failure;
-    char name[RECORD_ID_LEN + 6];
+    struct json_writer w = { .out = extra };
 
     /* The lines around an error are code too. */
     if (result->failure && !may_store_code(record, result)) {
@@ -336,68 +482,72 @@ static int write_result(struct record *record, const struct plan *plan,
         failure.n_context = 0;
         shown.failure = &failure;
     }
-    auto_free char *json = cay_result_json(&shown);
-    strbuf_printf(&out, "%s\n", json);
-    struct json_writer w = { .out = &out };
+    auto_free char *whole = cay_result_json(&shown);
+    strbuf_puts(json, whole);
     json_begin_object(&w);
     json_field_uint(&w, "version", 1);
-    if (may_store_code(record, result))
+    text->has_code = may_store_code(record, result);
+    if (text->has_code)
         put_code(&w, plan);
     json_end_object(&w);
-    strbuf_putc(&out, '\n');
-
-    int rc = open_executions(record);
-    if (rc < 0)
-        return rc;
-    snprintf(name, sizeof name, "%s.json", record->id);
-    auto_close int fd = openat(record->executions_fd, name,
-                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -errno;
-    rc = write_all(fd, out.data, out.len);
-    if (rc < 0)
-        unlinkat(record->executions_fd, name, 0);
-    return rc;
+    text->result = json->data;
+    text->result_len = json->len;
+    text->extra = extra->data;
+    text->extra_len = extra->len;
 }
 
-/* Looking through all of them is done now and then: by one run in 256, and by one an hour. */
-static void prune_sometimes(const struct record *record)
+/* Writes down what there is to write; entry and record each fail for themselves. */
+static void write_down(struct record *record, const struct plan *plan,
+                       const struct cay_result *result, bool is_kept_too, int *ret_audit)
 {
-    enum { HOUR = 3600, DAY = 24 * HOUR };
-    const struct setting *settings = record->config->settings;
-    const struct record_keep keep = {
-        .count = settings[FIELD_KEEP_EXECUTIONS].value.num,
-        .bytes = settings[FIELD_KEEP_BYTES].value.num,
-        .age_s = (int64_t)settings[FIELD_KEEP_DAYS].value.num * DAY,
-    };
-    int64_t now = (int64_t)time(NULL);
-    struct stat st;
+    auto_strbuf struct strbuf json = { 0 }, extra = { 0 };
+    struct audit_entry entry;
+    struct record_text text = { .entry = &entry };
 
-    bool is_due = strncmp(record->id, "00", 2) == 0 ||
-                  fstatat(record->executions_fd, ".pruned", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-                  st.st_mtime + HOUR < now || st.st_mtime > now + HOUR;
-    if (is_due)
-        record_prune(record->executions_fd, &keep, now);
+    if (record->is_off)
+        return;
+    make_entry(record, plan, result, &entry);
+    if (is_kept_too)
+        make_text(record, plan, result, &json, &extra, &text);
+    if (record->journal) {
+        *ret_audit = write_journal(record->journal, &text);
+        return;
+    }
+    int rc = open_state(record);
+    *ret_audit = rc < 0 ? rc : write_audit(record, &entry);
+    if (rc == 0 && is_kept_too) {
+        rc = record_store(record->state_fd, &text);
+        if (rc < 0)
+            fail(record, rc);
+        record_prune_sometimes(record->state_fd, record->config, record->id);
+    }
 }
 
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings)
 {
+    int audit_rc = 0;
+
     record->is_finished = true;
     finish_files(record, plan, left, arena, result, warnings);
     result->warnings = warnings->list;
-    if (!is_kept(record))
-        return;
-    int rc = write_result(record, plan, result);
-    if (rc < 0)
-        fail(record, rc);
+    write_down(record, plan, result, is_kept(record), &audit_rc);
+    if (audit_rc < 0)
+        warn(arena, warnings,
+             arena_printf(arena, "not in the audit log: %s",
+                          audit_rc == -ETIMEDOUT ? "another process keeps it locked"
+                                                 : strerror(-audit_rc)));
     if (record->error)
         warn(arena, warnings,
              arena_printf(arena, "not recorded in the state folder, or not all of it: %s",
                           strerror(record->error)));
     result->warnings = warnings->list;
-    if (record->executions_fd >= 0)
-        prune_sometimes(record);
+}
+
+void record_fail(struct record *record, const struct plan *plan, const struct cay_result *result)
+{
+    int ignored;
+    write_down(record, plan, result, false, &ignored);
 }
 
 void record_done(struct record *record)
@@ -410,4 +560,5 @@ void record_done(struct record *record)
         rmtree_at(record->executions_fd, record->id, INT64_MAX); /* there will be no result */
     close_fd(&record->own_fd);
     close_fd(&record->executions_fd);
+    close_fd(&record->state_fd);
 }

@@ -10,10 +10,13 @@
  *     executions/ID/changes    the change set of the workspace, with its data in
  *     executions/ID/harvest
  *     executions/.pruned       when it was last looked for what is too old
+ *     artifacts/…              code and result, as far as store_code allows: artifact.h
+ *     audit.jsonl              an entry for each run, always: audit.h
  *
- * An ordinary run costs one small file, written at its end; nothing is made before it is needed.
- * Variables, input and secrets are never written. Whatever fails here is a warning of the result,
- * never a failure of the run.
+ * An ordinary run costs one small file and an entry, written at its end; nothing is made before it
+ * is needed. A server writes all of it to its journal instead (journal.h), in one write, and who
+ * takes that in does the rest. Variables, input and secrets are never written. Whatever fails here
+ * is a warning of the result, never a failure of the run.
  *
  *     record_begin(&record, result->id, &config);
  *     record_output(&record, 0, &capture, data, len);       before capture_add
@@ -25,8 +28,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/digest.h"
+
 struct arena;
+struct audit_entry;
 struct capture;
+struct cay_journal;
 struct cay_result;
 struct config;
 struct plan;
@@ -37,9 +44,16 @@ enum { RECORD_STREAMS = 2 };
 /* Set up by record_begin; a record that was never begun is RECORD_INIT. */
 struct record {
     const struct config *config;
+    struct cay_journal *journal; /* of a server; NULL: everything is written here */
+    const char *tenant;          /* whose run it is, or NULL */
+    const char *const *findings; /* of the static policy: ids of rules; NULL: none */
+    bool bypass;                 /* it ran in spite of them */
+    bool is_off;                 /* nothing is written down: a probe of ours */
     char id[33];
     bool is_finished;
-    int executions_fd; /* -1: not opened yet */
+    struct digest input, streams[RECORD_STREAMS];
+    int state_fd;      /* -1: not opened yet */
+    int executions_fd; /* likewise; of a server: its journal's folder */
     int own_fd;        /* executions/ID; -1: not made yet */
     int stream_fds[RECORD_STREAMS];
     int error; /* the first errno of what could not be kept */
@@ -54,12 +68,17 @@ struct record_left {
     int64_t started_ns;    /* from here on, a change of it is somebody else's */
 };
 
-#define RECORD_INIT                                                 \
-    {                                                               \
-        .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 } \
+#define RECORD_INIT                                                                 \
+    {                                                                               \
+        .state_fd = -1, .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 } \
     }
 
+/* journal, tenant, findings and bypass can be set behind it. */
 void record_begin(struct record *record, const char *id, const struct config *config);
+
+/* Input that was read from the caller for the program; of the request's own, nothing need be said.
+ */
+void record_input(struct record *record, const char *data, size_t len);
 
 /* Keeps output that the result will not hold; called before the capture gets it. */
 void record_output(struct record *record, int stream, const struct capture *capture,
@@ -71,12 +90,32 @@ void record_drop_output(struct record *record);
 /* Makes the list of files and writes everything down. */
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings);
+
+/* The same for a run that was begun and failed: there is nothing to keep, but it is audited. */
+void record_fail(struct record *record, const struct plan *plan, const struct cay_result *result);
 void record_done(struct record *record);
 
-/* ---- shared with the reader, engine/executions.c ---- */
+/* ---- shared with readers and with who takes a journal in; record-store.c ---- */
 
 /* Opens executions/ in the state folder; makes it where asked to. Returns -errno. */
 int record_open_executions(bool make);
+int record_open_executions_at(int state_fd, bool make);
+
+/* What is to be kept: the entry names it; both lines of executions/ID.json. */
+struct record_text {
+    const struct audit_entry *entry;
+    const char *result, *extra; /* NULL: none is kept */
+    size_t result_len, extra_len;
+    bool has_code;  /* extra holds the code: there is an artifact */
+    int64_t end_ns; /* when the run ended, since 1970; 0: now. What comes late keeps its place */
+};
+
+/* Writes executions/ID.json and the artifact; one that is there already stays. Returns -errno. */
+int record_store(int state_fd, const struct record_text *text);
+
+/* Moves the folder ID from a journal, where others could write, to executions/; where there is
+ * none, nothing happens. Only the files of a record are let in. Returns -errno. */
+int record_adopt(int executions_fd, int from_fd, const char *id);
 
 enum { RECORD_ID_LEN = 32 };
 
@@ -90,4 +129,17 @@ struct record_keep {
     uint64_t count, bytes;
     int64_t age_s;
 };
+/* Removes one. Returns -ENOENT, or -EBUSY while it is being applied. */
+int record_remove(int executions_fd, const char *id);
+
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s);
+
+/* The same, telling of each; a dry run removes none. */
+typedef void record_told_fn(void *arg, const char *what, const char *name);
+size_t record_prune_told(int executions_fd, const struct record_keep *keep, int64_t now_s,
+                         bool dry_run, record_told_fn *fn, void *arg);
+
+void record_keep_of(const struct config *config, struct record_keep *ret);
+
+/* Prunes executions and artifacts when it is time to: by chance of the id, or once an hour. */
+void record_prune_sometimes(int state_fd, const struct config *config, const char *id);

@@ -19,6 +19,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/language.h"
+#include "core/state.h"
 #include "sys/file.h"
 
 enum { CACHE_BYTES_MAX = 64 * 1024, ASK_TIMEOUT_MS = 5000 };
@@ -126,12 +127,9 @@ static const char *ask(struct arena *arena, const char *program, const char *con
     return rc == 0 ? find_version(arena, answer) : NULL;
 }
 
-const char *version_of(struct arena *arena, int state_fd, const struct language *language,
-                       const char *program)
+static const char *look_up(struct arena *arena, int state_fd, const struct language *language,
+                           const char *program, const char *key)
 {
-    const char *key = cache_key(arena, program);
-    if (!key)
-        return NULL;
     const char *version = state_fd >= 0 ? from_cache(arena, state_fd, key) : NULL;
     if (version)
         return version;
@@ -139,4 +137,40 @@ const char *version_of(struct arena *arena, int state_fd, const struct language 
     if (version && state_fd >= 0)
         to_cache(state_fd, key, version);
     return version;
+}
+
+const char *version_of(struct arena *arena, int state_fd, const struct language *language,
+                       const char *program)
+{
+    const char *key = cache_key(arena, program);
+    return key ? look_up(arena, state_fd, language, program, key) : NULL;
+}
+
+const char *version_remembered(struct version_memo *memo, struct arena *arena,
+                               const struct language *language, const char *program)
+{
+    const char *key = cache_key(arena, program);
+
+    for (size_t i = 0; key && i < ARRAY_LEN(memo->rows) && memo->rows[i].key; i++)
+        if (strcmp(memo->rows[i].key, key) == 0)
+            return arena_str(arena, memo->rows[i].version);
+    if (!key)
+        return NULL;
+    auto_close int state_fd = state_open();
+    const char *version = look_up(arena, state_fd, language, program, key);
+    size_t at = memo->next++ % ARRAY_LEN(memo->rows);
+    free(memo->rows[at].key);
+    free(memo->rows[at].version);
+    memo->rows[at].key = str_dup(key);
+    memo->rows[at].version = str_dup(version);
+    return version;
+}
+
+void versions_forget(struct version_memo *memo)
+{
+    for (size_t i = 0; i < ARRAY_LEN(memo->rows); i++) {
+        free(memo->rows[i].key);
+        free(memo->rows[i].version);
+    }
+    *memo = (struct version_memo){ 0 };
 }

@@ -263,19 +263,21 @@ static bool remove_leftover(int parent, const char *name)
 
 /* The first hierarchy goes last, as when a group is removed by its maker: as long as anything is
  * left of a group, it is to be found there. */
-static bool sweep_one(const struct cgroup_host *host, const char *name)
+static bool sweep_one(const struct cgroup_host *host, const char *name, bool only_count)
 {
     auto_close int dir = open_dir_at(host->parent[CGROUP_MEMORY], name);
 
     if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
         return false; /* its maker lives */
+    if (only_count)
+        return true;
     for (int i = CGROUP_N - 1; i >= 0; i--)
         if (host->parent[i] >= 0 && !remove_leftover(host->parent[i], name))
             return false;
     return true;
 }
 
-int cgroup_sweep(const struct cgroup_host *host)
+static int sweep(const struct cgroup_host *host, bool only_count)
 {
     char buf[4096] __attribute__((aligned(16)));
     int swept = 0;
@@ -287,11 +289,21 @@ int cgroup_sweep(const struct cgroup_host *host)
     for (long n; (n = syscall(SYS_getdents64, dir, buf, sizeof buf)) > 0;)
         for (long pos = 0; pos < n;) {
             const struct dirent64 *entry = (const struct dirent64 *)(buf + pos);
-            if (is_run_name(entry->d_name) && sweep_one(host, entry->d_name))
+            if (is_run_name(entry->d_name) && sweep_one(host, entry->d_name, only_count))
                 swept++;
             pos += entry->d_reclen;
         }
     return swept;
+}
+
+int cgroup_sweep(const struct cgroup_host *host)
+{
+    return sweep(host, false);
+}
+
+int cgroup_count_left(const struct cgroup_host *host)
+{
+    return sweep(host, true);
 }
 
 /* ---- delegation ---- */

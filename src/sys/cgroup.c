@@ -185,6 +185,32 @@ static uint64_t read_key(int dir, const char *path, const char *key)
     return file_read_key_at(dir, path, key, &value) < 0 ? UINT64_MAX : value;
 }
 
+int cgroup_open_join(const struct cgroup *group)
+{
+    int fd = openat(group->dir[CGROUP_MEMORY], "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+bool cgroup_is_empty(const struct cgroup *group)
+{
+    for (int i = 0; i < hierarchies(group->host); i++) {
+        char byte;
+        auto_close int fd =
+            group->dir[i] < 0 ? -1 : openat(group->dir[i], "cgroup.procs", O_RDONLY | O_CLOEXEC);
+        if (group->dir[i] >= 0 && (fd < 0 || read(fd, &byte, 1) != 0))
+            return false;
+    }
+    return true;
+}
+
+uint64_t cgroup_memory(const struct cgroup *group)
+{
+    bool is_v2 = group->host->version == 2;
+    uint64_t bytes = read_uint(dir_of(group, CGROUP_MEMORY),
+                               is_v2 ? "memory.current" : "memory.usage_in_bytes");
+    return bytes == UINT64_MAX ? 0 : bytes;
+}
+
 void cgroup_read(const struct cgroup *group, struct cgroup_counters *ret)
 {
     int memory = dir_of(group, CGROUP_MEMORY);

@@ -76,6 +76,15 @@ int cgroup_clone_fd(const struct cgroup *group);
 int cgroup_join_all_but_cpu(int join[CGROUP_N]);
 int cgroup_join_cpu(int join[CGROUP_N]);
 
+/* v2: an fd that a process writes "0" to, to join. Or -errno. */
+int cgroup_open_join(const struct cgroup *group);
+
+/* Whether no process is in it. */
+bool cgroup_is_empty(const struct cgroup *group);
+
+/* Bytes that are held now; 0: not known. */
+uint64_t cgroup_memory(const struct cgroup *group);
+
 void cgroup_read(const struct cgroup *group, struct cgroup_counters *ret);
 
 /* Starts the peaks anew, where the kernel can. */
@@ -89,6 +98,9 @@ void cgroup_remove(struct cgroup *group);
 
 /* Removes groups whose maker is dead. Returns how many. */
 int cgroup_sweep(const struct cgroup_host *host);
+
+/* How many it would remove. */
+int cgroup_count_left(const struct cgroup_host *host);
 
 /* Delegates a subtree to uid (root only), or takes it back. Returns -errno. */
 int cgroup_delegate(uid_t uid, gid_t gid);

@@ -38,6 +38,13 @@ enum seccomp_profile {
  */
 int seccomp_load(enum seccomp_profile profile);
 
+/*
+ * A filter of its own below that one, loaded before it: a process that calls exit_group is held in
+ * the call and the fd that is returned tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once
+ * received, nothing but a kill ends the wait. -errno where the kernel can't.
+ */
+int seccomp_load_notice(void);
+
 /* Whether seccomp_load can work here: one system call, and nothing changes. */
 bool seccomp_supported(void);
 

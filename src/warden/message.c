@@ -25,19 +25,40 @@ int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_
     return rc < 0 ? rc : fdpass_spread(ret->fd_bits, list, n, ret_fds, WARDEN_FDS);
 }
 
-int message_send_reply(int fd, const struct warden_reply *reply)
+static int send_whole(int fd, const void *data, size_t len)
 {
     for (;;) {
-        if (send(fd, reply, sizeof *reply, MSG_NOSIGNAL) == (ssize_t)sizeof *reply)
+        if (send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len)
             return 0;
         if (errno != EINTR)
             return -errno;
     }
 }
 
+int message_send_reply(int fd, const struct warden_reply *reply)
+{
+    return send_whole(fd, reply, sizeof *reply);
+}
+
+int message_send_pool(int fd, const struct warden_pool *pool)
+{
+    return send_whole(fd, pool, sizeof *pool);
+}
+
+int message_recv_answer(int fd, union warden_answer *ret)
+{
+    ssize_t len = recv(fd, ret, sizeof *ret, MSG_DONTWAIT);
+
+    if (len <= 0)
+        return len < 0 ? -errno : -EPIPE;
+    size_t want = len >= (ssize_t)sizeof ret->kind && ret->kind == WARDEN_POOL ? sizeof ret->pool
+                                                                               : sizeof ret->reply;
+    return (size_t)len == want ? 0 : -EBADMSG;
+}
+
 int message_recv_reply(int fd, struct warden_reply *ret)
 {
-    ssize_t len = recv(fd, ret, sizeof *ret, 0);
+    ssize_t len = recv(fd, ret, sizeof *ret, MSG_DONTWAIT);
 
     if (len == (ssize_t)sizeof *ret)
         return 0;

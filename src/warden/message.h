@@ -24,8 +24,9 @@ enum {
     WARDEN_FDS = WARDEN_FOLDERS + JOB_FOLDERS
 };
 
-/* START a run; STOP it; and the NEXT stage may begin: the last one's output was taken. */
-enum request_kind { WARDEN_START, WARDEN_STOP, WARDEN_NEXT, WARDEN_REQUEST_N };
+/* START a run; STOP it; the NEXT stage may begin: the last one's output was taken; and what there is
+ * ahead of runs, which is answered by a struct pool_stats. */
+enum request_kind { WARDEN_START, WARDEN_STOP, WARDEN_NEXT, WARDEN_STATS, WARDEN_REQUEST_N };
 
 struct warden_request {
     enum request_kind kind;
@@ -36,13 +37,20 @@ struct warden_request {
     struct job job;
 };
 
-enum reply_kind { WARDEN_STAGE_STARTED, WARDEN_STAGE_ENDED, WARDEN_FAILED, WARDEN_GONE };
+enum reply_kind {
+    WARDEN_STAGE_STARTED,
+    WARDEN_STAGE_ENDED,
+    WARDEN_FAILED,
+    WARDEN_GONE,
+    WARDEN_POOL /* a struct warden_pool, not a struct warden_reply */
+};
 
 struct warden_reply {
     enum reply_kind kind;
     uint32_t run;
     uint32_t stage;
     uint32_t layers;
+    uint8_t start_kind; /* of WARDEN_STAGE_STARTED: enum start_kind */
     enum stop_reason stop;
     int64_t setup_ns;    /* of the first WARDEN_STAGE_STARTED */
     int64_t teardown_ns; /* of WARDEN_GONE */
@@ -50,9 +58,24 @@ struct warden_reply {
     struct cay_error error;
 };
 
+struct warden_pool {
+    enum reply_kind kind;
+    struct pool_stats stats;
+};
+
+/* What comes from the warden: one of these, by its kind. */
+union warden_answer {
+    enum reply_kind kind;
+    struct warden_reply reply;
+    struct warden_pool pool;
+};
+
 /* Sends or receives one whole message. Return -errno; receiving 0 bytes (the other side is gone) is
- * -EPIPE. */
+ * -EPIPE. Replies are never waited for, nor are requests on the engine's own socket, which does not
+ * block: -EAGAIN says that the other side has to read first, or that nothing is there. */
 int message_send_request(int fd, const struct warden_request *request, const int fds[WARDEN_FDS]);
 int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_FDS]);
 int message_send_reply(int fd, const struct warden_reply *reply);
+int message_send_pool(int fd, const struct warden_pool *pool);
+int message_recv_answer(int fd, union warden_answer *ret);
 int message_recv_reply(int fd, struct warden_reply *ret);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +18,9 @@
 #include "base/error.h"
 #include "core/backend.h"
 #include "sys/cgroup.h"
+#include "sys/rlimit.h"
 #include "warden/message.h"
+#include "warden/outbox.h"
 
 /* A sandbox that is not up by then never will be: a hung mount, a lost map tool. */
 #define SETUP_TIMEOUT_NS (30 * NS_PER_SEC)
@@ -25,11 +28,23 @@
 /* What a run left behind is told by then, or not at all. */
 #define HARVEST_TIMEOUT_NS (30 * NS_PER_SEC)
 
-/* One run of the front's. */
+/* Who asks: the one that the warden was made for, whose end is the warden's; and, where it listens,
+ * others of the same user, each for itself. */
+struct front {
+    struct front *next;
+    int fd;
+    size_t poll_at; /* its place in the list that is polled; 0: it found no room */
+    struct outbox outbox; /* replies that it has no room for yet */
+    bool is_gone;
+};
+
+/* One run of a front's. */
 struct run {
     struct run *next;
+    struct front *front;
     uint32_t number;
     struct sandbox *sandbox;
+    size_t poll_at; /* its place in the list that is polled; 0: it found no room */
     struct job job;
     enum stop_reason stop;
     int64_t asked_ns;
@@ -47,19 +62,25 @@ struct warden {
     struct cgroup_host cgroups;
     struct backend_host host;
     struct run *runs;
-    bool front_is_gone;
+    const struct backend *pooled; /* whose pool it is */
+    int64_t pool_ns;              /* when that has something to do */
+    struct front main_front;
+    struct front *others;
+    unsigned n_others;
     bool has_swept;
     bool has_run;
 };
 
 /* ---- to the front ---- */
 
-static void reply(struct warden *warden, const struct run *run, struct warden_reply *message)
+static void reply(const struct run *run, struct warden_reply *message)
 {
+    struct front *front = run->front;
+
     message->run = run->number;
     message->stop = run->stop;
-    if (!warden->front_is_gone && message_send_reply(warden->options->front_fd, message) < 0)
-        warden->front_is_gone = true;
+    if (!front->is_gone && outbox_send(&front->outbox, front->fd, message) < 0)
+        front->is_gone = true;
 }
 
 static void kill_run(struct run *run, enum stop_reason reason)
@@ -171,14 +192,15 @@ static void take_fds(struct job *job, const int fds[WARDEN_FDS])
     memcpy(job->folder_fds, fds + WARDEN_FOLDERS, sizeof job->folder_fds);
 }
 
-static void on_start(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
+static void on_start(struct warden *warden, struct front *front, struct warden_request *request,
+                     int fds[WARDEN_FDS])
 {
     struct warden_reply failed = { .kind = WARDEN_FAILED };
 
     /* A front for one run has given up its privileges by now: what it asks for next, it could not
      * do itself. */
     if (warden->options->once && (warden->runs || warden->has_run)) {
-        warden->front_is_gone = true;
+        front->is_gone = true;
         return;
     }
     struct run *run = mem_alloc(sizeof *run);
@@ -190,6 +212,7 @@ static void on_start(struct warden *warden, struct warden_request *request, int 
     for (uint32_t i = 0; backends[i] && !backend; i++)
         if (i == request->backend)
             backend = backends[i];
+    run->front = front;
     run->number = request->run;
     run->asked_ns = clock_now_ns();
     run->deadline_ns = run->asked_ns + SETUP_TIMEOUT_NS;
@@ -209,56 +232,72 @@ static void on_start(struct warden *warden, struct warden_request *request, int 
         warden->runs = run;
         return;
     }
-    reply(warden, run, &failed);
+    reply(run, &failed);
     struct warden_reply gone = { .kind = WARDEN_GONE };
-    reply(warden, run, &gone);
+    reply(run, &gone);
     free(run);
 }
 
-static void on_stop(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
+static void on_stop(struct warden *warden, struct front *front, struct warden_request *request,
+                    int fds[WARDEN_FDS])
 {
     (void)fds;
     for (struct run *run = warden->runs; run; run = run->next)
-        if (run->number == request->run)
+        if (run->front == front && run->number == request->run)
             kill_run(run, request->reason == STOP_OUTPUT ? STOP_OUTPUT : STOP_CANCELLED);
 }
 
 /* Both stages write to the same pipes, so the second one waits until what the first one wrote is
  * out of them. */
-static void on_next(struct warden *warden, struct warden_request *request, int fds[WARDEN_FDS])
+static void on_next(struct warden *warden, struct front *front, struct warden_request *request,
+                    int fds[WARDEN_FDS])
 {
     struct warden_reply failed = { .kind = WARDEN_FAILED };
 
     (void)fds;
     for (struct run *run = warden->runs; run; run = run->next) {
-        if (run->number != request->run || !run->awaits_next)
+        if (run->front != front || run->number != request->run || !run->awaits_next)
             continue;
         run->awaits_next = false;
         if (run->sandbox->backend->start_next(run->sandbox, &failed.error) < 0) {
-            reply(warden, run, &failed);
+            reply(run, &failed);
             kill_run(run, STOP_NONE);
         }
     }
 }
 
-static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct warden_request *, int *) = {
+static void on_stats(struct warden *warden, struct front *front, struct warden_request *request,
+                     int fds[WARDEN_FDS])
+{
+    struct warden_pool message = { .kind = WARDEN_POOL };
+
+    (void)request;
+    (void)fds;
+    if (warden->pooled)
+        warden->pooled->pool->stats(warden->host.pool, &message.stats);
+    message_send_pool(front->fd, &message); /* who has no room for it asks again */
+}
+
+static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct front *,
+                                                struct warden_request *, int *) = {
     [WARDEN_START] = on_start,
     [WARDEN_STOP] = on_stop,
     [WARDEN_NEXT] = on_next,
+    [WARDEN_STATS] = on_stats,
 };
 
-static void serve_front(struct warden *warden)
+static void serve_front(struct warden *warden, struct front *front)
 {
     struct warden_request request;
     int fds[WARDEN_FDS];
-    int rc = message_recv_request(warden->options->front_fd, &request, fds);
+    int rc = message_recv_request(front->fd, &request, fds);
 
     if (rc == -EINTR || rc == -EAGAIN)
         return;
     if (rc < 0 || request.kind >= WARDEN_REQUEST_N) {
-        warden->front_is_gone = true; /* or speaks gibberish, which is as good */
+        front->is_gone = true; /* or speaks gibberish, which is as good */
     } else {
-        handlers[request.kind](warden, &request, fds);
+        handlers[request.kind](warden, front, &request, fds);
     }
     for (int i = 0; i < WARDEN_FDS && rc == 0; i++)
         close_fd(&fds[i]);
@@ -284,7 +323,7 @@ static void on_gone(struct warden *warden, struct run *run)
         .kind = WARDEN_GONE,
         .teardown_ns = clock_now_ns() - from,
     };
-    reply(warden, run, &message);
+    reply(run, &message);
     remove_run(warden, run);
     warden->has_run = true;
 }
@@ -295,12 +334,13 @@ static void on_stage_started(struct warden *warden, struct run *run, const struc
         .kind = WARDEN_STAGE_STARTED,
         .stage = report->stage,
         .layers = report->layers,
+        .start_kind = report->start_kind,
         .setup_ns = clock_now_ns() - run->asked_ns,
     };
     run->is_up = true;
     if (!run->is_killed)
         run->deadline_ns = clock_now_ns() + run->job.limits[report->stage].timeout_ns;
-    reply(warden, run, &message);
+    reply(run, &message);
     /* What a killed neighbour left goes while a program runs: nobody waits for it. */
     if (!warden->has_swept && warden->cgroups.version)
         cgroup_sweep(&warden->cgroups);
@@ -312,7 +352,7 @@ static bool ended_well(const struct stage_end *end)
     return end->has_status && end->wait_status == 0;
 }
 
-static void on_stage_ended(struct warden *warden, struct run *run, const struct report *report)
+static void on_stage_ended(struct run *run, const struct report *report)
 {
     struct warden_reply message = {
         .kind = WARDEN_STAGE_ENDED,
@@ -321,7 +361,12 @@ static void on_stage_ended(struct warden *warden, struct run *run, const struct 
     };
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
-    reply(warden, run, &message);
+    reply(run, &message);
+    if (report->end.is_held) { /* the answer is out; what is left of it goes now */
+        run->has_ended = true;
+        kill_run(run, STOP_NONE);
+        return;
+    }
     if (report->stage + 1U >= run->job.n_stages) {
         run->has_ended = true;
         if (run->has_harvest)
@@ -348,14 +393,14 @@ static void serve_sandbox(struct warden *warden, struct run *run)
         on_stage_started(warden, run, &report);
         break;
     case REPORT_STAGE_ENDED:
-        on_stage_ended(warden, run, &report);
+        on_stage_ended(run, &report);
         break;
     case REPORT_OVER:
         kill_over(run, report.over);
         break;
     case REPORT_FAILED: {
         struct warden_reply message = { .kind = WARDEN_FAILED, .error = report.error };
-        reply(warden, run, &message);
+        reply(run, &message);
         break;
     }
     case REPORT_GONE:
@@ -375,7 +420,7 @@ static void serve_clock(struct warden *warden)
             if (!run->is_up) {
                 struct warden_reply late = { .kind = WARDEN_FAILED };
                 cay_fail(&late.error, CAY_E_UNSUPPORTED, "the sandbox was not up after 30 s");
-                reply(warden, run, &late);
+                reply(run, &late);
             }
             kill_run(run, run->has_ended ? STOP_NONE : run->is_up ? STOP_WALL : STOP_CANCELLED);
         } else if (now >= run->sandbox->tick_ns && !run->is_killed) {
@@ -395,34 +440,118 @@ static int until_next_ms(const struct warden *warden)
         if (!run->is_killed)
             next = MIN(next, run->sandbox->tick_ns);
     }
+    next = MIN(next, warden->pool_ns);
     if (next == INT64_MAX)
         return -1;
     int64_t left = next - clock_now_ns();
     return left <= 0 ? 0 : (int)MIN(left / NS_PER_MSEC + 1, 60000);
 }
 
+/* ---- the other fronts ---- */
+
+enum { FRONTS_MAX = 256 };
+
+/* By the same user's command; the socket's folder lets nobody else come this far. */
+static void accept_front(struct warden *warden)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    auto_close int fd = accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
+        peer.uid != geteuid())
+        return;
+    struct front *front = mem_alloc(sizeof *front);
+    front->fd = take_fd(&fd);
+    front->next = warden->others;
+    warden->others = front;
+    warden->n_others++;
+}
+
+static bool has_runs(const struct warden *warden, const struct front *front)
+{
+    for (const struct run *run = warden->runs; run; run = run->next)
+        if (run->front == front)
+            return true;
+    return false;
+}
+
+/* Nobody waits for the runs of one that is gone. */
+static void kill_runs_of(struct warden *warden, const struct front *front)
+{
+    for (struct run *run = warden->runs; run; run = run->next)
+        if (!run->is_killed && run->front == front)
+            kill_run(run, STOP_CANCELLED);
+}
+
+static void part_with_fronts(struct warden *warden)
+{
+    for (struct front **link = &warden->others; *link;) {
+        struct front *front = *link;
+        if (front->is_gone || warden->main_front.is_gone)
+            kill_runs_of(warden, front);
+        if (!front->is_gone || has_runs(warden, front)) {
+            link = &front->next;
+            continue;
+        }
+        *link = front->next;
+        warden->n_others--;
+        outbox_done(&front->outbox);
+        close_fd(&front->fd);
+        free(front);
+    }
+}
+
 /* ---- the loop ---- */
 
-enum { POLL_MAX = 1024 };
+static struct pollfd poll_front(const struct front *front)
+{
+    short out = front->outbox.head ? POLLOUT : 0;
+    return (struct pollfd){ front->is_gone ? -1 : front->fd, (short)(POLLIN | out), 0 };
+}
 
-/* Fills the list with the front and two fds a run; a run that finds no room waits for its turn. */
+static void hear_front(struct warden *warden, struct front *front, short revents)
+{
+    if (revents & POLLOUT && outbox_flush(&front->outbox, front->fd) < 0)
+        front->is_gone = true;
+    if (revents & ~POLLOUT && !front->is_gone)
+        serve_front(warden, front);
+}
+
+enum { POLL_MAX = 4096 };
+
+enum { P_FRONT, P_POOL, P_LISTEN, P_REST };
+
+/* Fills the list with the fronts and two fds a run; one that finds no room waits for its turn. */
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
-    nfds_t n = 1;
+    const struct front *main = &warden->main_front;
+    nfds_t n = P_REST;
 
-    list[0] = (struct pollfd){ warden->front_is_gone ? -1 : warden->options->front_fd, POLLIN, 0 };
-    for (const struct run *run = warden->runs; run && n + 2 <= POLL_MAX; run = run->next)
-        for (int i = 0; i < 2; i++)
+    list[P_FRONT] = poll_front(main);
+    list[P_POOL] = (struct pollfd){ warden->pooled ? warden->pooled->pool->fd(warden->host.pool) : -1,
+                                    POLLIN, 0 };
+    list[P_LISTEN] = (struct pollfd){ warden->n_others < FRONTS_MAX && !main->is_gone
+                                          ? warden->options->listen_fd
+                                          : -1,
+                                      POLLIN, 0 };
+    for (struct front *front = warden->others; front; front = front->next) {
+        front->poll_at = n < POLL_MAX ? n : 0;
+        if (front->poll_at)
+            list[n++] = poll_front(front);
+    }
+    for (struct run *run = warden->runs; run; run = run->next) {
+        run->poll_at = n + 2 <= POLL_MAX ? n : 0;
+        for (int i = 0; i < 2 && run->poll_at; i++)
             list[n++] = (struct pollfd){ run->sandbox->fds[i], POLLIN, 0 };
+    }
     return n;
 }
 
-static bool is_ready(const struct pollfd *list, nfds_t n, int fd)
+static bool is_ready(const struct pollfd *list, const struct run *run)
 {
-    for (nfds_t i = 1; i < n; i++)
-        if (list[i].fd == fd && list[i].revents)
-            return true;
-    return false;
+    const struct pollfd *own = &list[run->poll_at];
+    return run->poll_at && (own[0].revents || own[1].revents);
 }
 
 static void serve_once(struct warden *warden)
@@ -435,11 +564,22 @@ static void serve_once(struct warden *warden)
     /* A run may be gone after it was served, so the next one is remembered before. */
     for (struct run *run = warden->runs, *next; run; run = next) {
         next = run->next;
-        if (is_ready(list, n, run->sandbox->fds[0]) || is_ready(list, n, run->sandbox->fds[1]))
+        if (is_ready(list, run))
             serve_sandbox(warden, run);
     }
-    if (list[0].revents)
-        serve_front(warden);
+    bool is_idle = !list[P_FRONT].revents && !list[P_LISTEN].revents;
+    hear_front(warden, &warden->main_front, list[P_FRONT].revents);
+    for (struct front *front = warden->others; front; front = front->next) {
+        short revents = front->poll_at ? list[front->poll_at].revents : 0;
+        is_idle = is_idle && !revents;
+        hear_front(warden, front, revents);
+    }
+    if (list[P_LISTEN].revents)
+        accept_front(warden);
+    part_with_fronts(warden);
+    /* What is made ahead waits for those who want something now. */
+    if (is_idle && warden->pooled && !warden->main_front.is_gone)
+        warden->pool_ns = warden->pooled->pool->serve(warden->host.pool);
     serve_clock(warden);
 }
 
@@ -458,19 +598,39 @@ static void leave_caller(void)
     prctl(PR_SET_NAME, "cay-warden");
 }
 
+static void open_pool(struct warden *warden)
+{
+    warden->pool_ns = INT64_MAX;
+    for (int i = 0; warden->options->pool && backends[i] && !warden->pooled; i++) {
+        if (!backends[i]->pool)
+            continue;
+        warden->host.pool = backends[i]->pool->make(&warden->host, warden->options->pool);
+        if (!warden->host.pool)
+            continue;
+        warden->pooled = backends[i];
+        warden->pool_ns = 0;
+    }
+}
+
 int warden_main(const struct warden_options *options)
 {
-    struct warden warden = { .options = options };
+    struct warden warden = { .options = options, .main_front = { .fd = options->front_fd } };
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
-    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd };
-    while (warden.runs || !(warden.front_is_gone || (options->once && warden.has_run))) {
-        if (warden.front_is_gone)
-            for (struct run *run = warden.runs; run; run = run->next)
-                if (!run->is_killed)
-                    kill_run(run, STOP_CANCELLED);
+    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd, NULL };
+    open_pool(&warden);
+    if (!options->once)
+        rlimit_raise_files();
+    const struct front *front = &warden.main_front;
+    while (warden.runs || (front->outbox.head && !front->is_gone) ||
+           !(front->is_gone || (options->once && warden.has_run))) {
+        if (front->is_gone)
+            kill_runs_of(&warden, front);
         serve_once(&warden);
     }
+    outbox_done(&warden.main_front.outbox);
+    if (warden.pooled)
+        warden.pooled->pool->free(warden.host.pool);
     cgroup_host_close(&warden.cgroups);
     return 0;
 }

@@ -701,6 +701,84 @@ static void test_json(void **state)
     config_done(&config);
 }
 
+static void test_tenants(void **state)
+{
+    const struct folder *folder = *state;
+    struct config config;
+
+    load_good(folder,
+              (struct texts){ .system = "[tenant.a]\nconcurrency = 4\nmemory = '1g'\n",
+                              .user = "[tenant.a]\nconcurrency = 9\nmemory = '512m'\n"
+                                      "[tenant.'b.c']\nruns_per_minute = 30\n"
+                                      "cpu_seconds_per_day = 1.5\n"
+                                      "webhook_secret = 'sixteen letters!'\n" },
+              &config);
+    const struct cay_tenant *a = &config.tenants->tenant, *b = &config.tenants->next->tenant;
+    assert_null(config.tenants->next->next);
+    assert_string_equal(a->name, "a");
+    assert_int_equal(a->concurrency, 4); /* the system's word can't be raised */
+    assert_int_equal(a->memory_bytes, 512 << 20);
+    assert_int_equal(a->runs_per_minute, 0);
+    assert_null(a->webhook_secret);
+    assert_string_equal(b->name, "b.c");
+    assert_int_equal(b->runs_per_minute, 30);
+    assert_int_equal(b->cpu_ns_per_day, 1500000000);
+    assert_string_equal(b->webhook_secret, "sixteen letters!");
+
+    auto_free char *text = config_json(&config);
+    assert_null(strstr(text, "sixteen"));
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    json_t *secret =
+        json_object_get(json_object_get(json_object_get(root, "tenant"), "b.c"), "webhook_secret");
+    assert_string_equal(json_string_value(json_object_get(secret, "value")), "(set)");
+    json_decref(root);
+    config_done(&config);
+}
+
+static void test_tenant_errors(void **state)
+{
+    static const struct {
+        const char *user, *project, *part, *hint;
+    } rows[] = {
+        { "[tenant.a]\nconcurency = 1\n", NULL, "user.toml:2: concurency", "concurrency" },
+        { "[tenant.a]\nconcurrency = 0\n", NULL, "'0' is not allowed; allowed is 1 to", "" },
+        { "[tenant.a]\nmemory = 'much'\n", NULL, "memory: 'much'", "" },
+        { "[tenant.a]\nmemory = ['1g']\n", NULL, "memory", "" },
+        { "[tenant.'a b']\n", NULL, "letters, digits", "" },
+        { "[tenant]\na = 1\n", NULL, "tenant.a: is not a table", "[tenant.NAME]" },
+        { "[tenant.a]\nwebhook_secret = 'too short'\n", NULL, "16 to 512", "" },
+        { NULL, "[tenant.a]\nconcurrency = 1\n", "not allowed in a project file", "" },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct config config;
+        struct cay_error err = { 0 };
+        if (load(*state, (struct texts){ .user = rows[i].user, .project = rows[i].project },
+                 &config, &err) >= 0)
+            fail_msg("accepted: %s", rows[i].part);
+        if (!strstr(err.msg, rows[i].part) || !strstr(err.hint, rows[i].hint))
+            fail_msg("%s: \"%s\" \"%s\"", rows[i].part, err.msg, err.hint);
+        assert_null(strstr(err.msg, "too short"));
+    }
+}
+
+/* A secret is refused where others could read it along. */
+static void test_tenant_secret_in_open_file(void **state)
+{
+    static const char text[] = "[tenant.a]\nwebhook_secret = 'sixteen letters!'\n";
+    const struct folder *folder = *state;
+    const struct config_sources sources = { .system_file = folder->system };
+    struct config config;
+    struct cay_error err = { 0 };
+
+    write_text(folder->system, text, strlen(text));
+    assert_int_equal(chmod(folder->system, 0644), 0);
+    assert_true(config_load(&sources, &config, &err) < 0);
+    assert_int_equal(err.kind, CAY_E_POLICY);
+    assert_non_null(strstr(err.msg, "others can read"));
+    assert_non_null(strstr(err.hint, "600"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -722,6 +800,9 @@ int main(void)
         cmocka_unit_test(test_cpu_limit_is_clamped),
         cmocka_unit_test(test_usual_sources),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_tenants),
+        cmocka_unit_test(test_tenant_errors),
+        cmocka_unit_test(test_tenant_secret_in_open_file),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -52,6 +52,12 @@ enum child_step {
 
 struct watched;
 
+/* A sandbox that is made ahead of its job, up to where the program waits for it (spare.c):
+ * EXEC   what will exec it, with all layers on
+ * FORK   a process that a zygote forked into the sandbox (zygote.h)
+ * WARM   a runtime that was started, and waits before it reads any code */
+enum spare_kind { SPARE_NONE, SPARE_EXEC, SPARE_FORK, SPARE_WARM };
+
 struct child {
     const struct job *job;
     const struct op_list *root;
@@ -66,13 +72,16 @@ struct child {
     uint32_t wanted; /* what to try */
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
+    enum spare_kind spare;
+    int program_fd; /* SPARE_FORK: to the process that the zygote makes; else -1 */
     uint32_t
         folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */
 };
 
 /* From pid 1 to the warden. */
 struct child_report {
-    enum { CHILD_FAILED, CHILD_STARTED, CHILD_ENDED, CHILD_OVER } kind;
+    /* MADE and READY are a spare's: a zygote may come in; and the job may. */
+    enum { CHILD_FAILED, CHILD_STARTED, CHILD_ENDED, CHILD_OVER, CHILD_MADE, CHILD_READY } kind;
     uint32_t stage;
     uint32_t step; /* of CHILD_FAILED, */
     uint32_t op;   /* and of STEP_ROOT which operation */
@@ -83,6 +92,8 @@ struct child_report {
     uint64_t disk_size, disk_free; /* bytes */
     uint64_t inodes_size, inodes_free;
     uint64_t unreachable; /* of CHILD_ENDED with a failure */
+    int64_t at_ns;        /* monotonic */
+    uint32_t is_held;     /* of CHILD_ENDED: the program is held in its exit, and nothing else lives */
 };
 
 /* From the warden to pid 1, in this order: the id map is written; the cgroup is made; and for each
@@ -98,6 +109,17 @@ struct child_word {
  * kind. Return -errno. */
 int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N]);
 int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N]);
+
+/* A spare's job: fds as in struct job, those of the host's folders left out. Return -errno. */
+enum { SPARE_FDS = 5 };
+
+struct child_job {
+    struct job job;
+    uint32_t fd_bits;
+};
+
+int child_send_job(int fd, const struct job *job);
+int child_recv_job(int fd, struct job *ret);
 
 /* How often the program tried to reach what there is no route to. */
 uint64_t netstat_unreachable(void);
@@ -161,6 +183,9 @@ struct harvester {
 };
 
 void harvester_tell(const struct harvester *harvest);
+
+/* The same of what a compiler made, where a glob asks for something in /product/. */
+void harvester_tell_products(const struct harvester *harvest);
 
 /* Makes it the root, lets go of the host's, and closes the fd. After the network namespace is
  * there: letting go waits for every CPU to leave the kernel once (RCU), and the helper is long in

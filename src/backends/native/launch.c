@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 #include "backends/native/native.h"
+#include "backends/native/pool.h"
+#include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/error.h"
 #include "core/language.h"
@@ -106,6 +109,22 @@ static pid_t clone_init(uint64_t flags, int cgroup_fd, int *ret_pidfd)
     return pid;
 }
 
+/* The user namespace belongs to whoever makes it. The kernel's own rights on files stay root's, for
+ * the cgroup that pid 1 is born into (v2). */
+static void become_zygote_user(void)
+{
+    syscall(SYS_setresuid, -1, ZYGOTE_UID, -1);
+    syscall(SYS_setfsuid, 0);
+}
+
+static void become_root_again(void)
+{
+    int errnum = errno;
+
+    syscall(SYS_setresuid, -1, 0, -1);
+    errno = errnum;
+}
+
 /* Tries without a layer that is missing and that the request can do without. */
 static pid_t clone_with_what_there_is(struct child *child, int cgroup_fd, int *ret_pidfd,
                                       struct cay_error *err)
@@ -122,7 +141,12 @@ static pid_t clone_with_what_there_is(struct child *child, int cgroup_fd, int *r
         }
         child->has_userns = flags & CLONE_NEWUSER;
         child->layers = layers & ~LAYER_BIT(USER_NS); /* claimed once the map is written */
+        bool to_lend = child->spare == SPARE_FORK && geteuid() == 0;
+        if (to_lend)
+            become_zygote_user();
         pid_t pid = clone_init(flags, cgroup_fd, ret_pidfd);
+        if (to_lend && pid != 0)
+            become_root_again();
         if (pid >= 0)
             return pid;
 
@@ -139,12 +163,36 @@ static pid_t clone_with_what_there_is(struct child *child, int cgroup_fd, int *r
     }
 }
 
+/* A spare has no id yet. */
+static const char *random_name(char buf[33])
+{
+    unsigned char bytes[16];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        memset(bytes, 0, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(buf + 2 * i, 3, "%02x", bytes[i]);
+    return buf;
+}
+
+struct cgroup_limits native_limits(const struct cay_limits *limits)
+{
+    struct cgroup_limits group;
+
+    memset(&group, 0, sizeof group); /* compared as bytes */
+    group.memory_bytes = limits->memory_bytes;
+    group.swap_bytes = limits->swap_bytes;
+    group.pids = limits->pids + 1; /* pid 1 is one of them */
+    group.cpus_milli = limits->cpus_milli;
+    return group;
+}
+
 static int make_cgroup(const struct backend_host *host, struct native *native,
                        struct cay_error *err)
 {
-    const struct cay_limits *limits = &native->job.limits[0];
     enum cgroup_controller which = CGROUP_MEMORY;
-    char name[64];
+    char name[64], random_id[33];
+    const char *id = native->spare ? random_name(random_id) : native->job.id;
     int rc = -EAGAIN;
 
     if (host->cgroups->version == 0) {
@@ -157,25 +205,22 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
         return native_fail_layer(err, LAYER_WATCHER, 0, "the cgroup is there and does its work");
     if (!host->cgroups->has[CGROUP_CPU] && (native->job.require & LAYER_BIT(CGROUP_CPU)))
         return native_fail_layer(err, LAYER_CGROUP_CPU, 0, "the cpu controller is not there");
+    const struct cgroup_limits limits = native_limits(&native->job.limits[0]);
+    if (host->pool &&
+        pool_reuse_cgroup(host->pool, &native->cgroup, &native->limits, &native->zero))
+        rc = 0;
     /* A sweeper that took the newborn for a leftover may still be about to remove it by its name,
      * so each try has a name of its own. */
-    for (unsigned tries = 0; tries < 10; tries++) {
-        snprintf(name, sizeof name, "cay-%s-%u", native->job.id, tries);
+    for (unsigned tries = 0; rc == -EAGAIN && tries < 10; tries++) {
+        snprintf(name, sizeof name, "cay-%s-%u", id, tries);
         rc = cgroup_make(host->cgroups, name, &native->cgroup);
-        if (rc != -EAGAIN)
-            break;
     }
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY, -rc, "make a group");
     native->has_cgroup = true;
-    rc = cgroup_set_limits(&native->cgroup,
-                           &(struct cgroup_limits){
-                               .memory_bytes = limits->memory_bytes,
-                               .swap_bytes = limits->swap_bytes,
-                               .pids = limits->pids + 1, /* pid 1 is one of them */
-                               .cpus_milli = limits->cpus_milli,
-                           },
-                           &which);
+    if (memcmp(&limits, &native->limits, sizeof limits) != 0)
+        rc = cgroup_set_limits(&native->cgroup, &limits, &which);
+    native->limits = limits;
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc, "set its limit");
     native->layers |= LAYER_BIT(CGROUP_MEMORY) | LAYER_BIT(CGROUP_PIDS) |
@@ -198,6 +243,13 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
 {
     int ctl[2];
 
+    if (native->spare == SPARE_FORK) {
+        int program[2];
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, program) < 0)
+            return cay_fail_errno(err, errno, "native: make a socket pair");
+        child->program_fd = program[0];
+        native->program_fd = program[1];
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "native: make a socket pair");
     child->ctl_fd = ctl[1];
@@ -210,6 +262,7 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
         child_main(child);
     }
     close(ctl[1]);
+    close_fd(&child->program_fd);
     native->base.fds[0] = ctl[0];
     return native->pid < 0 ? -1 : 0;
 }
@@ -297,6 +350,8 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
+        .spare = native->spare,
+        .program_fd = -1,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };

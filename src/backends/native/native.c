@@ -2,6 +2,7 @@
 /* The native backend: every layer the kernel has, as root or not, with no daemon. This file is its
  * life from the warden's side; launch.c makes a sandbox, child.c is what runs inside. */
 #include "backends/native/native.h"
+#include "backends/native/pool.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,8 +28,6 @@ static const struct {
 #undef STEP_ROW
 };
 
-extern const struct backend backend_native;
-
 static struct native *of(struct sandbox *sandbox)
 {
     return (struct native *)sandbox;
@@ -45,13 +44,15 @@ static void release(struct sandbox *sandbox)
 {
     struct native *native = of(sandbox);
 
-    if (native->has_cgroup)
+    if (native->has_cgroup &&
+        (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
         cgroup_remove(&native->cgroup);
     if (native->watched)
         munmap(native->watched, sizeof *native->watched);
     identity_release(&native->who);
     close_fd(&native->base.fds[0]);
     close_fd(&native->base.fds[1]);
+    close_fd(&native->program_fd);
     for (int i = 0; i < JOB_FOLDERS; i++)
         close_fd(&native->mounts[i]);
     arena_done(&native->arena);
@@ -60,7 +61,7 @@ static void release(struct sandbox *sandbox)
 
 /* Whether pid 1 is gone. Its socket closes before the kernel has ended the rest of the namespace,
  * which may take its time: nobody else's clock waits for that. */
-static bool reap(struct native *native, int flags)
+bool native_reap(struct native *native, int flags)
 {
     if (native->pid <= 0)
         return true;
@@ -86,13 +87,16 @@ static void kill_all(struct sandbox *sandbox)
         cgroup_kill(&native->cgroup);
 }
 
-static int start(const struct backend_host *host, const struct job *job, struct sandbox **ret,
-                 struct cay_error *err)
+struct native *native_make(const struct backend_host *host, const struct job *job,
+                           enum spare_kind spare, struct cay_error *err)
 {
     struct native *native = mem_alloc(sizeof *native);
 
     native->base = (struct sandbox){ &backend_native, { -1, -1 }, INT64_MAX };
     native->job = *job;
+    native->spare = spare;
+    native->pool = host->pool;
+    native->program_fd = -1;
     native->who.lock_fd = -1;
     for (int i = 0; i < JOB_FOLDERS; i++)
         native->mounts[i] = -1;
@@ -100,10 +104,42 @@ static int start(const struct backend_host *host, const struct job *job, struct 
         if (err->kind == CAY_E_SYSTEM)
             cay_hint(err, SEE_DOCTOR);
         kill_all(&native->base);
-        reap(native, 0);
+        native_reap(native, 0);
         release(&native->base);
-        return -1;
+        return NULL;
     }
+    return native;
+}
+
+/* The spare is the job's now, with its limits. */
+static int hand_over(struct native *native, const struct job *job)
+{
+    const struct cgroup_limits limits = native_limits(&job->limits[0]);
+    enum cgroup_controller which;
+    int rc = 0;
+
+    native->job = *job;
+    if (memcmp(&limits, &native->limits, sizeof limits) != 0)
+        rc = cgroup_set_limits(&native->cgroup, &limits, &which);
+    native->limits = limits;
+    return rc < 0 ? rc : child_send_job(native->base.fds[0], job);
+}
+
+static int start(const struct backend_host *host, const struct job *job, struct sandbox **ret,
+                 struct cay_error *err)
+{
+    struct native *native = host->pool ? pool_take(host->pool, job) : NULL;
+
+    if (native && (native->is_killed || hand_over(native, job) < 0)) {
+        kill_all(&native->base); /* it was ended meanwhile */
+        native_reap(native, 0);
+        release(&native->base);
+        native = NULL;
+    }
+    if (!native)
+        native = native_make(host, job, SPARE_NONE, err);
+    if (!native)
+        return -1;
     *ret = &native->base;
     return 0;
 }
@@ -166,6 +202,12 @@ static uint64_t since(uint64_t now, uint64_t zero)
     return now == UINT64_MAX || zero == UINT64_MAX ? now : now - zero;
 }
 
+void native_start_counting(struct native *native)
+{
+    cgroup_reset_peaks(&native->cgroup);
+    cgroup_read(&native->cgroup, &native->zero);
+}
+
 static void read_usage(const struct native *native, const struct child_report *from,
                        struct stage_end *end)
 {
@@ -206,9 +248,11 @@ static void stage_ended(struct native *native, const struct child_report *from, 
     ret->kind = REPORT_STAGE_ENDED;
     ret->stage = native->stage;
     *end = (struct stage_end){
+        .is_held = from && from->is_held,
         .has_status = from != NULL,
         .wait_status = from ? from->value : 0,
-        .wall_ns = native->started_ns ? clock_now_ns() - native->started_ns : 0,
+        .wall_ns =
+            native->started_ns ? (from ? from->at_ns : clock_now_ns()) - native->started_ns : 0,
     };
     read_usage(native, from, end);
     if (from) {
@@ -225,12 +269,13 @@ static void stage_ended(struct native *native, const struct child_report *from, 
 static void stage_started(struct native *native, const struct child_report *from,
                           struct report *ret)
 {
-    native->started_ns = clock_now_ns();
+    native->started_ns = from->at_ns;
     native->layers |= from->layers | (native->has_cgroup ? 0 : LAYER_BIT(WATCHER));
     *ret = (struct report){
         .kind = REPORT_STAGE_STARTED,
         .stage = native->stage,
         .layers = native->layers,
+        .start_kind = (uint8_t)native->start_kind,
     };
     if (native->job.limits[native->stage].cpu_time_ns > 0)
         native->base.tick_ns = native->started_ns;
@@ -263,8 +308,10 @@ static void over(struct native *native, struct report *ret)
 
 /* Where pid 1 ended with a word of ours unread, that comes first, as an error; what it said last is
  * behind it. */
-static ssize_t recv_report(int fd, struct child_report *ret)
+ssize_t native_recv(const struct native *native, struct child_report *ret)
 {
+    int fd = native->base.fds[0];
+
     if (fd < 0)
         return 0;
     ssize_t n = recv(fd, ret, sizeof *ret, MSG_DONTWAIT);
@@ -277,12 +324,12 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
     struct child_report from;
 
     *ret = (struct report){ .kind = REPORT_NONE };
-    ssize_t n = recv_report(native->base.fds[0], &from);
+    ssize_t n = native_recv(native, &from);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n != (ssize_t)sizeof from) {
         close_fd(&native->base.fds[0]);
-        if (reap(native, WNOHANG))
+        if (native_reap(native, WNOHANG))
             over(native, ret);
         return;
     }
@@ -305,6 +352,9 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         ret->kind = REPORT_FAILED;
         explain_failure(native, &from, &ret->error);
         break;
+    case CHILD_MADE:
+    case CHILD_READY: /* a spare's, which the pool heard */
+        break;
     }
 }
 
@@ -316,14 +366,8 @@ static int start_next(struct sandbox *sandbox, struct cay_error *err)
     enum cgroup_controller which;
 
     if (native->has_cgroup) {
-        int rc = cgroup_set_limits(&native->cgroup,
-                                   &(struct cgroup_limits){
-                                       .memory_bytes = limits->memory_bytes,
-                                       .swap_bytes = limits->swap_bytes,
-                                       .pids = limits->pids + 1,
-                                       .cpus_milli = limits->cpus_milli,
-                                   },
-                                   &which);
+        const struct cgroup_limits group = native->limits = native_limits(limits);
+        int rc = cgroup_set_limits(&native->cgroup, &group, &which);
         if (rc < 0)
             return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc,
                                      "change its limit");
@@ -357,6 +401,8 @@ static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
     return TICK_FINE;
 }
 
+static const struct backend_pool the_pool = { pool_new, pool_fd, pool_serve, pool_stats, pool_free };
+
 const struct backend backend_native = {
     .name = "native",
     .tier = TIER_KERNEL,
@@ -367,4 +413,5 @@ const struct backend backend_native = {
     .tick = tick,
     .kill = kill_all,
     .release = release,
+    .pool = &the_pool,
 };

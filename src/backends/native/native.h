@@ -27,7 +27,32 @@ struct native {
     uint32_t layers;
     int mounts[JOB_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
     struct watched *watched; /* NULL where there is a cgroup */
+    enum start_kind start_kind;
+    /* Of a spare, until it has its job: */
+    enum spare_kind spare;
+    struct native *next; /* in the pool's list */
+    unsigned shape;      /* the pool's */
+    enum spare_state { SPARE_MAKING, SPARE_MADE, SPARE_READY, SPARE_STATES } state;
+    int program_fd; /* for the process that a zygote forks, until it is ordered; else -1 */
+    struct cgroup_limits limits; /* in force */
+    uint64_t spare_bytes;
+    struct pool *pool; /* where its cgroup goes; NULL: nowhere */
 };
+
+extern const struct backend backend_native;
+
+/* Makes a sandbox for a job, or a spare. */
+struct native *native_make(const struct backend_host *host, const struct job *job,
+                           enum spare_kind spare, struct cay_error *err);
+
+/* From here on, what the cgroup counts is the program's. */
+void native_start_counting(struct native *native);
+
+/* What pid 1 says: its size, 0 when it is gone, or -1 and errno. */
+ssize_t native_recv(const struct native *native, struct child_report *ret);
+
+/* Whether pid 1 is gone; flags are waitpid's. */
+bool native_reap(struct native *native, int flags);
 
 /* Why the kernel refused a set of namespaces: tries them one by one and names the first that can't
  * be had. Slow, for error paths. Returns the layer's number, or LAYER_N when all work alone. */
@@ -41,6 +66,9 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
 
 /* The message for a folder of the job that can't be shown, with the remedy. */
 int native_fail_folder(struct cay_error *err, unsigned number, int errnum);
+
+/* What the cgroup is told of these. */
+struct cgroup_limits native_limits(const struct cay_limits *limits);
 
 /* Starting pid 1: everything from cgroup to clone. */
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAY_SETTINGS_H
+#define CAY_SETTINGS_H
+
+/* What the configuration says to whoever is not a run: settings by name, and tenants. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cay/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct cay;
+
+/* Opens the state folder, where cay keeps what it keeps (it is made where it is not there): an fd
+ * for the caller to close. */
+CAY_API int cay_state_open(int *ret_fd, struct cay_error *err);
+
+/* A setting as text in its own form ("512m", "30", "json"), or NULL where it has no value or there
+ * is none of that name. Owned by cay. */
+CAY_API const char *cay_setting(struct cay *cay, const char *name);
+
+/* The same as a number: bytes, nanoseconds, thousandths or a count, by the setting's kind; 0 where
+ * it has no value or is no number. A flag is 0 or 1. */
+CAY_API uint64_t cay_setting_number(const struct cay *cay, const char *name);
+
+/* One table [tenant.NAME] of the system's or the user's file. 0 is: no such quota. */
+struct cay_tenant {
+    const char *name;
+    uint32_t concurrency;       /* runs at once, those that wait in the queue included */
+    uint32_t runs_per_minute;   /* on average; as many may come in one burst */
+    int64_t cpu_ns_per_day;     /* CPU time of the last 24 hours */
+    uint64_t memory_bytes;      /* sum of the memory limits of its runs at once */
+    const char *webhook_secret; /* what webhooks are signed with, or NULL */
+};
+
+/* The i-th tenant of the configuration, or NULL past the last one. Owned by cay. */
+CAY_API const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

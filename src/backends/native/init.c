@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pid 1 once its sandbox stands: starts the program, reaps, and reports by the ctl socket, which the
+ * program never has. Async-signal-safe. */
+#include "backends/native/init.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "sys/file.h"
+
+int64_t init_reaped_cpu_ns(uint64_t *ret_max_rss)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_CHILDREN, &usage) < 0)
+        return 0;
+    *ret_max_rss = (uint64_t)usage.ru_maxrss * 1024;
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+}
+
+void init_report(const struct state *state, struct child_report *message)
+{
+    struct statfs fs;
+
+    message->stage = state->stage;
+    message->at_ns = clock_now_ns();
+    if (statfs("/sandbox", &fs) == 0) {
+        message->disk_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+        message->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
+        message->inodes_size = fs.f_files;
+        message->inodes_free = fs.f_ffree;
+    }
+    message->cpu_ns = init_reaped_cpu_ns(&message->max_rss) - state->stage_cpu_ns;
+    if (send(state->child->ctl_fd, message, sizeof *message, MSG_NOSIGNAL) < 0)
+        _exit(1); /* the warden is gone, and so is the reason to be here */
+}
+
+void init_fail(const struct state *state, uint32_t step, int errnum)
+{
+    struct child_report message = {
+        .kind = CHILD_FAILED,
+        .step = step,
+        .op = state->failed_op,
+        .value = errnum,
+    };
+    init_report(state, &message);
+    _exit(1);
+}
+
+/* Prefers the program over pid 1 when the group runs out of memory: the one forked in between
+ * inherits the score. */
+void init_oom_score(const struct state *state, const char *score)
+{
+    if (state->oom_fd >= 0 && pwrite(state->oom_fd, score, strlen(score), 0) < 0)
+        return;
+}
+
+/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one.
+ */
+static void enter_folder(const struct state *state)
+{
+    bool is_run = state->stage + 1U == state->child->job->n_stages;
+
+    if (is_run && state->workspace.upper_fd >= 0 && chdir("/workspace") < 0)
+        init_fail(state, STEP_FOLDERS, errno);
+}
+
+void init_describe_program(struct state *state)
+{
+    const struct child *child = state->child;
+
+    state->program = (struct program){
+        .job = child->job,
+        .stage = state->stage,
+        .has_cgroup = child->has_cgroup,
+        .has_workspace = state->workspace.upper_fd >= 0,
+        .wanted = child->wanted,
+        .seccomp = child->seccomp,
+        .cpus = state->cpus,
+        .argv = state->argv[state->stage],
+        .env = state->env,
+        .notice_fd = -1,
+        .failed_step = STEP_N,
+    };
+}
+
+/* Memory of its own: sanitizers take a frame within this one's for a broken stack. It is not given
+ * back, for a second stage must not get the same: the frames of the first never returned, and a
+ * sanitizer still knows them. */
+char *init_stack(void)
+{
+    char *stack =
+        mmap(NULL, INIT_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return stack == MAP_FAILED ? NULL : stack;
+}
+
+pid_t init_start_program(struct state *state)
+{
+    enter_folder(state);
+    char *stack = init_stack();
+    if (!stack)
+        init_fail(state, STEP_EXEC, errno);
+    init_describe_program(state);
+    init_oom_score(state, "1000");
+    pid_t pid = clone(program_main, stack + INIT_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD,
+                      &state->program);
+    int errnum = errno;
+    init_oom_score(state, "0");
+    if (pid < 0)
+        init_fail(state, STEP_EXEC, errnum);
+    if (state->program.failed_step != STEP_N)
+        init_fail(state, state->program.failed_step, state->program.failed_errno);
+    state->child->layers |= state->program.layers;
+    return pid;
+}
+
+int init_listen(struct state *state)
+{
+    struct pollfd list[] = {
+        { .fd = state->child->ctl_fd, .events = POLLIN },
+        { .fd = state->notice_fd, .events = POLLIN },
+    };
+    const struct timespec until_look = { .tv_nsec = state->watcher.interval_ns };
+    sigset_t none;
+    struct child_word word = { 0 };
+
+    sigemptyset(&none);
+    if (ppoll(list, ARRAY_LEN(list), state->watcher.proc_fd >= 0 ? &until_look : NULL, &none) <= 0)
+        return 0;
+    state->has_notice = list[1].revents != 0;
+    if (!list[0].revents)
+        return 0;
+    if (recv(list[0].fd, &word, sizeof word, 0) <= 0)
+        _exit(1); /* the warden is gone: the kernel ends the rest with us */
+    return word.kind;
+}
+
+/* Past its limits: everything stops here and now, and the warden is told why. */
+static void watch(struct state *state)
+{
+    enum tick_result found = watcher_look(&state->watcher);
+
+    if (found == TICK_FINE)
+        return;
+    struct child_report over = { .kind = CHILD_OVER, .value = (int32_t)found };
+    init_report(state, &over);
+    kill(-1, SIGKILL);
+}
+
+/* Whether the program is one thread, and the only process but for pid 1. What is dead and not yet
+ * reaped by its parent counts as alive: then the wait status tells. */
+static bool is_alone(pid_t program)
+{
+    /* The numbers come behind the other names, from this position on. */
+    enum { FIRST_PROCESS = 256 };
+    char path[40] = "/proc/", number[24], buf[1024];
+    struct stat st;
+    unsigned n = 0;
+
+    strcat(strcat(path, uint_text(number, (uint64_t)program)), "/task");
+    if (stat(path, &st) < 0 || st.st_nlink != 3)
+        return false;
+    auto_close int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || lseek(fd, FIRST_PROCESS, SEEK_SET) < 0)
+        return false;
+    for (ssize_t len; (len = getdents64(fd, buf, sizeof buf)) > 0;)
+        for (ssize_t at = 0; at < len;) {
+            const struct dirent64 *entry = (const void *)(buf + at);
+            n += entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
+            at += entry->d_reclen;
+        }
+    return n == 2;
+}
+
+/* Somebody is about to exit. The program's own exit is its end when nobody else is there who could
+ * go on: it is left in the call, which nothing but a kill ends, and *ret_status is what it would be.
+ */
+static bool take_notice(struct state *state, pid_t program, int *ret_status)
+{
+    struct seccomp_notif notice = { 0 };
+    bool is_last = state->stage + 1U == state->child->job->n_stages;
+
+    state->has_notice = false;
+    if (ioctl(state->notice_fd, SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0) {
+        struct pollfd list = { .fd = state->notice_fd, .events = POLLIN };
+        if (poll(&list, 1, 0) > 0 && (list.revents & (POLLHUP | POLLERR | POLLNVAL)))
+            close_fd(&state->notice_fd); /* nobody has the filter any more */
+        return false;
+    }
+    if ((pid_t)notice.pid == program && is_last && state->child->job->harvest_fd < 0 &&
+        is_alone(program)) {
+        *ret_status = (int)(notice.data.args[0] & 0xff) << 8;
+        return true;
+    }
+    struct seccomp_notif_resp go_on = { .id = notice.id,
+                                        .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
+    ioctl(state->notice_fd, SECCOMP_IOCTL_NOTIF_SEND, &go_on);
+    return false;
+}
+
+int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
+{
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid == program)
+            return status;
+        if (pid <= 0)
+            init_listen(state);
+        if (state->has_notice && take_notice(state, program, &status)) {
+            *ret_is_held = true;
+            return status;
+        }
+        /* Also between one orphan and the next, of which there may be no end. */
+        if (state->watcher.proc_fd >= 0 && clock_now_ns() >= state->next_look_ns) {
+            watch(state);
+            state->next_look_ns = clock_now_ns() + state->watcher.interval_ns;
+        }
+    }
+}
+
+void init_end_the_rest(void)
+{
+    kill(-1, SIGKILL);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        continue;
+}
+

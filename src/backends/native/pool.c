@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backends/native/pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/native/native.h"
+#include "backends/native/zygote-host.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "core/language.h"
+#include "core/layer.h"
+
+/* A shape that nobody asked for in this time keeps no more than what is wanted at least. */
+#define SHRINK_NS    (5 * NS_PER_SEC)
+#define QUIET_NS     (2 * NS_PER_MSEC)
+#define BACKOFF_NS   (NS_PER_SEC / 2)
+#define BACKOFF_MOST 7 /* doublings */
+
+enum { GROUPS_MAX = 64, FAILURES_MAX = 4, SHAPES = POOL_LANGUAGES + 1, COMMANDS = POOL_LANGUAGES };
+
+struct shape {
+    int32_t language; /* -1: commands */
+    bool is_used;
+    enum spare_kind kind;
+    struct zygote *zygote; /* of SPARE_FORK */
+    struct native *spares;
+    unsigned n[SPARE_STATES], target;
+    uint32_t taken, missed;
+    unsigned taken_lately; /* since the target was last looked at */
+    int64_t look_ns;
+    unsigned failures; /* in a row */
+    int64_t not_before_ns;
+};
+
+struct kept_cgroup {
+    struct cgroup group;
+    struct cgroup_limits limits;
+};
+
+struct pool {
+    const struct backend_host *host;
+    const struct pool_options *options;
+    struct arena arena;
+    int epoll_fd;
+    struct shape shapes[SHAPES];
+    struct native *dying; /* killed, and not yet reaped */
+    uint64_t memory_bytes;
+    unsigned next; /* the shape to look at first */
+    int64_t taken_ns;
+    struct kept_cgroup groups[GROUPS_MAX];
+    unsigned n_groups;
+};
+
+/* ---- lists ---- */
+
+static void push(struct native **list, struct native *native)
+{
+    native->next = *list;
+    *list = native;
+}
+
+static void unlink_from(struct native **list, const struct native *native)
+{
+    while (*list != native)
+        list = &(*list)->next;
+    *list = native->next;
+}
+
+/* What woke us up: a spare, or with the lowest bit set the zygote of a shape. */
+static void watch(const struct pool *pool, int fd, uint64_t who)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = who };
+    epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void unwatch(const struct pool *pool, int fd)
+{
+    if (fd >= 0)
+        epoll_ctl(pool->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static struct shape *shape_of(struct pool *pool, int32_t language)
+{
+    if (language >= POOL_LANGUAGES)
+        return NULL;
+    return &pool->shapes[language < 0 ? COMMANDS : language];
+}
+
+static void move_to(struct shape *shape, struct native *native, enum spare_state state)
+{
+    shape->n[native->state]--;
+    native->state = state;
+    shape->n[state]++;
+}
+
+/* ---- the end of spares ---- */
+
+static void drop_spare(struct pool *pool, struct shape *shape, struct native *native)
+{
+    unlink_from(&shape->spares, native);
+    shape->n[native->state]--;
+    pool->memory_bytes -= native->spare_bytes;
+    unwatch(pool, native->base.fds[0]);
+    backend_native.kill(&native->base);
+    push(&pool->dying, native);
+}
+
+static void bury(struct pool *pool, struct native *native)
+{
+    if (!native_reap(native, WNOHANG))
+        return;
+    unlink_from(&pool->dying, native);
+    unwatch(pool, native->base.fds[1]);
+    backend_native.release(&native->base);
+}
+
+static void fail_shape(struct shape *shape)
+{
+    shape->failures++;
+    shape->not_before_ns =
+        clock_now_ns() + (BACKOFF_NS << MIN(shape->failures, (unsigned)BACKOFF_MOST));
+}
+
+/* ---- zygotes ---- */
+
+static uint64_t zygote_mark(const struct pool *pool, const struct shape *shape)
+{
+    return ((uint64_t)(shape - pool->shapes) << 1) | 1;
+}
+
+/* Without one, what is made ahead is all but the interpreter. */
+static void lose_zygote(struct pool *pool, struct shape *shape)
+{
+    unwatch(pool, shape->zygote->fd);
+    zygote_end(shape->zygote);
+    shape->zygote = NULL;
+    fail_shape(shape);
+    if (shape->failures > FAILURES_MAX)
+        shape->kind = SPARE_EXEC;
+    for (struct native *native = shape->spares, *next; native; native = next) {
+        next = native->next;
+        if (native->state != SPARE_READY)
+            drop_spare(pool, shape, native);
+    }
+}
+
+static void have_zygote(struct pool *pool, struct shape *shape)
+{
+    const struct language *language;
+    struct cay_error err;
+
+    if (shape->zygote || shape->kind != SPARE_FORK)
+        return;
+    if (language_at(&pool->arena, shape->language, &language, &err) == 0)
+        shape->zygote = zygote_start(pool->options, language, shape->language);
+    if (shape->zygote)
+        watch(pool, shape->zygote->fd, zygote_mark(pool, shape));
+    else
+        fail_shape(shape);
+}
+
+static void on_zygote(struct pool *pool, struct shape *shape)
+{
+    if (shape->zygote && zygote_listen(shape->zygote) < 0)
+        lose_zygote(pool, shape);
+}
+
+/* ---- making ---- */
+
+static void begin_shape(struct pool *pool, struct shape *shape, int32_t language)
+{
+    const struct language *found;
+    struct cay_error err;
+
+    if (shape->is_used)
+        return;
+    shape->is_used = true;
+    shape->language = language;
+    shape->target = pool->options->spares;
+    shape->kind = SPARE_EXEC;
+    if (language >= 0 && language_at(&pool->arena, language, &found, &err) == 0 &&
+        zygote_is_there(pool->options, found))
+        shape->kind = SPARE_FORK;
+}
+
+static void make_spare(struct pool *pool, struct shape *shape)
+{
+    struct job job = {
+        .n_stages = 1,
+        .language = shape->language,
+        .limits = { *pool->options->limits, *pool->options->limits },
+        .std_fds = { -1, -1, -1 },
+        .payload_fd = -1,
+        .harvest_fd = -1,
+    };
+    struct cay_error err;
+
+    memset(job.id, '0', sizeof job.id - 1);
+    job.id[sizeof job.id - 1] = '\0';
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        job.folder_fds[i] = -1;
+    struct native *native = native_make(pool->host, &job, shape->kind, &err);
+    if (!native) {
+        fail_shape(shape);
+        return;
+    }
+    native->shape = (unsigned)(shape - pool->shapes);
+    push(&shape->spares, native);
+    shape->n[SPARE_MAKING]++;
+    watch(pool, native->base.fds[0], (uint64_t)(uintptr_t)native);
+    watch(pool, native->base.fds[1], (uint64_t)(uintptr_t)native);
+}
+
+static void on_ready(struct pool *pool, struct shape *shape, struct native *native,
+                     const struct child_report *from)
+{
+    move_to(shape, native, SPARE_READY);
+    native->layers |= from->layers;
+    shape->failures = 0;
+    native_start_counting(native);
+    native->spare_bytes = cgroup_memory(&native->cgroup);
+    pool->memory_bytes += native->spare_bytes;
+}
+
+/* The sandbox stands, and a program may be forked into it. Some stay without, which costs next to no
+ * memory, and get theirs when more are wanted at once than were made ready. */
+static void order_some(struct pool *pool, struct shape *shape)
+{
+    for (struct native *native = shape->spares, *next; native; native = next) {
+        next = native->next;
+        if (shape->n[SPARE_READY] + shape->n[SPARE_MAKING] >= shape->target)
+            return;
+        if (native->state != SPARE_MADE)
+            continue;
+        move_to(shape, native, SPARE_MAKING);
+        if (!shape->zygote || zygote_order_one(shape->zygote, native) < 0)
+            drop_spare(pool, shape, native);
+    }
+}
+
+static void on_spare(struct pool *pool, struct native *native)
+{
+    struct shape *shape = &pool->shapes[native->shape];
+    struct child_report from;
+    ssize_t n = native->is_killed ? 0 : native_recv(native, &from);
+
+    if (native->is_killed) {
+        bury(pool, native);
+        return;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n == (ssize_t)sizeof from && from.kind == CHILD_READY) {
+        on_ready(pool, shape, native, &from);
+        return;
+    }
+    if (n == (ssize_t)sizeof from && from.kind == CHILD_MADE) {
+        native->layers |= from.layers;
+        move_to(shape, native, SPARE_MADE);
+        order_some(pool, shape);
+        return;
+    }
+    fail_shape(shape);
+    drop_spare(pool, shape, native);
+}
+
+/* Doubled when one was missed, a little less each time that half would have done. */
+static void look_at_target(struct pool *pool, struct shape *shape, int64_t now)
+{
+    if (now < shape->look_ns)
+        return;
+    if (shape->taken_lately < shape->target / 2)
+        shape->target = MAX(shape->target - MAX(shape->target / 4, 1U), pool->options->spares);
+    shape->taken_lately = 0;
+    shape->look_ns = now + SHRINK_NS;
+    for (struct native *native = shape->spares, *next;
+         native && shape->n[SPARE_READY] > shape->target; native = next) {
+        next = native->next;
+        if (native->state == SPARE_READY)
+            drop_spare(pool, shape, native);
+    }
+}
+
+static bool has_room(const struct pool *pool)
+{
+    return pool->memory_bytes < pool->options->memory_bytes;
+}
+
+/* Returns when it has something to do. */
+static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, bool *made)
+{
+    if (!shape->is_used)
+        return INT64_MAX;
+    look_at_target(pool, shape, now);
+    if (now < shape->not_before_ns)
+        return MIN(shape->not_before_ns, shape->look_ns);
+    have_zygote(pool, shape);
+    if (shape->kind == SPARE_FORK && (!shape->zygote || !shape->zygote->is_up))
+        return shape->look_ns; /* it says when it is */
+    order_some(pool, shape);
+    unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
+    unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
+    if (all >= most || !has_room(pool))
+        return shape->look_ns;
+    /* A run that has just begun is not to wait for this. */
+    if (shape->n[SPARE_READY] > 0 && now < pool->taken_ns + QUIET_NS)
+        return pool->taken_ns + QUIET_NS;
+    if (*made)
+        return now;
+    make_spare(pool, shape);
+    *made = true;
+    return now;
+}
+
+static void take_in(struct pool *pool)
+{
+    struct epoll_event list[32];
+    int n = epoll_wait(pool->epoll_fd, list, ARRAY_LEN(list), 0);
+
+    for (int i = 0; i < n; i++) {
+        uint64_t who = list[i].data.u64;
+        if (who & 1) {
+            on_zygote(pool, &pool->shapes[who >> 1]);
+        } else {
+            on_spare(pool, (struct native *)(uintptr_t)who);
+            return; /* it may be gone, and be in the list twice */
+        }
+    }
+}
+
+int64_t pool_serve(struct pool *pool)
+{
+    int64_t now = clock_now_ns(), next = INT64_MAX;
+    bool made = false;
+
+    take_in(pool);
+    for (unsigned i = 0; i < SHAPES; i++) {
+        struct shape *shape = &pool->shapes[(pool->next + i) % SHAPES];
+        next = MIN(next, serve_shape(pool, shape, now, &made));
+    }
+    pool->next = (pool->next + 1) % SHAPES;
+    return next;
+}
+
+/* ---- taking ---- */
+
+static bool fits(const struct native *native, enum spare_state state, const struct job *job)
+{
+    enum start_kind kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
+
+    return native->state == state && job->start >= kind && !(job->require & ~native->layers);
+}
+
+static struct native *find(const struct shape *shape, enum spare_state state, const struct job *job)
+{
+    for (struct native *native = shape->spares; native; native = native->next)
+        if (fits(native, state, job))
+            return native;
+    return NULL;
+}
+
+static bool is_plain(const struct job *job)
+{
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        if (job->folder_fds[i] >= 0)
+            return false;
+    return !job->tty && !job->is_restricted && job->start > START_COLD;
+}
+
+struct native *pool_take(struct pool *pool, const struct job *job)
+{
+    struct shape *shape = shape_of(pool, job->language);
+
+    if (!shape || !is_plain(job))
+        return NULL;
+    begin_shape(pool, shape, job->language);
+    shape->taken_lately++;
+    struct native *native = find(shape, SPARE_READY, job);
+    if (native) {
+        native->start_kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
+    } else {
+        shape->missed++;
+        shape->target = MIN(shape->target * 2, pool->options->spares_max);
+        native = find(shape, SPARE_MADE, job);
+        if (!native)
+            return NULL;
+        native->start_kind = START_FORK;
+        native_start_counting(native);
+    }
+    unlink_from(&shape->spares, native);
+    shape->n[native->state]--;
+    shape->taken++;
+    pool->taken_ns = clock_now_ns();
+    pool->memory_bytes -= native->spare_bytes;
+    unwatch(pool, native->base.fds[0]);
+    unwatch(pool, native->base.fds[1]);
+    /* Its job waits in pid 1's socket until the program is there. */
+    if (native->start_kind == START_FORK &&
+        (!shape->zygote || zygote_order_one(shape->zygote, native) < 0))
+        native->is_killed = true;
+    return native;
+}
+
+/* ---- groups ---- */
+
+bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limits *ret_limits,
+                       struct cgroup_counters *ret_zero)
+{
+    if (pool->n_groups == 0)
+        return false;
+    const struct kept_cgroup *kept = &pool->groups[--pool->n_groups];
+    *ret = kept->group;
+    *ret_limits = kept->limits;
+    cgroup_reset_peaks(ret);
+    cgroup_read(ret, ret_zero);
+    return true;
+}
+
+/* Peaks of memory start anew where the kernel lets them (v1); those of processes never do, so that
+ * only a group is kept which saw no more than every run has: pid 1 and one program. */
+bool pool_keep_cgroup(struct pool *pool, const struct cgroup *group,
+                      const struct cgroup_limits *limits)
+{
+    enum { LEFT_BYTES = 512 * 1024 };
+    struct cgroup_counters now;
+
+    if (pool->n_groups == GROUPS_MAX || group->host->version != 1)
+        return false;
+    cgroup_read(group, &now);
+    if (now.pids_peak != UINT64_MAX && now.pids_peak > 2)
+        return false;
+    if (!cgroup_is_empty(group) || cgroup_memory(group) > LEFT_BYTES)
+        return false;
+    pool->groups[pool->n_groups++] = (struct kept_cgroup){ *group, *limits };
+    return true;
+}
+
+/* ---- the pool ---- */
+
+struct pool *pool_new(const struct backend_host *host, const struct pool_options *options)
+{
+    struct pool *pool = mem_alloc(sizeof *pool);
+
+    pool->host = host;
+    pool->options = options;
+    pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    /* Where no cgroup bounds a sandbox, none is made before it is known what for. */
+    if (pool->epoll_fd < 0 || host->cgroups->version == 0) {
+        pool_free(pool);
+        return NULL;
+    }
+    for (const int32_t *language = options->warm; language && *language >= -1; language++) {
+        struct shape *shape = shape_of(pool, *language);
+        if (shape)
+            begin_shape(pool, shape, *language);
+    }
+    return pool;
+}
+
+int pool_fd(const struct pool *pool)
+{
+    return pool->epoll_fd;
+}
+
+/* Each is ended and waited for; the warden is leaving. */
+void pool_free(struct pool *pool)
+{
+    for (unsigned i = 0; i < SHAPES; i++) {
+        struct shape *shape = &pool->shapes[i];
+        while (shape->spares)
+            drop_spare(pool, shape, shape->spares);
+        if (shape->zygote)
+            zygote_end(shape->zygote);
+    }
+    while (pool->dying) {
+        struct native *native = pool->dying;
+        pool->dying = native->next;
+        native_reap(native, 0);
+        backend_native.release(&native->base);
+    }
+    while (pool->n_groups > 0)
+        cgroup_remove(&pool->groups[--pool->n_groups].group);
+    arena_done(&pool->arena);
+    close_fd(&pool->epoll_fd);
+    free(pool);
+}
+
+void pool_stats(const struct pool *pool, struct pool_stats *ret)
+{
+    *ret = (struct pool_stats){ .memory_bytes = pool->memory_bytes };
+    for (unsigned i = 0; i < SHAPES; i++) {
+        const struct shape *shape = &pool->shapes[i];
+        ret->shapes[i].ready = (uint16_t)shape->n[SPARE_READY];
+        ret->shapes[i].making = (uint16_t)(shape->n[SPARE_MAKING] + shape->n[SPARE_MADE]);
+        ret->shapes[i].target = (uint16_t)shape->target;
+        ret->shapes[i].has_zygote = shape->zygote && shape->zygote->is_up;
+        ret->shapes[i].taken = shape->taken;
+        ret->shapes[i].missed = shape->missed;
+        ret->zygotes_starting += shape->zygote && !shape->zygote->is_up;
+    }
+}

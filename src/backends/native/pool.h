@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Sandboxes made ahead of their runs, and the zygotes that programs in them are forked from. The
+ * warden of a server has one pool; a pool without spares for a job is no failure, the sandbox is
+ * then made on demand.
+ *
+ *     pool_new → pool_take for each job; pool_serve whenever pool_fd is readable or its time is there
+ *
+ * There is a shape for each language (and for plain commands), which comes to life with its first
+ * job or by the configuration. Each keeps as many spares as were lately wanted at once, and fewer
+ * when they are not.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/backend.h"
+#include "sys/cgroup.h"
+
+struct native;
+struct pool;
+
+struct pool *pool_new(const struct backend_host *host, const struct pool_options *options);
+void pool_free(struct pool *pool);
+
+int pool_fd(const struct pool *pool);
+
+/* Takes in what spares and zygotes say, and makes at most one new spare. Returns when it wants to be
+ * called again, whatever happens (monotonic; INT64_MAX: only when the fd is readable). */
+int64_t pool_serve(struct pool *pool);
+
+/* A spare that fits the job, now its own; or NULL. */
+struct native *pool_take(struct pool *pool, const struct job *job);
+
+/* Groups of runs that are over, which the next can have: making and removing one takes as long as a
+ * good part of the rest. pool_reuse_cgroup gives one with its counters as they are in *ret_zero;
+ * pool_keep_cgroup takes one, unless what it would tell of the next run could be the last one's. */
+bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limits *ret_limits,
+                       struct cgroup_counters *ret_zero);
+bool pool_keep_cgroup(struct pool *pool, const struct cgroup *group,
+                      const struct cgroup_limits *limits);
+
+void pool_stats(const struct pool *pool, struct pool_stats *ret);

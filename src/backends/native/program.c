@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backends/native/program.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "core/layer.h"
+#include "sys/fdpass.h"
+#include "sys/landlock.h"
+#include "sys/pty.h"
+#include "sys/spawn.h"
+
+/* Newer than Debian 12's headers (Linux 6.1). */
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE              65
+#define PR_MDWE_REFUSE_EXEC_GAIN 1
+#endif
+
+enum { WATCHED_NICE = 10 };
+
+int program_keep_caps(uint32_t caps)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[2] = { { .effective = caps, .permitted = caps } };
+
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+int program_drop_bounding(void)
+{
+    for (int cap = 0; cap <= 63; cap++)
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+            return errno == EINVAL ? 0 : -errno; /* EINVAL: past the last one this kernel knows */
+    return 0;
+}
+
+/* ---- the steps ---- */
+
+/* A watcher that waits for its turn sees too late what grew meanwhile. So a watched program gets no
+ * more CPUs than its limit says in whole ones, and the watcher's is the first of them: what stops
+ * that CPU stops both, and where both want it the watcher's nice decides (step_rlimits). */
+static void narrow_to_watched(cpu_set_t *cpus, int here, uint32_t milli)
+{
+    uint32_t most = MAX((milli + 999) / 1000, 1U);
+
+    for (uint32_t cpu = 0, n = 1; cpu < CPU_SETSIZE; cpu++)
+        if (cpu != (uint32_t)here && CPU_ISSET(cpu, cpus) && ++n > most)
+            CPU_CLR(cpu, cpus);
+}
+
+/* A terminal of the sandbox's own: both its ends go to the front, the program gets the far one and
+ * no way to any other. */
+static int take_terminal(const struct job *job)
+{
+    int ends[2];
+
+    int rc = pty_open(job->rows, job->cols, &ends[0], &ends[1]);
+    if (rc == 0)
+        rc = fdpass_send(job->std_fds[0], "t", 1, ends, ARRAY_LEN(ends));
+    if (rc == 0 && ioctl(ends[1], TIOCSCTTY, 0) < 0)
+        rc = -errno;
+    return rc < 0 ? rc : spawn_streams((int[3]){ ends[1], ends[1], ends[1] }, 0);
+}
+
+/* Nice weighs only within one session where the kernel groups by session, so a watched program
+ * stays in that of pid 1, which has no terminal either; one with a terminal must lead its own. */
+static int step_streams(struct program *program)
+{
+    const struct job *job = program->job;
+    bool has_terminal = job->tty && program->stage + 1U == job->n_stages;
+    cpu_set_t cpus = program->cpus;
+
+    if (!program->has_cgroup)
+        narrow_to_watched(&cpus, sched_getcpu(), job->limits[program->stage].cpus_milli);
+    if (CPU_COUNT(&cpus) > 0)
+        sched_setaffinity(0, sizeof cpus, &cpus);
+    if (program->has_cgroup || has_terminal)
+        setsid();
+    else
+        setpgid(0, 0);
+    if (has_terminal)
+        return take_terminal(job);
+    const int pipes[3] = { job->tty ? -1 : job->std_fds[0], job->std_fds[1], job->std_fds[2] };
+    return spawn_streams(pipes, 0);
+}
+
+/* A spare has set those of most jobs ahead of its own. */
+static bool has_rlimits(struct program *program, const struct cay_limits *limits)
+{
+    const struct cay_limits had = program->ahead;
+
+    program->ahead = *limits;
+    return had.open_files == limits->open_files && had.pids == limits->pids &&
+           had.cpu_time_ns == limits->cpu_time_ns && had.memory_bytes == limits->memory_bytes;
+}
+
+static int step_rlimits(struct program *program)
+{
+    const struct cay_limits *limits = &program->job->limits[program->stage];
+
+    if (has_rlimits(program, limits))
+        return 0;
+    /* Pid 1 is one of them; and where there is a cgroup, it comes first, for it counts refusals. */
+    uint64_t max_tasks = limits->pids + (program->has_cgroup ? 64 : 1);
+    int64_t cpu_s = (limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC;
+    const struct {
+        int resource;
+        uint64_t soft, hard;
+        bool on;
+    } rows[] = {
+        { RLIMIT_NOFILE, limits->open_files, limits->open_files, true },
+        { RLIMIT_CORE, 0, 0, true },
+        /* Second layers behind the cgroup and the warden's clock. */
+        { RLIMIT_NPROC, max_tasks, max_tasks, true },
+        { RLIMIT_CPU, (uint64_t)cpu_s + 1, (uint64_t)cpu_s + 2, limits->cpu_time_ns > 0 },
+        { RLIMIT_STACK, 8 << 20, RLIM_INFINITY, true },
+        { RLIMIT_MEMLOCK, 64 << 20, 64 << 20, true },
+        { RLIMIT_MSGQUEUE, 819200, 819200, true },
+        /* Where no cgroup holds the sum, at least no single process can leap far past it; what is
+         * reserved but not touched is not used, so the watcher's word comes first. */
+        { RLIMIT_DATA, limits->memory_bytes * 4, limits->memory_bytes * 4, !program->has_cgroup },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int rc = rows[i].on ? spawn_rlimit(rows[i].resource, rows[i].soft, rows[i].hard) : 0;
+        if (rc < 0)
+            return rc;
+    }
+    /* The watcher must be able to keep up: no pages of 2 MiB, and its turn before the program's. */
+    if (!program->has_cgroup) {
+        prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+        setpriority(PRIO_PROCESS, 0, WATCHED_NICE);
+    }
+    return 0;
+}
+
+static int step_no_new_privs(struct program *program)
+{
+    (void)program;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+/* A forged library that a restricted shell can't map as code could still have the loader write one
+ * by its relocations. Linux 6.3; older ones do without. */
+static int step_mdwe(struct program *program)
+{
+    if (!program->job->is_restricted)
+        return 0;
+    return prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) < 0 && errno != EINVAL ? -errno
+                                                                                        : 0;
+}
+
+static int step_landlock(struct program *program)
+{
+    const bool has_tty = program->job->tty;
+    struct landlock_rule rules[] = {
+        { "/", LANDLOCK_READ },
+        { "/dev", LANDLOCK_USE },
+        { "/tmp", LANDLOCK_WRITE },
+        { "/dev/shm", LANDLOCK_WRITE },
+        { "/sandbox", LANDLOCK_WRITE },
+        { 0 },
+        { 0 },
+        { 0 },
+    };
+    unsigned n = 5;
+
+    if (program->has_workspace)
+        rules[n++] = (struct landlock_rule){ "/workspace", LANDLOCK_WRITE };
+    if (has_tty)
+        rules[n++] = (struct landlock_rule){ "/dev/tty", LANDLOCK_TTY };
+    if (has_tty)
+        rules[n++] = (struct landlock_rule){ "/dev/pts", LANDLOCK_TTY };
+    return landlock_restrict(rules, n);
+}
+
+static int step_caps(struct program *program)
+{
+    (void)program;
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
+        return -errno;
+    return program_keep_caps(0);
+}
+
+static int step_seccomp(struct program *program)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Below the list, which forbids to load another; a kernel that can't do it tells of the exit by
+     * the wait status alone. */
+    if (program->wants_notice)
+        program->notice_fd = seccomp_load_notice();
+    return seccomp_load(program->seccomp);
+}
+
+static int step_exec(struct program *program)
+{
+    return spawn_exec(program->argv, program->env);
+}
+
+/* ---- walking them ---- */
+
+static const struct {
+    int (*run)(struct program *program);
+    enum layer layer;
+} steps[STEP_N] = {
+    [STEP_STREAMS] = { step_streams, LAYER_N },
+    [STEP_RLIMITS] = { step_rlimits, LAYER_RLIMITS },
+    [STEP_NO_NEW_PRIVS] = { step_no_new_privs, LAYER_NO_NEW_PRIVS },
+    [STEP_MDWE] = { step_mdwe, LAYER_N },
+    [STEP_LANDLOCK] = { step_landlock, LAYER_LANDLOCK },
+    [STEP_CAPS] = { step_caps, LAYER_CAPS_DROPPED },
+    [STEP_SECCOMP] = { step_seccomp, LAYER_SECCOMP },
+};
+
+static const enum child_step the_job[] = { STEP_STREAMS, STEP_RLIMITS };
+static const enum child_step the_layers[] = { STEP_NO_NEW_PRIVS, STEP_MDWE, STEP_LANDLOCK,
+                                              STEP_CAPS, STEP_SECCOMP };
+
+static uint32_t walk(struct program *program, const enum child_step *list, size_t n, int *errnum)
+{
+    for (size_t i = 0; i < n; i++) {
+        enum layer layer = steps[list[i]].layer;
+        uint32_t bit = layer == LAYER_N ? 0 : UINT32_C(1) << layer;
+        if (bit && !(program->wanted & bit))
+            continue;
+        int rc = steps[list[i]].run(program);
+        if (rc == 0) {
+            program->layers |= bit;
+        } else if (!bit || (bit & (program->job->require | LAYER_CORE_BITS))) {
+            *errnum = -rc;
+            return list[i];
+        }
+    }
+    return STEP_N;
+}
+
+uint32_t program_prepare_spare(struct program *program, int *ret_errnum)
+{
+    static const enum child_step limits[] = { STEP_RLIMITS };
+    uint32_t failed = walk(program, limits, 1, ret_errnum);
+
+    return failed == STEP_N ? program_prepare(program, ret_errnum) : failed;
+}
+
+uint32_t program_prepare(struct program *program, int *ret_errnum)
+{
+    return walk(program, the_layers, ARRAY_LEN(the_layers), ret_errnum);
+}
+
+uint32_t program_begin(struct program *program, int *ret_errnum)
+{
+    return walk(program, the_job, ARRAY_LEN(the_job), ret_errnum);
+}
+
+/* Everything else was recorded before the exec, which may not return. */
+static int finish(struct program *program, uint32_t failed, int errnum)
+{
+    if (failed == STEP_N) {
+        failed = STEP_EXEC;
+        errnum = -step_exec(program);
+    }
+    program->failed_errno = errnum;
+    program->failed_step = failed;
+    return 127;
+}
+
+int program_main(void *arg)
+{
+    struct program *program = arg;
+    int errnum = 0;
+
+    program->layers = 0;
+    uint32_t failed = program_begin(program, &errnum);
+    if (failed == STEP_N)
+        failed = program_prepare(program, &errnum);
+    return finish(program, failed, errnum);
+}
+
+/* Pid 1 shares its fds as well, for those of the job are still to come; they are parted without
+ * closing any before the streams take their places. */
+int program_spare_main(void *arg)
+{
+    struct program *program = arg;
+    int errnum = 0;
+
+    program->layers = 0;
+    uint32_t failed = program_prepare_spare(program, &errnum);
+    if (failed == STEP_N) {
+        program->go = 1;
+        syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
+        while (program->go == 1)
+            syscall(SYS_futex, &program->go, FUTEX_WAIT, 1, NULL, NULL, 0);
+        if (close_range(~0U, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
+            failed = STEP_STREAMS;
+            errnum = errno;
+        } else {
+            failed = program_begin(program, &errnum);
+        }
+    }
+    int rc = finish(program, failed, errnum);
+    syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return rc;
+}

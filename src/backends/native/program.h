@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The program-to-be: the process that becomes the program puts the last layers on itself, in an
+ * order where each still can be: landlock needs no_new_privs, and seccomp forbids most of what the
+ * others call. Everything is async-signal-safe.
+ *
+ *     program_main        cold: all steps, then the exec
+ *     program_spare_main  the layers ahead of time; streams, limits and the exec once there is a job
+ *
+ * A process that was forked from a zygote takes the same steps by program_prepare and
+ * program_begin (zygote.c).
+ */
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backends/native/child.h"
+
+struct program {
+    const struct job *job;
+    unsigned stage;
+    bool has_cgroup;
+    bool has_workspace;
+    bool wants_notice; /* its exit is told by notice_fd before it happens (init.c) */
+    uint32_t wanted;   /* layers to try */
+    enum seccomp_profile seccomp;
+    cpu_set_t cpus; /* empty: as they are */
+    char **argv, **env;
+    struct cay_limits ahead; /* whose rlimits are set already */
+    /* Written by the program-to-be, which shares this memory with pid 1 until its exec. */
+    volatile uint32_t go; /* of a spare: a futex, set once the job is there */
+    volatile int notice_fd;
+    volatile uint32_t failed_step; /* STEP_N: none */
+    volatile int failed_errno;
+    volatile uint32_t layers;
+};
+
+/* What clone calls; they return only where a step failed. */
+int program_main(void *program);
+int program_spare_main(void *program);
+
+/* The layers that need no job. Returns the step that failed, or STEP_N. */
+uint32_t program_prepare(struct program *program, int *ret_errnum);
+
+/* The same, and the rlimits of most jobs, which is what job has at that time. */
+uint32_t program_prepare_spare(struct program *program, int *ret_errnum);
+
+/* Streams and limits of the job, behind the layers. Likewise. */
+uint32_t program_begin(struct program *program, int *ret_errnum);
+
+/* Empties the capability bounding set. Returns -errno. */
+int program_drop_bounding(void);
+
+/* Keeps these capabilities and no others. Returns -errno. */
+int program_keep_caps(uint32_t caps);

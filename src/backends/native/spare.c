@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pid 1 of a sandbox that was made ahead: everything stands, and the program waits, with all layers
+ * on, for the job that will come from the warden. Nothing of any request was here before that, and
+ * a spare is used once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/native/init.h"
+#include "backends/native/zygote.h"
+#include "base/auto.h"
+#include "core/layer.h"
+#include "sys/fdpass.h"
+
+/* ---- a program that will exec: it shares pid 1's memory and fds until then ---- */
+
+static void futex_wait(volatile uint32_t *word, uint32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+}
+
+/* Until its exec or its end, the first of which the kernel tells as it does a thread's. */
+static void wait_for_exec(struct state *state)
+{
+    for (pid_t tid; (tid = state->spare_tid) != 0;)
+        futex_wait((volatile uint32_t *)&state->spare_tid, (uint32_t)tid);
+}
+
+static void prepare_exec(struct state *state)
+{
+    struct program *program = &state->program;
+    char *stack = init_stack();
+
+    if (!stack)
+        init_fail(state, STEP_EXEC, errno);
+    init_describe_program(state);
+    program->wants_notice = true;
+    state->spare_tid = -1;
+    init_oom_score(state, "1000");
+    state->spare = clone(program_spare_main, stack + INIT_STACK,
+                         CLONE_VM | CLONE_FILES | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD,
+                         program, NULL, NULL, (void *)(uintptr_t)&state->spare_tid);
+    int errnum = errno;
+    init_oom_score(state, "0");
+    if (state->spare < 0)
+        init_fail(state, STEP_EXEC, errnum);
+    while (program->go == 0 && program->failed_step == STEP_N)
+        futex_wait(&program->go, 0);
+    if (program->failed_step != STEP_N)
+        init_fail(state, program->failed_step, program->failed_errno);
+}
+
+static void release_exec(struct state *state)
+{
+    struct program *program = &state->program;
+
+    program->argv = state->argv[0];
+    program->env = state->env;
+    program->go = 2;
+    syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
+    wait_for_exec(state);
+    if (program->failed_step != STEP_N)
+        init_fail(state, program->failed_step, program->failed_errno);
+}
+
+/* ---- a program that a zygote forks ---- */
+
+static void await_fork(struct state *state)
+{
+    /* The zygote's program puts the rest on itself, or it does not start. */
+    struct child_report made = { .kind = CHILD_MADE,
+                                 .layers = state->child->layers | ZYGOTE_LAYERS };
+    struct zygote_hello hello;
+    int list[FDPASS_MAX];
+    unsigned n;
+
+    init_report(state, &made);
+    int rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
+    if (rc < 0)
+        init_fail(state, STEP_EXEC, -rc);
+    if (hello.failed_step != STEP_N)
+        init_fail(state, hello.failed_step, hello.errnum);
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        init_fail(state, STEP_INIT, errno);
+    state->notice_fd = n > 0 ? list[0] : -1;
+    state->spare = hello.pid;
+    state->program.layers = hello.layers;
+}
+
+/* ---- both ---- */
+
+/* The disk limit is a property of the file system, which was made with the usual one. */
+static int bound_root(const struct state *state, const struct cay_limits *before)
+{
+    const struct job *job = state->child->job;
+    const struct cay_limits *now = &job->limits[job->n_stages - 1];
+
+    if (now->disk_bytes == before->disk_bytes && now->inodes == before->inodes)
+        return 0;
+    auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return root < 0 ? -errno : root_bound(root, state->child);
+}
+
+static void wait_for_job(const struct state *state)
+{
+    struct pollfd ctl = { .fd = state->child->ctl_fd, .events = POLLIN };
+    sigset_t none;
+
+    sigemptyset(&none);
+    while (ppoll(&ctl, 1, NULL, &none) <= 0)
+        if (waitpid(state->spare, NULL, WNOHANG) == state->spare)
+            _exit(1); /* somebody ended it: this is no spare any more */
+}
+
+void spare_wait(struct state *state, struct job *ret_job)
+{
+    const struct cay_limits before = ret_job->limits[0];
+    struct child_report ready = { .kind = CHILD_READY };
+
+    if (state->child->spare == SPARE_FORK)
+        await_fork(state);
+    else
+        prepare_exec(state);
+    if (state->notice_fd < 0)
+        state->notice_fd = state->program.notice_fd;
+    /* The rlimits come with the job, or the program does not start. */
+    ready.layers = state->child->layers | state->program.layers | LAYER_BIT(RLIMITS);
+    init_report(state, &ready);
+    wait_for_job(state);
+    if (child_recv_job(state->child->ctl_fd, ret_job) < 0)
+        _exit(1);
+    int rc = bound_root(state, &before);
+    if (rc < 0)
+        init_fail(state, STEP_ROOT, -rc);
+    rc = program_keep_caps(0);
+    if (rc < 0)
+        init_fail(state, STEP_INIT, -rc);
+    rc = payload_map(ret_job->payload_fd, &state->payload);
+    if (rc == 0)
+        rc = init_take_payload(state);
+    if (rc < 0)
+        init_fail(state, STEP_FILES, -rc);
+}
+
+pid_t spare_release(struct state *state)
+{
+    if (state->child->spare == SPARE_FORK) {
+        int rc = child_send_job(state->child->program_fd, state->child->job);
+        if (rc < 0)
+            init_fail(state, STEP_EXEC, -rc);
+        close_fd(&state->child->program_fd);
+        state->program.layers |= LAYER_BIT(RLIMITS);
+    } else {
+        release_exec(state);
+    }
+    state->child->layers |= state->program.layers;
+    return state->spare;
+}

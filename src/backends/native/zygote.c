@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The zygote's own side; zygote.h has the picture. Linked into the zygote programs only, but for
+ * zygote_send_order, which is in zygote-order.c. */
+#include "backends/native/zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/keyctl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <grp.h>
+
+#include "base/auto.h"
+#include "core/layer.h"
+#include "core/payload.h"
+#include "sys/fdpass.h"
+
+enum { DANCE_STACK = 64 * 1024 };
+
+/* What the zygote and the two in between share. */
+struct dance {
+    struct zygote_order order;
+    int fds[ZYGOTE_FDS];
+    char *stacks[2];
+    void *back[5]; /* where the program goes on: on the zygote's own stack, of which it has a copy */
+    volatile int errnum;
+};
+
+/* ---- from the zygote to the program ---- */
+
+/* Inside the pid namespace; its parent ends with it, and pid 1 gets the child. */
+static int inside_main(void *arg)
+{
+    struct dance *dance = arg;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        __builtin_longjmp(dance->back, 1);
+    if (pid < 0)
+        dance->errnum = errno;
+    syscall(SYS_exit, 0);
+    return 0;
+}
+
+static int enter(struct dance *dance)
+{
+    if (setns(dance->fds[ZYGOTE_PIDFD], CLONE_NEWUSER) < 0 ||
+        setns(dance->fds[ZYGOTE_PIDFD], CLONE_NEWPID) < 0)
+        return -errno;
+    pid_t pid = clone(inside_main, dance->stacks[1] + DANCE_STACK,
+                      CLONE_VM | CLONE_VFORK | SIGCHLD, dance);
+    if (pid < 0)
+        return -errno;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    return 0;
+}
+
+static int enter_main(void *arg)
+{
+    struct dance *dance = arg;
+    int rc = enter(dance);
+
+    if (rc < 0)
+        dance->errnum = -rc;
+    syscall(SYS_exit, 0);
+    return 0;
+}
+
+/* ---- the program ---- */
+
+static int drop_everything(struct dance *dance)
+{
+    const struct zygote_order *order = &dance->order;
+
+    /* First of all, so that what it takes from here on is counted; and not before the fork, so that
+     * those in between are not. */
+    int rc = cgroup_join_all_but_cpu(dance->fds + ZYGOTE_JOIN);
+    if (rc == 0)
+        rc = cgroup_join_cpu(dance->fds + ZYGOTE_JOIN);
+    if (rc < 0)
+        return rc;
+    if (setns(dance->fds[ZYGOTE_PIDFD],
+              CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0 ||
+        chdir("/sandbox") < 0)
+        return -errno;
+    if (order->may_setgroups && setgroups(0, NULL) < 0)
+        return -errno;
+    if (setresgid(order->gid, order->gid, order->gid) < 0 ||
+        setresuid(order->uid, order->uid, order->uid) < 0)
+        return -errno;
+    if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+        return -errno;
+    /* Who changes his identity is not dumpable, and could not read his own /proc. */
+    return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
+}
+
+static void say_hello(int fd, const struct program *program, uint32_t failed, int errnum)
+{
+    const struct zygote_hello hello = {
+        .pid = getpid(),
+        .layers = program->layers,
+        .failed_step = failed,
+        .errnum = errnum,
+    };
+    const int notice_fd = program->notice_fd;
+
+    if (fdpass_send(fd, &hello, sizeof hello, &notice_fd, 1) < 0 || failed != STEP_N)
+        _exit(1);
+}
+
+/* Vectors that live as long as the program. */
+static char **vector(uint32_t n)
+{
+    char **list = calloc(n + 1, sizeof *list);
+    if (!list)
+        _exit(1);
+    return list;
+}
+
+static void take_payload(int fd, struct zygote_run *ret)
+{
+    static struct payload payload; /* mapped for good: the vectors point into it */
+    extern char **environ;
+
+    if (payload_map(fd, &payload) < 0 || payload.argc[0] < 2)
+        _exit(1);
+    ret->argc = (int)payload.argc[0];
+    ret->argv = vector(payload.argc[0]);
+    payload_argv(&payload, 0, ret->argv);
+    ret->env = vector(payload.envc);
+    payload_env(&payload, ret->env);
+    environ = ret->env;
+}
+
+static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
+{
+    static struct job job; /* too large for comfort on a stack that a runtime may scan */
+    struct program program = {
+        .job = &job,
+        .has_cgroup = true,
+        .wants_notice = true,
+        .wanted = dance->order.wanted,
+        .seccomp = SECCOMP_PROFILE_DEFAULT,
+        .notice_fd = -1,
+    };
+    int fd = dance->fds[ZYGOTE_PROGRAM], errnum = 0;
+    sigset_t none;
+
+    close(ZYGOTE_FD);
+    job.require = dance->order.require;
+    job.n_stages = 1;
+    job.limits[0] = dance->order.limits;
+    int rc = drop_everything(dance);
+    uint32_t failed = STEP_IDENTITY;
+    if (rc == 0)
+        rc = program_drop_bounding();
+    if (rc == 0)
+        failed = program_prepare_spare(&program, &errnum);
+    else
+        errnum = -rc;
+    if (failed == STEP_N)
+        warm();
+    say_hello(fd, &program, failed, errnum);
+    if (child_recv_job(fd, &job) < 0)
+        _exit(1); /* pid 1 is gone, and so shall we be */
+    take_payload(job.payload_fd, ret);
+    if (program_begin(&program, &errnum) != STEP_N || !(program.layers & LAYER_BIT(RLIMITS)))
+        _exit(127);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* ---- the zygote ---- */
+
+static int recv_order(struct dance *dance)
+{
+    int list[FDPASS_MAX];
+    unsigned n;
+    int rc = fdpass_recv(ZYGOTE_FD, &dance->order, sizeof dance->order, list, &n);
+
+    return rc < 0 ? rc : fdpass_spread(dance->order.fd_bits, list, n, dance->fds, ZYGOTE_FDS);
+}
+
+static void answer(int errnum)
+{
+    const struct zygote_reply reply = { .errnum = errnum };
+
+    if (send(ZYGOTE_FD, &reply, sizeof reply, MSG_NOSIGNAL) < 0)
+        _exit(0); /* the warden is gone */
+}
+
+static int make_one(struct dance *dance)
+{
+    dance->errnum = 0;
+    pid_t pid =
+        clone(enter_main, dance->stacks[0] + DANCE_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, dance);
+    if (pid < 0)
+        return errno;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    return dance->errnum;
+}
+
+static void get_ready(struct dance *dance)
+{
+    for (int i = 0; i < 2; i++) {
+        dance->stacks[i] =
+            mmap(NULL, DANCE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (dance->stacks[i] == MAP_FAILED)
+            _exit(1);
+    }
+    /* What it forks is what shall go first when memory is short; raising it needs no privilege. */
+    auto_close int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, "1000", 4) < 0)
+        _exit(1);
+}
+
+void zygote_serve(zygote_warm_fn *warm, struct zygote_run *ret)
+{
+    static struct dance dance;
+
+    get_ready(&dance);
+    if (__builtin_setjmp(dance.back)) {
+        become_program(&dance, warm, ret);
+        return;
+    }
+    answer(0);
+    while (recv_order(&dance) == 0) {
+        int errnum = make_one(&dance);
+        for (int i = 0; i < ZYGOTE_FDS; i++)
+            close_fd(&dance.fds[i]);
+        answer(errnum);
+    }
+    _exit(0);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-zygote-python MODULE...: libpython, started and with the modules of its list loaded, from
+ * which runs of Python are forked. A run behaves as `python3 FILE` does, but for the hash seed and
+ * the address layout, which the runs of one zygote share.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/native/zygote.h"
+
+#define PYTHON "/usr/bin/python3"
+
+/* Found once, in the zygote. */
+static struct {
+    PyObject *loader;         /* the class of __loader__ */
+    PyObject *exit_functions; /* calls what was registered by atexit */
+} python;
+
+static void must(PyStatus status)
+{
+    if (PyStatus_Exception(status))
+        Py_ExitStatusException(status);
+}
+
+static void start_python(void)
+{
+    PyConfig config;
+    char name[] = PYTHON, *argv[] = { name };
+
+    PyConfig_InitPythonConfig(&config);
+    config.parse_argv = 0;
+    must(PyConfig_SetBytesString(&config, &config.program_name, PYTHON));
+    must(PyConfig_SetBytesString(&config, &config.executable, PYTHON));
+    must(PyConfig_SetBytesArgv(&config, 1, argv));
+    must(Py_InitializeFromConfig(&config));
+    PyConfig_Clear(&config);
+}
+
+/* Runs words of ours. A failure ends the process: there is no such Python then. */
+static void run_words(const char *words)
+{
+    if (PyRun_SimpleString(words) < 0)
+        exit(1);
+}
+
+static PyObject *find(const char *module, const char *name)
+{
+    PyObject *found = PyImport_ImportModule(module);
+
+    if (found)
+        found = PyObject_GetAttrString(found, name);
+    if (!found)
+        exit(1);
+    return found;
+}
+
+/* What every program does is done once here, so that it is warm: compiling, printing, an
+ * exception. Then everything that is there leaves the collector's sight. */
+static void warm_up(int n, char **modules)
+{
+    for (int i = 0; i < n; i++) {
+        PyObject *module = PyImport_ImportModule(modules[i]);
+        if (!module) {
+            PyErr_Print();
+            exit(1);
+        }
+        Py_DECREF(module);
+    }
+    run_words("import gc, sys\n"
+              "exec(compile('def f(x):\\n    return [str(i) for i in range(x)]\\nf(3)\\n'\n"
+              "             'print(1, 2.5, {}, \"a\".encode(), file=sys.stderr)\\n',\n"
+              "             'warm', 'exec'), {'sys': sys})\n"
+              "try:\n    raise ValueError('warm')\nexcept ValueError:\n    pass\n"
+              "sys.stdout.flush()\n"
+              "del gc.callbacks[:]\n"
+              "gc.collect()\n"
+              "gc.freeze()\n"
+              "del gc, sys\n");
+}
+
+/* ---- in the run ---- */
+
+static int set_list(const char *name, int n, char **words)
+{
+    PyObject *list = PyList_New(n);
+
+    for (int i = 0; list && i < n; i++) {
+        PyObject *word = PyUnicode_DecodeFSDefault(words[i]);
+        if (!word)
+            return -1;
+        PyList_SET_ITEM(list, i, word);
+    }
+    int rc = list ? PySys_SetObject(name, list) : -1;
+    Py_XDECREF(list);
+    return rc;
+}
+
+/* The path as python3 sees it: without links and dots. */
+static const char *real_source(const char *name, char buf[PATH_MAX])
+{
+    return realpath(name, buf) ? buf : name;
+}
+
+/* The folder of the script goes before all others. */
+static int put_folder(const char *source)
+{
+    const char *slash = strrchr(source, '/');
+    PyObject *path = PySys_GetObject("path"); /* borrowed */
+    PyObject *folder = PyUnicode_DecodeFSDefaultAndSize(
+        source, slash ? (slash == source ? 1 : slash - source) : 0);
+    int rc = path && folder ? PyList_Insert(path, 0, folder) : -1;
+
+    Py_XDECREF(folder);
+    return rc;
+}
+
+/* os.environ was made from the zygote's. */
+static int put_environment(char **env)
+{
+    PyObject *os = PyImport_ImportModule("os");
+    PyObject *data = os ? PyObject_GetAttrString(os, "environ") : NULL;
+    PyObject *map = data ? PyObject_GetAttrString(data, "_data") : NULL;
+    int rc = map && PyDict_Check(map) ? 0 : -1;
+
+    if (rc == 0)
+        PyDict_Clear(map);
+    for (; rc == 0 && *env; env++) {
+        const char *value = strchr(*env, '=');
+        if (!value)
+            continue;
+        PyObject *key = PyBytes_FromStringAndSize(*env, value - *env);
+        PyObject *text = PyBytes_FromString(value + 1);
+        rc = key && text ? PyDict_SetItem(map, key, text) : -1;
+        Py_XDECREF(key);
+        Py_XDECREF(text);
+    }
+    Py_XDECREF(map);
+    Py_XDECREF(data);
+    Py_XDECREF(os);
+    return rc;
+}
+
+/* Generators that a fork does not seed anew by itself. */
+static int reseed(void)
+{
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
+    PyObject *numpy = PyDict_GetItemString(modules, "numpy.random");
+
+    if (!numpy)
+        return 0;
+    PyObject *done = PyObject_CallMethod(numpy, "seed", NULL);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+/* ---- running ---- */
+
+/* As python3 sets it for a script. */
+static int set_loader(PyObject *globals, const char *source)
+{
+    PyObject *loader = PyObject_CallFunction(python.loader, "ss", "__main__", source);
+    PyObject *file = PyUnicode_DecodeFSDefault(source);
+    int rc = loader && file && PyDict_SetItemString(globals, "__loader__", loader) == 0 &&
+                     PyDict_SetItemString(globals, "__file__", file) == 0 &&
+                     PyDict_SetItemString(globals, "__cached__", Py_None) == 0
+                 ? 0
+                 : -1;
+
+    Py_XDECREF(file);
+    Py_XDECREF(loader);
+    return rc;
+}
+
+/* The whole file with a NUL behind it; NULL where it can't be had or has one in it. */
+static char *read_source(const char *source)
+{
+    FILE *file = fopen(source, "rbe");
+    char *text = NULL;
+    size_t len = 0;
+
+    if (!file)
+        return NULL;
+    ssize_t n = getdelim(&text, &len, '\0', file);
+    bool is_whole = feof(file) && !ferror(file);
+    fclose(file);
+    if (n < 0 && is_whole) {
+        free(text);
+        return strdup("");
+    }
+    if (is_whole && memchr(text, '\0', (size_t)n) == NULL)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* The status that an exception stands for: SystemExit's own, else it is printed and 1. */
+static int status_of_exception(void)
+{
+    PyObject *type, *value, *trace, *code;
+
+    if (!PyErr_ExceptionMatches(PyExc_SystemExit)) {
+        PyErr_Print();
+        return 1;
+    }
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    code = value ? PyObject_GetAttrString(value, "code") : NULL;
+    if (!code || code == Py_None)
+        return 0;
+    if (PyLong_Check(code))
+        return (int)PyLong_AsLong(code);
+    PyObject *err = PySys_GetObject("stderr"); /* borrowed */
+    PyErr_Clear();
+    if (err && err != Py_None)
+        PyFile_WriteObject(code, err, Py_PRINT_RAW);
+    else
+        PyObject_Print(code, stderr, Py_PRINT_RAW);
+    PySys_WriteStderr("\n");
+    return 1;
+}
+
+static int run_main(PyObject *globals, const char *source)
+{
+    char *text = read_source(source);
+
+    if (!text) { /* not there, or not text: python3's own words for it */
+        FILE *file = fopen(source, "rbe");
+        if (file)
+            return PyRun_SimpleFileExFlags(file, source, 1, NULL) < 0 ? 1 : 0;
+        fprintf(stderr, "python3: can't open file '%s': [Errno %d] %s\n", source, errno,
+                strerror(errno));
+        return 2;
+    }
+    PyObject *done = NULL;
+    if (set_loader(globals, source) == 0) {
+        PyObject *code = Py_CompileString(text, source, Py_file_input);
+        free(text);
+        done = code ? PyEval_EvalCode(code, globals, globals) : NULL;
+        Py_XDECREF(code);
+    }
+    if (!done)
+        return status_of_exception();
+    Py_DECREF(done);
+    return 0;
+}
+
+static int flush(const char *name)
+{
+    PyObject *stream = PySys_GetObject(name); /* borrowed */
+
+    if (!stream || stream == Py_None)
+        return 0;
+    PyObject *done = PyObject_CallMethod(stream, "flush", NULL);
+    if (!done) {
+        PyErr_WriteUnraisable(stream);
+        return -1;
+    }
+    Py_DECREF(done);
+    return 0;
+}
+
+/* Waits for threads and calls what was registered, as taking down does first. */
+static void run_exit_functions(void)
+{
+    PyObject *threading = PyDict_GetItemString(PyImport_GetModuleDict(), "threading");
+    PyObject *done = threading ? PyObject_CallMethod(threading, "_shutdown", NULL) : NULL;
+
+    if (threading && !done)
+        PyErr_WriteUnraisable(threading);
+    Py_XDECREF(done);
+    done = PyObject_CallNoArgs(python.exit_functions);
+    if (!done)
+        PyErr_WriteUnraisable(python.exit_functions);
+    Py_XDECREF(done);
+}
+
+/* Ends as Py_RunMain does. Taking the whole interpreter down takes longer than most programs run:
+ * where a program has loaded nothing beyond what was there, only what is its own is taken down, in
+ * the same order. */
+static int finish(PyObject *main_module, int status, Py_ssize_t n_modules)
+{
+    if (PyDict_Size(PyImport_GetModuleDict()) > n_modules)
+        return Py_FinalizeEx() < 0 ? 120 : status;
+    run_exit_functions();
+    bool is_bad = flush("stdout") < 0;
+    flush("stderr");
+    _PyModule_Clear(main_module);
+    PyGC_Collect();
+    is_bad = flush("stdout") < 0 || is_bad;
+    flush("stderr");
+    return is_bad ? 120 : status;
+}
+
+static int prepare_run(int argc, char **argv, char **env, const char *source)
+{
+    return put_environment(env) < 0 || set_list("argv", argc - 1, argv + 1) < 0 ||
+                   set_list("orig_argv", argc, argv) < 0 || put_folder(source) < 0
+               ? -1
+               : 0;
+}
+
+/* All of it once more in the memory of its own, on a program of ours: what it reaches for is copied
+ * then, and not when somebody waits. */
+static void warm_child(void)
+{
+    static const char words[] = "class C:\n    def f(self, x):\n        return x\n"
+                                "def f(*a, **k):\n    return [str(i) for i in a]\n"
+                                "try:\n    f(1, 2.5, C().f({'a': [1]}), 'a'.encode()).x\n"
+                                "except AttributeError as e:\n    str(e)\n"
+                                "print('', end='', flush=True)\n";
+    extern char **environ;
+    char name[] = "python3", source[] = "/sandbox/main.py", *argv[] = { name, source, NULL };
+
+    PyOS_AfterFork_Child();
+    prepare_run(2, argv, environ, source);
+    PyList_SetSlice(PySys_GetObject("path"), 0, 1, NULL);
+    PyObject *globals = PyDict_New();
+    if (globals && PyDict_SetItemString(globals, "__builtins__", PyEval_GetBuiltins()) == 0 &&
+        set_loader(globals, source) == 0) {
+        char *text = strdup(words);
+        PyObject *code = Py_CompileString(text, source, Py_file_input);
+        PyObject *done = code ? PyEval_EvalCode(code, globals, globals) : NULL;
+        Py_XDECREF(done);
+        Py_XDECREF(code);
+        free(text);
+    }
+    Py_XDECREF(globals);
+    PyErr_Clear();
+    flush("stdout");
+    flush("stderr");
+    PyGC_Collect();
+}
+
+static int run_file(const struct zygote_run *run)
+{
+    char buf[PATH_MAX];
+    const char *source = real_source(run->argv[1], buf);
+
+    if (prepare_run(run->argc, run->argv, run->env, source) < 0 || reseed() < 0) {
+        PyErr_Print();
+        return 1;
+    }
+    PyObject *main_module = PyImport_AddModule("__main__"); /* borrowed */
+    Py_INCREF(main_module);
+    Py_ssize_t n_modules = PyDict_Size(PyImport_GetModuleDict());
+    int status = run_main(PyModule_GetDict(main_module), source);
+    return finish(main_module, status, n_modules);
+}
+
+int main(int argc, char **argv)
+{
+    struct zygote_run run;
+
+    start_python();
+    python.loader = find("_frozen_importlib_external", "SourceFileLoader");
+    python.exit_functions = find("atexit", "_run_exitfuncs");
+    warm_up(argc - 1, argv + 1);
+    PyOS_BeforeFork();
+    zygote_serve(warm_child, &run);
+    int status = run_file(&run);
+    fflush(NULL);
+    _exit(status); /* the libraries' own ends would only cost time */
+}

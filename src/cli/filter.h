@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What `cay history` and `cay stats` have in common: options that fill in a query, and asking. */
+
+struct cay_error;
+struct history_query;
+struct opt;
+struct strbuf;
+
+/* Calls of option rows; target is the query. */
+int filter_language(void *target, const struct opt *opt, const char *value, struct cay_error *err);
+int filter_cause(void *target, const struct opt *opt, const char *value, struct cay_error *err);
+int filter_tenant(void *target, const struct opt *opt, const char *value, struct cay_error *err);
+int filter_since(void *target, const struct opt *opt, const char *value, struct cay_error *err);
+int filter_until(void *target, const struct opt *opt, const char *value, struct cay_error *err);
+
+/* Takes in what is new, and asks; the answer is appended to out. */
+int filter_ask(const struct history_query *query, struct strbuf *out, struct cay_error *err);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `cay-full recorder`: what a server starts to write down its runs. */
+#include "history/recorder.h"
+#include "cli/commands.h"
+#include "cli/tell.h"
+
+enum { SOCKET_FD = 3 };
+
+static void on_error(const struct cay_error *err)
+{
+    tell_error(err);
+}
+
+int cmd_recorder(void)
+{
+    return recorder_watch_over(SOCKET_FD, on_error);
+}

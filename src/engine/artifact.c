@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/artifact.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "engine/audit.h"
+#include "engine/record.h"
+#include "sys/file.h"
+
+#define FOLDER "artifacts/executions"
+
+enum { HASH_SHOWN = 16 };
+
+/* "2026-11-15T19:13:02.123Z" without what no file name should have. */
+static void make_name(const struct audit_entry *entry, bool with_id, char out[static 128])
+{
+    char time[32];
+    size_t n = 0;
+
+    for (const char *c = entry->time; *c && n < sizeof time - 1; c++)
+        if (strchr("0123456789TZ.", *c))
+            time[n++] = *c;
+    time[n] = '\0';
+    snprintf(out, 128, FOLDER "/%s-%.*s%s%s.json", time, HASH_SHOWN,
+             entry->code.bytes > 0 ? entry->code.sha256 : "0000000000000000", with_id ? "-" : "",
+             with_id ? entry->id : "");
+}
+
+static int make_file(int state_fd, const struct audit_entry *entry, char name[static 128])
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+
+    make_name(entry, false, name);
+    int fd = openat(state_fd, name, flags, 0600);
+    if (fd < 0 && errno == ENOENT) {
+        if ((mkdirat(state_fd, "artifacts", 0700) < 0 && errno != EEXIST) ||
+            (mkdirat(state_fd, FOLDER, 0700) < 0 && errno != EEXIST))
+            return -errno;
+        fd = openat(state_fd, name, flags, 0600);
+    }
+    if (fd < 0 && errno == EEXIST) { /* the same code in the same millisecond */
+        make_name(entry, true, name);
+        fd = openat(state_fd, name, flags, 0600);
+    }
+    return fd < 0 ? -errno : fd;
+}
+
+int artifact_store(int state_fd, const struct audit_entry *entry, const char *result,
+                   size_t result_len, const char *extra, size_t extra_len)
+{
+    auto_strbuf struct strbuf out = { 0 };
+    char name[128];
+
+    auto_close int fd = make_file(state_fd, entry, name);
+    if (fd < 0)
+        return fd == -EEXIST ? 0 : fd; /* taken in once more after a crash */
+    strbuf_printf(&out, "{\"id\":\"%s\",\"timestamp\":\"%s\",", entry->id, entry->time);
+    strbuf_add(&out, extra + 1, extra_len - 2); /* its members */
+    strbuf_puts(&out, ",\"result\":");
+    strbuf_add(&out, result, result_len);
+    strbuf_puts(&out, "}\n");
+    int rc = write_all(fd, out.data, out.len);
+    if (rc < 0)
+        unlinkat(state_fd, name, 0);
+    return rc;
+}
+
+/* ---- pruning ---- */
+
+struct artifact {
+    char name[96];
+    int64_t time_s;
+    uint64_t bytes;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct artifact *left = a, *right = b;
+    return left->time_s == right->time_s ? strcmp(right->name, left->name)
+                                         : (left->time_s < right->time_s ? 1 : -1);
+}
+
+size_t artifact_prune(int state_fd, const struct record_keep *keep, int64_t now_s, int dry_run,
+                      artifact_fn *fn, void *arg)
+{
+    int fd = openat(state_fd, FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct artifact *list = NULL;
+    size_t n = 0, removed = 0;
+    uint64_t bytes = 0;
+    const struct dirent *entry;
+    struct stat st;
+
+    if (!dir) {
+        close_fd(&fd);
+        return 0;
+    }
+    while ((entry = readdir(dir))) {
+        size_t len = strlen(entry->d_name);
+        if (len < 10 || len >= sizeof list->name || strcmp(entry->d_name + len - 5, ".json") != 0 ||
+            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        list = mem_resize(list, (n + 1) * sizeof *list);
+        list[n] = (struct artifact){ .time_s = st.st_mtime, .bytes = (uint64_t)st.st_blocks * 512 };
+        memcpy(list[n++].name, entry->d_name, len + 1);
+    }
+    if (n > 0)
+        qsort(list, n, sizeof *list, newest_first);
+    for (size_t i = 0; i < n; i++) {
+        bytes += list[i].bytes;
+        if (i < keep->count && bytes <= keep->bytes && now_s - list[i].time_s <= keep->age_s)
+            continue;
+        if (!dry_run && unlinkat(fd, list[i].name, 0) < 0)
+            continue;
+        removed++;
+        if (fn)
+            fn(arg, "artifact", list[i].name);
+    }
+    free(list);
+    closedir(dir);
+    return removed;
+}

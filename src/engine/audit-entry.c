@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries of the audit log as text, both ways. What is read may have been written by anybody. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "engine/audit.h"
+#include "engine/record.h"
+
+enum { WORD_MAX = 63, TEXT_MAX = 400, FINDINGS_MAX = 64 };
+
+/* ---- writing ---- */
+
+static void put_sum(struct json_writer *w, const char *key, const struct digest_sum *sum)
+{
+    if (sum->bytes == 0) {
+        json_field_null(w, key);
+        return;
+    }
+    json_field_object(w, key);
+    json_field_uint(w, "bytes", sum->bytes);
+    json_field_string(w, "sha256", sum->sha256);
+    json_end_object(w);
+}
+
+static void put_note(struct json_writer *w, const struct audit_entry *entry)
+{
+    json_field_string(w, "text", entry->text);
+    if (!entry->upto_hash)
+        return;
+    json_field_uint(w, "upto", entry->upto);
+    json_field_string(w, "upto_hash", entry->upto_hash);
+}
+
+static void put_run(struct json_writer *w, const struct audit_entry *entry)
+{
+    json_field_string(w, "id", entry->id);
+    json_field_string(w, "tenant", entry->tenant);
+    json_field_string(w, "language", entry->language);
+    json_field_string(w, "backend", entry->backend);
+    json_field_string(w, "tier", entry->tier);
+    json_field_string(w, "start", entry->start);
+    json_field_string(w, "cause", entry->cause);
+    json_field_int(w, "exit_code", entry->exit_code);
+    json_field_real(w, "run", clock_seconds(entry->run_ns));
+    json_field_real(w, "total", clock_seconds(entry->total_ns));
+    put_sum(w, "code", &entry->code);
+    put_sum(w, "stdin", &entry->in);
+    put_sum(w, "stdout", &entry->out);
+    put_sum(w, "stderr", &entry->err);
+    json_field_uint(w, "n_files", entry->n_files);
+    put_sum(w, "files", &entry->files);
+    json_field_array(w, "findings");
+    for (const char *const *finding = entry->findings; finding && *finding; finding++)
+        json_put_string(w, *finding);
+    json_end_array(w);
+    json_field_bool(w, "bypass", entry->bypass);
+}
+
+void audit_put(struct strbuf *out, const struct audit_entry *entry)
+{
+    struct json_writer w = { .out = out };
+
+    json_begin_object(&w);
+    json_field_string(&w, "time", entry->time);
+    json_field_string(&w, "kind", entry->kind);
+    if (strcmp(entry->kind, "run") == 0)
+        put_run(&w, entry);
+    else
+        put_note(&w, entry);
+    json_end_object(&w);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+    struct arena *arena;
+    json_t *object;
+    bool is_bad;
+};
+
+static const char *take_text(struct reader *r, const char *key, size_t most, bool may_lack)
+{
+    json_t *value = json_object_get(r->object, key);
+
+    if (may_lack && (!value || json_is_null(value)))
+        return NULL;
+    if (!json_is_string(value) || json_string_length(value) > most) {
+        r->is_bad = true;
+        return "";
+    }
+    return arena_str(r->arena, json_string_value(value));
+}
+
+static uint64_t take_uint(struct reader *r, json_t *object, const char *key)
+{
+    json_t *value = json_object_get(object, key);
+
+    if (!json_is_integer(value) || json_integer_value(value) < 0) {
+        r->is_bad = true;
+        return 0;
+    }
+    return (uint64_t)json_integer_value(value);
+}
+
+static int64_t take_seconds(struct reader *r, const char *key)
+{
+    double seconds = json_number_value(json_object_get(r->object, key));
+
+    if (!(seconds >= 0 && seconds < 1e9))
+        r->is_bad = true;
+    return r->is_bad ? 0 : (int64_t)(seconds * 1e9 + 0.5);
+}
+
+static bool is_hash(const char *text)
+{
+    return text && strspn(text, "0123456789abcdef") == DIGEST_HEX && !text[DIGEST_HEX];
+}
+
+static struct digest_sum take_sum(struct reader *r, const char *key)
+{
+    json_t *value = json_object_get(r->object, key);
+    struct digest_sum sum = { 0 };
+
+    if (!value || json_is_null(value))
+        return sum;
+    const char *hash = json_string_value(json_object_get(value, "sha256"));
+    sum.bytes = take_uint(r, value, "bytes");
+    if (!is_hash(hash) || sum.bytes == 0)
+        r->is_bad = true;
+    else
+        memcpy(sum.sha256, hash, DIGEST_HEX);
+    return sum;
+}
+
+static const char *const *take_findings(struct reader *r)
+{
+    json_t *list = json_object_get(r->object, "findings"), *word;
+    size_t n = json_array_size(list), i;
+
+    if (n == 0)
+        return NULL;
+    if (n > FINDINGS_MAX) {
+        r->is_bad = true;
+        return NULL;
+    }
+    const char **findings = arena_alloc(r->arena, (n + 1) * sizeof *findings);
+    json_array_foreach (list, i, word) {
+        bool is_word = json_is_string(word) && json_string_length(word) <= 2 * WORD_MAX;
+        r->is_bad |= !is_word;
+        findings[i] = is_word ? arena_str(r->arena, json_string_value(word)) : "";
+    }
+    return findings;
+}
+
+static void take_run(struct reader *r, struct audit_entry *entry)
+{
+    json_t *code = json_object_get(r->object, "exit_code");
+
+    entry->id = take_text(r, "id", RECORD_ID_LEN, false);
+    r->is_bad |= !record_is_name(entry->id, "");
+    entry->tenant = take_text(r, "tenant", WORD_MAX, true);
+    entry->language = take_text(r, "language", WORD_MAX, true);
+    entry->backend = take_text(r, "backend", WORD_MAX, true);
+    entry->tier = take_text(r, "tier", WORD_MAX, true);
+    entry->start = take_text(r, "start", WORD_MAX, true);
+    entry->cause = take_text(r, "cause", WORD_MAX, false);
+    r->is_bad |= !json_is_integer(code) || json_integer_value(code) < INT32_MIN ||
+                 json_integer_value(code) > INT32_MAX;
+    entry->exit_code = (int)json_integer_value(code);
+    entry->run_ns = take_seconds(r, "run");
+    entry->total_ns = take_seconds(r, "total");
+    entry->code = take_sum(r, "code");
+    entry->in = take_sum(r, "stdin");
+    entry->out = take_sum(r, "stdout");
+    entry->err = take_sum(r, "stderr");
+    entry->n_files = take_uint(r, r->object, "n_files");
+    entry->files = take_sum(r, "files");
+    entry->findings = take_findings(r);
+    entry->bypass = json_is_true(json_object_get(r->object, "bypass"));
+}
+
+static void take_note(struct reader *r, struct audit_entry *entry)
+{
+    entry->text = take_text(r, "text", TEXT_MAX, true);
+    entry->upto_hash = take_text(r, "upto_hash", DIGEST_HEX, true);
+    if (!entry->upto_hash)
+        return;
+    entry->upto = take_uint(r, r->object, "upto");
+    r->is_bad |= !is_hash(entry->upto_hash);
+}
+
+int audit_parse(struct arena *arena, const char *text, size_t len, struct audit_entry *ret)
+{
+    struct reader r = { .arena = arena };
+    struct audit_entry entry = { 0 };
+
+    if (len > AUDIT_LINE_MAX)
+        return -EINVAL;
+    r.object = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(r.object)) {
+        json_decref(r.object);
+        return -EINVAL;
+    }
+    entry.time = take_text(&r, "time", 31, false);
+    entry.kind = take_text(&r, "kind", WORD_MAX, false);
+    if (strcmp(entry.kind, "run") == 0)
+        take_run(&r, &entry);
+    else
+        take_note(&r, &entry);
+    json_decref(r.object);
+    if (r.is_bad)
+        return -EINVAL;
+    *ret = entry;
+    return 0;
+}
+
+int64_t audit_end_ns(const struct audit_entry *entry)
+{
+    struct tm tm = { 0 };
+    int ms, end = 0;
+
+    if (sscanf(entry->time, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+               &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &end) != 7 ||
+        end == 0 || entry->time[end] || tm.tm_year < 1970)
+        return 0;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    return (int64_t)timegm(&tm) * NS_PER_SEC + ms * NS_PER_MSEC + entry->total_ns;
+}
+
+/* ---- the chain's part of a line ---- */
+
+static const char line_start[] = "{\"seq\":";
+static const char prev_key[] = ",\"prev\":\"";
+static const char hash_key[] = "\",\"hash\":\"";
+
+/* A line ends in ,"prev":"…","hash":"…"} with lengths that are known. */
+enum {
+    HASH_AT = DIGEST_HEX + 2,
+    PREV_AT = HASH_AT + (int)sizeof hash_key - 1 + DIGEST_HEX,
+    TAIL = PREV_AT + (int)sizeof prev_key - 1,
+};
+
+int audit_check_line(const char *line, size_t len, struct audit_line *ret)
+{
+    struct audit_line found = { 0 };
+    char hash[DIGEST_HEX + 1], *end;
+
+    if (len < sizeof line_start + TAIL || len > AUDIT_LINE_MAX ||
+        memcmp(line, line_start, sizeof line_start - 1) != 0)
+        return -EINVAL;
+    const char *tail = line + len - TAIL, *prev = line + len - PREV_AT, *own = line + len - HASH_AT;
+    if (memcmp(tail, prev_key, sizeof prev_key - 1) != 0 ||
+        memcmp(prev + DIGEST_HEX, hash_key, sizeof hash_key - 1) != 0 ||
+        memcmp(own + DIGEST_HEX, "\"}", 2) != 0 || memchr(line, '\0', len))
+        return -EINVAL;
+    memcpy(found.prev, prev, DIGEST_HEX);
+    memcpy(found.hash, own, DIGEST_HEX);
+    errno = 0;
+    found.seq = strtoull(line + sizeof line_start - 1, &end, 10); /* a comma comes before the end */
+    if (!is_hash(found.prev) || !is_hash(found.hash) || *end != ',' || errno || found.seq == 0 ||
+        found.seq > INT64_MAX)
+        return -EINVAL;
+    /* The text that is hashed ends behind the quote of prev. */
+    digest_hex(line, (size_t)(prev - line) + DIGEST_HEX + 1, hash);
+    found.is_intact = memcmp(hash, found.hash, DIGEST_HEX) == 0;
+    *ret = found;
+    return found.is_intact ? 0 : -EINVAL;
+}

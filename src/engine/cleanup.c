@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeping house: what belongs to nobody any more goes. Whoever lives holds a lock on what is his
+ * (the groups' folders, runs/ID, a journal's log, a socket that answers), so each thing is tried,
+ * and none is taken by its age alone. uid slots are locks and nothing else: they are gone with
+ * their holders.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cay/record.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "core/state.h"
+#include "engine/artifact.h"
+#include "engine/engine.h"
+#include "engine/journal.h"
+#include "engine/record.h"
+#include "sys/cgroup.h"
+#include "sys/rmtree.h"
+
+struct cleaner {
+    const struct cay_cleanup *options;
+    struct cay *cay;
+    int state_fd;
+};
+
+static void told(void *arg, const char *what, const char *name)
+{
+    const struct cleaner *c = arg;
+    if (c->options->on_removed)
+        c->options->on_removed(c->options->arg, what, name);
+}
+
+/* ---- groups ---- */
+
+static void clean_cgroups(struct cleaner *c)
+{
+    struct cgroup_host host;
+    char count[32];
+
+    cgroup_host_open(&host, geteuid());
+    int n = 0;
+    if (host.version != 0)
+        n = c->options->dry_run ? cgroup_count_left(&host) : cgroup_sweep(&host);
+    cgroup_host_close(&host);
+    snprintf(count, sizeof count, "%d", n);
+    if (n > 0)
+        told(c, n == 1 ? "cgroup" : "cgroups", count);
+}
+
+/* ---- folders of the process backend ---- */
+
+static void clean_runs(struct cleaner *c)
+{
+    int fd = openat(c->state_fd, "runs", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    if (!dir) {
+        close_fd(&fd);
+        return;
+    }
+    while ((entry = readdir(dir))) {
+        if (!record_is_name(entry->d_name, ""))
+            continue;
+        auto_close int run_fd = rmtree_open(fd, entry->d_name);
+        if (run_fd < 0 || flock(run_fd, LOCK_EX | LOCK_NB) < 0)
+            continue;
+        if (c->options->dry_run || rmtree_at(fd, entry->d_name, INT64_MAX) == 0)
+            told(c, "work folder", entry->d_name);
+    }
+    closedir(dir);
+}
+
+/* ---- journals ---- */
+
+/* Whether nobody writes it any more. */
+static bool is_left(int top_fd, const char *name)
+{
+    auto_close int fd = openat(top_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int list_fd = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = list_fd < 0 ? NULL : fdopendir(list_fd);
+    const struct dirent *entry;
+    bool is_live = !dir;
+
+    while (dir && (entry = readdir(dir)))
+        if (strncmp(entry->d_name, "log-", 4) == 0) {
+            auto_close int log_fd =
+                openat(fd, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+            is_live |= log_fd >= 0 && flock(log_fd, LOCK_EX | LOCK_NB) < 0;
+        }
+    if (dir)
+        closedir(dir);
+    else
+        close_fd(&list_fd);
+    return !is_live;
+}
+
+enum { MAKING_AGE_S = 3600 };
+
+static void look_at_journal(struct cleaner *c, int top_fd, const char *name)
+{
+    struct stat st;
+
+    if (record_is_name(name, "")) {
+        if (is_left(top_fd, name))
+            told(c, "journal", name);
+    } else if (name[0] == '.' && record_is_name(name + 1, "")) {
+        /* Its maker was killed before it had a name; it takes less than a second. */
+        if (fstatat(top_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            st.st_mtime + MAKING_AGE_S < time(NULL) &&
+            (c->options->dry_run || rmtree_at(top_fd, name, INT64_MAX) == 0))
+            told(c, "journal", name);
+    }
+}
+
+static int clean_journals(struct cleaner *c, struct cay_error *err)
+{
+    int top_fd = journal_open_folder(c->state_fd, false);
+    DIR *dir = top_fd < 0 ? NULL : fdopendir(top_fd);
+    const struct dirent *entry;
+
+    if (!dir) {
+        close_fd(&top_fd);
+        return 0;
+    }
+    while ((entry = readdir(dir)))
+        look_at_journal(c, top_fd, entry->d_name);
+    closedir(dir);
+    return c->options->dry_run ? 0 : cay_journal_take(c->cay, NULL, err);
+}
+
+/* ---- the server's socket ---- */
+
+static void clean_socket(struct cleaner *c)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    const char *runtime = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+    struct stat st;
+
+    if (!runtime || *runtime != '/')
+        return;
+    size_t len =
+        (size_t)snprintf(address.sun_path, sizeof address.sun_path, "%s/cay/cay.sock", runtime);
+    if (len >= sizeof address.sun_path || lstat(address.sun_path, &st) < 0 ||
+        !S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
+        return;
+    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ||
+        errno != ECONNREFUSED)
+        return;
+    if (c->options->dry_run || unlink(address.sun_path) == 0)
+        told(c, "socket", address.sun_path);
+}
+
+int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_error *err)
+{
+    struct cleaner c = { .options = options, .cay = cay };
+    auto_close int state_fd = c.state_fd = state_open();
+    int64_t now = (int64_t)time(NULL);
+    struct record_keep keep;
+
+    clean_cgroups(&c);
+    clean_socket(&c);
+    if (state_fd < 0)
+        return cay_fail_errno(err, -state_fd, "open the state folder");
+    clean_runs(&c);
+    int rc = clean_journals(&c, err);
+    record_keep_of(&cay->config, &keep);
+    auto_close int executions_fd = record_open_executions_at(state_fd, false);
+    if (executions_fd >= 0)
+        record_prune_told(executions_fd, &keep, now, options->dry_run, told, &c);
+    artifact_prune(state_fd, &keep, now, options->dry_run, told, &c);
+    return rc;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A server's journal: what its front writes of each run before the answer, in one write, and what
+ * others take in afterwards (see <cay/record.h>).
+ *
+ *     journal/NAME/log-000001   a line for each run, appended; its writer holds a lock on it
+ *     journal/NAME/ID/          what record.h puts in executions/ID, until it is taken in
+ *     journal/NAME.at           how far it was taken in; also the lock of who does
+ *
+ * A line is three JSON texts with tabs in between: the audit entry (audit_put), and both lines of
+ * executions/ID.json, which are empty where nothing is kept. None of them holds a tab or a newline
+ * (JSON escapes both). A newline also stands before each: so a line that was torn, by a full disk
+ * for example, spoils no other.
+ *
+ * The folder NAME belongs to the server's user, all else to the state folder's owner: who takes in
+ * trusts nothing in NAME. Past a size the writer begins the next log; one whose lock is free is
+ * removed when it was taken in, and so, in the end, is the journal.
+ *
+ * To take in is to append to the audit log, which can't be undone, and to remember that in NAME.at,
+ * which can fail: so NAME.at also holds where the audit log was, and after a crash the entries
+ * behind that tell which runs are there already.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena;
+struct audit_entry;
+struct record_text;
+
+struct cay_journal {
+    int folder_fd; /* journal/NAME */
+    int log_fd;
+    unsigned number; /* of the log */
+    uint64_t written;
+    char name[33];
+};
+
+/* Appends a line in one write. Returns -errno. */
+int journal_append(struct cay_journal *journal, const char *line, size_t len);
+
+/* ---- shared with who takes in, journal-take.c ---- */
+
+enum { JOURNAL_LOG_BYTES = 8 << 20, JOURNAL_NUMBER_MAX = 999999 };
+
+/* A line may hold a result with streams and collected files. */
+#define JOURNAL_LINE_MAX (UINT64_C(512) << 20)
+
+void journal_log_name(unsigned number, char out[static 32]);
+
+/* Opens journal/ in the state folder; makes it where asked to. Returns -errno. */
+int journal_open_folder(int state_fd, bool make);
+
+/* Reads a line, without its newline, of a journal that anybody may have written; texts point into
+ * it or live in the arena. Returns -EINVAL. */
+int journal_parse(struct arena *arena, const char *line, size_t len, struct audit_entry *entry,
+                  struct record_text *ret);

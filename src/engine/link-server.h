@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A server's warden serves other fronts of the same user too: `cay run` connects to it instead of
+ * making one of its own, and gets its runs from what was made ahead. Everything else is as it is
+ * without: the front is the command itself, and streams go between it and the program.
+ *
+ * The socket lies beside the server's own, under a name that stands for what both sides must agree
+ * on: the messages' form, the caps of the configuration, and the state folder. Where they differ,
+ * there is no such socket.
+ */
+
+struct cay_limits;
+
+struct link_terms {
+    const struct cay_limits *caps, *compile_caps;
+    int state_fd;
+};
+
+/* An fd that fronts connect to, or -errno. The name goes when the process does, or with the next. */
+int link_listen(const struct link_terms *terms);
+
+/* Removes the name. */
+void link_unlisten(const struct link_terms *terms);
+
+/* An fd to a warden of this user that listens, or -errno. */
+int link_connect(const struct link_terms *terms);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing a record down: at the end of a run, or when a journal is taken in. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "core/config.h"
+#include "core/state.h"
+#include "engine/artifact.h"
+#include "engine/audit.h"
+#include "engine/record.h"
+#include "sys/file.h"
+#include "sys/rmtree.h"
+
+int record_open_executions_at(int state_fd, bool make)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+
+    int fd = openat(state_fd, "executions", flags);
+    if (fd < 0 && errno == ENOENT && make) {
+        if (mkdirat(state_fd, "executions", 0700) < 0 && errno != EEXIST)
+            return -errno;
+        fd = openat(state_fd, "executions", flags);
+    }
+    return fd < 0 ? -errno : fd;
+}
+
+int record_open_executions(bool make)
+{
+    auto_close int state_fd = state_open();
+    return state_fd < 0 ? state_fd : record_open_executions_at(state_fd, make);
+}
+
+/* One write: a reader sees a record whole, or not at all. */
+static int store_result(int state_fd, const struct record_text *text)
+{
+    auto_strbuf struct strbuf out = { 0 };
+    char name[RECORD_ID_LEN + 32];
+
+    strbuf_add(&out, text->result, text->result_len);
+    strbuf_putc(&out, '\n');
+    strbuf_add(&out, text->extra, text->extra_len);
+    strbuf_putc(&out, '\n');
+    snprintf(name, sizeof name, "executions/%s.json", text->entry->id);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    auto_close int fd = openat(state_fd, name, flags, 0600);
+    if (fd < 0 && errno == ENOENT) {
+        if (mkdirat(state_fd, "executions", 0700) < 0 && errno != EEXIST)
+            return -errno;
+        fd = openat(state_fd, name, flags, 0600);
+    }
+    if (fd < 0)
+        return errno == EEXIST ? 0 : -errno; /* taken in once more after a crash */
+    int rc = write_all(fd, out.data, out.len);
+    if (rc < 0)
+        unlinkat(state_fd, name, 0);
+    if (rc == 0 && text->end_ns > 0) {
+        const struct timespec end = { text->end_ns / NS_PER_SEC, text->end_ns % NS_PER_SEC };
+        futimens(fd, (const struct timespec[2]){ end, end });
+    }
+    return rc;
+}
+
+int record_store(int state_fd, const struct record_text *text)
+{
+    int rc = store_result(state_fd, text);
+
+    if (rc == 0 && text->has_code)
+        rc = artifact_store(state_fd, text->entry, text->result, text->result_len, text->extra,
+                            text->extra_len);
+    return rc;
+}
+
+/* ---- a folder that somebody else made ---- */
+
+/* Makes it ours, and throws away whatever is not what a record's folder holds. Its maker may still
+ * have it open, but can make nothing new in it once it is not his. */
+static int adopt_folder(int executions_fd, const char *id)
+{
+    static const char *const names[] = { "stdout", "stderr", "changes", "harvest" };
+    int fd = openat(executions_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    struct stat st;
+    int rc = 0;
+
+    if (!dir) {
+        rc = -errno;
+        close_fd(&fd);
+        return rc;
+    }
+    if (fstat(fd, &st) < 0 || (st.st_uid != geteuid() && fchown(fd, geteuid(), getegid()) < 0))
+        rc = -errno;
+    while (rc == 0 && (entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        bool is_known = false;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+            continue;
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+            is_known |= strcmp(names[i], name) == 0;
+        if (!is_known || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
+            st.st_nlink != 1)
+            rc = rmtree_at(fd, name, INT64_MAX);
+        else if (st.st_uid != geteuid() &&
+                 fchownat(fd, name, geteuid(), getegid(), AT_SYMLINK_NOFOLLOW) < 0)
+            rc = -errno;
+    }
+    closedir(dir);
+    return rc;
+}
+
+int record_adopt(int executions_fd, int from_fd, const char *id)
+{
+    if (renameat(from_fd, id, executions_fd, id) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    int rc = adopt_folder(executions_fd, id);
+    if (rc < 0)
+        rmtree_at(executions_fd, id, INT64_MAX);
+    return rc;
+}
+
+/* ---- how long ---- */
+
+void record_keep_of(const struct config *config, struct record_keep *ret)
+{
+    enum { DAY = 24 * 3600 };
+    const struct setting *settings = config->settings;
+
+    *ret = (struct record_keep){
+        .count = settings[FIELD_KEEP_EXECUTIONS].value.num,
+        .bytes = settings[FIELD_KEEP_BYTES].value.num,
+        .age_s = (int64_t)settings[FIELD_KEEP_DAYS].value.num * DAY,
+    };
+}
+
+/* Looking through all of them is done now and then: by one run in 256, and by one an hour. */
+void record_prune_sometimes(int state_fd, const struct config *config, const char *id)
+{
+    enum { HOUR = 3600 };
+    int64_t now = (int64_t)time(NULL);
+    struct record_keep keep;
+    struct stat st;
+
+    bool is_due = strncmp(id, "00", 2) == 0 ||
+                  fstatat(state_fd, "executions/.pruned", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+                  st.st_mtime + HOUR < now || st.st_mtime > now + HOUR;
+    if (!is_due)
+        return;
+    record_keep_of(config, &keep);
+    auto_close int executions_fd = record_open_executions_at(state_fd, false);
+    if (executions_fd >= 0)
+        record_prune(executions_fd, &keep, now);
+    artifact_prune(state_fd, &keep, now, false, NULL, NULL);
+}

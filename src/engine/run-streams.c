@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What goes in and out of a run. Reading never waits for anybody: what comes is counted, kept as
+ * far as the result wants it, and told; a program that floods is read until the warden has ended
+ * it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/utf8.h"
+#include "engine/engine.h"
+#include "engine/run.h"
+
+enum { FEED_BYTES = 64 * 1024 };
+
+/* ---- output ---- */
+
+const enum cay_event_kind stream_events[STREAMS] = { CAY_EVENT_STDOUT, CAY_EVENT_STDERR };
+
+uint64_t run_output_total(const struct run *run)
+{
+    return run->captures[OUT].total + run->captures[ERR].total;
+}
+
+static void take_output(struct run *run, int which, const char *data, size_t len)
+{
+    uint64_t cap = run->plan.job.limits[run->plan.job.n_stages - 1].output_cap_bytes;
+    uint64_t before = run_output_total(run);
+    size_t within = before + len <= cap ? len : before < cap ? (size_t)(cap - before) : 0;
+
+    record_output(&run->record, which, &run->captures[which], data, within);
+    capture_add(&run->captures[which], data, len);
+    if (within < len) {
+        run_stop(run, STOP_OUTPUT);
+        len = within; /* the rest is counted and thrown away */
+    }
+    if (len > 0 && !run->is_compiling)
+        run_emit(run, (struct cay_event){ .kind = stream_events[which], .data = data, .len = len });
+}
+
+/* A chunk that ends within a character is cut before it, if its rest is likely to come at once. */
+static size_t cut_at_character(struct run *run, int which, const char *buf, size_t len,
+                               bool was_full)
+{
+    size_t tail = was_full ? utf8_incomplete_tail(buf, len) : 0;
+
+    memcpy(run->carry[which], buf + len - tail, tail);
+    run->carry_len[which] = tail;
+    return len - tail;
+}
+
+/* Returns false at the stream's end or when nothing is there. */
+static bool read_stream(struct run *run, int which)
+{
+    size_t carried = run->carry_len[which];
+    char *buf = run->cay->loop.buf;
+
+    if (run->stream_fds[which] < 0)
+        return false;
+    memcpy(buf, run->carry[which], carried);
+    ssize_t n = read(run->stream_fds[which], buf + carried, LOOP_READ_BYTES - carried);
+    if (n < 0 && errno == EINTR)
+        return true;
+    if (n <= 0) {
+        if (n == 0 || errno != EAGAIN)
+            close_fd(&run->stream_fds[which]);
+        run->carry_len[which] = 0;
+        if (carried > 0)
+            take_output(run, which, buf, carried);
+        return false;
+    }
+    size_t len = carried + (size_t)n;
+    len = cut_at_character(run, which, buf, len, len == LOOP_READ_BYTES);
+    take_output(run, which, buf, len);
+    return true;
+}
+
+void run_drain(struct run *run)
+{
+    for (int i = 0; i < STREAMS; i++)
+        while (read_stream(run, i))
+            continue;
+    while (run->harvest.pipe_fd >= 0 && spool_read(&run->harvest))
+        continue;
+}
+
+void run_watch_output(struct run *run)
+{
+    loop_watch(run, RUN_OUT, run->stream_fds[OUT]);
+    loop_watch(run, RUN_ERR, run->stream_fds[ERR]);
+}
+
+/* ---- input ---- */
+
+/* A program that does not read its input is no error, and no signal for the caller either. */
+static ssize_t write_quietly(int fd, const char *data, size_t len)
+{
+    sigset_t pipe_signal, old;
+    const struct timespec now = { 0 };
+
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &pipe_signal, &old);
+    ssize_t n = write(fd, data, len);
+    int errnum = errno;
+    if (n < 0 && errnum == EPIPE)
+        while (sigtimedwait(&pipe_signal, NULL, &now) < 0 && errno == EINTR)
+            continue;
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    errno = errnum;
+    return n;
+}
+
+enum { END_WAIT_MS = 50, END_WAIT_MAX_MS = 1000 };
+
+/* poll() has a time to wait for; epoll is told of it by an fd. */
+static void set_timer(struct run *run)
+{
+    struct itimerspec when = { .it_value = { .tv_nsec = run->feed.end_wait * NS_PER_MSEC } };
+
+    if (!run->is_watched)
+        return;
+    when.it_value.tv_sec = when.it_value.tv_nsec / NS_PER_SEC;
+    when.it_value.tv_nsec %= NS_PER_SEC;
+    if (run->timer_fd < 0) {
+        run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        loop_watch(run, RUN_TIMER, run->timer_fd);
+    }
+    timerfd_settime(run->timer_fd, 0, &when, NULL);
+}
+
+static void feed_end(struct run *run)
+{
+    struct feed *feed = &run->feed;
+
+    if (!feed->is_tty) {
+        close_fd(&feed->to_fd);
+    } else if (feed->end_wait == 0) {
+        feed->end_wait = END_WAIT_MS;
+        set_timer(run);
+    }
+}
+
+static void feed_write(struct run *run)
+{
+    struct feed *feed = &run->feed;
+    ssize_t n = write_quietly(feed->to_fd, feed->data, feed->len);
+
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        close_fd(&feed->to_fd);
+        return;
+    }
+    if (n > 0) {
+        feed->data += n;
+        feed->len -= (size_t)n;
+    }
+    if (feed->len > 0)
+        loop_watch(run, RUN_FEED, feed->to_fd);
+    else if (feed->from_fd < 0)
+        feed_end(run);
+}
+
+static void feed_read(struct run *run)
+{
+    struct feed *feed = &run->feed;
+    ssize_t n = read(feed->from_fd, feed->buf, FEED_BYTES);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        feed->from_fd = -1;
+        feed_end(run);
+        return;
+    }
+    record_input(&run->record, feed->buf, (size_t)n);
+    if (run->options.on_input)
+        run->options.on_input(run->options.arg, feed->buf, (size_t)n);
+    feed->data = feed->buf;
+    feed->len = (size_t)n;
+    feed_write(run);
+}
+
+void run_feed_first(struct run *run)
+{
+    if (run->feed.to_fd >= 0 && run->feed.len > 0)
+        feed_write(run);
+}
+
+/* A pipe at its end says so to each reader, again and again. A terminal says it once for each time
+ * it is told to, so it is told whenever the program has read all there was. */
+void run_feed_end_again(struct run *run)
+{
+    struct feed *feed = &run->feed;
+    int end = feed->len == 0 && run->has_started ? terminal_end_byte(&run->terminal) : -1;
+
+    if (end >= 0 && feed->to_fd >= 0) {
+        feed->end = (char)end;
+        feed->data = &feed->end;
+        feed->len = 1;
+        feed_write(run);
+        feed->end_wait = MIN(2 * feed->end_wait, (int)END_WAIT_MAX_MS);
+    }
+    if (feed->to_fd >= 0)
+        set_timer(run);
+}
+
+/* ---- what an fd being ready means: a row each ---- */
+
+/* What the compiler's pipes held was read; from here on there is one stream. */
+static void take_terminal(struct run *run)
+{
+    if (!terminal_take(&run->terminal) || run->terminal.master < 0)
+        return;
+    close_fd(&run->stream_fds[OUT]);
+    close_fd(&run->stream_fds[ERR]);
+    run->stream_fds[OUT] = fcntl(run->terminal.master, F_DUPFD_CLOEXEC, 3);
+    run->feed.to_fd = fcntl(run->terminal.master, F_DUPFD_CLOEXEC, 3);
+    if (run->has_started)
+        run_watch_output(run);
+    if (run->feed.len > 0)
+        loop_watch(run, RUN_FEED, run->feed.to_fd);
+    else if (run->feed.from_fd < 0)
+        feed_end(run);
+}
+
+static void on_cancel(struct run *run)
+{
+    unsigned char number = 0;
+
+    if (read(run->options.cancel_fd, &number, 1) < 0 && errno == EAGAIN)
+        return;
+    run_cancel(run, number);
+}
+
+static void on_out(struct run *run)
+{
+    read_stream(run, OUT);
+}
+
+static void on_err(struct run *run)
+{
+    read_stream(run, ERR);
+}
+
+static void on_feed(struct run *run)
+{
+    if (run->feed.to_fd < 0)
+        return;
+    if (run->feed.len > 0)
+        feed_write(run);
+    else if (run->feed.from_fd >= 0)
+        feed_read(run);
+}
+
+static void on_window(struct run *run)
+{
+    run->has_window_fd = terminal_follow(&run->terminal, run->options.window_fd);
+}
+
+static void on_harvest(struct run *run)
+{
+    if (run->harvest.pipe_fd >= 0)
+        spool_read(&run->harvest);
+}
+
+static void on_timer(struct run *run)
+{
+    uint64_t times;
+
+    if (read(run->timer_fd, &times, sizeof times) <= 0)
+        return;
+    if (run->is_refused)
+        run_refuse(run);
+    else
+        run_feed_end_again(run);
+}
+
+void run_ready(struct run *run, enum run_fd which)
+{
+    static void (*const rows[RUN_FDS])(struct run *) = {
+        [RUN_CANCEL] = on_cancel,
+        [RUN_OUT] = on_out,
+        [RUN_ERR] = on_err,
+        [RUN_FEED] = on_feed,
+        [RUN_TERMINAL] = take_terminal,
+        [RUN_WINDOW] = on_window,
+        [RUN_HARVEST] = on_harvest,
+        [RUN_TIMER] = on_timer,
+    };
+    rows[which](run);
+}
+
+/* ---- beginning and end ---- */
+
+/* It belongs to another user inside, and nobody else can reach it by any path. */
+int run_make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_error *err)
+{
+    int pair[2];
+
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return cay_fail_errno(err, errno, "make a pipe");
+    *ret_near = pair[near_reads ? 0 : 1];
+    *ret_far = pair[near_reads ? 1 : 0];
+    fcntl(*ret_near, F_SETFL, O_NONBLOCK);
+    fchmod(*ret_far, 0666);
+    return 0;
+}
+
+/* Where the program gets a terminal, the pipes are for what a compiler says before it. */
+int run_make_streams(struct run *run, struct cay_error *err)
+{
+    bool has_input = run->options.stdin_fd >= 0 || run->plan.stdin.len > 0;
+    bool tty = run->plan.job.tty, has_pipes = !tty || run->plan.job.n_stages > 1;
+    int *far = run->far_fds;
+
+    if (has_pipes && (run_make_pipe(&run->stream_fds[OUT], &far[WARDEN_STDOUT], true, err) < 0 ||
+                      run_make_pipe(&run->stream_fds[ERR], &far[WARDEN_STDERR], true, err) < 0))
+        return -1;
+    if (tty && terminal_ask(&run->terminal, &far[WARDEN_STDIN], err) < 0)
+        return -1;
+    run->feed.is_tty = tty;
+    run->has_window_fd = tty && run->options.window_fd >= 0;
+    if (!has_input)
+        return 0;
+    if (!tty && run_make_pipe(&run->feed.to_fd, &far[WARDEN_STDIN], false, err) < 0)
+        return -1;
+    run->feed.from_fd = run->options.stdin_fd;
+    if (run->feed.from_fd >= 0) {
+        run->feed.buf = arena_alloc(run->arena, FEED_BYTES);
+    } else {
+        run->feed.data = run->plan.stdin.data;
+        run->feed.len = run->plan.stdin.len;
+    }
+    return 0;
+}
+
+void run_close_streams(struct run *run)
+{
+    for (int i = 0; i < STREAMS; i++) {
+        close_fd(&run->stream_fds[i]);
+        capture_done(&run->captures[i]);
+    }
+    close_fd(&run->feed.to_fd);
+    close_fd(&run->timer_fd);
+    terminal_done(&run->terminal);
+}

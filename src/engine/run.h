@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A run from the front's side: pipes and payload are made, the warden is asked, and until it says
+ * that all is gone, output is read, input is fed, and what happens is told as events.
+ *
+ *     program ──stdout, stderr──▶ front ──events──▶ caller          (bytes never cross the warden)
+ *     caller's stdin ──▶ front ──pipe──▶ program
+ *     warden ──started, ended, gone──▶ front
+ *
+ * The end does not wait for a stream's end: when the warden says gone, nothing can write any more,
+ * and what is left in the pipes is all there is. The same holds earlier, when it says that the
+ * program is held in its last call and alone.
+ *
+ * run.c is its life, run-streams.c what goes in and out; loop.h calls both.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cay/run.h>
+
+#include "core/plan.h"
+#include "core/verdict.h"
+#include "engine/capture.h"
+#include "engine/compiled.h"
+#include "engine/loop.h"
+#include "engine/record.h"
+#include "engine/spool.h"
+#include "engine/terminal.h"
+#include "warden/message.h"
+
+enum { OUT, ERR, STREAMS };
+
+/* The program's input: from a live fd, or from the request's own bytes. */
+struct feed {
+    int from_fd; /* -1: from data */
+    int to_fd;   /* -1: closed, or there is no terminal yet */
+    const char *data;
+    size_t len;
+    char *buf;    /* of from_fd */
+    bool is_tty;  /* its end is told by a character, not by closing */
+    char end;     /* that character */
+    int end_wait; /* > 0: all input was given; milliseconds until the program is told again */
+};
+
+struct run {
+    struct cay *cay;
+    char id[33];
+    struct plan plan; /* without its compile stage, where that was done before */
+    struct compiled compiled;
+    struct cay_request *req; /* what the plan points into */
+    struct cay_run_options options;
+    cay_done_fn *on_done;
+    void *done_arg;
+    struct arena *arena; /* the result's */
+    struct cay_result *result;
+    int64_t taken_ns;
+    uint64_t seq;
+
+    /* Of loop.c. */
+    uint32_t number;
+    struct run *next; /* of those whose numbers share a bucket */
+    struct run *next_owed;
+    unsigned owed;       /* OWES_*; 0: not in the list */
+    unsigned lost_links; /* wardens that died before they were told of it */
+    bool is_listed;
+    bool is_watched;         /* by epoll */
+    int far_fds[WARDEN_FDS]; /* for the warden, until it has them */
+
+    int stream_fds[STREAMS]; /* our ends; -1: at its end */
+    struct capture captures[STREAMS];
+    char carry[STREAMS][4]; /* the start of a character whose rest has not come yet */
+    size_t carry_len[STREAMS];
+    struct feed feed;
+    int timer_fd; /* for feed.end_wait, where epoll follows it; -1: none */
+    struct terminal terminal;
+    bool has_window_fd; /* options.window_fd is still worth reading */
+    struct record record;
+    struct spool harvest; /* what the run leaves in its folders */
+    bool awaits_products; /* what the compiler made comes first there */
+    int workspace_fd;     /* -1: none */
+    int64_t started_ns;   /* on the clock of files, before anything of it was shown */
+
+    struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
+    bool is_refused;       /* by the policy: it never ran, and only has to be told */
+
+    struct verdict_facts facts;
+    struct value warnings;
+    uint32_t layers;
+    enum start_kind start_kind;
+    enum stop_reason stop_reason; /* of OWES_STOP */
+    bool is_compiling;
+    bool has_started; /* a stage was started: its output may be read */
+    bool is_stopping;
+    bool is_cancelled;
+    bool is_over;
+    bool has_failed;
+    struct cay_error failure;
+};
+
+/* ---- its life ---- */
+
+struct run_how {
+    struct cay_run_options options;
+    cay_done_fn *on_done;
+    void *done_arg;
+    int64_t taken_ns, queue_ns;
+    const char *tenant;
+    const char *id; /* NULL: the result's own */
+    bool is_watched;
+    bool is_probe;
+};
+
+/* Makes a run of the plan, which it takes, and asks the warden for it. On failure nothing is left,
+ * and no callback was called. */
+int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
+              const struct run_how *how, struct run **ret, struct cay_error *err);
+
+/* A reply of the warden for it. The run may be over, and freed, after it. */
+void run_reply(struct run *run, const struct warden_reply *reply);
+
+/* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
+void run_fail(struct run *run, const struct cay_error *err);
+
+/* Ends a run that the policy refused. */
+void run_refuse(struct run *run);
+
+void run_stop(struct run *run, enum stop_reason reason);
+void run_cancel(struct run *run, int signal);
+
+void run_emit(struct run *run, struct cay_event event);
+
+/* ---- streams ---- */
+
+extern const enum cay_event_kind stream_events[STREAMS];
+
+/* Makes pipes or the terminal's socket; the warden's ends go to far_fds. */
+int run_make_streams(struct run *run, struct cay_error *err);
+
+/* A pipe whose far end the program may open again by /dev/stdout. */
+int run_make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_error *err);
+
+/* Gives the input that the request holds, as far as the pipe takes it. */
+void run_feed_first(struct run *run);
+
+/* From now on output is read. */
+void run_watch_output(struct run *run);
+
+/* One of its fds is ready. */
+void run_ready(struct run *run, enum run_fd which);
+
+/* Once the time of feed.end_wait is over. */
+void run_feed_end_again(struct run *run);
+
+/* Takes what is in the pipes. */
+void run_drain(struct run *run);
+
+uint64_t run_output_total(const struct run *run);
+void run_close_streams(struct run *run);

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "history/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "history/wire.h"
+
+struct question {
+    uint32_t number; /* 0: free */
+    int64_t deadline_ns;
+    history_answer_fn *answer;
+    void *arg;
+    struct strbuf text;
+};
+
+struct history_client {
+    int fd;
+    pid_t pid;
+    bool is_gone;
+    uint32_t last_number;
+    struct question questions[HISTORY_PENDING_MAX];
+    char part[sizeof(struct history_part) + HISTORY_PART_MAX];
+};
+
+enum { RECORDER_FD = 3 };
+
+/* ---- the process ---- */
+
+static int spawn(const char *program, int fd, pid_t *ret)
+{
+    extern char **environ;
+    char *argv[] = { (char[]){ "cay-full" }, (char[]){ "recorder" }, NULL };
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, usual;
+
+    /* Signals that the server ignores or blocks are nothing to the recorder. One from the terminal
+     * is: it leaves when the server does, after what the server does with the signal. */
+    sigemptyset(&none);
+    sigfillset(&usual);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                              POSIX_SPAWN_SETPGROUP);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, fd, RECORDER_FD);
+    int rc = posix_spawn(ret, program, &actions, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return -rc;
+}
+
+int history_client_open(const char *program, struct history_client **ret, struct cay_error *err)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return cay_fail_errno(err, errno, "make a socket pair for the recorder");
+    auto_close int front = pair[0], back = fcntl(pair[1], F_DUPFD_CLOEXEC, RECORDER_FD + 1);
+    close(pair[1]); /* dup2 onto itself would leave it closed on exec */
+    struct history_client *client = mem_alloc(sizeof *client);
+    int rc = back < 0 ? -errno : spawn(program, back, &client->pid);
+    if (rc < 0) {
+        free(client);
+        return cay_fail_errno(err, -rc, "start the recorder %s", program);
+    }
+    fcntl(front, F_SETFL, O_NONBLOCK);
+    client->fd = take_fd(&front);
+    *ret = client;
+    return 0;
+}
+
+static void end(struct question *question, int status)
+{
+    struct question ended = *question;
+
+    *question = (struct question){ 0 }; /* first: the answer may lead to the next question */
+    ended.answer(ended.arg, status, status == 0 ? strbuf_str(&ended.text) : NULL,
+                 status == 0 ? ended.text.len : 0);
+    strbuf_done(&ended.text);
+}
+
+static void end_all(struct history_client *client, int status)
+{
+    for (size_t i = 0; i < HISTORY_PENDING_MAX; i++)
+        if (client->questions[i].number)
+            end(&client->questions[i], status);
+}
+
+void history_client_close(struct history_client *client)
+{
+    if (!client)
+        return;
+    client->is_gone = true;
+    end_all(client, -EPIPE);
+    close_fd(&client->fd); /* it takes in what is left, and leaves */
+    while (waitpid(client->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    free(client);
+}
+
+int history_client_fd(const struct history_client *client)
+{
+    return client->fd;
+}
+
+int history_client_pid(const struct history_client *client)
+{
+    return client->pid;
+}
+
+/* ---- questions and answers ---- */
+
+static struct question *find(struct history_client *client, uint32_t number)
+{
+    for (size_t i = 0; i < HISTORY_PENDING_MAX; i++)
+        if (client->questions[i].number == number)
+            return &client->questions[i];
+    return NULL;
+}
+
+int history_client_ask(struct history_client *client, const struct history_query *query,
+                       int64_t deadline_ns, history_answer_fn *answer, void *arg,
+                       struct cay_error *err)
+{
+    struct question *question = find(client, 0);
+    struct history_query sent = *query;
+
+    if (client->is_gone)
+        return cay_fail(err, CAY_E_SYSTEM, "the recorder is gone");
+    if (!question)
+        return cay_fail(err, CAY_E_LIMIT, "history: %d questions wait already",
+                        HISTORY_PENDING_MAX);
+    if (++client->last_number == 0)
+        client->last_number = 1;
+    sent.number = client->last_number;
+    if (send(client->fd, &sent, sizeof sent, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        return errno == EAGAIN ? cay_fail(err, CAY_E_LIMIT, "the recorder is busy")
+                               : cay_fail_errno(err, errno, "ask the recorder");
+    *question = (struct question){
+        .number = sent.number,
+        .deadline_ns = deadline_ns,
+        .answer = answer,
+        .arg = arg,
+    };
+    return 0;
+}
+
+/* A part of an answer; one whose question was forgotten or is past its time goes nowhere. */
+static void take_part(struct history_client *client, size_t len)
+{
+    struct history_part part;
+
+    if (len < sizeof part)
+        return;
+    memcpy(&part, client->part, sizeof part);
+    struct question *question = part.number ? find(client, part.number) : NULL;
+    if (!question || part.len != len - sizeof part)
+        return;
+    strbuf_add(&question->text, client->part + sizeof part, part.len);
+    if (part.is_last)
+        end(question, part.status);
+}
+
+int history_client_dispatch(struct history_client *client)
+{
+    while (!client->is_gone) {
+        ssize_t n = recv(client->fd, client->part, sizeof client->part, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return 0;
+        if (n <= 0) {
+            client->is_gone = true;
+            end_all(client, -EPIPE);
+        } else {
+            take_part(client, (size_t)n);
+        }
+    }
+    return -1;
+}
+
+void history_client_forget(struct history_client *client, const void *arg)
+{
+    for (size_t i = 0; i < HISTORY_PENDING_MAX; i++) {
+        struct question *question = &client->questions[i];
+        if (question->number && question->arg == arg) {
+            strbuf_done(&question->text);
+            *question = (struct question){ 0 };
+        }
+    }
+}
+
+int64_t history_client_deadline_ns(const struct history_client *client)
+{
+    int64_t first = INT64_MAX;
+
+    for (size_t i = 0; i < HISTORY_PENDING_MAX; i++)
+        if (client->questions[i].number)
+            first = MIN(first, client->questions[i].deadline_ns);
+    return first;
+}
+
+void history_client_expire(struct history_client *client, int64_t now_ns)
+{
+    for (size_t i = 0; i < HISTORY_PENDING_MAX; i++)
+        if (client->questions[i].number && client->questions[i].deadline_ns <= now_ns)
+            end(&client->questions[i], -ETIMEDOUT);
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "history/history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cay/executions.h>
+#include <cay/record.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "history/when.h"
+
+/* Rows are found by id, for a log that begins anew counts from 1 again. */
+static const char schema[] =
+    "CREATE TABLE IF NOT EXISTS runs("
+    "  id TEXT PRIMARY KEY, seq INTEGER NOT NULL, time_ms INTEGER NOT NULL, time TEXT NOT NULL,"
+    "  tenant TEXT, language TEXT, backend TEXT, tier TEXT, start TEXT, cause TEXT NOT NULL,"
+    "  exit_code INTEGER NOT NULL, run REAL NOT NULL, total REAL NOT NULL,"
+    "  stdout_bytes INTEGER NOT NULL, stderr_bytes INTEGER NOT NULL"
+    ") WITHOUT ROWID;"
+    "CREATE INDEX IF NOT EXISTS runs_by_time ON runs(time_ms, seq);"
+    "CREATE TABLE IF NOT EXISTS place(one INTEGER PRIMARY KEY CHECK (one = 1),"
+    "  seq INTEGER NOT NULL, hash TEXT NOT NULL, file INTEGER NOT NULL, at INTEGER NOT NULL);"
+    "INSERT OR IGNORE INTO place VALUES (1, 0, '', 0, 0);"
+    "PRAGMA user_version = 1;";
+
+enum { BUSY_MS = 10000, LIST_LIMIT = 100 };
+
+int history_fail(const struct history *history, const char *what, struct cay_error *err)
+{
+    return cay_fail(err, CAY_E_SYSTEM, "history: %s: %s", what, sqlite3_errmsg(history->db));
+}
+
+/* ---- opening ---- */
+
+static int run_sql(const struct history *history, const char *sql)
+{
+    return sqlite3_exec(history->db, sql, NULL, NULL, NULL);
+}
+
+/* NORMAL: the log is what must not be lost, and all of this can be made from it again. */
+static int begin(struct history *history, const char *path)
+{
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW;
+
+    /* SQLite gives its other files the mode that this one has. */
+    auto_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int rc = sqlite3_open_v2(path, &history->db, flags, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    sqlite3_busy_timeout(history->db, BUSY_MS);
+    rc = run_sql(history, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
+    return rc == SQLITE_OK ? run_sql(history, schema) : rc;
+}
+
+static void remove_database(const char *path)
+{
+    static const char *const suffixes[] = { "", "-wal", "-shm" };
+    char name[4200];
+
+    for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
+        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
+        unlink(name);
+    }
+}
+
+static bool is_damage(int rc)
+{
+    return rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB;
+}
+
+int history_open(struct history **ret, struct cay_error *err)
+{
+    auto_free struct history *history = mem_alloc(sizeof *history);
+    char path[4160];
+
+    if (cay_state_folder(path, sizeof path - 16, err) < 0)
+        return -1;
+    strncat(path, "/history.db", 16);
+    int rc = begin(history, path);
+    if (is_damage(rc)) {
+        sqlite3_close(history->db);
+        remove_database(path);
+        rc = begin(history, path);
+    }
+    if (rc != SQLITE_OK) {
+        history_fail(history, path, err);
+        sqlite3_close(history->db);
+        return -1;
+    }
+    *ret = take_ptr(&history);
+    return 0;
+}
+
+void history_close(struct history *history)
+{
+    if (!history)
+        return;
+    sqlite3_close(history->db);
+    free(history);
+}
+
+/* ---- filling ---- */
+
+struct filling {
+    struct history *history;
+    sqlite3_stmt *insert, *prune;
+    size_t n;
+    bool has_failed;
+};
+
+static void bind_text(sqlite3_stmt *stmt, int i, json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    if (text)
+        sqlite3_bind_text(stmt, i, text, -1, SQLITE_TRANSIENT);
+    else
+        sqlite3_bind_null(stmt, i);
+}
+
+static void bind_bytes(sqlite3_stmt *stmt, int i, json_t *object, const char *key)
+{
+    json_t *sum = json_object_get(object, key);
+    sqlite3_bind_int64(stmt, i, json_integer_value(json_object_get(sum, "bytes")));
+}
+
+static bool step(sqlite3_stmt *stmt)
+{
+    int rc = sqlite3_step(stmt);
+
+    sqlite3_reset(stmt);
+    return rc == SQLITE_DONE;
+}
+
+static bool insert(struct filling *filling, uint64_t seq, json_t *entry)
+{
+    static const char *const texts[] = {
+        "tenant", "language", "backend", "tier", "start", "cause"
+    };
+    sqlite3_stmt *stmt = filling->insert;
+    const char *time = json_string_value(json_object_get(entry, "time"));
+    int64_t time_ms;
+    int i = 1;
+
+    if (!time || when_parse(time, 0, &time_ms) < 0 || !json_object_get(entry, "id"))
+        return true; /* nothing that could be found again */
+    bind_text(stmt, i++, entry, "id");
+    sqlite3_bind_int64(stmt, i++, (sqlite3_int64)seq);
+    sqlite3_bind_int64(stmt, i++, time_ms);
+    bind_text(stmt, i++, entry, "time");
+    for (size_t k = 0; k < ARRAY_LEN(texts); k++)
+        bind_text(stmt, i++, entry, texts[k]);
+    sqlite3_bind_int64(stmt, i++, json_integer_value(json_object_get(entry, "exit_code")));
+    sqlite3_bind_double(stmt, i++, json_number_value(json_object_get(entry, "run")));
+    sqlite3_bind_double(stmt, i++, json_number_value(json_object_get(entry, "total")));
+    bind_bytes(stmt, i++, entry, "stdout");
+    bind_bytes(stmt, i++, entry, "stderr");
+    bool is_done = step(stmt);
+    filling->n += is_done && sqlite3_changes(filling->history->db) > 0;
+    return is_done;
+}
+
+static int take_entry(void *arg, uint64_t seq, const char *line, size_t len)
+{
+    struct filling *filling = arg;
+    json_t *entry = json_loadb(line, len, 0, NULL);
+    const char *kind = json_string_value(json_object_get(entry, "kind"));
+    bool is_done = true;
+
+    if (kind && strcmp(kind, "run") == 0) {
+        is_done = insert(filling, seq, entry);
+    } else if (kind && strcmp(kind, "pruned") == 0) {
+        sqlite3_bind_int64(filling->prune, 1, json_integer_value(json_object_get(entry, "upto")));
+        is_done = step(filling->prune);
+    }
+    json_decref(entry);
+    filling->has_failed |= !is_done;
+    return is_done ? 0 : -1;
+}
+
+static int load_place(const struct history *history, struct cay_audit_place *place,
+                      struct cay_error *err)
+{
+    sqlite3_stmt *stmt;
+
+    if (sqlite3_prepare_v2(history->db, "SELECT seq, file, at, hash FROM place", -1, &stmt, NULL) !=
+        SQLITE_OK)
+        return history_fail(history, "read", err);
+    bool has_row = sqlite3_step(stmt) == SQLITE_ROW;
+    if (has_row) {
+        *place = (struct cay_audit_place){
+            .seq = (uint64_t)sqlite3_column_int64(stmt, 0),
+            .file = (uint64_t)sqlite3_column_int64(stmt, 1),
+            .offset = (uint64_t)sqlite3_column_int64(stmt, 2),
+        };
+        snprintf(place->hash, sizeof place->hash, "%s", (const char *)sqlite3_column_text(stmt, 3));
+    }
+    sqlite3_finalize(stmt);
+    return has_row ? 0 : history_fail(history, "read", err);
+}
+
+static int save_place(const struct history *history, const struct cay_audit_place *place,
+                      struct cay_error *err)
+{
+    sqlite3_stmt *stmt;
+
+    if (sqlite3_prepare_v2(history->db, "UPDATE place SET seq = ?, file = ?, at = ?, hash = ?", -1,
+                           &stmt, NULL) != SQLITE_OK)
+        return history_fail(history, "write", err);
+    sqlite3_bind_int64(stmt, 1, (sqlite3_int64)place->seq);
+    sqlite3_bind_int64(stmt, 2, (sqlite3_int64)place->file);
+    sqlite3_bind_int64(stmt, 3, (sqlite3_int64)place->offset);
+    sqlite3_bind_text(stmt, 4, place->hash, -1, SQLITE_TRANSIENT);
+    bool is_done = sqlite3_step(stmt) == SQLITE_DONE;
+    sqlite3_finalize(stmt);
+    return is_done ? 0 : history_fail(history, "write", err);
+}
+
+static int fill(struct filling *filling, struct cay_error *err)
+{
+    struct history *history = filling->history;
+    struct cay_audit_place place, before;
+
+    if (load_place(history, &place, err) < 0)
+        return -1;
+    before = place;
+    if (sqlite3_prepare_v2(history->db,
+                           "INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", -1,
+                           &filling->insert, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(history->db, "DELETE FROM runs WHERE seq <= ?", -1, &filling->prune,
+                           NULL) != SQLITE_OK)
+        return history_fail(history, "write", err);
+    if (cay_audit_read(&place, take_entry, filling, err) < 0)
+        return -1;
+    if (filling->has_failed)
+        return history_fail(history, "write", err);
+    return memcmp(&place, &before, sizeof place) == 0 ? 0 : save_place(history, &place, err);
+}
+
+int history_fill(struct history *history, size_t *ret, struct cay_error *err)
+{
+    struct filling filling = { .history = history };
+
+    if (run_sql(history, "BEGIN IMMEDIATE") != SQLITE_OK)
+        return history_fail(history, "lock", err);
+    int rc = fill(&filling, err);
+    sqlite3_finalize(filling.insert);
+    sqlite3_finalize(filling.prune);
+    if (run_sql(history, rc == 0 ? "COMMIT" : "ROLLBACK") != SQLITE_OK && rc == 0) {
+        rc = history_fail(history, "write", err);
+        run_sql(history, "ROLLBACK");
+    }
+    if (rc == 0 && ret)
+        *ret = filling.n;
+    return rc;
+}
+
+/* ---- asking ---- */
+
+static bool is_ended(const char *text, size_t size)
+{
+    return memchr(text, '\0', size) != NULL;
+}
+
+int history_check(const struct history_query *query, struct cay_error *err)
+{
+    if (query->kind > HISTORY_STATS || !is_ended(query->id, sizeof query->id) ||
+        !is_ended(query->language, sizeof query->language) ||
+        !is_ended(query->cause, sizeof query->cause) ||
+        !is_ended(query->tenant, sizeof query->tenant))
+        return cay_fail(err, CAY_E_USAGE, "history: the query is malformed");
+    if (query->limit > HISTORY_LIMIT_MAX)
+        return cay_fail(err, CAY_E_USAGE, "limit: %u is more than %d", query->limit,
+                        HISTORY_LIMIT_MAX);
+    return 0;
+}
+
+/* NULL where the text is empty: the filters below let everything through then. */
+static void bind_filter(sqlite3_stmt *stmt, int i, const char *text)
+{
+    if (*text)
+        sqlite3_bind_text(stmt, i, text, -1, SQLITE_TRANSIENT);
+}
+
+int history_select(const struct history *history, const char *columns,
+                   const struct history_query *query, const char *tail, sqlite3_stmt **ret,
+                   struct cay_error *err)
+{
+    auto_strbuf struct strbuf sql = { 0 };
+    sqlite3_stmt *stmt;
+
+    strbuf_printf(&sql,
+                  "SELECT %s FROM runs WHERE time_ms >= ?1 AND time_ms < ?2"
+                  " AND (?3 IS NULL OR language IS ?3) AND (?4 IS NULL OR cause = ?4)"
+                  " AND (?5 IS NULL OR tenant IS ?5) AND (?6 = 0 OR cause <> 'ok')"
+                  " AND (?7 IS NULL OR (time_ms, seq) <"
+                  "      (SELECT time_ms, seq FROM runs WHERE id = ?7))"
+                  " %s",
+                  columns, tail);
+    if (sqlite3_prepare_v2(history->db, strbuf_str(&sql), -1, &stmt, NULL) != SQLITE_OK)
+        return history_fail(history, "ask", err);
+    sqlite3_bind_int64(stmt, 1, query->since_ms ? query->since_ms : INT64_MIN);
+    sqlite3_bind_int64(stmt, 2, query->until_ms ? query->until_ms : INT64_MAX);
+    bind_filter(stmt, 3, query->language);
+    bind_filter(stmt, 4, query->cause);
+    bind_filter(stmt, 5, query->tenant);
+    sqlite3_bind_int(stmt, 6, query->failed_only ? 1 : 0);
+    if (query->kind == HISTORY_LIST)
+        bind_filter(stmt, 7, query->id);
+    *ret = stmt;
+    return 0;
+}
+
+static void put_row(struct json_writer *w, sqlite3_stmt *stmt)
+{
+    static const char *const texts[] = { "id",      "timestamp", "tenant", "language",
+                                         "backend", "tier",      "start",  "cause" };
+    int i = 0;
+
+    json_begin_object(w);
+    for (; i < (int)ARRAY_LEN(texts); i++)
+        json_field_string(w, texts[i], (const char *)sqlite3_column_text(stmt, i));
+    const char *cause = (const char *)sqlite3_column_text(stmt, i - 1);
+    json_field_bool(w, "success", cause && strcmp(cause, "ok") == 0);
+    json_field_int(w, "exit_code", sqlite3_column_int64(stmt, i++));
+    json_field_real(w, "execution_time", sqlite3_column_double(stmt, i++));
+    json_field_real(w, "total_time", sqlite3_column_double(stmt, i++));
+    json_field_int(w, "stdout_bytes", sqlite3_column_int64(stmt, i++));
+    json_field_int(w, "stderr_bytes", sqlite3_column_int64(stmt, i++));
+    json_end_object(w);
+}
+
+int history_list(struct history *history, const struct history_query *query, struct strbuf *out,
+                 struct cay_error *err)
+{
+    uint32_t limit = query->limit ? query->limit : LIST_LIMIT;
+    bool is_first = true;
+    sqlite3_stmt *stmt;
+    char tail[80];
+    int rc;
+
+    if (history_check(query, err) < 0)
+        return -1;
+    snprintf(tail, sizeof tail, "ORDER BY time_ms DESC, seq DESC LIMIT %u", limit);
+    if (history_select(history,
+                       "id, time, tenant, language, backend, tier, start, cause, exit_code, run,"
+                       " total, stdout_bytes, stderr_bytes",
+                       query, tail, &stmt, err) < 0)
+        return -1;
+    strbuf_puts(out, "[");
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        struct json_writer w = { .out = out };
+        strbuf_puts(out, is_first ? "\n" : ",\n");
+        is_first = false;
+        put_row(&w, stmt);
+    }
+    strbuf_puts(out, is_first ? "]" : "\n]");
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? 0 : history_fail(history, "read", err);
+}
+
+int history_one(struct history *history, const struct history_query *query, struct strbuf *out,
+                struct cay_error *err)
+{
+    struct cay_execution *run;
+    sqlite3_stmt *stmt;
+
+    if (history_check(query, err) < 0)
+        return -1;
+    if (sqlite3_prepare_v2(history->db,
+                           "SELECT 1 FROM runs WHERE id = ?1 AND (?2 IS NULL OR tenant IS ?2)", -1,
+                           &stmt, NULL) != SQLITE_OK)
+        return history_fail(history, "ask", err);
+    sqlite3_bind_text(stmt, 1, query->id, -1, SQLITE_TRANSIENT);
+    bind_filter(stmt, 2, query->tenant);
+    bool is_found = sqlite3_step(stmt) == SQLITE_ROW;
+    sqlite3_finalize(stmt);
+    if (!is_found)
+        return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", query->id);
+    if (cay_execution_open(query->id, &run, err) < 0)
+        return -1;
+    strbuf_puts(out, cay_execution_json(run));
+    cay_execution_close(run);
+    return 0;
+}
+
+int history_answer(struct history *history, const struct history_query *query, struct strbuf *out,
+                   struct cay_error *err)
+{
+    static int (*const rows[])(struct history *, const struct history_query *, struct strbuf *,
+                               struct cay_error *) = {
+        [HISTORY_LIST] = history_list,
+        [HISTORY_ONE] = history_one,
+        [HISTORY_STATS] = history_stats,
+    };
+
+    if (history_check(query, err) < 0)
+        return -1;
+    return rows[query->kind](history, query, out, err);
+}

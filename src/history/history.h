@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The history: an index over the audit log, in SQLite, to find and count executions by.
+ *
+ *     struct history *history;
+ *     history_open(&history, &err);
+ *     history_fill(history, &n, &err);               reads what the audit log has that is new
+ *     history_list(history, &query, &out, &err);     JSON
+ *     history_close(history);
+ *
+ * It holds nothing that the log does not: history.db in the state folder can be removed, and is
+ * made again, also when it is damaged. Any number of processes may fill and read it at once (WAL);
+ * what is read is read in one piece. Entries that the log has pruned go from here too.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "history/client.h"
+
+struct cay_error;
+struct history;
+struct strbuf;
+
+int history_open(struct history **ret, struct cay_error *err);
+void history_close(struct history *history);
+
+/* ret may be NULL: how many executions are new. */
+int history_fill(struct history *history, size_t *ret, struct cay_error *err);
+
+/* Checks that a query's numbers make sense and its texts end. */
+int history_check(const struct history_query *query, struct cay_error *err);
+
+/* What HISTORY_LIST, HISTORY_ONE and HISTORY_STATS in client.h say, appended to out. Of the list,
+ * one row a line inside the array. CAY_E_NOTFOUND: no such execution. */
+int history_list(struct history *history, const struct history_query *query, struct strbuf *out,
+                 struct cay_error *err);
+int history_one(struct history *history, const struct history_query *query, struct strbuf *out,
+                struct cay_error *err);
+int history_stats(struct history *history, const struct history_query *query, struct strbuf *out,
+                  struct cay_error *err);
+
+/* By the query's kind. */
+int history_answer(struct history *history, const struct history_query *query, struct strbuf *out,
+                   struct cay_error *err);
+
+/* ---- shared by the files of the history ---- */
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+struct history {
+    struct sqlite3 *db;
+};
+
+/* CAY_E_SYSTEM with what SQLite says. */
+int history_fail(const struct history *history, const char *what, struct cay_error *err);
+
+/* Prepares "SELECT columns FROM runs WHERE … tail" with the query's filters bound. */
+int history_select(const struct history *history, const char *columns,
+                   const struct history_query *query, const char *tail, struct sqlite3_stmt **ret,
+                   struct cay_error *err);

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "history/recorder.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cay/record.h>
+#include <cay/run.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "history/history.h"
+#include "history/wire.h"
+
+enum { PAUSE_MS = 100, IDLE_MS = 5000, RETRY_MS = 1000 };
+
+struct recorder {
+    int socket_fd, watch_fd;
+    struct cay *cay;
+    struct history *history; /* NULL: it could not be opened, and is tried again */
+    void (*on_error)(const struct cay_error *err);
+    char last_error[sizeof((struct cay_error *)0)->msg];
+    int64_t taken_ns;    /* when it was last looked */
+    bool is_due, is_ill; /* something was written; the last try failed */
+};
+
+static void complain(struct recorder *r, const struct cay_error *err)
+{
+    if (strcmp(r->last_error, err->msg) != 0 && r->on_error)
+        r->on_error(err);
+    memcpy(r->last_error, err->msg, sizeof r->last_error);
+}
+
+/* Journals first; the history is only an index, and may lag. */
+static void take_in(struct recorder *r)
+{
+    struct cay_error err;
+    char events[4096];
+
+    while (r->watch_fd >= 0 && read(r->watch_fd, events, sizeof events) > 0)
+        continue;
+    r->watch_fd = cay_journal_watch(r->watch_fd);
+    r->is_due = false;
+    r->is_ill = cay_journal_take(r->cay, NULL, &err) < 0;
+    if (!r->is_ill && !r->history)
+        r->is_ill = history_open(&r->history, &err) < 0;
+    if (!r->is_ill && history_fill(r->history, NULL, &err) < 0) {
+        r->is_ill = true;
+        history_close(r->history); /* opening it again puts right what can be */
+        r->history = NULL;
+    }
+    if (r->is_ill)
+        complain(r, &err);
+    else
+        r->last_error[0] = '\0';
+    r->taken_ns = clock_now_ns();
+}
+
+/* ---- questions ---- */
+
+static int status_of(const struct cay_error *err)
+{
+    return err->kind == CAY_E_NOTFOUND ? -ENOENT : err->kind == CAY_E_USAGE ? -EINVAL : -EIO;
+}
+
+static void send_answer(int fd, uint32_t number, int status, const struct strbuf *text)
+{
+    size_t len = status == 0 ? text->len : 0, at = 0;
+
+    if (len > HISTORY_ANSWER_MAX) {
+        status = -EFBIG;
+        len = 0;
+    }
+    do {
+        struct history_part part = {
+            .number = number,
+            .status = status,
+            .len = (uint32_t)MIN(len - at, (size_t)HISTORY_PART_MAX),
+        };
+        part.is_last = at + part.len == len;
+        struct iovec parts[] = {
+            { &part, sizeof part },
+            { len > 0 ? text->data + at : NULL, part.len },
+        };
+        struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+        at += part.len;
+        if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
+            return; /* it does not read: its deadline will tell */
+    } while (at < len);
+}
+
+/* Returns false when the front is gone. */
+static bool serve_one(struct recorder *r)
+{
+    auto_strbuf struct strbuf text = { 0 };
+    struct history_query query;
+    struct cay_error err;
+
+    ssize_t n = recv(r->socket_fd, &query, sizeof query, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (n <= 0)
+        return false;
+    if (n != sizeof query)
+        return true;
+    take_in(r);
+    int status = -EIO;
+    if (r->history)
+        status = history_answer(r->history, &query, &text, &err) < 0 ? status_of(&err) : 0;
+    send_answer(r->socket_fd, query.number, status, &text);
+    return true;
+}
+
+/* ---- the loop ---- */
+
+static int wait_ms(const struct recorder *r)
+{
+    int64_t since = (clock_now_ns() - r->taken_ns) / NS_PER_MSEC;
+    int64_t pause = r->is_ill ? RETRY_MS : r->is_due ? PAUSE_MS : IDLE_MS;
+
+    return (int)(since >= pause ? 0 : pause - since);
+}
+
+int recorder_serve(int socket_fd, void (*on_error)(const struct cay_error *err),
+                   struct cay_error *err)
+{
+    const struct cay_options options = { .no_project = true };
+    const struct timeval patience = { .tv_sec = 2 };
+    struct recorder r = { .socket_fd = socket_fd, .watch_fd = -1, .on_error = on_error };
+
+    if (cay_open(&options, &r.cay, err) < 0)
+        return -1;
+    setsockopt(socket_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    for (bool is_wanted = true; is_wanted;) {
+        /* What was written before the watch began is seen by looking first. */
+        if (wait_ms(&r) == 0 || r.taken_ns == 0)
+            take_in(&r);
+        struct pollfd list[] = {
+            { .fd = socket_fd, .events = POLLIN },
+            { .fd = r.is_due || r.is_ill ? -1 : r.watch_fd, .events = POLLIN },
+        };
+        if (poll(list, ARRAY_LEN(list), wait_ms(&r)) < 0)
+            continue;
+        r.is_due |= list[1].revents != 0;
+        if (list[0].revents)
+            is_wanted = serve_one(&r);
+    }
+    take_in(&r); /* what was answered last */
+    history_close(r.history);
+    cay_close(r.cay);
+    close_fd(&r.watch_fd);
+    return r.is_ill ? 1 : 0;
+}
+
+static int serve_and_tell(int socket_fd, void (*on_error)(const struct cay_error *err))
+{
+    struct cay_error err;
+
+    int rc = recorder_serve(socket_fd, on_error, &err);
+    if (rc < 0)
+        on_error(&err);
+    return rc < 0 ? cay_error_exit_status(err.kind) : rc;
+}
+
+int recorder_watch_over(int socket_fd, void (*on_error)(const struct cay_error *err))
+{
+    struct timespec pause = { .tv_nsec = 100 * NS_PER_MSEC };
+
+    for (;;) {
+        int status;
+        pid_t pid = fork();
+        if (pid < 0)
+            return 125;
+        if (pid == 0)
+            _exit(serve_and_tell(socket_fd, on_error));
+        while (waitpid(pid, &status, 0) < 0)
+            if (errno != EINTR)
+                return 125;
+        if (WIFEXITED(status))
+            return WEXITSTATUS(status);
+        nanosleep(&pause, NULL); /* it was killed, or fell over: not in a hot loop */
+        pause = (struct timespec){ .tv_sec = MIN(pause.tv_sec * 2 + 1, 30) };
+    }
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/openapi.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cay/error.h>
+#include <cay/version.h>
+
+#include "base/auto.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "serve/openapi-schema.h"
+#include "serve/route.h"
+#include "serve/token.h"
+
+/* ---- answers ---- */
+
+/* Failures, and which routes have them: those with one of the flags, or with a token, a parameter
+ * or a body. */
+static const struct failure {
+    int status;
+    const char *name, *text;
+    unsigned flags;
+    bool with_token, with_param, with_body;
+} failures[] = {
+    { 400, "Malformed", "the request is malformed", 0, false, false, true },
+    { 401, "Unauthorized", "no valid token", 0, true, false, false },
+    { 403, "Forbidden", "the token lacks the scope, or Host or Origin is foreign", 0, true, false,
+      false },
+    { 404, "NotFound", "no such execution, or not one of this tenant's", 0, false, true, false },
+    { 413, "TooLarge", "the body, or a limit asked for, is past the most", 0, false, false, true },
+    { 415, "NotJson", "the body is not application/json", 0, false, false, true },
+    { 429, "Busy", "the queue is full, or a quota is used up", ROUTE_QUEUES, false, false, false },
+    { 501, "Unsupported", "this host can't do it", 0, false, false, true },
+};
+
+static bool has_failure(const struct route *route, const struct failure *f)
+{
+    return (f->flags & route->flags) || (f->with_token && route->scope != SCOPE_NONE) ||
+           (f->with_param && strchr(route->pattern, '{')) || (f->with_body && route->body);
+}
+
+static void put_reference(struct json_writer *w, const char *kind, const char *name)
+{
+    auto_strbuf struct strbuf path = { 0 };
+
+    strbuf_printf(&path, "#/components/%s/%s", kind, name);
+    json_field_string(w, "$ref", strbuf_str(&path));
+}
+
+static void put_content(struct json_writer *w, const char *type, const char *schema)
+{
+    json_field_object(w, type);
+    json_field_object(w, "schema");
+    if (schema)
+        put_reference(w, "schemas", schema);
+    json_end_object(w);
+    json_end_object(w);
+}
+
+static void put_success(struct json_writer *w, enum route_id id)
+{
+    const struct route *route = &routes[id];
+    bool is_event = route->answer && strcmp(route->answer, "Event") == 0;
+
+    json_field_object(w, "200");
+    json_field_string(w, "description", "success");
+    json_field_object(w, "content");
+    if (id == ROUTE_METRICS)
+        put_content(w, "text/plain", NULL);
+    else if (!is_event)
+        put_content(w, "application/json", route->answer);
+    if (route->flags & ROUTE_STREAMS) {
+        put_content(w, "text/event-stream", "Event");
+        put_content(w, "application/x-ndjson", "Event");
+    }
+    json_end_object(w);
+    json_end_object(w);
+    if (id == ROUTE_EXECUTE) {
+        json_field_object(w, "202");
+        json_field_string(w, "description", "taken, with detach");
+        json_field_object(w, "content");
+        put_content(w, "application/json", "Status");
+        json_end_object(w);
+        json_end_object(w);
+    }
+    if (id == ROUTE_HEALTH) {
+        json_field_object(w, "503");
+        json_field_string(w, "description", "it can't run anything, or is on its way out");
+        json_field_object(w, "content");
+        put_content(w, "application/json", "Health");
+        json_end_object(w);
+        json_end_object(w);
+    }
+}
+
+static void put_answers(struct json_writer *w, enum route_id id)
+{
+    json_field_object(w, "responses");
+    put_success(w, id);
+    for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
+        char status[8];
+        if (!has_failure(&routes[id], &failures[i]))
+            continue;
+        snprintf(status, sizeof status, "%d", failures[i].status);
+        json_field_object(w, status);
+        put_reference(w, "responses", failures[i].name);
+        json_end_object(w);
+    }
+    json_field_object(w, "default");
+    put_reference(w, "responses", "Failure");
+    json_end_object(w);
+    json_end_object(w);
+}
+
+/* ---- parameters ---- */
+
+static void put_parameter(struct json_writer *w, const char *place, const char *name,
+                          size_t name_len, const char *type, const char *text)
+{
+    json_begin_object(w);
+    json_field_string_len(w, "name", name, name_len);
+    json_field_string(w, "in", place);
+    json_field_bool(w, "required", strcmp(place, "path") == 0);
+    json_field_string(w, "description", text);
+    json_field_object(w, "schema");
+    json_field_string(w, "type", type);
+    json_end_object(w);
+    json_end_object(w);
+}
+
+static void put_parameters(struct json_writer *w, const struct route *route)
+{
+    static const struct {
+        unsigned flag;
+        const char *place, *name, *type, *text;
+    } rows[] = {
+        { ROUTE_LISTS, "query", "limit", "integer", "how many at most" },
+        { ROUTE_LISTS, "query", "before", "string", "an id: those before it" },
+        { ROUTE_LISTS, "query", "language", "string", "those of this language" },
+        { ROUTE_LISTS, "query", "cause", "string", "those with this verdict" },
+        { ROUTE_RESUMES, "header", "Last-Event-ID", "integer", "the last event that was seen" },
+    };
+    const char *param = strchr(route->pattern, '{');
+
+    json_field_array(w, "parameters");
+    if (param)
+        put_parameter(w, "path", param + 1, strcspn(param + 1, "}"), "string",
+                      "as the answer that made it had it");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (route->flags & rows[i].flag)
+            put_parameter(w, rows[i].place, rows[i].name, strlen(rows[i].name), rows[i].type,
+                          rows[i].text);
+    json_end_array(w);
+}
+
+/* ---- routes ---- */
+
+static void put_scopes(struct json_writer *w, unsigned scopes)
+{
+    static const char *const names[] = {
+#define SCOPE_NAME(id, name, is_default, meaning) name,
+        SCOPES(SCOPE_NAME)
+#undef SCOPE_NAME
+    };
+
+    json_field_array(w, "security");
+    if (scopes != SCOPE_NONE) {
+        json_begin_object(w);
+        json_field_array(w, "token");
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+            if (scopes & (1u << i))
+                json_put_string(w, names[i]);
+        json_end_array(w);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static void put_route(struct json_writer *w, enum route_id id)
+{
+    const struct route *route = &routes[id];
+    char method[16];
+    size_t i = 0;
+
+    for (; route->method[i] && i < sizeof method - 1; i++)
+        method[i] = (char)tolower((unsigned char)route->method[i]);
+    method[i] = '\0';
+    json_field_object(w, method);
+    json_field_string(w, "operationId", route->name);
+    json_field_string(w, "summary", route->summary);
+    put_scopes(w, route->scope);
+    put_parameters(w, route);
+    if (route->body) {
+        json_field_object(w, "requestBody");
+        json_field_bool(w, "required", true);
+        json_field_object(w, "content");
+        put_content(w, "application/json", route->body);
+        json_end_object(w);
+        json_end_object(w);
+    }
+    put_answers(w, id);
+    json_end_object(w);
+}
+
+static void put_paths(struct json_writer *w)
+{
+    bool is_done[ROUTE_N] = { false };
+
+    json_field_object(w, "paths");
+    for (int i = 0; i < ROUTE_N; i++) {
+        if (is_done[i])
+            continue;
+        json_field_object(w, routes[i].pattern);
+        for (int j = i; j < ROUTE_N; j++)
+            if (strcmp(routes[i].pattern, routes[j].pattern) == 0) {
+                put_route(w, (enum route_id)j);
+                is_done[j] = true;
+            }
+        json_end_object(w);
+    }
+    json_end_object(w);
+}
+
+/* ---- what they refer to ---- */
+
+static void put_failure(struct json_writer *w, const char *name, const char *text, bool can_retry)
+{
+    json_field_object(w, name);
+    json_field_string(w, "description", text);
+    if (can_retry) {
+        json_field_object(w, "headers");
+        json_field_object(w, "Retry-After");
+        json_field_string(w, "description", "seconds after which there is likely to be room");
+        json_field_object(w, "schema");
+        json_field_string(w, "type", "integer");
+        json_end_object(w);
+        json_end_object(w);
+        json_end_object(w);
+    }
+    json_field_object(w, "content");
+    put_content(w, "application/json", "Error");
+    json_end_object(w);
+    json_end_object(w);
+}
+
+static void put_components(struct json_writer *w)
+{
+    static const char meanings[] = "A bearer token; its scopes are"
+#define SCOPE_MEANING(id, name, is_default, meaning) "\n- " name ": " meaning
+        SCOPES(SCOPE_MEANING)
+#undef SCOPE_MEANING
+        ;
+
+    json_field_object(w, "components");
+    json_field_object(w, "securitySchemes");
+    json_field_object(w, "token");
+    json_field_string(w, "type", "http");
+    json_field_string(w, "scheme", "bearer");
+    json_field_string(w, "description", meanings);
+    json_end_object(w);
+    json_end_object(w);
+    json_field_object(w, "responses");
+    put_failure(w, "Failure", "any other failure", false);
+    for (size_t i = 0; i < ARRAY_LEN(failures); i++)
+        put_failure(w, failures[i].name, failures[i].text, failures[i].status == 429);
+    json_end_object(w);
+    json_field_object(w, "schemas");
+    openapi_put_schemas(w);
+    json_end_object(w);
+    json_end_object(w);
+}
+
+char *openapi_json(void)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
+
+    json_begin_object(&w);
+    json_field_string(&w, "openapi", "3.1.0");
+    json_field_object(&w, "info");
+    json_field_string(&w, "title", "cay");
+    json_field_string(&w, "version", CAY_VERSION);
+    json_field_string(&w, "summary", "Runs untrusted code in a sandbox");
+    json_field_object(&w, "license");
+    json_field_string(&w, "name", "Apache-2.0");
+    json_field_string(&w, "identifier", "Apache-2.0");
+    json_end_object(&w);
+    json_end_object(&w);
+    put_paths(&w);
+    put_components(&w);
+    json_end_object(&w);
+    return strbuf_take(&out);
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Limits of this process itself; those of programs are set where they are started. */
+
+/* As many open files as may be had: the usual 1024 are soon used up by pipes of many runs at once.
+ * (They are the usual because select() knows no more.) */
+void rlimit_raise_files(void);

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many runs at once. Where a warden is needed it is a real one, with the backend that asks for no
+ * privilege; what no backend would do on purpose is said by the test itself, over the same socket.
+ */
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/auto.h"
+#include "engine/engine.h"
+#include "engine/run.h"
+#include "warden/message.h"
+#include "warden/outbox.h"
+
+enum { MANY = 60 };
+
+/* What became of a run. */
+struct seen {
+    struct cay_running *run;
+    char text[64];
+    bool has_begun, is_finished, cancels;
+    int n_done;
+    uint64_t seq;
+    struct cay_result *result;
+    struct cay_error err;
+};
+
+static void on_event(void *arg, const struct cay_event *event)
+{
+    struct seen *seen = arg;
+
+    assert_int_equal(event->seq, ++seen->seq);
+    assert_true((event->seq == 1) == (event->kind == CAY_EVENT_STARTED));
+    assert_false(seen->is_finished);
+    if (event->kind == CAY_EVENT_STDOUT)
+        strncat(seen->text, event->data,
+                MIN(event->len, sizeof seen->text - strlen(seen->text) - 1));
+    seen->has_begun |= event->kind == CAY_EVENT_STAGE;
+    seen->is_finished = event->kind == CAY_EVENT_FINISHED;
+    if (seen->has_begun && seen->cancels)
+        cay_cancel(seen->run, SIGTERM);
+}
+
+static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)
+{
+    struct seen *seen = arg;
+
+    assert_true(seen->is_finished);
+    assert_true(!result == !!err);
+    seen->n_done++;
+    seen->result = result;
+    if (err)
+        seen->err = *err;
+}
+
+static void forget(struct seen *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        cay_result_free(list[i].result);
+}
+
+static int setup(void **state)
+{
+    struct cay_options options = { .fork_warden = true, .no_project = true };
+    struct cay_error err;
+    struct cay *cay;
+
+    setenv("CAY_KEEP_EXECUTIONS", "0", 1);
+    assert_int_equal(cay_open(&options, &cay, &err), 0);
+    *state = cay;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    cay_close(*state);
+    return 0;
+}
+
+static struct cay_request *request_of(const char *script, const char *input)
+{
+    const char *const pairs[][2] = {
+        { "command", "sh" },      { "command", "-c" },         { "command", script },
+        { "backend", "process" }, { "min_isolation", "none" }, { "stdin", input },
+    };
+    struct cay_request *req = cay_request_new();
+    struct cay_error err;
+
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
+        assert_int_equal(cay_request_set(req, pairs[i][0], pairs[i][1], &err), 0);
+    return req;
+}
+
+static void start(struct cay *cay, struct seen *seen, const char *script, const char *input)
+{
+    struct cay_start_options options = { .on_event = on_event, .on_done = on_done, .arg = seen };
+    struct cay_request *req = request_of(script, input);
+    struct cay_error err;
+
+    if (cay_start(cay, req, &options, &seen->run, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(strlen(cay_running_id(seen->run)), 32);
+    assert_int_equal(seen->seq, 0);
+    cay_request_free(req);
+}
+
+/* Returns what the last cay_dispatch did. */
+static int dispatch(struct cay *cay)
+{
+    struct pollfd ready = { cay_fd(cay), POLLIN, 0 };
+    struct cay_error err;
+
+    assert_int_equal(poll(&ready, 1, 60000), 1);
+    return cay_dispatch(cay, &err);
+}
+
+static void dispatch_all(struct cay *cay, const struct seen *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        while (list[i].n_done == 0)
+            assert_int_equal(dispatch(cay), 0);
+}
+
+/* ---- with a real warden ---- */
+
+static void test_many(void **state)
+{
+    struct seen list[MANY] = { 0 };
+    char input[16], want[64];
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(input, sizeof input, "%d", i);
+        list[i].cancels = i % 7 == 3;
+        start(*state, &list[i], list[i].cancels ? "sleep 1000" : "read n; echo got $n; exit $n",
+              input);
+    }
+    dispatch_all(*state, list, MANY);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(want, sizeof want, "got %d\n", i);
+        assert_int_equal(list[i].n_done, 1);
+        assert_non_null(list[i].result);
+        assert_int_equal(list[i].result->exit_code, list[i].cancels ? 128 + SIGTERM : i);
+        assert_string_equal(list[i].text, list[i].cancels ? "" : want);
+        assert_string_equal(list[i].result->out.data, list[i].text);
+        assert_string_equal(list[i].result->start, "cold");
+    }
+    forget(list, MANY);
+}
+
+/* Input beyond what a pipe holds goes in as it is read; a program that reads none of it is fine. */
+static void test_long_input(void **state)
+{
+    enum { LEN = 1000000 };
+    struct seen list[2] = { 0 };
+    auto_free char *input = mem_alloc(LEN + 1);
+
+    memset(input, 'x', LEN);
+    start(*state, &list[0], "wc -c", input);
+    start(*state, &list[1], "exec true", input);
+    dispatch_all(*state, list, 2);
+    assert_string_equal(list[0].text, "1000000\n");
+    assert_int_equal(list[1].result->exit_code, 0);
+    forget(list, 2);
+}
+
+/* A run that is waited for keeps the others going. */
+static void test_run_beside(void **state)
+{
+    struct seen list[2] = { 0 };
+    struct cay_request *req = request_of("echo waited for", "");
+    struct cay_result *result;
+    struct cay_error err;
+
+    start(*state, &list[0], "echo first", "");
+    start(*state, &list[1], "sleep 1000", "");
+    assert_int_equal(cay_run(*state, req, NULL, &result, &err), 0);
+    assert_string_equal(result->out.data, "waited for\n");
+    cay_request_free(req);
+    cay_result_free(result);
+    dispatch_all(*state, list, 1);
+    assert_int_equal(list[1].n_done, 0);
+    cay_cancel(list[1].run, 0);
+    dispatch_all(*state, list, 2);
+    assert_int_equal(list[1].result->exit_code, 128 + SIGKILL);
+    assert_int_equal(list[1].result->verdict.cause, CAY_CAUSE_CANCELLED);
+    forget(list, 2);
+}
+
+static void test_lost_warden(void **state)
+{
+    struct cay *cay = *state;
+    struct seen list[3] = { 0 }, next = { 0 };
+    siginfo_t info;
+
+    for (int i = 0; i < 3; i++)
+        start(cay, &list[i], "sleep 1000", "");
+    while (!list[0].has_begun || !list[1].has_begun || !list[2].has_begun)
+        assert_int_equal(dispatch(cay), 0);
+    pid_t warden = cay->link.pid;
+    kill(warden, SIGKILL);
+    while (dispatch(cay) == 0)
+        continue;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(list[i].n_done, 1);
+        assert_null(list[i].result);
+        assert_int_equal(list[i].err.kind, CAY_E_SYSTEM);
+    }
+    /* There is another for the next one, */
+    start(cay, &next, "echo again", "");
+    dispatch_all(cay, &next, 1);
+    assert_string_equal(next.text, "again\n");
+    assert_int_not_equal(cay->link.pid, warden);
+    forget(&next, 1);
+    /* and for one that is asked for before anybody has seen that it is dead. */
+    warden = cay->link.pid;
+    kill(warden, SIGKILL);
+    assert_int_equal(waitid(P_PID, (id_t)warden, &info, WEXITED | WNOWAIT), 0);
+    next = (struct seen){ 0 };
+    start(cay, &next, "echo and again", "");
+    while (next.n_done == 0)
+        dispatch(cay);
+    assert_non_null(next.result);
+    assert_string_equal(next.text, "and again\n");
+    forget(&next, 1);
+}
+
+static void test_close(void **state)
+{
+    struct seen list[2] = { 0 };
+
+    for (int i = 0; i < 2; i++)
+        start(*state, &list[i], "sleep 1000", "");
+    cay_close(*state);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(list[i].n_done, 1);
+        assert_null(list[i].result);
+    }
+    setup(state); /* for the teardown */
+}
+
+/* What can't be planned is told at once, and to nobody else. */
+static void test_refused(void **state)
+{
+    struct seen seen = { 0 };
+    struct cay_start_options options = { .on_event = on_event, .on_done = on_done, .arg = &seen };
+    struct cay_request *req = cay_request_new();
+    struct cay_error err;
+
+    assert_int_equal(cay_start(*state, req, &options, &seen.run, &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+    assert_int_equal(seen.seq + (uint64_t)seen.n_done, 0);
+    assert_null(seen.run);
+    cay_request_free(req);
+}
+
+/* ---- with a warden whose words we choose ---- */
+
+/* Returns the warden's end. */
+static int take_place_of_warden(struct cay *cay)
+{
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
+    cay->link.fd = pair[0];
+    cay->link.pid = -1;
+    return pair[1];
+}
+
+static void say(int fd, struct warden_reply reply)
+{
+    assert_int_equal(message_send_reply(fd, &reply), 0);
+}
+
+/* Held in its last call: the answer comes without waiting for "gone", and what is said of the run
+ * afterwards, or of one that never was, is nobody's. */
+static void test_held(void **state)
+{
+    struct cay *cay = *state;
+    struct seen list[2] = { 0 };
+    struct warden_request request;
+    int fds[WARDEN_FDS];
+    auto_close int back = take_place_of_warden(cay);
+
+    start(cay, &list[0], "echo", "");
+    assert_int_equal(message_recv_request(back, &request, fds), 0);
+    assert_int_equal(request.kind, WARDEN_START);
+    const uint32_t number = request.run;
+    say(back,
+        (struct warden_reply){ WARDEN_STAGE_STARTED, .run = number, .start_kind = START_WARM });
+    assert_int_equal(write(fds[WARDEN_STDOUT], "words\n", 6), 6);
+    struct warden_reply ended = { WARDEN_STAGE_ENDED, .run = number };
+    ended.end.has_status = ended.end.is_held = true;
+    say(back, ended);
+    dispatch_all(cay, list, 1);
+    assert_string_equal(list[0].result->out.data, "words\n");
+    assert_string_equal(list[0].result->start, "warm");
+    for (int i = 0; i < WARDEN_FDS; i++)
+        close_fd(&fds[i]);
+
+    say(back, (struct warden_reply){ WARDEN_GONE, .run = number });
+    say(back, (struct warden_reply){ WARDEN_STAGE_STARTED, .run = 4711 });
+    start(cay, &list[1], "echo", "");
+    assert_int_equal(message_recv_request(back, &request, fds), 0);
+    assert_int_not_equal(request.run, number);
+    struct warden_reply failed = { WARDEN_FAILED, .run = request.run };
+    failed.error.kind = CAY_E_UNSUPPORTED;
+    say(back, failed);
+    say(back, (struct warden_reply){ WARDEN_GONE, .run = request.run });
+    dispatch_all(cay, list, 2);
+    assert_int_equal(list[0].n_done, 1);
+    assert_null(list[1].result);
+    assert_int_equal(list[1].err.kind, CAY_E_UNSUPPORTED);
+    for (int i = 0; i < WARDEN_FDS; i++)
+        close_fd(&fds[i]);
+    forget(list, 2);
+}
+
+/* A warden that does not read for a while is not waited for; then it gets all of it, in order. */
+static void test_slow_warden(void **state)
+{
+    enum { N = 300 };
+    struct cay *cay = *state;
+    auto_free struct seen *list = mem_alloc(N * sizeof *list);
+    struct warden_request request;
+    int fds[WARDEN_FDS], back = take_place_of_warden(cay);
+    uint32_t n_starts = 0, n_stops = 0;
+
+    for (int i = 0; i < N; i++)
+        start(cay, &list[i], "echo", "");
+    assert_non_null(cay->loop.owed); /* or this tests nothing */
+    for (int i = 0; i < N; i += 2)
+        cay_cancel(list[i].run, 0);
+    while (n_starts < N || n_stops < N / 2) {
+        while (message_recv_request(back, &request, fds) == 0) {
+            n_starts += request.kind == WARDEN_START;
+            n_stops += request.kind == WARDEN_STOP;
+            if (request.kind == WARDEN_START)
+                assert_int_equal(request.run, n_starts);
+            else
+                assert_true(request.run % 2 == 1 && request.run <= n_starts);
+            for (int i = 0; i < WARDEN_FDS; i++)
+                close_fd(&fds[i]);
+        }
+        if (n_starts < N || n_stops < N / 2)
+            assert_int_equal(dispatch(cay), 0);
+    }
+    close(back);
+    while (dispatch(cay) == 0)
+        continue;
+    for (int i = 0; i < N; i++)
+        assert_true(list[i].n_done == 1 && !list[i].result);
+}
+
+/* The same the other way round: a front that does not read. */
+static void test_outbox(void **state)
+{
+    enum { N = 1000 };
+    struct outbox outbox = { 0 };
+    struct warden_reply reply = { WARDEN_GONE };
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    for (uint32_t i = 0; i < N; i++) {
+        reply.run = i;
+        assert_int_equal(outbox_send(&outbox, pair[0], &reply), 0);
+    }
+    assert_non_null(outbox.head);
+    for (uint32_t i = 0; i < N; i++) {
+        while (message_recv_reply(pair[1], &reply) < 0)
+            assert_int_equal(outbox_flush(&outbox, pair[0]), 0);
+        assert_int_equal(reply.run, i);
+    }
+    assert_null(outbox.head);
+    for (uint32_t i = 0; i < N; i++)
+        assert_int_equal(outbox_send(&outbox, pair[0], &reply), 0);
+    close(pair[1]);
+    assert_true(outbox_flush(&outbox, pair[0]) < 0);
+    outbox_done(&outbox);
+    close(pair[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_many, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_long_input, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_run_beside, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lost_warden, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_close, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_held, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slow_warden, setup, teardown),
+        cmocka_unit_test(test_outbox),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

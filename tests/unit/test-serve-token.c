@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "serve/token.h"
+
+#define TOKEN_A "alpha-0123456789abcdef"
+#define TOKEN_B "bravo-0123456789abcdef"
+#define TOKEN_C "charl#-0123456789abcde"
+
+struct folder {
+    char path[64], file[96];
+    int fd;
+};
+
+static int make_folder(void **state)
+{
+    struct folder *folder = mem_alloc(sizeof *folder);
+
+    snprintf(folder->path, sizeof folder->path, "/tmp/cay-test-token-XXXXXX");
+    if (!mkdtemp(folder->path))
+        return -1;
+    snprintf(folder->file, sizeof folder->file, "%s/tokens", folder->path);
+    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *state = folder;
+    return folder->fd < 0;
+}
+
+static int remove_folder(void **state)
+{
+    struct folder *folder = *state;
+
+    unlink(folder->file);
+    close(folder->fd);
+    int rc = rmdir(folder->path);
+    free(folder);
+    return rc;
+}
+
+static void write_file(const struct folder *folder, const char *text, size_t len, mode_t mode)
+{
+    auto_close int fd = open(folder->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, len), len);
+    assert_int_equal(fchmod(fd, mode), 0);
+}
+
+static void check_owner(const struct tokens *tokens, const char *token, const char *tenant,
+                        unsigned scopes)
+{
+    struct token_owner owner = { 0 };
+
+    assert_true(tokens_check(tokens, token, strlen(token), &owner));
+    assert_string_equal(owner.tenant, tenant);
+    assert_int_equal(owner.scopes, scopes);
+}
+
+static void test_load(void **state)
+{
+    static const char text[] = "# who may do what\n"
+                               "\n"
+                               "  \t\r\n" TOKEN_A "\n" TOKEN_B "\tacme   # theirs\r\n"
+                               "  " TOKEN_C " acme.eu read,metrics\n"
+                               "administrator-0123456789 ops admin";
+    struct tokens *tokens;
+    struct cay_error err = { 0 };
+    struct token_owner owner = { .scopes = 77 };
+
+    write_file(*state, text, strlen(text), 0600);
+    if (tokens_load(((struct folder *)*state)->file, &tokens, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(tokens_count(tokens), 4);
+    assert_int_equal(tokens_weak(tokens), 0);
+    check_owner(tokens, TOKEN_A, TENANT_DEFAULT, SCOPE_EXECUTE | SCOPE_READ | SCOPE_CANCEL);
+    check_owner(tokens, TOKEN_B, "acme", SCOPES_DEFAULT);
+    check_owner(tokens, TOKEN_C, "acme.eu", SCOPE_READ | SCOPE_METRICS);
+    check_owner(tokens, "administrator-0123456789", "ops", SCOPES_ALL);
+    assert_string_equal(tokens_tenant_at(tokens, 1), "acme");
+    assert_null(tokens_tenant_at(tokens, 4));
+
+    static const char *const wrong[] = {
+        "", "a", "alpha-0123456789abcde", TOKEN_A "0", "Alpha-0123456789abcdef", TOKEN_A " ", "#"
+    };
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
+        assert_false(tokens_check(tokens, wrong[i], strlen(wrong[i]), &owner));
+    assert_false(tokens_check(tokens, TOKEN_A "\0", sizeof TOKEN_A, &owner));
+    assert_int_equal(owner.scopes, 77);
+    tokens_free(tokens);
+}
+
+/* Each with the line, none with the token. */
+static void test_errors(void **state)
+{
+    static const struct {
+        const char *text, *part, *hint;
+    } rows[] = {
+        { "", "holds no token", "TOKEN [TENANT" },
+        { "# nothing\n", "holds no token", "" },
+        { TOKEN_A " a b\n", "tokens:1: there is no such scope", "execute" },
+        { "\n\n" TOKEN_A " a exekute\n", "tokens:3: there is no such scope", "execute?" },
+        { TOKEN_A " a read,,cancel\n", "tokens:1: a scope is missing", "" },
+        { TOKEN_A " a read,\n", "tokens:1: a scope is missing", "" },
+        { TOKEN_A " a ,\n", "tokens:1: a scope is missing", "" },
+        { TOKEN_A " a read cancel\n", "tokens:1: more than a token", "" },
+        { TOKEN_A " a/b\n", "tokens:1: a tenant's name", "" },
+        { TOKEN_A "\n" TOKEN_A " other\n", "tokens:2: this token was there before", "" },
+        { TOKEN_A "\xc3\xa4\n", "tokens:1: a token is printable ASCII", "" },
+    };
+    const struct folder *folder = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct tokens *tokens = NULL;
+        struct cay_error err = { 0 };
+        write_file(folder, rows[i].text, strlen(rows[i].text), 0600);
+        if (tokens_load(folder->file, &tokens, &err) >= 0)
+            fail_msg("accepted: %s", rows[i].part);
+        assert_int_equal(err.kind, CAY_E_USAGE);
+        if (!strstr(err.msg, rows[i].part) || !strstr(err.hint, rows[i].hint))
+            fail_msg("%s: \"%s\" \"%s\"", rows[i].part, err.msg, err.hint);
+        assert_null(strstr(err.msg, "alpha"));
+        assert_null(tokens);
+    }
+    struct tokens *tokens;
+    struct cay_error err = { 0 };
+    write_file(folder, TOKEN_A "\0x\n", sizeof TOKEN_A + 2, 0600);
+    assert_true(tokens_load(folder->file, &tokens, &err) < 0);
+    assert_non_null(strstr(err.msg, "tokens:1: holds a NUL"));
+}
+
+static void test_bounds(void **state)
+{
+    const struct folder *folder = *state;
+    auto_strbuf struct strbuf text = { 0 };
+    struct tokens *tokens;
+    struct cay_error err = { 0 };
+
+    for (int i = 0; i < TOKENS_MAX; i++)
+        strbuf_printf(&text, "token-number-%08d\n", i);
+    write_file(folder, text.data, text.len, 0600);
+    assert_int_equal(tokens_load(folder->file, &tokens, &err), 0);
+    check_owner(tokens, "token-number-00004095", TENANT_DEFAULT, SCOPES_DEFAULT);
+    tokens_free(tokens);
+
+    strbuf_printf(&text, "one-too-many-0123456789\n");
+    write_file(folder, text.data, text.len, 0600);
+    assert_true(tokens_load(folder->file, &tokens, &err) < 0);
+    assert_non_null(strstr(err.msg, "tokens:4097: more than 4096"));
+
+    auto_free char *large = mem_alloc(TOKENS_FILE_MAX + 1);
+    memset(large, '#', TOKENS_FILE_MAX + 1);
+    write_file(folder, large, TOKENS_FILE_MAX + 1, 0600);
+    assert_true(tokens_load(folder->file, &tokens, &err) < 0);
+    assert_int_equal(err.kind, CAY_E_LIMIT);
+
+    write_file(folder, "short\n", 6, 0600);
+    assert_int_equal(tokens_load(folder->file, &tokens, &err), 0);
+    assert_int_equal(tokens_weak(tokens), 1);
+    tokens_free(tokens);
+}
+
+static void test_mode(void **state)
+{
+    static const mode_t modes[] = { 0640, 0604, 0620, 0602, 0610, 0601, 0644, 0666 };
+    const struct folder *folder = *state;
+    struct tokens *tokens;
+
+    for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+        struct cay_error err = { 0 };
+        write_file(folder, TOKEN_A "\n", strlen(TOKEN_A) + 1, modes[i]);
+        assert_true(tokens_load(folder->file, &tokens, &err) < 0);
+        assert_int_equal(err.kind, CAY_E_POLICY);
+        assert_non_null(strstr(err.hint, "chmod 600 /tmp/cay-test-token-"));
+    }
+    struct cay_error err = { 0 };
+    assert_true(tokens_load(folder->path, &tokens, &err) < 0);
+    assert_true(tokens_load("/nonexistent/tokens", &tokens, &err) < 0);
+    assert_int_equal(err.errnum, ENOENT);
+    write_file(folder, TOKEN_A "\n", strlen(TOKEN_A) + 1, 0400);
+    assert_int_equal(tokens_load(folder->file, &tokens, &err), 0);
+    tokens_free(tokens);
+}
+
+static void test_reload(void **state)
+{
+    const struct folder *folder = *state;
+    struct tokens *tokens;
+    struct cay_error err = { 0 };
+    struct token_owner owner;
+
+    write_file(folder, TOKEN_A "\n", strlen(TOKEN_A) + 1, 0600);
+    assert_int_equal(tokens_load(folder->file, &tokens, &err), 0);
+    write_file(folder, TOKEN_B " a nonsense\n", strlen(TOKEN_B) + 12, 0600);
+    assert_true(tokens_reload(&tokens, folder->file, &err) < 0);
+    check_owner(tokens, TOKEN_A, TENANT_DEFAULT, SCOPES_DEFAULT);
+    assert_false(tokens_check(tokens, TOKEN_B, strlen(TOKEN_B), &owner));
+    write_file(folder, TOKEN_B " a\n", strlen(TOKEN_B) + 3, 0600);
+    assert_int_equal(tokens_reload(&tokens, folder->file, &err), 0);
+    check_owner(tokens, TOKEN_B, "a", SCOPES_DEFAULT);
+    assert_false(tokens_check(tokens, TOKEN_A, strlen(TOKEN_A), &owner));
+    tokens_free(tokens);
+}
+
+static void test_make(void **state)
+{
+    const struct folder *folder = *state;
+    char first[TOKEN_TEXT_SIZE], second[TOKEN_TEXT_SIZE];
+    struct cay_error err = { 0 };
+    struct tokens *tokens;
+    struct stat st;
+
+    unlink(folder->file);
+    /* A link in the way is replaced, not followed. */
+    assert_int_equal(symlinkat("elsewhere", folder->fd, "tokens.new"), 0);
+    assert_int_equal(token_make(folder->fd, "tokens", first, &err), 0);
+    assert_int_equal(strlen(first), 43);
+    assert_int_equal(strspn(first, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                   "0123456789-_"),
+                     43);
+    assert_int_equal(lstat(folder->file, &st), 0);
+    assert_true(S_ISREG(st.st_mode));
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(faccessat(folder->fd, "tokens.new", F_OK, AT_SYMLINK_NOFOLLOW), -1);
+    assert_int_equal(faccessat(folder->fd, "elsewhere", F_OK, 0), -1);
+    assert_int_equal(tokens_load(folder->file, &tokens, &err), 0);
+    check_owner(tokens, first, TENANT_DEFAULT, SCOPES_DEFAULT);
+    tokens_free(tokens);
+
+    assert_int_equal(token_make(folder->fd, "tokens", second, &err), 0);
+    assert_string_not_equal(first, second);
+    tokens = tokens_single(second);
+    check_owner(tokens, second, TENANT_DEFAULT, SCOPES_ALL);
+    tokens_free(tokens);
+    assert_true(token_make(folder->fd, "no/where", second, &err) < 0);
+    assert_int_equal(err.errnum, ENOENT);
+}
+
+static void test_header(void **state)
+{
+    static const struct {
+        const char *value, *token;
+    } rows[] = {
+        { "Bearer abc", "abc" },
+        { "bearer abc", "abc" },
+        { "BEARER   abc", "abc" },
+        { "Bearer", NULL },
+        { "Bearer ", NULL },
+        { "Bearerabc", NULL },
+        { "Basic YTpi", NULL },
+        { "Bearer a b", NULL },
+        { "Bearer a,Bearer b", NULL },
+        { "Bearer abc\x7f", NULL },
+        { "", NULL },
+        { " Bearer abc", NULL },
+        { "Bearer\tabc", NULL },
+        { "Bearer abc ", NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t len = 0;
+        const char *token = token_of_header(rows[i].value, strlen(rows[i].value), &len);
+        if (!rows[i].token) {
+            if (token)
+                fail_msg("taken: %s", rows[i].value);
+            continue;
+        }
+        assert_non_null(token);
+        assert_int_equal(len, strlen(rows[i].token));
+        assert_memory_equal(token, rows[i].token, len);
+    }
+    char text[64];
+    scopes_text(SCOPES_ALL, text);
+    assert_string_equal(text, "execute,read,cancel,bypass,metrics,admin");
+    scopes_text(SCOPE_NONE, text);
+    assert_string_equal(text, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_load),   cmocka_unit_test(test_errors), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_mode),   cmocka_unit_test(test_reload), cmocka_unit_test(test_make),
+        cmocka_unit_test(test_header),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
