@@ -40,6 +40,7 @@ struct cay_check_request {
     const char *code;
     size_t len;
     unsigned flags;
+    unsigned timeout_ms; /* what takes longer is unknown; 0: two seconds */
 };
 
 /* The caller frees the report. Failure: no such language, or a file of rules is broken. */

@@ -9,6 +9,10 @@
  *     answer  head, text: a report (JSON) or what else the verb gives
  *
  * Both sides bound everything before they take it: neither trusts the other.
+ *
+ * A caller that can start no processes later has a keeper started: cay-syntax without a language.
+ * It is sent a language's name with one end of a socket pair (struct syntax_keep), and makes a
+ * worker on it.
  */
 
 #include <stdint.h>
@@ -46,6 +50,10 @@ enum syntax_status {
     SYNTAX_BROKEN_RULES, /* a rule file is at fault; the text says where */
     SYNTAX_BAD_ASK,
     SYNTAX_STATUSES,
+};
+
+struct syntax_keep {
+    char language[32]; /* a-z and digits, ended by a NUL */
 };
 
 struct syntax_ask {

@@ -71,7 +71,7 @@ static int ask(struct cay *cay, const char *language, const struct syntax_questi
 
     *ticket = NULL;
     if (syntax_ask(&cay->syntax, cay->options.helper, language, question, ticket, err) < 0 ||
-        syntax_wait(*ticket, POLICY_WAIT_MS, reply, err) < 0) {
+        syntax_wait(*ticket, (int)question->timeout_ms * 2, reply, err) < 0) {
         *ret_report = unknown_report(language, err->msg, err->hint[0] ? err->hint : fix);
         return 0;
     }
@@ -104,7 +104,7 @@ int cay_check(struct cay *cay, const struct cay_check_request *req, char **ret_r
         .verb = SYNTAX_CHECK,
         .flags = (req->flags & CAY_CHECK_STRICT ? SYNTAX_STRICT : 0U) |
                  (req->flags & CAY_CHECK_NETWORK ? 0U : SYNTAX_NO_NETWORK),
-        .timeout_ms = POLICY_TIMEOUT_MS,
+        .timeout_ms = req->timeout_ms ? req->timeout_ms : POLICY_TIMEOUT_MS,
         .lists = lists.data,
         .lists_len = lists.len,
         .code = req->code,

@@ -46,6 +46,7 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
     cay->link = (struct link)LINK_INIT;
     loop_init(&cay->loop);
     cay->host = this_host;
+    cay->syntax = (struct syntax_pool)SYNTAX_POOL_INIT;
     config_usual_sources(&arena, &sources);
     if (cay->options.no_project)
         sources.project_file = NULL;
@@ -57,6 +58,8 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         config_done(&cay->config);
         return -1;
     }
+    if (cay->options.start_warden) /* whoever needs that can start no workers either */
+        syntax_pool_prepare(&cay->syntax, cay->options.helper);
     *ret = take_ptr(&cay);
     return 0;
 }

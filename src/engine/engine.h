@@ -17,13 +17,13 @@ struct cay {
     struct cay_options options;
     struct config config;
     struct link link;
-    struct errors_cache errors;
     struct pool_stats pool; /* as the warden last told */
     struct loop loop;
     struct version_memo versions;
     struct plan_host host; /* what plans ask; for many runs, with the languages read once */
     struct arena languages;
     struct syntax_pool syntax;
+    struct errors_cache errors;
 };
 
 /* A result with this id (NULL: some new one), and an arena of its own behind it, which

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/policy.h"
 
+#include <ctype.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/auto.h"
@@ -53,9 +56,89 @@ static void ask(struct cay *cay, const struct plan *plan, struct policy *policy,
         item->ticket = NULL;
 }
 
+/* ---- code that no rule can be about ---- */
+
+/* Words that reach nothing, in any language. */
+static const char *const plain_words[] = {
+    "print", "println", "printf", "puts",  "echo",   "console", "log",    "len",      "range",
+    "sum",   "min",     "max",    "abs",   "sorted", "list",    "str",    "int",      "float",
+    "for",   "in",      "if",     "else",  "elif",   "while",   "return", "def",      "function",
+    "let",   "const",   "var",    "local", "end",    "do",      "then",   "done",     "fi",
+    "true",  "false",   "True",   "False", "None",   "null",    "nil",    "and",      "or",
+    "not",   "x",       "y",      "z",     "i",      "j",       "k",      "n",        "a",
+    "b",     "c",       "s",      "t",     "end",    "pass",    "break",  "continue", "lambda",
+};
+
+enum { PLAIN_MAX = 512 };
+
+static bool is_plain_word(const char *word, size_t len)
+{
+    for (size_t i = 0; i < ARRAY_LEN(plain_words); i++)
+        if (strlen(plain_words[i]) == len && memcmp(plain_words[i], word, len) == 0)
+            return true;
+    return false;
+}
+
+static bool has_own_rules(void)
+{
+    const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+    char folder[4096] = "/";
+
+    if (config && config[0] == '/')
+        snprintf(folder, sizeof folder, "%s/cay/rules", config);
+    else if (home)
+        snprintf(folder, sizeof folder, "%s/.config/cay/rules", home);
+    return access("/etc/cay/rules", F_OK) == 0 || access(folder, F_OK) == 0;
+}
+
+/* Whether a line or two hold nothing but words that reach nothing, numbers, operators and plain
+ * strings: then no rule of ours finds anything, and a warm run need not wait for a worker to start.
+ * Shells are not asked: there any word is a command. With "block" everything is checked. */
+static bool is_plain(const struct plan *plan)
+{
+    const char *code = plan->code.data;
+    size_t len = plan->code.len;
+    const char *language = plan->language->name;
+
+    if (len > PLAIN_MAX || plan->policy == POLICY_BLOCK || strcmp(language, "bash") == 0 ||
+        strcmp(language, "zsh") == 0 || strcmp(language, "sql") == 0)
+        return false;
+    for (size_t i = 0; i < len;) {
+        if (isalpha((unsigned char)code[i])) {
+            size_t start = i;
+            while (i < len && (isalnum((unsigned char)code[i]) || code[i] == '_'))
+                i++;
+            if (!is_plain_word(code + start, i - start))
+                return false;
+        } else if (code[i] == '"' || code[i] == '\'') {
+            char quote = code[i++];
+            while (i < len &&
+                   (isalnum((unsigned char)code[i]) || (code[i] && strchr(" ,!?:", code[i]))))
+                i++;
+            if (i >= len || code[i++] != quote)
+                return false;
+        } else if (isdigit((unsigned char)code[i]) ||
+                   (code[i] && strchr(" \t\n+-*%=<>()[]{},.:;", code[i]))) {
+            i++;
+        } else {
+            return false;
+        }
+    }
+    return !has_own_rules();
+}
+
+static bool has_files(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->payload.n_files; i++)
+        if (strcmp(plan->payload.files[i].name, plan->source_name) != 0 &&
+            strncmp(plan->payload.files[i].name, ".cay", 4) != 0)
+            return true;
+    return false;
+}
+
 struct policy *policy_begin(struct cay *cay, const struct plan *plan)
 {
-    if (plan->policy == POLICY_OFF || !plan->language)
+    if (plan->policy == POLICY_OFF || !plan->language || (is_plain(plan) && !has_files(plan)))
         return NULL;
     struct policy *policy = mem_alloc(sizeof *policy);
     policy->is_explicit = plan->is_policy_explicit;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -39,6 +40,13 @@ void run_emit(struct run *run, struct cay_event event)
     event.seq = ++run->seq;
     event.time_ns = clock_now_ns() - run->taken_ns;
     run->options.on_event(run->options.arg, &event);
+}
+
+void run_tell_begun(struct run *run)
+{
+    if (!run->is_run_told)
+        emit_text(run, CAY_EVENT_STAGE, "run");
+    run->is_run_told = true;
 }
 
 static void warn(struct run *run, const char *text)
@@ -299,7 +307,10 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
     }
     if (run->compiled.is_found)
         warn_again(run);
-    emit_text(run, CAY_EVENT_STAGE, run->is_compiling ? "compile" : "run");
+    if (run->is_compiling)
+        emit_text(run, CAY_EVENT_STAGE, "compile");
+    else
+        run_tell_begun(run);
     if (!run->has_started)
         run_watch_output(run);
     run->has_started = true;
@@ -327,6 +338,7 @@ static void end_compile(struct run *run, bool is_failed)
     }
     if (!is_failed)
         record_drop_output(&run->record);
+    run->is_run_told = is_failed; /* it never will be */
 }
 
 static void on_stage_ended(struct run *run, const struct warden_reply *reply)

@@ -15,6 +15,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "sys/fdpass.h"
 
 enum { WORKER_FD = 3 };
 
@@ -66,21 +67,19 @@ static int find_worker(const char *helper, char *out, size_t size, struct cay_er
     return cay_hint(err, "install it beside cay (`make install` does)");
 }
 
-static int start(struct syntax_client *client, const char *path, struct cay_error *err)
+/* language NULL: a keeper. Returns -errno. */
+static int spawn(const char *path, char *language, int fd, pid_t *ret)
 {
     extern char **environ;
-    char *argv[] = { (char[]){ "cay-syntax" }, client->language, NULL };
+    char *argv[] = { (char[]){ "cay-syntax" }, language, NULL };
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, usual;
-    int pair[2];
 
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return cay_fail_errno(err, errno, "make a socket pair for the syntax worker");
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", 0, 0);
     posix_spawn_file_actions_adddup2(&actions, 0, 1);
-    posix_spawn_file_actions_adddup2(&actions, pair[1], WORKER_FD);
+    posix_spawn_file_actions_adddup2(&actions, fd, WORKER_FD);
     posix_spawnattr_init(&attributes);
     /* A terminal's Ctrl-C is for us; and a caller may have blocked or ignored signals. */
     sigemptyset(&none);
@@ -90,16 +89,63 @@ static int start(struct syntax_client *client, const char *path, struct cay_erro
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                               POSIX_SPAWN_SETPGROUP);
-    int rc = posix_spawn(&client->pid, path, &actions, &attributes, argv, environ);
+    int rc = posix_spawn(ret, path, &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
+    return -rc;
+}
+
+static int start(const struct syntax_pool *pool, struct syntax_client *client, const char *helper,
+                 struct cay_error *err)
+{
+    struct syntax_keep keep = { 0 };
+    char path[4096] = "";
+    int pair[2], rc;
+
+    if (pool->keeper_fd < 0 && find_worker(helper, path, sizeof path, err) < 0)
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return cay_fail_errno(err, errno, "make a socket pair for the syntax worker");
+    snprintf(keep.language, sizeof keep.language, "%s", client->language);
+    client->pid = -1;
+    rc = pool->keeper_fd >= 0 ? fdpass_send(pool->keeper_fd, &keep, sizeof keep, &pair[1], 1)
+                              : spawn(path, client->language, pair[1], &client->pid);
     close(pair[1]);
-    if (rc != 0) {
+    if (rc < 0) {
         close(pair[0]);
-        return cay_fail_errno(err, rc, "start %s", path);
+        return cay_fail_errno(err, -rc, "start the syntax worker");
     }
     client->fd = pair[0];
     return 0;
+}
+
+void syntax_pool_prepare(struct syntax_pool *pool, const char *helper)
+{
+    struct cay_error err;
+    char path[4096];
+    int pair[2];
+
+    if (find_worker(helper, path, sizeof path, &err) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return;
+    if (spawn(path, NULL, pair[1], &pool->keeper_pid) == 0)
+        pool->keeper_fd = pair[0];
+    else
+        close(pair[0]);
+    close(pair[1]);
+}
+
+static void reap(pid_t pid)
+{
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+/* One that a keeper has started ends when its socket closes, or by its own alarm. */
+static void end_process(const struct syntax_client *client)
+{
+    if (client->pid > 0)
+        kill(client->pid, SIGKILL);
 }
 
 static void free_ticket(struct syntax_ticket *ticket)
@@ -119,9 +165,9 @@ static void end(struct syntax_pool *pool, struct syntax_client *client)
             free_ticket(ticket);
     }
     close(client->fd);
-    kill(client->pid, SIGKILL);
-    while (waitpid(client->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    end_process(client);
+    if (client->pid > 0)
+        reap(client->pid);
     for (int i = 0; pool && i < SYNTAX_CLIENTS; i++)
         if (pool->clients[i] == client)
             pool->clients[i] = NULL;
@@ -203,7 +249,6 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
                        struct syntax_client **ret, struct cay_error *err)
 {
     int free_slot = -1, oldest = -1;
-    char path[4096];
 
     for (int i = 0; i < SYNTAX_CLIENTS; i++) {
         struct syntax_client *client = pool->clients[i];
@@ -220,8 +265,6 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
     }
     if (free_slot < 0 && oldest < 0)
         return cay_fail(err, CAY_E_UNSUPPORTED, "all syntax workers are busy");
-    if (find_worker(helper, path, sizeof path, err) < 0)
-        return -1;
     if (free_slot < 0) {
         end(pool, pool->clients[oldest]);
         free_slot = oldest;
@@ -229,7 +272,7 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
     struct syntax_client *client = mem_alloc(sizeof *client);
     snprintf(client->language, sizeof client->language, "%s", language);
     client->end = &client->first;
-    if (start(client, path, err) < 0) {
+    if (start(pool, client, helper, err) < 0) {
         free(client);
         return -1;
     }
@@ -268,7 +311,7 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
                const struct syntax_question *question, struct syntax_ticket **ret,
                struct cay_error *err)
 {
-    struct syntax_client *client;
+    struct syntax_client *client = NULL;
 
     if (question->len > SYNTAX_CODE_MAX)
         return cay_fail(err, CAY_E_LIMIT, "the code is %zu bytes long; at most %d are read",
@@ -296,7 +339,7 @@ static void lose(struct syntax_ticket *ticket)
     /* The pool is not known here: a client without an fd is taken out when it is next looked at. */
     struct syntax_client *client = ticket->client;
 
-    kill(client->pid, SIGKILL);
+    end_process(client);
     shutdown(client->fd, SHUT_RDWR);
     for (struct syntax_ticket *t = client->first, *next; t; t = next) {
         next = t->next;
@@ -359,4 +402,8 @@ void syntax_pool_close(struct syntax_pool *pool)
     for (int i = 0; i < SYNTAX_CLIENTS; i++)
         if (pool->clients[i])
             end(pool, pool->clients[i]);
+    close_fd(&pool->keeper_fd);
+    if (pool->keeper_pid > 0)
+        reap(pool->keeper_pid); /* it leaves when we do */
+    pool->keeper_pid = -1;
 }

@@ -33,7 +33,18 @@ enum { SYNTAX_CLIENTS = 6 };
 /* Workers at once, one for each language; the one that was idle longest makes room. */
 struct syntax_pool {
     struct syntax_client *clients[SYNTAX_CLIENTS];
+    int keeper_fd; /* what starts them where we can't; -1: we do */
+    pid_t keeper_pid;
 };
+
+#define SYNTAX_POOL_INIT                  \
+    {                                     \
+        .keeper_fd = -1, .keeper_pid = -1 \
+    }
+
+/* Starts a keeper, for a caller that will have no right to start anything. Without one asking
+ * fails later on, which is soon enough to say so. */
+void syntax_pool_prepare(struct syntax_pool *pool, const char *helper);
 
 struct syntax_question {
     enum syntax_verb verb;

@@ -256,8 +256,7 @@ static bool check_token(struct conn *conn)
     const char *token = value ? token_of_header(value, strlen(value), &len) : NULL;
 
     if (conn->is_unix && !value) {
-        *x->owner.tenant = '\0';
-        strcat(x->owner.tenant, TENANT_DEFAULT);
+        snprintf(x->owner.tenant, sizeof x->owner.tenant, "%s", TENANT_DEFAULT);
         x->owner.scopes = SCOPES_ALL;
         return true;
     }

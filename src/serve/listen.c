@@ -50,7 +50,7 @@ static int parse_address(const char *where, union address *ret, socklen_t *ret_l
         if (!has_brackets && strchr(host, ':'))
             return fail_address(where, err); /* which colon is the port's? */
         if (strcmp(host, "localhost") == 0)
-            strcpy(host, "127.0.0.1");
+            snprintf(host, sizeof host, "127.0.0.1");
     }
     if (parse_uint(port_text, 65535, &port) < 0)
         return fail_address(where, err);

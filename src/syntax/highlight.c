@@ -173,8 +173,8 @@ enum completeness complete_code(const struct grammar *grammar, const char *code,
     } else if (!ts_node_is_null(error)) {
         /* Something missing, or a part that never ends: more may come. */
         uint32_t n = ts_node_child_count(error);
-        bool is_string = n > 0 && strcmp(ts_node_type(ts_node_child(error, n - 1)),
-                                         "string_start") == 0;
+        bool is_string =
+            n > 0 && strcmp(ts_node_type(ts_node_child(error, n - 1)), "string_start") == 0;
         bool is_open = ts_node_is_missing(error) ? ts_node_start_byte(error) >= end
                                                  : ts_node_end_byte(error) >= end;
         found = is_open || is_string ? IS_INCOMPLETE : IS_INVALID;

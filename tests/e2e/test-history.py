@@ -196,9 +196,15 @@ def test_full(t, mode):
 # --- cleaning up ----------------------------------------------------------------------------------------------------
 
 
+def cleanup(mode, *args):
+    """What it says, but for groups that others of the same user may leave meanwhile."""
+    lines = mode.cay("cleanup", *args).out.decode().splitlines(keepends=True)
+    return "".join(line for line in lines if " cgroup" not in line) or "nothing to remove\n"
+
+
 def test_cleanup(t, mode):
     state = mode.home / ".local/state/cay"
-    t.equal(mode.cay("cleanup").out, b"nothing to remove\n", "nothing to clean up")
+    t.equal(cleanup(mode), "nothing to remove\n", "nothing to clean up")
     with Front(mode, recorder=False) as front:
         left = front.run("print(1)")
         front.proc.kill()
@@ -212,15 +218,15 @@ def test_cleanup(t, mode):
         if mode.uid is not None:
             os.chown(path, mode.uid, mode.uid)
     names = journals(mode)
-    dry = mode.cay("cleanup", "--dry-run").out.decode()
+    dry = cleanup(mode, "--dry-run")
     t.ok(all(word in dry for word in (f"would remove execution {old}", f"would remove work folder {'a' * 32}",
                                       f"would remove journal {names[0]}")), "--dry-run says what", dry)
     t.ok(work.exists() and journals(mode) == names and (state / "executions" / f"{old}.json").exists(), "and removes nothing")
-    done = mode.cay("cleanup").out.decode()
+    done = cleanup(mode)
     t.equal(done, dry.replace("would remove", "removed"), "then it is done")
     t.ok(not work.exists() and journals(mode) == [] and not (state / "executions" / f"{old}.json").exists(), "and gone")
     t.ok({left, old} <= set(ids(mode)), "the history knows both")
-    t.equal(mode.cay("cleanup").out, b"nothing to remove\n", "nothing more")
+    t.equal(cleanup(mode), "nothing to remove\n", "nothing more")
 
 
 def test(t, mode):

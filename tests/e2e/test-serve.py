@@ -49,6 +49,27 @@ def test_results(t, s):
     t.equal((r.status, r.json["verdict"]["cause"]), (200, "wall_timeout"), "a run that took too long is an answer too")
 
 
+def test_policy(t, s):
+    """The door of HTTP: the same check, and the same policy, though the front can start no process."""
+    r = s.ask("POST", "/v1/check", {"language": "py", "code": "import os\n"})
+    if "unchecked" in r.body.decode():
+        t.skip("the static check", "tools/install-grammars.sh has not been run", "grammars")
+        return
+    t.equal((r.status, r.json["safe"], r.json["language"], r.json["blocked_imports"]), (200, False, "python", ["os"]), "a check is answered with its report", r)
+    t.equal([f["rule"] for f in s.ask("POST", "/v1/check", {"language": "bash", "code": "r\\m -rf /"}).json["findings"]], ["shell-remove-root"],
+            "of another language too")
+    t.equal(s.ask("POST", "/v1/check", {"language": "python", "code": "print(1)"}).json["safe"], True, "what is safe is told so")
+    for body in ({"code": 1}, {}, {"language": "klingon", "code": ""}, {"code": "x", "colour": 1}):
+        t.ok(s.ask("POST", "/v1/check", body).status in (400, 404), f"a bad check is refused: {body}")
+    r = s.execute({"language": "python", "code": "import os\nprint(1)", "policy": "block"})
+    got = (r.status, r.json["exit_code"], r.json["verdict"]["cause"], r.json["error_message"], r.json["meta"]["blocked_imports"], r.json["stdout"])
+    t.equal(got, (200, 126, "policy", "Security policy blocked import: os", ["os"], ""), "policy block", r)
+    r = s.execute({"language": "python", "code": "import os\nprint(1)"})
+    t.ok(r.json["stdout"] == "1\n" and any("import of os" in w for w in r.json["meta"]["warnings"]), "policy warn", r)
+    r = s.execute({"language": "python", "code": "print(7)", "policy": "block"})
+    t.equal((r.json["stdout"], r.json["exit_code"]), ("7\n", 0), "and what is safe runs", r)
+
+
 def test_whole_output(t, s):
     r = s.execute({"language": "python", "code": "import sys\nprint('line\\n' * 20000)\nsys.stderr.buffer.write(b'\\xff\\0e')"})
     t.equal(r.json["meta"]["truncated"], True, "long output is cut in the result")
@@ -406,6 +427,7 @@ def test(t, mode):
                                           "CAY_WEBHOOK_ALLOW": f"127.0.0.1:{hook.server_port}"}) as s:
         test_results(t, s)
         test_streams(t, s)
+        test_policy(t, s)
         test_confined(t, s, mode)
         if not mode.is_root:
             return

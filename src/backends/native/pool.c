@@ -183,9 +183,12 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
     shape->language = language;
     shape->target = pool->options->spares;
     shape->kind = SPARE_EXEC;
-    if (language >= 0 && language_at(&pool->arena, language, &found, &err) == 0 &&
-        zygote_is_there(pool->options, found))
+    if (language < 0 || language_at(&pool->arena, language, &found, &err) < 0)
+        return;
+    if (zygote_is_there(pool->options, found))
         shape->kind = SPARE_FORK;
+    else if (warm_is_there(pool->options, found))
+        shape->kind = SPARE_WARM;
 }
 
 static void make_spare(struct pool *pool, struct shape *shape)
@@ -349,11 +352,27 @@ int64_t pool_serve(struct pool *pool)
 
 /* ---- taking ---- */
 
+/* What was set ahead can be lowered and not raised; and a runtime that was started has read all of
+ * it. */
+static bool fits_limits(const struct native *native, const struct cay_limits *wanted)
+{
+    const struct cay_limits *made = &native->job.limits[0];
+    bool has_same_time = wanted->cpu_time_ns == made->cpu_time_ns;
+
+    if (native->spare == SPARE_WARM)
+        return wanted->memory_bytes == made->memory_bytes && has_same_time &&
+               wanted->open_files == made->open_files && wanted->pids == made->pids;
+    return wanted->open_files <= made->open_files && wanted->pids <= made->pids &&
+           (has_same_time || made->cpu_time_ns == 0 ||
+            (wanted->cpu_time_ns > 0 && wanted->cpu_time_ns < made->cpu_time_ns));
+}
+
 static bool fits(const struct native *native, enum spare_state state, const struct job *job)
 {
     enum start_kind kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
 
-    return native->state == state && job->start >= kind && !(job->require & ~native->layers);
+    return native->state == state && job->start >= kind && !(job->require & ~native->layers) &&
+           fits_limits(native, &job->limits[0]);
 }
 
 static struct native *find(const struct shape *shape, enum spare_state state, const struct job *job)
@@ -460,6 +479,11 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
             begin_shape(pool, shape, *language);
     }
     return pool;
+}
+
+const struct pool_options *pool_settings(const struct pool *pool)
+{
+    return pool->options;
 }
 
 int pool_fd(const struct pool *pool)

@@ -25,6 +25,8 @@ struct pool;
 struct pool *pool_new(const struct backend_host *host, const struct pool_options *options);
 void pool_free(struct pool *pool);
 
+const struct pool_options *pool_settings(const struct pool *pool);
+
 int pool_fd(const struct pool *pool);
 
 /* Takes in what spares and zygotes say, and makes at most one new spare. Returns when it wants to be
