@@ -147,6 +147,7 @@ void run_refuse(struct run *run)
     result->out.data = result->err.data = "";
     result->layers = NULL;
     result->warnings = run->warnings.list;
+    explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
     run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
