@@ -2,10 +2,11 @@
 #
 # The front door of the build; meson and ninja do the work. Text behind "##" is the help.
 .DEFAULT_GOAL := build
-.PHONY: build run test test-v2 bench install lint fuzz deps clean help
+.PHONY: build run test test-v2 bench load install lint fuzz deps clean help
 
 PREFIX ?=
 FUZZ_SECONDS ?= 60
+LOAD ?=
 
 build: ## build the command as build/cay, which runs in place (the default)
 	@tools/install-packages.sh --check build
@@ -21,6 +22,7 @@ run: ## install what is needed, build, and run some Python in a sandbox
 test: ## install what is needed, build, and run all tests
 	@tools/install-packages.sh build run test
 	@tools/install-esbuild.sh
+	@tools/install-grammars.sh
 	@tests/run-tests.sh
 
 test-v2: ## run the whole suite in an emulated machine with cgroup v2
@@ -34,6 +36,12 @@ bench: ## measure, and compare with running bare and with others
 	@tools/configure.sh build
 	@ninja -C build --quiet all bench-programs
 	@bench/run.sh
+
+load: ## 200 clients at once, a tenth of them hostile (LOAD="--seconds 120 --clients 200", or "--runs 10000")
+	@tools/install-packages.sh build run
+	@tools/configure.sh build
+	@ninja -C build --quiet all bench-programs
+	@build/bench/cay-load --cay build/cay $(LOAD)
 
 install: ## install (PREFIX=/usr/local, DESTDIR=)
 	@tools/install-packages.sh --check build
@@ -54,6 +62,7 @@ fuzz: ## fuzz each parser for FUZZ_SECONDS (60)
 deps: ## install the packages that all of these need
 	@tools/install-packages.sh build run test lint fuzz bench
 	@tools/install-esbuild.sh
+	@tools/install-grammars.sh
 
 clean: ## remove what was built
 	rm -rf build build-asan build-clang build-fuzz

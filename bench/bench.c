@@ -2,12 +2,12 @@
 
 /*
  * cay-bench measures whole commands: from the spawn of a command until it is reaped, its output
- * thrown away. What is compared forms a group, and the rows of a group take turns in an order
- * shuffled anew for each round, so that a busy neighbour, and what the kernel still clears away of
- * the command before (a net namespace takes milliseconds), hit all rows alike. Each group is
- * measured twice: back to back, and sparse, with a rest before each command, for a tight loop hides
- * costs that a lone call has to pay. A row that fails once has no time at all, for the time of a
- * failure says nothing.
+ * thrown away; and requests to a server or an engine (request.h). What is compared forms a group,
+ * and the rows of a group take turns in an order shuffled anew for each round, so that a busy
+ * neighbour, and what the kernel still clears away of the command before (a net namespace takes
+ * milliseconds), hit all rows alike. Each group is measured twice: back to back, and sparse, with a
+ * rest before each command, for a tight loop hides costs that a lone call has to pay. A row that
+ * fails once has no time at all, for the time of a failure says nothing.
  */
 
 #include "bench.h"
@@ -29,6 +29,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "request.h"
 
 static const char *const mode_name[MODES] = { "back to back", "sparse" };
 
@@ -39,6 +40,7 @@ struct starter {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     char *env[8];
+    struct requests requests;
 };
 
 static void on_alarm(int sig)
@@ -188,8 +190,10 @@ static int leave(const struct starter *s, const struct row *row)
 }
 
 /* Runs a row once; the time is valid if the row is still MEASURED afterwards. */
-static int64_t run_once(const struct bench *b, const struct starter *s, struct row *row)
+static int64_t run_once(struct bench *b, struct starter *s, struct row *row)
 {
+    if (row->driver != COMMAND)
+        return request_once(b, &s->requests, row);
     if (ftruncate(s->err_fd, 0) < 0 || lseek(s->err_fd, 0, SEEK_SET) < 0) {
         row_fail(row, s, "empty the file for stderr: %s", strerror(errno));
         return 0;
@@ -292,7 +296,7 @@ static void summarise(struct timing *t)
     t->p90_ns = quantile(t, 0.9);
 }
 
-static void measure_mode(struct bench *b, const struct starter *s, struct group *g, enum mode mode)
+static void measure_mode(struct bench *b, struct starter *s, struct group *g, enum mode mode)
 {
     int order[MAX_ROWS] = { 0 };
     for (int i = 0; i < g->row_count; i++)
@@ -307,6 +311,7 @@ static void measure_mode(struct bench *b, const struct starter *s, struct group 
                 continue;
             if (mode == SPARSE)
                 rest(b->rest_ms);
+            row->mode = round >= b->warmup ? (int)mode : -1;
             int64_t ns = run_once(b, s, row);
             if (row->state == MEASURED && round >= b->warmup)
                 row->timing[mode].samples_ns[row->timing[mode].count++] = ns;
@@ -316,10 +321,11 @@ static void measure_mode(struct bench *b, const struct starter *s, struct group 
         summarise(&g->rows[i].timing[mode]);
 }
 
-static void measure_group(struct bench *b, const struct starter *s, struct group *g)
+static void measure_group(struct bench *b, struct starter *s, struct group *g)
 {
     for (int i = 0; i < g->row_count; i++) {
         struct row *row = &g->rows[i];
+        row->mode = -1;
         for (int m = 0; m < MODES; m++)
             row->timing[m].samples_ns =
                 arena_alloc(&b->arena, (size_t)b->rounds * sizeof(*row->timing[m].samples_ns));
@@ -342,9 +348,11 @@ static const char usage[] =
     "  --only TEXT       only the groups whose name has TEXT in it\n"
     "  --rounds N        rounds of each mode (default: 60)\n"
     "  --warmup N        rounds dropped before them (default: 3)\n"
-    "  --rest MS         rest before each sparse command (default: 30)\n"
+    "  --rest MS         rest before each sparse command (default: 25)\n"
     "  --timeout S       a command that takes longer has failed (default: 20)\n"
-    "  --json FILE       write the figures there as well\n";
+    "  --json FILE       write the figures there as well\n"
+    "  --server A:P      where requests go; the token is in $CAY_BENCH_TOKEN\n"
+    "  --cay PATH        the command that an engine's warden is made from\n";
 
 static int parse_count(const char *option, const char *text, int min, int max, int *ret,
                        struct cay_error *err)
@@ -362,6 +370,7 @@ static int parse_count(const char *option, const char *text, int min, int max, i
 static int measure(struct bench *b, const char *rows, const char *json, struct cay_error *err)
 {
     struct starter s = { 0 };
+    requests_init(&s.requests);
     if (rows_read(b, rows, err) < 0 || starter_init(&s, b, err) < 0)
         return -1;
     if (getloadavg(&b->load, 1) != 1)
@@ -374,6 +383,7 @@ static int measure(struct bench *b, const char *rows, const char *json, struct c
         chosen++;
     }
     clear_progress();
+    requests_done(&s.requests);
     posix_spawnattr_destroy(&s.attr);
     posix_spawn_file_actions_destroy(&s.actions);
     close_fd(&s.err_fd);
@@ -391,7 +401,7 @@ static int measure(struct bench *b, const char *rows, const char *json, struct c
 int main(int argc, char **argv)
 {
     enum { ROWS = 'r', SET = 's', ONLY = 'o', ROUNDS = 'n', WARMUP = 'w', REST = 'R' };
-    enum { TIMEOUT = 't', JSON = 'j', HELP = 'h' };
+    enum { TIMEOUT = 't', JSON = 'j', HELP = 'h', SERVER = 'S', CAY = 'c' };
     static const struct option options[] = {
         { "rows", required_argument, NULL, ROWS },
         { "set", required_argument, NULL, SET },
@@ -401,12 +411,15 @@ int main(int argc, char **argv)
         { "rest", required_argument, NULL, REST },
         { "timeout", required_argument, NULL, TIMEOUT },
         { "json", required_argument, NULL, JSON },
+        { "server", required_argument, NULL, SERVER },
+        { "cay", required_argument, NULL, CAY },
         { "help", no_argument, NULL, HELP },
         { 0 },
     };
     struct bench *b = mem_alloc(sizeof(*b));
-    *b = (struct bench){ .rounds = 60, .warmup = 3, .rest_ms = 30, .timeout_s = 20 };
+    *b = (struct bench){ .rounds = 60, .warmup = 3, .rest_ms = 25, .timeout_s = 20 };
     b->seed = 0x9e3779b9; /* any but 0 */
+    b->token = getenv("CAY_BENCH_TOKEN");
     struct cay_error err = { 0 };
     const char *rows = NULL, *json = NULL;
     int rc = 0, option = 0;
@@ -436,6 +449,12 @@ int main(int argc, char **argv)
             break;
         case JSON:
             json = optarg;
+            break;
+        case SERVER:
+            b->server = optarg;
+            break;
+        case CAY:
+            b->cay = optarg;
             break;
         case HELP:
             help = true;

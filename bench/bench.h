@@ -13,11 +13,23 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-enum { MAX_GROUPS = 16, MAX_ROWS = 12, MAX_TARGETS = 4, MAX_NAMES = 32, MAX_WORDS = 64 };
+enum { START_KINDS = 4 };
+enum { MAX_GROUPS = 16, MAX_ROWS = 16, MAX_TARGETS = 8, MAX_NAMES = 32, MAX_WORDS = 64 };
 
 enum mode { BACK_TO_BACK, SPARSE, MODES };
 
-enum state { MEASURED, FAILED, NOT_INSTALLED, NEEDS_ROOT };
+enum state { MEASURED, FAILED, NOT_INSTALLED, NEEDS_ROOT, NO_SERVER };
+
+/* How a row is run: a command is spawned, a request sent or given to an engine (request.h): one
+ * with spares, one without any, and one whose last ready spare another run has just taken, so that
+ * the program has to be forked. */
+enum driver { COMMAND, HTTP, ENGINE, ENGINE_NO_SPARES, ENGINE_FORK, DRIVERS };
+
+/* How many runs of a row began in which way: "warm", "fork", … */
+struct start_count {
+    char name[16];
+    unsigned n;
+};
 
 /* A name and the words it stands for: one from --set, any number from let. */
 struct name {
@@ -35,6 +47,9 @@ struct timing {
 struct row {
     const char *name;
     char **argv;
+    enum driver driver;
+    struct start_count starts[MODES][START_KINDS];
+    int mode; /* that is measured now; -1: none is, and nothing is noted */
     bool root_only;
     bool on_cgroup2; /* started where /sys/fs/cgroup is cgroup v2 and nothing else */
     enum state state;
@@ -65,6 +80,10 @@ struct bench {
     const char *only; /* measure the groups with this in their name, or NULL for all */
     uint32_t seed;    /* of the order; not 0 */
     double load;      /* of the machine before the first command */
+    /* For rows that are requests. */
+    const char *server; /* ADDRESS:PORT; NULL or "": none */
+    const char *token;
+    const char *cay; /* the command that the engine's warden is made from */
 };
 
 /* Takes NAME=VALUE of a --set; these come before the rows that use them. */

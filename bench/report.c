@@ -14,10 +14,8 @@
 static const char *const mode_key[MODES] = { "back_to_back", "sparse" };
 
 static const char *const state_name[] = {
-    [MEASURED] = "ok",
-    [FAILED] = "failed",
-    [NOT_INSTALLED] = "not installed",
-    [NEEDS_ROOT] = "needs root",
+    [MEASURED] = "ok",           [FAILED] = "failed",       [NOT_INSTALLED] = "not installed",
+    [NEEDS_ROOT] = "needs root", [NO_SERVER] = "no server",
 };
 
 /* p50 of a row over p50 of another, or 0 where one of them has no time. */
@@ -52,9 +50,19 @@ static void print_targets(const struct group *g, const struct row *row)
             double value = ratio(row, t->of, (enum mode)m);
             printf("%s %s", m > 0 ? " /" : "", verdict(value, t->limit));
             if (value != 0)
-                printf(" (%.2f)", value);
+                printf(value < 0.1 ? " (%.4f)" : " (%.2f)", value);
         }
         before = "; ";
+    }
+}
+
+/* How its runs began, for each mode; commands have nothing to say here. */
+static void print_starts(const struct row *row)
+{
+    for (int m = 0; m < MODES; m++) {
+        const struct start_count *starts = row->starts[m];
+        for (int i = 0; i < START_KINDS && starts[i].n; i++)
+            printf("%s%s %u", i > 0 ? ", " : m > 0 ? " / " : "  ", starts[i].name, starts[i].n);
     }
 }
 
@@ -73,10 +81,11 @@ static void print_row(const struct group *g, const struct row *row)
         double value = ratio(row, &g->rows[0], (enum mode)m);
         printf("  %9.3f %9.3f", to_ms(t->p50_ns), to_ms(t->p90_ns));
         if (value != 0)
-            printf(" %8.2f", value);
+            printf(value < 0.1 ? " %8.4f" : " %8.2f", value);
         else
             printf(" %8s", "-");
     }
+    print_starts(row);
     print_targets(g, row);
     putchar('\n');
 }
@@ -85,7 +94,8 @@ void report_print(const struct bench *b)
 {
     struct utsname host;
     uname(&host);
-    printf("start to reaped, in ms; %d rounds; sparse: %d ms of rest before each; "
+    printf("commands from start to reaped, requests from asked to answered, in ms; %d rounds; "
+           "sparse: %d ms of rest before each; "
            "Linux %s, %ld cpus, load %.1f\n",
            b->rounds, b->rest_ms, host.release, sysconf(_SC_NPROCESSORS_ONLN), b->load);
     for (int i = 0; i < b->group_count; i++) {
@@ -147,6 +157,15 @@ static void json_row(FILE *out, const struct group *g, const struct row *row)
                 mode_key[m], t->count, (long long)t->min_ns, (long long)t->p50_ns,
                 (long long)t->p90_ns);
         json_number_or_null(out, ratio(row, &g->rows[0], (enum mode)m));
+        putc('}', out);
+    }
+    for (int m = 0; m < MODES && row->starts[m][0].n; m++) {
+        fprintf(out, ", \"%s_starts\": {", mode_key[m]);
+        for (int i = 0; i < START_KINDS && row->starts[m][i].n; i++) {
+            fputs(i > 0 ? ", " : "", out);
+            json_string(out, row->starts[m][i].name);
+            fprintf(out, ": %u", row->starts[m][i].n);
+        }
         putc('}', out);
     }
     putc('}', out);

@@ -7,8 +7,12 @@
  *     [GROUP]                     starts a group
  *     ROW: COMMAND...             the first row of a group is its baseline
  *     ROW (root): COMMAND...      only measured as root
- *     ROW (root, cgroup2): ...    and started where /sys/fs/cgroup is cgroup v2, whatever the host
- * has target: ROW <= N x ROW      printed with yes or no, never a failure
+ *     ROW (root, cgroup2): ...    and started where /sys/fs/cgroup is cgroup v2 and nothing else
+ *     ROW (http): KEY=VALUE...    a request to the server of --server; a word that comes twice is a
+ *                                 list
+ *     ROW (engine): KEY=VALUE...  the same given to an engine in this process; (engine, no spares)
+ *                                 and (engine, fork): see enum driver
+ *     target: ROW <= N x ROW      printed with yes or no, never a failure
  *
  * `--set NAME=VALUE` replaces {NAME} within words, and its value is not split; an empty value that
  * is all of a word removes it.
@@ -138,6 +142,32 @@ static int parse_target(struct group *g, const char *text, struct cay_error *err
     return 0;
 }
 
+static int read_mark(struct row *row, const char *mark)
+{
+    static const struct {
+        const char *mark;
+        enum driver driver;
+        bool root_only, on_cgroup2;
+    } marks[] = {
+        { " (root)", COMMAND, true, false },
+        { " (root, cgroup2)", COMMAND, true, true },
+        { " (http)", HTTP, false, false },
+        { " (engine)", ENGINE, false, false },
+        { " (engine, no spares)", ENGINE_NO_SPARES, false, false },
+        { " (engine, fork)", ENGINE_FORK, false, false },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
+        if (strcmp(mark, marks[i].mark) != 0)
+            continue;
+        row->driver = marks[i].driver;
+        row->root_only = marks[i].root_only;
+        row->on_cgroup2 = marks[i].on_cgroup2;
+        return 0;
+    }
+    return -1;
+}
+
 static int parse_row(struct bench *b, struct group *g, char *name, char *text,
                      struct cay_error *err)
 {
@@ -147,11 +177,9 @@ static int parse_row(struct bench *b, struct group *g, char *name, char *text,
     if (parse_words(b, text, &row->argv, err) < 0)
         return -1;
 
-    char *mark = strstr(name, " (root");
-    row->root_only = mark != NULL;
-    row->on_cgroup2 = mark && strcmp(mark, " (root, cgroup2)") == 0;
-    if (mark && !row->on_cgroup2 && strcmp(mark, " (root)") != 0)
-        return cay_fail(err, CAY_E_USAGE, "a row's mark is (root) or (root, cgroup2)");
+    char *mark = strstr(name, " (");
+    if (mark && read_mark(row, mark) < 0)
+        return cay_fail(err, CAY_E_USAGE, "no mark of a row:%s", mark);
     if (mark)
         *mark = '\0';
     row->name = arena_str(&b->arena, trim(name));

@@ -8,6 +8,10 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
 CAY=${CAY:-$top/build/cay}
+# As installed, and in a build folder, the programs are beside this script.
+if [ -z "${BENCH:-}" ] && [ -x "$here/cay-bench" ]; then
+    BENCH=$here/cay-bench
+fi
 BENCH=${BENCH:-$top/build/bench/cay-bench}
 TRUE=${TRUE:-$(dirname "$BENCH")/true}
 
@@ -25,7 +29,12 @@ done
 
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/cay-bench.XXXXXX")
 id=cay-bench-$$
+servers=
 finish() {
+    for pid in $servers; do
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" || true
+    done
     # An interrupted run may have left its container.
     if [ -d "/run/crun/$id" ]; then
         crun delete --force "$id" || true
@@ -105,5 +114,59 @@ if [ -x "$CAY" ]; then
     esac
 fi
 
+# A server for the rows that are requests; `cay exec` finds it too.
+token=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
+(umask 077 && echo "$token default admin" >"$tmp/tokens")
+server=
+if [ -x "$CAY" ] && "$CAY" serve --help >/dev/null 2>&1; then
+    CAY_LOG_LEVEL=warn "$CAY" serve --listen 127.0.0.1:0 --token-file "$tmp/tokens" \
+        </dev/null >"$tmp/log" 2>&1 &
+    servers=$!
+    for _ in $(seq 100); do
+        server=$(sed -n 's|.*http://\([0-9.]*:[0-9]*\).*|\1|p' "$tmp/log" | head -n 1)
+        if [ -n "$server" ] || ! kill -0 "$servers" 2>/dev/null; then
+            break
+        fi
+        sleep 0.1
+    done
+    if [ -z "$server" ]; then
+        echo "bench: no server came up:" >&2
+        cat "$tmp/log" >&2
+    fi
+    sleep 1 # zygotes and spares are made
+fi
+
+# Docker only where it is installed and a daemon of our own comes up: nothing of the host's is used.
+dockerhost=unix://$tmp/docker.sock
+if [ "$(id -u)" = 0 ] && [ -x /usr/sbin/dockerd ] && [ -x /usr/bin/docker ]; then
+    /usr/sbin/dockerd --data-root "$tmp/docker" --exec-root "$tmp/docker-run" --pidfile "$tmp/docker.pid" \
+        --host "$dockerhost" --bridge none --iptables=false >"$tmp/docker.log" 2>&1 &
+    servers="$! $servers"
+    for _ in $(seq 100); do
+        docker --host "$dockerhost" version >/dev/null 2>&1 && break
+        sleep 0.1
+    done
+    tar -C "$bundle/rootfs" -c . | docker --host "$dockerhost" import - cay-bench >/dev/null 2>&1 || true
+fi
+
+CAY_BENCH_TOKEN=$token
+export CAY_BENCH_TOKEN
 "$BENCH" --rows "$here/rows.txt" --set "tmp=$tmp" --set "true=$tmp/true" --set "cay=$CAY" \
-    --set "cayflags=$cayflags" --set "bundle=$bundle" --set "id=$id" "$@"
+    --set "cayflags=$cayflags" --set "bundle=$bundle" --set "id=$id" --set "dockerhost=$dockerhost" \
+    --server "$server" --cay "$CAY" "$@"
+
+# Throughput and memory, with a server of its own; left out where only some groups are asked for.
+for word in "$@"; do
+    case $word in
+    --only | --only=*) exit 0 ;;
+    esac
+done
+if [ -n "$server" ]; then
+    for pid in $servers; do
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" || true
+    done
+    servers=
+    echo
+    "$(dirname "$BENCH")/cay-load" --cay "$CAY" --scale
+fi

@@ -13,7 +13,7 @@ shift
 seen=$dir/.configured-files
 given=$dir/.configured-options
 
-files=$(find include src languages tests tools docs/man examples bench -name __pycache__ -prune \
+files=$(find include src languages rules tests tools docs/man examples bench -name __pycache__ -prune \
     -o -type f -print 2>/dev/null | LC_ALL=C sort)
 
 todo=

@@ -4,6 +4,7 @@
 
 /* All of libcay. Start at <cay/run.h>. */
 
+#include <cay/check.h>
 #include <cay/doctor.h>
 #include <cay/error.h>
 #include <cay/executions.h>

@@ -99,6 +99,11 @@ typedef int cay_data_fn(void *arg, const char *data, size_t len);
 CAY_API int cay_execution_stream(const struct cay_execution *run, const char *stream,
                                  cay_data_fn *fn, void *arg, struct cay_error *err);
 
+/* The file that a whole stream is in, for whoever reads it at a pace of his own: an fd for the
+ * caller to close. CAY_E_NOTFOUND: there is none, for the result has all of the stream. */
+CAY_API int cay_execution_stream_fd(const struct cay_execution *run, const char *stream,
+                                    int *ret_fd, struct cay_error *err);
+
 /* The same for a file: one of the change set ("/workspace/PATH") or a collected one. */
 CAY_API int cay_execution_file(const struct cay_execution *run, const char *path, cay_data_fn *fn,
                                void *arg, struct cay_error *err);
@@ -141,6 +146,10 @@ struct cay_apply_options {
  */
 CAY_API int cay_execution_apply(struct cay_execution *run, const struct cay_apply_options *options,
                                 struct cay_error *err);
+
+/* Removes everything that is kept of an execution, by its whole id. What the audit log says of it
+ * stays. CAY_E_POLICY while it is being applied. */
+CAY_API int cay_execution_remove(const char *id, struct cay_error *err);
 
 /* Throws the change set away; result and streams stay. */
 CAY_API int cay_execution_discard(struct cay_execution *run, struct cay_error *err);

@@ -28,6 +28,7 @@
 
 #include <cay/error.h>
 #include <cay/executions.h>
+#include <cay/failure.h>
 #include <cay/limits.h>
 
 #ifdef __cplusplus
@@ -57,6 +58,11 @@ struct cay_options {
     bool ahead;
     /* Do not read ./.cay.toml. */
     bool no_project;
+    /* Wardens are started by somebody else, for the caller has not the rights any more: gives a
+     * SOCK_SEQPACKET socket that does not block, with a new `cay warden` on its other end, or -1
+     * and err. NULL: the engine starts them itself. */
+    int (*start_warden)(void *arg, struct cay_error *err);
+    void *start_arg;
     /* Where runs are written down for another process to record (<cay/record.h>); it stays the
      * caller's, and must outlive the engine. NULL: each run is recorded at its end, by itself. */
     struct cay_journal *journal;
@@ -103,6 +109,14 @@ CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t 
 
 /* Whether the request holds something for this field, or for the variable of "env.NAME". */
 CAY_API bool cay_request_has(const struct cay_request *req, const char *field);
+
+/* What the request holds for a field of one word ("backend", "language"), or NULL; for one that is
+ * a number ("memory": bytes, "timeout": nanoseconds), or 0. Limits too go by their own names. */
+CAY_API const char *cay_request_text(const struct cay_request *req, const char *field);
+CAY_API uint64_t cay_request_number(const struct cay_request *req, const char *field);
+
+/* The request says nothing of this field any more: for a door that has dealt with it itself. */
+CAY_API void cay_request_unset(struct cay_request *req, const char *field);
 
 /* Whether a flag ("tty") is on: by the request, else by the configuration. */
 CAY_API bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field);
@@ -208,8 +222,9 @@ struct cay_result {
     int signal; /* 0: none */
     struct cay_stream out, err;
     int64_t execution_time_ns;
-    const char *error_message; /* NULL on success */
-    const char *language;      /* NULL for a command */
+    const char *error_message;         /* NULL on success */
+    const struct cay_failure *failure; /* why it failed; NULL on success */
+    const char *language;              /* NULL for a command */
     const char *language_version;
     const char *backend;
     const char *tier;
@@ -218,8 +233,9 @@ struct cay_result {
     struct cay_limits limits;
     struct cay_usage usage;
     struct cay_timing timing;
-    const char *const *layers;   /* what was really in force; NULL-terminated */
-    const char *const *warnings; /* NULL-terminated */
+    const char *const *layers;          /* what was really in force; NULL-terminated */
+    const char *const *warnings;        /* NULL-terminated */
+    const char *const *blocked_imports; /* by the policy; NULL-terminated, or NULL */
     /* Of the workspace: what was created, changed, deleted; and the files that were collected. */
     const struct cay_file *files;
     size_t n_files;
@@ -294,6 +310,8 @@ struct cay_start_options {
     void *arg;
     int64_t taken_ns;   /* when the request was taken, on CLOCK_MONOTONIC; 0: now */
     int64_t queue_ns;   /* how long it waited its turn since: timing.queue */
+    bool is_probe;      /* to see whether something can be run: nothing of it is recorded */
+    const char *id;     /* 32 hexadecimal digits that nobody else has; NULL: some are made up */
     const char *tenant; /* who shares nothing that is kept with others; NULL: "" */
 };
 
@@ -303,6 +321,9 @@ struct cay_start_options {
 CAY_API int cay_start(struct cay *cay, const struct cay_request *req,
                       const struct cay_start_options *options, struct cay_running **ret,
                       struct cay_error *err);
+
+/* 128 random bits as 32 hexadecimal digits, for cay_start_options. */
+CAY_API void cay_make_id(char out[33]);
 
 /* 32 hexadecimal digits, the result's id. */
 CAY_API const char *cay_running_id(const struct cay_running *run);
@@ -343,6 +364,10 @@ CAY_API char *cay_event_json(const struct cay_event *event);
 /* The plan of a request: what would be done, with secrets left out. Runs nothing. */
 CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret,
                           struct cay_error *err);
+
+/* Whether a plan can be made of the request, for doors where it has to wait before it is run. */
+CAY_API int cay_request_check(struct cay *cay, const struct cay_request *req,
+                              struct cay_error *err);
 
 /* Each setting in force with its origin, as JSON. */
 CAY_API char *cay_config_json(struct cay *cay);

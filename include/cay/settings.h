@@ -15,6 +15,10 @@ extern "C" {
 
 struct cay;
 
+/* Opens the state folder, where cay keeps what it keeps (it is made where it is not there): an fd
+ * for the caller to close. */
+CAY_API int cay_state_open(int *ret_fd, struct cay_error *err);
+
 /* A setting as text in its own form ("512m", "30", "json"), or NULL where it has no value or there
  * is none of that name. Owned by cay. */
 CAY_API const char *cay_setting(struct cay *cay, const char *name);

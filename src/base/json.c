@@ -2,7 +2,6 @@
 #include "base/json.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -180,16 +179,30 @@ void json_put_base64(struct json_writer *w, const void *data, size_t len)
     strbuf_putc(w->out, '"');
 }
 
+/* A result has dozens of numbers: printf would be a good part of its cost. At least `width` digits.
+ */
+static void add_digits(struct strbuf *out, uint64_t number, int width)
+{
+    char text[20];
+    char *pos = text + sizeof text;
+
+    for (; number > 0 || width > 0; number /= 10, width--)
+        *--pos = (char)('0' + number % 10);
+    strbuf_add(out, pos, (size_t)(text + sizeof text - pos));
+}
+
 void json_put_uint(struct json_writer *w, uint64_t number)
 {
     begin_value(w);
-    strbuf_printf(w->out, "%" PRIu64, number);
+    add_digits(w->out, number, 1);
 }
 
 void json_put_int(struct json_writer *w, int64_t number)
 {
     begin_value(w);
-    strbuf_printf(w->out, "%" PRId64, number);
+    if (number < 0)
+        strbuf_putc(w->out, '-');
+    add_digits(w->out, number < 0 ? -(uint64_t)number : (uint64_t)number, 1);
 }
 
 void json_put_bool(struct json_writer *w, bool value)
@@ -230,7 +243,9 @@ void json_put_real(struct json_writer *w, double number)
         micros /= 10;
         digits--;
     }
-    strbuf_printf(w->out, "%" PRIu64 ".%0*u", whole, digits, micros);
+    add_digits(w->out, whole, 1);
+    strbuf_putc(w->out, '.');
+    add_digits(w->out, micros, digits);
 }
 
 void json_field_object(struct json_writer *w, const char *key)

@@ -13,9 +13,12 @@
 #define COMMANDS(CMD, FULL)                                           \
     CMD(run, "Run code in a sandbox")                                 \
     CMD(exec, "Run a command in a sandbox")                           \
+    CMD(check, "Say what code would do, without running it")          \
     CMD(show, "Show what is kept of a run, or list the newest")       \
+    CMD(explain, "Say why a run failed, and what to try")             \
     CMD(apply, "Write what a run changed to its workspace")           \
     CMD(discard, "Throw away what a run changed")                     \
+    FULL(serve, "Serve runs over HTTP")                               \
     FULL(history, "List executions, by language, cause, time …")      \
     FULL(stats, "Success rate, causes and times of executions")       \
     CMD(audit, "Verify or print the log of all executions")           \
@@ -24,6 +27,7 @@
     CMD(config, "Show each setting in force and where it came from")  \
     CMD(doctor, "Check this host, and say the fix for each obstacle") \
     CMD(setup, "Give a user a cgroup subtree of his own (root)")      \
+    CMD(bench, "Measure this host, beside bare and other sandboxes")  \
     CMD(completion, "Print completions for bash, zsh or fish")        \
     CMD(version, "Show the version")                                  \
     CMD(help, "Show help for a command")

@@ -21,6 +21,7 @@
 #include "cli/changes.h"
 #include "cli/commands.h"
 #include "cli/display.h"
+#include "cli/explain.h"
 #include "cli/progress.h"
 #include "cli/repeat.h"
 #include "cli/run-options.h"
@@ -228,13 +229,20 @@ static void end_line(struct screen *screen)
         put(screen, STDERR_FILENO, "\n", 1);
 }
 
+/* Not everything belongs among what a script prints: findings only where they were asked for. */
+static bool is_loud(const struct screen *screen, const char *warning)
+{
+    if (strncmp(warning, "policy: ", 8) == 0)
+        return cay_request_has(screen->args->req, "policy");
+    return strncmp(warning, "no cgroup", 9) != 0 && strncmp(warning, "not recorded", 12) != 0;
+}
+
 /* A program that ended by itself speaks for itself; anything else is said, with its remedy. So is
  * nothing where our reader went away, as nothing is said of a bare program's SIGPIPE. */
 static void tell_result(struct screen *screen, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (isatty(STDERR_FILENO) || (strncmp(*warning, "no cgroup", 9) != 0 &&
-                                      strncmp(*warning, "not recorded", 12) != 0)) {
+        if (isatty(STDERR_FILENO) || is_loud(screen, *warning)) {
             end_line(screen);
             tell("warning: %s", *warning);
         }
@@ -243,7 +251,13 @@ static void tell_result(struct screen *screen, const struct cay_result *result)
         (result->verdict.cause == CAY_CAUSE_COMPILE && !result->verdict.limit_name);
     bool is_reader_gone = result->verdict.cause == CAY_CAUSE_CANCELLED &&
                           (screen->is_broken[STDOUT_FILENO] || screen->is_broken[STDERR_FILENO]);
-    if (result->success || speaks_for_itself || is_reader_gone)
+    if (result->success || is_reader_gone)
+        return;
+    if (speaks_for_itself && isatty(STDERR_FILENO) && !screen->is_repeated) {
+        end_line(screen);
+        explain_briefly(result);
+    }
+    if (speaks_for_itself)
         return;
     end_line(screen);
     if (result->verdict.cause == CAY_CAUSE_SIGNAL)
@@ -254,6 +268,8 @@ static void tell_result(struct screen *screen, const struct cay_result *result)
         tell("%s", result->error_message);
     if (result->verdict.remedy)
         tell("hint: %s", result->verdict.remedy);
+    else if (isatty(STDERR_FILENO))
+        explain_briefly(result);
 }
 
 /* What became of the workspace; the differences too, where asked for. */

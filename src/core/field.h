@@ -101,10 +101,16 @@ enum {
       "a terminal of cay's own instead of pipes")                                                  \
     X(ROWS, "rows", CHOICE, FIELD_IN_REQUEST, "auto", 0, 0, "auto list table json", "FORM",        \
       "how SQL shows rows: list, table, json (by where they go)")                                  \
+    X(BLOCK_IMPORTS, "block_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that the static check blocks, beside those of its rules")                           \
+    X(ALLOW_IMPORTS, "allow_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that it lets be, whatever its rules say")                                           \
     X(COMPILE_TIMEOUT, "compile_timeout", SECONDS, 0, "60", 1000000, MAX_SECONDS, NULL, "SECONDS", \
       "wall-clock time of the compiler")                                                           \
     X(COMPILE_MEMORY, "compile_memory", BYTES, 0, "1g", 4 << 20, MAX_BYTES, NULL, "SIZE",          \
       "memory of the compiler")                                                                    \
+    X(COMPILE_CACHE, "compile_cache", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                \
+      "how much is kept of compiled programs, for each tenant; 0: none")                           \
     X(ENABLE_SANDBOX, "enable_sandbox", BOOL, 0, "true", 0, 0, NULL, NULL,                         \
       "false allows the un-isolated tier, together with fallback = unsafe")                        \
     X(STORE_CODE, "store_code", CHOICE, 0, "on_error", 0, 0, "never on_error always", "WHEN",      \
@@ -115,6 +121,12 @@ enum {
       "how long an execution is kept")                                                             \
     X(KEEP_BYTES, "keep_bytes", BYTES, 0, "1g", 0, MAX_BYTES, NULL, "SIZE",                        \
       "how much all kept executions may take")                                                     \
+    X(AUDIT_BYTES, "audit_bytes", BYTES, 0, "64m", 65536, MAX_BYTES, NULL, "SIZE",                 \
+      "size at which a new file of the audit log is begun")                                        \
+    X(AUDIT_FILES, "audit_files", COUNT, 0, "16", 0, 100000, NULL, "N",                            \
+      "older files of the audit log that are kept; 0: all")                                        \
+    X(SERVER, "server", BOOL, 0, "true", 0, 0, NULL, NULL,                                         \
+      "use a server of this user where one is up")                                                 \
     X(WARM, "warm", LIST, 0, "python,javascript,bash,command", 0, 0, NULL, "NAME,…",              \
       "what a server is ready for from its start: languages, or command")                          \
     X(SPARES, "spares", COUNT, 0, "4", 0, 1024, NULL, "N",                                         \
@@ -123,10 +135,6 @@ enum {
       "the same at times of demand")                                                               \
     X(POOL_MEMORY, "pool_memory", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                    \
       "memory that sandboxes made ahead may take together")                                        \
-    X(AUDIT_BYTES, "audit_bytes", BYTES, 0, "64m", 65536, MAX_BYTES, NULL, "SIZE",                 \
-      "size at which a new file of the audit log is begun")                                        \
-    X(AUDIT_FILES, "audit_files", COUNT, 0, "16", 0, 100000, NULL, "N",                            \
-      "older files of the audit log that are kept; 0: all")                                        \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \
@@ -135,6 +143,24 @@ enum {
       "runs of a server at once, if memory allows")                                                \
     X(MAX_QUEUE, "max_queue", COUNT, 0, "256", 0, 100000, NULL, "N",                               \
       "requests that wait for their turn; more are refused with 429")                              \
+    X(MAX_CONNECTIONS, "max_connections", COUNT, 0, "1024", 1, 100000, NULL, "N",                  \
+      "connections to a server at once; more are refused with 503")                                \
+    X(MAX_BODY, "max_body", BYTES, 0, "32m", 1024, 1 << 28, NULL, "SIZE",                          \
+      "largest request that a server takes")                                                       \
+    X(MAX_BODIES, "max_bodies", BYTES, 0, "128m", 1024, MAX_BYTES, NULL, "SIZE",                   \
+      "all requests together that a server reads or has waiting")                                  \
+    X(HEAD_TIMEOUT, "head_timeout", SECONDS, 0, "10", 1000000, MAX_SECONDS, NULL, "SECONDS",       \
+      "time that a client has for the head of a request")                                          \
+    X(IDLE_TIMEOUT, "idle_timeout", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",       \
+      "how long a connection without a request is kept")                                           \
+    X(WRITE_TIMEOUT, "write_timeout", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",     \
+      "how long a client may not read its answer")                                                 \
+    X(DRAIN, "drain", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",                     \
+      "time that runs have left when a server is told to end")                                     \
+    X(EVENT_LOG, "event_log", BYTES, 0, "4m", 0, MAX_BYTES, NULL, "SIZE",                          \
+      "events of finished runs that a server keeps in memory")                                     \
+    X(WEBHOOK_ALLOW, "webhook_allow", LIST, 0, NULL, 0, 0, NULL, "HOST,…",                         \
+      "hosts that webhooks may go to wherever they are, as HOST or HOST:PORT")                     \
     X(MEMORY_OVERCOMMIT, "memory_overcommit", MILLI, 0, "4", 1000, 1000000, NULL, "N",             \
       "memory limits of a server's runs may add up to N times what is free")                       \
     X(MEMORY_RESERVE, "memory_reserve", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",              \

@@ -58,8 +58,9 @@ static const char *judge_record(const struct harvest_record *record, const char 
     if (!harvest_path_ok(path, record->path_len))
         return "a path is malformed";
     if (!is_below(path, record->path_len, "workspace") &&
-        !is_below(path, record->path_len, "sandbox"))
-        return "a path is in neither folder";
+        !is_below(path, record->path_len, "sandbox") &&
+        !is_below(path, record->path_len, "product"))
+        return "a path is in no folder of the run";
     if (record->flags & ~kinds[record->kind].flags)
         return "a flag does not fit";
     if (record->size > kinds[record->kind].size_max || record->mode > 07777)

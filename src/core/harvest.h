@@ -8,9 +8,13 @@
  *
  *     record, path, data; record, path, data; …; a record of kind HARVEST_END
  *
- * Paths are relative, "workspace/src/main.c" or "sandbox/out.csv", without ".", ".." or empty
- * parts; names may hold any byte but NUL and '/'. A folder comes before what is in it. A pipe that
- * ends without HARVEST_END was cut short, and what came is worth nothing.
+ * What a compiler made, of which the front keeps a copy, is told in the same way before the program
+ * starts: a harvest of its own, whole, through the same pipe.
+ *
+ * Paths are relative, "workspace/src/main.c", "sandbox/out.csv" or, of what a compiler made in
+ * /sandbox, "product/main"; without ".", ".." or empty parts; names may hold any byte but NUL and
+ * '/'. A folder comes before what is in it. A pipe that ends without HARVEST_END was cut short, and
+ * what came is worth nothing.
  */
 
 #include <stdbool.h>

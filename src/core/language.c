@@ -46,6 +46,8 @@ static const struct {
     { "script_words", KEY_LIST, offsetof(struct language, script_words), false },
     { "programs", KEY_LIST, offsetof(struct language, programs), false },
     { "compile", KEY_LIST, offsetof(struct language, compile), false },
+    { "outputs", KEY_LIST, offsetof(struct language, outputs), false },
+    { "varies", KEY_LIST, offsetof(struct language, varies), false },
     { "project", KEY_TEXT, offsetof(struct language, project), false },
     { "build", KEY_LIST, offsetof(struct language, build), false },
     { "run", KEY_LIST, offsetof(struct language, run), true },
@@ -123,6 +125,8 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
         return cay_fail(err, CAY_E_USAGE, "%s: run and version need a command", file);
     if (language.project && (!language.compile[0] || !language.build[0]))
         return cay_fail(err, CAY_E_USAGE, "%s: project needs compile and build", file);
+    if (language.outputs[0] && !language.compile[0])
+        return cay_fail(err, CAY_E_USAGE, "%s: outputs needs compile", file);
     if (!language.programs[0]) {
         const char **programs = arena_alloc(arena, 2 * sizeof *programs);
         programs[0] = language.compile[0] ? language.compile[0] : language.run[0];
@@ -194,16 +198,13 @@ static int fail_unknown(struct arena *arena, const struct language *list, size_t
                 : cay_hint(err, "`cay languages` lists those there are");
 }
 
-int language_find(struct arena *arena, const char *name, const struct language **ret,
-                  const char **ret_version, struct cay_error *err)
+int language_find_among(const struct language *list, size_t n, struct arena *arena,
+                        const char *name, const struct language **ret, const char **ret_version,
+                        struct cay_error *err)
 {
-    const struct language *list;
     const char *colon = strchr(name, ':');
     const char *base = colon ? arena_dup(arena, name, (size_t)(colon - name)) : name;
-    size_t n;
 
-    if (language_list(arena, &list, &n, err) < 0)
-        return -1;
     for (size_t i = 0; i < n; i++)
         if (strcmp(list[i].name, base) == 0 || has_word(list[i].aliases, base)) {
             *ret = &list[i];
@@ -211,6 +212,22 @@ int language_find(struct arena *arena, const char *name, const struct language *
             return 0;
         }
     return fail_unknown(arena, list, n, base, err);
+}
+
+int language_find(struct arena *arena, const char *name, const struct language **ret,
+                  const char **ret_version, struct cay_error *err)
+{
+    const struct language *list;
+    size_t n;
+    int index = language_index(name);
+
+    if (index >= 0) { /* its own name: the others need not be read */
+        *ret_version = NULL;
+        return language_at(arena, index, ret, err);
+    }
+    return language_list(arena, &list, &n, err) < 0
+               ? -1
+               : language_find_among(list, n, arena, name, ret, ret_version, err);
 }
 
 /* "#!/usr/bin/env -S python3 -u" and "#!/bin/bash": the word that names the interpreter. */

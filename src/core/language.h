@@ -26,6 +26,8 @@ struct language {
     const char *const *script_words; /* … unless one of these is anywhere in it */
     const char *const *programs;     /* what has to be on the host; the first one has the version */
     const char *const *compile;      /* argv, or empty; {TOKEN}s are replaced, see core/plan.c */
+    const char *const *outputs;      /* what compiling makes, as globs: "main" */
+    const char *const *varies;       /* words in code that compiles to something else each time */
     const char *project;             /* a file of the request, or NULL: where it is given, … */
     const char *const *build;        /* … this takes the place of compile */
     const char *const *run;          /* argv; the arguments of the request follow */
@@ -49,6 +51,11 @@ int language_list(struct arena *arena, const struct language **ret, size_t *ret_
  * suggestion of the nearest name. */
 int language_find(struct arena *arena, const char *name, const struct language **ret,
                   const char **ret_version, struct cay_error *err);
+
+/* The same among those that were read before; what is found lives as long as they do. */
+int language_find_among(const struct language *list, size_t n, struct arena *arena,
+                        const char *name, const struct language **ret, const char **ret_version,
+                        struct cay_error *err);
 
 /* By file name, else by the #! line at the start of the code; NULL when neither tells. */
 int language_guess(struct arena *arena, const char *file_name, const char *code, size_t len,

@@ -98,9 +98,6 @@ static int refuse_unbuilt(const struct making *m)
     if (strcmp(text(m, FIELD_IMAGE), "host") != 0)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "image: '%.60s' is not built yet; allowed is host", text(m, FIELD_IMAGE));
-    if (m->req->values[FIELD_POLICY].is_set && strcmp(text(m, FIELD_POLICY), "block") == 0)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "policy: block is not built yet; allowed are off and warn");
     m->plan->network = network->list;
     return 0;
 }
@@ -406,7 +403,12 @@ static int choose_language(const struct making *m)
     const char *name = req->values[FIELD_LANGUAGE].is_set ? req->values[FIELD_LANGUAGE].text : NULL;
 
     if (name) {
-        if (language_find(&plan->arena, name, &plan->language, &plan->version, m->err) < 0)
+        const struct plan_host *host = m->host;
+        int rc = host->languages
+                     ? language_find_among(host->languages, host->n_languages, &plan->arena, name,
+                                           &plan->language, &plan->version, m->err)
+                     : language_find(&plan->arena, name, &plan->language, &plan->version, m->err);
+        if (rc < 0)
             return -1;
     } else {
         if (language_guess(&plan->arena, req->file_name, req->code.data, req->code.len,
@@ -677,16 +679,46 @@ static int plan_root(const struct making *m)
                       flags, &plan->root, m->err);
 }
 
+struct bytes plan_import_lists(struct arena *arena, const struct config *config)
+{
+    const struct {
+        enum field_id id;
+        char sign;
+    } rows[] = { { FIELD_BLOCK_IMPORTS, '+' }, { FIELD_ALLOW_IMPORTS, '-' } };
+    struct strbuf out = { 0 };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *const *name = config->settings[rows[i].id].value.list;
+        for (; name && *name; name++) {
+            strbuf_putc(&out, rows[i].sign);
+            strbuf_add(&out, *name, strlen(*name) + 1);
+        }
+    }
+    struct bytes lists = { arena_dup(arena, strbuf_str(&out), out.len), out.len };
+    strbuf_done(&out);
+    return lists;
+}
+
+static void choose_policy(const struct making *m)
+{
+    const char *name = text(m, FIELD_POLICY);
+    struct plan *plan = m->plan;
+
+    plan->policy = strcmp(name, "block") == 0  ? POLICY_BLOCK
+                   : strcmp(name, "warn") == 0 ? POLICY_WARN
+                                               : POLICY_OFF;
+    plan->is_policy_explicit = is_explicit(m, FIELD_POLICY);
+    plan->policy_bypass = number(m, FIELD_POLICY_BYPASS) != 0;
+    plan->has_network = plan->network && plan->network[0] && strcmp(plan->network[0], "none") != 0;
+    plan->import_lists = plan_import_lists(&plan->arena, m->config);
+}
+
 static void note_warnings(const struct making *m)
 {
     struct plan *plan = m->plan;
 
     for (const char *const *note = m->config->warnings.list; note && *note; note++)
         field_append(&plan->arena, &plan->warnings, *note);
-    if (strcmp(text(m, FIELD_POLICY), "block") == 0)
-        field_append(
-            &plan->arena, &plan->warnings,
-            "policy: the static check is not built yet, so nothing was checked or blocked");
     if (plan->backend->tier == TIER_NONE)
         field_append(
             &plan->arena, &plan->warnings,
@@ -707,8 +739,10 @@ int plan_make(const struct cay_request *req, const struct config *config,
     }
     fill_limits(&m);
     fill_environment(&m);
+    choose_policy(&m);
     m.plan->job.start = (uint8_t)start_of(&m);
     note_warnings(&m);
+    plan.is_strict = number(&m, FIELD_STRICT) != 0;
     for (int i = 0; i < 3; i++)
         plan.job.std_fds[i] = -1;
     plan.job.payload_fd = plan.job.harvest_fd = -1;

@@ -28,6 +28,9 @@ struct plan_host {
                               const char *program);
     /* The path without links and dots, or NULL; realpath() but for tests. */
     const char *(*real_path)(struct arena *arena, const char *path);
+    /* The languages, where somebody has read them already; NULL: they are read for each plan. */
+    const struct language *languages;
+    size_t n_languages;
 };
 
 /* A folder of the host's that is shown inside, read-only. */
@@ -35,6 +38,8 @@ struct plan_folder {
     const char *source;
     const char *path;
 };
+
+enum policy_mode { POLICY_OFF, POLICY_WARN, POLICY_BLOCK };
 
 struct plan {
     struct arena arena;
@@ -47,6 +52,7 @@ struct plan {
     const char *const *network;
     struct job job; /* without its fds and id */
     struct payload_source payload;
+    bool is_strict; /* nothing of an earlier run is used */
     struct bytes stdin;
     struct bytes code;          /* for the record, where that may hold it */
     const char *source;         /* the code's path inside, from where the program starts; or NULL */
@@ -55,8 +61,13 @@ struct plan {
     const char *workspace_link; /* a second path of it inside, the host's own; or NULL */
     struct plan_folder *folders;
     size_t n_folders;
-    struct op_list root;   /* for printing: the warden makes its own */
-    struct value warnings; /* a list */
+    enum policy_mode policy;
+    bool is_policy_explicit; /* somebody said so, and has to be told where it can't be kept */
+    bool policy_bypass;
+    bool has_network;
+    struct bytes import_lists; /* "+MODULE" to block, "-MODULE" to let be; a NUL behind each */
+    struct op_list root;       /* for printing: the warden makes its own */
+    struct value warnings;     /* a list */
 };
 
 int plan_make(const struct cay_request *req, const struct config *config,
@@ -73,6 +84,9 @@ int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const stru
 void plan_workspace_env(struct plan *plan, const struct plan_host *host, struct value *env);
 
 void plan_done(struct plan *plan);
+
+/* block_imports and allow_imports of the configuration, as the static check is told of them. */
+struct bytes plan_import_lists(struct arena *arena, const struct config *config);
 
 /* As JSON; the environment's values, the code and the files' contents are left out. The caller
  * frees it. */

@@ -226,6 +226,26 @@ bool cay_request_has(const struct cay_request *req, const char *field)
     return id != FIELD_N && req->values[id].is_set;
 }
 
+const char *cay_request_text(const struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+    return id != FIELD_N && req->values[id].is_set ? req->values[id].text : NULL;
+}
+
+uint64_t cay_request_number(const struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+    return id != FIELD_N && req->values[id].is_set ? req->values[id].num : 0;
+}
+
+void cay_request_unset(struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+
+    if (id != FIELD_N)
+        req->values[id] = (struct value){ 0 };
+}
+
 /* ---- JSON ---- */
 
 /* jansson gives its own kinds; messages use ours. */

@@ -230,7 +230,7 @@ int64_t audit_end_ns(const struct audit_entry *entry)
 
     if (sscanf(entry->time, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
                &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &end) != 7 ||
-        end == 0 || entry->time[end] || tm.tm_year < 1970)
+        end == 0 || entry->time[end] || tm.tm_year < 1970 || tm.tm_year > 2200)
         return 0;
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;

@@ -7,11 +7,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cay/record.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "core/state.h"
 #include "engine/audit.h"
@@ -19,6 +21,15 @@
 enum { PIECE = 256 * 1024 };
 
 /* ---- which files ---- */
+
+/* For a while: one that was stopped in the middle must not stop who only wants to read. */
+static void wait_for_writers(int fd)
+{
+    enum { TRIES = 2000 };
+
+    for (int i = 0; i < TRIES && flock(fd, LOCK_SH | LOCK_NB) < 0; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MSEC }, NULL);
+}
 
 /* With the log locked, so that anchor and sizes belong together; what is appended later is not
  * looked at. */
@@ -30,8 +41,7 @@ int audit_files_open(int state_fd, struct audit_files *files)
     *files = (struct audit_files){ .log_fd = -1, .head_rc = -ENOENT };
     auto_close int head_fd = openat(state_fd, "audit.head", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (head_fd >= 0) {
-        while (flock(head_fd, LOCK_SH) < 0 && errno == EINTR)
-            continue;
+        wait_for_writers(head_fd);
         files->head_rc = audit_read_head(head_fd, &files->head);
     } else if (errno != ENOENT) {
         return -errno;

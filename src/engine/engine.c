@@ -45,6 +45,8 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         cay->options = *options;
     cay->link = (struct link)LINK_INIT;
     loop_init(&cay->loop);
+    cay->host = this_host;
+    cay->syntax = (struct syntax_pool)SYNTAX_POOL_INIT;
     config_usual_sources(&arena, &sources);
     if (cay->options.no_project)
         sources.project_file = NULL;
@@ -56,6 +58,8 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         config_done(&cay->config);
         return -1;
     }
+    if (cay->options.start_warden) /* whoever needs that can start no workers either */
+        syntax_pool_prepare(&cay->syntax, cay->options.helper);
     *ret = take_ptr(&cay);
     return 0;
 }
@@ -66,8 +70,11 @@ void cay_close(struct cay *cay)
         return;
     link_close(&cay->link);
     loop_done(cay);
+    syntax_pool_close(&cay->syntax);
     versions_forget(&cay->versions);
+    arena_done(&cay->languages);
     config_done(&cay->config);
+    errors_cache_done(&cay->errors);
     free(cay);
 }
 
@@ -76,9 +83,17 @@ static int start(struct cay *cay, const struct cay_request *req, const struct ru
 {
     struct plan plan;
 
-    return plan_make(req, &cay->config, &this_host, &plan, err) < 0
+    return plan_make(req, &cay->config, &cay->host, &plan, err) < 0
                ? -1
                : run_start(cay, req, &plan, how, ret, err);
+}
+
+/* Where one plan follows another. */
+static int read_languages(struct cay *cay, struct cay_error *err)
+{
+    if (cay->host.languages)
+        return 0;
+    return language_list(&cay->languages, &cay->host.languages, &cay->host.n_languages, err);
 }
 
 int cay_start(struct cay *cay, const struct cay_request *req,
@@ -92,13 +107,16 @@ int cay_start(struct cay *cay, const struct cay_request *req,
         .taken_ns = options->taken_ns ? options->taken_ns : clock_now_ns(),
         .queue_ns = options->queue_ns,
         .tenant = options->tenant,
+        .id = options->id,
+        .is_probe = options->is_probe,
         .is_watched = true,
     };
     struct run *run;
 
     how.options.on_event = options->on_event;
     how.options.arg = options->arg;
-    if (loop_open_epoll(cay, err) < 0 || start(cay, req, &how, &run, err) < 0)
+    if (loop_open_epoll(cay, err) < 0 || read_languages(cay, err) < 0 ||
+        start(cay, req, &how, &run, err) < 0)
         return -1;
     *ret = (struct cay_running *)run;
     return 0;
@@ -147,7 +165,10 @@ int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run
         how.options = *options;
     if (start(cay, req, &how, &run, err) < 0)
         return -1;
-    loop_follow(run, &outcome.is_over);
+    if (run->is_refused)
+        run_refuse(run);
+    else
+        loop_follow(run, &outcome.is_over);
     if (!outcome.result) {
         *err = outcome.err;
         return -1;
@@ -171,9 +192,19 @@ int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, st
 {
     struct plan plan;
 
-    if (plan_make(req, &cay->config, &this_host, &plan, err) < 0)
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
         return -1;
     *ret = plan_json(&plan);
+    plan_done(&plan);
+    return 0;
+}
+
+int cay_request_check(struct cay *cay, const struct cay_request *req, struct cay_error *err)
+{
+    struct plan plan;
+
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
+        return -1;
     plan_done(&plan);
     return 0;
 }
@@ -198,7 +229,7 @@ static void put_words(struct json_writer *w, const char *key, const char *const 
     json_end_array(w);
 }
 
-static void put_language(struct json_writer *w, struct arena *arena, int state_fd,
+static void put_language(struct json_writer *w, struct arena *arena, struct cay *cay,
                          const struct language *language)
 {
     const char *program = language_program(arena, language->programs[0]);
@@ -210,7 +241,8 @@ static void put_language(struct json_writer *w, struct arena *arena, int state_f
     json_field_string(w, "name", language->name);
     json_field_string(w, "title", language->title);
     json_field_string(w, "version",
-                      program ? version_of(arena, state_fd, language, program) : NULL);
+                      program ? version_remembered(&cay->versions, arena, language, program)
+                              : NULL);
     put_words(w, "aliases", language->aliases);
     put_words(w, "extensions", language->extensions);
     json_field_string(w, "path", program);
@@ -230,14 +262,12 @@ int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err)
     struct arena arena = { 0 };
     const struct language *list;
     size_t n = 0;
-    auto_close int state_fd = state_open();
 
-    (void)cay;
     int rc = language_list(&arena, &list, &n, err);
     if (rc == 0) {
         json_begin_array(&w);
         for (size_t i = 0; i < n; i++)
-            put_language(&w, &arena, state_fd, &list[i]);
+            put_language(&w, &arena, cay, &list[i]);
         json_end_array(&w);
         *ret = strbuf_take(&out);
     }

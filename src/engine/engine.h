@@ -6,9 +6,11 @@
 #include <cay/run.h>
 
 #include "core/config.h"
+#include "core/errors-data.h"
 #include "core/plan.h"
 #include "engine/link.h"
 #include "engine/loop.h"
+#include "engine/syntax-client.h"
 #include "engine/versions.h"
 
 struct cay {
@@ -18,8 +20,13 @@ struct cay {
     struct pool_stats pool; /* as the warden last told */
     struct loop loop;
     struct version_memo versions;
+    struct plan_host host; /* what plans ask; for many runs, with the languages read once */
+    struct arena languages;
+    struct syntax_pool syntax;
+    struct errors_cache errors;
 };
 
-/* A result with an id, and an arena of its own behind it, which cay_result_free frees with it. */
+/* A result with this id (NULL: some new one), and an arena of its own behind it, which
+ * cay_result_free frees with it. */
 struct arena;
-struct cay_result *result_new(struct arena **ret_arena);
+struct cay_result *result_new(const char *id, struct arena **ret_arena);

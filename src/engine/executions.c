@@ -233,29 +233,48 @@ static int open_found(struct cay_execution *run, const char *id, struct cay_erro
     return load_changes(run, err);
 }
 
-int cay_execution_open(const char *id, struct cay_execution **ret, struct cay_error *err)
+/* Whether it is a whole id, and there: then nothing has to be looked through. */
+static bool is_there(int executions_fd, const char *id)
 {
-    struct cay_execution *run = mem_alloc(sizeof *run);
+    char name[RECORD_ID_LEN + 6];
+
+    if (executions_fd < 0 || !record_is_name(id, ""))
+        return false;
+    snprintf(name, sizeof name, "%s.json", id);
+    return faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int open_any(struct cay_execution *run, const char *id, struct cay_error *err)
+{
     struct id_list list = { 0 };
     const char *found = NULL;
     struct cay_error ignored;
 
-    cay_journal_take(NULL, NULL, &ignored); /* a server's may be on its way still */
-
-    run->own_fd = -1;
     run->executions_fd = record_open_executions(false);
-    int rc = 0;
+    if (is_there(run->executions_fd, id))
+        return open_found(run, id, err);
+    close_fd(&run->executions_fd);
+    cay_journal_take(NULL, NULL, &ignored); /* a server's may be on its way still */
+    run->executions_fd = record_open_executions(false);
     if (run->executions_fd == -ENOENT)
-        rc = cay_fail(err, CAY_E_NOTFOUND, "no execution has been recorded yet");
-    else if (run->executions_fd < 0)
-        rc = cay_fail_errno(err, -run->executions_fd, "open the state folder");
-    if (rc == 0)
-        rc = list_ids(run->executions_fd, &list, err);
+        return cay_fail(err, CAY_E_NOTFOUND, "no execution has been recorded yet");
+    if (run->executions_fd < 0)
+        return cay_fail_errno(err, -run->executions_fd, "open the state folder");
+    int rc = list_ids(run->executions_fd, &list, err);
     if (rc == 0)
         rc = find_id(&list, id, &found, err);
     if (rc == 0 && found)
         rc = open_found(run, found, err);
     id_list_done(&list);
+    return rc;
+}
+
+int cay_execution_open(const char *id, struct cay_execution **ret, struct cay_error *err)
+{
+    struct cay_execution *run = mem_alloc(sizeof *run);
+
+    run->own_fd = -1;
+    int rc = open_any(run, id, err);
     if (rc < 0)
         cay_execution_close(run);
     else
@@ -336,15 +355,36 @@ static int hand_out_member(json_t *object, const char *key, const char *base64_k
     return 0;
 }
 
+static bool is_stream(const char *name)
+{
+    return strcmp(name, "stdout") == 0 || strcmp(name, "stderr") == 0;
+}
+
+static int open_stream(const struct cay_execution *run, const char *stream)
+{
+    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    return run->own_fd < 0 ? -1 : openat(run->own_fd, stream, flags);
+}
+
+int cay_execution_stream_fd(const struct cay_execution *run, const char *stream, int *ret_fd,
+                            struct cay_error *err)
+{
+    int fd = is_stream(stream) ? open_stream(run, stream) : -1;
+
+    if (fd < 0)
+        return cay_fail(err, CAY_E_NOTFOUND, "there is no file of '%.40s'", stream);
+    *ret_fd = fd;
+    return 0;
+}
+
 int cay_execution_stream(const struct cay_execution *run, const char *stream, cay_data_fn *fn,
                          void *arg, struct cay_error *err)
 {
     char base64_key[32];
 
-    if (strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0)
+    if (!is_stream(stream))
         return cay_fail(err, CAY_E_USAGE, "there is no stream '%.40s'", stream);
-    auto_close int fd =
-        run->own_fd < 0 ? -1 : openat(run->own_fd, stream, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    auto_close int fd = open_stream(run, stream);
     if (fd >= 0)
         return hand_out(fd, 0, UINT64_MAX, fn, arg, err);
     snprintf(base64_key, sizeof base64_key, "%s_base64", stream);
@@ -452,6 +492,18 @@ int cay_execution_apply(struct cay_execution *run, const struct cay_apply_option
     for (size_t i = 0; i < run->changes.n; i++)
         run->shown[i] = run->changes.list[i].shown;
     return rc;
+}
+
+int cay_execution_remove(const char *id, struct cay_error *err)
+{
+    auto_close int fd = record_is_name(id, "") ? record_open_executions(false) : -ENOENT;
+    int rc = fd < 0 ? fd : record_remove(fd, id);
+
+    if (rc == -ENOENT)
+        return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", id);
+    if (rc == -EBUSY)
+        return cay_fail(err, CAY_E_POLICY, "%.8s is being applied by another process", id);
+    return rc < 0 ? cay_fail_errno(err, -rc, "remove %.8s", id) : 0;
 }
 
 int cay_execution_discard(struct cay_execution *run, struct cay_error *err)

@@ -173,6 +173,8 @@ int journal_parse(struct arena *arena, const char *line, size_t len, struct audi
     }
     text.has_code = members > 1;
     text.end_ns = audit_end_ns(entry);
+    if (text.end_ns / NS_PER_SEC > time(NULL))
+        text.end_ns = 0; /* it would never be old */
     *ret = text;
     return 0;
 }
@@ -195,11 +197,10 @@ static int store(struct taker *t, const struct record_text *text)
 
     if (executions_fd < 0)
         return executions_fd;
-    int rc = record_adopt(executions_fd, t->folder_fd, text->entry->id);
-    if (rc == -EEXIST || rc == -ENOTEMPTY)
-        rc = 0;
-    if (rc == 0)
-        rc = record_store(t->state_fd, text);
+    /* A folder that can't be had is none: a front that puts rubbish there must not stop the rest.
+     */
+    (void)record_adopt(executions_fd, t->folder_fd, text->entry->id);
+    int rc = record_store(t->state_fd, text);
     if (rc == 0)
         record_prune_sometimes(t->state_fd, t->config, text->entry->id);
     return rc;

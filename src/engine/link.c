@@ -225,8 +225,14 @@ int link_open(struct link *link, const struct cay_options *options, const struct
 
     if (link->fd >= 0)
         return 0;
-    if (options->server && connect_server(link, config) == 0)
+    if (options->server && config->settings[FIELD_SERVER].value.num &&
+        connect_server(link, config) == 0)
         return 0;
+    if (options->start_warden) {
+        link->pid = -1; /* not ours to reap */
+        link->fd = options->start_warden(options->start_arg, err);
+        return link->fd < 0 ? cay_wrap(err, "start the warden") : 0;
+    }
     /* Neither side ever waits for the other to read: that would be for ever if both did. */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return cay_fail_errno(err, errno, "make a socket pair for the warden");

@@ -148,6 +148,20 @@ static bool remove_record(int executions_fd, const struct kept *kept)
     return true;
 }
 
+int record_remove(int executions_fd, const char *id)
+{
+    char name[RECORD_ID_LEN + 6];
+    struct kept kept = { 0 };
+
+    snprintf(kept.id, sizeof kept.id, "%s", id);
+    snprintf(name, sizeof name, "%s.json", kept.id);
+    kept.has_result = faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    kept.has_folder = faccessat(executions_fd, kept.id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!kept.has_result && !kept.has_folder)
+        return -ENOENT;
+    return remove_record(executions_fd, &kept) ? 0 : -EBUSY;
+}
+
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s)
 {
     return record_prune_told(executions_fd, keep, now_s, false, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cay/record.h>
 #include <cay/run.h>
 
 #include "base/auto.h"
@@ -146,7 +147,7 @@ void record_output(struct record *record, int stream, const struct capture *capt
     int rc = 0;
 
     digest_add(&record->streams[stream], data, len);
-    if (record->error || !is_kept(record) || len == 0)
+    if (record->error || record->is_off || !is_kept(record) || len == 0)
         return;
     if (*fd < 0) {
         if (capture->total + len <= capture->keep)
@@ -418,7 +419,7 @@ static void make_entry(struct record *record, const struct plan *plan,
 }
 
 /* For a server, all is said in one write, and another process does the rest. */
-static int write_journal(const struct record *record, const struct record_text *text)
+static int write_journal(struct cay_journal *journal, const struct record_text *text)
 {
     auto_strbuf struct strbuf line = { 0 };
 
@@ -429,11 +430,25 @@ static int write_journal(const struct record *record, const struct record_text *
     strbuf_putc(&line, '\t');
     strbuf_add(&line, text->extra, text->extra_len);
     strbuf_putc(&line, '\n');
-    return journal_append(record->journal, line.data, line.len);
+    return journal_append(journal, line.data, line.len);
 }
 
 /* The lock of one that was stopped in the middle is not waited for any longer than this. */
-enum { AUDIT_WAIT_MS = 5000 };
+enum { AUDIT_WAIT_MS = 1000 };
+
+/* Then the entry goes to a journal of its own, which the next reader takes in. */
+static int write_elsewhere(const struct audit_entry *entry)
+{
+    const struct record_text text = { .entry = entry };
+    struct cay_journal *journal;
+    struct cay_error err;
+
+    if (cay_journal_open(geteuid(), getegid(), &journal, &err) < 0)
+        return -ETIMEDOUT;
+    int rc = write_journal(journal, &text);
+    cay_journal_close(journal);
+    return rc;
+}
 
 static int write_audit(const struct record *record, const struct audit_entry *entry)
 {
@@ -442,6 +457,8 @@ static int write_audit(const struct record *record, const struct audit_entry *en
 
     audit_limits_of(record->config, &limits);
     int rc = audit_open(&audit, record->state_fd, &limits, AUDIT_WAIT_MS);
+    if (rc == -ETIMEDOUT)
+        return write_elsewhere(entry);
     if (rc < 0)
         return rc;
     audit_add(&audit, entry);
@@ -455,9 +472,17 @@ static void make_text(const struct record *record, const struct plan *plan,
                       const struct cay_result *result, struct strbuf *json, struct strbuf *extra,
                       struct record_text *text)
 {
-    auto_free char *whole = cay_result_json(result);
+    struct cay_result shown = *result;
+    struct cay_failure failure;
     struct json_writer w = { .out = extra };
 
+    /* The lines around an error are code too. */
+    if (result->failure && !may_store_code(record, result)) {
+        failure = *result->failure;
+        failure.n_context = 0;
+        shown.failure = &failure;
+    }
+    auto_free char *whole = cay_result_json(&shown);
     strbuf_puts(json, whole);
     json_begin_object(&w);
     json_field_uint(&w, "version", 1);
@@ -479,11 +504,13 @@ static void write_down(struct record *record, const struct plan *plan,
     struct audit_entry entry;
     struct record_text text = { .entry = &entry };
 
+    if (record->is_off)
+        return;
     make_entry(record, plan, result, &entry);
     if (is_kept_too)
         make_text(record, plan, result, &json, &extra, &text);
     if (record->journal) {
-        *ret_audit = write_journal(record, &text);
+        *ret_audit = write_journal(record->journal, &text);
         return;
     }
     int rc = open_state(record);

@@ -48,6 +48,7 @@ struct record {
     const char *tenant;          /* whose run it is, or NULL */
     const char *const *findings; /* of the static policy: ids of rules; NULL: none */
     bool bypass;                 /* it ran in spite of them */
+    bool is_off;                 /* nothing is written down: a probe of ours */
     char id[33];
     bool is_finished;
     struct digest input, streams[RECORD_STREAMS];
@@ -128,6 +129,9 @@ struct record_keep {
     uint64_t count, bytes;
     int64_t age_s;
 };
+/* Removes one. Returns -ENOENT, or -EBUSY while it is being applied. */
+int record_remove(int executions_fd, const char *id);
+
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s);
 
 /* The same, telling of each; a dry run removes none. */

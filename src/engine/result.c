@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "core/errors.h"
 #include "engine/engine.h"
 
 struct owned_result {
@@ -14,21 +15,28 @@ struct owned_result {
     struct arena arena;
 };
 
-static void make_id(char id[33])
+void cay_make_id(char id[33])
 {
+    static const char digits[] = "0123456789abcdef";
     unsigned char bytes[16];
 
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         abort();
-    for (int i = 0; i < 16; i++)
-        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+    for (int i = 0; i < 16; i++) {
+        id[2 * i] = digits[bytes[i] >> 4];
+        id[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    id[32] = '\0';
 }
 
-struct cay_result *result_new(struct arena **ret_arena)
+struct cay_result *result_new(const char *id, struct arena **ret_arena)
 {
     struct owned_result *owned = mem_alloc(sizeof *owned);
 
-    make_id(owned->result.id);
+    if (id)
+        snprintf(owned->result.id, sizeof owned->result.id, "%s", id);
+    else
+        cay_make_id(owned->result.id);
     *ret_arena = &owned->arena;
     return &owned->result;
 }
@@ -46,7 +54,7 @@ void cay_result_free(struct cay_result *result)
 struct cay_result *cay_result_of_error(const struct cay_error *err)
 {
     struct arena *arena;
-    struct cay_result *result = result_new(&arena);
+    struct cay_result *result = result_new(NULL, &arena);
 
     clock_timestamp(result->timestamp);
     result->exit_code = cay_error_exit_status(err->kind);
@@ -57,5 +65,6 @@ struct cay_result *cay_result_of_error(const struct cay_error *err)
     result->start = "cold";
     result->tier = "none";
     result->out.data = result->err.data = "";
+    result->failure = errors_analyse(arena, &(struct errors_facts){ .text = "", .result = result });
     return result;
 }

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -16,7 +18,10 @@
 #include "core/layer.h"
 #include "core/state.h"
 #include "engine/engine.h"
+#include "engine/explain.h"
+#include "engine/journal.h"
 #include "engine/message.h"
+#include "engine/policy.h"
 
 /* ---- events ---- */
 
@@ -37,6 +42,13 @@ void run_emit(struct run *run, struct cay_event event)
     run->options.on_event(run->options.arg, &event);
 }
 
+void run_tell_begun(struct run *run)
+{
+    if (!run->is_run_told)
+        emit_text(run, CAY_EVENT_STAGE, "run");
+    run->is_run_told = true;
+}
+
 static void warn(struct run *run, const char *text)
 {
     field_append(run->arena, &run->warnings, text);
@@ -49,7 +61,7 @@ void run_stop(struct run *run, enum stop_reason reason)
 {
     struct cay_error err;
 
-    if (run->is_stopping || run->is_over)
+    if (run->is_stopping || run->is_over || run->is_refused)
         return;
     run->is_stopping = true;
     run->stop_reason = reason;
@@ -87,10 +99,87 @@ static void warn_of_layers(struct run *run)
         warn(run, "the cpu controller is not there: cpus is not enforced");
 }
 
+static bool wants_harvest(const struct plan *plan)
+{
+    return plan->workspace || plan->payload.globs;
+}
+
+/* ---- the policy ---- */
+
+static void run_free(struct run *run);
+
+enum { SERVER_WAIT_MS = 250 }; /* others wait meanwhile */
+
+static void take_policy(struct run *run, struct policy_report *report)
+{
+    int wait_ms = run->is_watched ? SERVER_WAIT_MS : POLICY_WAIT_MS;
+
+    policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
+    for (const char *const *text = report->warnings.list; text && *text; text++)
+        warn(run, *text);
+}
+
+static void name_language(struct run *run)
+{
+    const struct plan *plan = &run->plan;
+
+    if (!plan->language)
+        return;
+    run->result->language = arena_str(run->arena, plan->language->name);
+    run->result->language_version =
+        version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
+}
+
+void run_refuse(struct run *run)
+{
+    struct cay_result *result = run->result;
+    const struct plan *plan = &run->plan;
+
+    run->is_over = true;
+    loop_remove(run);
+    name_language(run);
+    result->exit_code = cay_error_exit_status(CAY_E_POLICY);
+    result->verdict.cause = CAY_CAUSE_POLICY;
+    result->backend = plan->backend->name;
+    result->tier = tier_name(plan->backend->tier);
+    result->start = "cold";
+    result->limits = plan->job.limits[plan->job.n_stages - 1];
+    result->out.data = result->err.data = "";
+    result->layers = NULL;
+    result->warnings = run->warnings.list;
+    const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
+    record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
+    run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
+    run->on_done(run->done_arg, take_ptr(&run->result), NULL);
+    run_free(run);
+}
+
+/* Asks for the check. With "block" it is waited for: returns whether the run may go on. */
+static bool ask_policy(struct run *run)
+{
+    struct policy_report report;
+
+    run->policy = policy_begin(run->cay, &run->plan);
+    if (!run->policy || run->plan.policy != POLICY_BLOCK)
+        return true;
+    take_policy(run, &report);
+    if (report.is_safe)
+        return true;
+    if (run->plan.policy_bypass) {
+        warn(run, "policy: bypassed, the code runs in spite of what was found");
+        return true;
+    }
+    run->result->blocked_imports = report.blocked.list;
+    run->result->error_message = report.message;
+    run->result->verdict.remedy = report.remedy;
+    return false;
+}
+
 static void finish(struct run *run)
 {
     struct cay_result *result = run->result;
     const struct plan *plan = &run->plan;
+    struct policy_report report;
 
     capture_text(&run->captures[OUT], run->arena, &result->out);
     capture_text(&run->captures[ERR], run->arena, &result->err);
@@ -103,19 +192,18 @@ static void finish(struct run *run)
     verdict_warn(run->arena, &run->facts, &run->warnings);
     list_layers(run);
     warn_of_layers(run);
-    if (plan->language) {
-        result->language = arena_str(run->arena, plan->language->name);
-        result->language_version =
-            version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
-    }
+    name_language(run);
+    if (run->policy)
+        take_policy(run, &report);
     result->backend = plan->backend->name;
     result->tier = tier_name(plan->backend->tier);
     result->start = start_kind_name(run->start_kind);
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
+    explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = {
-        .harvest_fd = run->harvest.file_fd,
+        .harvest_fd = wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
         .workspace_fd = run->workspace_fd,
         .workspace = plan->workspace,
@@ -143,8 +231,10 @@ static void run_free(struct run *run)
     for (int i = 0; i < WARDEN_FDS; i++)
         close_fd(&run->far_fds[i]);
     record_done(&run->record);
+    policy_drop(run->policy);
     close_fd(&run->workspace_fd);
     spool_close(&run->harvest);
+    compiled_done(&run->compiled);
     cay_result_free(run->result);
     plan_done(&run->plan);
     cay_request_free(run->req);
@@ -156,6 +246,8 @@ static void end(struct run *run)
     run->is_over = true;
     loop_remove(run);
     run_drain(run);
+    if (run->awaits_products)
+        spool_reset(&run->harvest); /* it never came to the program: this is not what that left */
     if (run->has_failed)
         finish_failed(run);
     else
@@ -175,6 +267,35 @@ void run_fail(struct run *run, const struct cay_error *err)
 
 /* ---- the warden's word ---- */
 
+/* Pid 1 told what the compiler made before the compiler's end was told, and what the program left
+ * is not read yet: this is all there is. */
+static void take_products(struct run *run)
+{
+    if (!run->harvest.errnum)
+        compiled_keep(&run->compiled, &run->cay->config, run->harvest.file_fd);
+    spool_reset(&run->harvest);
+    run->awaits_products = false;
+}
+
+/* What the compiler said when it compiled this, as it would be said again. */
+static void warn_again(struct run *run)
+{
+    size_t keep = run->plan.job.limits[0].max_output_bytes;
+
+    for (int i = 0; i < COMPILED_STREAMS; i++) {
+        const struct bytes *said = &run->compiled.said[i];
+        struct capture capture;
+        struct cay_stream text;
+        if (said->len == 0)
+            continue;
+        capture_init(&capture, keep);
+        capture_add(&capture, said->data, said->len);
+        capture_text(&capture, run->arena, &text);
+        warn(run, arena_printf(run->arena, "compiler: %s", text.data));
+        capture_done(&capture);
+    }
+}
+
 static void on_stage_started(struct run *run, const struct warden_reply *reply)
 {
     run->layers = reply->layers;
@@ -183,7 +304,12 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
         run->result->timing.setup_ns = reply->setup_ns;
         run->start_kind = (enum start_kind)reply->start_kind;
     }
-    emit_text(run, CAY_EVENT_STAGE, run->is_compiling ? "compile" : "run");
+    if (run->compiled.is_found)
+        warn_again(run);
+    if (run->is_compiling)
+        emit_text(run, CAY_EVENT_STAGE, "compile");
+    else
+        run_tell_begun(run);
     if (!run->has_started)
         run_watch_output(run);
     run->has_started = true;
@@ -205,9 +331,13 @@ static void end_compile(struct run *run, bool is_failed)
             warn(run, arena_printf(run->arena, "compiler: %s", streams[i].data));
         if (!is_failed)
             capture_reset(&run->captures[i]);
+        run->compiled.said[i] = (struct bytes){ streams[i].data, streams[i].len };
+        if (streams[i].truncated)
+            run->compiled.key[0] = '\0'; /* what it said is a part of what it made */
     }
     if (!is_failed)
         record_drop_output(&run->record);
+    run->is_run_told = is_failed; /* it never will be */
 }
 
 static void on_stage_ended(struct run *run, const struct warden_reply *reply)
@@ -227,6 +357,8 @@ static void on_stage_ended(struct run *run, const struct warden_reply *reply)
         end_compile(run, is_failed);
         if (!is_failed)
             loop_owe(run, OWES_NEXT, &err);
+        if (!is_failed && run->awaits_products)
+            take_products(run);
         run->is_compiling = false;
         is_last = is_failed;
     } else {
@@ -310,7 +442,7 @@ static int open_folders(struct run *run, struct cay_error *err)
     for (size_t i = 0; i < plan->n_folders; i++)
         if (open_folder("ro", plan->folders[i].source, &fds[WARDEN_FOLDERS + 1 + i], err) < 0)
             return -1;
-    if (!plan->workspace && !plan->payload.globs)
+    if (!wants_harvest(plan) && !run->awaits_products)
         return 0;
     if (plan->workspace) {
         /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
@@ -323,7 +455,10 @@ static int open_folders(struct run *run, struct cay_error *err)
     }
     if (run_make_pipe(&near, &fds[WARDEN_HARVEST], true, err) < 0)
         return -1;
-    auto_close int state_fd = state_open();
+    /* A server's front has no other place that it may write to. */
+    const struct cay_journal *journal = run->cay->options.journal;
+    auto_close int state_fd =
+        journal ? fcntl(journal->folder_fd, F_DUPFD_CLOEXEC, 3) : state_open();
     int rc = spool_open(&run->harvest, state_fd, near, harvest_most(plan));
     if (rc < 0) {
         close_fd(&near);
@@ -334,13 +469,34 @@ static int open_folders(struct run *run, struct cay_error *err)
 
 static int ask_warden(struct run *run, struct cay_error *err)
 {
+    struct payload_source payload = run->plan.payload;
+
+    compiled_put(&run->compiled, &run->plan, &payload);
+    run->awaits_products = compiled_is_wanted(&run->compiled);
     if (loop_add(run, err) < 0 || run_make_streams(run, err) < 0 || open_folders(run, err) < 0 ||
-        payload_write(&run->plan.payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
+        payload_write(&payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
         loop_owe(run, OWES_START, err) < 0)
         return -1;
     run_feed_first(run);
     loop_watch(run, RUN_HARVEST, run->harvest.pipe_fd);
     loop_watch(run, RUN_TERMINAL, run->terminal.sock);
+    return 0;
+}
+
+/* Nobody is told from within the call that starts a run: a timer that is over at once comes after
+ * it. cay_run has no loop to watch it, and looks itself. */
+static int owe_refusal(struct run *run, struct cay_error *err)
+{
+    const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
+
+    if (!run->is_watched)
+        return 0;
+    if (loop_add(run, err) < 0)
+        return -1;
+    run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (run->timer_fd < 0 || timerfd_settime(run->timer_fd, 0, &at_once, NULL) < 0)
+        return cay_fail_errno(err, errno, "make a timer");
+    loop_watch(run, RUN_TIMER, run->timer_fd);
     return 0;
 }
 
@@ -367,10 +523,11 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
     for (int i = 0; i < WARDEN_FDS; i++)
         run->far_fds[i] = -1;
     terminal_init(&run->terminal, how->options.window.rows, how->options.window.cols);
-    run->result = result_new(&run->arena);
+    run->result = result_new(how->id, &run->arena);
     memcpy(run->id, run->result->id, sizeof run->id);
     record_begin(&run->record, run->id, &cay->config);
     run->record.journal = cay->options.journal;
+    run->record.is_off = how->is_probe;
     run->record.tenant = how->tenant ? arena_str(run->arena, how->tenant) : NULL;
     clock_timestamp(run->result->timestamp);
     run->result->timing.queue_ns = how->queue_ns;
@@ -385,10 +542,14 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
 int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
               const struct run_how *how, struct run **ret, struct cay_error *err)
 {
-    struct run *run = run_new(cay, plan, how);
+    struct compiled compiled;
 
+    compiled_find(&compiled, &cay->config, how->tenant ? how->tenant : "", plan);
+    struct run *run = run_new(cay, plan, how);
+    run->compiled = compiled;
     run->req = request_hold(req);
-    if (ask_warden(run, err) < 0) {
+    run->is_refused = !ask_policy(run);
+    if ((run->is_refused ? owe_refusal(run, err) : ask_warden(run, err)) < 0) {
         run_free(run);
         return -1;
     }

@@ -25,6 +25,7 @@
 #include "core/plan.h"
 #include "core/verdict.h"
 #include "engine/capture.h"
+#include "engine/compiled.h"
 #include "engine/loop.h"
 #include "engine/record.h"
 #include "engine/spool.h"
@@ -48,7 +49,8 @@ struct feed {
 struct run {
     struct cay *cay;
     char id[33];
-    struct plan plan;
+    struct plan plan; /* without its compile stage, where that was done before */
+    struct compiled compiled;
     struct cay_request *req; /* what the plan points into */
     struct cay_run_options options;
     cay_done_fn *on_done;
@@ -78,8 +80,12 @@ struct run {
     bool has_window_fd; /* options.window_fd is still worth reading */
     struct record record;
     struct spool harvest; /* what the run leaves in its folders */
+    bool awaits_products; /* what the compiler made comes first there */
     int workspace_fd;     /* -1: none */
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
+
+    struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
+    bool is_refused;       /* by the policy: it never ran, and only has to be told */
 
     struct verdict_facts facts;
     struct value warnings;
@@ -87,6 +93,7 @@ struct run {
     enum start_kind start_kind;
     enum stop_reason stop_reason; /* of OWES_STOP */
     bool is_compiling;
+    bool is_run_told; /* that the program's stage has begun */
     bool has_started; /* a stage was started: its output may be read */
     bool is_stopping;
     bool is_cancelled;
@@ -103,7 +110,9 @@ struct run_how {
     void *done_arg;
     int64_t taken_ns, queue_ns;
     const char *tenant;
+    const char *id; /* NULL: the result's own */
     bool is_watched;
+    bool is_probe;
 };
 
 /* Makes a run of the plan, which it takes, and asks the warden for it. On failure nothing is left,
@@ -117,10 +126,17 @@ void run_reply(struct run *run, const struct warden_reply *reply);
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
 
+/* Ends a run that the policy refused. */
+void run_refuse(struct run *run);
+
 void run_stop(struct run *run, enum stop_reason reason);
 void run_cancel(struct run *run, int signal);
 
 void run_emit(struct run *run, struct cay_event event);
+
+/* Tells once that the program has begun: when the warden says so, or when its output does, which
+ * may be here earlier where a compiler ran before it. */
+void run_tell_begun(struct run *run);
 
 /* ---- streams ---- */
 

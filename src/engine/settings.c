@@ -2,7 +2,19 @@
 /* What the configuration says, for those above the line who are not making a plan. */
 #include <cay/settings.h>
 
+#include "base/error.h"
+#include "core/state.h"
 #include "engine/engine.h"
+
+int cay_state_open(int *ret_fd, struct cay_error *err)
+{
+    int fd = state_open();
+
+    if (fd < 0)
+        return cay_fail_errno(err, -fd, "open the state folder");
+    *ret_fd = fd;
+    return 0;
+}
 
 const char *cay_setting(struct cay *cay, const char *name)
 {

@@ -42,6 +42,16 @@ bool spool_read(struct spool *spool)
     return true;
 }
 
+void spool_reset(struct spool *spool)
+{
+    if (spool->len == 0)
+        return;
+    spool->len = 0;
+    spool->errnum = 0;
+    if (ftruncate(spool->file_fd, 0) < 0 || lseek(spool->file_fd, 0, SEEK_SET) < 0)
+        spool->errnum = errno;
+}
+
 void spool_close(struct spool *spool)
 {
     close_fd(&spool->pipe_fd);

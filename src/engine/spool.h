@@ -28,4 +28,7 @@ int spool_open(struct spool *spool, int state_fd, int pipe_fd, uint64_t most);
  * read and thrown away, so that the writer is not held up. */
 bool spool_read(struct spool *spool);
 
+/* Throws away what was read so far; the pipe stays. */
+void spool_reset(struct spool *spool);
+
 void spool_close(struct spool *spool);

@@ -14,7 +14,7 @@ struct language;
 struct version_memo {
     struct {
         char *key, *version;
-    } rows[16];
+    } rows[32];
     size_t next; /* the one that is overwritten */
 };
 

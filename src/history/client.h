@@ -61,6 +61,9 @@ typedef void history_answer_fn(void *arg, int status, const char *json, size_t l
 /* Starts the recorder, which is `program recorder`: as the caller is now, so before it gives up
  * what writing to the state folder needs. */
 int history_client_open(const char *program, struct history_client **ret, struct cay_error *err);
+
+/* Waits until all is taken in. A journal that is closed before is taken in to its end and removed;
+ * one that is closed after stays for the next who looks. */
 void history_client_close(struct history_client *client);
 
 /* Readable: call dispatch. Stays the same for the client's life. */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 static inline bool http_is_digit(char c)
@@ -22,10 +23,13 @@ static inline bool http_is_one_of(char c, const char *set)
     return c != '\0' && strchr(set, c) != NULL;
 }
 
-/* tchar */
+/* tchar: letters, digits and !#$%&'*+-.^_`|~ as bits, for every byte of a name is asked. */
 static inline bool http_is_token_char(char c)
 {
-    return http_is_alnum(c) || http_is_one_of(c, "!#$%&'*+-.^_`|~");
+    static const uint64_t bits[] = { 0x03ff6cfa00000000, 0x57ffffffc7fffffe };
+    unsigned char code = (unsigned char)c;
+
+    return code < 128 && (bits[code / 64] >> code % 64 & 1) != 0;
 }
 
 /* SP or HTAB */

@@ -7,11 +7,7 @@
 #include "base/auto.h"
 #include "net/http-chars.h"
 
-#define FINE            \
-    (struct http_fault) \
-    {                   \
-        0               \
-    }
+static const struct http_fault fine = { 0 };
 
 static struct http_fault fault(int status, const char *reason)
 {
@@ -60,7 +56,7 @@ static struct http_fault parse_version(const char *text, size_t len, int *ret_mi
     if (text[5] != '1' || text[7] > '1')
         return fault(505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
     *ret_minor = text[7] - '0';
-    return FINE;
+    return fine;
 }
 
 /* Past "http://" or "https://", or NULL where it begins otherwise. */
@@ -78,14 +74,14 @@ static struct http_fault check_target(const struct http_head *head)
     if (strcmp(head->method, "CONNECT") == 0)
         return fault(501, "CONNECT is not offered");
     if (strcmp(head->target, "*") == 0)
-        return strcmp(head->method, "OPTIONS") == 0 ? FINE : bad("the target '*' without OPTIONS");
+        return strcmp(head->method, "OPTIONS") == 0 ? fine : bad("the target '*' without OPTIONS");
     const char *authority = past_scheme(head->target);
     if (!authority && *head->target != '/')
         return bad("the target is neither a path nor an http address");
     const char *path = authority ? authority + strcspn(authority, "/?#") : head->target;
     if (*path && !http_is_target(path))
         return bad("the target holds what has to be escaped, or a '#'");
-    return FINE;
+    return fine;
 }
 
 static struct http_fault request_line(char *line, struct http_head *head)
@@ -121,7 +117,7 @@ static struct http_fault status_line(char *line, struct http_head *head)
         return bad("the status is not of three digits");
     head->status = (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + digits[2] - '0';
     head->reason = digits[3] ? digits + 4 : digits + 3;
-    return FINE;
+    return fine;
 }
 
 struct http_fault http_start_line(enum http_side side, char *line, struct http_head *head)
@@ -148,7 +144,7 @@ struct http_fault http_field_line(char *line, struct http_header *ret)
         end--;
     *end = '\0';
     *ret = (struct http_header){ line, value };
-    return FINE;
+    return fine;
 }
 
 /* 18 digits fit in 64 bits; nobody sends more in earnest. */
@@ -194,7 +190,7 @@ static struct http_fault settle_framing(enum http_side side, bool is_head_answer
         head->framing = HTTP_NO_BODY;
         head->body_bytes = 0;
     }
-    return FINE;
+    return fine;
 }
 
 static struct http_fault check_host(const char *host, const struct http_head *head)
@@ -205,11 +201,11 @@ static struct http_fault check_host(const char *host, const struct http_head *he
         return bad("Host is not of the form NAME or NAME:PORT");
     const char *authority = past_scheme(head->target);
     if (!authority)
-        return FINE;
+        return fine;
     size_t len = strcspn(authority, "/?");
     if (!host || len == 0 || strlen(host) != len || strncasecmp(host, authority, len) != 0)
         return bad("the target's host is not the one in Host");
-    return FINE;
+    return fine;
 }
 
 struct http_fault http_head_settle(enum http_side side, bool is_head_answer, struct http_head *head)
@@ -233,7 +229,7 @@ struct http_fault http_head_settle(enum http_side side, bool is_head_answer, str
                        !http_header_has(head, "Connection", "close") &&
                        (head->minor > 0 || http_header_has(head, "Connection", "keep-alive"));
     if (side == HTTP_RESPONSES)
-        return FINE;
+        return fine;
 
     wrong = check_host(found[HOST], head);
     if (wrong.status)
@@ -245,7 +241,7 @@ struct http_fault http_head_settle(enum http_side side, bool is_head_answer, str
         head->expect_continue =
             head->framing == HTTP_CHUNKED || (head->framing == HTTP_LENGTH && head->body_bytes > 0);
     }
-    return FINE;
+    return fine;
 }
 
 /* Past a quoted string that begins here, or NULL. */
@@ -295,7 +291,7 @@ struct http_fault http_chunk_line(const char *line, uint64_t *ret_size, size_t *
         return bad("a chunk extension is malformed");
     *ret_size = size;
     *ret_extra = strlen(line + digits);
-    return FINE;
+    return fine;
 }
 
 bool http_is_forbidden_trailer(const char *name)

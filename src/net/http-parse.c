@@ -17,16 +17,16 @@
 #include "net/http-chars.h"
 #include "net/http-head.h"
 
-#define METHOD_MAX  32         /* the longest registered one has 17 letters */
-#define SCRATCH     2048       /* the longest line with a chunk's size, or trailer */
-#define FRAMING_MAX (8 * 1024) /* all chunk extensions and trailers of a message */
-#define INTERIM_MAX 8          /* 1xx responses before the real one */
+#define METHOD_MAX  32   /* the longest registered one has 17 letters */
+#define SCRATCH     2048 /* the longest line with a chunk's size, or trailer */
+#define FRAMING_MAX 8192 /* all chunk extensions and trailers of a message */
+#define INTERIM_MAX 8    /* 1xx responses before the real one */
 
 const struct http_limits http_default_limits = {
-    .head_bytes = 16 * 1024,
-    .target_bytes = 8 * 1024,
+    .head_bytes = 16384,
+    .target_bytes = 8192,
     .headers = 100,
-    .body_bytes = 1024 * 1024,
+    .body_bytes = 1048576,
 };
 
 enum state {
@@ -154,11 +154,31 @@ static enum http_event take_byte(struct http_parser *parser, char c, size_t end)
     return HTTP_END;
 }
 
+/* Takes a run of bytes that need no look but this one. */
+static size_t take_run(struct http_parser *parser, const char *data, size_t len, size_t end)
+{
+    size_t run = 0;
+
+    /* The request line has limits of its own, and behind a CR only LF can come. */
+    if (parser->state <= IN_START_LINE ||
+        (parser->text_len > parser->line && parser->text[parser->text_len - 1] == '\r'))
+        return 0;
+    len = MIN(len, end - parser->text_len);
+    while (run < len && !http_is_control(data[run]))
+        run++;
+    memcpy(parser->text + parser->text_len, data, run);
+    parser->text_len += run;
+    return run;
+}
+
 /* Bytes up to the end of the line, or of the data. */
 static enum http_event take_line(struct http_parser *parser, const char *data, size_t len,
                                  size_t *pos, size_t end)
 {
     while (*pos < len) {
+        *pos += take_run(parser, data + *pos, len - *pos, end);
+        if (*pos == len)
+            break;
         enum http_event event = take_byte(parser, data[(*pos)++], end);
         if (event != HTTP_MORE)
             return event;

@@ -14,9 +14,12 @@
 struct resolver {
     struct event_base *base;
     struct evdns_base *dns;
+    size_t n_asked; /* of evdns, and not yet answered; cancelled ones too */
+    bool is_over;
 };
 
 struct resolver_query {
+    struct resolver *resolver;
     void (*on_answer)(void *arg, const struct resolver_answer *answer);
     void *arg;
     struct evdns_getaddrinfo_request *request; /* NULL: answered */
@@ -25,8 +28,15 @@ struct resolver_query {
     bool is_cancelled;
 };
 
+/* libevent would print; what fails is told with the answer. */
+static void say_nothing(int is_warning, const char *text)
+{
+    (void)is_warning, (void)text;
+}
+
 struct resolver *resolver_new(struct event_base *base)
 {
+    evdns_set_log_fn(say_nothing);
     /* An idle resolver does not keep the loop running. */
     struct evdns_base *dns = evdns_base_new(base, EVDNS_BASE_DISABLE_WHEN_INACTIVE);
     if (!dns)
@@ -37,16 +47,28 @@ struct resolver *resolver_new(struct event_base *base)
     evdns_base_set_option(dns, "timeout:", "3");
     evdns_base_set_option(dns, "attempts:", "2");
     struct resolver *resolver = mem_alloc(sizeof(*resolver));
-    *resolver = (struct resolver){ base, dns };
+    resolver->base = base;
+    resolver->dns = dns;
     return resolver;
+}
+
+static void free_now(evutil_socket_t fd, short what, void *arg)
+{
+    struct resolver *resolver = arg;
+
+    (void)fd, (void)what;
+    evdns_base_free(resolver->dns, 0);
+    free(resolver);
 }
 
 void resolver_free(struct resolver *resolver)
 {
     if (!resolver)
         return;
-    evdns_base_free(resolver->dns, 0);
-    free(resolver);
+    resolver->is_over = true;
+    /* evdns comes back to what was asked of it, cancelled or not, and must find itself alive. */
+    if (resolver->n_asked == 0)
+        free_now(-1, 0, resolver);
 }
 
 static void free_query(struct resolver_query *query)
@@ -69,8 +91,12 @@ static void on_result(int error, struct evutil_addrinfo *list, void *arg)
 {
     struct resolver_query *query = arg;
     struct resolver_answer *answer = &query->answer;
+    struct resolver *resolver = query->resolver;
+    struct timeval now = { 0 };
 
     query->request = NULL;
+    if (--resolver->n_asked == 0 && resolver->is_over)
+        event_base_once(resolver->base, -1, EV_TIMEOUT, free_now, resolver, &now);
     for (struct evutil_addrinfo *one = list; one && answer->n < RESOLVER_ADDRESSES_MAX;
          one = one->ai_next) {
         if (one->ai_addrlen > sizeof answer->addresses[0])
@@ -102,6 +128,8 @@ resolver_ask(struct resolver *resolver, const char *host, unsigned port,
     char service[12];
 
     snprintf(service, sizeof service, "%u", port);
+    resolver->n_asked++;
+    query->resolver = resolver;
     query->on_answer = on_answer;
     query->arg = arg;
     query->later = event_new(resolver->base, -1, 0, give, query);

@@ -26,7 +26,8 @@ struct resolver_answer {
 
 /* NULL: evdns could not be set up. */
 struct resolver *resolver_new(struct event_base *base);
-void resolver_free(struct resolver *resolver); /* after its queries; NULL is nothing */
+void resolver_free(
+    struct resolver *resolver); /* its queries are cancelled before; NULL is nothing */
 
 /* The answer comes from the loop, once, never from within this call; the query is gone by then. */
 struct resolver_query *

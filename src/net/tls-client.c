@@ -50,6 +50,7 @@
     X(ssl, int, SSL_get_error, (const SSL *, int))
 
 struct calls {
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration can't be in parentheses */
 #define TLS_MEMBER(library, type, name, params) type(*name) params;
     TLS_CALLS(TLS_MEMBER)
 #undef TLS_MEMBER

@@ -33,8 +33,14 @@
     X(EVENTS, events, "GET", "/v1/executions/{id}/events", SCOPE_READ,                            \
       ROUTE_STREAMS | ROUTE_RESUMES, NULL, "Event",                                               \
       "The events of an execution, from the one after Last-Event-ID on")                          \
+    X(STDOUT, whole_stdout, "GET", "/v1/executions/{id}/stdout", SCOPE_READ, 0, NULL, NULL,       \
+      "All that a finished execution wrote to stdout, byte by byte")                              \
+    X(STDERR, whole_stderr, "GET", "/v1/executions/{id}/stderr", SCOPE_READ, 0, NULL, NULL,       \
+      "All that a finished execution wrote to stderr, byte by byte")                              \
     X(CANCEL, cancel, "DELETE", "/v1/executions/{id}", SCOPE_CANCEL, 0, NULL, "Execution",        \
-      "Stop an execution")                                                                        \
+      "Stop an execution; of a finished one, remove what is kept of it")                                                                        \
+    X(CHECK, check, "POST", "/v1/check", SCOPE_EXECUTE, 0, "CheckRequest", "CheckReport",         \
+      "Say what code would do, without running it")                                               \
     X(LANGUAGES, languages, "GET", "/v1/languages", SCOPE_READ, 0, NULL, "Languages",             \
       "The languages, their versions and what is missing")                                        \
     X(HEALTH, health, "GET", "/v1/health", SCOPE_NONE, 0, NULL, "Health",                         \

@@ -26,7 +26,7 @@
 #include "net/resolver.h"
 #include "net/url.h"
 
-#define ANSWER_MAX   (64 * 1024)        /* of an answer that nobody reads */
+#define ANSWER_MAX   65536              /* of an answer that nobody reads */
 #define RETRY_MAX_NS (300 * NS_PER_SEC) /* what a Retry-After may ask for */
 
 struct job {
@@ -75,7 +75,7 @@ struct webhooks *webhooks_new(const struct webhook_options *options)
     hooks->resolver = resolver;
     struct webhook_options *set = &hooks->options;
     set->max_waiting = set->max_waiting ? set->max_waiting : 256;
-    set->max_bytes = set->max_bytes ? set->max_bytes : 32 * 1024 * 1024;
+    set->max_bytes = set->max_bytes ? set->max_bytes : UINT64_C(32) << 20;
     set->max_at_once = set->max_at_once ? set->max_at_once : 8;
     set->max_per_host = set->max_per_host ? set->max_per_host : 2;
     set->try_ns = set->try_ns ? set->try_ns : 15 * NS_PER_SEC;

@@ -264,7 +264,7 @@ for i in range(1500):
 
 
 def compiling(t, b):
-    r = b.language("c", "#include <stdio.h>\nint main(int n, char **v) { printf(\"%s\\n\", \"compiled\"); return 7; }")
+    r = b.language("c", "#include <stdio.h>\nint main(int n, char **v) { printf(\"%s\\n\", \"compiled\"); return 7; }", "--strict")
     if r.get("exit_code") == 127:
         t.skip("a compiled language", r.get("error_message"), "gcc")
         return
@@ -276,7 +276,7 @@ def compiling(t, b):
     r = b.language("c", '#include "/dev/zero"\nint main(void) {}', env={"CAY_COMPILE_TIMEOUT": "1"})
     t.result(r, "a compiler that does not end", cause="compile", success=False)
 
-    stages = [e["data"] for e in b.events("c", "int main(void) { return 0; }") if e["event"] == "stage"]
+    stages = [e["data"] for e in b.events("c", "int main(void) { return 0; }", "--strict") if e["event"] == "stage"]
     t.equal(stages, ["compile", "run"], "both stages are events")
     events = b.events("c", "int main(void) { return }")
     t.equal([e["data"] for e in events if e["event"] == "stage"], ["compile"], "only one where it does not compile")

@@ -73,9 +73,11 @@ def as_events(t, mode):
          schema_problems(result))
     t.equal(events[0]["data"], result["id"], "--events: started carries the id")
     t.equal(done.err, b"", "--events: nothing on stderr")
-    done = mode.cay("run", "--events", "-l", "c", "-e", "#include <stdio.h>\nint main(void) { int x; puts(\"hi\"); return 0; }")
+    done = mode.cay("run", "--events", "--strict", "-l", "c", "-e", "#include <stdio.h>\nint main(void) { int x; puts(\"hi\"); return 0; }")
     events = events_of(done)
     t.equal([e["data"] for e in events if e["event"] == "stage"], ["compile", "run"], "--events: both stages of a compiled language")
+    kinds = [e["event"] for e in events if e["event"] in ("stage", "stdout")]
+    t.equal(kinds, ["stage", "stage", "stdout"], "--events: the program's output after its stage")
     done = mode.cay("run", "--events", "-l", "c", "-e", "int main(void) { return 0 }")
     events = events_of(done)
     t.ok([e["data"] for e in events if e["event"] == "stage"] == ["compile"] and b"error: " in bytes_of(events, "stderr") and
@@ -87,6 +89,7 @@ def stages_do_not_mix(t, mode):
     stopped from the compile stage on until there is nothing left to wait for."""
     code = "".join(f"int f{i}(int x) {{ int y = 0; for (int j = 0; j < x; j++) y += j % {i + 1}; return y; }}\n" for i in range(1500))
     code += '#include <stdio.h>\nint main(void) { puts("of the program"); return 0; }\n'
+    code += f"/* never compiled before: {os.urandom(8).hex()} */\n"
     (mode.cwd / "slow.c").write_text(code)
     with mode.live("run", "--events", "slow.c") as run:
         t.ok(run.wait_for('"data":"compile"'), "stages: the compiler runs", run.seen, run.errors())

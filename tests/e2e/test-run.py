@@ -224,7 +224,7 @@ def identity_and_time(t, mode):
     t.ok(0 < r.get("execution_time") and r.get("meta.timing.run") > 0 and r.get("meta.timing.setup") > 0, "times are measured",
          r.get("meta.timing"))
     t.equal(r.get("meta.timing.compile"), None, "no compile stage, no time of it")
-    r = mode.json("run", "-l", "c", "-e", "int main(void) { return 0; }")
+    r = mode.json("run", "--strict", "-l", "c", "-e", "int main(void) { return 0; }")
     t.ok(r.cause == "ok" and (r.get("meta.timing.compile") or 0) > 0, "a compile stage has its time", *r.describe())
 
 

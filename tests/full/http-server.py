@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The other side of tests/full: answers by path, checks webhooks' signatures with Python's own hmac.
 
-    http-server.py SECRET CERT KEY SOCKET
+    http-server.py SECRET CERT KEY SOCKET [dns]
 
 First line of stdout: the ports for http and https. Then one for each POST, before its answer:
-"PATH STATUS DELIVERY EVENT SIGNED BODY". It leaves when its stdin closes.
+"PATH STATUS DELIVERY EVENT SIGNED BODY". It leaves when its stdin closes. With "dns" it also is the
+name server at 127.0.0.1:53, for names whose addresses are in the table below.
 """
 import hashlib
 import hmac
 import http.server
 import os
+import socket
 import socketserver
 import ssl
 import sys
 import threading
 
-secret, cert, key, path = sys.argv[1:]
+secret, cert, key, path = sys.argv[1:5]
 tries = {}
 stop = threading.Event()
 
@@ -101,7 +103,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 
 class UnixServer(Server):
-    address_family = __import__("socket").AF_UNIX
+    address_family = socket.AF_UNIX
 
     def server_bind(self):
         self.socket.bind(self.server_address)
@@ -122,6 +124,45 @@ class TlsServer(Server):
             wrapped.unwrap()
 
 
+# What a question is answered with, the first time, the second, …; the last ones go on.
+NAMES = {
+    "inside.test": [["127.0.0.1"]],
+    "mixed.test": [["93.184.216.34", "10.0.0.1"]],
+    "mapped.test": [["::ffff:127.0.0.1"]],
+    "rebound.test": [["93.184.216.34"], ["127.0.0.1"]],
+    "listed.test": [["127.0.0.1"]],
+    "empty.test": [[]],
+}
+
+
+def serve_names(names_socket):
+    asked = {}
+    while True:
+        query, sender = names_socket.recvfrom(512)
+        end, labels = 12, []
+        while query[end]:
+            labels.append(query[end + 1:end + 1 + query[end]])
+            end += query[end] + 1
+        kind = query[end + 2]
+        name = b".".join(labels).decode().lower()  # evdns varies the case
+        answers = NAMES.get(name)
+        turn = asked[name, kind] = asked.get((name, kind), -1) + 1
+        records = []
+        for text in answers[min(turn, len(answers) - 1)] if answers else []:
+            family = socket.AF_INET6 if ":" in text else socket.AF_INET
+            if kind == (28 if ":" in text else 1):
+                data = socket.inet_pton(family, text)
+                records.append(b"\xc0\x0c\0" + bytes([kind]) + b"\0\1\0\0\0\1\0" +
+                               bytes([len(data)]) + data)
+        names_socket.sendto(query[:2] + (b"\x81\x80" if answers else b"\x81\x83") + b"\0\1\0" +
+                            bytes([len(records)]) + b"\0\0\0\0" + query[12:end + 5] +
+                            b"".join(records), sender)
+
+
+if sys.argv[5:] == ["dns"]:
+    names_socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    names_socket.bind(("127.0.0.1", 53))
+    threading.Thread(target=serve_names, args=(names_socket,), daemon=True).start()
 plain = Server(("127.0.0.1", 0), Handler)
 tls = TlsServer(("127.0.0.1", 0), Handler)
 tls.context.load_cert_chain(cert, key)

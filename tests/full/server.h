@@ -22,7 +22,8 @@ struct server {
     char cert[512];
 };
 
-static inline void server_start(struct server *server)
+/* dns: "dns", or NULL. */
+static inline void server_start(struct server *server, const char *dns)
 {
     char source[400], script[512], key[512], line[64] = "";
     int in[2], out[2];
@@ -42,7 +43,7 @@ static inline void server_start(struct server *server)
     if (server->pid == 0) {
         dup2(in[0], 0);
         dup2(out[1], 1);
-        execl("/usr/bin/python3", "python3", script, SECRET, server->cert, key, server->socket,
+        execl("/usr/bin/python3", "python3", script, SECRET, server->cert, key, server->socket, dns,
               (char *)NULL);
         _exit(127);
     }

@@ -44,7 +44,7 @@ static int set_up(void **state)
     struct fixture *f = mem_alloc(sizeof(*f));
     struct cay_error err;
 
-    server_start(&f->server);
+    server_start(&f->server, NULL);
     f->base = event_base_new();
     assert_int_equal(tls_client_open(f->server.cert, &f->tls, &err), 0);
     f->options = (struct webhook_options){

@@ -315,7 +315,8 @@ class Mode:
             folder.mkdir(mode=0o755, exist_ok=True)
             if uid is not None:
                 os.chown(folder, uid, uid)
-        self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8"}
+        self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8",
+                    "CAY_SERVER": "false"}  # this machine may have one; a test that wants it says so
         self.env.update({k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "UBSAN_OPTIONS")})
         self.binary = _reachable(CAY, uid)
 
@@ -406,9 +407,9 @@ def _reachable(path, uid):
     if not folder.exists():
         folder.mkdir(mode=0o755)
         shutil.copy2(path, folder)
-        for more in [*path.parent.glob("*.so*"), path.parent / "cay-full"]:
-            if more.exists():
-                shutil.copy2(more, folder)
+        for beside in (*path.parent.glob("*.so*"), *path.parent.glob("cay-*")):
+            if beside.is_file():
+                shutil.copy2(beside, folder)
     return folder / path.name
 
 

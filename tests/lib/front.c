@@ -9,14 +9,17 @@
  *     run CODE        runs Python code; the result's id, exit code and warnings
  *     list, stats     asks the recorder; the answer, on one line
  *     one ID          likewise
+ *     limit BYTES     files of its own may not grow past this: as good as a full disk
  *
  * At the end of stdin it closes everything in order; killed, it does not.
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cay/record.h>
@@ -90,6 +93,11 @@ static void obey(struct cay *cay, struct history_client *client, const char *lin
         run(cay, line + 4);
         return;
     }
+    if (strncmp(line, "limit ", 6) == 0) {
+        const struct rlimit limit = { strtoul(line + 6, NULL, 10), RLIM_INFINITY };
+        printf("%d\n", setrlimit(RLIMIT_FSIZE, &limit));
+        return;
+    }
     if (strncmp(line, "one ", 4) == 0) {
         query.kind = HISTORY_ONE;
         snprintf(query.id, sizeof query.id, "%s", line + 4);
@@ -111,6 +119,7 @@ int main(int argc, char **argv)
 
     if (argc < 3)
         return 2;
+    signal(SIGXFSZ, SIG_IGN);
     if (cay_journal_open(geteuid(), getegid(), &options.journal, &err) < 0)
         return fail(&err);
     if (strcmp(argv[2], "-") != 0 && history_client_open(argv[2], &client, &err) < 0)
@@ -126,7 +135,7 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     cay_close(cay);
-    history_client_close(client);
     cay_journal_close(options.journal);
+    history_client_close(client);
     return 0;
 }

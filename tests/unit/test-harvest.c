@@ -117,7 +117,7 @@ static void test_paths(void **state)
     static const char *const elsewhere[] = { "etc/passwd", "workspacex/a", "sandbo",
                                              "tmp/workspace" };
     static const char *const good[] = { "workspace/...", "workspace/..a", "workspace/ ",
-                                        "sandbox/.x", "workspace/\xff\xfe" };
+                                        "sandbox/.x",    "product/main",  "workspace/\xff\xfe" };
     struct harvest_writer w = { 0 };
     char longest[HARVEST_PATH_MAX + 2];
 
@@ -128,7 +128,7 @@ static void test_paths(void **state)
     }
     for (size_t i = 0; i < ARRAY_LEN(elsewhere); i++) {
         hw_put(&w, HARVEST_FILE, CHG, 0644, elsewhere[i], "x");
-        must_be_refused(&w, true, "a path is in neither folder");
+        must_be_refused(&w, true, "a path is in no folder of the run");
     }
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
         hw_put(&w, HARVEST_FILE, CHG, 0644, good[i], "x");

@@ -20,7 +20,7 @@
 #include "http-oracle.h"
 #include "http-transcript.h"
 
-#define CHANGES 6000 /* of each stream */
+#define CHANGES 3000 /* of each stream */
 
 /* The same on every run. */
 static uint32_t next_random(uint64_t *seed)

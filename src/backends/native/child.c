@@ -304,7 +304,7 @@ static uint32_t walk(struct state *state, uint32_t first, uint32_t last, uint32_
     return STEP_N;
 }
 
-static void tell_harvest(const struct state *state)
+static void tell_harvest(const struct state *state, void (*tell)(const struct harvester *))
 {
     const struct job *job = state->child->job;
     const struct harvester harvest = {
@@ -317,7 +317,7 @@ static void tell_harvest(const struct state *state)
     if (job->harvest_fd < 0)
         return;
     init_end_the_rest();
-    harvester_tell(&harvest);
+    tell(&harvest);
 }
 
 /* Nothing of one stage lives on into the next. */
@@ -376,10 +376,12 @@ void child_main(struct child *child)
         ended.is_held = is_held;
         if (ended.value != 0)
             ended.unreachable = netstat_unreachable();
+        else if (state.stage + 1U < job.n_stages)
+            tell_harvest(&state, harvester_tell_products); /* before the front hears of its end */
         init_report(&state, &ended);
         while (is_held) /* both are ended by the warden */
             init_listen(&state);
     }
-    tell_harvest(&state);
+    tell_harvest(&state, harvester_tell);
     _exit(0);
 }

@@ -186,6 +186,9 @@ struct harvester {
 
 void harvester_tell(const struct harvester *harvest);
 
+/* The same of what a compiler made, where a glob asks for something in /product/. */
+void harvester_tell_products(const struct harvester *harvest);
+
 /* Makes it the root, lets go of the host's, and closes the fd. After the network namespace is
  * there: letting go waits for every CPU to leave the kernel once (RCU), and the helper is long in
  * it. */

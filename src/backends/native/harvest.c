@@ -312,6 +312,24 @@ static int open_top(const char *path, int *errnum)
     return fd;
 }
 
+static void put_end(const struct harvester *harvest, int errnum)
+{
+    struct harvest_record end = { .kind = HARVEST_END, .mode = (uint32_t)errnum };
+    write_all(harvest->to_fd, &end, sizeof end);
+}
+
+/* The same folder by another name: what is asked of a compiler is not what is asked of the run. */
+void harvester_tell_products(const struct harvester *harvest)
+{
+    int errnum = 0;
+
+    if (!any_glob_in(harvest, "/product/"))
+        return;
+    auto_close int sandbox = open_top("/sandbox", &errnum);
+    if (take(harvest, "product", sandbox, visit_asked, harvest->data_max, &errnum) == 0)
+        put_end(harvest, errnum);
+}
+
 void harvester_tell(const struct harvester *harvest)
 {
     int errnum = 0, rc = 0;
@@ -329,8 +347,6 @@ void harvester_tell(const struct harvester *harvest)
         rc = take(harvest, "sandbox", sandbox, visit_asked, harvest->data_max, &errnum);
     if (rc == 0 && !is_copy && any_glob_in(harvest, "/workspace/"))
         rc = take(harvest, "workspace", workspace, visit_unchanged, COLLECT_BYTES_MAX, &errnum);
-    if (rc == 0) {
-        struct harvest_record end = { .kind = HARVEST_END, .mode = (uint32_t)errnum };
-        write_all(harvest->to_fd, &end, sizeof end);
-    }
+    if (rc == 0)
+        put_end(harvest, errnum);
 }

@@ -170,11 +170,13 @@ static bool is_alone(pid_t program)
 {
     /* The numbers come behind the other names, from this position on. */
     enum { FIRST_PROCESS = 256 };
-    char path[40] = "/proc/", number[24], buf[1024];
+    char path[40] = "/proc/", number[24], buf[1024], *end = path + strlen(path);
     struct stat st;
     unsigned n = 0;
 
-    strcat(strcat(path, uint_text(number, (uint64_t)program)), "/task");
+    for (const char *digit = uint_text(number, (uint64_t)program); *digit; digit++)
+        *end++ = *digit;
+    memcpy(end, "/task", sizeof "/task");
     if (stat(path, &st) < 0 || st.st_nlink != 3)
         return false;
     auto_close int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

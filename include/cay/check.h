@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAY_CHECK_H
+#define CAY_CHECK_H
+
+/*
+ * The static check, and what else can be told of code without running it.
+ *
+ *     struct cay_check_request req = { .language = "python", .code = code, .len = len };
+ *     char *report;
+ *     bool is_safe;
+ *     if (cay_check(cay, &req, &report, &is_safe, &err) == 0)
+ *         puts(report);
+ *
+ * The report is {"safe", "language", "findings": [{"rule", "severity", "line", "column", "code",
+ * "message", "remedy"}], "blocked_imports"}. What could not be read (no grammar for the language,
+ * broken code, too long) is a finding too, and is not safe. It is a tripwire before a run, never
+ * the wall: what it can't see is listed in docs/policy.md.
+ *
+ * The code is read by a worker process, which is kept for the next time. These calls wait for it,
+ * four seconds at most; where it is warm, small code takes less than a millisecond.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cay/run.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    CAY_CHECK_STRICT = 1 << 0,  /* warnings block too; shell commands by an allow list */
+    CAY_CHECK_NETWORK = 1 << 1, /* the code will have a network */
+};
+
+struct cay_check_request {
+    const char *language;  /* a name or an alias; NULL: by the file name or the #! line */
+    const char *file_name; /* or NULL */
+    const char *code;
+    size_t len;
+    unsigned flags;
+    unsigned timeout_ms; /* what takes longer is unknown; 0: two seconds */
+};
+
+/* The caller frees the report. Failure: no such language, or a file of rules is broken. */
+CAY_API int cay_check(struct cay *cay, const struct cay_check_request *req, char **ret_report,
+                      bool *ret_safe, struct cay_error *err);
+
+/* The code with colours for a terminal, control bytes as they are; the caller frees it. Where there
+ * is no grammar it is the code itself. */
+CAY_API char *cay_highlight(struct cay *cay, const char *language, const char *code, size_t len);
+
+/* Whether more may have to come before this can be run, for whoever reads line by line. Where it
+ * can't be told: complete. */
+enum cay_completeness { CAY_COMPLETE, CAY_INCOMPLETE, CAY_INVALID };
+CAY_API enum cay_completeness cay_complete(struct cay *cay, const char *language, const char *code,
+                                           size_t len);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

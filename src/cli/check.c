@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `cay check`: what code would do, told without running it. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cay/check.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/opt.h"
+#include "base/strbuf.h"
+#include "cli/commands.h"
+#include "cli/run-options.h"
+#include "cli/tell.h"
+
+/* More than is checked: whoever gives more is told so by the report. */
+enum { CODE_MAX = 64 << 20 };
+
+static const char about[] =
+    "Reads code without running it, and tells what the rules find: imports, calls, commands and\n"
+    "paths that a look is worth. Exit status 0: safe as far as can be seen; 126: not, or not all\n"
+    "of it could be read; 2: misuse. A tripwire: the sandbox is the wall.";
+
+static const char examples[] = "  cay check script.py\n"
+                               "  cay check --strict deploy.sh\n"
+                               "  curl -s https://example.com/install.sh | cay check -l bash -\n"
+                               "  cay check --json script.py | jq .findings\n";
+
+static const struct {
+    const char *name, *color;
+} severities[] = {
+    { "block", "\033[1;31m" },
+    { "warn", "\033[1;33m" },
+    { "info", "\033[1;34m" },
+};
+
+static const char *text_of(json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static void put_code(struct cay *cay, struct strbuf *out, const char *language, const char *code,
+                     bool has_color)
+{
+    auto_strbuf struct strbuf visible = { 0 };
+
+    tell_visible(&visible, code);
+    if (!has_color) {
+        strbuf_printf(out, "    %s\n", strbuf_str(&visible));
+        return;
+    }
+    auto_free char *colored = cay_highlight(cay, language, strbuf_str(&visible), visible.len);
+    strbuf_printf(out, "    %s\n", colored);
+}
+
+static void put_finding(struct cay *cay, struct strbuf *out, const char *file, const char *language,
+                        json_t *finding, bool has_color)
+{
+    const char *severity = text_of(finding, "severity"), *color = "", *end = "";
+
+    for (size_t i = 0; has_color && i < ARRAY_LEN(severities); i++)
+        if (strcmp(severities[i].name, severity) == 0) {
+            color = severities[i].color;
+            end = "\033[0m";
+        }
+    tell_visible(out, file);
+    strbuf_printf(
+        out, ":%d:%d: %s%s%s: ", (int)json_integer_value(json_object_get(finding, "line")),
+        (int)json_integer_value(json_object_get(finding, "column")), color, severity, end);
+    tell_visible(out, text_of(finding, "message"));
+    strbuf_puts(out, " [");
+    tell_visible(out, text_of(finding, "rule"));
+    strbuf_puts(out, "]\n");
+    if (text_of(finding, "code")[0])
+        put_code(cay, out, language, text_of(finding, "code"), has_color);
+    if (text_of(finding, "remedy")[0]) {
+        strbuf_puts(out, "    hint: ");
+        tell_visible(out, text_of(finding, "remedy"));
+        strbuf_putc(out, '\n');
+    }
+}
+
+static int show(struct cay *cay, const char *file, const char *report, bool has_color)
+{
+    auto_strbuf struct strbuf out = { 0 };
+    json_t *root = json_loads(report, 0, NULL), *finding;
+    size_t i;
+
+    json_array_foreach (json_object_get(root, "findings"), i, finding)
+        put_finding(cay, &out, file, text_of(root, "language"), finding, has_color);
+    if (json_array_size(json_object_get(root, "findings")) == 0) {
+        tell_visible(&out, file);
+        strbuf_puts(&out, ": nothing found\n");
+    }
+    json_decref(root);
+    return tell_text(strbuf_str(&out));
+}
+
+static int check(struct cay *cay, const char *file, const char *language, unsigned flags, bool json,
+                 bool has_color)
+{
+    auto_free char *code = NULL, *report = NULL;
+    struct cay_error err;
+    bool is_safe = false;
+    size_t len;
+
+    if (read_input(file, CODE_MAX, &code, &len, &err) < 0)
+        return tell_error(&err);
+    bool is_stdin = strcmp(file, "-") == 0;
+    struct cay_check_request req = {
+        .language = language,
+        .file_name = is_stdin ? NULL : file,
+        .code = code,
+        .len = len,
+        .flags = flags,
+    };
+    if (cay_check(cay, &req, &report, &is_safe, &err) < 0)
+        return tell_error(&err);
+    int told = json ? tell_text(report) | tell_text("\n")
+                    : show(cay, is_stdin ? "(stdin)" : file, report, has_color);
+    return told ? told : is_safe ? 0 : 126;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    const char *language = NULL;
+    bool json = false, strict = false, no_color = false, help = false;
+    const struct opt opts[] = {
+        { OPT_STR, 'l', "language", "NAME", "language of the code (by file name or #! line)",
+          &language },
+        { OPT_BOOL, 0, "json", NULL, "print the report as JSON", &json },
+        { OPT_BOOL, 0, "strict", NULL,
+          "warnings are findings that block; shell commands by an allow list", &strict },
+        { OPT_BOOL, 0, "no-color", NULL, "no colours, not even on a terminal", &no_color },
+        { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
+        { OPT_END },
+    };
+    struct cay_error err;
+    struct cay *cay;
+    int first;
+
+    if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
+        return tell_error(&err);
+    if (help)
+        return tell_help("cay check [OPTIONS] FILE|-", about, opts, examples);
+    if (first == argc) {
+        tell("check: which file?");
+        tell("hint: `cay check FILE`, or `-` for what stdin gives");
+        return 2;
+    }
+    if (first + 1 < argc)
+        return tell_extra("check", argv[first + 1]);
+    if (cay_open(NULL, &cay, &err) < 0)
+        return tell_error(&err);
+    int status = check(cay, argv[first], language, strict ? CAY_CHECK_STRICT : 0, json,
+                       tell_color(STDOUT_FILENO, no_color));
+    cay_close(cay);
+    return status;
+}

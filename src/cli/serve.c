@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay serve: options in, words out. The server itself is in src/serve. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cay/error.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/opt.h"
+#include "cli/commands.h"
+#include "cli/tell.h"
+#include "serve/server.h"
+
+#define DEFAULT_LISTEN "127.0.0.1:7300"
+
+static int add_listen(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+{
+    struct serve_options *options = target;
+
+    (void)opt;
+    if (options->n_listen == ARRAY_LEN(options->listen))
+        return cay_fail(err, CAY_E_USAGE, "at most %zu addresses", ARRAY_LEN(options->listen));
+    options->listen[options->n_listen++] = value;
+    return 0;
+}
+
+static int add_host(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+{
+    struct serve_options *options = target;
+
+    (void)opt;
+    if (options->n_allow_hosts == ARRAY_LEN(options->allow_hosts))
+        return cay_fail(err, CAY_E_USAGE, "at most %zu names", ARRAY_LEN(options->allow_hosts));
+    options->allow_hosts[options->n_allow_hosts++] = value;
+    return 0;
+}
+
+static void on_progress(void *arg, const char *line)
+{
+    (void)arg;
+    tell("%s", line);
+}
+
+/* The small command that wardens are made from: beside us where both were built, else where it is
+ * installed. */
+static const char *find_helper(const char *self, char *out, size_t size)
+{
+    struct stat st;
+    const char *slash = strrchr(self, '/');
+
+    snprintf(out, size, "%.*s/cay", (int)(slash ? slash - self : 0), self);
+    return slash && stat(out, &st) == 0 && S_ISREG(st.st_mode) ? out : CAY_BINDIR "/cay";
+}
+
+static int check(const struct serve_options *options, bool no_tcp, struct cay_error *err)
+{
+    if (no_tcp && options->n_listen > 0)
+        return cay_fail(err, CAY_E_USAGE, "--no-tcp and --listen exclude each other");
+    if (!options->tls_cert != !options->tls_key)
+        return cay_fail(err, CAY_E_USAGE, "--tls-cert and --tls-key belong together");
+    return 0;
+}
+
+static int serve(const struct serve_options *options)
+{
+    struct server *server;
+    struct cay_error err;
+
+    if (server_open(options, &server, &err) < 0)
+        return tell_error(&err);
+    int rc = server_run(server, &err);
+    server_close(server);
+    return rc < 0 ? tell_error(&err) : 0;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    struct serve_options options = { .on_progress = on_progress };
+    bool no_tcp = false, help = false;
+    char self[PATH_MAX] = "", helper[PATH_MAX];
+    const struct opt opts[] = {
+        { OPT_CALL, 0, "listen", "ADDR:PORT",
+          "address to listen on; repeatable; port 0 takes a free one (" DEFAULT_LISTEN ")",
+          &options, add_listen },
+        { OPT_BOOL, 0, "no-tcp", NULL, "listen on the unix socket only", &no_tcp },
+        { OPT_STR, 0, "socket", "PATH|none",
+          "unix socket ($XDG_RUNTIME_DIR/cay/cay.sock, root: /run/cay/cay.sock)", &options.socket },
+        { OPT_STR, 0, "token-file", "FILE",
+          "tokens, a line each: TOKEN [TENANT [SCOPE,…]] (a random token is made)",
+          &options.token_file },
+        { OPT_STR, 0, "tls-cert", "FILE", "certificate and its chain: TCP is TLS then",
+          &options.tls_cert },
+        { OPT_STR, 0, "tls-key", "FILE", "the certificate's key", &options.tls_key },
+        { OPT_CALL, 0, "allow-host", "NAME",
+          "name by which the server may be called, beside localhost and its addresses; repeatable",
+          &options, add_host },
+        { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
+        { OPT_END },
+    };
+    struct cay_error err;
+    int first;
+
+    if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
+        return tell_error(&err);
+    if (help)
+        return tell_help("cay serve [--listen ADDR:PORT]… [--token-file FILE] [options]",
+                         "Runs code that comes over HTTP, each request in a sandbox of its own.\n"
+                         "SIGTERM ends it when what runs has ended; SIGHUP reads tokens and\n"
+                         "certificates again.",
+                         opts,
+                         "  cay serve\n"
+                         "  cay serve --listen 127.0.0.1:0 --token-file tokens\n"
+                         "  cay serve --no-tcp --socket /run/user/1000/cay.sock\n");
+    if (first < argc)
+        return tell_extra("serve", argv[first]);
+    if (check(&options, no_tcp, &err) < 0)
+        return tell_error(&err);
+    if (options.n_listen == 0 && !no_tcp)
+        options.listen[options.n_listen++] = DEFAULT_LISTEN;
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        self[0] = '\0';
+    options.recorder = self;
+    options.helper = find_helper(self, helper, sizeof helper);
+    return serve(&options);
+}

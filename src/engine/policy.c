@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/policy.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/error.h"
+#include "core/language.h"
+#include "core/plan.h"
+#include "engine/engine.h"
+#include "engine/syntax-client.h"
+
+enum { FILES_MAX = 32, WARNINGS_MAX = 20, TEXT_MAX = 400 };
+
+/* One text that is checked. */
+struct item {
+    const char *name; /* the plan's */
+    struct syntax_ticket *ticket;
+    struct cay_error err; /* where there is no ticket */
+};
+
+struct policy {
+    struct item items[FILES_MAX];
+    size_t n;
+    bool is_explicit; /* somebody asked for a policy: it is told that it could not be kept */
+    bool has_more;    /* files that were not looked at */
+};
+
+static void ask(struct cay *cay, const struct plan *plan, struct policy *policy, const char *name,
+                const char *code, size_t len)
+{
+    const struct syntax_question question = {
+        .verb = SYNTAX_CHECK,
+        .flags = plan->has_network ? 0 : SYNTAX_NO_NETWORK,
+        .timeout_ms = POLICY_TIMEOUT_MS,
+        .lists = plan->import_lists.data,
+        .lists_len = plan->import_lists.len,
+        .code = code,
+        .len = len,
+    };
+
+    if (policy->n >= FILES_MAX) {
+        policy->has_more = true;
+        return;
+    }
+    struct item *item = &policy->items[policy->n++];
+    item->name = name;
+    if (syntax_ask(&cay->syntax, cay->options.helper, plan->language->name, &question,
+                   &item->ticket, &item->err) < 0)
+        item->ticket = NULL;
+}
+
+/* ---- code that no rule can be about ---- */
+
+/* Words that reach nothing, in any language. */
+static const char *const plain_words[] = {
+    "print", "println", "printf", "puts",  "echo",   "console", "log",    "len",      "range",
+    "sum",   "min",     "max",    "abs",   "sorted", "list",    "str",    "int",      "float",
+    "for",   "in",      "if",     "else",  "elif",   "while",   "return", "def",      "function",
+    "let",   "const",   "var",    "local", "end",    "do",      "then",   "done",     "fi",
+    "true",  "false",   "True",   "False", "None",   "null",    "nil",    "and",      "or",
+    "not",   "x",       "y",      "z",     "i",      "j",       "k",      "n",        "a",
+    "b",     "c",       "s",      "t",     "end",    "pass",    "break",  "continue", "lambda",
+};
+
+enum { PLAIN_MAX = 512 };
+
+static bool is_plain_word(const char *word, size_t len)
+{
+    for (size_t i = 0; i < ARRAY_LEN(plain_words); i++)
+        if (strlen(plain_words[i]) == len && memcmp(plain_words[i], word, len) == 0)
+            return true;
+    return false;
+}
+
+static bool has_own_rules(void)
+{
+    const char *config = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+    char folder[4096] = "/";
+
+    if (config && config[0] == '/')
+        snprintf(folder, sizeof folder, "%s/cay/rules", config);
+    else if (home)
+        snprintf(folder, sizeof folder, "%s/.config/cay/rules", home);
+    return access("/etc/cay/rules", F_OK) == 0 || access(folder, F_OK) == 0;
+}
+
+/* Whether a line or two hold nothing but words that reach nothing, numbers, operators and plain
+ * strings: then no rule of ours finds anything, and a warm run need not wait for a worker to start.
+ * Shells are not asked: there any word is a command. With "block" everything is checked. */
+static bool is_plain(const struct plan *plan)
+{
+    const char *code = plan->code.data;
+    size_t len = plan->code.len;
+    const char *language = plan->language->name;
+
+    if (len > PLAIN_MAX || plan->policy == POLICY_BLOCK || strcmp(language, "bash") == 0 ||
+        strcmp(language, "zsh") == 0 || strcmp(language, "sql") == 0)
+        return false;
+    for (size_t i = 0; i < len;) {
+        if (isalpha((unsigned char)code[i])) {
+            size_t start = i;
+            while (i < len && (isalnum((unsigned char)code[i]) || code[i] == '_'))
+                i++;
+            if (!is_plain_word(code + start, i - start))
+                return false;
+        } else if (code[i] == '"' || code[i] == '\'') {
+            char quote = code[i++];
+            while (i < len &&
+                   (isalnum((unsigned char)code[i]) || (code[i] && strchr(" ,!?:", code[i]))))
+                i++;
+            if (i >= len || code[i++] != quote)
+                return false;
+        } else if (isdigit((unsigned char)code[i]) ||
+                   (code[i] && strchr(" \t\n+-*%=<>()[]{},.:;", code[i]))) {
+            i++;
+        } else {
+            return false;
+        }
+    }
+    return !has_own_rules();
+}
+
+static bool has_files(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->payload.n_files; i++)
+        if (strcmp(plan->payload.files[i].name, plan->source_name) != 0 &&
+            strncmp(plan->payload.files[i].name, ".cay", 4) != 0)
+            return true;
+    return false;
+}
+
+struct policy *policy_begin(struct cay *cay, const struct plan *plan)
+{
+    if (plan->policy == POLICY_OFF || !plan->language || (is_plain(plan) && !has_files(plan)))
+        return NULL;
+    struct policy *policy = mem_alloc(sizeof *policy);
+    policy->is_explicit = plan->is_policy_explicit;
+    ask(cay, plan, policy, plan->source_name, plan->code.data, plan->code.len);
+    for (size_t i = 0; i < plan->payload.n_files; i++) {
+        const struct payload_file *file = &plan->payload.files[i];
+        bool is_source = plan->source_name && strcmp(file->name, plan->source_name) == 0;
+        bool is_ours = strncmp(file->name, ".cay", 4) == 0;
+        if (!is_source && !is_ours && language_has_file(plan->language, file->name))
+            ask(cay, plan, policy, file->name, file->data, file->len);
+    }
+    return policy;
+}
+
+/* ---- what came of it ---- */
+
+struct telling {
+    struct arena *arena;
+    struct policy_report *report;
+    size_t left_out;
+};
+
+static const char *text_of(json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+static void refuse(struct telling *t, const char *message, const char *remedy)
+{
+    t->report->is_safe = false;
+    if (!t->report->message) {
+        t->report->message = message;
+        t->report->remedy = remedy;
+    }
+}
+
+static void warn(struct telling *t, const char *text)
+{
+    size_t n = 0;
+
+    for (const char *const *at = t->report->warnings.list; at && *at; at++)
+        n++;
+    if (n < WARNINGS_MAX)
+        field_append(t->arena, &t->report->warnings, text);
+    else
+        t->left_out++;
+}
+
+static void take_finding(struct telling *t, const char *name, json_t *finding)
+{
+    const char *severity = text_of(finding, "severity"), *rule = text_of(finding, "rule");
+    int line = (int)json_integer_value(json_object_get(finding, "line"));
+    bool is_block = strcmp(severity, "block") == 0;
+    bool is_unknown = strcmp(rule, "unchecked") == 0 || strcmp(rule, "unparsed") == 0;
+
+    if (strcmp(severity, "info") == 0)
+        return;
+    warn(t, arena_printf(t->arena, "policy: %.80s:%d: %.*s (%.80s)", name, line, TEXT_MAX,
+                         text_of(finding, "message"), rule));
+    if (is_block)
+        refuse(t,
+               arena_printf(t->arena, "Security policy blocked code: line %d: %.*s", line, TEXT_MAX,
+                            text_of(finding, "message")),
+               arena_str(t->arena, text_of(finding, "remedy")));
+    else if (is_unknown)
+        refuse(t,
+               arena_printf(t->arena,
+                            "Security policy blocked code that could not be checked: line %d: %.*s",
+                            line, TEXT_MAX, text_of(finding, "message")),
+               "mend it, or set policy to warn");
+}
+
+static void take_report(struct telling *t, const char *name, const struct syntax_reply *reply)
+{
+    json_error_t error;
+    json_t *root = json_loadb(reply->text, reply->len, JSON_REJECT_DUPLICATES, &error);
+    json_t *value;
+    size_t i;
+
+    if (!json_is_object(root))
+        refuse(t,
+               "Security policy blocked code that could not be checked: the syntax worker "
+               "gave no report",
+               NULL);
+    json_array_foreach (json_object_get(root, "blocked_imports"), i, value) {
+        const char *module = json_string_value(value);
+        if (!module || i >= 64)
+            break;
+        field_append(t->arena, &t->report->blocked, arena_str(t->arena, module));
+        /* The message for an import is the contract's, and goes before any other. */
+        if (i == 0 && !t->report->message)
+            refuse(t, arena_printf(t->arena, "Security policy blocked import: %.200s", module),
+                   "do without it, name it in allow_imports, or set policy to warn");
+    }
+    json_array_foreach (json_object_get(root, "findings"), i, value)
+        take_finding(t, name, value);
+    if (!reply->is_safe)
+        refuse(t, "Security policy blocked code that could not be checked", NULL);
+    json_decref(root);
+}
+
+static void take_failure(struct telling *t, const struct policy *policy, const char *name,
+                         const char *what, const char *hint)
+{
+    if (policy->is_explicit)
+        warn(t, arena_printf(t->arena, "policy: %.80s was not checked: %.300s", name, what));
+    refuse(t,
+           arena_printf(t->arena, "Security policy blocked code that could not be checked: %.300s",
+                        what),
+           hint && hint[0] ? arena_str(t->arena, hint) : "set policy to warn to run it unchecked");
+}
+
+static void take_item(struct telling *t, const struct policy *policy, struct item *item,
+                      int wait_ms)
+{
+    struct syntax_reply reply;
+
+    if (!item->ticket || syntax_wait(item->ticket, wait_ms, &reply, &item->err) < 0)
+        take_failure(t, policy, item->name, item->err.msg, item->err.hint);
+    else if (reply.status == SYNTAX_DONE)
+        take_report(t, item->name, &reply);
+    else
+        take_failure(t, policy, item->name, arena_printf(t->arena, "%.*s", TEXT_MAX, reply.text),
+                     reply.status == SYNTAX_NO_GRAMMAR ? "tools/install-grammars.sh installs the "
+                                                         "grammars; or set policy to warn"
+                                                       : NULL);
+}
+
+void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret)
+{
+    struct telling t = { arena, ret, 0 };
+
+    *ret = (struct policy_report){ .is_safe = true };
+    for (size_t i = 0; i < policy->n; i++)
+        take_item(&t, policy, &policy->items[i], wait_ms);
+    if (policy->has_more)
+        take_failure(&t, policy, "files", "more than 32 files of the language were given", NULL);
+    if (t.left_out > 0)
+        field_append(arena, &ret->warnings,
+                     arena_printf(arena, "policy: and %zu findings more", t.left_out));
+    policy_drop(policy);
+}
+
+void policy_drop(struct policy *policy)
+{
+    if (!policy)
+        return;
+    for (size_t i = 0; i < policy->n; i++)
+        syntax_drop(policy->items[i].ticket);
+    free(policy);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The policy of a run: its code, and the request's files in the same language, are given to the
+ * static check. With "warn" that goes on beside the run, and what it found is told with the result;
+ * with "block" the run waits for it, and what is not safe, or could not be checked, does not run.
+ *
+ *     struct policy *policy = policy_begin(cay, plan);          NULL: there is nothing to check
+ *     struct policy_report report;
+ *     policy_end(policy, wait_ms, arena, &report);              policy is freed
+ */
+
+#include <stdbool.h>
+
+#include "core/field.h"
+
+struct arena;
+struct cay;
+struct plan;
+struct policy;
+
+struct policy_report {
+    bool is_safe;
+    const char *message; /* where it is not: why, as in error_message */
+    const char *remedy;
+    struct value warnings; /* a list of what was found */
+    struct value blocked;  /* a list of modules */
+};
+
+enum { POLICY_WAIT_MS = 4000, POLICY_TIMEOUT_MS = 2000 };
+
+struct policy *policy_begin(struct cay *cay, const struct plan *plan);
+void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret);
+void policy_drop(struct policy *policy);

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/syntax-client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "sys/fdpass.h"
+
+enum { WORKER_FD = 3 };
+
+struct syntax_ticket {
+    struct syntax_client *client; /* NULL: it died */
+    struct syntax_ticket *next;
+    char *out; /* what is to be sent */
+    size_t out_len, out_done;
+    struct syntax_answer head;
+    size_t head_done;
+    char *text;
+    size_t text_done;
+    bool is_done, is_dropped;
+};
+
+struct syntax_client {
+    char language[32];
+    pid_t pid;
+    int fd;
+    int64_t used_ns;
+    struct syntax_ticket *first, **end; /* not answered yet, in order */
+};
+
+/* ---- the worker ---- */
+
+static bool path_beside(const char *program, char *out, size_t size)
+{
+    const char *slash = strrchr(program, '/');
+
+    snprintf(out, size, "%.*s/cay-syntax", (int)(slash ? slash - program : 0), program);
+    return slash && access(out, X_OK) == 0;
+}
+
+static int find_worker(const char *helper, char *out, size_t size, struct cay_error *err)
+{
+    char own[4000];
+    ssize_t len = helper ? -1 : readlink("/proc/self/exe", own, sizeof own - 1);
+
+    if (len > 0) {
+        own[len] = '\0';
+        helper = own;
+    }
+    if (helper && path_beside(helper, out, size))
+        return 0;
+    snprintf(out, size, "%s/cay-syntax", CAY_LIBEXEC);
+    if (access(out, X_OK) == 0)
+        return 0;
+    cay_fail(err, CAY_E_UNSUPPORTED, "the syntax worker %s is not installed", out);
+    return cay_hint(err, "install it beside cay (`make install` does)");
+}
+
+/* language NULL: a keeper. Returns -errno. */
+static int spawn(const char *path, char *language, int fd, pid_t *ret)
+{
+    extern char **environ;
+    char *argv[] = { (char[]){ "cay-syntax" }, language, NULL };
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, usual;
+
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", 0, 0);
+    posix_spawn_file_actions_adddup2(&actions, 0, 1);
+    posix_spawn_file_actions_adddup2(&actions, fd, WORKER_FD);
+    posix_spawnattr_init(&attributes);
+    /* A terminal's Ctrl-C is for us; and a caller may have blocked or ignored signals. */
+    sigemptyset(&none);
+    sigfillset(&usual);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                              POSIX_SPAWN_SETPGROUP);
+    int rc = posix_spawn(ret, path, &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return -rc;
+}
+
+static int start(const struct syntax_pool *pool, struct syntax_client *client, const char *helper,
+                 struct cay_error *err)
+{
+    struct syntax_keep keep = { 0 };
+    char path[4096] = "";
+    int pair[2], rc;
+
+    if (pool->keeper_fd < 0 && find_worker(helper, path, sizeof path, err) < 0)
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return cay_fail_errno(err, errno, "make a socket pair for the syntax worker");
+    snprintf(keep.language, sizeof keep.language, "%s", client->language);
+    client->pid = -1;
+    rc = pool->keeper_fd >= 0 ? fdpass_send(pool->keeper_fd, &keep, sizeof keep, &pair[1], 1)
+                              : spawn(path, client->language, pair[1], &client->pid);
+    close(pair[1]);
+    if (rc < 0) {
+        close(pair[0]);
+        return cay_fail_errno(err, -rc, "start the syntax worker");
+    }
+    client->fd = pair[0];
+    return 0;
+}
+
+void syntax_pool_prepare(struct syntax_pool *pool, const char *helper)
+{
+    struct cay_error err;
+    char path[4096];
+    int pair[2];
+
+    if (find_worker(helper, path, sizeof path, &err) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return;
+    if (spawn(path, NULL, pair[1], &pool->keeper_pid) == 0)
+        pool->keeper_fd = pair[0];
+    else
+        close(pair[0]);
+    close(pair[1]);
+}
+
+static void reap(pid_t pid)
+{
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+/* One that a keeper has started ends when its socket closes, or by its own alarm. */
+static void end_process(const struct syntax_client *client)
+{
+    if (client->pid > 0)
+        kill(client->pid, SIGKILL);
+}
+
+static void free_ticket(struct syntax_ticket *ticket)
+{
+    free(ticket->out);
+    free(ticket->text);
+    free(ticket);
+}
+
+/* It has no more to say: whoever waits learns that. */
+static void end(struct syntax_pool *pool, struct syntax_client *client)
+{
+    for (struct syntax_ticket *ticket = client->first, *next; ticket; ticket = next) {
+        next = ticket->next;
+        ticket->client = NULL;
+        if (ticket->is_dropped)
+            free_ticket(ticket);
+    }
+    close(client->fd);
+    end_process(client);
+    if (client->pid > 0)
+        reap(client->pid);
+    for (int i = 0; pool && i < SYNTAX_CLIENTS; i++)
+        if (pool->clients[i] == client)
+            pool->clients[i] = NULL;
+    free(client);
+}
+
+/* ---- bytes ---- */
+
+/* Sends what can be sent. -errno: the worker is gone. */
+static int push(struct syntax_client *client)
+{
+    for (struct syntax_ticket *ticket = client->first; ticket; ticket = ticket->next)
+        while (ticket->out_done < ticket->out_len) {
+            ssize_t n = send(client->fd, ticket->out + ticket->out_done,
+                             ticket->out_len - ticket->out_done, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (n < 0 && errno == EAGAIN)
+                return 0;
+            if (n < 0 && errno != EINTR)
+                return -errno;
+            ticket->out_done += n > 0 ? (size_t)n : 0;
+        }
+    return 0;
+}
+
+static ssize_t take(struct syntax_client *client, void *data, size_t len)
+{
+    ssize_t n = recv(client->fd, data, len, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    return n == 0 ? -EPIPE : n < 0 ? -errno : n;
+}
+
+static void answered(struct syntax_client *client, struct syntax_ticket *ticket)
+{
+    ticket->is_done = true;
+    client->first = ticket->next;
+    if (!client->first)
+        client->end = &client->first;
+    client->used_ns = clock_now_ns();
+    if (ticket->is_dropped)
+        free_ticket(ticket);
+}
+
+/* Takes what there is of answers. Returns how much that was, or -errno. */
+static ssize_t pull(struct syntax_client *client)
+{
+    struct syntax_ticket *ticket = client->first;
+    ssize_t n;
+
+    if (!ticket)
+        return 0;
+    if (ticket->head_done < sizeof ticket->head) {
+        n = take(client, (char *)&ticket->head + ticket->head_done,
+                 sizeof ticket->head - ticket->head_done);
+        if (n <= 0)
+            return n;
+        ticket->head_done += (size_t)n;
+        if (ticket->head_done < sizeof ticket->head)
+            return n;
+        if (ticket->head.magic != SYNTAX_MAGIC || ticket->head.status >= SYNTAX_STATUSES ||
+            ticket->head.len > SYNTAX_TEXT_MAX)
+            return -EPROTO;
+        ticket->text = mem_alloc((size_t)ticket->head.len + 1);
+    } else {
+        n = take(client, ticket->text + ticket->text_done, ticket->head.len - ticket->text_done);
+        if (n <= 0)
+            return n;
+        ticket->text_done += (size_t)n;
+    }
+    if (ticket->text_done == ticket->head.len)
+        answered(client, ticket);
+    return n;
+}
+
+/* ---- asking ---- */
+
+static int find_client(struct syntax_pool *pool, const char *helper, const char *language,
+                       struct syntax_client **ret, struct cay_error *err)
+{
+    int free_slot = -1, oldest = -1;
+
+    for (int i = 0; i < SYNTAX_CLIENTS; i++) {
+        struct syntax_client *client = pool->clients[i];
+        if (!client) {
+            free_slot = i;
+            continue;
+        }
+        if (strcmp(client->language, language) == 0) {
+            *ret = client;
+            return 0;
+        }
+        if (!client->first && (oldest < 0 || client->used_ns < pool->clients[oldest]->used_ns))
+            oldest = i;
+    }
+    if (free_slot < 0 && oldest < 0)
+        return cay_fail(err, CAY_E_UNSUPPORTED, "all syntax workers are busy");
+    if (free_slot < 0) {
+        end(pool, pool->clients[oldest]);
+        free_slot = oldest;
+    }
+    struct syntax_client *client = mem_alloc(sizeof *client);
+    snprintf(client->language, sizeof client->language, "%s", language);
+    client->end = &client->first;
+    if (start(pool, client, helper, err) < 0) {
+        free(client);
+        return -1;
+    }
+    pool->clients[free_slot] = client;
+    *ret = client;
+    return 0;
+}
+
+static struct syntax_ticket *new_ticket(struct syntax_client *client,
+                                        const struct syntax_question *question)
+{
+    struct syntax_ticket *ticket = mem_alloc(sizeof *ticket);
+    const struct syntax_ask head = {
+        .magic = SYNTAX_MAGIC,
+        .verb = question->verb,
+        .flags = question->flags,
+        .timeout_ms = MIN(question->timeout_ms, (unsigned)SYNTAX_TIMEOUT_MAX_MS),
+        .lists_len = (uint32_t)question->lists_len,
+        .code_len = (uint32_t)question->len,
+    };
+
+    ticket->client = client;
+    ticket->out_len = sizeof head + question->lists_len + question->len;
+    ticket->out = mem_alloc(ticket->out_len);
+    memcpy(ticket->out, &head, sizeof head);
+    if (question->lists_len > 0)
+        memcpy(ticket->out + sizeof head, question->lists, question->lists_len);
+    if (question->len > 0)
+        memcpy(ticket->out + sizeof head + question->lists_len, question->code, question->len);
+    *client->end = ticket;
+    client->end = &ticket->next;
+    return ticket;
+}
+
+int syntax_ask(struct syntax_pool *pool, const char *helper, const char *language,
+               const struct syntax_question *question, struct syntax_ticket **ret,
+               struct cay_error *err)
+{
+    struct syntax_client *client = NULL;
+
+    if (question->len > SYNTAX_CODE_MAX)
+        return cay_fail(err, CAY_E_LIMIT, "the code is %zu bytes long; at most %d are read",
+                        question->len, SYNTAX_CODE_MAX);
+    if (question->lists_len > SYNTAX_LISTS_MAX)
+        return cay_fail(err, CAY_E_LIMIT, "block_imports and allow_imports are too long");
+    for (int attempt = 0;; attempt++) {
+        if (find_client(pool, helper, language, &client, err) < 0)
+            return -1;
+        struct syntax_ticket *ticket = new_ticket(client, question);
+        if (push(client) == 0) {
+            *ret = ticket;
+            return 0;
+        }
+        /* One that was kept may have died since; a fresh one has no excuse. */
+        end(pool, client);
+        free_ticket(ticket);
+        if (attempt > 0)
+            return cay_fail(err, CAY_E_SYSTEM, "the syntax worker died");
+    }
+}
+
+static void lose(struct syntax_ticket *ticket)
+{
+    /* The pool is not known here: a client without an fd is taken out when it is next looked at. */
+    struct syntax_client *client = ticket->client;
+
+    end_process(client);
+    shutdown(client->fd, SHUT_RDWR);
+    for (struct syntax_ticket *t = client->first, *next; t; t = next) {
+        next = t->next;
+        t->client = NULL;
+        if (t->is_dropped)
+            free_ticket(t);
+    }
+    client->first = NULL;
+    client->end = &client->first;
+}
+
+int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *ret,
+                struct cay_error *err)
+{
+    int64_t deadline_ns = clock_now_ns() + wait_ms * NS_PER_MSEC;
+
+    while (!ticket->is_done) {
+        struct syntax_client *client = ticket->client;
+        if (!client)
+            return cay_fail(err, CAY_E_SYSTEM, "the syntax worker died");
+        ssize_t n = push(client) < 0 ? -EPIPE : pull(client);
+        if (n < 0) {
+            lose(ticket);
+            continue;
+        }
+        int64_t left_ns = deadline_ns - clock_now_ns();
+        if (n > 0 || ticket->is_done)
+            continue;
+        if (left_ns <= 0) {
+            lose(ticket);
+            return cay_fail(err, CAY_E_LIMIT, "the check took too long");
+        }
+        bool is_unsent = false;
+        for (struct syntax_ticket *t = client->first; t && !is_unsent; t = t->next)
+            is_unsent = t->out_done < t->out_len;
+        struct pollfd fd = { client->fd, (short)(POLLIN | (is_unsent ? POLLOUT : 0)), 0 };
+        poll(&fd, 1, (int)MIN(left_ns / NS_PER_MSEC + 1, (int64_t)1000));
+    }
+    *ret = (struct syntax_reply){
+        .status = (enum syntax_status)ticket->head.status,
+        .is_safe = ticket->head.status == SYNTAX_DONE && (ticket->head.flags & SYNTAX_SAFE),
+        .text = ticket->text,
+        .len = ticket->head.len,
+    };
+    return 0;
+}
+
+void syntax_drop(struct syntax_ticket *ticket)
+{
+    if (!ticket)
+        return;
+    if (ticket->is_done || !ticket->client)
+        free_ticket(ticket);
+    else
+        ticket->is_dropped = true; /* its answer still comes */
+}
+
+void syntax_pool_close(struct syntax_pool *pool)
+{
+    for (int i = 0; i < SYNTAX_CLIENTS; i++)
+        if (pool->clients[i])
+            end(pool, pool->clients[i]);
+    close_fd(&pool->keeper_fd);
+    if (pool->keeper_pid > 0)
+        reap(pool->keeper_pid); /* it leaves when we do */
+    pool->keeper_pid = -1;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The engine's side of the syntax worker (core/syntax-wire.h): starts cay-syntax for a language
+ * when it is first asked something, keeps it for the next time, and ends it when it does not
+ * answer in time.
+ *
+ *     struct syntax_ticket *ticket = syntax_ask(&pool, "python", &ask, &err);
+ *     ... the worker reads while we do something else ...
+ *     if (syntax_wait(ticket, wait_ms, &answer, &err) < 0)
+ *         ... it died, is missing, or took too long: unknown ...
+ *     syntax_drop(ticket);
+ *
+ * Asking never blocks: what the socket does not take at once is sent by the wait. Answers come in
+ * the order of the asks. What comes back is bounded, and as untrusted as the code was.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/syntax-wire.h"
+
+struct cay_error;
+struct cay_options;
+struct syntax_client;
+struct syntax_ticket;
+
+enum { SYNTAX_CLIENTS = 6 };
+
+/* Workers at once, one for each language; the one that was idle longest makes room. */
+struct syntax_pool {
+    struct syntax_client *clients[SYNTAX_CLIENTS];
+    int keeper_fd; /* what starts them where we can't; -1: we do */
+    pid_t keeper_pid;
+};
+
+#define SYNTAX_POOL_INIT                  \
+    {                                     \
+        .keeper_fd = -1, .keeper_pid = -1 \
+    }
+
+/* Starts a keeper, for a caller that will have no right to start anything. Without one asking
+ * fails later on, which is soon enough to say so. */
+void syntax_pool_prepare(struct syntax_pool *pool, const char *helper);
+
+struct syntax_question {
+    enum syntax_verb verb;
+    unsigned flags, timeout_ms;
+    const char *lists;
+    size_t lists_len;
+    const char *code;
+    size_t len;
+};
+
+struct syntax_reply {
+    enum syntax_status status;
+    bool is_safe;
+    const char *text; /* of the ticket; NUL-terminated, and may hold NULs of its own */
+    size_t len;
+};
+
+/* CAY_E_LIMIT: the code is longer than the worker reads; CAY_E_UNSUPPORTED: it is not there, or
+ * all are busy. helper is the cay command beside which it is looked for first; NULL: our own. */
+int syntax_ask(struct syntax_pool *pool, const char *helper, const char *language,
+               const struct syntax_question *question, struct syntax_ticket **ret,
+               struct cay_error *err);
+
+/* Waits for the answer. When the time is over the worker is killed: a new one is started for the
+ * next ask. */
+int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *ret,
+                struct cay_error *err);
+
+/* Frees it, answered or not. */
+void syntax_drop(struct syntax_ticket *ticket);
+
+void syntax_pool_close(struct syntax_pool *pool);

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of a connection, and its time limits.
+ *
+ * Its life: CONN_HEAD → (CONN_BODY) → CONN_BUSY → CONN_HEAD …, in the end CONN_LINGER and
+ * CONN_DEAD. The next request is looked at when the answer to the last one is sent to its last
+ * byte, so a client that sends without reading holds up nobody but itself. In CONN_BUSY it is still
+ * read from (into `ahead`, and past AHEAD_MAX only its end is watched), because a client that
+ * leaves has to be noticed at once.
+ *
+ * Time limits are looked at by conn_sweep a few times a second: no timer is set for a request.
+ */
+#include "serve/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "serve/conn-state.h"
+#include "serve/log.h"
+#include "serve/metrics.h"
+#include "serve/server-state.h"
+#include "serve/tls.h"
+
+enum { LINGER_NS_MAX = 2 };            /* seconds */
+enum { BODY_BYTES_PER_S = 16 * 1024 }; /* a body that comes slower than this runs out of time */
+
+static void set_state(struct conn *conn, enum conn_state state)
+{
+    conn->state = state;
+    conn->since_ns = clock_now_ns();
+}
+
+void conn_kick(struct conn *conn)
+{
+    if (!conn->is_kicked)
+        event_active(&conn->kick_event, EV_TIMEOUT, 0);
+    conn->is_kicked = true;
+}
+
+void conn_release(struct conn *conn)
+{
+    conn->x.server->bodies_bytes -= conn->reserved;
+    conn->reserved = 0;
+}
+
+static void die(struct conn *conn)
+{
+    if (conn->state == CONN_DEAD)
+        return;
+    set_state(conn, CONN_DEAD);
+    event_del(&conn->read_event);
+    event_del(&conn->write_event);
+    conn_kick(conn);
+}
+
+void conn_lose(struct conn *conn)
+{
+    if (conn->state == CONN_DEAD)
+        return;
+    gone_fn *gone = conn->x.gone;
+    conn->x.gone = NULL;
+    die(conn);
+    if (gone)
+        gone(&conn->x);
+}
+
+static void free_conn(struct conn *conn)
+{
+    struct server *server = conn->x.server;
+
+    event_del(&conn->kick_event);
+    if (conn->prev)
+        conn->prev->next = conn->next;
+    else
+        server->conns = conn->next;
+    if (conn->next)
+        conn->next->prev = conn->prev;
+    server->n_conns--;
+    exchange_done(conn);
+    http_parser_done(&conn->parser);
+    strbuf_done(&conn->ahead);
+    strbuf_done(&conn->out);
+    strbuf_done(&conn->piece);
+    if (conn->tls)
+        tls_free(conn->tls);
+    close(conn->fd);
+    free(conn);
+}
+
+/* ---- sending ---- */
+
+static size_t unsent(const struct conn *conn)
+{
+    return conn->out.len - conn->out_at + conn->tail_len - conn->tail_at;
+}
+
+/* Head and body go in one call. */
+static ssize_t send_some(struct conn *conn)
+{
+    size_t head = conn->out.len - conn->out_at;
+
+    if (conn->tls)
+        return head > 0 ? tls_send(conn->tls, conn->out.data + conn->out_at, head)
+                        : tls_send(conn->tls, conn->tail + conn->tail_at,
+                                   conn->tail_len - conn->tail_at);
+    struct iovec parts[2] = {
+        { conn->out.data + conn->out_at, head },
+        { (void *)(uintptr_t)(conn->tail + conn->tail_at), conn->tail_len - conn->tail_at },
+    };
+    struct msghdr msg = { .msg_iov = parts, .msg_iovlen = conn->tail_len > conn->tail_at ? 2 : 1 };
+    ssize_t n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
+    return n < 0 ? -errno : n;
+}
+
+static void took(struct conn *conn, size_t n)
+{
+    size_t head = MIN(n, conn->out.len - conn->out_at);
+
+    conn->out_at += head;
+    conn->tail_at += n - head;
+    if (conn->out_at == conn->out.len) {
+        conn->out_at = conn->out.len = 0;
+        if (conn->out.size > 2 * SEND_LOW)
+            strbuf_done(&conn->out);
+    }
+    conn->since_ns = clock_now_ns();
+}
+
+static void end_answer(struct conn *conn)
+{
+    bool is_last = conn->is_last;
+
+    exchange_done(conn);
+    if (is_last || conn->x.server->is_draining) {
+        set_state(conn, CONN_LINGER);
+        conn->ahead.len = 0;
+        shutdown(conn->fd, SHUT_WR);
+        if (conn->is_paused)
+            die(conn);
+        return;
+    }
+    http_parser_next(&conn->parser);
+    set_state(conn, CONN_HEAD);
+    if (conn->ahead.len > 0 && !conn->is_parsing)
+        conn_kick(conn);
+}
+
+void conn_flush(struct conn *conn)
+{
+    while (conn->state == CONN_BUSY) {
+        if (conn->pull && conn->can_pull && unsent(conn) < SEND_LOW)
+            exchange_pull(conn);
+        if (unsent(conn) == 0)
+            break;
+        ssize_t n = send_some(conn);
+        if (n == -EINTR)
+            continue;
+        if (n == -EAGAIN) {
+            event_add(&conn->write_event, NULL);
+            return;
+        }
+        if (n < 0) {
+            conn_lose(conn);
+            return;
+        }
+        took(conn, (size_t)n);
+    }
+    if (conn->state == CONN_BUSY && conn->is_answered)
+        end_answer(conn);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    conn_flush(arg);
+}
+
+/* ---- receiving ---- */
+
+static void watch(struct conn *conn, bool is_paused)
+{
+    if (conn->is_paused == is_paused)
+        return;
+    conn->is_paused = is_paused;
+    event_del(&conn->read_event);
+    event_assign(&conn->read_event, conn->x.server->base, conn->fd,
+                 EV_PERSIST | EV_CLOSED | (is_paused ? 0 : EV_READ),
+                 event_get_callback(&conn->read_event), conn);
+    event_add(&conn->read_event, NULL);
+}
+
+static void take_body(struct conn *conn)
+{
+    struct server *server = conn->x.server;
+    size_t len = conn->parser.body_len;
+
+    if (conn->x.body.len + len > conn->reserved) { /* a chunked one: its length is not known */
+        uint64_t more = conn->x.body.len + len - conn->reserved;
+        if (server->bodies_bytes + more > server->settings.max_bodies_bytes) {
+            conn->is_last = true;
+            exchange_retry(&conn->x, 503, CAY_E_BUSY, "too many bytes of requests are being read",
+                           "try again", 1);
+            return;
+        }
+        server->bodies_bytes += more;
+        conn->reserved += more;
+    }
+    strbuf_add(&conn->x.body, conn->parser.body, len);
+}
+
+/* Returns how many bytes were used: not all when a request is whole and not answered yet. */
+static size_t conn_parse(struct conn *conn, const char *data, size_t len)
+{
+    size_t at = 0;
+
+    conn->is_parsing = true;
+    while (conn->state == CONN_HEAD || conn->state == CONN_BODY) {
+        size_t used;
+        bool was_idle = http_parser_is_idle(&conn->parser);
+        enum http_event event = http_parser_feed(&conn->parser, data + at, len - at, &used);
+        at += used;
+        if (event == HTTP_MORE) {
+            if (was_idle && !http_parser_is_idle(&conn->parser))
+                conn->since_ns = clock_now_ns(); /* the time for the head begins */
+            break;
+        }
+        if (event == HTTP_ERROR) {
+            set_state(conn, CONN_BUSY);
+            exchange_bad(conn, &conn->parser.fault);
+        } else if (event == HTTP_HEAD) {
+            set_state(conn, CONN_BODY);
+            exchange_begin(conn);
+        } else if (event == HTTP_BODY) {
+            take_body(conn);
+        } else {
+            conn->is_at_end = true;
+            set_state(conn, CONN_BUSY);
+            exchange_run(conn);
+        }
+    }
+    conn->is_parsing = false;
+    return at;
+}
+
+/* What came in: parsed as far as it may be, the rest is put by. */
+static void take_bytes(struct conn *conn, const char *data, size_t len)
+{
+    size_t used = 0;
+
+    if (conn->state == CONN_LINGER || conn->state == CONN_DEAD)
+        return;
+    if (conn->ahead.len == 0)
+        used = conn_parse(conn, data, len);
+    if (used < len && conn->state != CONN_LINGER && conn->state != CONN_DEAD)
+        strbuf_add(&conn->ahead, data + used, len - used);
+    watch(conn, conn->ahead.len >= AHEAD_MAX);
+}
+
+static void parse_ahead(struct conn *conn)
+{
+    struct strbuf ahead = conn->ahead;
+
+    conn->ahead = (struct strbuf){ 0 };
+    take_bytes(conn, ahead.data, ahead.len);
+    if (conn->ahead.size == 0 && ahead.size <= BUFFER_KEEP) { /* the buffer can be used again */
+        conn->ahead = ahead;
+        conn->ahead.len = 0;
+        return;
+    }
+    strbuf_done(&ahead);
+}
+
+static ssize_t receive(struct conn *conn)
+{
+    if (conn->tls)
+        return tls_recv(conn->tls, conn->x.server->scratch, SCRATCH_BYTES);
+    ssize_t n = recv(conn->fd, conn->x.server->scratch, SCRATCH_BYTES, 0);
+    return n < 0 ? -errno : n;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct conn *conn = arg;
+
+    (void)fd;
+    if (conn->is_paused && (what & EV_CLOSED)) {
+        conn_lose(conn);
+        return;
+    }
+    do {
+        ssize_t n = receive(conn);
+        if (n == -EAGAIN || n == -EINTR) {
+            if (conn->tls && tls_wants_write(conn->tls))
+                event_add(&conn->write_event, NULL);
+            return;
+        }
+        if (n <= 0) {
+            conn_lose(conn);
+            return;
+        }
+        take_bytes(conn, conn->x.server->scratch, (size_t)n);
+    } while (conn->tls && conn->state != CONN_DEAD && !conn->is_paused && tls_has_more(conn->tls));
+}
+
+static void on_kick(evutil_socket_t fd, short what, void *arg)
+{
+    struct conn *conn = arg;
+
+    (void)fd, (void)what;
+    conn->is_kicked = false;
+    if (conn->state == CONN_DEAD)
+        free_conn(conn);
+    else if (conn->state == CONN_HEAD && conn->ahead.len > 0)
+        parse_ahead(conn);
+    else
+        conn_flush(conn);
+}
+
+/* ---- from the first byte to the last ---- */
+
+/* Nobody has been heard yet, and nobody will be waited for. */
+static void refuse(struct server *server, int fd)
+{
+    static const char answer[] =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+        "Connection: close\r\nContent-Length: 99\r\n\r\n"
+        "{\"error\":{\"kind\":\"busy\",\"message\":\"too many connections are open\","
+        "\"hint\":\"keep fewer, try again\"}}\n";
+    (void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+    metrics_add(server->metrics, COUNTER_CONNECTIONS_REFUSED, 1);
+}
+
+void conn_accept(struct server *server, const struct listener *listener, int fd)
+{
+    const struct http_limits limits = {
+        .head_bytes = http_default_limits.head_bytes,
+        .target_bytes = http_default_limits.target_bytes,
+        .headers = http_default_limits.headers,
+        .body_bytes = 0,
+    };
+
+    if (server->n_conns >= server->settings.max_connections) {
+        refuse(server, fd);
+        return;
+    }
+    struct conn *conn = mem_alloc(sizeof *conn);
+    conn->fd = fd;
+    conn->is_unix = listener->is_unix;
+    if (server->tls && !listener->is_unix && !(conn->tls = tls_accept(server->tls, fd))) {
+        close(fd);
+        free(conn);
+        return;
+    }
+    conn->x.server = server;
+    http_parser_init(&conn->parser, HTTP_REQUESTS, &limits);
+    event_assign(&conn->read_event, server->base, fd, EV_READ | EV_CLOSED | EV_PERSIST, on_readable,
+                 conn);
+    event_assign(&conn->write_event, server->base, fd, EV_WRITE, on_writable, conn);
+    event_assign(&conn->kick_event, server->base, -1, 0, on_kick, conn);
+    event_add(&conn->read_event, NULL);
+    conn->next = server->conns;
+    if (conn->next)
+        conn->next->prev = conn;
+    server->conns = conn;
+    server->n_conns++;
+    set_state(conn, CONN_HEAD);
+    metrics_add(server->metrics, COUNTER_CONNECTIONS, 1);
+}
+
+static void sweep_head(struct conn *conn, int64_t waited_ns)
+{
+    const struct serve_settings *settings = &conn->x.server->settings;
+    const struct http_fault late = { 408, "the head of the request did not come in time" };
+
+    if (http_parser_is_idle(&conn->parser)) {
+        if (waited_ns > settings->idle_ns)
+            conn_lose(conn);
+    } else if (waited_ns > settings->head_ns) {
+        set_state(conn, CONN_BUSY);
+        exchange_bad(conn, &late);
+    }
+}
+
+static void sweep_body(struct conn *conn, int64_t waited_ns)
+{
+    const struct http_fault late = { 408, "the body of the request did not come in time" };
+    int64_t allowed_ns = conn->x.server->settings.idle_ns +
+                         (int64_t)(conn->x.body.len / BODY_BYTES_PER_S) * NS_PER_SEC;
+
+    if (waited_ns > allowed_ns) {
+        set_state(conn, CONN_BUSY);
+        exchange_bad(conn, &late);
+    }
+}
+
+void conn_sweep(struct server *server, int64_t now_ns)
+{
+    for (struct conn *conn = server->conns, *next; conn; conn = next) {
+        int64_t waited_ns = now_ns - conn->since_ns;
+        next = conn->next;
+        if (conn->state == CONN_HEAD)
+            sweep_head(conn, waited_ns);
+        else if (conn->state == CONN_BODY)
+            sweep_body(conn, waited_ns);
+        else if (conn->state == CONN_BUSY && unsent(conn) > 0 &&
+                 waited_ns > server->settings.write_ns)
+            conn_lose(conn);
+        else if (conn->state == CONN_LINGER && waited_ns > LINGER_NS_MAX * NS_PER_SEC)
+            die(conn);
+    }
+}
+
+void conn_drain(struct server *server)
+{
+    for (struct conn *conn = server->conns; conn; conn = conn->next)
+        if (conn->state == CONN_HEAD && http_parser_is_idle(&conn->parser))
+            die(conn);
+}
+
+void conn_close_all(struct server *server)
+{
+    for (struct conn *conn = server->conns, *next; conn; conn = next) {
+        next = conn->next;
+        conn_lose(conn);
+        free_conn(conn);
+    }
+}

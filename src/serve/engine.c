@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/engine.h"
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "serve/log.h"
+#include "serve/server-state.h"
+
+enum { RETRY_FIRST_MS = 50, RETRY_MAX_MS = 10000 };
+
+static void hold_back(struct server *server, const char *event, const struct cay_error *err)
+{
+    int64_t wait_ms = RETRY_FIRST_MS;
+    int64_t now_ns = clock_now_ns();
+
+    for (unsigned i = 0; i < server->warden_losses && wait_ms < RETRY_MAX_MS; i++)
+        wait_ms *= 2;
+    server->warden_losses++;
+    server->warden_retry_ns = now_ns + MIN(wait_ms, (int64_t)RETRY_MAX_MS) * NS_PER_MSEC;
+    LOG(server->log, ERROR, event, now_ns, LOG_TEXT("error", err->msg),
+        LOG_INT("retry_ms", wait_ms), LOG_INT("in_a_row", server->warden_losses));
+}
+
+int engine_start(struct server *server, const struct cay_request *req,
+                 const struct cay_start_options *options, struct cay_running **ret,
+                 struct cay_error *err)
+{
+    if (server->warden_retry_ns > clock_now_ns()) {
+        cay_fail(err, CAY_E_SYSTEM, "the warden was lost, and a new one is being started");
+        return cay_hint(err, "try again in a moment");
+    }
+    if (cay_start(server->cay, req, options, ret, err) < 0) {
+        if (err->kind == CAY_E_SYSTEM)
+            hold_back(server, "start-failed", err);
+        return -1;
+    }
+    return 0;
+}
+
+void engine_dispatch(struct server *server)
+{
+    struct cay_error err;
+
+    if (cay_dispatch(server->cay, &err) < 0)
+        hold_back(server, "warden-lost", &err);
+}
+
+bool engine_is_ailing(const struct server *server)
+{
+    return server->warden_losses > 0;
+}
+
+void engine_is_well(struct server *server)
+{
+    server->warden_losses = 0;
+    server->warden_retry_ns = 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The server's engine: libcay's, with what a server adds to it. A warden that died is started again
+ * by the next run, but not faster and faster when it keeps dying.
+ */
+
+#include <cay/run.h>
+
+struct server;
+
+/* As cay_start; CAY_E_BUSY while a new warden is held back. */
+int engine_start(struct server *server, const struct cay_request *req,
+                 const struct cay_start_options *options, struct cay_running **ret,
+                 struct cay_error *err);
+
+/* Serves what is ready: runs' events and ends. */
+void engine_dispatch(struct server *server);
+
+/* Whether a warden was lost and no run has gone well since. */
+bool engine_is_ailing(const struct server *server);
+
+/* A run went well. */
+void engine_is_well(struct server *server);

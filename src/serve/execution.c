@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/execution.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "serve/conn.h"
+#include "serve/engine.h"
+#include "serve/hooks.h"
+#include "serve/log.h"
+#include "serve/metrics.h"
+#include "serve/server-state.h"
+
+enum {
+    LOG_BYTES_MAX = 8 << 20,  /* of one run */
+    LOG_COUNT_MAX = 20000,    /* events of one run */
+    ALL_LOGS_MAX = 128 << 20, /* of those that run: beyond it, each keeps less */
+    LOG_BYTES_FEW = 64 << 10, /* that much */
+    KEEP_MAX = 256,           /* finished ones that are remembered */
+};
+
+static const char *const state_names[] = { "queued", "running", "finished" };
+
+const char *execution_state_name(enum execution_state state)
+{
+    return state_names[state];
+}
+
+/* ---- the table ---- */
+
+/* Ids are random and ours: nobody can choose them to meet in one bucket. */
+static size_t bucket_of(const char *id)
+{
+    char head[9];
+
+    snprintf(head, sizeof head, "%.8s", id);
+    return strtoul(head, NULL, 16) % EXECUTION_BUCKETS;
+}
+
+static void insert(struct executions *all, struct execution *run)
+{
+    struct execution **bucket = &all->buckets[bucket_of(run->id)];
+
+    run->bucket_next = *bucket;
+    *bucket = run;
+    run->older = all->newest;
+    if (all->newest)
+        all->newest->newer = run;
+    else
+        all->oldest = run;
+    all->newest = run;
+}
+
+static void take_out(struct executions *all, struct execution *run)
+{
+    struct execution **at = &all->buckets[bucket_of(run->id)];
+
+    while (*at != run)
+        at = &(*at)->bucket_next;
+    *at = run->bucket_next;
+    if (run->newer)
+        run->newer->older = run->older;
+    else
+        all->newest = run->older;
+    if (run->older)
+        run->older->newer = run->newer;
+    else
+        all->oldest = run->newer;
+}
+
+bool execution_is_of(const struct execution *run, const struct token_owner *owner)
+{
+    return (owner->scopes & SCOPE_ADMIN) || strcmp(run->tenant, owner->tenant) == 0;
+}
+
+struct execution *execution_find(const struct server *server, const char *id,
+                                 const struct token_owner *owner)
+{
+    struct execution *run = server->executions.buckets[bucket_of(id)];
+
+    while (run && strcmp(run->id, id) != 0)
+        run = run->bucket_next;
+    return run && !run->is_removed && execution_is_of(run, owner) ? run : NULL;
+}
+
+/* ---- making and forgetting ---- */
+
+struct execution *execution_new(struct server *server, const struct token_owner *owner,
+                                struct cay_request *req, int64_t taken_ns)
+{
+    struct execution *run = mem_alloc(sizeof *run);
+    const char *language = cay_request_text(req, "language");
+
+    run->server = server;
+    run->req = req;
+    run->taken_ns = taken_ns;
+    snprintf(run->tenant, sizeof run->tenant, "%s", owner->tenant);
+    snprintf(run->language, sizeof run->language, "%s", language ? language : "");
+    cay_make_id(run->id);
+    clock_timestamp(run->timestamp);
+    event_log_init(&run->log, LOG_BYTES_MAX, LOG_COUNT_MAX);
+    insert(&server->executions, run);
+    server->executions.n_active++;
+    return run;
+}
+
+static void count_log(struct execution *run)
+{
+    struct executions *all = &run->server->executions;
+
+    all->log_bytes += run->log.bytes - run->logged_bytes;
+    run->logged_bytes = run->log.bytes;
+}
+
+static void drop_request(struct execution *run)
+{
+    cay_request_free(run->req);
+    run->req = NULL;
+    run->server->bodies_bytes -= run->reserved;
+    run->reserved = 0;
+}
+
+static void free_run(struct execution *run)
+{
+    struct executions *all = &run->server->executions;
+
+    take_out(all, run);
+    if (run->state == EXECUTION_FINISHED)
+        all->n_finished--;
+    else
+        all->n_active--;
+    all->log_bytes -= run->logged_bytes;
+    event_log_done(&run->log);
+    drop_request(run);
+    free(run->webhook);
+    free(run);
+}
+
+static bool is_in_use(const struct execution *run)
+{
+    return run->state != EXECUTION_FINISHED || run->waiter || run->readers;
+}
+
+void execution_forget(struct execution *run)
+{
+    run->is_removed = true;
+    if (!is_in_use(run))
+        free_run(run);
+}
+
+/* The oldest first. Those that still run or are read are passed over: their number is bounded by
+ * admission and connections. */
+static void forget_some(struct server *server)
+{
+    struct executions *all = &server->executions;
+    struct execution *run = all->oldest;
+
+    while (run && (all->n_finished > KEEP_MAX ||
+                   (all->n_finished > 0 && all->log_bytes > server->settings.event_log_bytes))) {
+        struct execution *newer = run->newer;
+        if (!is_in_use(run))
+            free_run(run);
+        run = newer;
+    }
+}
+
+void execution_forget_all(struct server *server)
+{
+    while (server->executions.oldest)
+        free_run(server->executions.oldest);
+}
+
+/* ---- readers ---- */
+
+static void unlink_reader(struct exchange *x)
+{
+    struct execution *run = x->arg;
+
+    if (x->prev)
+        x->prev->next = x->next;
+    else
+        run->readers = x->next;
+    if (x->next)
+        x->next->prev = x->prev;
+    x->prev = x->next = NULL;
+}
+
+static void on_owner_gone(struct execution *run)
+{
+    metrics_add(run->server->metrics, COUNTER_CLIENTS_LEFT, 1);
+    execution_cancel(run, 0);
+}
+
+static void on_reader_gone(struct exchange *x)
+{
+    struct execution *run = x->arg;
+
+    unlink_reader(x);
+    if (x->is_owner && run->state != EXECUTION_FINISHED)
+        on_owner_gone(run);
+}
+
+static enum pull pull_event(struct exchange *x, struct strbuf *out)
+{
+    struct execution *run = x->arg;
+    struct logged_event event;
+
+    if (event_log_next(&run->log, x->after, &event)) {
+        x->put(out, &event);
+        x->after = event.seq;
+        return PULL_MORE;
+    }
+    if (run->state != EXECUTION_FINISHED)
+        return PULL_WAIT;
+    unlink_reader(x);
+    return PULL_END;
+}
+
+void execution_follow(struct execution *run, struct exchange *x, uint64_t after, event_put_fn *put,
+                      const char *type, bool is_owner)
+{
+    x->arg = run;
+    x->gone = on_reader_gone;
+    x->after = after;
+    x->put = put;
+    x->is_owner = is_owner;
+    x->next = run->readers;
+    if (x->next)
+        x->next->prev = x;
+    run->readers = x;
+    exchange_stream(x, type, pull_event);
+}
+
+static void on_waiter_gone(struct exchange *x)
+{
+    struct execution *run = x->arg;
+
+    run->waiter = NULL;
+    on_owner_gone(run);
+}
+
+static void answer_waiter(struct execution *run)
+{
+    struct exchange *x = run->waiter;
+    char *body = malloc(run->result_len + 2);
+
+    run->waiter = NULL;
+    if (!body)
+        abort();
+    memcpy(body, run->result, run->result_len);
+    memcpy(body + run->result_len, "\n", 2);
+    exchange_reply(x, 200, "application/json", body, run->result_len + 1);
+}
+
+void execution_wait(struct execution *run, struct exchange *x)
+{
+    x->arg = run;
+    x->gone = on_waiter_gone;
+    run->waiter = x;
+    if (run->state == EXECUTION_FINISHED)
+        answer_waiter(run);
+}
+
+/* ---- events ---- */
+
+static const char *const event_names[] = {
+#define EVENT_NAME(id, word) [CAY_EVENT_##id] = word,
+    CAY_EVENTS(EVENT_NAME)
+#undef EVENT_NAME
+};
+
+/* How much a run may keep depends on how much there is of it all. */
+static void bound_log(struct execution *run)
+{
+    if (run->server->executions.log_bytes > ALL_LOGS_MAX)
+        run->log.max_bytes = LOG_BYTES_FEW;
+}
+
+static void on_event(void *arg, const struct cay_event *event)
+{
+    struct execution *run = arg;
+
+    /* Nobody reads, and there is plenty: a flood need not be put into words to be dropped. */
+    if (!run->readers && run->log.is_head_full && event->kind != CAY_EVENT_FINISHED) {
+        event_log_skip(&run->log, event->seq);
+        count_log(run);
+        return;
+    }
+    char *json = cay_event_json(event);
+    size_t len = strlen(json);
+    bound_log(run);
+    event_log_add(&run->log, event->seq, event_names[event->kind], json, len);
+    count_log(run);
+    if (event->kind == CAY_EVENT_FINISHED) {
+        const char *start = strstr(json, "\"result\":"); /* nothing of the program's is before it */
+        run->result = start + strlen("\"result\":");
+        run->result_len = (size_t)(json + len - 1 - run->result);
+    }
+    for (struct exchange *x = run->readers; x; x = x->next)
+        exchange_wake(x);
+}
+
+/* ---- the end ---- */
+
+static const char *const cause_names[] = {
+#define CAUSE_NAME(id, word) [CAY_CAUSE_##id] = word,
+    CAY_CAUSES(CAUSE_NAME)
+#undef CAUSE_NAME
+};
+
+static void note_result(struct execution *run, const struct cay_result *result)
+{
+    run->cause = cause_names[result->verdict.cause];
+    run->exit_code = result->exit_code;
+    run->success = result->success;
+    run->seconds = clock_seconds(result->execution_time_ns);
+    snprintf(run->language, sizeof run->language, "%s", result->language ? result->language : "");
+}
+
+static void count_result(struct execution *run, const struct cay_result *result, int64_t now_ns)
+{
+    struct metrics *m = run->server->metrics;
+
+    metrics_run(m, &(struct metrics_run){
+                       .language = result->language,
+                       .start = result->start,
+                       .cause = result->verdict.cause,
+                       .queue_ns = result->timing.queue_ns,
+                       .total_ns = now_ns - run->taken_ns,
+                   });
+    metrics_add(m, COUNTER_OUTPUT_BYTES, result->usage.stdout_bytes + result->usage.stderr_bytes);
+    if (result->usage.cpu_time_ns > 0)
+        metrics_add(m, COUNTER_CPU_NS, (uint64_t)result->usage.cpu_time_ns);
+}
+
+/* The answer first: all else can wait for it. */
+static void finish(struct execution *run)
+{
+    struct executions *all = &run->server->executions;
+
+    run->state = EXECUTION_FINISHED;
+    run->running = NULL;
+    all->n_active--;
+    all->n_finished++;
+    if (run->waiter)
+        answer_waiter(run);
+    for (struct exchange *x = run->readers; x; x = x->next)
+        exchange_wake(x);
+    if (run->webhook)
+        hooks_post(run->server, run);
+}
+
+static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)
+{
+    struct execution *run = arg;
+    struct server *server = run->server;
+    int64_t now_ns = clock_now_ns(), cpu_ns = 0;
+    struct cay_result *shown = result ? result : cay_result_of_error(err);
+
+    note_result(run, shown);
+    finish(run);
+    count_result(run, shown, now_ns);
+    if (result)
+        engine_is_well(server);
+    if (result && result->usage.cpu_time_ns > 0)
+        cpu_ns = result->usage.cpu_time_ns;
+    LOG(server->log, INFO, "run", now_ns, LOG_TEXT("id", run->id), LOG_TEXT("tenant", run->tenant),
+        LOG_TEXT("language", *run->language ? run->language : "command"),
+        LOG_TEXT("cause", run->cause), LOG_INT("exit_code", run->exit_code),
+        LOG_TEXT("start", shown->start), LOG_TIME("took", now_ns - run->taken_ns),
+        LOG_TEXT("error", err ? err->msg : NULL));
+    cay_result_free(shown);
+    admit_done(server->admit, &run->ticket, cpu_ns, now_ns);
+    forget_some(server);
+    execution_start_waiting(server);
+}
+
+/* A run that ends without having begun owes its readers a `finished` too. */
+static void finish_unstarted(struct execution *run, struct cay_result *result)
+{
+    struct cay_event event = {
+        .seq = run->log.last + 1,
+        .time_ns = clock_now_ns() - run->taken_ns,
+        .kind = CAY_EVENT_FINISHED,
+        .result = result,
+    };
+
+    memcpy(result->id, run->id, sizeof result->id);
+    on_event(run, &event);
+    note_result(run, result);
+    drop_request(run);
+    finish(run);
+    cay_result_free(result);
+}
+
+/* ---- the beginning ---- */
+
+static int start(struct execution *run, struct cay_error *err)
+{
+    const struct cay_start_options options = {
+        .on_event = on_event,
+        .on_done = on_done,
+        .arg = run,
+        .taken_ns = run->taken_ns,
+        .queue_ns = run->ticket.started_ns - run->ticket.asked_ns,
+        .tenant = run->tenant,
+        .id = run->id,
+    };
+
+    if (engine_start(run->server, run->req, &options, &run->running, err) < 0)
+        return -1;
+    run->state = EXECUTION_RUNNING;
+    drop_request(run);
+    return 0;
+}
+
+int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_outcome *ret_outcome,
+                    struct admit_refusal *refusal, struct cay_error *err)
+{
+    struct server *server = run->server;
+    int64_t now_ns = clock_now_ns();
+
+    run->ticket.tenant = admit_tenant(server->admit, run->tenant);
+    run->ticket.memory_bytes = memory_bytes;
+    if (!run->ticket.tenant) {
+        free_run(run);
+        return cay_fail(err, CAY_E_BUSY, "there are too many tenants");
+    }
+    *ret_outcome = admit_ask(server->admit, &run->ticket, now_ns, refusal);
+    if (*ret_outcome == ADMIT_REFUSED) {
+        free_run(run);
+        return 0;
+    }
+    /* What can't be run shall not wait for being told so. */
+    if (*ret_outcome == ADMIT_QUEUED && cay_request_check(server->cay, run->req, err) < 0) {
+        admit_leave(server->admit, &run->ticket);
+        free_run(run);
+        return -1;
+    }
+    if (*ret_outcome == ADMIT_NOW && start(run, err) < 0) {
+        admit_done(server->admit, &run->ticket, 0, now_ns);
+        free_run(run);
+        return -1;
+    }
+    return 0;
+}
+
+void execution_start_waiting(struct server *server)
+{
+    struct admit_ticket *ticket;
+    struct cay_error err;
+
+    while ((ticket = admit_next(server->admit, clock_now_ns()))) {
+        struct execution *run = (struct execution *)ticket; /* its first member */
+        if (start(run, &err) == 0)
+            continue;
+        admit_done(server->admit, ticket, 0, clock_now_ns());
+        struct exchange *waiter = run->waiter;
+        run->waiter = NULL;
+        if (waiter)
+            exchange_fail(waiter, &err);
+        finish_unstarted(run, cay_result_of_error(&err));
+    }
+}
+
+void execution_cancel(struct execution *run, int signal)
+{
+    struct cay_error err;
+
+    if (run->state == EXECUTION_FINISHED || run->is_cancelled)
+        return;
+    run->is_cancelled = true;
+    if (run->state == EXECUTION_RUNNING) {
+        cay_cancel(run->running, signal);
+        return;
+    }
+    admit_leave(run->server->admit, &run->ticket);
+    cay_fail(&err, CAY_E_USAGE, "cancelled while it waited for its turn");
+    struct cay_result *result = cay_result_of_error(&err);
+    result->verdict.cause = CAY_CAUSE_CANCELLED;
+    result->exit_code = 137;
+    finish_unstarted(run, result);
+    execution_start_waiting(run->server);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The runs of the server: waiting for admission, running, and finished ones that are still
+ * remembered. Each has its id from the start, and its events in a log that any number of clients of
+ * its tenant can read.
+ *
+ *     struct execution *run = execution_new(server, owner, req, taken_ns);
+ *     if (execution_admit(run, &refusal, &err) …)      started, or it waits; or refused
+ *     execution_follow(run, x, after, put);            x becomes a stream of its events
+ *     execution_wait(run, x);                          x is answered with the result
+ *     execution_cancel(run, 0);
+ *
+ * The client that asked for a run is its owner: when it leaves, the run is stopped, unless it was
+ * detached. Those that read along never matter to it.
+ *
+ * Finished runs are remembered up to a number and a sum of bytes, the oldest go first; after that
+ * the recorder knows them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "serve/admit.h"
+#include "serve/event-log.h"
+#include "serve/token.h"
+
+struct cay_error;
+struct cay_request;
+struct cay_running;
+struct exchange;
+struct server;
+
+enum execution_state { EXECUTION_QUEUED, EXECUTION_RUNNING, EXECUTION_FINISHED };
+
+struct execution {
+    struct admit_ticket ticket; /* its first member */
+    struct server *server;
+    char id[33];
+    char timestamp[32];
+    char tenant[TENANT_NAME_MAX + 1];
+    char language[32]; /* as asked for; the result's own once it is there; "": a command */
+    enum execution_state state;
+    bool is_detached;
+    bool is_cancelled;
+    bool is_removed; /* its record is gone: nobody finds it any more */
+    int64_t taken_ns;
+    struct cay_request *req; /* until it is started */
+    uint64_t reserved;       /* of server->bodies_bytes, as long as req is there */
+    char *webhook; /* where to post the result, or NULL */
+    struct cay_running *running;
+
+    struct event_log log;
+    size_t logged_bytes; /* what the sum over all runs has of it */
+    const char *result;  /* within the last event; NULL until then */
+    size_t result_len;
+    const char *cause; /* "ok", … */
+    int exit_code;
+    bool success;
+    double seconds;
+    struct exchange *waiter;  /* its answer is the result */
+    struct exchange *readers; /* streams of events */
+
+    struct execution *bucket_next;
+    struct execution *newer, *older;
+};
+
+enum { EXECUTION_BUCKETS = 1024 };
+
+struct executions {
+    struct execution *buckets[EXECUTION_BUCKETS]; /* by id */
+    struct execution *newest, *oldest;            /* by when they were taken */
+    size_t n_active;                              /* waiting or running */
+    size_t n_finished;
+    size_t log_bytes; /* of all logs */
+};
+
+/* Takes req. */
+struct execution *execution_new(struct server *server, const struct token_owner *owner,
+                                struct cay_request *req, int64_t taken_ns);
+
+/* Starts it or lets it wait; *ret_outcome says which. Refused, or (-1, err) not to be started: it
+ * is gone. memory_bytes is what it counts for. */
+int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_outcome *ret_outcome,
+                    struct admit_refusal *refusal, struct cay_error *err);
+
+/* Starts what may start now: after anything that made room. */
+void execution_start_waiting(struct server *server);
+
+/* NULL: there is none of that id, or it is another tenant's. */
+struct execution *execution_find(const struct server *server, const char *id,
+                                 const struct token_owner *owner);
+bool execution_is_of(const struct execution *run, const struct token_owner *owner);
+
+/* x is answered with the result, as soon as it is there; where is_owner, the run is stopped when
+ * its client leaves before. */
+void execution_wait(struct execution *run, struct exchange *x);
+
+/* x becomes a stream of what comes behind event number `after`. */
+void execution_follow(struct execution *run, struct exchange *x, uint64_t after, event_put_fn *put,
+                      const char *type, bool is_owner);
+
+/* The signal that asked for it, or 0. Of a finished one: nothing. */
+void execution_cancel(struct execution *run, int signal);
+
+/* Forgets a finished one. */
+void execution_forget(struct execution *run);
+void execution_forget_all(struct server *server);
+
+const char *execution_state_name(enum execution_state state);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/hooks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <cay/settings.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "net/tls-client.h"
+#include "serve/log.h"
+#include "serve/metrics.h"
+#include "serve/server-state.h"
+#include "serve/webhook.h"
+
+static void on_done(void *arg, const struct webhook_report *report)
+{
+    struct server *server = arg;
+
+    metrics_add(server->metrics, report->is_delivered ? COUNTER_WEBHOOKS : COUNTER_WEBHOOKS_FAILED,
+                1);
+    log_line(server->log, report->is_delivered ? LOG_INFO : LOG_WARN, "webhook", clock_now_ns(),
+             (const struct log_field[]){
+                 LOG_TEXT("id", report->id),
+                 LOG_TEXT("host", report->host),
+                 LOG_BOOL("delivered", report->is_delivered),
+                 LOG_INT("tries", report->tries),
+                 LOG_INT("status", report->status),
+                 LOG_TEXT("why", report->why),
+                 { NULL },
+             });
+}
+
+/* The setting's words, with commas between them, as a list. */
+static void split_allowed(struct hooks *hooks, const char *text)
+{
+    hooks->allow_text = str_dup(text ? text : "");
+    char *save = NULL;
+    for (char *word = strtok_r(hooks->allow_text, ", ", &save); word;
+         word = strtok_r(NULL, ", ", &save))
+        if (hooks->n_allow < ARRAY_LEN(hooks->allow))
+            hooks->allow[hooks->n_allow++] = word;
+}
+
+static int open_hooks(struct server *server, struct cay_error *err)
+{
+    struct hooks *hooks = &server->hooks;
+    struct cay_error no_tls;
+
+    if (hooks->webhooks)
+        return 0;
+    if (!hooks->allow_text)
+        split_allowed(hooks, cay_setting(server->cay, "webhook_allow"));
+    if (!hooks->tls && tls_client_open(NULL, &hooks->tls, &no_tls) < 0)
+        LOG(server->log, WARN, "webhooks-without-tls", clock_now_ns(),
+            LOG_TEXT("error", no_tls.msg));
+    hooks->options = (struct webhook_options){
+        .base = server->base,
+        .allow = hooks->allow,
+        .n_allow = hooks->n_allow,
+        .tls = hooks->tls,
+        .on_done = on_done,
+        .arg = server,
+    };
+    hooks->webhooks = webhooks_new(&hooks->options);
+    return hooks->webhooks ? 0
+                           : cay_fail(err, CAY_E_SYSTEM, "webhook: names can't be resolved here");
+}
+
+int hooks_check(struct server *server, const char *url, struct cay_error *err)
+{
+    if (open_hooks(server, err) < 0)
+        return -1;
+    return webhook_check(url, &server->hooks.options, err);
+}
+
+static const char *secret_of(const struct server *server, const char *name)
+{
+    const struct cay_tenant *tenant;
+
+    for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++)
+        if (strcmp(tenant->name, name) == 0)
+            return tenant->webhook_secret;
+    return NULL;
+}
+
+void hooks_post(struct server *server, const struct execution *run)
+{
+    const struct webhook webhook = {
+        .url = run->webhook,
+        .secret = secret_of(server, run->tenant),
+        .id = run->id,
+        .body = run->result,
+        .body_len = run->result_len,
+    };
+    struct cay_error err;
+
+    if (webhooks_post(server->hooks.webhooks, &webhook, &err) == 0)
+        return;
+    metrics_add(server->metrics, COUNTER_WEBHOOKS_FAILED, 1);
+    LOG(server->log, WARN, "webhook", clock_now_ns(), LOG_TEXT("id", run->id),
+        LOG_BOOL("delivered", false), LOG_TEXT("why", err.msg));
+}
+
+size_t hooks_pending(const struct server *server)
+{
+    return server->hooks.webhooks ? webhooks_pending(server->hooks.webhooks) : 0;
+}
+
+void hooks_close(struct server *server)
+{
+    struct hooks *hooks = &server->hooks;
+
+    webhooks_free(hooks->webhooks);
+    tls_client_close(hooks->tls);
+    free(hooks->allow_text);
+    *hooks = (struct hooks){ 0 };
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The server's webhooks (webhook.h does the posting): which hosts the operator allows, whose secret
+ * signs, and what is counted and logged. Names and TLS are set up when the first one is asked for:
+ * a server that nobody wants one of does not pay for them.
+ */
+
+#include <stddef.h>
+
+struct cay_error;
+struct execution;
+struct server;
+
+/* Whether a result may be posted there; when the request comes in. */
+int hooks_check(struct server *server, const char *url, struct cay_error *err);
+
+/* Posts the result of a finished run to its webhook. */
+void hooks_post(struct server *server, const struct execution *run);
+
+size_t hooks_pending(const struct server *server);
+void hooks_close(struct server *server);

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/list.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "base/strbuf.h"
+#include "net/http.h"
+#include "serve/execution.h"
+#include "serve/server-state.h"
+
+static int take_text(char *out, size_t size, const struct http_param *param, struct cay_error *err)
+{
+    if (strlen(param->value) >= size)
+        return cay_fail(err, CAY_E_USAGE, "%s: '%.40s…' is too long", param->name, param->value);
+    snprintf(out, size, "%s", param->value);
+    return 0;
+}
+
+static int take_param(const struct http_param *param, struct list_query *ret, struct cay_error *err)
+{
+    uint64_t limit;
+
+    if (strcmp(param->name, "limit") == 0) {
+        if (parse_uint(param->value, LIST_LIMIT_MAX, &limit) < 0 || limit == 0)
+            return cay_fail(err, CAY_E_USAGE, "limit: '%.40s' is not a number from 1 to %d",
+                            param->value, LIST_LIMIT_MAX);
+        ret->limit = (uint32_t)limit;
+        return 0;
+    }
+    if (strcmp(param->name, "before") == 0)
+        return take_text(ret->before, sizeof ret->before, param, err);
+    if (strcmp(param->name, "language") == 0)
+        return take_text(ret->language, sizeof ret->language, param, err);
+    if (strcmp(param->name, "cause") == 0)
+        return take_text(ret->cause, sizeof ret->cause, param, err);
+    cay_fail(err, CAY_E_USAGE, "'%.40s' is not a parameter of this list", param->name);
+    return cay_hint(err, "limit, before, language, cause");
+}
+
+int list_parse(const char *target, struct list_query *ret, struct cay_error *err)
+{
+    struct arena arena = { 0 };
+    struct http_target parsed;
+    const char *why = "too many parameters";
+    int rc = 0;
+
+    *ret = (struct list_query){ .limit = LIST_LIMIT };
+    if (http_target_parse(&arena, target, &parsed, &why) < 0)
+        rc = cay_fail(err, CAY_E_USAGE, "the query can't be read: %s", why);
+    for (size_t i = 0; rc == 0 && i < parsed.n_params; i++)
+        rc = take_param(&parsed.params[i], ret, err);
+    arena_done(&arena);
+    return rc;
+}
+
+void list_put_one(struct strbuf *out, const struct execution *run)
+{
+    struct json_writer w = { .out = out };
+    bool is_finished = run->state == EXECUTION_FINISHED;
+    char events[96];
+
+    snprintf(events, sizeof events, "/v1/executions/%s/events", run->id);
+    json_begin_object(&w);
+    json_field_string(&w, "id", run->id);
+    json_field_string(&w, "status", execution_state_name(run->state));
+    json_field_string(&w, "timestamp", run->timestamp);
+    json_field_string(&w, "tenant", run->tenant);
+    json_field_string(&w, "language", *run->language ? run->language : NULL);
+    if (is_finished) {
+        json_field_int(&w, "exit_code", run->exit_code);
+        json_field_bool(&w, "success", run->success);
+        json_field_string(&w, "cause", run->cause);
+        json_field_real(&w, "execution_time", run->seconds);
+    }
+    json_field_string(&w, "events", events);
+    json_end_object(&w);
+}
+
+static bool matches(const struct execution *run, const struct token_owner *owner,
+                    const struct list_query *query)
+{
+    return !run->is_removed && execution_is_of(run, owner) &&
+           (!*query->language || strcmp(run->language, query->language) == 0) &&
+           (!*query->cause || (run->cause && strcmp(run->cause, query->cause) == 0));
+}
+
+/* Where the front's part of the list begins: behind the one that was named; where it is not known
+ * here it is older than all of these. */
+static const struct execution *first_of(const struct server *server, const char *before)
+{
+    const struct execution *run = server->executions.newest;
+
+    if (!*before)
+        return run;
+    while (run && strcmp(run->id, before) != 0)
+        run = run->older;
+    return run ? run->older : NULL;
+}
+
+static bool has_id(json_t *list, const char *id)
+{
+    size_t i;
+    json_t *row;
+
+    json_array_foreach (list, i, row) {
+        const char *other = json_string_value(json_object_get(row, "id"));
+        if (other && strcmp(other, id) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *timestamp_of(json_t *row)
+{
+    const char *text = json_string_value(json_object_get(row, "timestamp"));
+    return text ? text : "";
+}
+
+static void put_recorded(struct strbuf *out, json_t *row)
+{
+    json_object_set_new(row, "status", json_string("finished"));
+    auto_free char *text = json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    strbuf_puts(out, text ? text : "null");
+}
+
+void list_put(struct strbuf *out, const struct server *server, const struct token_owner *owner,
+              const struct list_query *query, const char *recorded, size_t recorded_len)
+{
+    json_t *list = recorded ? json_loadb(recorded, recorded_len, 0, NULL) : NULL;
+    const struct execution *run = first_of(server, query->before);
+    size_t n = 0, at = 0;
+
+    strbuf_puts(out, "{\"executions\":[");
+    while (n < query->limit) {
+        while (run && (!matches(run, owner, query) || has_id(list, run->id)))
+            run = run->older;
+        json_t *row = json_array_get(list, at);
+        if (!run && !row)
+            break;
+        strbuf_puts(out, n++ > 0 ? "," : "");
+        if (run && (!row || strcmp(run->timestamp, timestamp_of(row)) >= 0)) {
+            list_put_one(out, run);
+            run = run->older;
+        } else {
+            put_recorded(out, row);
+            at++;
+        }
+    }
+    strbuf_printf(out, "],\"complete\":%s}\n", list ? "true" : "false");
+    json_decref(list);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/monitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cay/executions.h>
+#include <cay/record.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "serve/listen.h"
+
+enum { WARDEN_FD = 3, MONITOR_FD = 3 };
+/* Below these: the number of a file. */
+enum { ASK_WARDEN = MONITOR_FILES, ASK_STDOUT, ASK_STDERR, ASK_REMOVE };
+
+struct request {
+    uint32_t what;
+    char id[33];
+};
+
+/* A request there, one errno and perhaps an fd back. */
+static int send_answer(int sock, int32_t errnum, int fd)
+{
+    char control[CMSG_SPACE(sizeof fd)] = { 0 };
+    struct iovec part = { &errnum, sizeof errnum };
+    struct msghdr msg = { .msg_iov = &part, .msg_iovlen = 1 };
+
+    if (fd >= 0) {
+        msg.msg_control = control;
+        msg.msg_controllen = sizeof control;
+        struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    }
+    return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int recv_answer(int sock, int32_t *ret_errnum, int *ret_fd)
+{
+    char control[CMSG_SPACE(sizeof(int))];
+    struct iovec part = { ret_errnum, sizeof *ret_errnum };
+    struct msghdr msg = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
+    };
+    ssize_t n;
+
+    while ((n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+        continue;
+    if (n != (ssize_t)sizeof *ret_errnum)
+        return n < 0 ? -errno : -EPIPE;
+    *ret_fd = -1;
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+        memcpy(ret_fd, CMSG_DATA(head), sizeof *ret_fd);
+    return 0;
+}
+
+/* ---- the monitor's own process ---- */
+
+static int start_warden(const char *program, int *ret)
+{
+    extern char **environ;
+    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, (char[]){ "ahead" }, NULL };
+    posix_spawn_file_actions_t actions;
+    int pair[2];
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -errno;
+    /* Out of the way of the number that it gets in the child. */
+    auto_close int far = fcntl(pair[1], F_DUPFD_CLOEXEC, WARDEN_FD + 1);
+    close(pair[1]);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, far, WARDEN_FD);
+    int rc = posix_spawn(&pid, program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (rc != 0) {
+        close(pair[0]);
+        return -rc;
+    }
+    *ret = pair[0];
+    return 0;
+}
+
+static int open_stream(const char *id, const char *stream, int *ret)
+{
+    struct cay_execution *run;
+    struct cay_error err;
+
+    /* The front's newest are not there before they were taken in. */
+    if (cay_execution_open(id, &run, &err) < 0 &&
+        (cay_journal_take(NULL, NULL, &err) < 0 || cay_execution_open(id, &run, &err) < 0))
+        return -ENOENT;
+    int rc = cay_execution_stream_fd(run, stream, ret, &err);
+    cay_execution_close(run);
+    return rc < 0 ? -ENOENT : 0;
+}
+
+static int remove_execution(const char *id)
+{
+    struct cay_error err;
+
+    cay_journal_take(NULL, NULL, &err);
+    if (cay_execution_remove(id, &err) == 0)
+        return 0;
+    return err.kind == CAY_E_NOTFOUND ? -ENOENT : err.kind == CAY_E_POLICY ? -EBUSY : -EIO;
+}
+
+/* cay_execution_open takes prefixes and "last" too; from the front only a whole id is taken. */
+static bool is_id(const char *text)
+{
+    return strspn(text, "0123456789abcdef") == 32;
+}
+
+static void answer(const struct monitor_plan *plan, int sock, struct request *request)
+{
+    auto_close int fd = -1;
+    int rc = -EINVAL;
+
+    request->id[sizeof request->id - 1] = '\0';
+    if (request->what == ASK_WARDEN) {
+        rc = start_warden(plan->warden, &fd);
+    } else if (request->what < MONITOR_FILES && plan->files[request->what]) {
+        fd = open(plan->files[request->what], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        rc = fd < 0 ? -errno : 0;
+    } else if (request->what == ASK_REMOVE && is_id(request->id)) {
+        rc = remove_execution(request->id);
+    } else if (is_id(request->id)) {
+        rc = open_stream(request->id, request->what == ASK_STDERR ? "stderr" : "stdout", &fd);
+    }
+    send_answer(sock, -rc, fd);
+}
+
+static _Noreturn void serve(const struct monitor_plan *plan, int sock)
+{
+    struct request request;
+    ssize_t n;
+
+    while ((n = recv(sock, &request, sizeof request, 0)) == (ssize_t)sizeof request ||
+           (n < 0 && errno == EINTR)) {
+        if (n > 0)
+            answer(plan, sock, &request);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            continue;
+    }
+    for (size_t i = 0; i < plan->n_listeners; i++)
+        listen_unlink(&plan->listeners[i]);
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        continue;
+    _exit(0);
+}
+
+static _Noreturn void become_monitor(const struct monitor_plan *plan, int sock)
+{
+    setsid();
+    prctl(PR_SET_NAME, "cay-monitor");
+    prctl(PR_SET_DUMPABLE, 0);
+    dup2(sock, MONITOR_FD);
+    /* A listening socket that stayed open here would outlive the front. */
+    close_range(MONITOR_FD + 1, ~0U, 0);
+    fcntl(MONITOR_FD, F_SETFD, FD_CLOEXEC);
+    serve(plan, MONITOR_FD);
+}
+
+/* ---- the front's side ---- */
+
+int monitor_open(const struct monitor_plan *plan, struct monitor *ret, struct cay_error *err)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return cay_fail_errno(err, errno, "make a socket pair for the monitor");
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(pair[0]);
+        become_monitor(plan, pair[1]);
+    }
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        return cay_fail_errno(err, errno, "start the monitor");
+    }
+    *ret = (struct monitor){ pair[0], pid };
+    return 0;
+}
+
+void monitor_close(struct monitor *monitor)
+{
+    if (monitor->fd < 0)
+        return;
+    close_fd(&monitor->fd);
+    while (waitpid(monitor->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+/* Returns the fd, or -1 where none came, which is an error only if one was wanted. */
+static int ask(const struct monitor *monitor, uint32_t what, const char *id, const char *words,
+               bool wants_fd, struct cay_error *err)
+{
+    struct request request = { .what = what };
+    int32_t errnum;
+    int fd = -1;
+
+    snprintf(request.id, sizeof request.id, "%s", id);
+    if (send(monitor->fd, &request, sizeof request, MSG_NOSIGNAL) < 0)
+        return cay_fail_errno(err, errno, "ask the monitor to %s", words);
+    int rc = recv_answer(monitor->fd, &errnum, &fd);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "ask the monitor to %s", words);
+    if (errnum != 0 || (wants_fd && fd < 0))
+        return cay_fail_errno(err, errnum, "%s", words);
+    return fd;
+}
+
+int monitor_warden(const struct monitor *monitor, struct cay_error *err)
+{
+    return ask(monitor, ASK_WARDEN, "", "start a warden", true, err);
+}
+
+int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err)
+{
+    static const char *const words[MONITOR_FILES] = {
+        [MONITOR_TOKENS] = "open the token file",
+        [MONITOR_CERT] = "open the certificate",
+        [MONITOR_KEY] = "open the key",
+    };
+    return ask(monitor, (uint32_t)file, "", words[file], true, err);
+}
+
+int monitor_stream(const struct monitor *monitor, const char *id, const char *stream,
+                   struct cay_error *err)
+{
+    uint32_t what = strcmp(stream, "stderr") == 0 ? ASK_STDERR : ASK_STDOUT;
+    return ask(monitor, what, id, "open a kept stream", true, err);
+}
+
+int monitor_remove(const struct monitor *monitor, const char *id, struct cay_error *err)
+{
+    struct cay_error first = { .kind = CAY_E_OK };
+    int rc = ask(monitor, ASK_REMOVE, id, "remove an execution", false, &first);
+
+    /* -1 is also: done, and there was no fd to send. */
+    if (rc >= 0 || first.kind == CAY_E_OK)
+        return 0;
+    *err = first;
+    return -1;
+}

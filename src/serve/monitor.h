@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The server's small privileged half: what the front can't do any more once it has given its rights
+ * up, it asks for here. Each request is a number, and for some the id of an execution; none carries
+ * a path:
+ *
+ *     start a warden        the front gets the socket to it      (the first, and when one died)
+ *     open file number N    of those that the command line named (tokens, certificates: SIGHUP)
+ *     open a whole stream   of a recorded execution
+ *     remove                what is kept of one
+ *
+ *     struct monitor monitor;
+ *     monitor_open(&plan, &monitor, &err);       first of all: it forks
+ *     ...give up everything...
+ *     int fd = monitor_file(&monitor, MONITOR_TOKENS, &err);
+ *     monitor_close(&monitor);
+ *
+ * The monitor ends when the front does, removes the unix socket's file, and lets the wardens end,
+ * which they do when the front's sockets close. Its process is in a session of its own: Ctrl-C is
+ * for the front, which drains.
+ */
+
+#include <sys/types.h>
+
+struct cay_error;
+struct listener;
+
+enum monitor_file { MONITOR_TOKENS, MONITOR_CERT, MONITOR_KEY, MONITOR_FILES };
+
+struct monitor_plan {
+    const char *warden;               /* the cay command */
+    const char *files[MONITOR_FILES]; /* NULL: none */
+    const struct listener *listeners; /* whose files are removed in the end */
+    size_t n_listeners;
+};
+
+struct monitor {
+    int fd;
+    pid_t pid;
+};
+
+int monitor_open(const struct monitor_plan *plan, struct monitor *ret, struct cay_error *err);
+void monitor_close(struct monitor *monitor);
+
+/* A socket with a new warden on its other end, or -1. */
+int monitor_warden(const struct monitor *monitor, struct cay_error *err);
+
+/* The file with a recorded execution's "stdout" or "stderr", or -1: its result has all of it. */
+int monitor_stream(const struct monitor *monitor, const char *id, const char *stream,
+                   struct cay_error *err);
+
+/* Removes what is kept of an execution. */
+int monitor_remove(const struct monitor *monitor, const char *id, struct cay_error *err);
+
+/* The file, opened for reading as the monitor's user, or -1. */
+int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /v1/execute: from JSON to a run, and what its client gets. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/auto.h"
+#include "base/json.h"
+#include "serve/conn-state.h"
+#include "serve/execution.h"
+#include "serve/hooks.h"
+#include "serve/metrics.h"
+#include "serve/on.h"
+#include "serve/server-state.h"
+
+/* What a client far away must not ask for: it would name a folder of this host, or a sandbox that
+ * is none. A value of NULL: whatever it is. */
+static const struct {
+    const char *field, *value, *why;
+} refused[] = {
+    { "workspace", NULL, "a folder of the server's host can't be named over HTTP" },
+    { "ro", NULL, "a folder of the server's host can't be named over HTTP" },
+    { "fallback", "unsafe", "a run without isolation can't be asked for over HTTP" },
+    { "backend", "process", "a run without isolation can't be asked for over HTTP" },
+    { "min_isolation", "none", "a run without isolation can't be asked for over HTTP" },
+};
+
+static bool check_fields(struct exchange *x, const struct cay_request *req)
+{
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        char text[160];
+        const char *value = cay_request_text(req, refused[i].field);
+        if (!cay_request_has(req, refused[i].field) ||
+            (refused[i].value && (!value || strcmp(value, refused[i].value) != 0)))
+            continue;
+        snprintf(text, sizeof text, "%s: %s", refused[i].field, refused[i].why);
+        exchange_error(x, 403, CAY_E_POLICY, text, "files can be sent in `files`");
+        return false;
+    }
+    if (cay_flag(x->server->cay, req, "policy_bypass") && !(x->owner.scopes & SCOPE_BYPASS)) {
+        exchange_error(x, 403, CAY_E_POLICY,
+                       "policy_bypass: the token does not have the scope bypass",
+                       "leave it out, or use a token with that scope");
+        return false;
+    }
+    return true;
+}
+
+/* A server asks for every layer, whatever the client asks for; the client may ask for no fewer. */
+static int require_layers(const struct server *server, struct cay_request *req,
+                          struct cay_error *err)
+{
+    for (const char *const *layer = server->required; layer && *layer; layer++)
+        if (cay_request_set(req, "require", *layer, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* What it counts for in admission. A language's or a profile's own default may be another; the
+ * plan, which would know, is made when it starts. */
+static uint64_t memory_of(const struct server *server, const struct cay_request *req)
+{
+    uint64_t asked = cay_request_number(req, "memory");
+    return asked ? asked : server->memory_bytes;
+}
+
+static void answer_detached(struct exchange *x, const struct execution *run)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
+    char url[96];
+
+    snprintf(url, sizeof url, "/v1/executions/%s", run->id);
+    exchange_header(x, "Location", url);
+    snprintf(url, sizeof url, "/v1/executions/%s/events", run->id);
+    json_begin_object(&w);
+    json_field_string(&w, "id", run->id);
+    json_field_string(&w, "status", execution_state_name(run->state));
+    json_field_string(&w, "events", url);
+    json_end_object(&w);
+    strbuf_putc(&out, '\n');
+    size_t len = out.len;
+    exchange_reply(x, 202, "application/json", strbuf_take(&out), len);
+}
+
+enum { AS_RESULT, AS_SSE, AS_NDJSON };
+static const char *const types[] = {
+    [AS_RESULT] = "application/json",
+    [AS_SSE] = "text/event-stream",
+    [AS_NDJSON] = "application/x-ndjson",
+};
+
+static void start(struct exchange *x, struct cay_request *req, int form)
+{
+    struct server *server = x->server;
+    struct conn *conn = conn_of(x);
+    bool is_detached = cay_flag(server->cay, req, "detach");
+    uint64_t memory_bytes = memory_of(server, req);
+    enum admit_outcome outcome;
+    struct admit_refusal refusal;
+    struct cay_error err;
+
+    char *webhook = str_dup(cay_request_text(req, "webhook"));
+    cay_request_unset(req, "detach"); /* these two are our own affair */
+    cay_request_unset(req, "webhook");
+    struct execution *run = execution_new(server, &x->owner, req, x->taken_ns);
+    run->webhook = webhook;
+    run->is_detached = is_detached;
+    run->reserved = conn->reserved; /* from here on the request's */
+    conn->reserved = 0;
+    if (execution_admit(run, memory_bytes, &outcome, &refusal, &err) < 0) {
+        exchange_fail(x, &err);
+    } else if (outcome == ADMIT_REFUSED) {
+        metrics_add(server->metrics, refusal.quota ? COUNTER_REFUSED_QUOTA : COUNTER_REFUSED_QUEUE,
+                    1);
+        exchange_retry(x, 429, CAY_E_BUSY, refusal.message, refusal.hint, refusal.retry_after_s);
+    } else if (is_detached) {
+        answer_detached(x, run);
+    } else if (form == AS_RESULT) {
+        execution_wait(run, x);
+    } else {
+        execution_follow(run, x, 0, form == AS_SSE ? event_put_sse : event_put_ndjson, types[form],
+                         true);
+    }
+}
+
+void on_execute(struct exchange *x)
+{
+    int form = http_accept(x->head, types, ARRAY_LEN(types));
+    struct cay_error err;
+
+    if (x->server->is_draining) {
+        exchange_retry(x, 503, CAY_E_BUSY, "the server is ending and takes no more runs", NULL, 5);
+        return;
+    }
+    if (form < 0) {
+        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept can be given",
+                       "application/json, text/event-stream, application/x-ndjson");
+        return;
+    }
+    struct cay_request *req = cay_request_new();
+    if (cay_request_parse(req, strbuf_str(&x->body), x->body.len, &err) < 0) {
+        exchange_fail(x, &err);
+    } else if (check_fields(x, req)) {
+        const char *webhook = cay_request_text(req, "webhook");
+        if ((!webhook || hooks_check(x->server, webhook, &err) == 0) &&
+            require_layers(x->server, req, &err) == 0) {
+            start(x, req, form);
+            return;
+        }
+        exchange_fail(x, &err);
+    }
+    cay_request_free(req);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /v1/executions: the list, one of them, its events, its streams, its end. What the front remembers
+ * is answered at once; what is older, by the recorder (history/client.h), without waiting for it.
+ * Another tenant's id is answered as one that never was.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "history/client.h"
+#include "serve/conn.h"
+#include "serve/execution.h"
+#include "serve/list.h"
+#include "serve/on.h"
+#include "serve/server-state.h"
+#include "serve/stream.h"
+
+#define JSON_TYPE "application/json"
+
+enum { ASK_SECONDS = 5 };
+
+static void fail_unknown(struct exchange *x)
+{
+    exchange_error(x, 404, CAY_E_NOTFOUND, "there is no such execution",
+                   "GET /v1/executions lists yours; old ones are pruned");
+}
+
+static void on_asker_gone(struct exchange *x)
+{
+    history_client_forget(x->server->history, x);
+}
+
+static int ask(struct exchange *x, struct history_query *query, history_answer_fn *answer)
+{
+    struct cay_error err;
+
+    if (!(x->owner.scopes & SCOPE_ADMIN))
+        snprintf(query->tenant, sizeof query->tenant, "%s", x->owner.tenant);
+    if (history_client_ask(x->server->history, query,
+                           clock_now_ns() + (int64_t)ASK_SECONDS * NS_PER_SEC, answer, x, &err) < 0)
+        return -1;
+    x->gone = on_asker_gone;
+    return 0;
+}
+
+/* One old execution; answer is called with its result, or not found. */
+static void ask_one(struct exchange *x, history_answer_fn *answer)
+{
+    struct history_query query = { .kind = HISTORY_ONE };
+
+    if (strlen(x->param) != sizeof query.id - 1) {
+        fail_unknown(x);
+        return;
+    }
+    snprintf(query.id, sizeof query.id, "%s", x->param);
+    if (ask(x, &query, answer) < 0)
+        exchange_retry(x, 503, CAY_E_BUSY, "the record can't be asked just now", NULL, 1);
+}
+
+/* Answers everything but success. */
+static bool is_found(struct exchange *x, int status)
+{
+    x->gone = NULL;
+    if (status == 0)
+        return true;
+    if (status == -ENOENT || status == -EINVAL)
+        fail_unknown(x);
+    else
+        exchange_retry(x, 503, CAY_E_BUSY, "the record did not answer", NULL, 1);
+    return false;
+}
+
+/* ---- the list ---- */
+
+static void answer_list(void *arg, int status, const char *json, size_t len)
+{
+    struct exchange *x = arg;
+    struct strbuf out = { 0 };
+    struct list_query query;
+    struct cay_error err;
+
+    x->gone = NULL;
+    if (list_parse(x->head->target, &query, &err) < 0) {
+        exchange_fail(x, &err);
+        return;
+    }
+    list_put(&out, x->server, &x->owner, &query, status == 0 ? json : NULL, len);
+    size_t out_len = out.len;
+    exchange_reply(x, 200, JSON_TYPE, strbuf_take(&out), out_len);
+}
+
+void on_executions(struct exchange *x)
+{
+    struct list_query query;
+    struct cay_error err;
+
+    if (list_parse(x->head->target, &query, &err) < 0) {
+        exchange_fail(x, &err);
+        return;
+    }
+    struct history_query asked = { .kind = HISTORY_LIST, .limit = query.limit };
+    memcpy(asked.id, query.before, sizeof asked.id);
+    memcpy(asked.language, query.language, sizeof asked.language);
+    memcpy(asked.cause, query.cause, sizeof asked.cause);
+    if (ask(x, &asked, answer_list) < 0)
+        answer_list(x, -EPIPE, NULL, 0);
+}
+
+/* ---- one ---- */
+
+static void put_state(struct exchange *x, int status, const struct execution *run)
+{
+    struct strbuf out = { 0 };
+
+    list_put_one(&out, run);
+    strbuf_putc(&out, '\n');
+    size_t len = out.len;
+    exchange_reply(x, status, JSON_TYPE, strbuf_take(&out), len);
+}
+
+static void answer_one(void *arg, int status, const char *json, size_t len)
+{
+    struct exchange *x = arg;
+
+    if (is_found(x, status))
+        exchange_reply(x, 200, JSON_TYPE, mem_dup(json, len), len);
+}
+
+void on_execution(struct exchange *x)
+{
+    const struct execution *run = execution_find(x->server, x->param, &x->owner);
+
+    if (!run)
+        ask_one(x, answer_one);
+    else if (run->state != EXECUTION_FINISHED)
+        put_state(x, 200, run);
+    else
+        exchange_reply(x, 200, JSON_TYPE, mem_dup(run->result, run->result_len), run->result_len);
+}
+
+/* ---- events ---- */
+
+static const struct {
+    const char *type;
+    event_put_fn *put;
+} forms[] = {
+    { "text/event-stream", event_put_sse },
+    { "application/x-ndjson", event_put_ndjson },
+};
+
+static int event_form(struct exchange *x)
+{
+    const char *const types[] = { forms[0].type, forms[1].type };
+    int form = http_accept(x->head, types, ARRAY_LEN(types));
+
+    if (form < 0)
+        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept can be given",
+                       "text/event-stream, application/x-ndjson");
+    return form;
+}
+
+static int event_after(struct exchange *x, uint64_t *ret, struct cay_error *err)
+{
+    struct arena arena = { 0 };
+    struct http_target target;
+    const char *why, *after = NULL;
+    int rc = 0;
+
+    *ret = 0;
+    if (http_target_parse(&arena, x->head->target, &target, &why) == 0)
+        after = http_target_param(&target, "after");
+    if (after && parse_uint(after, INT64_MAX, ret) < 0)
+        rc = cay_fail(err, CAY_E_USAGE, "after: '%.40s' is not the number of an event", after);
+    else if (!after && http_last_event_id(x->head, ret) < 0)
+        rc = cay_fail(err, CAY_E_USAGE, "Last-Event-ID is not the number of an event");
+    arena_done(&arena);
+    return rc;
+}
+
+/* Its events are forgotten: what is left to say is how it ended, behind whatever was seen. */
+static void answer_finished(void *arg, int status, const char *json, size_t len)
+{
+    struct exchange *x = arg;
+    struct strbuf event = { 0 }, out = { 0 };
+    uint64_t after;
+    struct cay_error err;
+    int form = http_accept(x->head, (const char *const[]){ forms[0].type, forms[1].type }, 2);
+
+    if (!is_found(x, status) || event_after(x, &after, &err) < 0)
+        return;
+    strbuf_printf(&event, "{\"seq\":%llu,\"event\":\"finished\",\"time\":null,\"result\":",
+                  (unsigned long long)after + 1);
+    while (len > 0 && json[len - 1] == '\n')
+        len--;
+    strbuf_add(&event, json, len);
+    strbuf_putc(&event, '}');
+    const struct logged_event finished = {
+        .seq = after + 1, .name = "finished", .json = event.data, .len = event.len
+    };
+    forms[form].put(&out, &finished);
+    strbuf_done(&event);
+    size_t out_len = out.len;
+    exchange_header(x, "Cache-Control", "no-store");
+    exchange_reply(x, 200, forms[form].type, strbuf_take(&out), out_len);
+}
+
+void on_events(struct exchange *x)
+{
+    struct execution *run = execution_find(x->server, x->param, &x->owner);
+    int form = event_form(x);
+    uint64_t after;
+    struct cay_error err;
+
+    if (form < 0)
+        return;
+    if (event_after(x, &after, &err) < 0)
+        exchange_fail(x, &err);
+    else if (!run)
+        ask_one(x, answer_finished);
+    else
+        execution_follow(run, x, after, forms[form].put, forms[form].type, false);
+}
+
+/* ---- whole streams ---- */
+
+static void answer_stream(void *arg, int status, const char *json, size_t len)
+{
+    struct exchange *x = arg;
+
+    if (is_found(x, status))
+        stream_reply(x, x->param, x->route == ROUTE_STDERR ? "stderr" : "stdout", json, len);
+}
+
+static void on_stream(struct exchange *x)
+{
+    const struct execution *run = execution_find(x->server, x->param, &x->owner);
+
+    if (!run)
+        ask_one(x, answer_stream);
+    else if (run->state != EXECUTION_FINISHED)
+        exchange_error(x, 409, CAY_E_BUSY, "the execution has not finished",
+                       "its events have the output as it comes");
+    else
+        answer_stream(x, 0, run->result, run->result_len);
+}
+
+void on_whole_stdout(struct exchange *x)
+{
+    on_stream(x);
+}
+
+void on_whole_stderr(struct exchange *x)
+{
+    on_stream(x);
+}
+
+/* ---- the end ---- */
+
+static void remove_it(struct exchange *x)
+{
+    struct cay_error err;
+
+    if (monitor_remove(&x->server->monitor, x->param, &err) == 0 || err.errnum == ENOENT)
+        exchange_reply(x, 204, NULL, NULL, 0);
+    else if (err.errnum == EBUSY)
+        exchange_error(x, 409, CAY_E_BUSY, "its changes are being applied", "try again");
+    else
+        exchange_fail(x, &err);
+}
+
+/* The recorder knows whose it is. */
+static void answer_removed(void *arg, int status, const char *json, size_t len)
+{
+    struct exchange *x = arg;
+
+    (void)json, (void)len;
+    if (is_found(x, status))
+        remove_it(x);
+}
+
+void on_cancel(struct exchange *x)
+{
+    struct execution *run = execution_find(x->server, x->param, &x->owner);
+
+    if (!run) {
+        ask_one(x, answer_removed);
+    } else if (run->state != EXECUTION_FINISHED) {
+        execution_cancel(run, 0);
+        put_state(x, 202, run);
+    } else {
+        execution_forget(run);
+        remove_it(x);
+    }
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the server says of itself: languages, metrics, the OpenAPI document. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cay/run.h>
+
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "serve/conn.h"
+#include "serve/log.h"
+#include "serve/metrics.h"
+#include "serve/on.h"
+#include "serve/server-state.h"
+
+void on_languages(struct exchange *x)
+{
+    exchange_reply_static(x, 200, "application/json", x->server->languages,
+                          x->server->languages_len);
+}
+
+void on_openapi(struct exchange *x)
+{
+    exchange_reply_static(x, 200, "application/json", x->server->openapi, x->server->openapi_len);
+}
+
+/* Resident memory of this process, by /proc/self/statm, which is kept open. */
+static uint64_t own_memory(const struct server *server)
+{
+    char text[128];
+    unsigned long long pages = 0;
+    ssize_t n = pread(server->statm_fd, text, sizeof text - 1, 0);
+
+    if (n <= 0)
+        return UINT64_MAX;
+    text[n] = '\0';
+    if (sscanf(text, "%*u %llu", &pages) != 1)
+        return UINT64_MAX;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+enum { POOLS_MAX = 64 };
+
+/* Sandboxes made ahead, and the interpreters that they are forked from. */
+static size_t list_pools(struct server *server, struct cay_pool *pools,
+                         struct metrics_pool rows[static 2 * POOLS_MAX], uint64_t *ret_memory)
+{
+    size_t n = cay_pool(server->cay, pools, POOLS_MAX, ret_memory), n_rows = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *language = pools[i].language;
+        rows[n_rows++] = (struct metrics_pool){ strcmp(language, "command") == 0 ? NULL : language,
+                                                "spare", pools[i].ready, pools[i].target,
+                                                UINT64_MAX };
+        if (pools[i].has_zygote)
+            rows[n_rows++] = (struct metrics_pool){ language, "zygote", 1, 1, UINT64_MAX };
+    }
+    return n_rows;
+}
+
+void on_metrics(struct exchange *x)
+{
+    struct server *server = x->server;
+    struct strbuf out = { 0 };
+    struct admit_counts counts;
+    struct cay_pool pools[POOLS_MAX];
+    struct metrics_pool rows[2 * POOLS_MAX];
+    uint64_t pool_bytes = UINT64_MAX;
+    size_t n_rows = list_pools(server, pools, rows, &pool_bytes);
+
+    admit_count(server->admit, &counts);
+    const struct metrics_now now = {
+        .running = counts.running,
+        .queued = counts.queued,
+        .most_running = counts.most_running == UINT32_MAX ? UINT64_MAX : counts.most_running,
+        .max_queue = server->max_queue,
+        .connections = server->n_conns,
+        .tenants = counts.tenants,
+        .events_kept = server->executions.log_bytes,
+        .charged_bytes = counts.charged_bytes,
+        .headroom_bytes = counts.headroom_bytes,
+        .front_bytes = own_memory(server),
+        .warden_bytes = pool_bytes,
+        .pools = rows,
+        .n_pools = n_rows,
+    };
+    metrics_write(server->metrics, &now, clock_now_ns(), &out);
+    size_t len = out.len;
+    exchange_reply(x, 200, METRICS_CONTENT_TYPE, strbuf_take(&out), len);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The handlers of the routes: on_NAME for each row of route.h. Each gets a request that passed all
+ * checks of exchange.c, and answers it, now or later. */
+
+#include "serve/route.h"
+
+struct exchange;
+
+typedef void on_fn(struct exchange *x);
+
+#define ON_DECLARE(id, name, ...) on_fn on_##name;
+ROUTES(ON_DECLARE)
+#undef ON_DECLARE

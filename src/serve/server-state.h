@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the files of src/serve share. From outside there is server.h. */
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "serve/execution.h"
+#include "serve/health.h"
+#include "serve/listen.h"
+#include "serve/monitor.h"
+#include "serve/server.h"
+#include "serve/webhook.h"
+
+struct admit;
+struct cay;
+struct cay_journal;
+struct conn;
+struct history_client;
+struct metrics;
+struct serve_log;
+struct tls;
+struct tokens;
+
+/* Settings of the configuration that are the server's own, read once. */
+struct serve_settings {
+    uint64_t max_connections, max_body_bytes, max_bodies_bytes;
+    int64_t head_ns, idle_ns, write_ns, drain_ns;
+    uint64_t event_log_bytes;
+};
+
+/* Of hooks.c. */
+enum { HOOKS_ALLOW_MAX = 64 };
+
+struct hooks {
+    struct webhooks *webhooks; /* NULL: none was asked for yet */
+    struct webhook_options options;
+    struct tls_client *tls;
+    char *allow_text;
+    const char *allow[HOOKS_ALLOW_MAX];
+    size_t n_allow;
+};
+
+enum { SCRATCH_BYTES = 64 * 1024 };
+
+struct server {
+    struct serve_options options;
+    struct serve_settings settings;
+    struct event_base *base;
+    struct cay *cay;
+    struct monitor monitor;
+    struct cay_journal *journal;
+    struct history_client *history;
+    struct tokens *tokens;
+    struct admit *admit;
+    struct metrics *metrics;
+    struct serve_log *log;
+    struct tls *tls;
+    int notify_fd;
+    uid_t owner; /* who started it: whom the unix socket is for */
+
+    struct listener listeners[SERVE_LISTEN_MAX + 1];
+    struct event *accepts[SERVE_LISTEN_MAX + 1];
+    size_t n_listeners;
+    const char *hosts[SERVE_HOSTS_MAX + SERVE_LISTEN_MAX + 4];
+    size_t n_hosts;
+
+    char host_names[SERVE_LISTEN_MAX][LISTEN_TEXT_SIZE];
+
+    struct conn *conns; /* all of them */
+    size_t n_conns;
+    uint64_t bodies_bytes; /* held for requests that are being read */
+    char *scratch;         /* of SCRATCH_BYTES: what was just received */
+    char date[32];         /* as in the header, of this second */
+    time_t date_s;
+
+    struct executions executions;
+    struct health health;
+    struct hooks hooks;
+    const char *const *required; /* layers; NULL: the configuration has a list of its own */
+    char *languages;             /* answers that never change */
+    size_t languages_len;
+    uint64_t max_queue;
+    uint64_t memory_bytes; /* that a run has which asks for none */
+    int64_t host_read_ns;
+    int statm_fd; /* /proc/self/statm */
+    char *openapi;
+    size_t openapi_len;
+
+    struct event *tick, *engine_ready, *history_ready, *monitor_gone, *signals[4];
+    bool is_warm; /* what was wanted of the pools from the start was there once */
+    unsigned told_ready;
+    bool is_draining;
+    int64_t drain_until_ns;
+    int64_t warden_retry_ns; /* not before this; 0: the engine is well */
+    unsigned warden_losses;  /* in a row */
+    bool has_failed;
+};
+
+/* The loop's own second: for headers and logs. */
+void server_set_date(struct server *server);

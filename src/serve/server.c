@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server as a whole: what is opened in which order, the loop, signals, and the end.
+ *
+ *     with all rights:   sockets · monitor (forks) · journal · recorder · certificate · tokens
+ *     then               confine: another user, no capability, a filter
+ *     then               the loop: accept, engine, recorder, signals, a tick
+ */
+#include "serve/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cay/record.h>
+#include <cay/run.h>
+#include <cay/settings.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "history/client.h"
+#include "serve/admit.h"
+#include "serve/confine.h"
+#include "serve/conn.h"
+#include "serve/engine.h"
+#include "serve/hooks.h"
+#include "serve/log.h"
+#include "serve/metrics.h"
+#include "serve/notify.h"
+#include "serve/openapi.h"
+#include "serve/server-state.h"
+#include "serve/setup.h"
+#include "serve/tls.h"
+#include "serve/token.h"
+
+enum {
+    ACCEPTS_AT_ONCE = 64,
+    TICK_MS_MIN = 20,
+    TICK_MS_MAX = 250,
+    HOST_LOOK_NS = 1000000000, /* how often the host's memory is looked at */
+};
+
+#define CANCEL_NS (10 * NS_PER_SEC) /* for what was cancelled to end */
+
+static void progress(const struct server *server, const char *line)
+{
+    if (server->options.on_progress)
+        server->options.on_progress(server->options.arg, line);
+}
+
+void server_set_date(struct server *server)
+{
+    time_t now = time(NULL);
+
+    if (now == server->date_s)
+        return;
+    server->date_s = now;
+    http_date(server->date, now);
+}
+
+/* ---- the end ---- */
+
+static void cancel_all(struct server *server)
+{
+    for (struct execution *run = server->executions.newest, *older; run; run = older) {
+        older = run->older;
+        execution_cancel(run, SIGTERM);
+    }
+}
+
+/* Nothing runs any more, and everybody has his answer. */
+static void end_if_drained(struct server *server)
+{
+    if (!server->is_draining || server->executions.n_active > 0)
+        return;
+    conn_drain(server);
+    if ((server->n_conns == 0 && hooks_pending(server) == 0) ||
+        clock_now_ns() > server->drain_until_ns)
+        event_base_loopbreak(server->base);
+}
+
+static void begin_drain(struct server *server)
+{
+    server->is_draining = true;
+    server->drain_until_ns = clock_now_ns() + server->settings.drain_ns;
+    notify_send(server->notify_fd, "STOPPING=1");
+    LOG(server->log, INFO, "draining", clock_now_ns(),
+        LOG_INT("active", (int64_t)server->executions.n_active),
+        LOG_TIME("at_most", server->settings.drain_ns));
+    for (size_t i = 0; i < server->n_listeners; i++) {
+        event_free(server->accepts[i]);
+        server->accepts[i] = NULL;
+        close_fd(&server->listeners[i].fd);
+    }
+    end_if_drained(server);
+}
+
+static void on_end_signal(evutil_socket_t number, short what, void *arg)
+{
+    struct server *server = arg;
+
+    (void)number, (void)what;
+    if (!server->is_draining) {
+        begin_drain(server);
+    } else if (server->drain_until_ns > clock_now_ns()) {
+        server->drain_until_ns = clock_now_ns();
+        cancel_all(server);
+    } else {
+        event_base_loopbreak(server->base);
+    }
+}
+
+/* ---- reloading ---- */
+
+static void reload_tokens(struct server *server)
+{
+    struct cay_error err;
+    struct tokens *fresh;
+
+    if (!server->options.token_file)
+        return;
+    auto_close int fd = monitor_file(&server->monitor, MONITOR_TOKENS, &err);
+    if (fd < 0 || tokens_load_fd(fd, server->options.token_file, &fresh, &err) < 0) {
+        LOG(server->log, ERROR, "reload-failed", clock_now_ns(), LOG_TEXT("error", err.msg));
+        return;
+    }
+    tokens_free(server->tokens);
+    server->tokens = fresh;
+    LOG(server->log, INFO, "tokens-reloaded", clock_now_ns(),
+        LOG_INT("count", (int64_t)tokens_count(fresh)));
+}
+
+static void reload_certificate(struct server *server)
+{
+    struct cay_error err;
+
+    if (!server->tls)
+        return;
+    auto_close int cert = monitor_file(&server->monitor, MONITOR_CERT, &err);
+    auto_close int key = cert < 0 ? -1 : monitor_file(&server->monitor, MONITOR_KEY, &err);
+    if (key < 0 || tls_reload(server->tls, cert, key, &err) < 0)
+        LOG(server->log, ERROR, "reload-failed", clock_now_ns(), LOG_TEXT("error", err.msg));
+    else
+        LOG(server->log, INFO, "certificate-reloaded", clock_now_ns());
+}
+
+static void on_hangup(evutil_socket_t number, short what, void *arg)
+{
+    struct server *server = arg;
+
+    (void)number, (void)what;
+    reload_tokens(server);
+    reload_certificate(server);
+}
+
+/* ---- what the loop waits for ---- */
+
+/* On the unix socket the kernel says who it is; its mode keeps others out, this is the second lock.
+ */
+static bool is_welcome(const struct server *server, const struct listener *listener, int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+
+    if (!listener->is_unix)
+        return true;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == server->owner || peer.uid == 0);
+}
+
+static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
+{
+    struct server *server = arg;
+    const struct listener *listener = server->listeners;
+
+    (void)what;
+    while (listener->fd != listen_fd)
+        listener++;
+    for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0 && is_welcome(server, listener, fd))
+            conn_accept(server, listener, fd);
+        else if (fd >= 0)
+            close(fd);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            break;
+    }
+    if (errno == EMFILE || errno == ENFILE)
+        conn_sweep(server, clock_now_ns()); /* what can go goes; the rest wait in the backlog */
+}
+
+static void on_engine(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+
+    (void)fd, (void)what;
+    engine_dispatch(server);
+    end_if_drained(server);
+}
+
+static void on_history(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+
+    (void)fd, (void)what;
+    if (history_client_dispatch(server->history) < 0) {
+        event_free(server->history_ready);
+        server->history_ready = NULL;
+        LOG(server->log, ERROR, "recorder-lost", clock_now_ns());
+    }
+}
+
+/* Until everything that is wanted from the start was made ahead once, people are told how far it
+ * is. */
+static void tell_pools(struct server *server)
+{
+    struct cay_pool pools[64];
+    uint64_t memory;
+    unsigned ready = 0, target = 0;
+    char line[96];
+
+    if (server->is_warm || !server->health.is_known)
+        return;
+    size_t n = cay_pool(server->cay, pools, ARRAY_LEN(pools), &memory);
+    for (size_t i = 0; i < n; i++) {
+        ready += pools[i].ready;
+        target += pools[i].target;
+    }
+    if (n == 0 || ready == server->told_ready)
+        return;
+    server->told_ready = ready;
+    server->is_warm = ready >= target;
+    snprintf(line, sizeof line, "%u of %u sandboxes made ahead", ready, target);
+    progress(server, line);
+}
+
+/* Without it no warden can be started again: better to be started anew by whoever watches over us.
+ */
+static void on_monitor(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+
+    (void)fd, (void)what;
+    LOG(server->log, ERROR, "monitor-lost", clock_now_ns());
+    event_free(server->monitor_gone);
+    server->monitor_gone = NULL;
+    server->has_failed = true;
+    if (!server->is_draining)
+        begin_drain(server);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    int64_t now_ns = clock_now_ns();
+
+    (void)fd, (void)what;
+    conn_sweep(server, now_ns);
+    tell_pools(server);
+    if (history_client_deadline_ns(server->history) <= now_ns)
+        history_client_expire(server->history, now_ns);
+    if (now_ns - server->host_read_ns > HOST_LOOK_NS) {
+        struct admit_host host;
+        admit_host_read("/", &host);
+        admit_set_host(server->admit, &host);
+        server->host_read_ns = now_ns;
+        execution_start_waiting(server);
+    }
+    if (server->is_draining && now_ns > server->drain_until_ns)
+        cancel_all(server);
+    if (server->is_draining && now_ns > server->drain_until_ns + CANCEL_NS)
+        event_base_loopbreak(server->base);
+    end_if_drained(server);
+}
+
+static int add_event(struct server *server, struct event **ret, int fd, short what,
+                     event_callback_fn callback, const struct timeval *every, struct cay_error *err)
+{
+    *ret = event_new(server->base, fd, (short)(what | EV_PERSIST), callback, server);
+    if (!*ret || event_add(*ret, every) < 0)
+        return cay_fail(err, CAY_E_SYSTEM, "add an event to the loop");
+    return 0;
+}
+
+static int add_events(struct server *server, struct cay_error *err)
+{
+    const struct serve_settings *settings = &server->settings;
+    int64_t shortest_ns =
+        MIN(MIN(settings->head_ns, settings->idle_ns), MIN(settings->write_ns, settings->drain_ns));
+    int64_t tick_ms =
+        MAX(MIN(shortest_ns / 4 / NS_PER_MSEC, (int64_t)TICK_MS_MAX), (int64_t)TICK_MS_MIN);
+    const struct timeval tick = { 0, (suseconds_t)(tick_ms * 1000) };
+    static const struct {
+        int number;
+        event_callback_fn callback;
+    } signals[] = {
+        { SIGTERM, on_end_signal },
+        { SIGINT, on_end_signal },
+        { SIGHUP, on_hangup },
+    };
+
+    for (size_t i = 0; i < server->n_listeners; i++)
+        if (add_event(server, &server->accepts[i], server->listeners[i].fd, EV_READ, on_accept,
+                      NULL, err) < 0)
+            return -1;
+    for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+        if (add_event(server, &server->signals[i], signals[i].number, EV_SIGNAL,
+                      signals[i].callback, NULL, err) < 0)
+            return -1;
+    signal(SIGPIPE, SIG_IGN);
+    if (add_event(server, &server->engine_ready, cay_fd(server->cay), EV_READ, on_engine, NULL,
+                  err) < 0 ||
+        add_event(server, &server->history_ready, history_client_fd(server->history), EV_READ,
+                  on_history, NULL, err) < 0 ||
+        add_event(server, &server->monitor_gone, server->monitor.fd, EV_READ, on_monitor, NULL,
+                  err) < 0)
+        return -1;
+    return add_event(server, &server->tick, -1, 0, on_tick, &tick, err);
+}
+
+/* ---- ready ---- */
+
+static void put_addresses(const struct server *server, struct strbuf *out)
+{
+    for (size_t i = 0; i < server->n_listeners; i++) {
+        const struct listener *listener = &server->listeners[i];
+        const char *scheme = listener->is_unix ? "" : server->tls ? "https://" : "http://";
+        strbuf_printf(out, "%s%s%s",
+                      i == 0                         ? ""
+                      : i + 1 == server->n_listeners ? " and "
+                                                     : ", ",
+                      scheme, listener->text);
+    }
+}
+
+/* The first check has run, so what can be run is known. */
+static void on_ready(struct server *server)
+{
+    auto_strbuf struct strbuf line = { 0 };
+
+    if (!server->health.is_well) {
+        strbuf_printf(&line, "warning: nothing can be run: %s", server->health.message);
+        progress(server, strbuf_str(&line));
+        line.len = 0;
+    }
+    strbuf_puts(&line, "listening on ");
+    put_addresses(server, &line);
+    progress(server, strbuf_str(&line));
+    notify_send(server->notify_fd, "READY=1");
+}
+
+int server_open(const struct serve_options *options, struct server **ret, struct cay_error *err)
+{
+    struct server *server = mem_alloc(sizeof *server);
+
+    server->options = *options;
+    if (setup_all(server, err) < 0 || add_events(server, err) < 0) {
+        server_close(server);
+        return -1;
+    }
+    *ret = server;
+    return 0;
+}
+
+int server_run(struct server *server, struct cay_error *err)
+{
+    server->health.on_first = on_ready;
+    health_check(server);
+    if (event_base_dispatch(server->base) < 0)
+        return cay_fail(err, CAY_E_SYSTEM, "the event loop failed");
+    LOG(server->log, INFO, "ended", clock_now_ns());
+    if (server->has_failed)
+        return cay_fail(err, CAY_E_SYSTEM, "the monitor died, and the server had to end");
+    return 0;
+}
+
+static void free_event(struct event *event)
+{
+    if (event)
+        event_free(event);
+}
+
+void server_close(struct server *server)
+{
+    if (!server)
+        return;
+    if (server->base)
+        conn_close_all(server);
+    cay_close(server->cay); /* ends what still runs; its callbacks find all there */
+    if (server->base) {
+        execution_forget_all(server);
+        hooks_close(server);
+        for (size_t i = 0; i < ARRAY_LEN(server->signals); i++)
+            free_event(server->signals[i]);
+        for (size_t i = 0; i < server->n_listeners; i++)
+            free_event(server->accepts[i]);
+        free_event(server->engine_ready);
+        free_event(server->history_ready);
+        free_event(server->tick);
+        free_event(server->monitor_gone);
+        event_base_free(server->base);
+    }
+    setup_undo(server);
+    free(server);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serve/setup.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cay/record.h>
+#include <cay/run.h>
+#include <cay/settings.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "history/client.h"
+#include "serve/admit.h"
+#include "serve/confine.h"
+#include "serve/log.h"
+#include "serve/metrics.h"
+#include "serve/notify.h"
+#include "serve/openapi.h"
+#include "serve/server-state.h"
+#include "serve/tls.h"
+#include "serve/token.h"
+
+enum { FILES_PER_RUN = 10, FILES_SPARE = 256 };
+
+/* All of them; what a host does not have, a run there can't be made with, and is refused. */
+static const char *const all_layers[] = {
+    "cgroup",       "user_ns",      "seccomp",  "landlock", "uts_ns",
+    "cgroup_ns",    "pid_ns",       "mount_ns", "net_ns",   "ipc_ns",
+    "no_new_privs", "caps_dropped", "nonroot",  "rlimits",  NULL,
+};
+
+__attribute__((format(printf, 2, 3))) static void progress(const struct server *server,
+                                                           const char *fmt, ...)
+{
+    auto_strbuf struct strbuf line = { 0 };
+    va_list args;
+
+    if (!server->options.on_progress)
+        return;
+    va_start(args, fmt);
+    strbuf_vprintf(&line, fmt, args);
+    va_end(args);
+    server->options.on_progress(server->options.arg, strbuf_str(&line));
+}
+
+/* ---- where it can be reached ---- */
+
+/* The names by which we are called: ours, those of the addresses, and what was said. */
+static void allow_host(struct server *server, const char *name)
+{
+    if (server->n_hosts < ARRAY_LEN(server->hosts))
+        server->hosts[server->n_hosts++] = name;
+}
+
+static int open_tcp(struct server *server, const char *where, struct cay_error *err)
+{
+    struct listener *listener = &server->listeners[server->n_listeners];
+
+    if (listen_tcp(where, listener, err) < 0)
+        return -1;
+    server->n_listeners++;
+    char *name = server->host_names[server->n_listeners - 1];
+    memcpy(name, listener->text, sizeof listener->text);
+    *strrchr(name, ':') = '\0';
+    allow_host(server, name);
+    if (!listener->is_loopback && !server->options.tls_cert)
+        progress(server,
+                 "warning: tokens and code cross the network in the clear on %s; --tls-cert and "
+                 "--tls-key encrypt them",
+                 listener->text);
+    return 0;
+}
+
+static int open_listeners(struct server *server, struct cay_error *err)
+{
+    const struct serve_options *options = &server->options;
+    char path[LISTEN_TEXT_SIZE];
+
+    allow_host(server, "localhost");
+    allow_host(server, "127.0.0.1");
+    allow_host(server, "[::1]");
+    for (size_t i = 0; i < options->n_allow_hosts; i++)
+        allow_host(server, options->allow_hosts[i]);
+    for (size_t i = 0; i < options->n_listen; i++)
+        if (open_tcp(server, options->listen[i], err) < 0)
+            return -1;
+    if (options->socket && strcmp(options->socket, "none") == 0)
+        return server->n_listeners > 0
+                   ? 0
+                   : cay_fail(err, CAY_E_USAGE, "there is nothing to listen on");
+    if (!options->socket && listen_unix_path(path, sizeof path, err) < 0)
+        return -1;
+    if (listen_unix(options->socket ? options->socket : path,
+                    &server->listeners[server->n_listeners], err) < 0)
+        return -1;
+    server->n_listeners++;
+    return 0;
+}
+
+/* ---- who may come ---- */
+
+static int open_tokens(struct server *server, struct cay_error *err)
+{
+    char token[TOKEN_TEXT_SIZE];
+    bool has_tcp = server->options.n_listen > 0;
+
+    if (server->options.token_file)
+        return tokens_load(server->options.token_file, &server->tokens, err);
+    auto_close int state_fd = -1;
+    if (cay_state_open(&state_fd, err) < 0 || token_make(state_fd, "token", token, err) < 0)
+        return -1;
+    server->tokens = tokens_single(token);
+    if (has_tcp)
+        progress(server, "token: %s (kept in the state folder, file `token`)", token);
+    explicit_bzero(token, sizeof token);
+    return 0;
+}
+
+static int open_tls(struct server *server, struct cay_error *err)
+{
+    if (!server->options.tls_cert)
+        return 0;
+    auto_close int cert = monitor_file(&server->monitor, MONITOR_CERT, err);
+    if (cert < 0)
+        return cay_wrap(err, "%.100s", server->options.tls_cert);
+    auto_close int key = monitor_file(&server->monitor, MONITOR_KEY, err);
+    if (key < 0)
+        return cay_wrap(err, "%.100s", server->options.tls_key);
+    return tls_open(cert, key, &server->tls, err);
+}
+
+/* ---- processes ---- */
+
+static int start_warden(void *arg, struct cay_error *err)
+{
+    const struct server *server = arg;
+    return monitor_warden(&server->monitor, err);
+}
+
+static int start_monitor(struct server *server, struct cay_error *err)
+{
+    return monitor_open(
+        &(struct monitor_plan){
+            .warden = server->options.helper,
+            .files = { [MONITOR_TOKENS] = server->options.token_file,
+                       [MONITOR_CERT] = server->options.tls_cert,
+                       [MONITOR_KEY] = server->options.tls_key },
+            .listeners = server->listeners,
+            .n_listeners = server->n_listeners,
+        },
+        &server->monitor, err);
+}
+
+static int open_engine(struct server *server, const struct confine_user *user,
+                       struct cay_error *err)
+{
+    if (cay_journal_open(user->uid, user->gid, &server->journal, err) < 0)
+        return -1;
+    const struct cay_options options = {
+        .helper = server->options.helper,
+        .no_project = true,
+        .start_warden = start_warden,
+        .start_arg = server,
+        .journal = server->journal,
+    };
+    return cay_open(&options, &server->cay, err);
+}
+
+/* ---- settings, and what is made of them ---- */
+
+static void read_settings(struct server *server)
+{
+    struct cay *cay = server->cay;
+
+    server->settings = (struct serve_settings){
+        .max_connections = cay_setting_number(cay, "max_connections"),
+        .max_body_bytes = cay_setting_number(cay, "max_body"),
+        .max_bodies_bytes = cay_setting_number(cay, "max_bodies"),
+        .head_ns = (int64_t)cay_setting_number(cay, "head_timeout"),
+        .idle_ns = (int64_t)cay_setting_number(cay, "idle_timeout"),
+        .write_ns = (int64_t)cay_setting_number(cay, "write_timeout"),
+        .drain_ns = (int64_t)cay_setting_number(cay, "drain"),
+        .event_log_bytes = cay_setting_number(cay, "event_log"),
+    };
+    server->max_queue = cay_setting_number(cay, "max_queue");
+    server->memory_bytes = cay_setting_number(cay, "memory");
+    if (!cay_setting(cay, "require"))
+        server->required = all_layers;
+}
+
+static void open_log(struct server *server)
+{
+    enum log_level level = LOG_INFO;
+    enum log_format format = LOG_LOGFMT;
+    const char *level_word = cay_setting(server->cay, "log_level");
+    const char *format_word = cay_setting(server->cay, "log_format");
+
+    if (level_word)
+        log_level_parse(level_word, &level);
+    if (format_word)
+        log_format_parse(format_word, &format);
+    server->log = log_open(STDERR_FILENO, format, level);
+}
+
+static void open_admission(struct server *server)
+{
+    struct admit_settings settings = ADMIT_SETTINGS_INIT;
+    struct admit_host host;
+    const struct cay_tenant *tenant;
+
+    settings.max_running = (uint32_t)cay_setting_number(server->cay, "max_running");
+    settings.max_queue = (uint32_t)server->max_queue;
+    settings.overcommit_milli = (uint32_t)cay_setting_number(server->cay, "memory_overcommit");
+    settings.runs_per_core = (uint32_t)cay_setting_number(server->cay, "runs_per_core");
+    settings.reserve_bytes = cay_setting_number(server->cay, "memory_reserve");
+    admit_host_read("/", &host);
+    server->admit = admit_new(&settings, &host);
+    for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++)
+        tenant_set_quota(admit_tenant(server->admit, tenant->name), tenant);
+}
+
+/* Asked for now: a version that is not known yet is asked of the program itself. */
+static int read_languages(struct server *server, struct cay_error *err)
+{
+    const char *names[METRICS_LANGUAGES_MAX];
+    size_t n = 0, i;
+    json_t *row;
+
+    if (cay_languages_json(server->cay, &server->languages, err) < 0)
+        return -1;
+    server->languages_len = strlen(server->languages);
+    json_t *list = json_loads(server->languages, 0, NULL);
+    json_array_foreach (list, i, row)
+        if (n < ARRAY_LEN(names))
+            names[n++] = json_string_value(json_object_get(row, "name"));
+    server->metrics = metrics_new(names, n, clock_now_ns());
+    json_decref(list);
+    return 0;
+}
+
+static int open_base(struct server *server, struct cay_error *err)
+{
+    struct event_config *config = event_config_new();
+
+    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+    server->base = event_base_new_with_config(config);
+    event_config_free(config);
+    server->scratch = mem_alloc(SCRATCH_BYTES);
+    server->statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    return server->base ? 0 : cay_fail(err, CAY_E_SYSTEM, "make an event loop");
+}
+
+int setup_all(struct server *server, struct cay_error *err)
+{
+    struct confine_user user;
+
+    server->monitor.fd = server->notify_fd = server->statm_fd = -1;
+    server->owner = geteuid();
+    confine_find_user(&user);
+    server->notify_fd = notify_open();
+    if (open_listeners(server, err) < 0 || start_monitor(server, err) < 0 ||
+        open_tls(server, err) < 0 || open_engine(server, &user, err) < 0)
+        return -1;
+    read_settings(server);
+    open_log(server);
+    open_admission(server);
+    if (open_tokens(server, err) < 0 || read_languages(server, err) < 0 ||
+        history_client_open(server->options.recorder, &server->history, err) < 0 ||
+        open_base(server, err) < 0)
+        return -1;
+    server->openapi = openapi_json();
+    server->openapi_len = strlen(server->openapi);
+    /* The state folder is that of who started it, whoever we are from here on. */
+    if (user.is_changed)
+        setenv("XDG_STATE_HOME", "/var/lib", 1);
+    uint64_t files = server->settings.max_connections + FILES_SPARE +
+                     FILES_PER_RUN * cay_setting_number(server->cay, "max_running");
+    if (cay_fd(server->cay) < 0)
+        return cay_fail(err, CAY_E_SYSTEM, "the engine has no fd to wait for");
+    return confine(&user, files, err);
+}
+
+void setup_undo(struct server *server)
+{
+    for (size_t i = 0; i < server->n_listeners; i++)
+        close_fd(&server->listeners[i].fd);
+    cay_journal_close(server->journal); /* first: so it is taken in to its end */
+    history_client_close(server->history);
+    monitor_close(&server->monitor);
+    tokens_free(server->tokens);
+    if (server->admit)
+        admit_free(server->admit);
+    if (server->metrics)
+        metrics_free(server->metrics);
+    log_close(server->log);
+    tls_close(server->tls);
+    free(server->languages);
+    free(server->openapi);
+    free(server->scratch);
+    close_fd(&server->statm_fd);
+    close_fd(&server->notify_fd);
+}

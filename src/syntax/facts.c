@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "syntax/facts.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "core/syntax-wire.h"
+#include "syntax/names.h"
+#include "syntax/query.h"
+#include "syntax/shell.h"
+
+enum { CODE_MAX = 160, NESTING_MAX = 3, ARGS_MAX = 32, LOOK_EVERY = 4096 };
+
+struct facts {
+    const struct syntax_tree *tree;
+    const struct roles *roles;
+    const struct rules *rules;
+    struct findings *findings;
+    struct names *names;
+    int nesting; /* code within code */
+    const struct facts *outer;
+    TSNode outer_node; /* where it stands in the outer code */
+    unsigned char
+        *parts; /* a bit a byte of the text: a name that is only part of one starts here */
+};
+
+/* What is looked up at the moment. */
+struct look {
+    struct facts *facts;
+    TSNode node; /* where the finding is */
+    const char *name;
+    TSNode call; /* of WAY_CALL */
+    const struct shell_command *command;
+    enum way way;
+};
+
+/* ---- findings ---- */
+
+static void place(const struct syntax_tree *tree, TSNode node, struct finding *finding)
+{
+    uint32_t start = ts_node_is_null(node) ? 0 : ts_node_start_byte(node);
+    TSPoint point = ts_node_is_null(node) ? (TSPoint){ 0 } : ts_node_start_point(node);
+    uint32_t line = start - point.column;
+    unsigned column = 1;
+
+    for (uint32_t i = line; i < start; i++)
+        column += ((unsigned char)tree->text[i] & 0xc0) != 0x80;
+    finding->line = point.row + 1;
+    finding->column = column;
+}
+
+static const char *line_of(struct arena *arena, const struct syntax_tree *tree, TSNode node)
+{
+    uint32_t start = ts_node_is_null(node) ? 0 : ts_node_start_byte(node);
+    uint32_t column = ts_node_is_null(node) ? 0 : ts_node_start_point(node).column;
+    const char *text = tree->text + start - column, *end = tree->text + tree->len;
+
+    /* A long line is shown from where the finding is. */
+    if (column > CODE_MAX / 2)
+        text = tree->text + start;
+    while (text < end && (*text == ' ' || *text == '\t'))
+        text++;
+    const char *stop = memchr(text, '\n', (size_t)(end - text));
+    size_t len = (size_t)((stop ? stop : end) - text);
+    if (len > CODE_MAX)
+        len = CODE_MAX - utf8_incomplete_tail(text, CODE_MAX);
+    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\r'))
+        len--;
+    return arena_dup(arena, text, len);
+}
+
+void facts_add(struct findings *findings, const struct syntax_tree *tree, TSNode node,
+               struct finding finding)
+{
+    place(tree, node, &finding);
+    finding.code = line_of(findings->arena, tree, node);
+    for (size_t i = 0; i < findings->n; i++) {
+        const struct finding *f = &findings->list[i];
+        if (f->line == finding.line && f->column == finding.column &&
+            strcmp(f->rule, finding.rule) == 0)
+            return;
+    }
+    if (findings->n >= FINDINGS_MAX) {
+        findings->is_full = true;
+        return;
+    }
+    if (!findings->list)
+        findings->list = arena_alloc(findings->arena, FINDINGS_MAX * sizeof *findings->list);
+    findings->list[findings->n++] = finding;
+}
+
+/* "{name} runs a command" */
+static const char *fill(struct arena *arena, const char *message, const char *name)
+{
+    const char *at = strstr(message, "{name}");
+
+    if (!at)
+        return message;
+    return arena_printf(arena, "%.*s%.200s%s", (int)(at - message), message, name ? name : "it",
+                        at + strlen("{name}"));
+}
+
+/* In code within code, the finding is where the outer code holds it. */
+static void tell(struct facts *facts, const struct rule *rule, TSNode node, const char *name,
+                 const char *module)
+{
+    const struct facts *at = facts;
+
+    while (at->outer) {
+        node = at->outer_node;
+        at = at->outer;
+    }
+    struct finding finding = {
+        .rule = rule->id,
+        .message = fill(facts->findings->arena, rule->message, name),
+        .remedy = rule->remedy ? rule->remedy : "",
+        .severity = rule->severity,
+        .module = rule->severity == SEVERITY_BLOCK ? module : NULL,
+    };
+    facts_add(facts->findings, at->tree, node, finding);
+}
+
+/* ---- conditions ---- */
+
+static bool has_flag(const struct shell_command *command, char letter)
+{
+    static const struct {
+        char letter;
+        const char *word;
+    } rows[] = { { 'r', "--recursive" }, { 'R', "--recursive" }, { 'f', "--force" } };
+
+    for (unsigned i = 0; i < command->n; i++) {
+        const char *word = command->args[i];
+        if (!word || word[0] != '-' || !word[1])
+            continue;
+        bool is_same = (letter == 'r' && strchr(word + 1, 'R')) || strchr(word + 1, letter);
+        if (word[1] != '-' && is_same)
+            return true;
+        for (size_t k = 0; k < ARRAY_LEN(rows); k++)
+            if (rows[k].letter == letter && strcmp(word, rows[k].word) == 0)
+                return true;
+    }
+    return false;
+}
+
+static bool command_fits(const struct rule *rule, const struct shell_command *command)
+{
+    bool has_arg = !rule->arg;
+
+    for (const char *letter = rule->flags; letter && *letter; letter++)
+        if (!has_flag(command, *letter))
+            return false;
+    for (unsigned i = 0; i < command->n && !has_arg; i++)
+        has_arg = command->args[i] && rules_is_in(rule->arg, command->args[i]);
+    if (!has_arg || (rule->is_dynamic && !command->has_unknown))
+        return false;
+    /* The first operand: options are no matter of order. */
+    for (unsigned i = 0; rule->first && i < command->n; i++)
+        if (!command->args[i] || command->args[i][0] != '-')
+            return command->args[i] && rules_is_in(rule->first, command->args[i]);
+    return !rule->first;
+}
+
+static bool keyword_fits(const struct look *look, const char *keyword)
+{
+    const struct roles *roles = look->facts->roles;
+    const struct node_role *role = role_of(roles, look->call);
+    TSNode list = ts_node_child_by_field_id(look->call, role->b);
+    uint32_t n = ts_node_is_null(list) ? 0 : MIN(ts_node_named_child_count(list), 256U);
+    size_t name_len = strcspn(keyword, "=");
+
+    for (uint32_t i = 0; i < n; i++) {
+        TSNode child = ts_node_named_child(list, i);
+        const struct node_role *kind = role_of(roles, child);
+        if (kind->role != ROLE_KEYWORD)
+            continue;
+        size_t len;
+        TSNode name = ts_node_child_by_field_id(child, kind->a);
+        TSNode value = ts_node_child_by_field_id(child, kind->b);
+        const char *text = node_text(look->facts->tree, name, &len);
+        if (len == name_len && memcmp(text, keyword, len) == 0 &&
+            (!keyword[name_len] || node_is(look->facts->tree, value, keyword + name_len + 1)))
+            return true;
+    }
+    return false;
+}
+
+static bool call_fits(const struct look *look, const struct rule *rule)
+{
+    struct names *names = look->facts->names;
+
+    if (rule->keyword && !keyword_fits(look, rule->keyword))
+        return false;
+    if (!rule->arg && !rule->first && !rule->is_dynamic)
+        return true;
+    bool has_arg = !rule->arg;
+    for (unsigned i = 0; i < ARGS_MAX; i++) {
+        TSNode node = names_argument(names, look->call, i);
+        if (ts_node_is_null(node))
+            break;
+        const char *text = names_fold(names, node);
+        if (i == 0 && rule->first && (!text || !rules_is_in(rule->first, text)))
+            return false;
+        if (i == 0 && rule->is_dynamic && text)
+            return false;
+        has_arg = has_arg || (text && rules_is_in(rule->arg, text));
+    }
+    if ((rule->first || rule->is_dynamic) && ts_node_is_null(names_argument(names, look->call, 0)))
+        return false;
+    return has_arg;
+}
+
+static void on_rule(void *arg, const struct rule *rule)
+{
+    struct look *look = arg;
+    unsigned flags = look->facts->findings->flags;
+
+    if (rule->needs_no_network && !(flags & SYNTAX_NO_NETWORK))
+        return;
+    if (rule->is_strict && !(flags & SYNTAX_STRICT))
+        return;
+    if (look->way == WAY_COMMAND && !command_fits(rule, look->command))
+        return;
+    if (look->way == WAY_CALL && !call_fits(look, rule))
+        return;
+    tell(look->facts, rule, look->node, look->name, look->way == WAY_IMPORT ? look->name : NULL);
+}
+
+static void look_up(struct facts *facts, enum way way, const char *name, TSNode node)
+{
+    struct look look = { .facts = facts, .node = node, .name = name, .way = way };
+
+    if (!name || !name[0])
+        return;
+    if (way == WAY_PATH || way == WAY_WRITE)
+        rules_match(facts->rules, way, name, on_rule, &look);
+    else
+        rules_find(facts->rules, way, name, on_rule, &look);
+}
+
+/* ---- imports ---- */
+
+static bool is_listed(const struct findings *findings, char sign, const char *module)
+{
+    for (size_t i = 0; i < findings->list_len;) {
+        const char *entry = findings->list_text + i;
+        if (entry[0] == sign && strcmp(entry + 1, module) == 0)
+            return true;
+        i += strlen(entry) + 1;
+    }
+    return false;
+}
+
+/* A module and all that it is part of: a.b.c, a.b, a. */
+static void on_import(void *arg, const char *module, TSNode node)
+{
+    static const struct rule listed = {
+        .id = "blocked-import",
+        .severity = SEVERITY_BLOCK,
+        .message = "import of {name}, which block_imports names",
+        .remedy = "do without it, or take it off block_imports",
+    };
+    struct facts *facts = arg;
+    char *name = arena_str(facts->findings->arena, module);
+
+    for (;;) {
+        if (is_listed(facts->findings, '-', name))
+            return;
+        if (is_listed(facts->findings, '+', name))
+            tell(facts, &listed, node, name, name);
+        look_up(facts, WAY_IMPORT, arena_str(facts->findings->arena, name), node);
+        size_t len = strlen(name);
+        while (len > 0 && !strchr("./:", name[len - 1]))
+            len--;
+        while (len > 0 && strchr("./:", name[len - 1]))
+            len--;
+        if (len == 0)
+            return;
+        name[len] = '\0';
+        if (facts->roles->dialect->has_flat_imports)
+            return; /* net/url is no part of net */
+    }
+}
+
+/* ---- calls and names ---- */
+
+static void look_at_paths(struct facts *facts, TSNode call)
+{
+    for (unsigned i = 0; i < ARGS_MAX; i++) {
+        TSNode node = names_argument(facts->names, call, i);
+        if (ts_node_is_null(node))
+            return;
+        const char *text = names_fold(facts->names, node);
+        if (text && (strchr(text, '/') || text[0] == '.' || text[0] == '~'))
+            look_up(facts, WAY_PATH, text, node);
+    }
+}
+
+static void look_at_call(struct facts *facts, TSNode node)
+{
+    const struct node_role *role = role_of(facts->roles, node);
+    const char *module = names_imported(facts->names, node);
+    const char *whole = names_resolve(facts->names, node);
+
+    if (module)
+        on_import(facts, module, node);
+    /* The name with () behind it is what the call gives; without, what is called. */
+    size_t len = whole ? strlen(whole) : 0;
+    if (len > 0 && whole[len - 1] != ')')
+        look_up(facts, WAY_USE, whole, node); /* getattr(os, "system") */
+    const char *called = NULL;
+    if (len > 3 && strcmp(whole + len - 3, ".()") == 0)
+        called = arena_dup(facts->findings->arena, whole, len - 3);
+    else if (len > 4 && strcmp(whole + len - 4, "::()") == 0)
+        called = arena_dup(facts->findings->arena, whole, len - 4);
+    if (called) {
+        struct look look = {
+            .facts = facts, .node = node, .name = called, .call = node, .way = WAY_CALL
+        };
+        rules_find(facts->rules, WAY_CALL, called, on_rule, &look);
+        if (role->role != ROLE_CALL || facts->roles->dialect->names_by_string)
+            look_up(facts, WAY_USE, called, node); /* its name is no expression of its own */
+    }
+    look_at_paths(facts, node);
+}
+
+static void look_at_shell_string(struct facts *facts, TSNode node)
+{
+    struct look look = { .facts = facts, .node = node, .name = "`…`", .way = WAY_USE };
+    rules_find(facts->rules, WAY_USE, "`", on_rule, &look);
+}
+
+/* ---- shell ---- */
+
+static void find_all(struct facts *facts);
+
+/* Code that the code has a shell run: the same rules again. */
+static void look_within(struct facts *facts, const char *code, size_t len, TSNode node)
+{
+    const struct syntax_limits limits = { SYNTAX_CODE_MAX, facts->findings->deadline_ns };
+    struct cay_error err;
+    struct syntax_tree tree;
+
+    if (facts->nesting >= NESTING_MAX || !code || len == 0 ||
+        syntax_parse(facts->tree->grammar, code, len, &limits, &tree, &err) < 0)
+        return;
+    struct facts inner = {
+        .tree = &tree,
+        .roles = facts->roles,
+        .rules = facts->rules,
+        .findings = facts->findings,
+        .nesting = facts->nesting + 1,
+        .outer = facts,
+        .outer_node = node,
+    };
+    find_all(&inner);
+    syntax_tree_done(&tree);
+}
+
+static void look_at_except(struct facts *facts, const struct shell_command *command)
+{
+    for (const struct rule *rule = rules_first(facts->rules); rule; rule = rule->next) {
+        if (!rule->except || rule->severity == SEVERITY_OFF)
+            continue;
+        struct look look = { .facts = facts,
+                             .node = command->node,
+                             .name = command->name ? command->name : "a computed command",
+                             .command = command,
+                             .way = WAY_COMMAND };
+        if (!command->name || !rules_is_in(rule->except, command->name))
+            on_rule(&look, rule);
+    }
+}
+
+static void look_at_one_command(struct facts *facts, const struct shell_command *read)
+{
+    const struct shell_command command = *read;
+    TSNode node = command.node;
+    const char *name = command.name ? command.name : "$";
+    struct look look = {
+        .facts = facts, .node = node, .name = name, .command = &command, .way = WAY_COMMAND
+    };
+    rules_find(facts->rules, WAY_COMMAND, name, on_rule, &look);
+    for (unsigned i = 0; i < command.n_wrappers; i++) {
+        look.name = command.wrappers[i]; /* sudo itself */
+        rules_find(facts->rules, WAY_COMMAND, command.wrappers[i], on_rule, &look);
+    }
+    look_at_except(facts, &command);
+    for (unsigned i = 0; i < command.n; i++) {
+        const char *word = command.args[i];
+        const char *value = word && word[0] != '~' && word[0] != '/' ? strchr(word, '=') : NULL;
+        if (word)
+            look_up(facts, WAY_PATH, word, node);
+        if (value)
+            look_up(facts, WAY_PATH, value + 1, node); /* if=/etc/shadow */
+    }
+    const char *code = shell_code_of(facts->names, &command);
+    if (code)
+        look_within(facts, code, strlen(code), node);
+}
+
+static void look_at_command(struct facts *facts, TSNode node)
+{
+    struct shell_command command;
+    uint32_t at = 0, n = ts_node_named_child_count(node);
+
+    for (uint32_t before = 0; at < n; before = at) {
+        shell_read(facts->names, node, &at, &command);
+        look_at_one_command(facts, &command);
+        if (at == before)
+            break;
+    }
+}
+
+/* A command of a pipeline, its redirections left out. */
+static bool read_part(struct facts *facts, TSNode child, struct shell_command *ret)
+{
+    for (int i = 0;
+         i < 8 && !ts_node_is_null(child) && role_of(facts->roles, child)->role == ROLE_REDIRECT;
+         i++)
+        child = ts_node_named_child(child, 0);
+    if (ts_node_is_null(child) || role_of(facts->roles, child)->role != ROLE_COMMAND)
+        return false;
+    uint32_t at = 0;
+    shell_read(facts->names, child, &at, ret);
+    return true;
+}
+
+static void look_at_pipeline(struct facts *facts, TSNode node)
+{
+    uint32_t n = ts_node_named_child_count(node);
+    struct shell_command command;
+    const char *source = "?"; /* what the pipe is fed by, the last that is more than a filter */
+
+    if (n > 0 && read_part(facts, ts_node_named_child(node, 0), &command) && command.name)
+        source = command.name;
+    for (uint32_t i = 1; i < MIN(n, 64U); i++) {
+        TSNode child = ts_node_named_child(node, i);
+        if (!read_part(facts, child, &command))
+            continue;
+        if (command.name &&
+            (strcmp(command.name, "base64") == 0 || strcmp(command.name, "xxd") == 0 ||
+             strcmp(command.name, "openssl") == 0))
+            source = command.name;
+        bool has_script = false; /* sh FILE: the pipe is only its input */
+        for (unsigned k = 0; k < command.n; k++)
+            has_script = has_script || !command.args[k] ||
+                         (command.args[k][0] != '-' && command.args[k][0] != '/');
+        if (command.name && shell_is_interpreter(command.name) &&
+            (command.n == 0 || !has_script ||
+             (command.args[0] && strcmp(command.args[0], "-s") == 0)))
+            look_up(facts, WAY_PIPE,
+                    arena_printf(facts->findings->arena, "%.60s|%.60s", source, command.name),
+                    node);
+    }
+}
+
+/* The body of a here-document that a shell reads. */
+static void look_at_heredoc(struct facts *facts, TSNode statement)
+{
+    TSNode command = ts_node_named_child(statement, 0);
+    struct shell_command read;
+    uint32_t n = MIN(ts_node_named_child_count(statement), 64U);
+
+    if (ts_node_is_null(command) || role_of(facts->roles, command)->role != ROLE_COMMAND)
+        return;
+    uint32_t at = 0;
+    shell_read(facts->names, command, &at, &read);
+    if (!shell_is_shell(read.name))
+        return;
+    for (uint32_t i = 1; i < n; i++) {
+        TSNode child = ts_node_named_child(statement, i);
+        uint32_t parts = MIN(ts_node_named_child_count(child), 16U);
+        for (uint32_t k = 0; k < parts; k++) {
+            TSNode body = ts_node_named_child(child, k);
+            size_t len;
+            const char *text = node_text(facts->tree, body, &len);
+            if (strcmp(ts_node_type(body), "heredoc_body") == 0)
+                look_within(facts, text, len, body);
+        }
+    }
+}
+
+static void look_at_redirect(struct facts *facts, TSNode node)
+{
+    const struct node_role *role = role_of(facts->roles, node);
+
+    if (strcmp(ts_node_type(node), "redirected_statement") == 0) {
+        look_at_heredoc(facts, node);
+        return;
+    }
+    TSNode to = ts_node_child_by_field_id(node, role->b);
+    const char *path = ts_node_is_null(to) ? NULL : names_fold(facts->names, to);
+    if (!path)
+        return;
+    look_up(facts, WAY_PATH, path, to);
+    size_t len;
+    const char *text = node_text(facts->tree, node, &len);
+    if (memchr(text, '>', len))
+        look_up(facts, WAY_WRITE, path, to);
+}
+
+/* ---- all of it ---- */
+
+/* The eval of model.eval() is no name of its own: it is told before the walk comes to it. */
+static void mark_part(struct facts *facts, TSNode node, TSFieldId id)
+{
+    TSNode part = id ? ts_node_child_by_field_id(node, id) : (TSNode){ 0 };
+    uint32_t at = ts_node_is_null(part) ? 0 : ts_node_start_byte(part);
+
+    if (!ts_node_is_null(part))
+        facts->parts[at / 8] |= (unsigned char)(1U << at % 8);
+}
+
+static bool is_part(const struct facts *facts, TSNode node)
+{
+    uint32_t at = ts_node_start_byte(node);
+    return facts->parts[at / 8] & 1U << at % 8;
+}
+
+static void look_at(struct facts *facts, TSNode node)
+{
+    const struct node_role *role = role_of(facts->roles, node);
+
+    switch (role->role) {
+    case ROLE_MEMBER:
+    case ROLE_METHOD:
+        mark_part(facts, node, role->b);
+        break;
+    case ROLE_KEYWORD:
+    case ROLE_DEFINE:
+        mark_part(facts, node, role->a);
+        break;
+    default:
+        break;
+    }
+    switch (role->role) {
+    case ROLE_NAME:
+    case ROLE_MEMBER:
+    case ROLE_INDEX:
+        if (!facts->roles->dialect->is_shell && (role->role != ROLE_NAME || !is_part(facts, node)))
+            look_up(facts, WAY_USE, names_resolve(facts->names, node), node);
+        break;
+    case ROLE_CALL:
+    case ROLE_METHOD:
+    case ROLE_NEW:
+        look_at_call(facts, node);
+        break;
+    case ROLE_SHELL:
+        look_at_shell_string(facts, node);
+        break;
+    case ROLE_COMMAND:
+        look_at_command(facts, node);
+        break;
+    case ROLE_PIPELINE:
+        look_at_pipeline(facts, node);
+        break;
+    case ROLE_REDIRECT:
+        look_at_redirect(facts, node);
+        break;
+    default:
+        break;
+    }
+}
+
+/* A constant is seen as its value, anything else, a name too, as its source. */
+static const char *value_of(void *arg, TSNode node, char *buf, size_t size)
+{
+    struct facts *facts = arg;
+    bool is_name = role_of(facts->roles, node)->role == ROLE_NAME;
+    const char *text = is_name ? NULL : names_fold(facts->names, node);
+
+    (void)buf;
+    return text && strlen(text) < size ? text : NULL;
+}
+
+static void run_query(struct facts *facts)
+{
+    const TSQuery *query = rules_query(facts->rules);
+    TSQueryCursor *cursor;
+    TSQueryMatch match;
+
+    if (!query)
+        return;
+    cursor = ts_query_cursor_new();
+    ts_query_cursor_set_match_limit(cursor, 4096);
+    ts_query_cursor_exec(cursor, query, ts_tree_root_node(facts->tree->tree));
+    for (unsigned n = 0; !facts->findings->is_late && ts_query_cursor_next_match(cursor, &match);) {
+        const struct rule *rule = rules_of_pattern(facts->rules, match.pattern_index);
+        if (++n % 256 == 0)
+            facts->findings->is_late = clock_now_ns() > facts->findings->deadline_ns;
+        if (!rule || match.capture_count == 0 ||
+            !query_holds(query, &match, facts->tree, value_of, facts))
+            continue;
+        struct look look = { .facts = facts, .node = match.captures[0].node, .way = WAY_USE };
+        look.name = names_text(facts->names, look.node);
+        on_rule(&look, rule);
+    }
+    if (ts_query_cursor_did_exceed_match_limit(cursor))
+        facts->findings->is_spent = true;
+    ts_query_cursor_delete(cursor);
+}
+
+/* Words of the text, a dot before one being part of it. */
+static void look_at_words(struct facts *facts)
+{
+    const struct syntax_tree *tree = facts->tree;
+    TSNode root = ts_tree_root_node(tree->tree);
+    char word[64];
+
+    for (uint32_t i = 0; i < tree->len && !facts->findings->is_late;) {
+        uint32_t start = i;
+        size_t n = 0;
+        while (i < tree->len && (isalnum((unsigned char)tree->text[i]) || tree->text[i] == '_' ||
+                                 (tree->text[i] == '.' && i == start))) {
+            if (n < sizeof word - 1)
+                word[n++] = (char)tolower((unsigned char)tree->text[i]);
+            i++;
+        }
+        word[n] = '\0';
+        if (n > 1)
+            look_up(facts, WAY_WORD, word,
+                    ts_node_descendant_for_byte_range(root, start, start + 1));
+        i += i == start;
+    }
+}
+
+static void find_all(struct facts *facts)
+{
+    struct tree_walk walk;
+    TSNode node;
+    unsigned n = 0;
+
+    facts->names = names_read(facts->findings->arena, facts->tree, facts->roles, on_import, facts);
+    facts->parts = mem_alloc(facts->tree->len / 8 + 1);
+    for (tree_walk_begin(&walk, ts_tree_root_node(facts->tree->tree));
+         !facts->findings->is_late && !facts->findings->is_full && tree_walk_next(&walk, &node);) {
+        if (++n % LOOK_EVERY == 0)
+            facts->findings->is_late = clock_now_ns() > facts->findings->deadline_ns;
+        if (role_of(facts->roles, node)->role != ROLE_NONE)
+            look_at(facts, node);
+    }
+    tree_walk_end(&walk);
+    free(facts->parts);
+    run_query(facts);
+    if (facts->roles->dialect->is_by_words)
+        look_at_words(facts);
+    facts->findings->is_spent = facts->findings->is_spent || names_is_spent(facts->names);
+}
+
+void facts_find(const struct syntax_tree *tree, const struct roles *roles,
+                const struct rules *rules, struct findings *findings)
+{
+    struct facts facts = { .tree = tree, .roles = roles, .rules = rules, .findings = findings };
+    find_all(&facts);
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "syntax/names.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+
+enum { TABLE = 4096, STEPS = 8 << 20, DEPTH = 64 };
+
+struct binding {
+    struct binding *next;
+    const char *name;
+    size_t len;
+    const char *full; /* what an import bound it to, or NULL */
+    TSNode value;     /* of the first assignment */
+    unsigned n;       /* assignments and definitions */
+    bool is_busy;     /* its value is being looked at: it refers to itself */
+    bool is_folded, is_resolved;
+    const char *folded, *resolved;
+};
+
+struct names {
+    struct arena *arena;
+    const struct syntax_tree *tree;
+    const struct roles *roles;
+    names_import_fn *on_import;
+    void *arg;
+    struct binding *table[TABLE];
+    size_t steps;
+};
+
+/* ---- bindings ---- */
+
+static struct binding **slot_of(struct names *names, const char *name, size_t len)
+{
+    uint32_t hash = 2166136261U;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char)name[i]) * 16777619U;
+    return &names->table[(hash ^ hash >> 15) % TABLE];
+}
+
+static struct binding *find(struct names *names, const char *name, size_t len)
+{
+    for (struct binding *b = *slot_of(names, name, len); b; b = b->next)
+        if (b->len == len && memcmp(b->name, name, len) == 0)
+            return b;
+    return NULL;
+}
+
+static struct binding *find_or_add(struct names *names, const char *name, size_t len)
+{
+    struct binding *binding = find(names, name, len);
+
+    if (!binding) {
+        struct binding **slot = slot_of(names, name, len);
+        binding = arena_alloc(names->arena, sizeof *binding);
+        *binding = (struct binding){ .next = *slot, .name = name, .len = len };
+        *slot = binding;
+    }
+    return binding;
+}
+
+/* A null value: the name is the code's own, whatever it holds. */
+static void bind(struct names *names, TSNode name, TSNode value)
+{
+    size_t len;
+    const char *text = node_text(names->tree, name, &len);
+    struct binding *binding = find_or_add(names, text, len);
+
+    if (binding->n++ == 0)
+        binding->value = value;
+}
+
+void names_alias(struct names *names, const char *name, size_t len, const char *full)
+{
+    struct binding *binding = find_or_add(names, name, len);
+    if (!binding->full)
+        binding->full = full;
+}
+
+void names_tell_import(struct names *names, const char *module, TSNode node)
+{
+    if (names->on_import && module && module[0])
+        names->on_import(names->arg, module, node);
+}
+
+/* ---- reading ---- */
+
+static enum role role_at(const struct names *names, TSNode node)
+{
+    return (enum role)role_of(names->roles, node)->role;
+}
+
+static TSNode part(TSNode node, TSFieldId id)
+{
+    return id ? ts_node_child_by_field_id(node, id) : (TSNode){ 0 };
+}
+
+/* `{exec: e, spawn} = require("child_process")`: each name becomes a part of the whole. */
+static void bind_object_pattern(struct names *names, TSNode pattern, TSNode value)
+{
+    const char *whole = resolve_node(names, value, 0);
+    uint32_t n = MIN(ts_node_named_child_count(pattern), 64U);
+
+    for (uint32_t i = 0; i < n; i++) {
+        TSNode child = ts_node_named_child(pattern, i), name = child;
+        const char *type = ts_node_type(child), *key = names_text(names, child);
+        if (strcmp(type, "pair_pattern") == 0) {
+            TSNode at = ts_node_child_by_field_name(child, "key", 3);
+            name = ts_node_child_by_field_name(child, "value", 5);
+            key = ts_node_is_null(at) ? NULL : names_text(names, at);
+            const char *folded = ts_node_is_null(at) ? NULL : fold_node(names, at, 0);
+            key = folded ? folded : key;
+        } else if (strcmp(type, "shorthand_property_identifier_pattern") != 0) {
+            continue;
+        }
+        if (!whole || !key || ts_node_is_null(name))
+            continue;
+        size_t len;
+        const char *text = node_text(names->tree, name, &len);
+        names_alias(names, text, len, arena_printf(names->arena, "%.200s.%.200s", whole, key));
+    }
+}
+
+/* Default values and types in it are not names that it binds. */
+static void bind_all(struct names *names, TSNode node)
+{
+    static const char *const values[] = { "value", "right", "type", "default_value" };
+    struct tree_walk walk;
+    TSNode at;
+    unsigned n = 0;
+
+    for (tree_walk_begin(&walk, node); n < 256 && tree_walk_next(&walk, &at); n++) {
+        const char *field = ts_tree_cursor_current_field_name(&walk.cursor);
+        enum role role = role_at(names, at);
+        bool is_value = role == ROLE_MEMBER || role == ROLE_CALL || role == ROLE_METHOD;
+        for (size_t i = 0; field && i < ARRAY_LEN(values); i++)
+            is_value = is_value || strcmp(field, values[i]) == 0;
+        if (role == ROLE_NAME && !is_value)
+            bind(names, at, (TSNode){ 0 });
+        if (role == ROLE_NAME || is_value)
+            tree_walk_skip(&walk);
+    }
+    tree_walk_end(&walk);
+}
+
+/* The name within a declarator of C: *(f)(int). */
+static TSNode innermost(const struct names *names, TSNode node)
+{
+    for (int i = 0; i < 8 && role_at(names, node) != ROLE_NAME; i++) {
+        TSNode inner = ts_node_child_by_field_name(node, "declarator", 10);
+        if (ts_node_is_null(inner))
+            inner = ts_node_named_child(node, 0);
+        if (ts_node_is_null(inner))
+            break;
+        node = inner;
+    }
+    return node;
+}
+
+static void bind_assignment(struct names *names, TSNode left, TSNode right)
+{
+    if (ts_node_is_null(left))
+        return;
+    if (role_at(names, left) == ROLE_LIST) {
+        bool is_list = !ts_node_is_null(right) && role_at(names, right) == ROLE_LIST &&
+                       ts_node_named_child_count(right) == ts_node_named_child_count(left);
+        uint32_t n = MIN(ts_node_named_child_count(left), 64U);
+        for (uint32_t i = 0; i < n; i++)
+            bind_assignment(names, ts_node_named_child(left, i),
+                            is_list ? ts_node_named_child(right, i) : (TSNode){ 0 });
+        return;
+    }
+    if (!ts_node_is_null(right) && role_at(names, right) == ROLE_LIST &&
+        ts_node_named_child_count(right) == 1)
+        right = ts_node_named_child(right, 0);
+    if (strcmp(ts_node_type(left), "object_pattern") == 0) {
+        if (!ts_node_is_null(right))
+            bind_object_pattern(names, left, right);
+        return;
+    }
+    if (strstr(ts_node_type(left), "declarator"))
+        left = innermost(names, left);
+    if (role_at(names, left) == ROLE_NAME)
+        bind(names, left, right);
+}
+
+static void read_node(struct names *names, TSNode node)
+{
+    const struct node_role *role = role_of(names->roles, node);
+
+    if (role->role < ROLE_ASSIGN || role->role > ROLE_IMPORT)
+        return;
+    TSNode a = part(node, role->a);
+    switch (role->role) {
+    case ROLE_ASSIGN:
+        if (role->a)
+            bind_assignment(names, a, part(node, role->b));
+        else if (ts_node_named_child_count(node) == 2)
+            bind_assignment(names, ts_node_named_child(node, 0), ts_node_named_child(node, 1));
+        break;
+    case ROLE_DEFINE:
+        if (!ts_node_is_null(a))
+            bind(names, innermost(names, a), (TSNode){ 0 });
+        break;
+    case ROLE_BIND:
+        if (!role->a || !ts_node_is_null(a))
+            bind_all(names, role->a ? a : node);
+        break;
+    case ROLE_IMPORT:
+        if (names->roles->dialect->import)
+            names->roles->dialect->import(names, node, ROLE_IMPORT);
+        break;
+    default:
+        break;
+    }
+}
+
+struct names *names_read(struct arena *arena, const struct syntax_tree *tree,
+                         const struct roles *roles, names_import_fn *on_import, void *arg)
+{
+    struct names *names = arena_alloc(arena, sizeof *names);
+    struct tree_walk walk;
+    TSNode node;
+
+    *names = (struct names){ .arena = arena,
+                             .tree = tree,
+                             .roles = roles,
+                             .on_import = on_import,
+                             .arg = arg,
+                             .steps = STEPS };
+    for (tree_walk_begin(&walk, ts_tree_root_node(tree->tree)); tree_walk_next(&walk, &node);)
+        read_node(names, node);
+    tree_walk_end(&walk);
+    return names;
+}
+
+/* ---- asking ---- */
+
+bool names_step(struct names *names)
+{
+    if (names->steps > 0)
+        names->steps--;
+    return names->steps > 0;
+}
+
+bool names_is_spent(const struct names *names)
+{
+    return names->steps == 0;
+}
+
+const struct syntax_tree *names_tree(const struct names *names)
+{
+    return names->tree;
+}
+
+const struct roles *names_roles(const struct names *names)
+{
+    return names->roles;
+}
+
+struct arena *names_arena(const struct names *names)
+{
+    return names->arena;
+}
+
+const char *names_text(const struct names *names, TSNode node)
+{
+    size_t len;
+    const char *text = node_text(names->tree, node, &len);
+    return arena_dup(names->arena, text, MIN(len, (size_t)NAME_MAX_BYTES));
+}
+
+const char *names_fold(struct names *names, TSNode node)
+{
+    return fold_node(names, node, 0);
+}
+
+const char *names_resolve(struct names *names, TSNode node)
+{
+    return resolve_node(names, node, 0);
+}
+
+const char *names_fold_variable(struct names *names, const char *name, size_t len, int depth)
+{
+    struct binding *binding = find(names, name, len);
+
+    if (!binding || binding->n != 1 || binding->full || ts_node_is_null(binding->value) ||
+        binding->is_busy)
+        return NULL;
+    if (!binding->is_folded) {
+        binding->is_busy = true;
+        binding->folded = fold_node(names, binding->value, depth + 1);
+        binding->is_folded = true;
+        binding->is_busy = false;
+    }
+    return binding->folded;
+}
+
+/* A name: what an import bound it to, what it was assigned once, or itself where nobody did. */
+static const char *resolve_name(struct names *names, TSNode node, int depth)
+{
+    size_t len;
+    const char *text = node_text(names->tree, node, &len);
+    struct binding *binding = find(names, text, len);
+
+    if (len > NAME_MAX_BYTES)
+        return NULL;
+    if (binding && binding->full)
+        return binding->full;
+    if (!binding)
+        return arena_dup(names->arena, text, len);
+    if (binding->n != 1 || ts_node_is_null(binding->value) || binding->is_busy)
+        return NULL;
+    if (!binding->is_resolved) {
+        binding->is_busy = true;
+        binding->resolved = resolve_node(names, binding->value, depth + 1);
+        binding->is_resolved = true;
+        binding->is_busy = false;
+    }
+    return binding->resolved;
+}
+
+static bool is_one_of(const char *const *list, const char *name)
+{
+    for (; list && *list; list++)
+        if (strcmp(*list, name) == 0)
+            return true;
+    return false;
+}
+
+/* "builtins.eval" is eval, "eval.call" too. */
+static const char *plain_name(struct names *names, const char *name)
+{
+    const struct dialect *dialect = names->roles->dialect;
+    bool is_cut = name != NULL;
+
+    if (name && dialect->is_caseless && name[0] != '$') {
+        char *lower = arena_str(names->arena, name);
+        for (char *c = lower; *c; c++)
+            *c = (char)tolower((unsigned char)*c);
+        name = lower;
+    }
+
+    while (is_cut) {
+        is_cut = false;
+        for (const char *const *p = dialect->prefixes; p && *p; p++)
+            if (strncmp(name, *p, strlen(*p)) == 0 && name[strlen(*p)]) {
+                name += strlen(*p);
+                is_cut = true;
+            }
+        for (const char *const *s = dialect->suffixes; s && *s; s++) {
+            size_t len = strlen(name), tail = strlen(*s);
+            if (len > tail && strcmp(name + len - tail, *s) == 0) {
+                name = arena_dup(names->arena, name, len - tail);
+                is_cut = true;
+            }
+        }
+    }
+    return name;
+}
+
+static const char *join(struct names *names, const char *whole, const char *name)
+{
+    if (!whole || !name || strlen(whole) + strlen(name) + 2 > NAME_MAX_BYTES)
+        return NULL;
+    return plain_name(
+        names, arena_printf(names->arena, "%s%s%s", whole, names->roles->dialect->separator, name));
+}
+
+TSNode names_argument(const struct names *names, TSNode call, unsigned n)
+{
+    const struct node_role *role = role_of(names->roles, call);
+    TSNode list = part(call, role->role == ROLE_CALL ? role->b : names->roles->arguments);
+    if (ts_node_is_null(list) && role->role == ROLE_NEW && ts_node_named_child_count(call) > 1)
+        list = ts_node_named_child(call, ts_node_named_child_count(call) - 1);
+    if (!ts_node_is_null(list) && ts_node_named_child_count(list) == 1 &&
+        strcmp(ts_node_type(ts_node_named_child(list, 0)), "arguments") == 0)
+        list = ts_node_named_child(list, 0); /* Perl has them twice */
+    uint32_t count = ts_node_is_null(list) ? 0 : MIN(ts_node_named_child_count(list), 256U);
+
+    for (uint32_t i = 0; i < count; i++) {
+        TSNode child = ts_node_named_child(list, i);
+        enum role kind = role_at(names, child);
+        if (kind == ROLE_KEYWORD || strstr(ts_node_type(child), "comment") ||
+            strcmp(ts_node_type(child), "comma") == 0)
+            continue;
+        if (kind == ROLE_ARGUMENT && ts_node_named_child_count(child) > 0)
+            child = ts_node_named_child(child, ts_node_named_child_count(child) - 1);
+        if (n-- == 0)
+            return child;
+    }
+    return (TSNode){ 0 };
+}
+
+static const char *called_name(struct names *names, TSNode call, int depth)
+{
+    const struct node_role *role = role_of(names->roles, call);
+    TSNode a = part(call, role->a), b = part(call, role->b);
+
+    if (role->role == ROLE_CALL) {
+        const char *name = ts_node_is_null(a) ? NULL : resolve_node(names, a, depth + 1);
+        if (!name && names->roles->dialect->names_by_string && !ts_node_is_null(a))
+            name = fold_node(names, a, depth + 1); /* $f = "system"; $f("ls") */
+        return name;
+    }
+    if (role->role == ROLE_NEW) {
+        if (ts_node_is_null(a))
+            a = ts_node_named_child(call, 0);
+        return ts_node_is_null(a) ? NULL : resolve_node(names, a, depth + 1);
+    }
+    if (ts_node_is_null(b))
+        return NULL;
+    if (ts_node_is_null(a))
+        return resolve_name(names, b, depth);
+    const char *whole = resolve_node(names, a, depth + 1);
+    return join(names, whole ? whole : "?", names_text(names, b));
+}
+
+static const char *module_of(struct names *names, TSNode call, int depth)
+{
+    const char *function = called_name(names, call, depth);
+
+    if (!function || !is_one_of(names->roles->dialect->importers, function))
+        return NULL;
+    TSNode argument = names_argument(names, call, 0);
+    if (ts_node_is_null(argument))
+        return NULL;
+    const char *module = fold_node(names, argument, depth + 1);
+    if (!module && strcmp(names->roles->dialect->name, "r") == 0)
+        module = names_text(names, argument); /* library(httr) */
+    if (module && strncmp(module, "node:", 5) == 0)
+        module += 5;
+    return module;
+}
+
+const char *names_imported(struct names *names, TSNode call)
+{
+    return module_of(names, call, 0);
+}
+
+static const char *resolve_call(struct names *names, TSNode node, int depth)
+{
+    const char *module = module_of(names, node, depth);
+
+    if (module)
+        return plain_name(names, module);
+    const char *function = called_name(names, node, depth);
+    if (!function)
+        return NULL;
+    if (is_one_of(names->roles->dialect->getters, function)) {
+        TSNode whole = names_argument(names, node, 0), name = names_argument(names, node, 1);
+        if (ts_node_is_null(whole) || ts_node_is_null(name))
+            return NULL;
+        return join(names, resolve_node(names, whole, depth + 1),
+                    fold_node(names, name, depth + 1));
+    }
+    /* vars(os)["system"], globals()["eval"] */
+    if (strcmp(function, "vars") == 0 && !ts_node_is_null(names_argument(names, node, 0)))
+        return resolve_node(names, names_argument(names, node, 0), depth + 1);
+    if (strcmp(function, "globals") == 0 || strcmp(function, "locals") == 0)
+        return "builtins";
+    return join(names, function, "()");
+}
+
+const char *resolve_node(struct names *names, TSNode node, int depth)
+{
+    const struct node_role *role = role_of(names->roles, node);
+    TSNode a = part(node, role->a), b = part(node, role->b);
+    uint32_t n;
+
+    if (depth > DEPTH || !names_step(names))
+        return NULL;
+    switch (role->role) {
+    case ROLE_NAME:
+        return plain_name(names, resolve_name(names, node, depth));
+    case ROLE_PAREN:
+        n = ts_node_named_child_count(node);
+        return n ? resolve_node(names, ts_node_named_child(node, n - 1), depth + 1) : NULL;
+    case ROLE_MEMBER: {
+        if (ts_node_is_null(b))
+            return NULL;
+        const char *whole = ts_node_is_null(a) ? "" : resolve_node(names, a, depth + 1);
+        const char *name = names_text(names, b);
+        if (ts_node_is_null(a))
+            return name;
+        if (whole && strcmp(name, "__dict__") == 0)
+            return whole;
+        return join(names, whole ? whole : "?", name);
+    }
+    case ROLE_INDEX: {
+        if (ts_node_is_null(a) || ts_node_is_null(b))
+            return NULL;
+        const char *whole = resolve_node(names, a, depth + 1);
+        return whole ? join(names, whole, fold_node(names, b, depth + 1)) : NULL;
+    }
+    case ROLE_CALL:
+    case ROLE_METHOD:
+    case ROLE_NEW:
+        return resolve_call(names, node, depth);
+    default:
+        return NULL;
+    }
+}

@@ -1,0 +1,452 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""cay serve: routes, streams and their resumption, cancelling, tenants, the queue, a lost warden, signals, sockets."""
+import http.server
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayserve
+import caytest
+from cayserve import ALL, TOKEN, Server, read_answer
+
+OTHER = "another-token-0123456789abcdef"
+NARROW = "narrow-token-00123456789abcdef"
+NEWER = "newer-token-000123456789abcdef"
+TOKENS = f"{TOKEN} main {ALL}\n{OTHER} other\n# a comment\n{NARROW} main read\n"
+SLEEP = {"command": ["/bin/sleep", "60"]}
+
+
+def bash(code, **more):
+    return {"language": "bash", "code": code, **more}
+
+
+def test_results(t, s):
+    r = s.execute({"language": "python", "code": "import sys\nprint(6 * 7)\nsys.exit(3)", "timeout": 20})
+    t.equal((r.status, r.headers["content-type"]), (200, "application/json"), "a run is answered with JSON", r)
+    want = (42, 3, "exit", "kernel", "main" and r.json["id"])
+    got = (int(r.json["stdout"]), r.json["exit_code"], r.json["verdict"]["cause"], r.json["meta"]["isolation"]["tier"],
+           r.json["container_id"])
+    t.equal(got, want, "with its result")
+    layers = set(r.json["meta"]["isolation"]["layers"])
+    t.ok({"cgroup:memory", "cgroup:pids", "seccomp", "user_ns", "net_ns"} <= layers, "in all layers", layers)
+    t.equal(s.get(f"/v1/executions/{r.json['id']}").json, r.json, "which can be had again by its id")
+    unix = s.execute({"command": ["/bin/echo", "hi"]}, over="unix", token=None)
+    t.equal((unix.status, unix.json["stdout"]), (200, "hi\n"), "the unix socket needs no token", unix)
+    r = s.execute({"language": "python", "code": "print(open('a/b.txt').read() + input())", "files": {"a/b.txt": "file "},
+                   "stdin": "and input"})
+    t.equal(r.json["stdout"], "file and input\n", "files and input arrive", r)
+    r = s.execute({"language": "python", "code": "open('x.bin', 'wb').write(b'\\0\\xff')", "collect": ["*.bin"]})
+    t.equal([f.get("base64") for f in r.json["files"]], ["AP8="], "what is collected comes back", r)
+    r = s.execute({"language": "python", "code": "while True: pass", "timeout": 0.3})
+    t.equal((r.status, r.json["verdict"]["cause"]), (200, "wall_timeout"), "a run that took too long is an answer too")
+
+
+def test_policy(t, s):
+    """The door of HTTP: the same check, and the same policy, though the front can start no process."""
+    r = s.ask("POST", "/v1/check", {"language": "py", "code": "import os\n"})
+    if "unchecked" in r.body.decode():
+        t.skip("the static check", "tools/install-grammars.sh has not been run", "grammars")
+        return
+    t.equal((r.status, r.json["safe"], r.json["language"], r.json["blocked_imports"]), (200, False, "python", ["os"]), "a check is answered with its report", r)
+    t.equal([f["rule"] for f in s.ask("POST", "/v1/check", {"language": "bash", "code": "r\\m -rf /"}).json["findings"]], ["shell-remove-root"],
+            "of another language too")
+    t.equal(s.ask("POST", "/v1/check", {"language": "python", "code": "print(1)"}).json["safe"], True, "what is safe is told so")
+    for body in ({"code": 1}, {}, {"language": "klingon", "code": ""}, {"code": "x", "colour": 1}):
+        t.ok(s.ask("POST", "/v1/check", body).status in (400, 404), f"a bad check is refused: {body}")
+    r = s.execute({"language": "python", "code": "import os\nprint(1)", "policy": "block"})
+    got = (r.status, r.json["exit_code"], r.json["verdict"]["cause"], r.json["error_message"], r.json["meta"]["blocked_imports"], r.json["stdout"])
+    t.equal(got, (200, 126, "policy", "Security policy blocked import: os", ["os"], ""), "policy block", r)
+    r = s.execute({"language": "python", "code": "import os\nprint(1)"})
+    t.ok(r.json["stdout"] == "1\n" and any("import of os" in w for w in r.json["meta"]["warnings"]), "policy warn", r)
+    r = s.execute({"language": "python", "code": "print(7)", "policy": "block"})
+    t.equal((r.json["stdout"], r.json["exit_code"]), ("7\n", 0), "and what is safe runs", r)
+
+
+def test_whole_output(t, s):
+    r = s.execute({"language": "python", "code": "import sys\nprint('line\\n' * 20000)\nsys.stderr.buffer.write(b'\\xff\\0e')"})
+    t.equal(r.json["meta"]["truncated"], True, "long output is cut in the result")
+    id = r.json["id"]
+    t.equal(s.get(f"/v1/executions/{id}/stdout").body, b"line\n" * 20000 + b"\n", "but can be had whole")
+    t.equal(s.get(f"/v1/executions/{id}/stderr").body, b"\xff\0e", "byte by byte")
+
+
+def test_streams(t, s):
+    code = "echo one; echo two >&2; sleep 0.1; echo three; exit 4"
+    for form in ("text/event-stream", "application/x-ndjson"):
+        got = s.events("/v1/execute", form=form, body=bash(code))
+        names = [e["event"] for _, e in got]
+        t.equal([e["seq"] for _, e in got], list(range(1, len(got) + 1)), f"{form}: numbered from 1", names)
+        t.equal((names[0], names[-1]), ("started", "finished"), f"{form}: from started to finished", names)
+        out = "".join(e["data"] for _, e in got if e["event"] == "stdout")
+        t.equal((out, got[-1][1]["result"]["exit_code"]), ("one\nthree\n", 4), f"{form}: with output and result")
+        if form == "text/event-stream":
+            t.ok(all(number == e["seq"] for number, e in got), "ids are the numbers", got[:3])
+    id = got[-1][1]["result"]["id"]
+    again = s.events(f"/v1/executions/{id}/events", form="application/x-ndjson")
+    t.equal(again, got, "all can be read again")
+
+
+def test_resume(t, s):
+    r = s.execute(bash("for i in 1 2 3 4 5 6; do echo $i; sleep 0.1; done", detach=True))
+    id = r.json["id"]
+    t.equal((r.status, r.json["status"], r.headers["location"]), (202, "running", f"/v1/executions/{id}"),
+            "a detached run is answered at once", r)
+    first = s.events(r.json["events"], most=3)
+    t.equal(len(first), 3, "a reader that loses its connection", first)
+    rest = s.events(r.json["events"], after=first[-1][0])
+    seqs = [e["seq"] for _, e in first + rest]
+    t.equal(seqs, list(range(1, len(seqs) + 1)), "goes on where it was")
+    out = "".join(e.get("data", "") for _, e in first + rest if e["event"] == "stdout")
+    t.equal(out, "1\n2\n3\n4\n5\n6\n", "and misses nothing")
+    late = s.events(r.json["events"] + f"?after={seqs[-2]}")
+    t.equal([e["event"] for _, e in late], ["finished"], "?after= does the same")
+    big = s.execute({"language": "python", "code": "for i in range(400): print(str(i % 10) * 65535)"})
+    got = s.events(f"/v1/executions/{big.json['id']}/events")
+    gaps = [e["gap"] for _, e in got if "gap" in e]
+    t.ok(len(gaps) == 1 and got[-1][1]["event"] == "finished", "a log that was too long tells what it left out",
+         [e["event"] for _, e in got][-5:], gaps)
+
+
+def test_cancel(t, s):
+    id = s.execute({**SLEEP, "detach": True}).json["id"]
+    r = s.ask("DELETE", f"/v1/executions/{id}")
+    t.equal(r.status, 202, "a run can be cancelled", r)
+    page = s.until(id)
+    t.equal(page and page["verdict"]["cause"], "cancelled", "and says so", page)
+    t.equal(s.ask("DELETE", f"/v1/executions/{id}").status, 204, "what is finished can be removed")
+    t.equal([s.get(f"/v1/executions/{id}{x}").status for x in ("", "/events", "/stdout")], [404] * 3, "and is gone")
+
+
+def listed(s, cause):
+    return [x for x in s.get(f"/v1/executions?cause={cause}&limit=1000").json["executions"]]
+
+
+def test_leaving(t, s):
+    before = {x["id"] for x in listed(s, "cancelled")}
+    body = json.dumps(SLEEP).encode()
+    head = (b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % len(body))
+    for name, more in (("a client that leaves", b""), ("one that has sent ahead", b"GET /v1/lang")):
+        raw = s.raw(head + body + more)
+        t.ok(caytest.until(lambda: s.get("/v1/health").json["running"] == 1, 20), f"{name}: runs")
+        raw.close()
+        t.ok(caytest.until(lambda: s.get("/v1/health").json["running"] == 0, 20), f"{name}: its run is stopped")
+    t.ok(caytest.until(lambda: len({x["id"] for x in listed(s, "cancelled")} - before) == 2, 20), "as cancelled")
+
+
+def test_queue(t, s):
+    """The server has room for two, and lets one wait."""
+    ids = [s.execute({**SLEEP, "detach": True}).json for _ in range(3)]
+    t.equal([x["status"] for x in ids], ["running", "running", "queued"], "two run, one waits")
+    r = s.execute({"command": ["/bin/true"]})
+    t.equal((r.status, r.error.get("kind")), (429, "busy"), "the next is refused", r)
+    t.ok(int(r.headers.get("retry-after", 0)) >= 1, "with a time to come back", r.headers)
+    t.equal(s.get("/v1/health").status, 200, "health is answered all the same")
+    s.ask("DELETE", f"/v1/executions/{ids[2]['id']}")
+    page = s.until(ids[2]["id"])
+    t.equal(page and page["verdict"]["cause"], "cancelled", "one that waits can be cancelled", page)
+    raw = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+    t.equal(read_answer(raw)[0], 400, "an empty request is no request")
+    raw.close()
+    body = json.dumps(SLEEP).encode()
+    raw = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() +
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    t.ok(caytest.until(lambda: s.get("/v1/health").json["queued"] == 1, 20), "a client waits")
+    raw.close()
+    t.ok(caytest.until(lambda: s.get("/v1/health").json["queued"] == 0, 20), "and leaves its place when it goes")
+    waiting = s.execute({"command": ["/bin/echo", "late"], "detach": True}).json
+    for x in ids[:2]:
+        s.ask("DELETE", f"/v1/executions/{x['id']}")
+    page = s.until(waiting["id"])
+    t.equal(page and page["stdout"], "late\n", "who waits is served when there is room", page)
+
+
+ERRORS = (
+    # name, method, path, body, headers, status, kind, words in message or hint
+    ("no such path", "GET", "/v1/nothing", None, {}, 404, "notfound", "path"),
+    ("a path that is not built yet", "POST", "/v1/sessions", {}, {}, 404, "notfound", "not built yet"),
+    ("another method", "PUT", "/v1/execute", {}, {}, 405, "usage", "POST"),
+    ("a form", "POST", "/v1/execute", "code=1", {"Content-Type": "application/x-www-form-urlencoded"}, 415, "usage", "JSON"),
+    ("text", "POST", "/v1/execute", "{}", {"Content-Type": "text/plain"}, 415, "usage", "JSON"),
+    ("no type", "POST", "/v1/execute", b"{}", {}, 415, "usage", "JSON"),
+    ("what we can't give", "POST", "/v1/execute", {}, {"Accept": "image/png"}, 406, "usage", "Accept"),
+    ("no JSON", "POST", "/v1/execute", "{", {"Content-Type": "application/json"}, 400, "usage", ""),
+    ("an unknown field", "POST", "/v1/execute", {"languag": "python"}, {}, 400, "usage", "language"),
+    ("a bad value", "POST", "/v1/execute", {"command": ["true"], "timeout": -1}, {}, 400, "usage", "timeout"),
+    ("too much", "POST", "/v1/execute", {"command": ["true"], "timeout": 9999}, {}, 400, "usage", "300"),
+    ("a language that is not there", "POST", "/v1/execute", {"language": "pyton", "code": "1"}, {}, 404, "notfound", "python"),
+    ("a workspace", "POST", "/v1/execute", {"command": ["true"], "workspace": "/etc"}, {}, 403, "policy", "workspace"),
+    ("a folder", "POST", "/v1/execute", {"command": ["true"], "ro": ["/etc"]}, {}, 403, "policy", "ro"),
+    ("no sandbox", "POST", "/v1/execute", {"command": ["true"], "backend": "process"}, {}, 403, "policy", "backend"),
+    ("no isolation", "POST", "/v1/execute", {"command": ["true"], "min_isolation": "none"}, {}, 403, "policy", "min_isolation"),
+    ("an unsafe fallback", "POST", "/v1/execute", {"command": ["true"], "fallback": "unsafe"}, {}, 403, "policy", "fallback"),
+    ("a bypass", "POST", "/v1/execute", {"command": ["true"], "policy_bypass": True}, {}, 403, "policy", "bypass"),
+    ("a list of a sort that is not there", "GET", "/v1/executions?colour=red", None, {}, 400, "usage", "colour"),
+    ("a list that is too long", "GET", "/v1/executions?limit=100000", None, {}, 400, "usage", "1000"),
+    ("events behind nothing", "GET", "/v1/executions/" + "0" * 32 + "/events?after=x", None, {}, 400, "usage", "after"),
+    ("an unknown id", "GET", "/v1/executions/" + "0" * 32, None, {}, 404, "notfound", "execution"),
+)
+
+
+def test_errors(t, s):
+    for name, method, path, body, headers, status, kind, words in ERRORS:
+        r = s.ask(method, path, body, headers=headers)
+        text = f"{r.error.get('message')} {r.error.get('hint')} {r.headers.get('allow')}"
+        t.ok((r.status, r.error.get("kind")) == (status, kind) and words in text, f"{name}: {status}", r)
+    r = s.execute({"command": ["true"], "files": {"x": "y" * 300000}})
+    t.equal((r.status, r.error.get("kind")), (413, "limit"), "too large a request: 413", r)
+    connection, r = s.open("HEAD", "/v1/languages")
+    t.ok(r.status == 200 and int(r.getheader("Content-Length")) > 100 and r.read() == b"", "HEAD has no body")
+    connection.close()
+
+
+def test_connections(t, s):
+    """One connection for many requests, also when they are sent all at once."""
+    connection = s.connection()
+    answers = [s.execute({"command": ["/bin/echo", str(i)]}, connection=connection) for i in range(3)]
+    t.equal([r.json["stdout"] for r in answers], ["0\n", "1\n", "2\n"], "a connection is kept")
+    connection.close()
+    body = [json.dumps({"command": ["/bin/sh", "-c", f"sleep 0.{5 - i}; echo {i}"]}).encode() for i in range(3)]
+    head = b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\n"
+    raw = s.raw(b"".join(head + b"Content-Length: %d\r\n\r\n%s" % (len(b), b) for b in body))
+    got = [json.loads(read_answer(raw)[1])["stdout"] for _ in body]
+    t.equal(got, ["0\n", "1\n", "2\n"], "what was sent ahead is answered in its order")
+    raw.close()
+    data = s.exchange(b"GET /v1/languages HTTP/1.1\r\nConnection: close\r\n" + s.bearer() + b"\r\n")
+    t.ok(data and b"connection: close" in data.lower() and data.rstrip().endswith(b"]"), "Connection: close is heeded")
+
+
+def test_tenants(t, s):
+    mine = s.execute({"command": ["/bin/true"]}).json["id"]
+    his = s.execute({"command": ["/bin/true"]}, token=OTHER).json["id"]
+    t.equal([s.get(f"/v1/executions/{x}", token=OTHER).status for x in (mine, his)], [404, 200], "tenants do not see each other")
+    t.equal(s.ask("DELETE", f"/v1/executions/{mine}", token=OTHER).status, 404, "nor stop each other's runs")
+    ids = [x["id"] for x in s.get("/v1/executions?limit=1000", token=OTHER).json["executions"]]
+    t.ok(his in ids and mine not in ids, "nor find them in the list", ids)
+    first, second = [[x["id"] for x in s.get(f"/v1/executions?limit=2{more}").json["executions"]]
+                     for more in ("", f"&before={mine}")]
+    t.ok(len(first) == 2 and first[0] == mine and mine not in second, "the newest is first, and pages follow", first, second)
+    t.equal(s.execute({"command": ["/bin/true"]}, token=NARROW).status, 403, "a token without the scope can't run")
+    t.equal(s.get("/v1/languages", token=NARROW).status, 200, "but read")
+    t.equal(s.get("/metrics", token=OTHER).status, 403, "metrics are another scope")
+    s.write_tokens(TOKENS.replace(OTHER, NEWER))
+    s.proc.send_signal(signal.SIGHUP)
+    t.ok(caytest.until(lambda: s.get("/v1/languages", token=NEWER).status == 200, 20), "SIGHUP: a new token is known")
+    t.equal(s.get("/v1/languages", token=OTHER).status, 401, "an old one is not")
+    s.write_tokens(f"{OTHER} main everything\n")
+    s.proc.send_signal(signal.SIGHUP)
+    t.ok(caytest.until(lambda: "reload-failed" in s.words(), 20), "a file that can't be read is said")
+    t.equal(s.get("/v1/languages", token=NEWER).status, 200, "and the old ones stay")
+
+
+def test_information(t, s):
+    languages = {x["name"]: x for x in s.get("/v1/languages").json}
+    t.ok(languages["python"]["version"], "languages have their versions", languages.get("python"))
+    health = s.get("/v1/health", token=None)
+    t.equal((health.status, health.json["status"]), (200, "ok"), "health", health)
+    api = s.get("/openapi.json", token=None).json
+    t.ok("/v1/execute" in api["paths"] and api["openapi"].startswith("3."), "the OpenAPI document")
+    text = s.get("/metrics").body.decode()
+    runs = sum(float(x) for x in re.findall(r"^cay_runs_total\{[^}]*\} (\S+)$", text, re.M))
+    t.ok(runs > 5 and "cay_pool_ready" in text, "metrics count runs", runs)
+
+
+def status_of(pid):
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    except OSError:
+        return {}
+
+
+def test_confined(t, s, mode):
+    status = status_of(s.pid)
+    t.equal((status["NoNewPrivs"], status["Seccomp"], int(status["CapPrm"], 16), int(status["CapBnd"], 16) if mode.is_root else 0),
+            ("1", "2", 0, 0), "the front has a filter and no capability")
+    t.ok(int(status["Uid"].split()[0]) != 0, "and is not root", status["Uid"])
+    t.equal(stat.S_IMODE(os.stat(s.socket).st_mode), 0o600, "the socket is its owner's")
+
+
+def words_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def wardens():
+    """Those that were started as such: what a warden forks has its words too."""
+    return [p.pid for p in caytest.descendants()
+            if b"warden" in words_of(p.pid) and b"serve" in words_of(status_of(p.pid).get("PPid"))]
+
+
+def test_lost_warden(t, s):
+    id = s.execute({**SLEEP, "detach": True}).json["id"]
+    t.ok(s.until(id, "running"), "a run goes on")
+    lost = wardens()
+    t.equal(len(lost), 1, "there is a warden", lost)
+    os.kill(lost[0], signal.SIGKILL)
+    page = s.until(id)
+    t.equal(page and page["verdict"]["cause"], "infrastructure", "without it, the run ends and says why", page)
+    t.ok(caytest.until(lambda: s.execute({"command": ["/bin/true"]}).status == 200, 30), "another one takes over")
+    t.ok(caytest.until(lambda: s.get("/v1/health").json["warden"] == "ok", 30), "and health says so")
+
+
+def test_sockets(t, mode, s):
+    """Places that are taken, and one that is not any more."""
+    said = mode.cay("serve", "--listen", f"127.0.0.1:{s.port}", "--socket", "none").err.decode()
+    t.matches(said, r"listen on 127.*: Address already in use", "a port that is taken is said")
+    said = mode.cay("serve", "--no-tcp", "--socket", s.socket).err.decode()
+    t.matches(said, "server is running on", "and a socket that is")
+    for args, words in ((("--listen", "nowhere"), "is not an address"), (("--tls-cert", "x"), "belong together"),
+                        (("--no-tcp", "--listen", "127.0.0.1:0"), "exclude"),
+                        (("--listen", "127.0.0.1:0", "--socket", "none", "--token-file", "/nowhere"), "/nowhere"),
+                        (("--no-tcp", "--socket", "none"), "nothing to listen on")):
+        done = mode.cay("serve", *args)
+        t.ok(done.status != 0 and words in done.err.decode(), f"{' '.join(args)}: is refused", *done.describe())
+
+
+def test_drain(t, mode):
+    """From a stale socket to its end; with a token of the server's own making."""
+    place = os.path.join(mode.cwd, "stale")
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(place)
+    stale.close()
+    if mode.uid is not None:
+        os.chown(place, mode.uid, mode.uid)
+    with Server(mode, "--listen", "127.0.0.1:0", "--socket", place) as s:
+        token = re.search(r"token: (\S+)", s.words())[1]
+        s.socket = place
+        t.equal(s.get("/v1/languages", token=token).status, 200, "the token that was made is the token")
+        slow = s.open("POST", "/v1/execute", bash("echo begun; sleep 1; echo done"), token=token,
+                      headers={"Accept": "application/x-ndjson"})
+        kept = s.connection()
+        s.get("/v1/languages", token=token, connection=kept)
+        while b"begun" not in slow[1].readline():
+            continue
+        s.proc.send_signal(signal.SIGTERM)
+        t.ok(caytest.until(lambda: "draining" in s.words(), 20), "SIGTERM drains")
+        try:
+            socket.create_connection(("127.0.0.1", s.port)).close()
+            refused = False
+        except OSError:
+            refused = True
+        t.ok(refused, "nobody new is let in")
+        last = json.loads(slow[1].read().splitlines()[-1])
+        t.equal((last["event"], last["result"]["stdout"]), ("finished", "begun\ndone\n"), "what runs is answered", last)
+        t.equal(s.wait(), 0, "then it ends", s.words()[-500:])
+        t.ok(not os.path.exists(place), "its socket is gone")
+    done = mode.cay("show", last["result"]["id"], "--stdout")
+    t.equal(done.out, b"begun\ndone\n", "and the run is on record", *done.describe())
+    with Server(mode, env={"CAY_DRAIN": "0.2"}) as s:
+        id = s.execute({**SLEEP, "detach": True}).json["id"]
+        s.proc.send_signal(signal.SIGTERM)
+        t.equal(s.wait(), 0, "what does not end in time is stopped", s.words()[-500:])
+    cause = json.loads(mode.cay("show", id, "--json").out or b"{}").get("verdict", {}).get("cause")
+    t.equal(cause, "cancelled", "and recorded so")
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Keeps what is posted to it."""
+
+    def do_POST(self):
+        self.server.got.append((self.headers, self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def receiver():
+    r = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+    r.got = []
+    threading.Thread(target=r.serve_forever, daemon=True).start()
+    return r
+
+
+def test_webhooks(t, s, hook):
+    r = s.execute({"command": ["/bin/echo", "hook"], "detach": True, "webhook": f"http://127.0.0.1:{hook.server_port}/x?y"})
+    t.equal(r.status, 202, "a run with a webhook", r)
+    t.ok(caytest.until(lambda: hook.got, 20), "its result is posted", s.words()[-500:])
+    headers, body = hook.got[0] if hook.got else ({}, b"{}")
+    t.equal((json.loads(body).get("stdout"), headers.get("X-Cay-Event"), headers.get("X-Cay-Delivery")),
+            ("hook\n", "finished", r.json["id"]), "as it is")
+    for url in ("http://127.0.0.1:1/", "http://169.254.169.254/latest/", "http://[::1]/", "ftp://x.example/", "nonsense"):
+        r = s.execute({"command": ["/bin/true"], "webhook": url})
+        t.ok(r.status in (400, 403), f"no webhook goes to {url}", r)
+
+
+def test_tls(t, mode):
+    """TLS on TCP, with certificates that are read again; big bodies both ways."""
+    folder = mode.cwd
+    cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
+    shutil.copy(cayserve.TLS / "cert.pem", cert)
+    shutil.copy(cayserve.TLS / "key.pem", key)
+    os.chmod(key, 0o600)
+    place = os.path.join(folder, "tls")
+    tokens = os.path.join(folder, "tls-tokens")
+    with open(tokens, "w") as f:
+        os.fchmod(f.fileno(), 0o600)
+        f.write(TOKENS)
+    with Server(mode, "--listen", "127.0.0.1:0", "--socket", place, "--token-file", tokens, "--tls-cert", cert, "--tls-key",
+                key) as s:
+        connection = s.connection("tls")
+        text = "x" * 300000
+        for i in range(2):
+            r = s.execute({"language": "python", "code": "print(input())", "stdin": text, "limits": {"max_output": "1m"}},
+                          connection=connection)
+            t.ok(r.status == 200 and r.json["stdout"] == text + "\n", f"TLS: a large request, {i + 1}", r)
+        connection.close()
+        data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        t.ok(data is not None and b"200" not in data[:20], "TLS: plain HTTP gets no answer", data)
+        s.proc.send_signal(signal.SIGHUP)
+        t.ok(caytest.until(lambda: "certificate-reloaded" in s.words(), 20), "TLS: SIGHUP reads the certificate again")
+        t.equal(s.get("/v1/languages", over="tls").status, 200, "TLS: which is as good as before")
+        with open(cert, "w") as f:
+            f.write("nonsense")
+        s.proc.send_signal(signal.SIGHUP)
+        t.ok(caytest.until(lambda: "reload-failed" in s.words(), 20), "TLS: one that is none is said")
+        t.equal(s.get("/v1/languages", over="tls").status, 200, "TLS: and the old one stays")
+    done = mode.cay("serve", "--listen", "127.0.0.1:0", "--socket", "none", "--tls-cert", cert, "--tls-key", key)
+    t.ok(done.status != 0 and b"certificate" in done.err, "TLS: at the start it is an error", *done.describe())
+
+
+def test(t, mode):
+    hook = receiver()
+    with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "256k", "CAY_DRAIN": "5",
+                                          "CAY_WEBHOOK_ALLOW": f"127.0.0.1:{hook.server_port}"}) as s:
+        test_results(t, s)
+        test_streams(t, s)
+        test_policy(t, s)
+        test_confined(t, s, mode)
+        if not mode.is_root:
+            return
+        test_whole_output(t, s)
+        test_resume(t, s)
+        test_cancel(t, s)
+        test_leaving(t, s)
+        test_errors(t, s)
+        test_connections(t, s)
+        test_tenants(t, s)
+        s.write_tokens(TOKENS)
+        test_information(t, s)
+        test_webhooks(t, s, hook)
+        test_lost_warden(t, s)
+        test_sockets(t, mode, s)
+    with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
+        test_queue(t, s)
+    test_drain(t, mode)
+    test_tls(t, mode)
+
+
+caytest.main(test, modes=("root", "deleg"))
