@@ -115,6 +115,7 @@ static void take_policy(struct run *run, struct policy_report *report)
     int wait_ms = run->is_watched ? SERVER_WAIT_MS : POLICY_WAIT_MS;
 
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
+    run->record.findings = report->rules.list;
     for (const char *const *text = report->warnings.list; text && *text; text++)
         warn(run, *text);
 }
@@ -167,6 +168,7 @@ static bool ask_policy(struct run *run)
     if (report.is_safe)
         return true;
     if (run->plan.policy_bypass) {
+        run->record.bypass = true;
         warn(run, "policy: bypassed, the code runs in spite of what was found");
         return true;
     }

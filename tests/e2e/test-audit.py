@@ -80,6 +80,18 @@ def test_entries(t, mode):
             "an artifact of the run that failed, and of no other")
 
 
+def test_policy(t, mode):
+    r = mode.python("import ctypes\neval('1')", "--policy", "block")
+    if r.get("verdict.cause") != "policy":
+        t.skip("findings of the policy", "no grammar is installed", "syntax")
+        return
+    mode.python("import ctypes\neval('1')", "--policy", "block", "--policy-bypass")
+    refused, bypassed = entries(mode)[-2:]
+    t.equal((refused["id"], refused["cause"], refused["bypass"], bypassed["cause"], bypassed["bypass"]),
+            (r.get("id"), "policy", False, "ok", True), "a run that was refused is in the log, and so is a bypass", refused, bypassed)
+    t.ok(refused["findings"] and refused["findings"] == bypassed["findings"], "with what was found", refused, bypassed)
+
+
 def test_usage(t, mode):
     for args, words in caytest.some(((["audit"], b"verify"), (["audit", "verfy"], b"did you mean"), (["audit", "list", "more"], b"too many"),
                         (["audit", "list", "--limit", "0"], b"'0' is not a number"), (["audit", "verify", "--jsn"], b"--json"))):
@@ -245,6 +257,7 @@ def test(t, mode):
         t.ok(r.get("id") in [e.get("id") for e in entries(mode)], "root's runs are in root's log", *r.describe())
         return
     test_entries(t, mode)
+    test_policy(t, mode)
     test_usage(t, mode)
     test_many(t, mode)
     test_stopped(t, mode)
