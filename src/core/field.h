@@ -79,10 +79,6 @@ enum {
       "off warn block", "MODE", "static check before the run: off, warn, block")                   \
     X(POLICY_BYPASS, "policy_bypass", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,           \
       "run in spite of a finding that blocks; audited")                                            \
-    X(BLOCK_IMPORTS, "block_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
-      "modules that the static check blocks, beside those of its rules")                           \
-    X(ALLOW_IMPORTS, "allow_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
-      "modules that it lets be, whatever its rules say")                                           \
     X(STRICT, "strict", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
       "start the interpreter afresh, from nothing kept warm")                                      \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
@@ -105,6 +101,10 @@ enum {
       "a terminal of cay's own instead of pipes")                                                  \
     X(ROWS, "rows", CHOICE, FIELD_IN_REQUEST, "auto", 0, 0, "auto list table json", "FORM",        \
       "how SQL shows rows: list, table, json (by where they go)")                                  \
+    X(BLOCK_IMPORTS, "block_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that the static check blocks, beside those of its rules")                           \
+    X(ALLOW_IMPORTS, "allow_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
+      "modules that it lets be, whatever its rules say")                                           \
     X(COMPILE_TIMEOUT, "compile_timeout", SECONDS, 0, "60", 1000000, MAX_SECONDS, NULL, "SECONDS", \
       "wall-clock time of the compiler")                                                           \
     X(COMPILE_MEMORY, "compile_memory", BYTES, 0, "1g", 4 << 20, MAX_BYTES, NULL, "SIZE",          \
