@@ -27,7 +27,7 @@ int engine_start(struct server *server, const struct cay_request *req,
                  struct cay_error *err)
 {
     if (server->warden_retry_ns > clock_now_ns()) {
-        cay_fail(err, CAY_E_SYSTEM, "the warden was lost, and a new one is being started");
+        cay_fail(err, CAY_E_BUSY, "the warden was lost, and a new one is being started");
         return cay_hint(err, "try again in a moment");
     }
     if (cay_start(server->cay, req, options, ret, err) < 0) {

@@ -116,7 +116,10 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     run->reserved = conn->reserved; /* from here on the request's */
     conn->reserved = 0;
     if (execution_admit(run, memory_bytes, &outcome, &refusal, &err) < 0) {
-        exchange_fail(x, &err);
+        if (err.kind == CAY_E_BUSY) /* a new warden is about to be there */
+            exchange_retry(x, 503, err.kind, err.msg, err.hint, 1);
+        else
+            exchange_fail(x, &err);
     } else if (outcome == ADMIT_REFUSED) {
         metrics_add(server->metrics, refusal.quota ? COUNTER_REFUSED_QUOTA : COUNTER_REFUSED_QUEUE,
                     1);
