@@ -299,5 +299,6 @@ int main(void)
         cmocka_unit_test(test_fold),       cmocka_unit_test(test_check),
         cmocka_unit_test(test_no_grammar), cmocka_unit_test(test_wire),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
