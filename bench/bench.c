@@ -352,7 +352,6 @@ static const char usage[] =
     "  --timeout S       a command that takes longer has failed (default: 20)\n"
     "  --json FILE       write the figures there as well\n"
     "  --server A:P      where requests go; the token is in $CAY_BENCH_TOKEN\n"
-    "  --server-no-spares A:P  the same for rows that say so\n"
     "  --cay PATH        the command that an engine's warden is made from\n";
 
 static int parse_count(const char *option, const char *text, int min, int max, int *ret,
@@ -402,7 +401,7 @@ static int measure(struct bench *b, const char *rows, const char *json, struct c
 int main(int argc, char **argv)
 {
     enum { ROWS = 'r', SET = 's', ONLY = 'o', ROUNDS = 'n', WARMUP = 'w', REST = 'R' };
-    enum { TIMEOUT = 't', JSON = 'j', HELP = 'h', SERVER = 'S', SERVER_NO_SPARES = 'N', CAY = 'c' };
+    enum { TIMEOUT = 't', JSON = 'j', HELP = 'h', SERVER = 'S', CAY = 'c' };
     static const struct option options[] = {
         { "rows", required_argument, NULL, ROWS },
         { "set", required_argument, NULL, SET },
@@ -413,7 +412,6 @@ int main(int argc, char **argv)
         { "timeout", required_argument, NULL, TIMEOUT },
         { "json", required_argument, NULL, JSON },
         { "server", required_argument, NULL, SERVER },
-        { "server-no-spares", required_argument, NULL, SERVER_NO_SPARES },
         { "cay", required_argument, NULL, CAY },
         { "help", no_argument, NULL, HELP },
         { 0 },
@@ -453,10 +451,7 @@ int main(int argc, char **argv)
             json = optarg;
             break;
         case SERVER:
-            b->servers[0] = optarg;
-            break;
-        case SERVER_NO_SPARES:
-            b->servers[1] = optarg;
+            b->server = optarg;
             break;
         case CAY:
             b->cay = optarg;

@@ -20,9 +20,10 @@ enum mode { BACK_TO_BACK, SPARSE, MODES };
 
 enum state { MEASURED, FAILED, NOT_INSTALLED, NEEDS_ROOT, NO_SERVER };
 
-/* How a row is run: a command is spawned, a request sent or given to an engine (request.h). The
- * two without spares fork or make each sandbox when it is asked for. */
-enum driver { COMMAND, HTTP, HTTP_NO_SPARES, ENGINE, ENGINE_NO_SPARES, DRIVERS };
+/* How a row is run: a command is spawned, a request sent or given to an engine (request.h): one
+ * with spares, one without any, and one whose last ready spare another run has just taken, so that
+ * the program has to be forked. */
+enum driver { COMMAND, HTTP, ENGINE, ENGINE_NO_SPARES, ENGINE_FORK, DRIVERS };
 
 /* How many runs of a row began in which way: "warm", "fork", … */
 struct start_count {
@@ -80,7 +81,7 @@ struct bench {
     uint32_t seed;    /* of the order; not 0 */
     double load;      /* of the machine before the first command */
     /* For rows that are requests. */
-    const char *servers[2]; /* ADDRESS:PORT: the usual one, and one without spares; NULL: none */
+    const char *server; /* ADDRESS:PORT; NULL or "": none */
     const char *token;
     const char *cay; /* the command that the engine's warden is made from */
 };

@@ -9,8 +9,9 @@
  *     ROW (root): COMMAND...      only measured as root
  *     ROW (root, cgroup2): ...    and started where /sys/fs/cgroup is cgroup v2 and nothing else
  *     ROW (http): KEY=VALUE...    a request to the server of --server; a word that comes twice is a
- *                                 list; (http, no spares): to that of --server-no-spares
+ *                                 list
  *     ROW (engine): KEY=VALUE...  the same given to an engine in this process; (engine, no spares)
+ *                                 and (engine, fork): see enum driver
  *     target: ROW <= N x ROW      printed with yes or no, never a failure
  *
  * `--set NAME=VALUE` replaces {NAME} within words, and its value is not split; an empty value that
@@ -151,9 +152,9 @@ static int read_mark(struct row *row, const char *mark)
         { " (root)", COMMAND, true, false },
         { " (root, cgroup2)", COMMAND, true, true },
         { " (http)", HTTP, false, false },
-        { " (http, no spares)", HTTP_NO_SPARES, false, false },
         { " (engine)", ENGINE, false, false },
         { " (engine, no spares)", ENGINE_NO_SPARES, false, false },
+        { " (engine, fork)", ENGINE_FORK, false, false },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(marks); i++) {

@@ -114,34 +114,25 @@ if [ -x "$CAY" ]; then
     esac
 fi
 
-# Two servers: the usual one, which `cay exec` finds too, and one that has no spares.
+# A server for the rows that are requests; `cay exec` finds it too.
 token=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
 (umask 077 && echo "$token default admin" >"$tmp/tokens")
-start_server() { # NAME SOCKET...: sets $address, to nothing where none comes up
-    address=
-    log=$tmp/$1.log
-    shift
-    CAY_LOG_LEVEL=warn "$CAY" serve --listen 127.0.0.1:0 --token-file "$tmp/tokens" "$@" \
-        </dev/null >"$log" 2>&1 &
-    servers="$! $servers"
+server=
+if [ -x "$CAY" ] && "$CAY" serve --help >/dev/null 2>&1; then
+    CAY_LOG_LEVEL=warn "$CAY" serve --listen 127.0.0.1:0 --token-file "$tmp/tokens" \
+        </dev/null >"$tmp/log" 2>&1 &
+    servers=$!
     for _ in $(seq 100); do
-        address=$(sed -n 's|.*http://\([0-9.]*:[0-9]*\).*|\1|p' "$log" | head -n 1)
-        if [ -n "$address" ] || ! kill -0 "${servers%% *}" 2>/dev/null; then
+        server=$(sed -n 's|.*http://\([0-9.]*:[0-9]*\).*|\1|p' "$tmp/log" | head -n 1)
+        if [ -n "$server" ] || ! kill -0 "$servers" 2>/dev/null; then
             break
         fi
         sleep 0.1
     done
-}
-server=
-server0=
-if [ -x "$CAY" ] && "$CAY" serve --help >/dev/null 2>&1; then
-    start_server usual
-    server=$address
-    CAY_SPARES=0
-    export CAY_SPARES
-    start_server fork --socket none
-    server0=$address
-    unset CAY_SPARES
+    if [ -z "$server" ]; then
+        echo "bench: no server came up:" >&2
+        cat "$tmp/log" >&2
+    fi
     sleep 1 # zygotes and spares are made
 fi
 
@@ -162,7 +153,7 @@ CAY_BENCH_TOKEN=$token
 export CAY_BENCH_TOKEN
 "$BENCH" --rows "$here/rows.txt" --set "tmp=$tmp" --set "true=$tmp/true" --set "cay=$CAY" \
     --set "cayflags=$cayflags" --set "bundle=$bundle" --set "id=$id" --set "dockerhost=$dockerhost" \
-    --server "$server" --server-no-spares "$server0" --cay "$CAY" "$@"
+    --server "$server" --cay "$CAY" "$@"
 
 # Throughput and memory, with a server of its own; left out where only some groups are asked for.
 for word in "$@"; do

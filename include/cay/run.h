@@ -28,6 +28,7 @@
 
 #include <cay/error.h>
 #include <cay/executions.h>
+#include <cay/failure.h>
 #include <cay/limits.h>
 
 #ifdef __cplusplus
@@ -221,8 +222,9 @@ struct cay_result {
     int signal; /* 0: none */
     struct cay_stream out, err;
     int64_t execution_time_ns;
-    const char *error_message; /* NULL on success */
-    const char *language;      /* NULL for a command */
+    const char *error_message;         /* NULL on success */
+    const struct cay_failure *failure; /* why it failed; NULL on success */
+    const char *language;              /* NULL for a command */
     const char *language_version;
     const char *backend;
     const char *tier;

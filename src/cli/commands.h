@@ -15,6 +15,7 @@
     CMD(exec, "Run a command in a sandbox")                           \
     CMD(check, "Say what code would do, without running it")          \
     CMD(show, "Show what is kept of a run, or list the newest")       \
+    CMD(explain, "Say why a run failed, and what to try")             \
     CMD(apply, "Write what a run changed to its workspace")           \
     CMD(discard, "Throw away what a run changed")                     \
     FULL(serve, "Serve runs over HTTP")                               \

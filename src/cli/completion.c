@@ -135,7 +135,7 @@ static void put_bash(struct strbuf *out, const struct opt *rows)
     strbuf_puts(
         out, "' -- \"$cur\")\n"
              "        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
-             "    elif [[ $command == show || $command == apply || $command == discard ]]; then\n"
+             "    elif [[ $command == show || $command == explain || $command == apply || $command == discard ]]; then\n"
              "        mapfile -t COMPREPLY < <(compgen -W \"last $(\"${COMP_WORDS[0]}\"" LIST_IDS
              ")\" -- \"$cur\")\n"
              "    elif [[ $command == run || $command == exec ]]; then\n        mapfile -t "
@@ -168,7 +168,7 @@ static void put_zsh(struct strbuf *out, const struct opt *rows)
                      "    elif [[ $words[CURRENT] == -* ]]; then\n"
                      "        compadd -S '' -- ");
     put_words(out, rows);
-    strbuf_puts(out, "\n    elif [[ $words[2] == (show|apply|discard) ]]; then\n"
+    strbuf_puts(out, "\n    elif [[ $words[2] == (show|explain|apply|discard) ]]; then\n"
                      "        compadd -- last ${(f)\"$($words[1]" LIST_IDS ")\"}\n"
                      "    elif [[ $words[2] == (run|exec) ]]; then\n        _files\n    "
                      "fi\n}\ncompdef _cay cay\n");
@@ -197,7 +197,7 @@ static void put_fish(struct strbuf *out, const struct opt *rows)
     put_command_names(out);
     strbuf_puts(out, "'\ncomplete -c cay -f -n '__fish_seen_subcommand_from completion' "
                      "-a 'bash zsh fish'\n"
-                     "complete -c cay -f -n '__fish_seen_subcommand_from show apply discard' "
+                     "complete -c cay -f -n '__fish_seen_subcommand_from show explain apply discard' "
                      "-a 'last (cay show 2>/dev/null | tail -n +2 | string replace -r \" .*\" "
                      "\"\")'\n"
                      "complete -c cay -n 'not __fish_use_subcommand; and not "

@@ -21,6 +21,7 @@
 #include "cli/changes.h"
 #include "cli/commands.h"
 #include "cli/display.h"
+#include "cli/explain.h"
 #include "cli/pretty.h"
 #include "cli/progress.h"
 #include "cli/repeat.h"
@@ -259,7 +260,13 @@ static void tell_result(struct screen *screen, const struct cay_result *result)
         (result->verdict.cause == CAY_CAUSE_COMPILE && !result->verdict.limit_name);
     bool is_reader_gone = result->verdict.cause == CAY_CAUSE_CANCELLED &&
                           (screen->is_broken[STDOUT_FILENO] || screen->is_broken[STDERR_FILENO]);
-    if (result->success || speaks_for_itself || is_reader_gone)
+    if (result->success || is_reader_gone)
+        return;
+    if (speaks_for_itself && isatty(STDERR_FILENO) && !screen->is_repeated) {
+        end_line(screen);
+        explain_briefly(result);
+    }
+    if (speaks_for_itself)
         return;
     end_line(screen);
     if (result->verdict.cause == CAY_CAUSE_SIGNAL)
@@ -270,6 +277,8 @@ static void tell_result(struct screen *screen, const struct cay_result *result)
         tell("%s", result->error_message);
     if (result->verdict.remedy)
         tell("hint: %s", result->verdict.remedy);
+    else if (isatty(STDERR_FILENO))
+        explain_briefly(result);
 }
 
 /* What became of the workspace; the differences too, where asked for. */

@@ -17,5 +17,6 @@ struct embedded_file {
     size_t len;
 };
 
-/* language.toml and driver.* of each language, sorted by name. */
+/* language.toml, errors.toml and driver.* of each language, and the errors.toml that is common to
+ * all. */
 extern const struct embedded_file language_files[];

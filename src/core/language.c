@@ -380,3 +380,13 @@ const char *language_program(struct arena *arena, const char *name)
     }
     return NULL;
 }
+
+/* A quarter is left for what a collector does not count (buffers, stacks, what is written to /tmp),
+ * and before that the room that a runtime's own code takes. */
+uint64_t language_heap_mb(uint64_t memory_bytes)
+{
+    const uint64_t own = UINT64_C(48) << 20, least = 16;
+    uint64_t heap = memory_bytes > own ? ((memory_bytes - own) >> 20) * 3 / 4 : 0;
+
+    return MAX(heap, least);
+}

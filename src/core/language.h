@@ -27,14 +27,14 @@ struct language {
     const char *const *programs;     /* what has to be on the host; the first one has the version */
     const char *const *compile;      /* argv, or empty; {TOKEN}s are replaced, see core/plan.c */
     const char *const *outputs;      /* what compiling makes, as globs: "main" */
-    const char *const *varies;   /* code with one of these compiles to something else each time */
-    const char *project;         /* a file of the request, or NULL: where it is given, … */
-    const char *const *build;    /* … this takes the place of compile */
-    const char *const *run;      /* argv; the arguments of the request follow */
-    const char *const *version;  /* argv that prints a version */
-    const char *const *packages; /* what to install where the runtime is missing */
-    const char *const *etc;      /* files and folders of the host's /etc that it needs */
-    const char *const *env;      /* "NAME=value" */
+    const char *const *varies;       /* words in code that compiles to something else each time */
+    const char *project;             /* a file of the request, or NULL: where it is given, … */
+    const char *const *build;        /* … this takes the place of compile */
+    const char *const *run;          /* argv; the arguments of the request follow */
+    const char *const *version;      /* argv that prints a version */
+    const char *const *packages;     /* what to install where the runtime is missing */
+    const char *const *etc;          /* files and folders of the host's /etc that it needs */
+    const char *const *env;          /* "NAME=value" */
     const char *const
         *syntax_error;     /* what a line of its errors holds when the code is malformed */
     uint64_t memory_bytes; /* of the run stage; 0: the usual */
@@ -77,6 +77,9 @@ void language_name_at(int index, char *buf, size_t size);
 
 /* The file driver.* of its folder, if compile or run have the word {driver}; else NULL. */
 const struct embedded_file *language_driver(const struct language *language);
+
+/* What a garbage collector may fill of a run's memory, in MiB. */
+uint64_t language_heap_mb(uint64_t memory_bytes);
 
 /* Whether the name of a file ends as those of this language do. */
 bool language_has_file(const struct language *language, const char *file_name);

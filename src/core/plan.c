@@ -251,14 +251,10 @@ static void fill_limits(const struct making *m)
 /* ---- program ------------------------------------------------------------------------------------
  */
 
-/* What a garbage collector may fill, in MiB: a quarter is left for what it does not count (buffers,
- * stacks, what is written to /tmp), and before that the room that a runtime's own code takes. */
 static const char *heap_mb(const struct making *m, uint64_t memory_bytes)
 {
-    const uint64_t own = UINT64_C(48) << 20, least = 16;
-    uint64_t heap = memory_bytes > own ? ((memory_bytes - own) >> 20) * 3 / 4 : 0;
-
-    return arena_printf(&m->plan->arena, "%llu", (unsigned long long)MAX(heap, least));
+    return arena_printf(&m->plan->arena, "%llu",
+                        (unsigned long long)language_heap_mb(memory_bytes));
 }
 
 /* How SQL shows rows: as asked for, or as the door that shows them thinks best. */

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "core/errors.h"
 #include "core/limits-json.h"
 #include "core/verdict.h"
 
@@ -150,7 +151,12 @@ static void put_result(struct json_writer *w, const struct cay_result *result)
     json_field_string(w, "language", result->language);
     json_field_string(w, "timestamp", result->timestamp);
     put_verdict(w, &result->verdict);
-    json_field_null(w, "error");
+    if (result->failure) {
+        json_key(w, "error");
+        errors_put(w, result->failure);
+    } else {
+        json_field_null(w, "error");
+    }
     put_words(w, "results", NULL);
     put_files(w, result);
     put_meta(w, result);

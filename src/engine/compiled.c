@@ -129,14 +129,27 @@ static uint64_t most_bytes(const struct config *config)
     return config->settings[FIELD_COMPILE_CACHE].value.num;
 }
 
-void compiled_find(struct compiled *ret, const struct config *config, const char *tenant,
-                   struct plan *plan)
+/* Where it does not fit into the sandbox, the compiler says that better. */
+static bool fits(const struct compiled *compiled, const struct plan *plan)
 {
-    *ret = (struct compiled){ 0 };
+    const uint64_t page = 4096;
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < compiled->n_files; i++)
+        bytes += compiled->files[i].len + page;
+    for (size_t i = 0; i < plan->payload.n_files; i++)
+        bytes += plan->payload.files[i].len + page;
+    return bytes <= plan->job.limits[1].disk_bytes;
+}
+
+void compiled_find(struct compiled *ret, const struct config *config, int folder_fd,
+                   const char *tenant, struct plan *plan)
+{
+    *ret = (struct compiled){ .folder_fd = folder_fd };
     if (most_bytes(config) == 0 || !is_repeatable(plan))
         return;
     make_key(ret, tenant, plan);
-    ret->is_found = compiled_load(ret, &plan->arena);
+    ret->is_found = compiled_load(ret, &plan->arena) && fits(ret, plan);
     if (!ret->is_found)
         return;
     plan->job.n_stages = 1;

@@ -6,6 +6,7 @@
 #include <cay/run.h>
 
 #include "core/config.h"
+#include "core/errors-data.h"
 #include "core/plan.h"
 #include "engine/link.h"
 #include "engine/loop.h"
@@ -19,9 +20,11 @@ struct cay {
     struct pool_stats pool; /* as the warden last told */
     struct loop loop;
     struct version_memo versions;
+    int compiled_fd;       /* where a server's compiled programs are; -1: in the state folder */
     struct plan_host host; /* what plans ask; for many runs, with the languages read once */
     struct arena languages;
     struct syntax_pool syntax;
+    struct errors_cache errors;
 };
 
 /* A result with this id (NULL: some new one), and an arena of its own behind it, which

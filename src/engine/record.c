@@ -472,9 +472,17 @@ static void make_text(const struct record *record, const struct plan *plan,
                       const struct cay_result *result, struct strbuf *json, struct strbuf *extra,
                       struct record_text *text)
 {
-    auto_free char *whole = cay_result_json(result);
+    struct cay_result shown = *result;
+    struct cay_failure failure;
     struct json_writer w = { .out = extra };
 
+    /* The lines around an error are code too. */
+    if (result->failure && !may_store_code(record, result)) {
+        failure = *result->failure;
+        failure.n_context = 0;
+        shown.failure = &failure;
+    }
+    auto_free char *whole = cay_result_json(&shown);
     strbuf_puts(json, whole);
     json_begin_object(&w);
     json_field_uint(&w, "version", 1);

@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "core/errors.h"
 #include "engine/engine.h"
 
 struct owned_result {
@@ -64,5 +65,6 @@ struct cay_result *cay_result_of_error(const struct cay_error *err)
     result->start = "cold";
     result->tier = "none";
     result->out.data = result->err.data = "";
+    result->failure = errors_analyse(arena, &(struct errors_facts){ .text = "", .result = result });
     return result;
 }

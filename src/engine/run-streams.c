@@ -42,8 +42,10 @@ static void take_output(struct run *run, int which, const char *data, size_t len
         run_stop(run, STOP_OUTPUT);
         len = within; /* the rest is counted and thrown away */
     }
-    if (len > 0 && !run->is_compiling)
-        run_emit(run, (struct cay_event){ .kind = stream_events[which], .data = data, .len = len });
+    if (len == 0 || run->is_compiling)
+        return;
+    run_tell_begun(run);
+    run_emit(run, (struct cay_event){ .kind = stream_events[which], .data = data, .len = len });
 }
 
 /* A chunk that ends within a character is cut before it, if its rest is likely to come at once. */

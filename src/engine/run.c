@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -17,6 +18,7 @@
 #include "core/layer.h"
 #include "core/state.h"
 #include "engine/engine.h"
+#include "engine/explain.h"
 #include "engine/journal.h"
 #include "engine/message.h"
 #include "engine/policy.h"
@@ -38,6 +40,13 @@ void run_emit(struct run *run, struct cay_event event)
     event.seq = ++run->seq;
     event.time_ns = clock_now_ns() - run->taken_ns;
     run->options.on_event(run->options.arg, &event);
+}
+
+void run_tell_begun(struct run *run)
+{
+    if (!run->is_run_told)
+        emit_text(run, CAY_EVENT_STAGE, "run");
+    run->is_run_told = true;
 }
 
 static void warn(struct run *run, const char *text)
@@ -106,6 +115,7 @@ static void take_policy(struct run *run, struct policy_report *report)
     int wait_ms = run->is_watched ? SERVER_WAIT_MS : POLICY_WAIT_MS;
 
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
+    run->record.findings = report->rules.list;
     for (const char *const *text = report->warnings.list; text && *text; text++)
         warn(run, *text);
 }
@@ -138,6 +148,7 @@ void run_refuse(struct run *run)
     result->out.data = result->err.data = "";
     result->layers = NULL;
     result->warnings = run->warnings.list;
+    explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
     run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
@@ -157,6 +168,7 @@ static bool ask_policy(struct run *run)
     if (report.is_safe)
         return true;
     if (run->plan.policy_bypass) {
+        run->record.bypass = true;
         warn(run, "policy: bypassed, the code runs in spite of what was found");
         return true;
     }
@@ -192,6 +204,7 @@ static void finish(struct run *run)
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
+    explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = {
         .harvest_fd = wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
@@ -296,7 +309,10 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
     }
     if (run->compiled.is_found)
         warn_again(run);
-    emit_text(run, CAY_EVENT_STAGE, run->is_compiling ? "compile" : "run");
+    if (run->is_compiling)
+        emit_text(run, CAY_EVENT_STAGE, "compile");
+    else
+        run_tell_begun(run);
     if (!run->has_started)
         run_watch_output(run);
     run->has_started = true;
@@ -324,6 +340,7 @@ static void end_compile(struct run *run, bool is_failed)
     }
     if (!is_failed)
         record_drop_output(&run->record);
+    run->is_run_told = is_failed; /* it never will be */
 }
 
 static void on_stage_ended(struct run *run, const struct warden_reply *reply)
@@ -530,7 +547,7 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
 {
     struct compiled compiled;
 
-    compiled_find(&compiled, &cay->config, how->tenant ? how->tenant : "", plan);
+    compiled_find(&compiled, &cay->config, cay->compiled_fd, how->tenant ? how->tenant : "", plan);
     struct run *run = run_new(cay, plan, how);
     run->compiled = compiled;
     run->req = request_hold(req);

@@ -93,6 +93,7 @@ struct run {
     enum start_kind start_kind;
     enum stop_reason stop_reason; /* of OWES_STOP */
     bool is_compiling;
+    bool is_run_told; /* that the program's stage has begun */
     bool has_started; /* a stage was started: its output may be read */
     bool is_stopping;
     bool is_cancelled;
@@ -132,6 +133,10 @@ void run_stop(struct run *run, enum stop_reason reason);
 void run_cancel(struct run *run, int signal);
 
 void run_emit(struct run *run, struct cay_event event);
+
+/* Tells once that the program has begun: when the warden says so, or when its output does, which
+ * may be here earlier where a compiler ran before it. */
+void run_tell_begun(struct run *run);
 
 /* ---- streams ---- */
 

@@ -5,45 +5,20 @@
  */
 #include "serve/admit.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cay/settings.h>
-
 #include "base/auto.h"
 #include "base/clock.h"
-#include "base/parse.h"
+#include "serve/admit-state.h"
 
 enum {
-    HOURS = 24,
     /* How far to look past runs that there is no room for, by tenant and within one: a bound for
      * the time that a call takes. */
     LOOK_TENANTS = 16,
     LOOK_TICKETS = 8,
     RETRY_MAX_S = 120,
-};
-
-#define NS_PER_HOUR   (3600 * NS_PER_SEC)
-#define NS_PER_MINUTE (60 * NS_PER_SEC)
-
-struct tenant {
-    char *name;
-    struct cay_tenant quota; /* numbers only */
-
-    uint32_t running, queued;
-    uint64_t charged_bytes; /* cost of what runs */
-    uint64_t memory_bytes;  /* limits of what runs and waits */
-    struct admit_ticket *first, *last;
-
-    uint64_t turn;     /* when it last started one */
-    size_t heap_index; /* SIZE_MAX: nothing of it waits */
-
-    int64_t bucket_ns; /* time until the bucket is full again; a run takes a minute's share */
-    int64_t bucket_at_ns;
-    int64_t cpu_ns[HOURS];
-    int64_t cpu_hour; /* the newest in there, since the clock's start */
 };
 
 struct admit {
@@ -299,129 +274,6 @@ static void start(struct admit *admit, struct admit_ticket *ticket, uint64_t cos
     heap_update(admit, tenant);
 }
 
-/* ---- quotas ---- */
-
-static void __attribute__((format(printf, 4, 5)))
-refuse(struct admit_refusal *why, const char *quota, int64_t wait_ns, const char *fmt, ...)
-{
-    va_list ap;
-    int64_t wait_s = (wait_ns + NS_PER_SEC - 1) / NS_PER_SEC;
-
-    *why = (struct admit_refusal){ .quota = quota };
-    why->retry_after_s = (unsigned)MAX(wait_s, 1);
-    va_start(ap, fmt);
-    vsnprintf(why->message, sizeof why->message, fmt, ap);
-    va_end(ap);
-}
-
-static int64_t run_share_ns(const struct tenant *tenant)
-{
-    return NS_PER_MINUTE / tenant->quota.runs_per_minute;
-}
-
-static void bucket_drain(struct tenant *tenant, int64_t now_ns)
-{
-    int64_t left = tenant->bucket_ns - (now_ns - tenant->bucket_at_ns);
-
-    tenant->bucket_ns = MAX(left, 0);
-    tenant->bucket_at_ns = now_ns;
-}
-
-/* Forgets the hours that are over. */
-static void cpu_advance(struct tenant *tenant, int64_t now_ns)
-{
-    int64_t hour = now_ns / NS_PER_HOUR;
-
-    if (hour - tenant->cpu_hour >= HOURS)
-        memset(tenant->cpu_ns, 0, sizeof tenant->cpu_ns);
-    else
-        while (tenant->cpu_hour < hour)
-            tenant->cpu_ns[++tenant->cpu_hour % HOURS] = 0;
-    tenant->cpu_hour = MAX(hour, tenant->cpu_hour);
-}
-
-static int64_t cpu_sum(const struct tenant *tenant)
-{
-    int64_t sum = 0;
-
-    for (int i = 0; i < HOURS; i++)
-        sum += tenant->cpu_ns[i];
-    return sum;
-}
-
-/* Until enough of the oldest hours have been forgotten. */
-static int64_t cpu_wait_ns(const struct tenant *tenant, int64_t now_ns)
-{
-    int64_t sum = cpu_sum(tenant);
-
-    for (int64_t i = 1; i <= HOURS; i++) {
-        sum -= tenant->cpu_ns[(tenant->cpu_hour + i) % HOURS];
-        if (sum < tenant->quota.cpu_ns_per_day)
-            return (tenant->cpu_hour + i) * NS_PER_HOUR - now_ns;
-    }
-    return HOURS * NS_PER_HOUR;
-}
-
-static bool is_over_memory(const struct admit *admit, const struct admit_ticket *ticket,
-                           struct admit_refusal *why)
-{
-    const struct tenant *tenant = ticket->tenant;
-    uint64_t quota = tenant->quota.memory_bytes;
-    char asked[32], used[32], most[32];
-
-    if (!quota ||
-        (tenant->memory_bytes <= quota && ticket->memory_bytes <= quota - tenant->memory_bytes))
-        return false;
-    format_bytes(asked, ticket->memory_bytes);
-    format_bytes(used, tenant->memory_bytes);
-    format_bytes(most, quota);
-    refuse(why, "memory", admit->service_ns,
-           "tenant %.64s: quota memory: %s more than the %s in use would be past %s", tenant->name,
-           asked, used, most);
-    snprintf(why->hint, sizeof why->hint, "%s",
-             ticket->memory_bytes > quota ? "ask for less in limits.memory"
-                                          : "wait for a run to end, or lower limits.memory");
-    return true;
-}
-
-/* Whether a quota forbids it. The bucket is filled last, by what is let in only. */
-static bool is_over_quota(struct admit *admit, const struct admit_ticket *ticket, int64_t now_ns,
-                          struct admit_refusal *why)
-{
-    struct tenant *tenant = ticket->tenant;
-    const struct cay_tenant *quota = &tenant->quota;
-    char used[32], most[32];
-
-    if (quota->concurrency && tenant->running + tenant->queued >= quota->concurrency) {
-        refuse(why, "concurrency", admit->service_ns,
-               "tenant %.64s: quota concurrency: %u runs at once are the most", tenant->name,
-               quota->concurrency);
-        return true;
-    }
-    if (is_over_memory(admit, ticket, why))
-        return true;
-    cpu_advance(tenant, now_ns);
-    if (quota->cpu_ns_per_day && cpu_sum(tenant) >= quota->cpu_ns_per_day) {
-        snprintf(used, sizeof used, "%.1f", clock_seconds(cpu_sum(tenant)));
-        format_seconds(most, quota->cpu_ns_per_day);
-        refuse(why, "cpu_seconds_per_day", cpu_wait_ns(tenant, now_ns),
-               "tenant %.64s: quota cpu_seconds_per_day: %s of %s seconds are used", tenant->name,
-               used, most);
-        return true;
-    }
-    if (!quota->runs_per_minute)
-        return false;
-    bucket_drain(tenant, now_ns);
-    int64_t over_ns = tenant->bucket_ns + run_share_ns(tenant) - NS_PER_MINUTE;
-    if (over_ns > 0) {
-        refuse(why, "runs_per_minute", over_ns,
-               "tenant %.64s: quota runs_per_minute: %u are the most", tenant->name,
-               quota->runs_per_minute);
-        return true;
-    }
-    return false;
-}
-
 /* ---- asking ---- */
 
 unsigned admit_retry_after(const struct admit *admit)
@@ -445,10 +297,10 @@ static bool is_queue_full(const struct admit *admit, const struct tenant *tenant
         return false;
     int64_t wait_ns = admit_retry_after(admit) * NS_PER_SEC;
     if (is_share)
-        refuse(why, NULL, wait_ns, "the queue is full: tenant %.64s has %u of %u places",
-               tenant->name, tenant->queued, most);
+        admit_refuse(why, NULL, wait_ns, "the queue is full: tenant %.64s has %u of %u places",
+                     tenant->name, tenant->queued, most);
     else
-        refuse(why, NULL, wait_ns, "the queue is full: %u runs wait already", queued);
+        admit_refuse(why, NULL, wait_ns, "the queue is full: %u runs wait already", queued);
     snprintf(why->hint, sizeof why->hint, "try again later (Retry-After)");
     return true;
 }
@@ -507,7 +359,7 @@ enum admit_outcome admit_ask(struct admit *admit, struct admit_ticket *ticket, i
     uint64_t cost = cost_of(admit, ticket->memory_bytes);
 
     ticket->asked_ns = now_ns;
-    if (is_over_quota(admit, ticket, now_ns, why)) {
+    if (quota_forbids(ticket, admit->service_ns, now_ns, why)) {
         admit->counts.refused_quota++;
         return ADMIT_REFUSED;
     }
@@ -516,8 +368,7 @@ enum admit_outcome admit_ask(struct admit *admit, struct admit_ticket *ticket, i
         admit->counts.refused_queue++;
         return ADMIT_REFUSED;
     }
-    if (tenant->quota.runs_per_minute)
-        tenant->bucket_ns += run_share_ns(tenant);
+    quota_take(tenant);
     tenant->memory_bytes += ticket->memory_bytes;
     if (is_now)
         start(admit, ticket, cost, now_ns);
@@ -583,8 +434,7 @@ void admit_done(struct admit *admit, struct admit_ticket *ticket, int64_t cpu_ns
         admit->recent_bytes -= ticket->cost_bytes;
     else if (ticket->look + 1 == admit->looks)
         admit->before_bytes -= ticket->cost_bytes;
-    cpu_advance(tenant, now_ns);
-    tenant->cpu_ns[tenant->cpu_hour % HOURS] += MAX(cpu_ns, 0);
+    quota_add_cpu(tenant, cpu_ns, now_ns);
     admit->service_ns += (MAX(now_ns - ticket->started_ns, 0) - admit->service_ns) / 16;
     heap_update(admit, tenant);
 }
@@ -602,9 +452,6 @@ void admit_count(const struct admit *admit, struct admit_counts *ret)
 
 void tenant_count(const struct tenant *tenant, int64_t now_ns, struct tenant_counts *ret)
 {
-    struct tenant copy = *tenant;
-
-    cpu_advance(&copy, now_ns);
     *ret = (struct tenant_counts){ tenant->running, tenant->queued, tenant->memory_bytes,
-                                   cpu_sum(&copy) };
+                                   quota_cpu(tenant, now_ns) };
 }

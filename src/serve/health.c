@@ -82,6 +82,14 @@ static void conclude(struct server *server, bool is_well, const char *message, i
     }
 }
 
+static void conclude_error(struct server *server, const struct cay_error *err)
+{
+    char text[sizeof server->health.message];
+
+    snprintf(text, sizeof text, "%s%s%s", err->msg, err->hint[0] ? "; " : "", err->hint);
+    conclude(server, false, text, 0);
+}
+
 static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)
 {
     struct server *server = arg;
@@ -91,7 +99,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
                  result->error_message ? result->error_message : "true was not successful",
                  result->execution_time_ns + result->timing.setup_ns);
     else
-        conclude(server, false, err->msg, 0);
+        conclude_error(server, err);
     cay_result_free(result);
 }
 
@@ -117,7 +125,7 @@ void health_check(struct server *server)
         rc = engine_start(server, req, &options, &running, &err);
     cay_request_free(req);
     if (rc < 0)
-        conclude(server, false, err.msg, 0);
+        conclude_error(server, &err);
 }
 
 void on_health(struct exchange *x)

@@ -19,7 +19,7 @@ struct health {
     bool is_well;
     int64_t checked_ns;
     int64_t took_ns;
-    char message[200]; /* what went wrong */
+    char message[500]; /* what went wrong */
     struct exchange *waiters;
     void (*on_first)(struct server *server); /* called once, after the first check */
 };

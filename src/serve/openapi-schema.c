@@ -40,7 +40,7 @@ static const struct row {
     { "Result", "language", "string?", ALWAYS, "null for a command" },
     { "Result", "timestamp", "string", ALWAYS, "when the request was taken, UTC" },
     { "Result", "verdict", "#Verdict", ALWAYS, "why it ended" },
-    { "Result", "error", "any", ALWAYS, "an analysis of the program's error, or null" },
+    { "Result", "error", "#Analysis?", ALWAYS, "why it failed; null where it did not" },
     { "Result", "results", "[]any", ALWAYS, "what the program displayed" },
     { "Result", "files", "[]#File", ALWAYS, "what was collected" },
     { "Result", "meta", "#Meta", ALWAYS, "how it ran" },
@@ -51,6 +51,28 @@ static const struct row {
     { "Verdict", "measured", "number?", ALWAYS, "what was measured" },
     { "Verdict", "unit", "string?", ALWAYS, "s, bytes or count" },
     { "Verdict", "remedy", "string?", ALWAYS, "what can be done about it" },
+
+    { "Analysis", "type", "string?", ALWAYS, "as the language has it: ValueError" },
+    { "Analysis", "full_type", "string?", ALWAYS, "with its module or package" },
+    { "Analysis", "category", "string?", ALWAYS, "syntax, import, name, type, …, timeout" },
+    { "Analysis", "message", "string?", ALWAYS, "" },
+    { "Analysis", "file", "string?", ALWAYS, "of the program's own" },
+    { "Analysis", "line", "integer?", ALWAYS, "" },
+    { "Analysis", "column", "integer?", ALWAYS, "" },
+    { "Analysis", "frames", "[]#Frame", ALWAYS, "the outermost first" },
+    { "Analysis", "context", "[]#ContextLine", ALWAYS, "the lines around it" },
+    { "Analysis", "suggestion", "string?", ALWAYS, "what to try" },
+    { "Analysis", "doc", "string?", ALWAYS, "where the language explains it" },
+
+    { "Frame", "file", "string?", ALWAYS, "" },
+    { "Frame", "line", "integer?", ALWAYS, "" },
+    { "Frame", "column", "integer?", ALWAYS, "" },
+    { "Frame", "function", "string?", ALWAYS, "" },
+    { "Frame", "user", "boolean", ALWAYS, "the program's own, not a library's" },
+
+    { "ContextLine", "line", "integer", ALWAYS, "" },
+    { "ContextLine", "text", "string", ALWAYS, "" },
+    { "ContextLine", "error", "boolean", ALWAYS, "the one that failed" },
 
     { "File", "path", "string", ALWAYS, "where it was, with U+FFFD for what is not UTF-8" },
     { "File", "path_base64", "string", 0, "the exact bytes, where they are not UTF-8" },
@@ -226,6 +248,17 @@ static void put_type(struct json_writer *w, const char *type)
         json_field_object(w, is_list ? "items" : "additionalProperties");
         put_type(w, type + 2);
         json_end_object(w);
+    } else if (*type == '#' && type[len - 1] == '?') {
+        auto_strbuf struct strbuf name = { 0 };
+        strbuf_add(&name, type + 1, len - 2);
+        json_field_array(w, "anyOf");
+        json_begin_object(w);
+        put_reference(w, strbuf_str(&name));
+        json_end_object(w);
+        json_begin_object(w);
+        json_field_string(w, "type", "null");
+        json_end_object(w);
+        json_end_array(w);
     } else if (*type == '#') {
         put_reference(w, type + 1);
     } else if (*type == '=') {

@@ -99,6 +99,8 @@ struct server {
     int64_t warden_retry_ns; /* not before this; 0: the engine is well */
     unsigned warden_losses;  /* in a row */
     bool has_failed;
+    int64_t quiet_since_ns;             /* 0: for so long that memory was given back */
+    const struct execution *trimmed_at; /* the newest when that began; only compared */
 };
 
 /* The loop's own second: for headers and logs. */

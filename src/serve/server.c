@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,7 @@ enum {
     HOST_LOOK_NS = 1000000000, /* how often the host's memory is looked at */
 };
 
+#define TRIM_NS   (10 * NS_PER_SEC)
 #define CANCEL_NS (10 * NS_PER_SEC) /* for what was cancelled to end */
 
 static void progress(const struct server *server, const char *line)
@@ -255,6 +257,19 @@ static void on_monitor(evutil_socket_t fd, short what, void *arg)
         begin_drain(server);
 }
 
+/* What a flood took goes back, but not between two requests that come now and then: touching the
+ * pages anew would be the second one's time. */
+static void trim(struct server *server, int64_t now_ns)
+{
+    if (server->executions.newest != server->trimmed_at || server->executions.n_active > 0) {
+        server->trimmed_at = server->executions.newest;
+        server->quiet_since_ns = now_ns;
+    } else if (server->quiet_since_ns > 0 && now_ns - server->quiet_since_ns > TRIM_NS) {
+        server->quiet_since_ns = 0;
+        malloc_trim(1 << 20);
+    }
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
@@ -272,6 +287,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         server->host_read_ns = now_ns;
         execution_start_waiting(server);
     }
+    trim(server, now_ns);
     if (server->is_draining && now_ns > server->drain_until_ns)
         cancel_all(server);
     if (server->is_draining && now_ns > server->drain_until_ns + CANCEL_NS)

@@ -6,6 +6,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayserve
 import caystate
 import caytest
 
@@ -39,7 +40,7 @@ def same(a, b):
 
 def again(t, mode):
     def run(*flags, args=(), code=CODE, **options):
-        return mode.json("run", *flags, "-l", "c", "-e", code, "--", *args, **options)
+        return mode.json("run", "--no-server", *flags, "-l", "c", "-e", code, "--", *args, **options)
 
     first, second = run(), run()
     t.result(first, "the first time", cause="exit", exit_code=7, stdout="none -1\n")
@@ -52,11 +53,15 @@ def again(t, mode):
     t.ok(not was_compiled(r) and r.get("stdout") == "word 65\n", "arguments and input are the run's own", *r.describe())
     r = run("--memory", "100m", "--timeout", "3", "--max-output", "5")
     t.ok(not was_compiled(r) and r.get("meta.usage.stdout_bytes") == 8, "so are limits", *r.describe())
+    large = "char large[100000] = { 1 };\nint main(void) { return large[0]; }\n"
+    r = [run(code=large), run(code=large), run("--disk", "64k", code=large)]
+    t.ok([was_compiled(x) for x in r] == [True, False, True] and r[2].cause == "compile", "where it does not fit, the compiler says so",
+         *r[2].describe())
     r = run("--strict")
     t.ok(was_compiled(r) and not same(first, r), "strict asks the compiler", *r.describe())
     r = run(env={"CAY_COMPILE_CACHE": "0"})
     t.ok(was_compiled(r), "so does compile_cache = 0", *r.describe())
-    done = mode.cay("run", "--events", "-l", "c", "-e", CODE)
+    done = mode.cay("run", "--no-server", "--events", "-l", "c", "-e", CODE)
     t.ok(b'"data":"run"' in done.out and b'"data":"compile"' not in done.out and b'"event":"warning"' in done.out, "the events say so",
          done.out)
     for name, flags, code in (
@@ -81,7 +86,7 @@ def broken(t, mode, folder):
     code = '#include <stdio.h>\nint main(void) { puts("whole"); }\n'
 
     def run(*flags):
-        return mode.json("run", *flags, "-l", "c", "-e", code)
+        return mode.json("run", "--no-server", *flags, "-l", "c", "-e", code)
 
     entries = set(folder.glob("*/*"))
     run()
@@ -111,20 +116,20 @@ int main(void)
 }
 """ % folder
     for i in range(2):
-        r = mode.json("run", "-l", "c", "-e", program)
+        r = mode.json("run", "--no-server", "-l", "c", "-e", program)
         t.ok(r.get("stdout") == "own\n" and was_compiled(r) == (i == 0), f"a program that overwrites itself, time {i + 1}", *r.describe())
     slow = "int main(void) { for (;;) ; }\n"
     for i in range(2):
-        r = mode.json("run", "--timeout", "0.2", "-l", "c", "-e", slow)
+        r = mode.json("run", "--no-server", "--timeout", "0.2", "-l", "c", "-e", slow)
         t.ok(r.cause == "wall_timeout" and was_compiled(r) == (i == 0), f"a program that is stopped, time {i + 1}", *r.describe())
-    r = [mode.json("run", "-l", "c", "-e", "int main(void) { return }") for _ in range(2)]
+    r = [mode.json("run", "--no-server", "-l", "c", "-e", "int main(void) { return }") for _ in range(2)]
     t.ok(all(was_compiled(x) and x.cause == "compile" for x in r), "what does not compile is not kept")
 
 
 def bounded(t, mode, folder):
     """The oldest go: with room for three programs of about 16 KiB, each of four is compiled, and the last is there."""
     def run(i, bound="56k"):
-        return was_compiled(mode.json("run", "-l", "c", "-e", f"int main(void) {{ return {i}; }}\n/* bounded */\n",
+        return was_compiled(mode.json("run", "--no-server", "-l", "c", "-e", f"int main(void) {{ return {i}; }}\n/* bounded */\n",
                                       env={"CAY_COMPILE_CACHE": bound}))
 
     t.equal([run(i) for i in range(4)], [True] * 4, "bounded: each is new")
@@ -136,13 +141,26 @@ def bounded(t, mode, folder):
 
 def languages(t, mode):
     for name, code in PROGRAMS.items():
-        r = [mode.json("run", "-l", name, "-e", code) for _ in range(2)]
+        r = [mode.json("run", "--no-server", "-l", name, "-e", code) for _ in range(2)]
         if r[0].get("exit_code") == 127:
             t.skip(f"{name}: kept", r[0].get("error_message"), name)
             continue
         t.ok(was_compiled(r[0]) and not was_compiled(r[1]) and "42" in r[0].get("stdout") + r[0].get("stderr"),
              f"{name}: is kept", *r[0].describe(), *r[1].describe())
         t.empty(same(*r), f"{name}: the same comes out")
+
+
+def served(t, mode):
+    """A server keeps them too, for each tenant apart: what one has compiled says nothing to another."""
+    other = "another-token-of-0123456789"
+    request = {"language": "c", "code": f"int main(void) {{ return 3; }}\n/* {os.urandom(8).hex()} */\n"}
+    tokens = f"{cayserve.TOKEN} main {cayserve.ALL}\n{other} other {cayserve.ALL}\n"
+    with cayserve.Server(mode, tokens=tokens, env={"CAY_SPARES": "0"}) as s:
+        r = [s.execute(request, token=token).json for token in (cayserve.TOKEN, cayserve.TOKEN, other, other)]
+        t.equal([x["exit_code"] for x in r], [3] * 4, "served: they run", r)
+        t.equal([x["meta"]["timing"]["compile"] is not None for x in r], [True, False, True, False], "served: each tenant has its own")
+    r = mode.json("run", "--no-server", "-l", "c", "-e", request["code"])
+    t.ok(was_compiled(r), "served: and so has the command", *r.describe())
 
 
 def test(t, mode):
@@ -158,6 +176,8 @@ def test(t, mode):
         bounded(t, mode, folder)
         languages(t, mode)
     t.empty(host.settle(), "nothing is left")
+    if mode.is_root:
+        served(t, mode)
 
 
 caytest.main(test, modes=("root", "user"))

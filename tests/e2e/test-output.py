@@ -76,6 +76,8 @@ def as_events(t, mode):
     done = mode.cay("run", "--events", "--strict", "-l", "c", "-e", "#include <stdio.h>\nint main(void) { int x; puts(\"hi\"); return 0; }")
     events = events_of(done)
     t.equal([e["data"] for e in events if e["event"] == "stage"], ["compile", "run"], "--events: both stages of a compiled language")
+    kinds = [e["event"] for e in events if e["event"] in ("stage", "stdout")]
+    t.equal(kinds, ["stage", "stage", "stdout"], "--events: the program's output after its stage")
     done = mode.cay("run", "--events", "-l", "c", "-e", "int main(void) { return 0 }")
     events = events_of(done)
     t.ok([e["data"] for e in events if e["event"] == "stage"] == ["compile"] and b"error: " in bytes_of(events, "stderr") and

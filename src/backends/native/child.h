@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "backends/native/warm.h"
 #include "core/backend.h"
 #include "core/op.h"
 #include "sys/cgroup.h"
@@ -73,7 +74,8 @@ struct child {
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
     enum spare_kind spare;
-    int program_fd; /* SPARE_FORK: to the process that the zygote makes; else -1 */
+    int program_fd;   /* SPARE_FORK: to the process that the zygote makes; else -1 */
+    struct warm warm; /* of SPARE_WARM */
     uint32_t
         folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */
 };
@@ -93,7 +95,7 @@ struct child_report {
     uint64_t inodes_size, inodes_free;
     uint64_t unreachable; /* of CHILD_ENDED with a failure */
     int64_t at_ns;        /* monotonic */
-    uint32_t is_held;     /* of CHILD_ENDED: the program is held in its exit, and nothing else lives */
+    uint32_t is_held; /* of CHILD_ENDED: the program is held in its exit, and nothing else lives */
 };
 
 /* From the warden to pid 1, in this order: the id map is written; the cgroup is made; and for each

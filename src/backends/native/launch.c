@@ -352,6 +352,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .watched = native->watched,
         .spare = native->spare,
         .program_fd = -1,
+        .warm = WARM_INIT,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
@@ -363,7 +364,13 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     else if (shell_root(&native->arena, language, native->job.shell_allow, child.uid, child.gid,
                         flags, &native->root, err) < 0)
         return -1;
-    if (bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err) < 0)
+    if (native->spare == SPARE_WARM &&
+        warm_make(&native->arena, pool_settings(host->pool), language, &native->job.limits[0],
+                  &child.warm, err) < 0)
+        return -1;
+    rc = bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
+    warm_done(&child.warm);
+    if (rc < 0)
         return -1;
     if (child.has_userns) {
         rc = userns_map(native->pid, &native->who);

@@ -91,7 +91,10 @@ static int step_streams(struct program *program)
     if (has_terminal)
         return take_terminal(job);
     const int pipes[3] = { job->tty ? -1 : job->std_fds[0], job->std_fds[1], job->std_fds[2] };
-    return spawn_streams(pipes, 0);
+    if (program->warm_fd == 0)
+        return spawn_streams(pipes, 0);
+    int rc = spawn_streams(pipes, CLOSE_RANGE_CLOEXEC);
+    return rc == 0 && dup2(program->warm_fd, WARM_FD) < 0 ? -errno : rc;
 }
 
 /* A spare has set those of most jobs ahead of its own. */

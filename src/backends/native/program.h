@@ -7,7 +7,8 @@
  * others call. Everything is async-signal-safe.
  *
  *     program_main        cold: all steps, then the exec
- *     program_spare_main  the layers ahead of time; streams, limits and the exec once there is a job
+ *     program_spare_main  the layers ahead of time; streams, limits and the exec once there is a
+ * job
  *
  * A process that was forked from a zygote takes the same steps by program_prepare and
  * program_begin (zygote.c).
@@ -30,6 +31,7 @@ struct program {
     cpu_set_t cpus; /* empty: as they are */
     char **argv, **env;
     struct cay_limits ahead; /* whose rlimits are set already */
+    int warm_fd;             /* becomes WARM_FD of what is executed; 0: none */
     /* Written by the program-to-be, which shares this memory with pid 1 until its exec. */
     volatile uint32_t go; /* of a spare: a futex, set once the job is there */
     volatile int notice_fd;

@@ -37,20 +37,22 @@ static void wait_for_exec(struct state *state)
         futex_wait((volatile uint32_t *)&state->spare_tid, (uint32_t)tid);
 }
 
-static void prepare_exec(struct state *state)
+static void prepare_exec(struct state *state, struct job *job)
 {
     struct program *program = &state->program;
     char *stack = init_stack();
 
+    (void)job;
     if (!stack)
         init_fail(state, STEP_EXEC, errno);
     init_describe_program(state);
     program->wants_notice = true;
     state->spare_tid = -1;
     init_oom_score(state, "1000");
-    state->spare = clone(program_spare_main, stack + INIT_STACK,
-                         CLONE_VM | CLONE_FILES | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD,
-                         program, NULL, NULL, (void *)(uintptr_t)&state->spare_tid);
+    state->spare =
+        clone(program_spare_main, stack + INIT_STACK,
+              CLONE_VM | CLONE_FILES | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, program,
+              NULL, NULL, (void *)(uintptr_t)&state->spare_tid);
     int errnum = errno;
     init_oom_score(state, "0");
     if (state->spare < 0)
@@ -76,7 +78,7 @@ static void release_exec(struct state *state)
 
 /* ---- a program that a zygote forks ---- */
 
-static void await_fork(struct state *state)
+static void await_fork(struct state *state, struct job *job)
 {
     /* The zygote's program puts the rest on itself, or it does not start. */
     struct child_report made = { .kind = CHILD_MADE,
@@ -85,6 +87,7 @@ static void await_fork(struct state *state)
     int list[FDPASS_MAX];
     unsigned n;
 
+    (void)job;
     init_report(state, &made);
     int rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
     if (rc < 0)
@@ -98,7 +101,59 @@ static void await_fork(struct state *state)
     state->program.layers = hello.layers;
 }
 
-/* ---- both ---- */
+/* ---- a runtime that is started ahead ---- */
+
+/* Out of the way of the streams: pid 1 has none itself. */
+static int move_up(int *fd)
+{
+    int moved = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
+
+    close(*fd);
+    *fd = moved;
+    return moved;
+}
+
+/* Its streams are pipes, as a job's are: runtimes look at what they are when they start. */
+static void start_warm(struct state *state, struct job *job)
+{
+    struct child *child = state->child;
+    struct zygote_hello hello;
+    int pair[2], streams[2], list[FDPASS_MAX];
+    unsigned n;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
+        pipe2(streams, O_CLOEXEC) < 0 || move_up(&pair[1]) < 0 || move_up(&streams[0]) < 0 ||
+        move_up(&streams[1]) < 0)
+        init_fail(state, STEP_EXEC, errno);
+    job->std_fds[0] = streams[0];
+    job->std_fds[1] = job->std_fds[2] = streams[1];
+    int rc = warm_show(&child->warm);
+    if (rc < 0)
+        init_fail(state, STEP_FILES, -rc);
+    prepare_exec(state, job);
+    state->argv[0] = child->warm.argv;
+    state->env = child->warm.env;
+    state->program.warm_fd = pair[1];
+    release_exec(state);
+    close(pair[1]);
+    close(streams[0]);
+    close(streams[1]);
+    rc = fdpass_recv(pair[0], &hello, sizeof hello, list, &n);
+    if (rc == 0)
+        rc = warm_hide();
+    if (rc < 0)
+        init_fail(state, STEP_EXEC, -rc);
+    child->program_fd = pair[0];
+    warm_done(&child->warm);
+}
+
+/* ---- all ---- */
+
+static void (*const get_ready[])(struct state *state, struct job *job) = {
+    [SPARE_EXEC] = prepare_exec,
+    [SPARE_FORK] = await_fork,
+    [SPARE_WARM] = start_warm,
+};
 
 /* The disk limit is a property of the file system, which was made with the usual one. */
 static int bound_root(const struct state *state, const struct cay_limits *before)
@@ -128,10 +183,7 @@ void spare_wait(struct state *state, struct job *ret_job)
     const struct cay_limits before = ret_job->limits[0];
     struct child_report ready = { .kind = CHILD_READY };
 
-    if (state->child->spare == SPARE_FORK)
-        await_fork(state);
-    else
-        prepare_exec(state);
+    get_ready[state->child->spare](state, ret_job);
     if (state->notice_fd < 0)
         state->notice_fd = state->program.notice_fd;
     /* The rlimits come with the job, or the program does not start. */
@@ -155,7 +207,7 @@ void spare_wait(struct state *state, struct job *ret_job)
 
 pid_t spare_release(struct state *state)
 {
-    if (state->child->spare == SPARE_FORK) {
+    if (state->child->spare != SPARE_EXEC) {
         int rc = child_send_job(state->child->program_fd, state->child->job);
         if (rc < 0)
             init_fail(state, STEP_EXEC, -rc);

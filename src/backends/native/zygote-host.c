@@ -19,9 +19,12 @@
 #include "backends/native/native.h"
 #include "backends/native/zygote.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/spawn.h"
+
+enum { FAILURES_MAX = 4 };
 
 static void program_path(const struct pool_options *options, const struct language *language,
                          char *buf, size_t size)
@@ -61,8 +64,9 @@ static void become_zygote(int fd, const char *path, char **argv, char **env)
     if (own < 0 || have_pipes() < 0 || dup2(own, ZYGOTE_FD) < 0 ||
         close_range(ZYGOTE_FD + 1, ~0U, 0) < 0)
         _exit(127);
-    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(ZYGOTE_UID, ZYGOTE_UID, ZYGOTE_UID) ||
-                           setresuid(ZYGOTE_UID, ZYGOTE_UID, ZYGOTE_UID) < 0))
+    if (geteuid() == 0 &&
+        (setgroups(0, NULL) < 0 || setresgid(ZYGOTE_UID, ZYGOTE_UID, ZYGOTE_UID) ||
+         setresuid(ZYGOTE_UID, ZYGOTE_UID, ZYGOTE_UID) < 0))
         _exit(127);
     if (chdir("/") < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || spawn_rlimit(RLIMIT_CORE, 0, 0) < 0)
@@ -122,7 +126,7 @@ struct zygote *zygote_start(const struct pool_options *options, const struct lan
         return NULL;
     }
     struct zygote *zygote = mem_alloc(sizeof *zygote);
-    *zygote = (struct zygote){ .fd = pair[0], .pid = pid };
+    *zygote = (struct zygote){ .fd = pair[0], .pid = pid, .started_ns = clock_now_ns() };
     return zygote;
 }
 
@@ -133,10 +137,16 @@ int zygote_listen(struct zygote *zygote)
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    if (n != (ssize_t)sizeof reply || reply.errnum != 0)
+    if (n != (ssize_t)sizeof reply)
         return -1;
-    if (zygote->is_up && zygote->n_orders > 0)
+    /* One sandbox may have been ended meanwhile; when all go wrong, it is the zygote. */
+    zygote->failures = reply.errnum != 0 ? zygote->failures + 1 : 0;
+    if (zygote->failures > FAILURES_MAX || (reply.errnum != 0 && !zygote->is_up))
+        return -1;
+    if (zygote->is_up && zygote->n_orders > 0) {
         zygote->n_orders--;
+        zygote->n_made++;
+    }
     zygote->is_up = true;
     return 0;
 }

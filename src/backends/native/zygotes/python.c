@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@
 static struct {
     PyObject *loader;         /* the class of __loader__ */
     PyObject *exit_functions; /* calls what was registered by atexit */
+    PyObject *main_module;    /* of the run */
+    bool was_interrupted;
 } python;
 
 static void must(PyStatus status)
@@ -68,11 +71,9 @@ static void warm_up(int n, char **modules)
 {
     for (int i = 0; i < n; i++) {
         PyObject *module = PyImport_ImportModule(modules[i]);
-        if (!module) {
-            PyErr_Print();
-            exit(1);
-        }
-        Py_DECREF(module);
+        if (!module)
+            PyErr_Print(); /* programs that want it will say so themselves */
+        Py_XDECREF(module);
     }
     run_words("import gc, sys\n"
               "exec(compile('def f(x):\\n    return [str(i) for i in range(x)]\\nf(3)\\n'\n"
@@ -83,7 +84,8 @@ static void warm_up(int n, char **modules)
               "del gc.callbacks[:]\n"
               "gc.collect()\n"
               "gc.freeze()\n"
-              "del gc, sys\n");
+              "for name in ('gc', 'atexit'): del sys.modules[name]\n"
+              "del gc, sys, name\n");
 }
 
 /* ---- in the run ---- */
@@ -163,6 +165,33 @@ static int reseed(void)
 
 /* ---- running ---- */
 
+/* One of its own: the zygote's is out of the collector's sight, and so would be all that holds a
+ * program's functions and classes in cycles. The names are in the order in which python3 sets them.
+ */
+static PyObject *make_main(void)
+{
+    PyObject *made = PyModule_New("__main__");
+    PyObject *globals = made ? PyModule_GetDict(made) : NULL;
+    PyObject *notes = PyDict_New();
+    bool is_made =
+        globals && notes && PyDict_SetItemString(globals, "__annotations__", notes) == 0 &&
+        PyDict_SetItemString(globals, "__builtins__", PyImport_AddModule("builtins")) == 0 &&
+        PyDict_SetItemString(PyImport_GetModuleDict(), "__main__", made) == 0;
+
+    Py_XDECREF(notes);
+    if (!is_made)
+        _exit(1);
+    return made;
+}
+
+/* Where python3 looks whether the script is a folder or an archive. */
+static int note_source(const char *source)
+{
+    PyObject *cache = PySys_GetObject("path_importer_cache"); /* borrowed */
+
+    return cache ? PyDict_SetItemString(cache, source, Py_None) : -1;
+}
+
 /* As python3 sets it for a script. */
 static int set_loader(PyObject *globals, const char *source)
 {
@@ -179,7 +208,18 @@ static int set_loader(PyObject *globals, const char *source)
     return rc;
 }
 
-/* The whole file with a NUL behind it; NULL where it can't be had or has one in it. */
+/* Whether one of the first two lines may say that it is in another encoding. */
+static bool has_encoding_line(const char *text)
+{
+    const char *end = strchr(text, '\n');
+    end = end ? strchr(end + 1, '\n') : NULL;
+    const char *said = strstr(text, "coding");
+
+    return strncmp(text, "\xef\xbb\xbf", 3) == 0 || (said && (!end || said < end));
+}
+
+/* The whole file with a NUL behind it; NULL where it can't be had, has one in it, or is better read
+ * by Python, line by line. */
 static char *read_source(const char *source)
 {
     FILE *file = fopen(source, "rbe");
@@ -195,28 +235,22 @@ static char *read_source(const char *source)
         free(text);
         return strdup("");
     }
-    if (is_whole && memchr(text, '\0', (size_t)n) == NULL)
+    if (is_whole && memchr(text, '\0', (size_t)n) == NULL && !has_encoding_line(text))
         return text;
     free(text);
     return NULL;
 }
 
-/* The status that an exception stands for: SystemExit's own, else it is printed and 1. */
-static int status_of_exception(void)
+/* The status of a SystemExit's code. */
+static int status_of_code(PyObject *code)
 {
-    PyObject *type, *value, *trace, *code;
-
-    if (!PyErr_ExceptionMatches(PyExc_SystemExit)) {
-        PyErr_Print();
-        return 1;
-    }
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    code = value ? PyObject_GetAttrString(value, "code") : NULL;
     if (!code || code == Py_None)
         return 0;
-    if (PyLong_Check(code))
-        return (int)PyLong_AsLong(code);
+    if (PyLong_Check(code)) {
+        int status = (int)PyLong_AsLong(code);
+        PyErr_Clear(); /* too large is -1 */
+        return status;
+    }
     PyObject *err = PySys_GetObject("stderr"); /* borrowed */
     PyErr_Clear();
     if (err && err != Py_None)
@@ -227,20 +261,43 @@ static int status_of_exception(void)
     return 1;
 }
 
+/* The status that an exception stands for: SystemExit's own, else it is printed and 1. */
+static int status_of_exception(void)
+{
+    PyObject *type, *value, *trace;
+
+    if (!PyErr_ExceptionMatches(PyExc_SystemExit)) {
+        python.was_interrupted = PyErr_Occurred() == PyExc_KeyboardInterrupt;
+        PyErr_Print();
+        return 1;
+    }
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *code = value ? PyObject_GetAttrString(value, "code") : NULL;
+    int status = status_of_code(code);
+    Py_XDECREF(code);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return status;
+}
+
 static int run_main(PyObject *globals, const char *source)
 {
     char *text = read_source(source);
+    FILE *file = text ? NULL : fopen(source, "rbe");
+    PyObject *done = NULL;
 
-    if (!text) { /* not there, or not text: python3's own words for it */
-        FILE *file = fopen(source, "rbe");
-        if (file)
-            return PyRun_SimpleFileExFlags(file, source, 1, NULL) < 0 ? 1 : 0;
+    if (!text && !file) {
         fprintf(stderr, "python3: can't open file '%s': [Errno %d] %s\n", source, errno,
                 strerror(errno));
         return 2;
     }
-    PyObject *done = NULL;
-    if (set_loader(globals, source) == 0) {
+    if (set_loader(globals, source) < 0) {
+        done = NULL;
+    } else if (file) {
+        done = PyRun_FileExFlags(file, source, Py_file_input, globals, globals, 1, NULL);
+    } else {
         PyObject *code = Py_CompileString(text, source, Py_file_input);
         free(text);
         done = code ? PyEval_EvalCode(code, globals, globals) : NULL;
@@ -252,19 +309,33 @@ static int run_main(PyObject *globals, const char *source)
     return 0;
 }
 
-static int flush(const char *name)
+/* Whether it was closed; a stream that can't tell is not. */
+static bool is_closed(PyObject *stream)
+{
+    PyObject *closed = PyObject_GetAttrString(stream, "closed");
+    int is_true = closed ? PyObject_IsTrue(closed) : 0;
+
+    PyErr_Clear();
+    Py_XDECREF(closed);
+    return is_true > 0;
+}
+
+/* As python3 does: what stdout lost is told, what stderr lost can't be. */
+static int flush(const char *name, bool is_told)
 {
     PyObject *stream = PySys_GetObject(name); /* borrowed */
 
-    if (!stream || stream == Py_None)
+    if (!stream || stream == Py_None || is_closed(stream))
         return 0;
     PyObject *done = PyObject_CallMethod(stream, "flush", NULL);
-    if (!done) {
-        PyErr_WriteUnraisable(stream);
-        return -1;
+    if (done) {
+        Py_DECREF(done);
+        return 0;
     }
-    Py_DECREF(done);
-    return 0;
+    if (is_told)
+        PyErr_WriteUnraisable(stream);
+    PyErr_Clear();
+    return -1;
 }
 
 /* Waits for threads and calls what was registered, as taking down does first. */
@@ -285,24 +356,41 @@ static void run_exit_functions(void)
 /* Ends as Py_RunMain does. Taking the whole interpreter down takes longer than most programs run:
  * where a program has loaded nothing beyond what was there, only what is its own is taken down, in
  * the same order. */
-static int finish(PyObject *main_module, int status, Py_ssize_t n_modules)
+static int finish(int status, Py_ssize_t n_modules)
 {
-    if (PyDict_Size(PyImport_GetModuleDict()) > n_modules)
+    PyObject *modules = PyImport_GetModuleDict();
+
+    if (PyDict_Size(modules) > n_modules) {
+        Py_DECREF(python.main_module);
         return Py_FinalizeEx() < 0 ? 120 : status;
+    }
     run_exit_functions();
-    bool is_bad = flush("stdout") < 0;
-    flush("stderr");
-    _PyModule_Clear(main_module);
+    bool is_bad = flush("stdout", true) < 0;
+    is_bad = flush("stderr", false) < 0 || is_bad;
+    static const char *const last[] = { "last_type", "last_value", "last_traceback" };
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++)
+        PySys_SetObject(last[i], Py_None);
+    PyDict_SetItemString(modules, "__main__", Py_None);
+    Py_DECREF(python.main_module);
     PyGC_Collect();
-    is_bad = flush("stdout") < 0 || is_bad;
-    flush("stderr");
+    flush("stdout", false);
+    flush("stderr", false);
     return is_bad ? 120 : status;
+}
+
+/* What nobody caught ends python3 by the signal. */
+static int end_by_interrupt(void)
+{
+    signal(SIGINT, SIG_DFL);
+    kill(getpid(), SIGINT);
+    return 128 + SIGINT;
 }
 
 static int prepare_run(int argc, char **argv, char **env, const char *source)
 {
     return put_environment(env) < 0 || set_list("argv", argc - 1, argv + 1) < 0 ||
-                   set_list("orig_argv", argc, argv) < 0 || put_folder(source) < 0
+                   set_list("orig_argv", argc, argv) < 0 || put_folder(source) < 0 ||
+                   note_source(source) < 0
                ? -1
                : 0;
 }
@@ -334,9 +422,10 @@ static void warm_child(void)
     }
     Py_XDECREF(globals);
     PyErr_Clear();
-    flush("stdout");
-    flush("stderr");
+    flush("stdout", false);
+    flush("stderr", false);
     PyGC_Collect();
+    python.main_module = make_main();
 }
 
 static int run_file(const struct zygote_run *run)
@@ -348,11 +437,10 @@ static int run_file(const struct zygote_run *run)
         PyErr_Print();
         return 1;
     }
-    PyObject *main_module = PyImport_AddModule("__main__"); /* borrowed */
-    Py_INCREF(main_module);
     Py_ssize_t n_modules = PyDict_Size(PyImport_GetModuleDict());
-    int status = run_main(PyModule_GetDict(main_module), source);
-    return finish(main_module, status, n_modules);
+    int status = run_main(PyModule_GetDict(python.main_module), source);
+    status = finish(status, n_modules);
+    return python.was_interrupted ? end_by_interrupt() : status;
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loaded by a Node that was started ahead of its job (warm.h), as the last thing before it goes on to its
+// main file. Nothing of it is to be seen by the program.
+'use strict';
+
+// The same file by its other name, below.
+if (__filename !== '/dev/null') return;
+
+const Module = require('module');
+const path = require('path');
+
+// Node compiles what it has when that is first called. So what most programs do is done once: loading a file, and
+// writing a line to a pipe, which here leads nowhere.
+require('/sandbox/.cay-hook');
+delete require.cache['/sandbox/.cay-hook'];
+require('tty');
+const nowhere = new (require('net').Socket)({ fd: 2, readable: false, writable: true });
+new (require('console').Console)(nowhere).log('%s', 1, 2.5, 'a', { a: [true, null] });
+nowhere.destroy();
+
+const addon = { exports: {} };
+process.dlopen(addon, '/sandbox/.cay-addon');
+const started = process.execArgv.filter((word, i, all) => word !== '-r' && all[i - 1] !== '-r');
+
+// No module of this name was ever loaded, and no option said so.
+delete require.cache[__filename];
+for (const key of Object.keys(Module._pathCache)) delete Module._pathCache[key];
+process.execArgv.splice(0, process.execArgv.length, ...started);
+const named = Object.getOwnPropertyDescriptor(process, '_preload_modules');
+if (named) Object.defineProperty(process, '_preload_modules', { ...named, value: [] });
+
+const words = addon.exports.take();
+const options = words.slice(1, 1 + started.length);
+const source = words[1 + started.length];
+const major = parseInt(process.versions.node, 10);
+
+// Which main file to run was settled before the job was known. Node asks for runMain once; a bound function is
+// no frame in a stack trace. That it asks is known of these versions.
+const main = source && path.resolve(source);
+const is_other = main !== process.argv[1];
+if (!source || options.some((word, i) => word !== started[i]) || (is_other && major !== 18 && major !== 20))
+  addon.exports.exec();
+process.argv.splice(1, process.argv.length, main, ...words.slice(2 + started.length));
+if (is_other) {
+  const real = Object.getOwnPropertyDescriptor(Module, 'runMain');
+  Object.defineProperty(Module, 'runMain', {
+    configurable: true,
+    get() {
+      Object.defineProperty(Module, 'runMain', real);
+      return real.value.bind(Module, main);
+    },
+  });
+}

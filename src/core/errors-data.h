@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How a language tells of errors: languages/NAME/errors.toml, and languages/errors.toml for what is
+ * common to all. docs/errors.md explains each key to whoever writes one.
+ */
+
+#include "base/arena.h"
+#include "core/template.h"
+
+struct toml_value;
+
+#define ERRORS_KINDS(X)     \
+    X(TRACE, "trace")       \
+    X(FRAME, "frame")       \
+    X(FUNCTION, "function") \
+    X(ERROR, "error")       \
+    X(AT, "at")             \
+    X(CARET, "caret")       \
+    X(MESSAGE, "message")   \
+    X(HINT, "hint")         \
+    X(CALLS, "calls")       \
+    X(SKIP, "skip")         \
+    X(END, "end")
+
+enum errors_kind {
+#define ERRORS_KIND_ENUM(name, word) ERRORS_##name,
+    ERRORS_KINDS(ERRORS_KIND_ENUM)
+#undef ERRORS_KIND_ENUM
+};
+
+/* A [[line]]: what a line of the text can be. The first that matches is it. */
+struct errors_line {
+    enum errors_kind kind;
+    struct template match;
+    bool is_awaited;   /* an error only where a trace has begun */
+    bool is_blank;     /* … and the line before is empty */
+    bool is_first;     /* once there, no other error counts */
+    bool has_more;     /* lines behind it that match nothing belong to its message */
+    bool has_echo;     /* the next line is one of the source's, and not looked at */
+    bool has_causes;   /* the same right behind it is its cause */
+    bool is_whole;     /* all of the line is the message */
+    bool in_function;  /* the line is counted from the function's own */
+    bool is_statement; /* the line is where a statement begins; the fault may be further down */
+    bool is_compile, is_run; /* only in this stage */
+    const char *type;        /* where the line does not tell one */
+    const char *category;    /* or NULL */
+    const char *const *find; /* texts by which the line is found in the source */
+};
+
+/* A [[case]]: what an error that is known by type or message means. Each part is taken from the
+ * first case that matches and has it. */
+struct errors_case {
+    const char *type; /* or NULL: any */
+    bool has_message;
+    struct template message;
+    int near;       /* the hole whose nearest name in the source is {near}; -1: none */
+    const char *as; /* a better type */
+    const char *category;
+    const char *suggestion;
+    const char *doc;
+    const char *const *find;
+};
+
+struct errors_data {
+    const char *extends;      /* a language whose lines and cases come behind these, or NULL */
+    bool is_deepest_first;    /* the first frame of a trace is the innermost */
+    const char *doc;          /* where errors are explained */
+    const char *type_doc;     /* where a type of [types] is; {type}, {path}, {lower} */
+    const char *package;      /* the form of a package's name where [packages] has none, or NULL */
+    const char *const *strip; /* what may stand before a line and is no part of it */
+    const char *const *names; /* names that are always there, for suggestions */
+    const struct errors_line *lines;
+    size_t n_lines;
+    const struct errors_case *cases;
+    size_t n_cases;
+    const struct toml_value *types;    /* type = "category", or NULL */
+    const struct toml_value *packages; /* module = "package", or NULL */
+};
+
+/* Parses one file; for errors_data_of and tests. */
+int errors_data_parse(struct arena *arena, const char *text, size_t len, const char *file,
+                      struct errors_data *ret, struct cay_error *err);
+
+/* That of a language, or with NULL what is common; NULL where there is none. What is embedded is
+ * right (a test reads it all). */
+const struct errors_data *errors_data_of(struct arena *arena, const char *language);
+
+/* What was parsed once, for whoever analyses again and again: reading a language's patterns takes
+ * longer than using them. Zeroed at first. */
+struct errors_cache {
+    struct arena arena;
+    struct {
+        const char *language; /* "": what is common */
+        const struct errors_data *data;
+    } entries[32];
+    size_t n;
+};
+
+/* The same as errors_data_of, out of the cache; that may be NULL, and then it is in the arena. */
+const struct errors_data *errors_data_cached(struct errors_cache *cache, struct arena *arena,
+                                             const char *language);
+void errors_cache_done(struct errors_cache *cache);
+
+/* A string of a table, or NULL. */
+const char *errors_data_word(const struct toml_value *table, const char *key);
+
+bool errors_is_category(const char *word);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/explain.h"
+
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "core/errors.h"
+#include "core/language.h"
+#include "core/plan.h"
+
+/* The program first, then the other files of its language: names are looked for in these. */
+static const struct errors_source *sources_of(struct arena *arena, const struct plan *plan,
+                                              size_t *ret_n)
+{
+    const struct payload_source *payload = &plan->payload;
+    struct errors_source *list = arena_alloc(arena, (payload->n_files + 1) * sizeof *list);
+    const char *own = plan->is_source_there ? plan->source : plan->source_name;
+    size_t n = 0;
+
+    if (!plan->language) {
+        *ret_n = 0;
+        return list;
+    }
+    list[n++] = (struct errors_source){ own, plan->code.data, plan->code.len };
+    for (size_t i = 0; i < payload->n_files; i++) {
+        const struct payload_file *file = &payload->files[i];
+        if (strcmp(file->name, own) != 0 && language_has_file(plan->language, file->name))
+            list[n++] = (struct errors_source){ file->name, file->data, file->len };
+    }
+    *ret_n = n;
+    return list;
+}
+
+void explain_result(struct arena *arena, struct errors_cache *cache, const struct plan *plan,
+                    struct cay_result *result)
+{
+    struct arena scratch = { 0 };
+    /* On a terminal there is one stream for both. */
+    const struct cay_stream *stream = result->err.len > 0 ? &result->err : &result->out;
+    struct errors_facts facts = {
+        .language = plan->language ? plan->language->name : NULL,
+        .stage = result->verdict.cause == CAY_CAUSE_COMPILE ? ERRORS_COMPILE : ERRORS_RUN,
+        .text = stream->data,
+        .len = stream->len,
+        .cache = cache,
+        .result = result,
+    };
+
+    if (result->success)
+        return;
+    if (result->err.len == 0 && !plan->job.tty && facts.stage == ERRORS_RUN)
+        facts.len = 0;
+    facts.sources = sources_of(&scratch, plan, &facts.n_sources);
+    result->failure = errors_analyse(arena, &facts);
+    arena_done(&scratch);
+}
+
+int cay_explain_json(const struct cay_explain *explain, char **ret, struct cay_error *err)
+{
+    struct arena arena = { 0 };
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out, .pretty = true };
+    const struct language *language;
+    const char *version;
+
+    if (language_find(&arena, explain->language, &language, &version, err) < 0) {
+        arena_done(&arena);
+        return -1;
+    }
+    const struct errors_source source = {
+        explain->code_name ? explain->code_name : language->source,
+        explain->code,
+        explain->code_len,
+    };
+    struct errors_facts facts = {
+        .language = language->name,
+        .text = explain->text,
+        .len = explain->len,
+        .sources = &source,
+        .n_sources = explain->code != NULL,
+    };
+    const struct cay_failure *failure = errors_analyse(&arena, &facts);
+    if (failure)
+        errors_put(&w, failure);
+    else
+        json_put_null(&w);
+    *ret = strbuf_take(&out);
+    arena_done(&arena);
+    return 0;
+}

@@ -1,0 +1,3 @@
+echo 1
+if true; then
+  echo 2

@@ -1,0 +1,4 @@
+greet() {
+  ehco "hello"
+}
+greet

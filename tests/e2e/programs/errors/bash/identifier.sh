@@ -1,0 +1,2 @@
+set -e
+export 1abc=2

@@ -1,0 +1,2 @@
+set -e
+mkdir /usr/newdir

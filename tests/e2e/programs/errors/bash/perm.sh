@@ -1,0 +1,3 @@
+echo 'echo 1' > s.sh
+chmod -x s.sh
+./s.sh

@@ -1,0 +1,2 @@
+set -euo pipefail
+echo x | grep y | cat

@@ -1,0 +1,1 @@
+python3 -c 'import sys; sys.exit(5)'

@@ -1,0 +1,3 @@
+set -e
+readonly x=1
+x=2

@@ -1,0 +1,3 @@
+set -e
+x=abc
+[ "$x" -gt 3 ]

@@ -1,0 +1,3 @@
+set -u
+name=1
+echo "$nmae"

@@ -1,0 +1,5 @@
+#include <stddef.h>
+int main(void) {
+    volatile int *p = NULL;
+    return *p;
+}

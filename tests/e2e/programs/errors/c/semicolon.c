@@ -1,0 +1,5 @@
+#include <stdio.h>
+int main(void) {
+    int x = 1
+    return x;
+}

@@ -1,0 +1,4 @@
+#include <cassert>
+int main(int argc, char **) {
+    assert(argc > 5);
+}

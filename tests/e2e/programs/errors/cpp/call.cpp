@@ -1,0 +1,4 @@
+void f(int, int) {}
+int main() {
+    f("a");
+}

@@ -1,0 +1,4 @@
+int main() {
+    const int x = 1;
+    x = 2;
+}

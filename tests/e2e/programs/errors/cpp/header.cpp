@@ -1,0 +1,2 @@
+#include <missing/thing.hpp>
+int main() {}

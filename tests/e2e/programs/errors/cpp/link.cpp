@@ -1,0 +1,4 @@
+int missing(int);
+int main() {
+    return missing(1);
+}

@@ -1,0 +1,6 @@
+#include <map>
+#include <string>
+int main() {
+    std::map<std::string, int> m;
+    return m.at("a");
+}

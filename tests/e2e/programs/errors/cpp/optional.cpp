@@ -1,0 +1,5 @@
+#include <optional>
+int main() {
+    std::optional<int> o;
+    return o.value();
+}

@@ -1,0 +1,4 @@
+int main() {
+    volatile int *p = nullptr;
+    return *p;
+}

@@ -1,0 +1,4 @@
+#include <string>
+int main() {
+    return std::stoi("abc");
+}

@@ -1,0 +1,2 @@
+#include <string>
+int main() { throw std::string("text"); }

@@ -1,0 +1,4 @@
+#include <thread>
+int main() {
+    std::thread t([] {});
+}

@@ -1,0 +1,1 @@
+int main() { throw 3; }

@@ -1,0 +1,4 @@
+#include <string>
+int main() {
+    std::string s = 5;
+}

@@ -1,0 +1,6 @@
+package main
+
+func main() {
+	var i interface{} = "s"
+	println(i.(int))
+}

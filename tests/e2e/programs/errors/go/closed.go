@@ -1,0 +1,7 @@
+package main
+
+func main() {
+	c := make(chan int, 1)
+	close(c)
+	c <- 1
+}

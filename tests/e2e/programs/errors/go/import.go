@@ -1,0 +1,5 @@
+package main
+
+import "github.com/none/such"
+
+func main() { such.Do() }

@@ -1,0 +1,7 @@
+package main
+
+func f() int {
+	println(1)
+}
+
+func main() { f() }

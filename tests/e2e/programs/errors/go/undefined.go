@@ -1,0 +1,9 @@
+package main
+
+import "fmt"
+
+func main() {
+	count := 1
+	fmt.Println(cuont)
+	_ = count
+}

@@ -1,0 +1,7 @@
+import java.util.*;
+
+public class Main {
+    public static void main(String[] args) {
+        new ArrayList<String>().iterator().next();
+    }
+}

@@ -1,0 +1,6 @@
+function f() {
+  try { null.x; } catch (e) {
+    throw new Error("outer", { cause: e });
+  }
+}
+f();

@@ -1,0 +1,3 @@
+const { EventEmitter } = require("events");
+const e = new EventEmitter();
+e.emit("error", new Error("boom"));

@@ -1,0 +1,2 @@
+console.error("giving up");
+process.exit(3);

@@ -1,0 +1,2 @@
+import { readFil } from "fs";
+console.log(readFil);

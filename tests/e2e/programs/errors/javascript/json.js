@@ -1,0 +1,2 @@
+const text = "{bad";
+JSON.parse(text);

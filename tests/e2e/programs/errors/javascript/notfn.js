@@ -1,0 +1,4 @@
+const s = "abc";
+[1].forEach((x) => {
+  s.push(x);
+});

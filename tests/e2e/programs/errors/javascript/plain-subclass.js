@@ -1,0 +1,2 @@
+class Oops extends Error {}
+throw new Oops("plain");

@@ -1,0 +1,3 @@
+Promise.resolve(1).then((x) => {
+  return x.toUpperCase();
+});

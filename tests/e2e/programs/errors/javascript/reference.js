@@ -1,0 +1,2 @@
+let total = 1;
+console.log(totla + 1);

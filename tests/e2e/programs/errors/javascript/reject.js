@@ -1,0 +1,4 @@
+async function main() {
+  throw new Error("async failure");
+}
+main();

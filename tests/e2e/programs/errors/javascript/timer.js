@@ -1,0 +1,3 @@
+setTimeout(() => {
+  undefined.foo();
+}, 1);

@@ -1,0 +1,5 @@
+const user = {};
+function show(u) {
+  return u.address.street;
+}
+show(user);

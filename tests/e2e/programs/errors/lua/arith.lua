@@ -1,0 +1,2 @@
+local a = "abc"
+print(a + 1)

@@ -1,0 +1,2 @@
+local x = nil
+assert(x, "x must be set")

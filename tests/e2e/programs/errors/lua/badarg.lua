@@ -1,0 +1,2 @@
+local t = {}
+print(string.rep(t, 2))

@@ -1,0 +1,4 @@
+local function d(z)
+  return 1 // z
+end
+print(d(0))

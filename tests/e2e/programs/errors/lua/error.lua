@@ -1,0 +1,6 @@
+local function check(n)
+  if n < 0 then
+    error("negative")
+  end
+end
+check(-1)

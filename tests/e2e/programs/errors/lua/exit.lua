@@ -1,0 +1,2 @@
+io.stderr:write("failed\n")
+os.exit(4)

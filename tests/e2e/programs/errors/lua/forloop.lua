@@ -1,0 +1,3 @@
+for i = 1, "x" do
+  print(i)
+end

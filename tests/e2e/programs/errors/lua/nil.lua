@@ -1,0 +1,4 @@
+local function f(t)
+  return t.x.y
+end
+f({})

@@ -1,0 +1,2 @@
+local n = tonumber("abc")
+print(n + 1)

@@ -1,0 +1,3 @@
+use strict;
+my $x = hello;
+print $x;

@@ -1,0 +1,2 @@
+sub f {
+    return 1;

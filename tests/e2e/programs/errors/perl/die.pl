@@ -1,0 +1,5 @@
+use strict;
+sub f {
+    die "it failed";
+}
+f();

@@ -1,0 +1,3 @@
+eval { die "inner\n" };
+print "caught $@";
+die "outer";

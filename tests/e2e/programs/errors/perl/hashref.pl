@@ -1,0 +1,3 @@
+use strict;
+my $h = [1];
+print $h->{a};

@@ -1,0 +1,5 @@
+package Foo;
+sub new { bless {}, shift }
+package main;
+my $f = Foo->new;
+$f->missing;

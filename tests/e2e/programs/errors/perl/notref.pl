@@ -1,0 +1,3 @@
+use strict;
+my $x = "abc";
+print @$x;

@@ -1,0 +1,1 @@
+open(my $f, "<", "missing.txt") or die "Can't open: $!";

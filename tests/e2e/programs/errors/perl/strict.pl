@@ -1,0 +1,3 @@
+use strict;
+my $name = 1;
+print $nmae;

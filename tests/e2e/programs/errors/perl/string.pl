@@ -1,0 +1,2 @@
+my $x = "abc;
+print $x;

@@ -1,0 +1,2 @@
+sub calculate { 1 }
+print calcluate(2);

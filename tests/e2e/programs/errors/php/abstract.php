@@ -1,0 +1,3 @@
+<?php
+abstract class A {}
+$x = new A();

@@ -1,0 +1,2 @@
+<?php
+$x = new Missing();

@@ -1,0 +1,3 @@
+<?php
+fwrite(STDERR, "bad input\n");
+exit(3);

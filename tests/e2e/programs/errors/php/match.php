@@ -1,0 +1,3 @@
+<?php
+$x = 5;
+echo match($x) { 1 => "a" };

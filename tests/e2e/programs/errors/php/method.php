@@ -1,0 +1,3 @@
+<?php
+class A { public function go() { $this->stop(); } }
+(new A)->go();

@@ -1,0 +1,3 @@
+<?php
+$a = "abc;
+echo $a;

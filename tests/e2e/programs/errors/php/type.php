@@ -1,0 +1,5 @@
+<?php
+function f(int $x) {
+    return $x;
+}
+f("abc");

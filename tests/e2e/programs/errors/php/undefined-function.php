@@ -1,0 +1,3 @@
+<?php
+$x = 1;
+undefined_fn($x);

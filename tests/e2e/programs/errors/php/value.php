@@ -1,0 +1,2 @@
+<?php
+array_combine([1, 2], [1]);

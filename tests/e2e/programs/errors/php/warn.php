@@ -1,0 +1,5 @@
+<?php
+$x = [];
+echo $x["missing"];
+echo $undefined;
+throw new Exception("after warnings");

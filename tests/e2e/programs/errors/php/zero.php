@@ -1,0 +1,5 @@
+<?php
+function d($a, $b) {
+    return intdiv($a, $b);
+}
+d(1, 0);

@@ -1,0 +1,3 @@
+def check(x):
+    assert x > 0, "must be positive"
+check(-1)

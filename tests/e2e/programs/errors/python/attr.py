@@ -1,0 +1,3 @@
+import re
+m = re.match("a", "b")
+print(m.group(0))

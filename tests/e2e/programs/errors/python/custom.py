@@ -1,0 +1,7 @@
+class InsufficientFunds(Exception):
+    pass
+
+def pay():
+    raise InsufficientFunds
+
+pay()

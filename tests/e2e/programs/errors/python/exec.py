@@ -1,0 +1,2 @@
+code = "x = undefined_thing"
+exec(code)

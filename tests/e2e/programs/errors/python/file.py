@@ -1,0 +1,2 @@
+with open("missing.txt") as f:
+    print(f.read())

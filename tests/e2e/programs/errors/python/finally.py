@@ -1,0 +1,4 @@
+try:
+    raise KeyError("first")
+finally:
+    1 / 0

@@ -1,0 +1,3 @@
+def f():
+    raise ExceptionGroup("several", [ValueError(1), TypeError("t")])
+f()

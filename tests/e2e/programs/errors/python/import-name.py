@@ -1,0 +1,2 @@
+import os
+from math import squareroot

@@ -1,0 +1,4 @@
+import json
+def load(s):
+    return json.loads(s)
+load("{bad")

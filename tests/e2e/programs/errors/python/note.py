@@ -1,0 +1,5 @@
+try:
+    int("a")
+except ValueError as e:
+    e.add_note("while reading")
+    raise

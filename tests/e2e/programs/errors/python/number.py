@@ -1,0 +1,2 @@
+from decimal import Decimal
+x = Decimal("abc")

@@ -1,0 +1,1 @@
+open("/usr/x.txt", "w")

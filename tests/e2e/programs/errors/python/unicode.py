@@ -1,0 +1,2 @@
+b = b"\xff\xfe"
+b.decode("utf-8")

@@ -1,0 +1,2 @@
+v <- list(1, "a", 3)
+sapply(v, function(x) x * 2)

@@ -1,0 +1,2 @@
+f <- function(x) {
+  x + 1

@@ -1,0 +1,4 @@
+scale2 <- function(x, k) {
+  x * k
+}
+scale2(2)

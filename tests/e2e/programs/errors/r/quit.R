@@ -1,0 +1,2 @@
+message("leaving")
+quit(status = 3)

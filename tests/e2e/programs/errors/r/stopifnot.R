@@ -1,0 +1,4 @@
+check <- function(n) {
+  stopifnot(n > 0)
+}
+check(-1)

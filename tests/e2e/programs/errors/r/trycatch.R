@@ -1,0 +1,5 @@
+r <- tryCatch({
+  stop("inner problem")
+}, error = function(e) {
+  stop(paste("wrapped:", conditionMessage(e)))
+})

@@ -1,0 +1,2 @@
+x <- as.numeric("abc")
+stop("cannot go on")

@@ -1,0 +1,1 @@
+abort("no config")

@@ -1,0 +1,3 @@
+[1, "a"].each do |x|
+  puts x + 1
+end

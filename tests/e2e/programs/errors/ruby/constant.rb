@@ -1,0 +1,6 @@
+class Foo
+  def go
+    Bar.new
+  end
+end
+Foo.new.go

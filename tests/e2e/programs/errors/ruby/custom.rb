@@ -1,0 +1,4 @@
+module Bank
+  class Refused < StandardError; end
+end
+raise Bank::Refused, "no\ncredit"

@@ -1,0 +1,4 @@
+def f
+  if true
+    1
+end

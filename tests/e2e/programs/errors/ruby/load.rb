@@ -1,0 +1,2 @@
+require "json"
+require "nokogiri_missing"

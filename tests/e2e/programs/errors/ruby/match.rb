@@ -1,0 +1,4 @@
+config = { a: 1 }
+case config
+in { b: } then puts b
+end

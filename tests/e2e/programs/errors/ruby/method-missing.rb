@@ -1,0 +1,4 @@
+class A
+  def calculate; end
+end
+A.new.calcluate

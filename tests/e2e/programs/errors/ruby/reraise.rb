@@ -1,0 +1,5 @@
+begin
+  Integer("x")
+rescue ArgumentError => e
+  raise "could not parse"
+end

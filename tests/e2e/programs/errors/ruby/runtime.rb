@@ -1,0 +1,4 @@
+def pay
+  raise "not enough money"
+end
+pay

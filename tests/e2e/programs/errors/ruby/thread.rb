@@ -1,0 +1,4 @@
+t = Thread.new do
+  raise "in thread"
+end
+t.join

@@ -1,0 +1,2 @@
+puts "abc
+puts 1

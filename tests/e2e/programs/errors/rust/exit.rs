@@ -1,0 +1,4 @@
+fn main() {
+    eprintln!("error: bad argument");
+    std::process::exit(2);
+}

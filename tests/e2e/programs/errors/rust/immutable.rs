@@ -1,0 +1,6 @@
+fn main() {
+    let x = 1;
+    println!("{}", x);
+    x = 2;
+    println!("{}", x);
+}

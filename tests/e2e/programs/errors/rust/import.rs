@@ -1,0 +1,2 @@
+use serde::Serialize;
+fn main() {}

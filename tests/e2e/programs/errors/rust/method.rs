@@ -1,0 +1,4 @@
+fn main() {
+    let v = vec![1];
+    v.pushh(2);
+}

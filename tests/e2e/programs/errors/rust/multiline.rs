@@ -1,0 +1,3 @@
+fn main() {
+    panic!("first line\nsecond line");
+}

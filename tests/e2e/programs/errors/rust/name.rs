@@ -1,0 +1,4 @@
+fn main() {
+    let value = 1;
+    println!("{}", vlaue);
+}

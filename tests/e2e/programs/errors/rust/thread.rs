@@ -1,0 +1,6 @@
+fn main() {
+    let h = std::thread::spawn(|| {
+        panic!("in a thread");
+    });
+    h.join().unwrap();
+}

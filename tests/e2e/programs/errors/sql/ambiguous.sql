@@ -1,0 +1,3 @@
+CREATE TABLE a (id);
+CREATE TABLE b (id);
+SELECT id FROM a, b;

@@ -1,0 +1,2 @@
+CREATE TABLE t (a CHECK (a > 0));
+INSERT INTO t VALUES (-1);

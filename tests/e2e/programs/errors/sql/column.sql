@@ -1,0 +1,2 @@
+CREATE TABLE people (id INTEGER, name TEXT);
+SELECT nmae FROM people;

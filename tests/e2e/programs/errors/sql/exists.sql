@@ -1,0 +1,2 @@
+CREATE TABLE t (a);
+CREATE TABLE t (a);

@@ -1,0 +1,1 @@
+SELECT nofunction(1);

@@ -1,0 +1,2 @@
+CREATE TABLE t (a);
+SELECT a FROM t WHERE count(a) > 1;

@@ -1,0 +1,2 @@
+CREATE TABLE t (a, b);
+INSERT INTO t VALUES (1, 2, 3);

@@ -1,0 +1,4 @@
+type T = string;
+
+const x: T = await Promise.resolve("a");
+throw new Error(x);

@@ -1,0 +1,2 @@
+type J = unknown;
+const j: J = JSON.parse("{");

@@ -1,0 +1,2 @@
+import { f } from "./missing";
+f();

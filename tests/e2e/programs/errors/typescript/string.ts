@@ -1,0 +1,2 @@
+const a: string = "abc;
+console.log(a);

@@ -1,0 +1,6 @@
+echo start
+greet() {
+  local x=1
+  ehco "hello"
+}
+greet

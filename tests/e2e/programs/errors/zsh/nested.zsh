@@ -1,0 +1,8 @@
+outer() {
+  inner
+}
+inner() {
+  echo a
+  nothing_here
+}
+outer

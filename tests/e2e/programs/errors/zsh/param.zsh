@@ -1,0 +1,1 @@
+echo "${NAME:?must be given}"

@@ -1,0 +1,2 @@
+echo 'echo 1' > s.sh
+./s.sh

@@ -1,0 +1,2 @@
+set -e
+rm nothing-here

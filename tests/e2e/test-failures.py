@@ -1,0 +1,138 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Why a run failed: `error` of the result is right for programs in every language, for each limit, and for programs of
+several files; `cay explain` and its report say the same; a terminal gets a short word of it, a pipe none.
+
+programs/errors/table.tsv has the programs. Each language's first few are run here, all of them with CAY_TEST_LONG=1;
+the unit test reads what all of them wrote once (programs/errors/record.py)."""
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+
+FOLDER = Path(__file__).resolve().parent / "programs" / "errors"
+EACH = 2  # programs of a language
+
+
+def rows():
+    count = {}
+    for line in (FOLDER / "table.tsv").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        name, *want = line.split("\t")
+        language = name.split("/")[0]
+        count[language] = count.get(language, 0) + 1
+        if caytest.LONG or count[language] <= EACH:
+            yield language, name, want
+
+
+def wrong_with(error, want):
+    """What differs from the table's row; "-" stands for anything."""
+    kind, line, category, part = want
+    if not error:
+        return ["there is no error"]
+    got = (("type", error["type"], kind), ("line", str(error["line"]), line), ("category", error["category"], category))
+    wrong = [f"{name} is {is_!r}, not {ought!r}" for name, is_, ought in got if ought not in ("-", is_)]
+    if part != "-" and part not in (error["suggestion"] or ""):
+        wrong.append(f"suggestion is {error['suggestion']!r}, without {part!r}")
+    return wrong
+
+
+def test_table(t, mode):
+    there = {x["name"]: x.get("path") for x in json.loads(mode.cay("languages", "--json").out)}
+    todo = []
+    for language, name, want in rows():
+        if there.get(language):
+            todo.append((name, want))
+        else:
+            t.skip(name, f"{language} is not installed", language)
+    results = caytest.together([lambda name=name: mode.json("run", FOLDER / name) for name, _ in todo], workers=2)
+    for (name, want), r in zip(todo, results):
+        wrong = list(r.problems) + wrong_with(r.get("error"), want)
+        t.ok(not wrong, name, *wrong, *r.describe())
+
+
+LIMITS = (
+    ("timeout", ("--timeout", "0.3"), "while True: pass", "Timeout", "timeout", "raise timeout"),
+    ("output", ("--output-cap", "10k"), "print('a' * 100000)", "OutputLimit", "output", "raise output_cap"),
+    ("disk", ("--disk", "1m"), "open('x', 'w').write('a' * (8 << 20))", "OSError", "disk", "raise disk"),
+    ("memory", ("--memory", "64m"), "x = b'a' * (1 << 30)", "OutOfMemory", "memory", "raise memory"),
+    ("network", (), "import socket\nsocket.create_connection(('192.0.2.1', 80))", "OSError", "network", "network is off"),
+    ("a signal", (), "import os\nos.kill(os.getpid(), 11)", "SIGSEGV", "memory", "pointer"),
+    ("an exit code", (), "import sys\nsys.exit(3)", None, "exit", None),
+)
+
+
+def test_limits(t, mode):
+    for name, flags, code, kind, category, part in LIMITS:
+        if name == "memory" and not mode.has_cgroup:
+            continue  # there it may be the runtime that sees it first
+        r = mode.python(code, *flags)
+        t.result(r, f"{name}: its error", error__type=kind, error__category=category)
+        if part:
+            t.matches(r.get("error.suggestion"), part, f"{name}: what to do", *r.describe())
+    t.equal(mode.python("print(1)").get("error"), None, "a run that did not fail has none")
+
+
+def test_files(t, mode):
+    helper = caytest.workdir() / "helper.py"
+    helper.write_text("import json\n\n\ndef load(text):\n    return json.loads(text)\n")
+    r = mode.python("import helper\nhelper.load('{')", "--file", f"helper.py={helper}")
+    error = r.get("error") or {}
+    t.result(r, "in another file of the request", error__type="JSONDecodeError", error__file="helper.py", error__line=5,
+             error__full_type="json.decoder.JSONDecodeError")
+    t.equal([f["user"] for f in error.get("frames", [])][:2], [True, True], "the user's own frames")
+    t.ok(any(not f["user"] for f in error.get("frames", [])), "the library's apart")
+    t.equal([c["text"] for c in error.get("context", []) if c["error"]], ["    return json.loads(text)"], "its line marked")
+    r = mode.json("run", "-l", "python", "-", stdin="x = 1\nprint(y)\n")
+    t.result(r, "code from stdin", error__type="NameError", error__file="main.py", error__line=2)
+    r = mode.json("exec", "--", "ls", "/nowhere")
+    t.result(r, "a command", error__type="No such file or directory", error__category="io")
+
+
+def test_explain(t, mode):
+    r = mode.python("counter = 1\nprint(countre)  # `````")
+    id = r.get("id")
+    done = mode.cay("explain", id)
+    for part in ("NameError: name 'countre' is not defined", "in main.py:2:7", ">     2 | print(countre)", "did you mean counter?"):
+        t.ok(part in done.out.decode(), f"explain says {part}", *done.describe())
+    t.equal(json.loads(mode.cay("explain", id, "--json").out), r.get("error"), "explain --json is the result's error")
+    report = mode.cay("explain", id, "--report").out.decode()
+    for part in ("# NameError", "## Verdict", "## Error", "## stderr", "## Limits in force", "``````\n", "cay show " + id[:8]):
+        t.ok(part in report, f"the report has {part!r}", report)
+    done = mode.cay("explain", "-", stdin=json.dumps(r.data))
+    t.ok(b"did you mean counter?" in done.out, "a saved result", *done.describe())
+    program = FOLDER / "python" / "type.py"
+    text = (FOLDER / "python" / "type.py.err").read_text()
+    done = mode.cay("explain", "-l", "python", "--code", program, "-", stdin=text)
+    t.ok(b"TypeError" in done.out and b">     3 |     total = total + x" in done.out, "a text with a trace", *done.describe())
+    t.equal(mode.cay("explain", "-l", "python", "-", stdin="all is well\n").out, b"no error was found in it\n", "a text without")
+    t.equal(mode.cay("explain", "-", stdin="all is well\n").status, 2, "a text of no language is refused")
+    t.equal(mode.cay("explain", "ffffffffffffffff").status, 127, "an id that is not there")
+    t.equal(mode.cay("explain").status, 2, "nothing to explain")
+    good = mode.python("print(1)")
+    t.equal(mode.cay("explain", good.get("id")).out, b"it did not fail\n", "a run that did not fail")
+    never = mode.cay("run", "--json", "-l", "python", "-e", "secret_word_xyz = 1\n1/0\n", env={**os.environ, "SANDBOX_STORE_CODE": "never"})
+    kept = mode.cay("show", json.loads(never.out)["id"], "--json").out
+    t.ok(b"secret_word_xyz" in never.out and b"secret_word_xyz" not in kept, "no lines of code in a record that may hold none", kept)
+
+
+def test_terminal(t, mode):
+    shown = mode.terminal("run", "-l", "python", "-e", "print(prnt)")
+    t.ok(b"cay: NameError in main.py:1\ncay: hint: did you mean print?\n" in shown, "a word on a terminal", shown)
+    done = mode.cay("run", "-l", "python", "-e", "print(prnt)")
+    t.ok(b"cay:" not in done.err, "none in a pipe", *done.describe())
+
+
+def test(t, mode):
+    test_table(t, mode)
+    test_limits(t, mode)
+    test_files(t, mode)
+    test_explain(t, mode)
+    test_terminal(t, mode)
+
+
+caytest.main(test, modes=("root",))

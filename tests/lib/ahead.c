@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ahead HELPER: runs requests one after another, from sandboxes that were made ahead, for tests.
+ * Reads a line each: "wait LANGUAGE", which ends when a spare of it is ready, or "pool", which
+ * answers with a JSON object of what there is, or a JSON request, which is answered by its result
+ * in a line.
+ */
+#include <cay/cay.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void must(int rc, const struct cay_error *err)
+{
+    if (rc >= 0)
+        return;
+    fprintf(stderr, "ahead: %s\n", err->msg);
+    exit(1);
+}
+
+struct answer {
+    bool is_there, is_quiet;
+};
+
+static void print_line(char *json)
+{
+    for (char *at = json; *at; at++)
+        if (*at == '\n')
+            *at = ' ';
+    puts(json);
+    fflush(stdout);
+    free(json);
+}
+
+static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)
+{
+    struct answer *answer = arg;
+
+    if (!result)
+        result = cay_result_of_error(err);
+    if (!answer->is_quiet)
+        print_line(cay_result_json(result));
+    cay_result_free(result);
+    answer->is_there = true;
+}
+
+static void turn(struct cay *cay, int timeout_ms)
+{
+    struct pollfd ready = { .fd = cay_fd(cay), .events = POLLIN };
+    struct cay_error err;
+
+    if (poll(&ready, 1, timeout_ms) > 0)
+        must(cay_dispatch(cay, &err), &err);
+}
+
+static void execute(struct cay *cay, const char *json, bool is_quiet)
+{
+    struct answer answer = { .is_quiet = is_quiet };
+    struct cay_start_options options = { .on_done = on_done, .arg = &answer };
+    struct cay_request *req = cay_request_new();
+    struct cay_running *run;
+    struct cay_error err;
+
+    must(cay_request_parse(req, json, strlen(json), &err), &err);
+    must(cay_start(cay, req, &options, &run, &err), &err);
+    cay_request_free(req);
+    while (!answer.is_there)
+        turn(cay, -1);
+}
+
+/* Asks again every few milliseconds: nothing tells of a spare that got ready. */
+static void wait_for(struct cay *cay, const char *language)
+{
+    struct cay_pool list[80];
+    uint64_t memory;
+
+    for (;;) {
+        cay_pool(cay, list, 0, &memory);
+        turn(cay, 1000);
+        size_t n = cay_pool(cay, list, sizeof list / sizeof *list, &memory);
+        for (size_t i = 0; i < n; i++)
+            if (strcmp(list[i].language, language) == 0 && list[i].ready > 0)
+                return;
+        turn(cay, 1000);
+        poll(NULL, 0, 2);
+    }
+}
+
+static void print_pool(struct cay *cay)
+{
+    struct cay_pool list[80];
+    uint64_t memory;
+
+    cay_pool(cay, list, 0, &memory);
+    turn(cay, 1000);
+    size_t n = cay_pool(cay, list, sizeof list / sizeof *list, &memory);
+    printf("{\"memory\": %llu", (unsigned long long)memory);
+    for (size_t i = 0; i < n; i++)
+        printf(", \"%s\": {\"ready\": %u, \"taken\": %u, \"missed\": %u}", list[i].language,
+               list[i].ready, list[i].taken, list[i].missed);
+    puts("}");
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    struct cay_options options = {
+        .helper = argc > 1 ? argv[1] : NULL,
+        .ahead = true,
+        .start_now = true,
+        .no_project = true,
+    };
+    struct cay *cay;
+    struct cay_error err;
+    char *line = NULL;
+    size_t size = 0;
+
+    must(cay_open(&options, &cay, &err), &err);
+    /* The warden is listened to from the first run on. */
+    execute(cay, "{\"command\": [\"true\"]}", true);
+    while (getline(&line, &size, stdin) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "wait ", 5) == 0)
+            wait_for(cay, line + 5);
+        else if (strcmp(line, "pool") == 0)
+            print_pool(cay);
+        else
+            execute(cay, line, false);
+    }
+    free(line);
+    cay_close(cay);
+    return 0;
+}

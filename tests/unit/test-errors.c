@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every error that tests/e2e/programs/errors/table.tsv tells of, as it was recorded there
+ * (record.py says how), must be read right; test-failures.py asks some of them of the runtimes
+ * themselves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cay/failure.h>
+
+#include "base/arena.h"
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "core/embedded.h"
+#include "core/errors-data.h"
+#include "core/errors-source.h"
+#include "core/errors.h"
+#include "core/language.h"
+
+static char *read_whole(struct arena *arena, const char *name, size_t *ret_len)
+{
+    char path[512], buf[4096];
+    auto_strbuf struct strbuf text = { 0 };
+    size_t n;
+
+    snprintf(path, sizeof path, "%s/tests/e2e/programs/errors/%s", getenv("CAY_SOURCE"), name);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        fail_msg("there is no %s", path);
+    while ((n = fread(buf, 1, sizeof buf, file)) > 0)
+        strbuf_add(&text, buf, n);
+    fclose(file);
+    *ret_len = text.len;
+    return arena_dup(arena, strbuf_str(&text), text.len);
+}
+
+/* One failed run as it was recorded. */
+static const struct cay_failure *analyse(struct arena *arena, const char *name)
+{
+    static const struct {
+        const char *word;
+        enum cay_cause cause;
+    } causes[] = {
+        { "exit", CAY_CAUSE_EXIT },
+        { "signal", CAY_CAUSE_SIGNAL },
+        { "compile", CAY_CAUSE_COMPILE },
+        { "network", CAY_CAUSE_NETWORK },
+    };
+    struct cay_result *result = arena_alloc(arena, sizeof *result);
+    size_t len, code_len;
+    char *text = read_whole(arena, arena_printf(arena, "%s.err", name), &len);
+    const char *code = read_whole(arena, name, &code_len);
+    char cause[32];
+    bool is_known = false;
+
+    assert_int_equal(sscanf(text, "%31s %d %d", cause, &result->exit_code, &result->signal), 3);
+    for (size_t i = 0; i < ARRAY_LEN(causes); i++)
+        if (strcmp(causes[i].word, cause) == 0) {
+            result->verdict.cause = causes[i].cause;
+            is_known = true;
+        }
+    if (!is_known)
+        fail_msg("%s: '%s' is no cause of this test's", name, cause);
+    const struct errors_source source = { strchr(name, '/') + 1, code, code_len };
+    const char *start = strchr(text, '\n') + 1;
+    const struct errors_facts facts = {
+        .language = arena_dup(arena, name, strcspn(name, "/")),
+        .stage = result->verdict.cause == CAY_CAUSE_COMPILE ? ERRORS_COMPILE : ERRORS_RUN,
+        .text = start,
+        .len = len - (size_t)(start - text),
+        .sources = &source,
+        .n_sources = 1,
+        .result = result,
+    };
+    return errors_analyse(arena, &facts);
+}
+
+static bool is_same(const char *want, const char *got)
+{
+    return strcmp(want, "-") == 0 || (got && strcmp(want, got) == 0);
+}
+
+static bool check_row(char *row)
+{
+    struct arena arena = { 0 };
+    char *cells[5] = { NULL }, *save = NULL, line[16];
+
+    for (size_t i = 0; i < ARRAY_LEN(cells); i++) {
+        cells[i] = strtok_r(i == 0 ? row : NULL, "\t\n", &save);
+        assert_non_null(cells[i]);
+    }
+    const struct cay_failure *got = analyse(&arena, cells[0]);
+    assert_non_null(got);
+    snprintf(line, sizeof line, "%u", got->line);
+    bool is_right =
+        is_same(cells[1], got->type) && is_same(cells[2], line) &&
+        is_same(cells[3], got->category) &&
+        (strcmp(cells[4], "-") == 0 || (got->suggestion && strstr(got->suggestion, cells[4]))) &&
+        errors_is_category(got->category) && got->message[0] | (got->type != NULL);
+    if (!is_right)
+        print_error("%s: %s, line %u, %s, '%s'; not %s, %s, %s, '%s'\n", cells[0],
+                    got->type ? got->type : "no type", got->line, got->category,
+                    got->suggestion ? got->suggestion : "", cells[1], cells[2], cells[3], cells[4]);
+    /* Where there is a line of the program's, it is shown and marked, unless it is past the end. */
+    size_t marked = 0;
+    for (size_t i = 0; i < got->n_context; i++)
+        marked += got->context[i].is_error && got->context[i].line == got->line;
+    if (got->line > 0 && got->n_context == 5 && marked != 1) {
+        print_error("%s: line %u is not marked\n", cells[0], got->line);
+        is_right = false;
+    }
+    arena_done(&arena);
+    return is_right;
+}
+
+static void reads_what_was_recorded(void **state)
+{
+    struct arena arena = { 0 };
+    size_t len, n = 0, wrong = 0;
+    char *save = NULL, *table = read_whole(&arena, "table.tsv", &len);
+
+    (void)state;
+    for (char *row = strtok_r(table, "\n", &save); row; row = strtok_r(NULL, "\n", &save)) {
+        if (row[0] == '#')
+            continue;
+        wrong += !check_row(row);
+        n++;
+    }
+    arena_done(&arena);
+    assert_true(n > 16 * 12);
+    assert_int_equal(wrong, 0);
+}
+
+/* What is embedded can be read, and each language has it. */
+static void data_is_right(void **state)
+{
+    struct arena arena = { 0 };
+    const struct language *list;
+    struct cay_error err;
+    size_t n;
+
+    (void)state;
+    for (const struct embedded_file *file = language_files; file->name; file++) {
+        struct errors_data data;
+        if (!strstr(file->name, "errors.toml"))
+            continue;
+        if (errors_data_parse(&arena, file->data, file->len, file->name, &data, &err) < 0)
+            fail_msg("%s", err.msg);
+    }
+    assert_int_equal(language_list(&arena, &list, &n, &err), 0);
+    for (size_t i = 0; i < n; i++)
+        assert_non_null(errors_data_of(&arena, list[i].name));
+    assert_non_null(errors_data_of(&arena, NULL));
+    assert_null(errors_data_of(&arena, "nothing"));
+    arena_done(&arena);
+}
+
+static void refuses_bad_data(void **state)
+{
+    static const char *const bad[] = {
+        "nothing = 1",
+        "[[line]]\nkind = \"error\"",
+        "[[line]]\nkind = \"x\"\nmatch = \"a\"",
+        "[[line]]\nkind = \"error\"\nmatch = \"{x}\"",
+        "[[line]]\nkind = \"error\"\nmatch = \"a\"\nfirst = 1",
+        "[[line]]\nkind = \"error\"\nmatch = \"a\"\ncategory = \"odd\"",
+        "[[case]]\nsuggestion = \"x\"",
+        "[types]\nA = \"odd\"",
+        "line = 3",
+    };
+    struct arena arena = { 0 };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct errors_data data;
+        struct cay_error err = { 0 };
+        assert_int_equal(errors_data_parse(&arena, bad[i], strlen(bad[i]), "x.toml", &data, &err),
+                         -1);
+        assert_non_null(strstr(err.msg, "x.toml"));
+    }
+    arena_done(&arena);
+}
+
+static const struct cay_failure *python(struct arena *arena, const char *text, const char *code,
+                                        struct cay_result *result)
+{
+    const struct errors_source sources[] = {
+        { "main.py", code, strlen(code) },
+        { "lib/helper.py", "def f():\n    return x\n", 22 },
+    };
+    const struct errors_facts facts = {
+        .language = "python",
+        .stage = ERRORS_RUN,
+        .text = text,
+        .len = strlen(text),
+        .sources = sources,
+        .n_sources = 2,
+        .result = result,
+    };
+    return errors_analyse(arena, &facts);
+}
+
+static void tells_own_frames_apart(void **state)
+{
+    static const char text[] = "Traceback (most recent call last):\n"
+                               "  File \"/sandbox/main.py\", line 2, in <module>\n"
+                               "    f()\n"
+                               "  File \"/sandbox/lib/helper.py\", line 2, in f\n"
+                               "    return x\n"
+                               "           ^\n"
+                               "  File \"/usr/lib/python3.11/a.py\", line 9, in g\n"
+                               "    boom\n"
+                               "  File \"<string>\", line 1, in <module>\n"
+                               "ValueError: no\n";
+    struct arena arena = { 0 };
+    const struct cay_failure *got = python(&arena, text, "from lib.helper import f\nf()\n", NULL);
+
+    (void)state;
+    assert_non_null(got);
+    assert_int_equal(got->n_frames, 4);
+    assert_true(got->frames[0].is_user && got->frames[1].is_user);
+    assert_false(got->frames[2].is_user || got->frames[3].is_user);
+    assert_string_equal(got->file, "lib/helper.py");
+    assert_int_equal(got->line, 2);
+    assert_int_equal(got->column, 12);
+    assert_int_equal(got->n_context, 2);
+    assert_string_equal(got->context[1].text, "    return x");
+    assert_true(got->context[1].is_error);
+    assert_string_equal(got->frames[2].function, "g");
+    arena_done(&arena);
+}
+
+/* The verdict goes before what the program wrote. */
+static void believes_the_verdict(void **state)
+{
+    static const char text[] = "Traceback (most recent call last):\n"
+                               "  File \"/sandbox/main.py\", line 1, in <module>\n"
+                               "OSError: [Errno 28] No space left on device\n";
+    struct arena arena = { 0 };
+    struct cay_result result = { .error_message = "Code execution timed out after 2s" };
+
+    (void)state;
+    result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_WALL_TIMEOUT, .remedy = "raise it" };
+    const struct cay_failure *got = python(&arena, text, "x\n", &result);
+    assert_string_equal(got->type, "Timeout");
+    assert_string_equal(got->category, "timeout");
+    assert_string_equal(got->message, "Code execution timed out after 2s");
+    assert_string_equal(got->suggestion, "raise it");
+    assert_int_equal(got->line, 0);
+    result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_DISK, .remedy = "raise disk" };
+    got = python(&arena, text, "x\n", &result);
+    assert_string_equal(got->type, "OSError");
+    assert_string_equal(got->category, "disk");
+    assert_string_equal(got->suggestion, "raise disk");
+    assert_int_equal(got->line, 1);
+    result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_SIGNAL };
+    result.signal = 11;
+    got = python(&arena, "", "x\n", &result);
+    assert_string_equal(got->type, "SIGSEGV");
+    assert_string_equal(got->category, "memory");
+    result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_EXIT };
+    result.signal = 0;
+    result.exit_code = 3;
+    got = python(&arena, "", "x\n", &result);
+    assert_null(got->type);
+    assert_string_equal(got->category, "exit");
+    assert_string_equal(got->message, "exit code 3");
+    arena_done(&arena);
+}
+
+/* A trace of a million calls, a message without end: bounded. */
+static void is_bounded(void **state)
+{
+    auto_strbuf struct strbuf text = { 0 };
+    struct arena arena = { 0 };
+
+    (void)state;
+    strbuf_puts(&text, "Traceback (most recent call last):\n");
+    for (int i = 1; i < 200000; i++)
+        strbuf_printf(&text, "  File \"/sandbox/main.py\", line %d, in f\n", i);
+    strbuf_puts(&text, "ValueError: ");
+    for (int i = 0; i < 100000; i++)
+        strbuf_puts(&text, "é");
+    const struct cay_failure *got = python(&arena, strbuf_str(&text), "x\n", NULL);
+    /* The end of the text is one line, which is cut; what matters is that there is an end. */
+    assert_true(!got || got->n_frames <= 64);
+    text.len = 0;
+    strbuf_puts(&text, "  File \"/sandbox/main.py\", line 1, in f\nValueError: x\n");
+    for (int i = 0; i < 20000; i++)
+        strbuf_puts(&text, "é\n");
+    got = python(&arena, strbuf_str(&text), "x\n", NULL);
+    assert_non_null(got);
+    assert_true(strlen(got->message) <= 4000);
+    assert_true(((unsigned char)got->message[strlen(got->message) - 1] & 0xc0) == 0x80);
+    arena_done(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_was_recorded), cmocka_unit_test(data_is_right),
+        cmocka_unit_test(refuses_bad_data),        cmocka_unit_test(tells_own_frames_apart),
+        cmocka_unit_test(believes_the_verdict),    cmocka_unit_test(is_bounded),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
