@@ -372,8 +372,11 @@ CAY_API int cay_request_check(struct cay *cay, const struct cay_request *req,
 /* Each setting in force with its origin, as JSON. */
 CAY_API char *cay_config_json(struct cay *cay);
 
-/* The life of a warden: what the cay command runs when a library starts it as its helper. */
-CAY_API int cay_warden_main(int front_fd, bool ahead);
+/* The life of a warden: what the cay command runs when a library starts it as its helper. The word
+ * is NULL, "ahead" (sandboxes are made ahead), or "apart": that too, and the front, which has given
+ * up its rights, gets sandboxes and nothing else of the warden's: no run without isolation, no
+ * folder of the host's. */
+CAY_API int cay_warden_main(int front_fd, const char *word);
 
 /* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
 CAY_API int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err);

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0)
         return cmd_version(1, argv);
     if (strcmp(argv[1], "warden") == 0)
-        return cay_warden_main(3, argc > 2); /* started by libcay; not for people */
+        return cay_warden_main(3, argv[2]); /* started by libcay; not for people */
 #ifdef CAY_FULL
     if (strcmp(argv[1], "recorder") == 0 && argc == 2)
         return cmd_recorder();

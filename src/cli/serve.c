@@ -70,6 +70,8 @@ static int serve(const struct serve_options *options)
     struct server *server;
     struct cay_error err;
 
+    /* What whoever started us had open is nothing for a process that talks to strangers. */
+    close_range(STDERR_FILENO + 1, ~0U, 0);
     if (server_open(options, &server, &err) < 0)
         return tell_error(&err);
     int rc = server_run(server, &err);

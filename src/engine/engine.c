@@ -230,9 +230,13 @@ char *cay_config_json(struct cay *cay)
     return config_json(&cay->config);
 }
 
-int cay_warden_main(int front_fd, bool ahead)
+int cay_warden_main(int front_fd, const char *word)
 {
-    return link_serve(front_fd, ahead);
+    if (!word)
+        return link_serve(front_fd, LINK_PLAIN);
+    /* What is not known is no reason to trust the front more. */
+    return link_serve(front_fd,
+                      strcmp(word, "ahead") == 0 ? LINK_AHEAD : LINK_APART);
 }
 
 /* ---- languages ---- */

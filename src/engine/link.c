@@ -169,8 +169,9 @@ static void ahead_from_config(const struct config *config, struct ahead *ret)
 }
 
 static int serve(int front_fd, const struct config *config, const cpu_set_t *cpus, bool once,
-                 bool ahead)
+                 enum link_kind kind)
 {
+    bool ahead = kind != LINK_PLAIN;
     struct cay_limits caps, compile_caps;
     struct ahead what;
     int state_fd = state_open();
@@ -191,6 +192,7 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
         .compile_caps = &compile_caps,
         .cpus = cpus,
         .once = once,
+        .is_apart = kind == LINK_APART,
         .pool = ahead ? &what.options : NULL,
     });
     if (listen_fd >= 0)
@@ -198,7 +200,7 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
     return status;
 }
 
-int link_serve(int front_fd, bool ahead)
+int link_serve(int front_fd, enum link_kind kind)
 {
     struct config config;
     struct config_sources sources;
@@ -209,7 +211,7 @@ int link_serve(int front_fd, bool ahead)
     sources.project_file = NULL; /* trusted configuration only */
     if (config_load(&sources, &config, &err) < 0)
         return cay_error_exit_status(err.kind);
-    return serve(front_fd, &config, NULL, false, ahead);
+    return serve(front_fd, &config, NULL, false, kind);
 }
 
 /* A fork costs what the caller's memory costs, and a caller with threads can't be forked at all
@@ -268,7 +270,8 @@ int link_open(struct link *link, const struct cay_options *options, const struct
         pid = fork();
         if (pid == 0) {
             wipe(options->argv);
-            _exit(serve(back, config, has_cpus ? &cpus : NULL, options->once, options->ahead));
+            _exit(serve(back, config, has_cpus ? &cpus : NULL, options->once,
+                        options->ahead ? LINK_AHEAD : LINK_PLAIN));
         }
         if (pid > 0 && has_cpus)
             cpu_send_elsewhere(pid);

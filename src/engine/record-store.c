@@ -82,10 +82,12 @@ int record_store(int state_fd, const struct record_text *text)
 /* ---- a folder that somebody else made ---- */
 
 /* Makes it ours, and throws away whatever is not what a record's folder holds. Its maker may still
- * have it open, but can make nothing new in it once it is not his. */
+ * have it open, but can make nothing new in it once it is not his. Another user's changes are none
+ * of ours to apply: no folder of the host's was ever shown to a run of a server's. */
 static int adopt_folder(int executions_fd, const char *id)
 {
-    static const char *const names[] = { "stdout", "stderr", "changes", "harvest" };
+    static const char *const names[] = { "stdout", "stderr", "harvest", "changes" };
+    size_t n_names = ARRAY_LEN(names);
     int fd = openat(executions_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
@@ -97,14 +99,19 @@ static int adopt_folder(int executions_fd, const char *id)
         close_fd(&fd);
         return rc;
     }
-    if (fstat(fd, &st) < 0 || (st.st_uid != geteuid() && fchown(fd, geteuid(), getegid()) < 0))
+    if (fstat(fd, &st) < 0)
         rc = -errno;
+    else if (st.st_uid != geteuid() &&
+             (fchown(fd, geteuid(), getegid()) < 0 || fchmod(fd, 0700) < 0))
+        rc = -errno;
+    else if (st.st_uid != geteuid())
+        n_names--;
     while (rc == 0 && (entry = readdir(dir))) {
         const char *name = entry->d_name;
         bool is_known = false;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
             continue;
-        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        for (size_t i = 0; i < n_names; i++)
             is_known |= strcmp(names[i], name) == 0;
         if (!is_known || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
             st.st_nlink != 1)

@@ -75,7 +75,7 @@ static int recv_answer(int sock, int32_t *ret_errnum, int *ret_fd)
 static int start_warden(const char *program, int *ret)
 {
     extern char **environ;
-    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, (char[]){ "ahead" }, NULL };
+    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, (char[]){ "apart" }, NULL };
     posix_spawn_file_actions_t actions;
     int pair[2];
     pid_t pid;
@@ -95,6 +95,25 @@ static int start_warden(const char *program, int *ret)
     }
     *ret = pair[0];
     return 0;
+}
+
+/* One is all that a front needs; another begins while the last one is ending. */
+enum { WARDENS_MAX = 4 };
+
+static void count_wardens(unsigned *n)
+{
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        *n -= *n > 0;
+}
+
+static int start_one_more(const char *program, unsigned *n, int *ret)
+{
+    count_wardens(n);
+    if (*n >= WARDENS_MAX)
+        return -EAGAIN;
+    int rc = start_warden(program, ret);
+    *n += rc == 0;
+    return rc;
 }
 
 static int open_stream(const char *id, const char *stream, int *ret)
@@ -127,14 +146,15 @@ static bool is_id(const char *text)
     return strspn(text, "0123456789abcdef") == 32;
 }
 
-static void answer(const struct monitor_plan *plan, int sock, struct request *request)
+static void answer(const struct monitor_plan *plan, int sock, struct request *request,
+                   unsigned *wardens)
 {
     auto_close int fd = -1;
     int rc = -EINVAL;
 
     request->id[sizeof request->id - 1] = '\0';
     if (request->what == ASK_WARDEN) {
-        rc = start_warden(plan->warden, &fd);
+        rc = start_one_more(plan->warden, wardens, &fd);
     } else if (request->what < MONITOR_FILES && plan->files[request->what]) {
         fd = open(plan->files[request->what], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         rc = fd < 0 ? -errno : 0;
@@ -149,14 +169,14 @@ static void answer(const struct monitor_plan *plan, int sock, struct request *re
 static _Noreturn void serve(const struct monitor_plan *plan, int sock)
 {
     struct request request;
+    unsigned wardens = 0;
     ssize_t n;
 
     while ((n = recv(sock, &request, sizeof request, 0)) == (ssize_t)sizeof request ||
            (n < 0 && errno == EINTR)) {
         if (n > 0)
-            answer(plan, sock, &request);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            continue;
+            answer(plan, sock, &request, &wardens);
+        count_wardens(&wardens);
     }
     for (size_t i = 0; i < plan->n_listeners; i++)
         listen_unlink(&plan->listeners[i]);

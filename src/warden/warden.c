@@ -184,6 +184,19 @@ static bool are_open(const int *fds, int n)
     return true;
 }
 
+/* A front that was taken over could have us do what it may not do itself: run a program without a
+ * sandbox, or show one a folder as its owner sees it. */
+static bool is_allowed(const struct warden *warden, const struct front *front,
+                       const struct backend *backend, const struct job *job)
+{
+    if (!warden->options->is_apart || front != &warden->main_front)
+        return true;
+    for (int i = 0; i < JOB_FOLDERS; i++)
+        if (job->folder_fds[i] >= 0)
+            return false;
+    return backend->tier != TIER_NONE;
+}
+
 static void take_fds(struct job *job, const int fds[WARDEN_FDS])
 {
     memcpy(job->std_fds, fds, sizeof job->std_fds);
@@ -222,6 +235,9 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     run->has_harvest = run->job.harvest_fd >= 0;
     if (!backend)
         cay_fail(&failed.error, CAY_E_USAGE, "warden: there is no backend %u", request->backend);
+    else if (!is_allowed(warden, front, backend, &run->job))
+        cay_fail(&failed.error, CAY_E_POLICY,
+                 "warden: a server gets no folders of the host's, and no runs without isolation");
     else if (!are_streams(&run->job) || !are_all(&run->job.harvest_fd, 1, S_IFIFO))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the streams are not pipes");
     else if (!are_all(run->job.folder_fds, JOB_FOLDERS, S_IFDIR) ||
@@ -456,7 +472,7 @@ static void accept_front(struct warden *warden)
 {
     struct ucred peer;
     socklen_t len = sizeof peer;
-    auto_close int fd = accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    auto_close int fd = accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
         return;

@@ -24,6 +24,7 @@ struct warden_options {
     const struct cay_limits *compile_caps; /* the same for a compiler */
     const cpu_set_t *cpus; /* of the front, which sent us elsewhere for a start; or NULL */
     bool once;             /* leave after the first run */
+    bool is_apart; /* the front may do less than we can: it gets sandboxes, and nothing else */
     const struct pool_options *pool; /* what to make ahead; NULL: nothing */
 };
 

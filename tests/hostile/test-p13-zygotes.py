@@ -20,7 +20,7 @@ AHEAD = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "tests" / "ahe
 EVERYDAY = caytest.ROOT / "tests" / "e2e" / "programs"
 ENDINGS = caytest.PROGRAMS / "endings"
 ONLY = list(filter(None, os.environ.get("CAY_TEST_PROGRAMS", "").split(",")))
-LANGUAGES = ("python", "ruby", "javascript")
+LANGUAGES = ("python", "ruby", "javascript", "php")
 # Nothing of the first has to do with how a run begins; the last looks at its /proc/self/cmdline, which is the zygote's.
 LEFT_OUT = ("big data", "large output", "devices and proc")
 
@@ -117,6 +117,14 @@ globalThis.mark = 1; Array.prototype.mark = 1; JSON.stringify = () => "forged"; 
 for (const d of ["/tmp", "/dev/shm", "/sandbox"]) fs.writeFileSync(d + "/mark", ""); process.chdir("/tmp"); os.setPriority(3)
 process.on("SIGTERM", () => {}); console.log(text); setImmediate(() => process.exit())
 """,
+    "php": """<?php
+$found = [function_exists("mark"), defined("MARK"), getenv("MARK"), getcwd(), umask(0), ini_get("precision"), get_include_path(), isset($GLOBALS["mark"]),
+  array_merge(...array_map("scandir", ["/tmp", "/dev/shm", "/sandbox"])), posix_getpgid(0) == getmypid(), pcntl_signal_get_handler(SIGTERM), pcntl_getpriority()];
+$lots = [mt_rand(), rand(), random_int(0, PHP_INT_MAX), lcg_value(), uniqid("", true), bin2hex(random_bytes(8)), implode(" ", array_rand(range(1, 999), 9))];
+$text = json_encode([$found, $lots]);
+function mark() {} define("MARK", 1); putenv("MARK=1"); $mark = 1; ini_set("precision", "5"); set_include_path("/tmp"); pcntl_signal(SIGTERM, SIG_IGN); mt_srand(1); pcntl_setpriority(3);
+foreach (["/tmp", "/dev/shm", "/sandbox"] as $d) touch("$d/mark"); chdir("/tmp"); echo $text;
+""",
 }
 
 
@@ -194,6 +202,7 @@ def chosen(t, ahead):
         "python": ({"PYTHONPATH": "/tmp"}, {"LD_PRELOAD": "libm.so.6"}, {"LC_ALL": "C"}, {"TZ": "UTC"}, {"MALLOC_PERTURB_": "1"}),
         "ruby": ({"RUBYOPT": "-W0"},),
         "javascript": ({"NODE_OPTIONS": "--no-warnings"},),
+        "php": ({"PHPRC": "/tmp"},),
     }
     for language, list_of_env in rows.items():
         for env in list_of_env:

@@ -304,6 +304,56 @@ def test_neighbours(t, s):
     t.equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 7, "another user can't connect to the unix socket")
 
 
+def uid_of(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return int(f.read().split("\nUid:")[1].split()[0])
+
+
+def words_of(pid):
+    with open(f"/proc/{pid}/cmdline", "rb") as f:
+        return f.read().split(b"\0")
+
+
+def family(pid):
+    """The processes below this one, each with its user and its words."""
+    parents, found = {}, {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat") as f:
+                parents[entry] = f.read().rsplit(")", 1)[1].split()[1]
+            found[entry] = uid_of(entry), words_of(entry)
+        except OSError:
+            continue  # it is gone
+    below = {str(pid)}
+    while more := {p for p in parents if parents[p] in below} - below:
+        below |= more
+    return [found[p] for p in sorted(below - {str(pid)}) if p in found]
+
+
+def test_front(t, mode, s):
+    """Who takes the front over is nobody, and has nobody who does for him what he may not."""
+    own, others = uid_of(s.pid), family(s.pid)
+    t.ok(own != 0 and len(others) > 3, "the front is not root, and has helpers", own, others)
+    t.empty([row for row in others if row[0] == own], "none is of its user: it can't look into their memory")
+    t.equal(os.stat(f"/proc/{s.pid}/mem").st_uid, 0, "nor can they into its own: it is not dumpable")
+    wardens = [words[1:3] for _, words in others if b"warden" in words]
+    t.ok(wardens and all(w == [b"warden", b"apart"] for w in wardens), "its warden knows that it is apart", wardens)
+    folder = caytest.workdir() / "roots"
+    folder.mkdir()
+    (folder / "secret").write_text("secret")
+    (folder / "secret").chmod(0o600)
+    folder.chmod(0o755)
+    requests = ({"command": ["id"], "backend": "process", "min_isolation": "none"},
+                {"command": ["cat", "secret"], "workspace": str(folder)},
+                {"command": ["sh", "-c", f"cat {folder}/*"], "ro": [str(folder)]},
+                {"command": ["echo", "fine"]})
+    done = caytest.run([caytest.CAY.parent / "tests" / "apart", mode.binary, str(own), *map(json.dumps, requests)],
+                       env={**mode.env, "HOME": "/nonexistent"})
+    lines = done.out.decode().splitlines()
+    t.equal([line.split(":")[0] for line in lines[:3]], ["refused"] * 3, "no run without isolation, no folder", done.describe())
+    t.ok(len(lines) == 4 and json.loads(lines[3])["stdout"] == "fine\n", "a sandbox it gets", done.describe())
+
+
 def test(t, mode):
     if not mode.has_cgroup:
         t.skip("the server", "it needs a cgroup, and none is delegated to this user")
@@ -317,6 +367,7 @@ def test(t, mode):
             part(t, s)
         if os.getuid() == 0:
             test_neighbours(t, s)
+            test_front(t, mode, s)
         t.ok(is_alive(s), "after all that, it runs as before")
         t.ok(caytest.until(lambda: open_fds(s.pid) <= fds + 2, 10), "and holds no more files", fds, open_fds(s.pid))
 

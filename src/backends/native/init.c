@@ -144,7 +144,10 @@ int init_listen(struct state *state)
     sigemptyset(&none);
     if (ppoll(list, ARRAY_LEN(list), state->watcher.proc_fd >= 0 ? &until_look : NULL, &none) <= 0)
         return 0;
-    state->has_notice = list[1].revents != 0;
+    state->has_notice = list[1].revents & POLLIN;
+    /* Nobody has the filter any more. Kernels before 6.11 would wait for ever for a notice. */
+    if (list[1].revents & ~POLLIN)
+        close_fd(&state->notice_fd);
     if (!list[0].revents)
         return 0;
     if (recv(list[0].fd, &word, sizeof word, 0) <= 0)
@@ -201,12 +204,8 @@ static bool take_notice(struct state *state, pid_t program, int *ret_status)
     bool is_last = state->stage + 1U == state->child->job->n_stages;
 
     state->has_notice = false;
-    if (ioctl(state->notice_fd, SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0) {
-        struct pollfd list = { .fd = state->notice_fd, .events = POLLIN };
-        if (poll(&list, 1, 0) > 0 && (list.revents & (POLLHUP | POLLERR | POLLNVAL)))
-            close_fd(&state->notice_fd); /* nobody has the filter any more */
-        return false;
-    }
+    if (ioctl(state->notice_fd, SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0)
+        return false; /* it was killed meanwhile, or has a signal to see to first */
     if ((pid_t)notice.pid == program && is_last && state->child->job->harvest_fd < 0 &&
         is_alone(program)) {
         *ret_status = (int)(notice.data.args[0] & 0xff) << 8;

@@ -205,7 +205,6 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
         return native_fail_layer(err, LAYER_WATCHER, 0, "the cgroup is there and does its work");
     if (!host->cgroups->has[CGROUP_CPU] && (native->job.require & LAYER_BIT(CGROUP_CPU)))
         return native_fail_layer(err, LAYER_CGROUP_CPU, 0, "the cpu controller is not there");
-    const struct cgroup_limits limits = native_limits(&native->job.limits[0]);
     if (host->pool &&
         pool_reuse_cgroup(host->pool, &native->cgroup, &native->limits, &native->zero))
         rc = 0;
@@ -218,9 +217,7 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY, -rc, "make a group");
     native->has_cgroup = true;
-    if (memcmp(&limits, &native->limits, sizeof limits) != 0)
-        rc = cgroup_set_limits(&native->cgroup, &limits, &which);
-    native->limits = limits;
+    rc = native_set_limits(native, &native->job.limits[0], &which);
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc, "set its limit");
     native->layers |= LAYER_BIT(CGROUP_MEMORY) | LAYER_BIT(CGROUP_PIDS) |

@@ -111,17 +111,29 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
     return native;
 }
 
+/* Where one can't be set, nobody knows which of them are: the next to have the group sets them all
+ * (pool_keep_cgroup). */
+int native_set_limits(struct native *native, const struct cay_limits *wanted,
+                      enum cgroup_controller *ret_which)
+{
+    const struct cgroup_limits limits = native_limits(wanted);
+
+    if (memcmp(&limits, &native->limits, sizeof limits) == 0)
+        return 0;
+    memset(&native->limits, 0, sizeof native->limits);
+    int rc = cgroup_set_limits(&native->cgroup, &limits, ret_which);
+    if (rc == 0)
+        native->limits = limits;
+    return rc;
+}
+
 /* The spare is the job's now, with its limits. */
 static int hand_over(struct native *native, const struct job *job)
 {
-    const struct cgroup_limits limits = native_limits(&job->limits[0]);
     enum cgroup_controller which;
-    int rc = 0;
 
     native->job = *job;
-    if (memcmp(&limits, &native->limits, sizeof limits) != 0)
-        rc = cgroup_set_limits(&native->cgroup, &limits, &which);
-    native->limits = limits;
+    int rc = native_set_limits(native, &job->limits[0], &which);
     return rc < 0 ? rc : child_send_job(native->base.fds[0], job);
 }
 
@@ -366,8 +378,7 @@ static int start_next(struct sandbox *sandbox, struct cay_error *err)
     enum cgroup_controller which;
 
     if (native->has_cgroup) {
-        const struct cgroup_limits group = native->limits = native_limits(limits);
-        int rc = cgroup_set_limits(&native->cgroup, &group, &which);
+        int rc = native_set_limits(native, limits, &which);
         if (rc < 0)
             return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc,
                                      "change its limit");

@@ -70,5 +70,9 @@ int native_fail_folder(struct cay_error *err, unsigned number, int errnum);
 /* What the cgroup is told of these. */
 struct cgroup_limits native_limits(const struct cay_limits *limits);
 
+/* Tells it, unless they are in force. Returns -errno, and which one it was. */
+int native_set_limits(struct native *native, const struct cay_limits *wanted,
+                      enum cgroup_controller *ret_which);
+
 /* Starting pid 1: everything from cgroup to clone. */
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err);

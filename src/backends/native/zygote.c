@@ -223,6 +223,9 @@ static void get_ready(struct dance *dance)
     auto_close int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, "1000", 4) < 0)
         _exit(1);
+    /* What is written into its memory runs in every program that is forked from it. */
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        _exit(1);
 }
 
 void zygote_serve(zygote_warm_fn *warm, struct zygote_run *ret)
