@@ -8,6 +8,7 @@ with `strict` is started afresh: that is what the others are compared with."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,10 +28,10 @@ LEFT_OUT = ("big data", "large output", "devices and proc")
 class Ahead:
     """The process that keeps sandboxes ahead; ends with the block."""
 
-    def __init__(self, mode):
+    def __init__(self, mode, program=AHEAD):
         env = {**mode.env, "CAY_WARM": ",".join(LANGUAGES), "CAY_SPARES": "1", "CAY_SPARES_MAX": "2"}
         self.proc = subprocess.Popen(
-            [AHEAD, mode.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=mode.cwd,
+            [program, mode.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=mode.cwd,
             **({} if mode.uid is None else {"user": mode.uid, "group": mode.uid, "extra_groups": []}))
 
     def __enter__(self):
@@ -78,10 +79,38 @@ def same(t, ahead, language):
             t.ok(False, f"{language}: {name}: one is warm, one cold", warm["meta"]["start"], cold["meta"]["start"])
 
 
+TOUCH = """
+import os
+for change in (lambda: os.chmod("/proc/self/exe", 0o6777), lambda: os.utime("/proc/self/exe", (1, 1))):
+    try:
+        print("done", change())
+    except OSError as e:
+        print(e.strerror)
+"""
+
+
+def own_files(t, mode):
+    """A user's own build: his programs are his uid, and no zygote's file is within their reach."""
+    folder = caytest.workdir() / "own"
+    folder.mkdir()
+    for file in (AHEAD, caytest.CAY, *(caytest.CAY.parent / name for name in ("cay-full", "cay-zygote-python"))):
+        shutil.copy2(file, folder)
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, mode.uid, mode.uid)
+    mode.binary = folder / "cay"
+    with Ahead(mode, folder / "ahead") as ahead:
+        r = ahead.run("python", TOUCH)
+    t.ok(r["stdout"] and "done" not in r["stdout"], "a program can't change the file that it runs", r["meta"]["start"], r["stdout"])
+    st = (folder / "cay-zygote-python").stat()
+    t.equal((st.st_mode & 0o7777, st.st_mtime > 1), (0o755, True), "and has not")
+
+
 def test(t, mode):
+    if mode.name == "deleg":
+        return own_files(t, mode)
     with Ahead(mode) as ahead:
         for language in LANGUAGES:
             same(t, ahead, language)
 
 
-caytest.main(test, modes=("root",))
+caytest.main(test, modes=("root", "deleg"))

@@ -23,8 +23,8 @@ struct zygote {
     unsigned n_orders; /* without an answer yet */
 };
 
-/* Whether there is one for this language: a program cay-zygote-NAME, and the runtime it stands for.
- */
+/* Whether there is one for this language: a program cay-zygote-NAME, which is not the caller's own
+ * file where the caller is an ordinary user. */
 bool zygote_is_there(const struct pool_options *options, const struct language *language);
 
 /* NULL when it can't be started; is_up comes later. */
