@@ -67,8 +67,9 @@ static void become_zygote(int fd, const char *path, char **argv, char **env)
     if (own < 0 || have_pipes() < 0 || dup2(own, ZYGOTE_FD) < 0 ||
         close_range(ZYGOTE_FD + 1, ~0U, 0) < 0)
         _exit(127);
-    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(ZYGOTE_UID, ZYGOTE_UID, ZYGOTE_UID) ||
-                           setresuid(ZYGOTE_UID, ZYGOTE_UID, ZYGOTE_UID) < 0))
+    if (geteuid() == 0 &&
+        (setgroups(0, NULL) < 0 || setresgid(ZYGOTE_UID, ZYGOTE_UID, ZYGOTE_UID) ||
+         setresuid(ZYGOTE_UID, ZYGOTE_UID, ZYGOTE_UID) < 0))
         _exit(127);
     if (chdir("/") < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || spawn_rlimit(RLIMIT_CORE, 0, 0) < 0)
@@ -134,12 +135,15 @@ struct zygote *zygote_start(const struct pool_options *options, const struct lan
 
 int zygote_listen(struct zygote *zygote)
 {
-    struct zygote_reply reply;
+    struct zygote_reply reply = { 0 };
     ssize_t n = recv(zygote->fd, &reply, sizeof reply, MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    if (n != (ssize_t)sizeof reply || reply.errnum != 0)
+    /* A sandbox that was killed meanwhile, by a run that was cancelled for example, says nothing of
+     * the zygote; its own end tells whoever waits for it. */
+    bool is_order = zygote->is_up && (reply.errnum == ESRCH || reply.errnum == ENOMEM);
+    if (n != (ssize_t)sizeof reply || (reply.errnum != 0 && !is_order))
         return -1;
     if (zygote->is_up && zygote->n_orders > 0)
         zygote->n_orders--;
