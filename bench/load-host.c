@@ -302,7 +302,9 @@ static void list_groups(int dir_fd, int depth, struct groups *groups)
         int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
             continue;
-        if (strncmp(entry->d_name, "cay-", 4) == 0)
+        /* Of a run; cay-user-UID is what `cay setup` gave to a user. */
+        if (strncmp(entry->d_name, "cay-", 4) == 0 &&
+            strspn(entry->d_name + 4, "0123456789abcdef") >= 32)
             note_group(groups, entry->d_name, flock(fd, LOCK_EX | LOCK_NB) < 0);
         list_groups(fd, depth + 1, groups);
     }

@@ -20,6 +20,9 @@
 
 enum { ANSWER_SECONDS = 60, STOP_SECONDS = 30, SLOWER_MAX = 3, GROWTH_MAX = 1 << 20 };
 
+/* With fewer, what the server keeps of its last runs is still growing. */
+enum { RUNS_TELLING = 5000 };
+
 struct options {
     const char *cay;
     unsigned clients, hostile, seconds;
@@ -203,7 +206,8 @@ static void many(struct job *job)
              "the server grew by at most 1 MB from run %llu (%.2f MB) to run %llu (%.2f MB)",
              (unsigned long long)job->options.runs / 10, (double)job->pss_first / 1e6,
              (unsigned long long)job->options.runs, (double)job->pss_last / 1e6);
-    check(job, job->pss_first > 0 && job->pss_last <= job->pss_first + GROWTH_MAX, text);
+    if (job->options.runs >= RUNS_TELLING)
+        check(job, job->pss_first > 0 && job->pss_last <= job->pss_first + GROWTH_MAX, text);
     check_quiet(job);
     check_ids(job, &sums);
     sums_done(&sums);

@@ -22,6 +22,7 @@
 #include "cli/commands.h"
 #include "cli/display.h"
 #include "cli/explain.h"
+#include "cli/pretty.h"
 #include "cli/progress.h"
 #include "cli/repeat.h"
 #include "cli/run-options.h"
@@ -164,6 +165,12 @@ static void drop_privileges(bool reads_workspace)
     }
 }
 
+/* With --pretty, what goes to a terminal waits until all of it is there. */
+static bool is_held_back(const struct screen *screen)
+{
+    return screen->args->pretty && screen->is_terminal[STDOUT_FILENO] && !screen->has_tty;
+}
+
 static void on_event(void *arg, const struct cay_event *event)
 {
     struct screen *screen = arg;
@@ -183,6 +190,8 @@ static void on_event(void *arg, const struct cay_event *event)
         return;
     }
     if (screen->args->json)
+        return;
+    if (event->kind == CAY_EVENT_STDOUT && is_held_back(screen))
         return;
     if (event->kind == CAY_EVENT_STDOUT)
         put_program(screen, STDOUT_FILENO, event->data, event->len);
@@ -379,6 +388,18 @@ static void leave_note(int fd, const struct cay_result *result)
         return; /* the watch is gone, and nobody wants to know */
 }
 
+static void put_pretty(struct screen *screen, struct cay *cay, const struct cay_result *result)
+{
+    auto_strbuf struct strbuf out = { 0 };
+    bool has_color = tell_color(STDOUT_FILENO, screen->args->no_color);
+
+    if (!result->out.truncated &&
+        pretty_text(has_color ? cay : NULL, &out, result->out.data, result->out.len))
+        put_program(screen, STDOUT_FILENO, out.data, out.len);
+    else
+        put_program(screen, STDOUT_FILENO, result->out.data, result->out.len);
+}
+
 static int show_result(struct screen *screen, struct how *how, const struct cay_result *result,
                        int64_t total_ns)
 {
@@ -428,6 +449,8 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
 
     int rc = cay_run(cay, args->req, &run, &result, &err);
     progress_clear(how->progress);
+    if (rc == 0 && is_held_back(&screen) && !args->json && !args->events)
+        put_pretty(&screen, cay, result);
     flush_displays(&screen);
     if (rc < 0) {
         how->is_over = true;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <cay/check.h>
 #include <cay/executions.h>
 
 #include "base/auto.h"
@@ -84,6 +85,23 @@ static int end_pieces(struct sink *sink, int rc, const struct cay_error *err)
 static const char *text_of(json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
+}
+
+/* Highlighted, where a terminal is to show it. */
+static void put_code(struct strbuf *out, const char *language, const char *code, bool has_color)
+{
+    auto_strbuf struct strbuf visible = { 0 };
+    struct cay_error err;
+    struct cay *cay = NULL;
+
+    tell_visible(&visible, code);
+    if (!language || !has_color || cay_open(NULL, &cay, &err) < 0) {
+        strbuf_puts(out, strbuf_str(&visible));
+        return;
+    }
+    auto_free char *colored = cay_highlight(cay, language, strbuf_str(&visible), visible.len);
+    strbuf_puts(out, colored);
+    cay_close(cay);
 }
 
 static double number_of(json_t *object, const char *key)
@@ -181,13 +199,13 @@ static int show_page(const struct cay_execution *run, bool no_color)
     put_result(&out, result);
     put_collected(&out, result);
     put_changes(&out, run, tell_color(STDOUT_FILENO, no_color));
-    json_decref(result);
     if (code) {
         strbuf_printf(&out, "%-10s\n", "code");
-        tell_visible(&out, code);
+        put_code(&out, text_of(result, "language"), code, tell_color(STDOUT_FILENO, no_color));
         if (code_len > 0 && code[code_len - 1] != '\n')
             strbuf_putc(&out, '\n');
     }
+    json_decref(result);
     return tell_text(strbuf_str(&out));
 }
 

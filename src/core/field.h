@@ -127,12 +127,13 @@ enum {
       "older files of the audit log that are kept; 0: all")                                        \
     X(SERVER, "server", BOOL, 0, "true", 0, 0, NULL, NULL,                                         \
       "use a server of this user where one is up")                                                 \
-    X(WARM, "warm", LIST, 0, "python,javascript,bash,command", 0, 0, NULL, "NAME,…",              \
+    X(WARM, "warm", LIST, 0, "python,javascript,bash,command", 0, 0, NULL, "NAME,…",               \
       "what a server is ready for from its start: languages, or command")                          \
+    X(PRELOAD, "preload", LIST, 0, NULL, 0, 0, NULL, "[LANGUAGE:]NAME,…",                          \
+      "modules that a server's interpreters have loaded ahead (of Python, unless it says)")        \
     X(SPARES, "spares", COUNT, 0, "4", 0, 1024, NULL, "N",                                         \
       "sandboxes that a server has ready for each language in use; 0: none")                       \
-    X(SPARES_MAX, "spares_max", COUNT, 0, "32", 0, 1024, NULL, "N",                                \
-      "the same at times of demand")                                                               \
+    X(SPARES_MAX, "spares_max", COUNT, 0, "32", 0, 1024, NULL, "N", "the same at times of demand") \
     X(POOL_MEMORY, "pool_memory", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                    \
       "memory that sandboxes made ahead may take together")                                        \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \

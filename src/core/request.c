@@ -460,5 +460,9 @@ const struct cay_field *cay_field_at(size_t i)
         FIELDS(FIELD_VIEW)
 #undef FIELD_VIEW
     };
-    return i < ARRAY_LEN(rows) && (fields[i].flags & FIELD_IN_REQUEST) ? &rows[i] : NULL;
+    /* Settings that no request has may stand anywhere in between. */
+    for (size_t at = 0; at < ARRAY_LEN(rows); at++)
+        if ((fields[at].flags & FIELD_IN_REQUEST) && i-- == 0)
+            return &rows[at];
+    return NULL;
 }

@@ -11,11 +11,12 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/scan.h"
 #include "base/strbuf.h"
 #include "engine/audit.h"
 #include "engine/record.h"
 
-enum { WORD_MAX = 63, TEXT_MAX = 400, FINDINGS_MAX = 64 };
+enum { WORD_MAX = 63, FINDING_MAX = 126, TEXT_MAX = 400, FINDINGS_MAX = 64 };
 
 /* ---- writing ---- */
 
@@ -154,7 +155,7 @@ static const char *const *take_findings(struct reader *r)
     }
     const char **findings = arena_alloc(r->arena, (n + 1) * sizeof *findings);
     json_array_foreach (list, i, word) {
-        bool is_word = json_is_string(word) && json_string_length(word) <= 2 * WORD_MAX;
+        bool is_word = json_is_string(word) && json_string_length(word) <= FINDING_MAX;
         r->is_bad |= !is_word;
         findings[i] = is_word ? arena_str(r->arena, json_string_value(word)) : "";
     }
@@ -225,16 +226,24 @@ int audit_parse(struct arena *arena, const char *text, size_t len, struct audit_
 
 int64_t audit_end_ns(const struct audit_entry *entry)
 {
-    struct tm tm = { 0 };
-    int ms, end = 0;
+    uint64_t year, month, day, hour, minute, second, ms;
+    const char *at = entry->time;
 
-    if (sscanf(entry->time, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
-               &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &end) != 7 ||
-        end == 0 || entry->time[end] || tm.tm_year < 1970 || tm.tm_year > 2200)
+    if (!scan_uint(&at, 4, &year) || !scan_word(&at, "-") || !scan_uint(&at, 2, &month) ||
+        !scan_word(&at, "-") || !scan_uint(&at, 2, &day) || !scan_word(&at, "T") ||
+        !scan_uint(&at, 2, &hour) || !scan_word(&at, ":") || !scan_uint(&at, 2, &minute) ||
+        !scan_word(&at, ":") || !scan_uint(&at, 2, &second) || !scan_word(&at, ".") ||
+        !scan_uint(&at, 3, &ms) || !scan_word(&at, "Z") || *at || year < 1970 || year > 2200)
         return 0;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
-    return (int64_t)timegm(&tm) * NS_PER_SEC + ms * NS_PER_MSEC + entry->total_ns;
+    struct tm tm = {
+        .tm_year = (int)year - 1900,
+        .tm_mon = (int)month - 1,
+        .tm_mday = (int)day,
+        .tm_hour = (int)hour,
+        .tm_min = (int)minute,
+        .tm_sec = (int)second,
+    };
+    return (int64_t)timegm(&tm) * NS_PER_SEC + (int64_t)ms * NS_PER_MSEC + entry->total_ns;
 }
 
 /* ---- the chain's part of a line ---- */

@@ -35,9 +35,10 @@ static uint64_t size_of(int fd)
 /* The last line of a file that is an entry; the file's end is looked at only. */
 static bool last_entry(int fd, struct audit_line *ret)
 {
-    auto_free char *text = mem_alloc(2 * AUDIT_LINE_MAX);
-    uint64_t size = size_of(fd), at = size > 2 * AUDIT_LINE_MAX ? size - 2 * AUDIT_LINE_MAX : 0;
-    ssize_t n = pread(fd, text, 2 * AUDIT_LINE_MAX, (off_t)at);
+    enum { END_BYTES = 2 * AUDIT_LINE_MAX };
+    auto_free char *text = mem_alloc(END_BYTES);
+    uint64_t size = size_of(fd), at = size > END_BYTES ? size - END_BYTES : 0;
+    ssize_t n = pread(fd, text, END_BYTES, (off_t)at);
     bool is_found = false;
 
     for (char *line = text, *end; n > 0 && line < text + n; line = end + 1) {

@@ -14,6 +14,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/scan.h"
 #include "base/strbuf.h"
 #include "core/config.h"
 #include "sys/file.h"
@@ -57,12 +58,20 @@ int audit_write_head(int fd, const struct audit_head *head)
     return n == AUDIT_HEAD_BYTES ? 0 : -ENOSPC;
 }
 
+static bool scan_hash(const char **at, char hash[static DIGEST_HEX + 1])
+{
+    if (strspn(*at, "0123456789abcdef") != DIGEST_HEX)
+        return false;
+    memcpy(hash, *at, DIGEST_HEX);
+    *at += DIGEST_HEX;
+    return true;
+}
+
 int audit_read_head(int fd, struct audit_head *ret)
 {
     char text[AUDIT_HEAD_BYTES + 1];
     struct audit_head head = { 0 };
-    unsigned long long seq, file, length;
-    int end = 0;
+    const char *at = text;
 
     ssize_t n = pread(fd, text, AUDIT_HEAD_BYTES, 0);
     if (n < 0)
@@ -70,13 +79,12 @@ int audit_read_head(int fd, struct audit_head *ret)
     if (n == 0)
         return -ENOENT;
     text[n] = '\0';
-    if (sscanf(text, "{\"seq\":%19llu,\"hash\":\"%64[0-9a-f]\",\"file\":%6llu,\"length\":%18llu}%n",
-               &seq, head.hash, &file, &length, &end) != 4 ||
-        end == 0 || strlen(head.hash) != DIGEST_HEX || file == 0)
+    if (!scan_word(&at, "{\"seq\":") || !scan_uint(&at, 18, &head.seq) ||
+        !scan_word(&at, ",\"hash\":\"") || !scan_hash(&at, head.hash) ||
+        !scan_word(&at, "\",\"file\":") || !scan_uint(&at, 6, &head.file) ||
+        !scan_word(&at, ",\"length\":") || !scan_uint(&at, 18, &head.length) ||
+        !scan_word(&at, "}") || head.file == 0)
         return -EINVAL;
-    head.seq = seq;
-    head.file = file;
-    head.length = length;
     *ret = head;
     return 0;
 }
@@ -109,7 +117,7 @@ static int open_log(struct audit *audit)
 
 int audit_open(struct audit *audit, int state_fd, const struct audit_limits *limits, int wait_ms)
 {
-    struct stat st;
+    struct stat st = { 0 };
 
     *audit = (struct audit){ .state_fd = state_fd, .log_fd = -1, .limits = *limits };
     audit->head_fd =

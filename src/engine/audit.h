@@ -66,7 +66,8 @@ void audit_put(struct strbuf *out, const struct audit_entry *entry);
  * arena. Returns -EINVAL. */
 int audit_parse(struct arena *arena, const char *text, size_t len, struct audit_entry *ret);
 
-/* When the run ended, in nanoseconds since 1970, as the entry says; 0 where it says no such thing. */
+/* When the run ended, in nanoseconds since 1970, as the entry says; 0 where it says no such thing.
+ */
 int64_t audit_end_ns(const struct audit_entry *entry);
 
 /* Number and hashes of a line, without its newline. Returns -EINVAL where it is no entry, or where

@@ -61,11 +61,23 @@ static int open_folder_at(int dir_fd, const char *name, bool make)
     return fd < 0 ? -errno : fd;
 }
 
-static int open_tenant(const char *tenant, bool make)
+static int open_tenant(const struct compiled *compiled, bool make)
 {
+    if (compiled->folder_fd >= 0)
+        return open_folder_at(compiled->folder_fd, compiled->tenant, make);
     auto_close int state_fd = state_open();
     auto_close int top_fd = open_folder_at(state_fd, "compiled", make);
-    return open_folder_at(top_fd, tenant, make);
+    return open_folder_at(top_fd, compiled->tenant, make);
+}
+
+int compiled_open_for(uid_t uid, gid_t gid)
+{
+    auto_close int state_fd = state_open();
+    auto_close int fd = open_folder_at(state_fd, "compiled-server", true);
+
+    if (fd < 0)
+        return fd;
+    return fchown(fd, uid, gid) < 0 ? -errno : take_fd(&fd);
 }
 
 /* ---- the sum ---- */
@@ -163,7 +175,7 @@ static void mark_used(int fd, const struct stat *st)
 
 bool compiled_load(struct compiled *compiled, struct arena *arena)
 {
-    auto_close int dir_fd = open_tenant(compiled->tenant, false);
+    auto_close int dir_fd = open_tenant(compiled, false);
     struct stat st;
 
     if (dir_fd < 0)
@@ -294,7 +306,7 @@ int compiled_store(const struct compiled *compiled, const struct payload_file *f
         len += sizeof(struct file_header) + strlen(files[i].name) + 1 + files[i].len;
     if (len > ENTRY_BYTES_MAX || bytes_of(len) > most)
         return -EFBIG;
-    auto_close int dir_fd = open_tenant(compiled->tenant, true);
+    auto_close int dir_fd = open_tenant(compiled, true);
     if (dir_fd < 0)
         return dir_fd;
     auto_free char *entry = mem_alloc((size_t)len);

@@ -142,10 +142,10 @@ static bool fits(const struct compiled *compiled, const struct plan *plan)
     return bytes <= plan->job.limits[1].disk_bytes;
 }
 
-void compiled_find(struct compiled *ret, const struct config *config, const char *tenant,
-                   struct plan *plan)
+void compiled_find(struct compiled *ret, const struct config *config, int folder_fd,
+                   const char *tenant, struct plan *plan)
 {
-    *ret = (struct compiled){ 0 };
+    *ret = (struct compiled){ .folder_fd = folder_fd };
     if (most_bytes(config) == 0 || !is_repeatable(plan))
         return;
     make_key(ret, tenant, plan);

@@ -5,7 +5,7 @@
  * Programs that were compiled before. Where code, files, variables, flags, compiler and tenant are
  * the same, what the compiler made is the same, and the run has no compile stage:
  *
- *     compiled_find(&compiled, config, tenant, plan);          found: the plan has one stage less
+ *     compiled_find(&compiled, config, -1, tenant, plan);      found: the plan has one stage less
  *     compiled_put(&compiled, plan, &payload);                 what was made; else the wish for it
  *     compiled_keep(&compiled, config, products_fd);           not found, and now it is compiled
  *     compiled_done(&compiled);
@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/request.h"
 #include "engine/digest.h"
@@ -39,6 +40,7 @@ struct plan;
 enum { COMPILED_STREAMS = 2 };
 
 struct compiled {
+    int folder_fd;               /* where entries are; -1: in the state folder */
     char key[DIGEST_HEX + 1];    /* "": not for this run */
     char tenant[DIGEST_HEX + 1]; /* the name of its folder */
     bool is_found;
@@ -51,9 +53,13 @@ struct compiled {
     size_t n_files;
 };
 
-/* Looks for it; where it is found, takes the first stage out of the plan. */
-void compiled_find(struct compiled *ret, const struct config *config, const char *tenant,
-                   struct plan *plan);
+/* Looks for it; where it is found, takes the first stage out of the plan. folder_fd may be -1. */
+void compiled_find(struct compiled *ret, const struct config *config, int folder_fd,
+                   const char *tenant, struct plan *plan);
+
+/* A folder of its own for a server that will be another user: who takes that over shall have no say
+ * in what root runs. Returns its fd, or -errno. */
+int compiled_open_for(uid_t uid, gid_t gid);
 
 /* Whether the run's harvest will begin with what the compiler made. */
 bool compiled_is_wanted(const struct compiled *compiled);

@@ -7,7 +7,7 @@ static void put_hex(SHA2_CTX *context, char out[static DIGEST_HEX + 1])
     uint8_t bytes[SHA256_DIGEST_LENGTH];
 
     SHA256Final(bytes, context);
-    for (int i = 0; i < SHA256_DIGEST_LENGTH; i++) {
+    for (size_t i = 0; i < SHA256_DIGEST_LENGTH; i++) {
         out[2 * i] = digits[bytes[i] >> 4];
         out[2 * i + 1] = digits[bytes[i] & 15];
     }

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -13,6 +15,7 @@
 #include "core/language.h"
 #include "core/limits-json.h"
 #include "core/state.h"
+#include "engine/journal.h"
 #include "engine/run.h"
 #include "engine/versions.h"
 
@@ -35,6 +38,16 @@ static const struct plan_host this_host = {
     path_here,
 };
 
+/* While it may still be made for the user that the server will be: the journal's. */
+static int open_compiled(const struct cay_journal *journal)
+{
+    struct stat st;
+
+    if (!journal || fstat(journal->folder_fd, &st) < 0 || st.st_uid == geteuid())
+        return -1;
+    return compiled_open_for(st.st_uid, st.st_gid);
+}
+
 int cay_open(const struct cay_options *options, struct cay **ret, struct cay_error *err)
 {
     auto_free struct cay *cay = mem_alloc(sizeof *cay);
@@ -54,7 +67,9 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
     arena_done(&arena);
     if (rc < 0)
         return -1;
+    cay->compiled_fd = open_compiled(cay->options.journal);
     if (cay->options.start_now && link_open(&cay->link, &cay->options, &cay->config, err) < 0) {
+        close_fd(&cay->compiled_fd);
         config_done(&cay->config);
         return -1;
     }
@@ -72,6 +87,7 @@ void cay_close(struct cay *cay)
     loop_done(cay);
     syntax_pool_close(&cay->syntax);
     versions_forget(&cay->versions);
+    close_fd(&cay->compiled_fd);
     arena_done(&cay->languages);
     config_done(&cay->config);
     errors_cache_done(&cay->errors);

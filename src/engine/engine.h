@@ -20,6 +20,7 @@ struct cay {
     struct pool_stats pool; /* as the warden last told */
     struct loop loop;
     struct version_memo versions;
+    int compiled_fd;       /* where a server's compiled programs are; -1: in the state folder */
     struct plan_host host; /* what plans ask; for many runs, with the languages read once */
     struct arena languages;
     struct syntax_pool syntax;

@@ -27,6 +27,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scan.h"
 #include "base/strbuf.h"
 #include "core/config.h"
 #include "core/state.h"
@@ -60,22 +61,22 @@ struct taker {
 static void load_at(struct taker *t)
 {
     char text[AT_BYTES + 1];
-    unsigned long long offset, seq;
-    unsigned number, unsure;
+    uint64_t number, offset, seq, unsure;
+    const char *at = text;
 
     t->number = 1;
     t->offset = t->audit_seq = 0;
     t->is_unsure = false;
     ssize_t n = pread(t->at_fd, text, AT_BYTES, 0);
     text[MAX(n, 0)] = '\0';
-    if (sscanf(text, "log %6u at %18llu audit %18llu unsure %1u", &number, &offset, &seq,
-               &unsure) != 4 ||
-        number == 0)
+    if (!scan_word(&at, "log ") || !scan_uint(&at, 6, &number) || !scan_word(&at, " at ") ||
+        !scan_uint(&at, 18, &offset) || !scan_word(&at, " audit ") || !scan_uint(&at, 18, &seq) ||
+        !scan_word(&at, " unsure ") || !scan_uint(&at, 1, &unsure) || number == 0)
         return;
-    t->number = number;
+    t->number = (unsigned)number;
     t->offset = offset;
     t->audit_seq = seq;
-    t->is_unsure = unsure;
+    t->is_unsure = unsure != 0;
 }
 
 static int save_at(const struct taker *t, bool is_unsure)
@@ -405,22 +406,15 @@ static int take_all(struct taker *t, struct cay_error *err)
 }
 
 /* Without an engine of the caller's, the configuration is read for this once. */
-static int take_with_own_config(struct taker *t, struct cay_error *err)
+static int load_config(struct config *config, struct cay_error *err)
 {
     struct config_sources sources;
     struct arena arena = { 0 };
-    struct config config;
 
     config_usual_sources(&arena, &sources);
     sources.project_file = NULL;
-    int rc = config_load(&sources, &config, err);
+    int rc = config_load(&sources, config, err);
     arena_done(&arena);
-    if (rc < 0)
-        return -1;
-    t->config = &config;
-    audit_limits_of(&config, &t->limits);
-    rc = take_all(t, err);
-    config_done(&config);
     return rc;
 }
 
@@ -428,18 +422,25 @@ int cay_journal_take(struct cay *cay, size_t *ret, struct cay_error *err)
 {
     auto_close int state_fd = state_open();
     auto_close int top_fd = state_fd < 0 ? state_fd : journal_open_folder(state_fd, false);
-    struct taker t = { .state_fd = state_fd, .top_fd = top_fd };
-    int rc = 0;
+    struct config own;
 
-    if (top_fd < 0 && top_fd != -ENOENT)
+    if (ret)
+        *ret = 0;
+    if (top_fd == -ENOENT)
+        return 0;
+    if (top_fd < 0)
         return cay_fail_errno(err, -top_fd, "open the state folder");
-    if (top_fd >= 0 && cay) {
-        t.config = &cay->config;
-        audit_limits_of(t.config, &t.limits);
-        rc = take_all(&t, err);
-    } else if (top_fd >= 0) {
-        rc = take_with_own_config(&t, err);
-    }
+    if (!cay && load_config(&own, err) < 0)
+        return -1;
+    struct taker t = {
+        .state_fd = state_fd,
+        .top_fd = top_fd,
+        .config = cay ? &cay->config : &own,
+    };
+    audit_limits_of(t.config, &t.limits);
+    int rc = take_all(&t, err);
+    if (!cay)
+        config_done(&own);
     free(t.ids);
     if (ret)
         *ret = t.taken;

@@ -18,7 +18,8 @@ struct link_terms {
     int state_fd;
 };
 
-/* An fd that fronts connect to, or -errno. The name goes when the process does, or with the next. */
+/* An fd that fronts connect to, or -errno. The name goes when the process does, or with the next.
+ */
 int link_listen(const struct link_terms *terms);
 
 /* Removes the name. */

@@ -104,8 +104,28 @@ struct ahead {
     struct pool_options options;
     struct cay_limits limits;
     int32_t warm[POOL_LANGUAGES + 2];
+    const char **preloads[POOL_LANGUAGES];
     char libexec[4096];
 };
+
+/* "numpy" or "ruby:set"; lists by language, as the pool takes them. */
+static void list_preloads(const char *const *entries, const char **ret[POOL_LANGUAGES])
+{
+    size_t n = 0, used[POOL_LANGUAGES] = { 0 };
+
+    while (entries && entries[n])
+        n++;
+    for (size_t i = 0; i < n; i++) {
+        const char *colon = strchr(entries[i], ':');
+        auto_free char *name = colon ? mem_dup(entries[i], (size_t)(colon - entries[i])) : NULL;
+        int language = language_index(colon ? name : "python");
+        if (language < 0 || language >= POOL_LANGUAGES)
+            continue;
+        if (!ret[language])
+            ret[language] = mem_alloc((n + 1) * sizeof *ret[language]);
+        ret[language][used[language]++] = colon ? colon + 1 : entries[i];
+    }
+}
 
 /* Beside the command in a build folder, else where they are installed. */
 static void find_libexec(char *buf, size_t size)
@@ -136,8 +156,10 @@ static void ahead_from_config(const struct config *config, struct ahead *ret)
             ret->warm[n++] = language;
     }
     ret->warm[n] = -2;
+    list_preloads(settings[FIELD_PRELOAD].value.list, ret->preloads);
     ret->options = (struct pool_options){
         .libexec = ret->libexec,
+        .preloads = (const char *const *const *)ret->preloads,
         .warm = ret->warm,
         .spares = (uint32_t)settings[FIELD_SPARES].value.num,
         .spares_max = (uint32_t)settings[FIELD_SPARES_MAX].value.num,
@@ -159,7 +181,8 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
     if (ahead)
         ahead_from_config(config, &what);
     const struct link_terms terms = { &caps, &compile_caps, STATE_FD };
-    int listen_fd = ahead ? link_listen(&(struct link_terms){ &caps, &compile_caps, state_fd }) : -1;
+    int listen_fd =
+        ahead ? link_listen(&(struct link_terms){ &caps, &compile_caps, state_fd }) : -1;
     keep_only(front_fd, state_fd, listen_fd);
     int status = warden_main(&(struct warden_options){
         .front_fd = FRONT_FD,

@@ -16,7 +16,12 @@
 #include "engine/engine.h"
 #include "engine/syntax-client.h"
 
-enum { FILES_MAX = 32, WARNINGS_MAX = 20, TEXT_MAX = 400 };
+enum {
+    FILES_MAX = 32,
+    WARNINGS_MAX = 20,
+    RULES_MAX = 64 /* what an audit entry holds */,
+    TEXT_MAX = 400
+};
 
 /* One text that is checked. */
 struct item {
@@ -158,7 +163,7 @@ struct policy *policy_begin(struct cay *cay, const struct plan *plan)
 struct telling {
     struct arena *arena;
     struct policy_report *report;
-    size_t left_out;
+    size_t left_out, n_rules;
 };
 
 static const char *text_of(json_t *object, const char *key)
@@ -197,6 +202,8 @@ static void take_finding(struct telling *t, const char *name, json_t *finding)
 
     if (strcmp(severity, "info") == 0)
         return;
+    if (t->n_rules++ < RULES_MAX)
+        field_append(t->arena, &t->report->rules, arena_printf(t->arena, "%.80s:%d", rule, line));
     warn(t, arena_printf(t->arena, "policy: %.80s:%d: %.*s (%.80s)", name, line, TEXT_MAX,
                          text_of(finding, "message"), rule));
     if (is_block)
@@ -270,7 +277,7 @@ static void take_item(struct telling *t, const struct policy *policy, struct ite
 
 void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret)
 {
-    struct telling t = { arena, ret, 0 };
+    struct telling t = { .arena = arena, .report = ret };
 
     *ret = (struct policy_report){ .is_safe = true };
     for (size_t i = 0; i < policy->n; i++)

@@ -26,6 +26,7 @@ struct policy_report {
     const char *remedy;
     struct value warnings; /* a list of what was found */
     struct value blocked;  /* a list of modules */
+    struct value rules;    /* a list of "RULE:LINE", for the audit log */
 };
 
 enum { POLICY_WAIT_MS = 4000, POLICY_TIMEOUT_MS = 2000 };

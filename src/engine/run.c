@@ -115,6 +115,7 @@ static void take_policy(struct run *run, struct policy_report *report)
     int wait_ms = run->is_watched ? SERVER_WAIT_MS : POLICY_WAIT_MS;
 
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
+    run->record.findings = report->rules.list;
     for (const char *const *text = report->warnings.list; text && *text; text++)
         warn(run, *text);
 }
@@ -147,6 +148,7 @@ void run_refuse(struct run *run)
     result->out.data = result->err.data = "";
     result->layers = NULL;
     result->warnings = run->warnings.list;
+    explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
     run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
@@ -166,6 +168,7 @@ static bool ask_policy(struct run *run)
     if (report.is_safe)
         return true;
     if (run->plan.policy_bypass) {
+        run->record.bypass = true;
         warn(run, "policy: bypassed, the code runs in spite of what was found");
         return true;
     }
@@ -544,7 +547,7 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
 {
     struct compiled compiled;
 
-    compiled_find(&compiled, &cay->config, how->tenant ? how->tenant : "", plan);
+    compiled_find(&compiled, &cay->config, cay->compiled_fd, how->tenant ? how->tenant : "", plan);
     struct run *run = run_new(cay, plan, how);
     run->compiled = compiled;
     run->req = request_hold(req);

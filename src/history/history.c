@@ -245,7 +245,9 @@ static int fill(struct filling *filling, struct cay_error *err)
         return -1;
     if (filling->has_failed)
         return history_fail(history, "write", err);
-    return memcmp(&place, &before, sizeof place) == 0 ? 0 : save_place(history, &place, err);
+    bool has_moved = place.seq != before.seq || place.file != before.file ||
+                     place.offset != before.offset || strcmp(place.hash, before.hash) != 0;
+    return has_moved ? save_place(history, &place, err) : 0;
 }
 
 int history_fill(struct history *history, size_t *ret, struct cay_error *err)
@@ -346,7 +348,7 @@ int history_list(struct history *history, const struct history_query *query, str
 {
     uint32_t limit = query->limit ? query->limit : LIST_LIMIT;
     bool is_first = true;
-    sqlite3_stmt *stmt;
+    sqlite3_stmt *stmt = NULL;
     char tail[80];
     int rc;
 

@@ -3,6 +3,7 @@
  * took. */
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,8 +84,7 @@ static int put_languages(struct history *history, const struct history_query *qu
         const char *next = (const char *)sqlite3_column_text(stmt, 0);
         if (strncmp(next, language, sizeof language - 1) != 0) {
             put_sample(w, language, &sample);
-            language[0] = '\0';
-            strncat(language, next, sizeof language - 1);
+            snprintf(language, sizeof language, "%s", next);
         }
         sample_add(&sample, sqlite3_column_double(stmt, 1), sqlite3_column_double(stmt, 2),
                    sqlite3_column_int(stmt, 3));

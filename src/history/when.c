@@ -43,10 +43,10 @@ static int parse_span(const char *text, int64_t now_ms, int64_t *ret_ms)
         int64_t ms;
     } rows[] = {
         { 's', 1000 },
-        { 'm', 60 * 1000 },
-        { 'h', 3600 * 1000 },
-        { 'd', 24 * 3600 * 1000 },
-        { 'w', 7 * 24 * 3600 * 1000 },
+        { 'm', INT64_C(60) * 1000 },
+        { 'h', INT64_C(3600) * 1000 },
+        { 'd', INT64_C(24) * 3600 * 1000 },
+        { 'w', INT64_C(7) * 24 * 3600 * 1000 },
     };
     int64_t n = 0;
     size_t len = strspn(text, "0123456789");

@@ -79,5 +79,6 @@ void conn_release(struct conn *conn); /* gives its part of bodies_bytes back */
 void exchange_begin(struct conn *conn); /* a head is there: checks it; may answer */
 void exchange_run(struct conn *conn);   /* the request is whole: calls its handler */
 void exchange_bad(struct conn *conn, const struct http_fault *fault);
-void exchange_pull(struct conn *conn); /* fills out from the stream */
-void exchange_done(struct conn *conn); /* its answer is sent, or it died: forgets everything */
+void exchange_pull(struct conn *conn);  /* fills out from the stream */
+void exchange_quiet(struct conn *conn); /* nothing came for a while: it is still there */
+void exchange_done(struct conn *conn);  /* its answer is sent, or it died: forgets everything */

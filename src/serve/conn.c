@@ -27,7 +27,8 @@
 #include "serve/server-state.h"
 #include "serve/tls.h"
 
-enum { LINGER_NS_MAX = 2 };            /* seconds */
+enum { LINGER_S = 2 };
+enum { QUIET_S = 15 }; /* that a stream may say nothing: proxies give up after a minute */
 enum { BODY_BYTES_PER_S = 16 * 1024 }; /* a body that comes slower than this runs out of time */
 
 static void set_state(struct conn *conn, enum conn_state state)
@@ -412,7 +413,10 @@ void conn_sweep(struct server *server, int64_t now_ns)
         else if (conn->state == CONN_BUSY && unsent(conn) > 0 &&
                  waited_ns > server->settings.write_ns)
             conn_lose(conn);
-        else if (conn->state == CONN_LINGER && waited_ns > LINGER_NS_MAX * NS_PER_SEC)
+        else if (conn->state == CONN_BUSY && conn->pull && unsent(conn) == 0 &&
+                 waited_ns > QUIET_S * NS_PER_SEC)
+            exchange_quiet(conn);
+        else if (conn->state == CONN_LINGER && waited_ns > LINGER_S * NS_PER_SEC)
             die(conn);
     }
 }

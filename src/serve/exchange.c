@@ -211,6 +211,20 @@ void exchange_pull(struct conn *conn)
         strbuf_done(&conn->piece);
 }
 
+void exchange_quiet(struct conn *conn)
+{
+    static const char comment[] = ":\n\n"; /* passed over by who reads an event stream */
+
+    conn->since_ns = clock_now_ns();
+    if (conn->x.put != event_put_sse)
+        return;
+    if (conn->is_chunked)
+        http_write_chunk(&conn->out, comment, sizeof comment - 1);
+    else
+        strbuf_add(&conn->out, comment, sizeof comment - 1);
+    conn_flush(conn);
+}
+
 /* ---- who asks, and for what ---- */
 
 /* The path of "/a?b" and of "http://host/a?b", as it was sent. */

@@ -286,8 +286,10 @@ static void on_event(void *arg, const struct cay_event *event)
 {
     struct execution *run = arg;
 
-    /* Nobody reads, and there is plenty: a flood need not be put into words to be dropped. */
-    if (!run->readers && run->log.is_head_full && event->kind != CAY_EVENT_FINISHED) {
+    /* Nobody reads, and there is plenty: a flood need not be put into words to be dropped. Whose
+     * client waits for the result is hardly ever read at all. */
+    bool is_plenty = run->log.is_head_full || (run->waiter && run->log.bytes > LOG_BYTES_FEW);
+    if (!run->readers && is_plenty && event->kind != CAY_EVENT_FINISHED) {
         event_log_skip(&run->log, event->seq);
         count_log(run);
         return;

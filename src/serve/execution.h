@@ -49,7 +49,7 @@ struct execution {
     int64_t taken_ns;
     struct cay_request *req; /* until it is started */
     uint64_t reserved;       /* of server->bodies_bytes, as long as req is there */
-    char *webhook; /* where to post the result, or NULL */
+    char *webhook;           /* where to post the result, or NULL */
     struct cay_running *running;
 
     struct event_log log;

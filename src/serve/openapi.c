@@ -31,6 +31,9 @@ static const struct failure {
     { 403, "Forbidden", "the token lacks the scope, or Host or Origin is foreign", 0, true, false,
       false },
     { 404, "NotFound", "no such execution, or not one of this tenant's", 0, false, true, false },
+    { 406, "NotAcceptable", "none of the types in Accept can be given", ROUTE_STREAMS, false, false,
+      false },
+    { 409, "Conflict", "not while it runs, or its changes are applied", 0, false, true, false },
     { 413, "TooLarge", "the body, or a limit asked for, is past the most", 0, false, false, true },
     { 415, "NotJson", "the body is not application/json", 0, false, false, true },
     { 429, "Busy", "the queue is full, or a quota is used up", ROUTE_QUEUES, false, false, false },
@@ -61,40 +64,67 @@ static void put_content(struct json_writer *w, const char *type, const char *sch
     json_end_object(w);
 }
 
+/* What a route answers when all is well, where that is more than 200 and its schema in JSON; rows
+ * of one route and status stand together. */
+static const struct success {
+    enum route_id id;
+    int status;
+    const char *type; /* NULL: no body */
+    const char *schema;
+} successes[] = {
+    { ROUTE_EXECUTE, 200, "application/json", "Result" },
+    { ROUTE_EXECUTE, 200, "text/event-stream", "Event" },
+    { ROUTE_EXECUTE, 200, "application/x-ndjson", "Event" },
+    { ROUTE_EXECUTE, 202, "application/json", "Status" },
+    { ROUTE_EVENTS, 200, "text/event-stream", "Event" },
+    { ROUTE_EVENTS, 200, "application/x-ndjson", "Event" },
+    { ROUTE_STDOUT, 200, "application/octet-stream", NULL },
+    { ROUTE_STDERR, 200, "application/octet-stream", NULL },
+    { ROUTE_CANCEL, 202, "application/json", "Status" },
+    { ROUTE_CANCEL, 204, NULL, NULL },
+    { ROUTE_HEALTH, 200, "application/json", "Health" },
+    { ROUTE_HEALTH, 503, "application/json", "Health" },
+    { ROUTE_METRICS, 200, "text/plain", NULL },
+};
+
+static const char *success_text(int status)
+{
+    return status == 202   ? "taken, and still under way"
+           : status == 204 ? "done, and nothing to say"
+           : status == 503 ? "it can't run anything, or is on its way out"
+                           : "success";
+}
+
 static void put_success(struct json_writer *w, enum route_id id)
 {
-    const struct route *route = &routes[id];
-    bool is_event = route->answer && strcmp(route->answer, "Event") == 0;
+    const struct success *end = successes + ARRAY_LEN(successes);
+    bool has_row = false;
 
+    for (const struct success *row = successes; row < end; row++) {
+        char status[8];
+        if (row->id != id)
+            continue;
+        has_row = true;
+        snprintf(status, sizeof status, "%d", row->status);
+        json_field_object(w, status);
+        json_field_string(w, "description", success_text(row->status));
+        if (row->type) {
+            json_field_object(w, "content");
+            put_content(w, row->type, row->schema);
+            for (; row + 1 < end && row[1].id == id && row[1].status == row->status; row++)
+                put_content(w, row[1].type, row[1].schema);
+            json_end_object(w);
+        }
+        json_end_object(w);
+    }
+    if (has_row)
+        return;
     json_field_object(w, "200");
-    json_field_string(w, "description", "success");
+    json_field_string(w, "description", success_text(200));
     json_field_object(w, "content");
-    if (id == ROUTE_METRICS)
-        put_content(w, "text/plain", NULL);
-    else if (!is_event)
-        put_content(w, "application/json", route->answer);
-    if (route->flags & ROUTE_STREAMS) {
-        put_content(w, "text/event-stream", "Event");
-        put_content(w, "application/x-ndjson", "Event");
-    }
+    put_content(w, "application/json", routes[id].answer);
     json_end_object(w);
     json_end_object(w);
-    if (id == ROUTE_EXECUTE) {
-        json_field_object(w, "202");
-        json_field_string(w, "description", "taken, with detach");
-        json_field_object(w, "content");
-        put_content(w, "application/json", "Status");
-        json_end_object(w);
-        json_end_object(w);
-    }
-    if (id == ROUTE_HEALTH) {
-        json_field_object(w, "503");
-        json_field_string(w, "description", "it can't run anything, or is on its way out");
-        json_field_object(w, "content");
-        put_content(w, "application/json", "Health");
-        json_end_object(w);
-        json_end_object(w);
-    }
 }
 
 static void put_answers(struct json_writer *w, enum route_id id)

@@ -38,7 +38,7 @@
     X(STDERR, whole_stderr, "GET", "/v1/executions/{id}/stderr", SCOPE_READ, 0, NULL, NULL,       \
       "All that a finished execution wrote to stderr, byte by byte")                              \
     X(CANCEL, cancel, "DELETE", "/v1/executions/{id}", SCOPE_CANCEL, 0, NULL, "Execution",        \
-      "Stop an execution; of a finished one, remove what is kept of it")                                                                        \
+      "Stop an execution; of a finished one, remove what is kept of it")                          \
     X(CHECK, check, "POST", "/v1/check", SCOPE_EXECUTE, 0, "CheckRequest", "CheckReport",         \
       "Say what code would do, without running it")                                               \
     X(LANGUAGES, languages, "GET", "/v1/languages", SCOPE_READ, 0, NULL, "Languages",             \

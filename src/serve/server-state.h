@@ -94,11 +94,14 @@ struct server {
     struct event *tick, *engine_ready, *history_ready, *monitor_gone, *signals[4];
     bool is_warm; /* what was wanted of the pools from the start was there once */
     unsigned told_ready;
+    bool is_accept_paused; /* until the next tick */
     bool is_draining;
     int64_t drain_until_ns;
     int64_t warden_retry_ns; /* not before this; 0: the engine is well */
     unsigned warden_losses;  /* in a row */
     bool has_failed;
+    int64_t quiet_since_ns;             /* 0: for so long that memory was given back */
+    const struct execution *trimmed_at; /* the newest when that began; only compared */
 };
 
 /* The loop's own second: for headers and logs. */

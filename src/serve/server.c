@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,7 @@ enum {
     HOST_LOOK_NS = 1000000000, /* how often the host's memory is looked at */
 };
 
+#define TRIM_NS   (10 * NS_PER_SEC)
 #define CANCEL_NS (10 * NS_PER_SEC) /* for what was cancelled to end */
 
 static void progress(const struct server *server, const char *line)
@@ -174,6 +176,24 @@ static bool is_welcome(const struct server *server, const struct listener *liste
            (peer.uid == server->owner || peer.uid == 0);
 }
 
+/* There are no more fds: who wants in waits in the backlog, and the loop does not turn in vain. */
+static void pause_accepting(struct server *server)
+{
+    LOG(server->log, WARN, "no-more-files", clock_now_ns(),
+        LOG_INT("connections", (int64_t)server->n_conns));
+    for (size_t i = 0; i < server->n_listeners; i++)
+        event_del(server->accepts[i]);
+    server->is_accept_paused = true;
+}
+
+static void resume_accepting(struct server *server)
+{
+    for (size_t i = 0; i < server->n_listeners; i++)
+        if (server->accepts[i])
+            event_add(server->accepts[i], NULL);
+    server->is_accept_paused = false;
+}
+
 static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
 {
     struct server *server = arg;
@@ -184,15 +204,16 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
         listener++;
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0 && is_welcome(server, listener, fd))
+        if (fd >= 0 && is_welcome(server, listener, fd)) {
             conn_accept(server, listener, fd);
-        else if (fd >= 0)
+        } else if (fd >= 0) {
             close(fd);
-        else if (errno != EINTR && errno != ECONNABORTED)
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            if (errno != EAGAIN)
+                pause_accepting(server);
             break;
+        }
     }
-    if (errno == EMFILE || errno == ENFILE)
-        conn_sweep(server, clock_now_ns()); /* what can go goes; the rest wait in the backlog */
 }
 
 static void on_engine(evutil_socket_t fd, short what, void *arg)
@@ -255,6 +276,19 @@ static void on_monitor(evutil_socket_t fd, short what, void *arg)
         begin_drain(server);
 }
 
+/* What a flood took goes back, but not between two requests that come now and then: touching the
+ * pages anew would be the second one's time. */
+static void trim(struct server *server, int64_t now_ns)
+{
+    if (server->executions.newest != server->trimmed_at || server->executions.n_active > 0) {
+        server->trimmed_at = server->executions.newest;
+        server->quiet_since_ns = now_ns;
+    } else if (server->quiet_since_ns > 0 && now_ns - server->quiet_since_ns > TRIM_NS) {
+        server->quiet_since_ns = 0;
+        malloc_trim(1 << 20);
+    }
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
@@ -262,6 +296,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
     (void)fd, (void)what;
     conn_sweep(server, now_ns);
+    if (server->is_accept_paused)
+        resume_accepting(server);
     tell_pools(server);
     if (history_client_deadline_ns(server->history) <= now_ns)
         history_client_expire(server->history, now_ns);
@@ -272,6 +308,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         server->host_read_ns = now_ns;
         execution_start_waiting(server);
     }
+    trim(server, now_ns);
     if (server->is_draining && now_ns > server->drain_until_ns)
         cancel_all(server);
     if (server->is_draining && now_ns > server->drain_until_ns + CANCEL_NS)

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +262,8 @@ int setup_all(struct server *server, struct cay_error *err)
 {
     struct confine_user user;
 
+    /* Large blocks are mapped, always: what is freed of them is gone at once. */
+    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
     server->monitor.fd = server->notify_fd = server->statm_fd = -1;
     server->owner = geteuid();
     confine_find_user(&user);

@@ -53,6 +53,7 @@ static bool reply_file(struct exchange *x, const char *id, const char *stream)
 
     if (fd < 0)
         return false;
+    exchange_header(x, "X-Content-Type-Options", "nosniff");
     int *kept = mem_alloc(sizeof *kept);
     *kept = fd;
     x->arg = kept;
@@ -92,5 +93,6 @@ void stream_reply(struct exchange *x, const char *id, const char *stream, const 
     put_bytes(&out, result, stream);
     json_decref(result);
     size_t n = out.len;
+    exchange_header(x, "X-Content-Type-Options", "nosniff");
     exchange_reply(x, 200, BYTES_TYPE, strbuf_take(&out), n);
 }

@@ -24,8 +24,8 @@ enum {
     WARDEN_FDS = WARDEN_FOLDERS + JOB_FOLDERS
 };
 
-/* START a run; STOP it; the NEXT stage may begin: the last one's output was taken; and what there is
- * ahead of runs, which is answered by a struct pool_stats. */
+/* START a run; STOP it; the NEXT stage may begin: the last one's output was taken; and what there
+ * is ahead of runs, which is answered by a struct pool_stats. */
 enum request_kind { WARDEN_START, WARDEN_STOP, WARDEN_NEXT, WARDEN_STATS, WARDEN_REQUEST_N };
 
 struct warden_request {

@@ -33,7 +33,7 @@
 struct front {
     struct front *next;
     int fd;
-    size_t poll_at; /* its place in the list that is polled; 0: it found no room */
+    size_t poll_at;       /* its place in the list that is polled; 0: it found no room */
     struct outbox outbox; /* replies that it has no room for yet */
     bool is_gone;
 };
@@ -474,8 +474,7 @@ static void accept_front(struct warden *warden)
     socklen_t len = sizeof peer;
     auto_close int fd = accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
-        peer.uid != geteuid())
+    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
         return;
     struct front *front = mem_alloc(sizeof *front);
     front->fd = take_fd(&fd);
@@ -545,12 +544,12 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
     nfds_t n = P_REST;
 
     list[P_FRONT] = poll_front(main);
-    list[P_POOL] = (struct pollfd){ warden->pooled ? warden->pooled->pool->fd(warden->host.pool) : -1,
-                                    POLLIN, 0 };
-    list[P_LISTEN] = (struct pollfd){ warden->n_others < FRONTS_MAX && !main->is_gone
-                                          ? warden->options->listen_fd
-                                          : -1,
-                                      POLLIN, 0 };
+    list[P_POOL] =
+        (struct pollfd){ warden->pooled ? warden->pooled->pool->fd(warden->host.pool) : -1, POLLIN,
+                         0 };
+    list[P_LISTEN] = (struct pollfd){
+        warden->n_others < FRONTS_MAX && !main->is_gone ? warden->options->listen_fd : -1, POLLIN, 0
+    };
     for (struct front *front = warden->others; front; front = front->next) {
         front->poll_at = n < POLL_MAX ? n : 0;
         if (front->poll_at)

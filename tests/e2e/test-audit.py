@@ -80,9 +80,21 @@ def test_entries(t, mode):
             "an artifact of the run that failed, and of no other")
 
 
+def test_policy(t, mode):
+    r = mode.python("import ctypes\neval('1')", "--policy", "block")
+    if r.get("verdict.cause") != "policy":
+        t.skip("findings of the policy", "no grammar is installed", "syntax")
+        return
+    mode.python("import ctypes\neval('1')", "--policy", "block", "--policy-bypass")
+    refused, bypassed = entries(mode)[-2:]
+    t.equal((refused["id"], refused["cause"], refused["bypass"], bypassed["cause"], bypassed["bypass"]),
+            (r.get("id"), "policy", False, "ok", True), "a run that was refused is in the log, and so is a bypass", refused, bypassed)
+    t.ok(refused["findings"] and refused["findings"] == bypassed["findings"], "with what was found", refused, bypassed)
+
+
 def test_usage(t, mode):
-    for args, words in ((["audit"], b"verify"), (["audit", "verfy"], b"did you mean"), (["audit", "list", "more"], b"too many"),
-                        (["audit", "list", "--limit", "0"], b"'0' is not a number"), (["audit", "verify", "--jsn"], b"--json")):
+    for args, words in caytest.some(((["audit"], b"verify"), (["audit", "verfy"], b"did you mean"), (["audit", "list", "more"], b"too many"),
+                        (["audit", "list", "--limit", "0"], b"'0' is not a number"), (["audit", "verify", "--jsn"], b"--json"))):
         done = mode.cay(*args)
         t.ok(done.status == 2 and done.out == b"" and words in done.err, "misuse: " + " ".join(args), *done.describe())
 
@@ -144,12 +156,14 @@ def test_tampering(t, mode):
         ("the anchor is of a longer log", lines, other_head, [("tail_cut", 7, 9)]),
         ("rubbish is appended", [*lines, b"{}\n"], head, [("inserted", 7, 7)]),
     )
-    for name, log, anchor, want in rows:
+    for name, log, anchor, want in caytest.some(rows):
         put_log(state, log, anchor)
         own(mode, state)
         status, report = verify(mode)
         got = [(f["kind"], f["first"], f["last"]) for f in report["findings"] if f["damage"]]
         t.equal((status, report["intact"], got), (1 if want else 0, not want, want), name, report)
+    put_log(state, [*lines, b"{}\n"], head)
+    own(mode, state)
     done = mode.cay("audit", "verify")
     t.ok(done.status == 1 and b"inserted: " in done.out and b"line 7" in done.out and b"DAMAGED" in done.out, "said in words",
          *done.describe())
@@ -178,10 +192,11 @@ def test_tampering(t, mode):
 
 def test_many(t, mode):
     before = len(entries(mode))
-    done = caytest.together([lambda: mode.cay("exec", "--", "/bin/true")] * 20, workers=20)
-    t.equal([d.status for d in done], [0] * 20, "20 runs at once")
+    jobs = caytest.some([lambda: mode.cay("exec", "--", "/bin/true")] * 20)
+    done = caytest.together(jobs, workers=20)
+    t.equal([d.status for d in done], [0] * len(jobs), "20 runs at once")
     check_intact(t, mode, "are in a log that is whole")
-    t.equal(len(entries(mode)), before + 20, "each of them")
+    t.equal(len(entries(mode)), before + len(jobs), "each of them")
 
 
 def test_stopped(t, mode):
@@ -196,7 +211,7 @@ def test_stopped(t, mode):
 
 
 def test_killed(t, mode):
-    for i in range(8):
+    for i in caytest.some(range(8)):
         with mode.live("exec", "--", "/bin/true") as run:
             time.sleep(0.006 * i)  # not a check: any moment will do
             run.proc.kill()
@@ -242,6 +257,7 @@ def test(t, mode):
         t.ok(r.get("id") in [e.get("id") for e in entries(mode)], "root's runs are in root's log", *r.describe())
         return
     test_entries(t, mode)
+    test_policy(t, mode)
     test_usage(t, mode)
     test_many(t, mode)
     test_stopped(t, mode)

@@ -302,6 +302,30 @@ def library(t, mode, code):
     lib.cay_close(cay)
 
 
+def terminal(t, mode):
+    """Colours, tables and line breaks: on a terminal, where they were asked for, and never in a pipe."""
+    code = "print('{\"a\": [1, {\"b\": \"\\\\u001b[2J\"}]}')"
+    text = re.sub(rb"\x1b\[[0-9;]*m", b"", mode.terminal("run", "--pretty", "-l", "python", "-e", code))
+    t.ok(b'{\n  "a": [\n    1,\n' in text and b"\x1b[2J" not in text, "pretty: JSON", text)
+    t.ok(b"\x1b[" in mode.terminal("run", "--pretty", "-l", "python", "-e", code), "pretty: with colours")
+    t.ok(b"\x1b[" not in mode.terminal("run", "--pretty", "--no-color", "-l", "python", "-e", code), "pretty: or without")
+    rows = "print('name,n\\n\"a, b\",1\\nlong name,22')"
+    text = mode.terminal("run", "--pretty", "-l", "python", "-e", rows)
+    t.ok(b"name      | n \n----------+---\na, b      | 1 \nlong name | 22\n" in text, "pretty: rows", text)
+    text = mode.terminal("run", "--pretty", "-l", "python", "-e", "print('just text')")
+    t.ok(b"just text\n" in text, "pretty: anything else as it is", text)
+    t.equal(mode.cay("run", "--pretty", "-l", "python", "-e", rows).out, b'name,n\n"a, b",1\nlong name,22\n', "pretty: not in a pipe")
+    (mode.cwd / "c.py").write_text("import os  # x\n")
+    text = mode.terminal("check", "c.py")
+    t.ok(b"\x1b[1;31mblock\x1b[0m" in text and b"\x1b[35mimport\x1b[0m os" in text, "check: colours on a terminal", text)
+    (mode.cwd / "c.py").write_text("raise ValueError('x')  # x\n")
+    mode.cay("run", "c.py")
+    text = mode.terminal("show", "last")
+    t.ok(b"\x1b[35mraise\x1b[0m" in text, "show: the code with colours", text)
+    t.ok(b"\x1b[" not in mode.cay("show", "last").out, "show: not in a pipe")
+    (mode.cwd / "c.py").unlink()
+
+
 def missing(t, mode):
     """Without the grammars: unknown to the check, refused by block, and a run as usual otherwise."""
     folder = "/usr/local/lib/cay/grammars"
@@ -332,6 +356,7 @@ def test(t, mode):
     command(t, mode)
     own_rules(t, mode)
     doors(t, mode)
+    terminal(t, mode)
     missing(t, mode)
     shutil.rmtree(mode.home / ".config", ignore_errors=True)
 

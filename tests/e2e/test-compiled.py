@@ -6,6 +6,7 @@ import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayserve
 import caystate
 import caytest
 
@@ -149,6 +150,19 @@ def languages(t, mode):
         t.empty(same(*r), f"{name}: the same comes out")
 
 
+def served(t, mode):
+    """A server keeps them too, for each tenant apart: what one has compiled says nothing to another."""
+    other = "another-token-of-0123456789"
+    request = {"language": "c", "code": f"int main(void) {{ return 3; }}\n/* {os.urandom(8).hex()} */\n"}
+    tokens = f"{cayserve.TOKEN} main {cayserve.ALL}\n{other} other {cayserve.ALL}\n"
+    with cayserve.Server(mode, tokens=tokens, env={"CAY_SPARES": "0"}) as s:
+        r = [s.execute(request, token=token).json for token in (cayserve.TOKEN, cayserve.TOKEN, other, other)]
+        t.equal([x["exit_code"] for x in r], [3] * 4, "served: they run", r)
+        t.equal([x["meta"]["timing"]["compile"] is not None for x in r], [True, False, True, False], "served: each tenant has its own")
+    r = mode.json("run", "--no-server", "-l", "c", "-e", request["code"])
+    t.ok(was_compiled(r), "served: and so has the command", *r.describe())
+
+
 def test(t, mode):
     if not shutil.which("gcc", path="/usr/bin"):
         t.skip("compiled programs", "no gcc", "gcc")
@@ -162,6 +176,8 @@ def test(t, mode):
         bounded(t, mode, folder)
         languages(t, mode)
     t.empty(host.settle(), "nothing is left")
+    if mode.is_root:
+        served(t, mode)
 
 
 caytest.main(test, modes=("root", "user"))

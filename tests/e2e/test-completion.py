@@ -64,7 +64,7 @@ def test(t, mode):
     for option in ("--watch", "--file", "--env-file", "--request"):
         t.ok("program.py" in completed(mode, script, cay, "run", option, "prog"), f"bash: a file after {option}")
     t.equal(completed(mode, script, cay, "run", "--timeout", ""), [], "bash: nothing where nobody knows")
-    t.equal(completed(mode, script, cay, "help", "ex"), ["exec"], "bash: help takes a command")
+    t.equal(completed(mode, script, cay, "help", "exe"), ["exec"], "bash: help takes a command")
     t.equal(completed(mode, script, cay, "completion", "z"), ["zsh"], "bash: completion takes a shell")
     t.equal(completed(mode, script, cay, "languages", "--j"), ["--json"], "bash: another command's option is completed")
     t.equal(completed(mode, script, cay, "languages", "--tim"), [], "bash: by its own options")

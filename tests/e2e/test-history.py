@@ -49,12 +49,12 @@ def test_list(t, mode):
                               "execution_time", "stdout_bytes")],
             ["python", "ok", True, 0, "native", "kernel", good.get("meta.start"), None, good.get("timestamp"),
              good.get("execution_time"), 31], "with what is known of each")
-    for args, rows in (
+    for args, rows in caytest.some((
             (["--language", "python"], want[1:]), (["-l", "ruby"], []), (["--cause", "wall_timeout"], want[1:2]),
             (["--failed"], want[:3]), (["--failed", "--language", "python"], want[1:3]), (["--limit", "2"], want[:2]),
             (["--since", "1h"], want), (["--until", "1h"], []), (["--since", good.get("timestamp"), "--until", bad.get("timestamp")],
                                                                  want[3:]),
-            (["--since", "2020-01-01", "--until", "2020-12-31T23:59"], []), (["--tenant", "nobody"], [])):
+            (["--since", "2020-01-01", "--until", "2020-12-31T23:59"], []), (["--tenant", "nobody"], []))):
         t.equal(ids(mode, *args), rows, "history " + " ".join(args[:1] + args[2:3]))
     lines = mode.cay("history").out.decode().splitlines()
     t.equal([line.split("\t")[0] for line in lines], want, "in a pipe: columns and nothing else", *lines)
@@ -89,11 +89,11 @@ def test_database(t, mode, want):
 
 
 def test_usage(t, mode):
-    for args, words in ((["history", "--since", "soon"], b"'soon' is neither"), (["history", "--until", "2026-02-30"], b"2026-02-30"),
+    for args, words in caytest.some(((["history", "--since", "soon"], b"'soon' is neither"), (["history", "--until", "2026-02-30"], b"2026-02-30"),
                         (["history", "--cause", "memry"], b"did you mean memory?"), (["history", "--limit", "0"], b"from 1 to 1000"),
                         (["history", "--limit", "1001"], b"from 1 to 1000"), (["history", "x"], b"too many"),
                         (["stats", "--sinc", "1h"], b"--since"), (["stats", "x"], b"too many"), (["cleanup", "x"], b"too many"),
-                        (["history", "--tenant", "t" * 64], b"--tenant")):
+                        (["history", "--tenant", "t" * 64], b"--tenant"))):
         done = mode.cay(*args)
         t.ok(done.status == 2 and done.out == b"" and words in done.err, "misuse: " + " ".join(args), *done.describe())
 

@@ -44,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                              "php",    "perl",       "lua",        "r",
                                              "sql",    "bash",       "zsh",        "go",
                                              "rust",   "java",       "c",          "cpp" };
+    static struct errors_cache cache; /* else most of the time would go into reading patterns */
     struct arena arena = { 0 };
 
     if (size == 0)
@@ -64,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .len = len,
         .sources = &source,
         .n_sources = 1,
+        .cache = &cache,
     };
     result.verdict.cause = data[0] & 0x80 ? CAY_CAUSE_COMPILE : CAY_CAUSE_EXIT;
     if (data[0] & 0x20)

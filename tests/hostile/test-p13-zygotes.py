@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs that begin in an interpreter which was started ahead: each behaves as one that was started for it alone, byte
-for byte; two of one zygote share nothing but address layout and hash seed; and the wall around them is the same.
+for byte (CAY_TEST_LONG=1 or CAY_TEST_PROGRAMS=LANGUAGE: everyday programs too); two of one zygote share nothing but address layout and hash seed; and the wall around them is the same.
 
 One process (tests/lib/ahead.c) runs everything, so that all runs of a language come from the same zygote. A request
 with `strict` is started afresh: that is what the others are compared with."""
+import base64
 import json
 import os
 import re
@@ -20,7 +21,7 @@ AHEAD = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "tests" / "ahe
 EVERYDAY = caytest.ROOT / "tests" / "e2e" / "programs"
 ENDINGS = caytest.PROGRAMS / "endings"
 ONLY = list(filter(None, os.environ.get("CAY_TEST_PROGRAMS", "").split(",")))
-LANGUAGES = ("python", "ruby", "javascript")
+LANGUAGES = ("python", "ruby", "javascript", "php")
 # Nothing of the first has to do with how a run begins; the last looks at its /proc/self/cmdline, which is the zygote's.
 LEFT_OUT = ("big data", "large output", "devices and proc")
 
@@ -55,7 +56,8 @@ class Ahead:
 
 
 def programs(language):
-    for file in (EVERYDAY / f"{language}.txt", ENDINGS / f"{language}.txt"):
+    files = [ENDINGS / f"{language}.txt"] + [EVERYDAY / f"{language}.txt"] * (caytest.LONG or bool(ONLY))
+    for file in files:
         for part in file.read_text().split("=== ")[1:]:
             name, _, code = part.partition("\n")
             if name not in LEFT_OUT and (not ONLY or language in ONLY or f"{language}/{name}" in ONLY):
@@ -77,6 +79,142 @@ def same(t, ahead, language):
         t.equal(shown(warm), shown(cold), f"{language}: {name}")
         if (warm["meta"]["start"], cold["meta"]["start"]) != ("warm", "cold"):
             t.ok(False, f"{language}: {name}: one is warm, one cold", warm["meta"]["start"], cold["meta"]["start"])
+
+
+# --- two runs of one zygote ---
+
+# Each leaves what it can in its interpreter and around it, and says what it finds of another: the same text twice.
+MARKS = {
+    "python": """
+import builtins, json, os, random, secrets, signal, sys, tempfile, uuid
+found = [hasattr(builtins, "mark"), hasattr(json, "mark"), json.dumps({}), "MARK" in os.environ, os.getcwd(), oct(os.umask(0o777)),
+         str(signal.getsignal(signal.SIGTERM)), "mark" in sys.path, sys.getrecursionlimit(), "mark" in sys.modules,
+         [f for d in ("/tmp", "/dev/shm", "/sandbox") for f in os.listdir(d)], sorted(map(int, os.listdir("/proc/self/fd")))[:-1],
+         os.getpriority(os.PRIO_PROCESS, 0), "mark" in globals(), sys.stdout.line_buffering, sys.getswitchinterval()]
+lots = [random.random(), random.SystemRandom().random(), secrets.token_hex(8), uuid.uuid4().hex, next(tempfile._get_candidate_names())]
+mark = builtins.mark = json.mark = 1; json.dumps = lambda x: "forged"; os.environ["MARK"] = "1"; sys.path.append("mark")
+signal.signal(signal.SIGTERM, signal.SIG_IGN); sys.setrecursionlimit(5000); sys.modules["mark"] = sys; os.nice(3); sys.setswitchinterval(1)
+os.umask(0); [open(d + "/mark", "w") for d in ("/tmp", "/dev/shm", "/sandbox")]; os.chdir("/tmp"); random.seed(1)
+sys.stdout.write(json.JSONEncoder().encode([found, lots]))
+""",
+    "ruby": """
+require "json"; require "securerandom"
+found = [Object.const_defined?(:MARK), "x".respond_to?(:mark), [1].sum, ENV["MARK"], Dir.pwd, File.umask, trap("TERM", "IGNORE"),
+         $LOAD_PATH.include?("mark"), $mark, %w[/tmp /dev/shm /sandbox].flat_map { |d| Dir.children(d) },
+         Process.getpriority(Process::PRIO_PROCESS, 0), $stdout.sync, GC.stress, Thread.list.size, $VERBOSE]
+lots = [rand, Random.new.rand, Random.rand(1 << 60), SecureRandom.hex(8), [*1..50].shuffle, Random.new_seed]
+text = JSON.generate([found, lots])
+MARK = 1; class String; def mark = 1; end; class Array; def sum = 0; end; ENV["MARK"] = "1"; $LOAD_PATH << "mark"; $mark = 1; srand 1
+%w[/tmp /dev/shm /sandbox].each { |d| File.write("#{d}/mark", "") }; File.umask(0); Dir.chdir "/tmp"; Process.setpriority(Process::PRIO_PROCESS, 0, 3)
+$stdout.write text
+""",
+    "javascript": """
+const fs = require("fs"), c = require("crypto"), os = require("os")
+const found = [globalThis.mark, [].mark, JSON.stringify({}), process.env.MARK, process.cwd(), process.umask(0), process.listenerCount("SIGTERM"),
+  ["/tmp", "/dev/shm", "/sandbox"].flatMap((d) => fs.readdirSync(d)), os.getPriority(), fs.mark, process.exitCode, Object.keys(require.cache)]
+const lots = [Math.random(), Math.random(), c.randomBytes(8).toString("hex"), c.randomUUID(), c.randomInt(1 << 40)]
+const text = JSON.stringify([found, lots])
+globalThis.mark = 1; Array.prototype.mark = 1; JSON.stringify = () => "forged"; process.env.MARK = "1"; fs.mark = 1; process.exitCode = 0
+for (const d of ["/tmp", "/dev/shm", "/sandbox"]) fs.writeFileSync(d + "/mark", ""); process.chdir("/tmp"); os.setPriority(3)
+process.on("SIGTERM", () => {}); console.log(text); setImmediate(() => process.exit())
+""",
+    "php": """<?php
+$found = [function_exists("mark"), defined("MARK"), getenv("MARK"), getcwd(), umask(0), ini_get("precision"), get_include_path(), isset($GLOBALS["mark"]),
+  array_merge(...array_map("scandir", ["/tmp", "/dev/shm", "/sandbox"])), posix_getpgid(0) == getmypid(), pcntl_signal_get_handler(SIGTERM), pcntl_getpriority()];
+$lots = [mt_rand(), rand(), random_int(0, PHP_INT_MAX), lcg_value(), uniqid("", true), bin2hex(random_bytes(8)), implode(" ", array_rand(range(1, 999), 9))];
+$text = json_encode([$found, $lots]);
+function mark() {} define("MARK", 1); putenv("MARK=1"); $mark = 1; ini_set("precision", "5"); set_include_path("/tmp"); pcntl_signal(SIGTERM, SIG_IGN); mt_srand(1); pcntl_setpriority(3);
+foreach (["/tmp", "/dev/shm", "/sandbox"] as $d) touch("$d/mark"); chdir("/tmp"); echo $text;
+""",
+}
+
+
+def apart(t, ahead, language):
+    """Three of one zygote, after one another, and one that was started for itself."""
+    runs = [ahead.run(language, MARKS[language]) for _ in range(3)]
+    cold = ahead.run(language, MARKS[language], strict=True)
+    t.equal([r["meta"]["start"] for r in (*runs, cold)], ["warm"] * 3 + ["cold"], f"{language}: three are warm, one is cold")
+    t.equal([r["verdict"]["cause"] for r in runs], ["ok"] * 3, f"{language}: they ran", *[r["stderr"] for r in runs])
+    said = [json.loads(r["stdout"] or "[[], []]") for r in (*runs, cold)]
+    t.equal([found for found, _ in said], [said[3][0]] * 4, f"{language}: none finds anything of another")
+    for i, values in enumerate(zip(*[lots for _, lots in said])):
+        t.equal(len({str(v) for v in values}), 4, f"{language}: random values {i} differ", values)
+
+
+# --- the wall ---
+
+SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+# Files, mounts, namespaces and the network, as far as a few calls tell: what the whole probes of these walk through
+# depends on the namespaces and rules, which are compared here.
+AROUND = """
+import json, os, socket
+def errno_of(f, *a):
+    try: f(*a); return 0
+    except OSError as e: return e.errno
+W = os.O_WRONLY | os.O_CREAT
+places = ["/x", "/usr/x", "/etc/x", "/dev/x", "/proc/sys/kernel/hostname", "/proc/self/oom_score_adj", "/sys/x", "/root/x", "/home/x", "/run/x"]
+said = {"write": {p: errno_of(os.open, p, W) for p in places}, "own": {p: errno_of(os.open, p + "/x", W) for p in ("/tmp", "/sandbox", "/dev/shm")},
+        "read": {p: errno_of(os.listdir, p) for p in ("/root", "/home", "/var", "/proc/1/fd", "/proc/1/root", "/sys", "/boot")},
+        "etc": sorted(os.listdir("/etc")), "dev": sorted(os.listdir("/dev")), "names": socket.if_nameindex(),
+        "mounts": [l.split(" ", 3)[3] for l in open("/proc/self/mountinfo")], "routes": open("/proc/net/route").read(),
+        "connect": {str(a): errno_of(socket.create_connection, a, 1) for a in (("127.0.0.1", 22), ("10.0.0.1", 80), ("1.1.1.1", 53))},
+        "host": [socket.gethostname(), os.getpgid(0) == os.getpid()], "pid 1": errno_of(os.kill, 1, 0), "maps": open("/proc/self/uid_map").read(),
+        "cgroup": open("/proc/self/cgroup").read(), "score": open("/proc/self/oom_score_adj").read(), "groups": os.getgroups(), "ids": os.getresuid() + os.getresgid()}
+print(json.dumps(said)); print(json.dumps({n: os.readlink("/proc/self/ns/" + n) for n in os.listdir("/proc/self/ns")}))
+"""
+EXEC = """
+import base64, os
+open("x", "wb").write(base64.b64decode("%s")); os.chmod("x", 0o755); os.execv("/sandbox/x", ["/sandbox/x", *%r])
+"""
+
+
+def program(name, *args):
+    return EXEC % (base64.b64encode((caytest.workdir() / name).read_bytes()).decode(), args)
+
+
+def without_numbers(text):
+    """Pids, inodes and ports differ from run to run."""
+    return re.sub(r"\d{3,}|(?<=thread )\d+|\"pid\": \d+", "N", text)
+
+
+def wall(t, ahead, mode):
+    """What the probes of the other promises find, in a run that was forked and in a cold one."""
+    probes = {"identity.py": caytest.program_text("identity.py"), "around": AROUND, "fds": program("fds"), "mkns": program("mkns"), "sockets": program("sockets"), "calls": program("calls")}
+    for name, code in probes.items():
+        warm, cold = ahead.run("python", code), ahead.run("python", code, strict=True)
+        t.equal((warm["meta"]["start"], cold["meta"]["start"]), ("warm", "cold"), f"{name}: one is warm, one cold")
+        t.equal(without_numbers(warm["stdout"]), without_numbers(cold["stdout"]), f"{name}: the same from both",
+                warm["stderr"][:300], cold["stderr"][:300])
+        t.ok(len(warm["stdout"]) > 50, f"{name}: and it is something", warm["stdout"])
+        t.equal(warm["meta"]["isolation"], cold["meta"]["isolation"], f"{name}: the same layers are reported")
+    inside = json.loads(ahead.run("python", AROUND)["stdout"].splitlines()[1])
+    own = {n: os.readlink(f"/proc/self/ns/{n}") for n in os.listdir("/proc/self/ns")}
+    t.empty([n for n in ("mnt", "pid", "net", "ipc", "uts", "cgroup", "user") if inside[n] == own[n]], "no namespace is the host's")
+    said = json.loads(ahead.run("python", probes["identity.py"])["stdout"])
+    views = [*said["views"].values(), said["after"]]
+    t.empty([v for v in views if any(int(v[k], 16) for k in SETS)], "no capability in any set")
+    t.empty([v for v in views if (v["NoNewPrivs"], v["Seccomp"]) != ("1", "2")], "no_new_privs and a filter, everywhere")
+    t.empty([k for k, v in said["tries"].items() if v == 0], "no call gives more rights")
+
+
+def chosen(t, ahead):
+    """Who has a say in how his interpreter starts gets one of his own."""
+    rows = {
+        "python": ({"PYTHONPATH": "/tmp"}, {"LD_PRELOAD": "libm.so.6"}, {"LC_ALL": "C"}, {"TZ": "UTC"}, {"MALLOC_PERTURB_": "1"}),
+        "ruby": ({"RUBYOPT": "-W0"},),
+        "javascript": ({"NODE_OPTIONS": "--no-warnings"},),
+        "php": ({"PHPRC": "/tmp"},),
+    }
+    for language, list_of_env in rows.items():
+        for env in list_of_env:
+            r = ahead.run(language, "", env=env)
+            t.ok(r["meta"]["start"] in ("cold", "spare") and r["verdict"]["cause"] == "ok", f"{language}: {env}: not warm", r["meta"])
+        t.equal(ahead.run(language, "", strict=True)["meta"]["start"], "cold", f"{language}: strict is cold")
+        t.equal(ahead.run(language, "", env={"X": "1"})["meta"]["start"], "warm", f"{language}: another variable is none of these")
+    r = ahead.run("javascript", "console.log(process.execArgv[0])", limits={"memory": "256m"})
+    t.equal((r["meta"]["start"], r["stdout"]), ("cold", "--max-old-space-size=156\n"), "another memory limit: a Node for it")
+    r = ahead.run("python", "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))", limits={"open_files": 2000})
+    t.equal(r["stdout"], "(2000, 2000)\n", "a limit above the usual one is had")
 
 
 TOUCH = """
@@ -106,11 +244,21 @@ def own_files(t, mode):
 
 
 def test(t, mode):
-    if mode.name == "deleg":
-        return own_files(t, mode)
+    if not AHEAD.exists():
+        t.skip("zygotes", "there is no tests/ahead in this build", "zygotes")
+        return
+    if mode.uid is not None and mode.command("test", "-x", AHEAD.parent.parent / "cay-zygote-python").status != 0:
+        t.skip("zygotes", "this user can't reach the build folder", "zygotes")
+        return
     with Ahead(mode) as ahead:
         for language in LANGUAGES:
-            same(t, ahead, language)
+            apart(t, ahead, language)
+            if mode.is_root:
+                same(t, ahead, language)
+        wall(t, ahead, mode)
+        chosen(t, ahead)
+    if not mode.is_root:
+        own_files(t, mode)
 
 
-caytest.main(test, modes=("root", "deleg"))
+caytest.main(test, modes=("root", "deleg"), programs=("fds", "mkns", "sockets", "calls"))

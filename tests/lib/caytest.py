@@ -52,6 +52,12 @@ LONG = os.environ.get("CAY_TEST_LONG", "") not in ("", "0")
 SANITIZED = bool(os.environ.get("CAY_SANITIZED"))
 MIB = 1 << 20
 
+
+def some(rows):
+    """All rows; under the sanitizers, where a process costs ten times as much, every third."""
+    return list(rows)[::3] if SANITIZED else list(rows)
+
+
 _cay = os.environ.get("CAY", "build/cay")
 CAY = Path(_cay) if os.path.isabs(_cay) else ROOT / _cay
 

@@ -112,7 +112,7 @@ static void find(struct world *world, const struct what *what, struct compiled *
     if (plan_make(req, &world->config, &host, &plan, &err) < 0)
         fail_msg("%s", err.msg);
     unsigned stages = plan.job.n_stages;
-    compiled_find(ret, &world->config, what->tenant ? what->tenant : world->tenant, &plan);
+    compiled_find(ret, &world->config, -1, what->tenant ? what->tenant : world->tenant, &plan);
     assert_int_equal(plan.job.n_stages, ret->is_found ? 1 : stages);
     compiled_done(ret); /* the key stays */
     plan_done(&plan);

@@ -36,6 +36,9 @@ static void test_table(void **state)
         assert_int_equal(field_find(fields[i].name), i);
         assert_true(fields[i].kind != FIELD_CHOICE || fields[i].choices);
         assert_true(fields[i].kind == FIELD_BOOL || fields[i].arg);
+        /* Those of a request come first: option tables are made of them until there are no more. */
+        assert_true(i == 0 || !(fields[i].flags & FIELD_IN_REQUEST) ||
+                    fields[i - 1].flags & FIELD_IN_REQUEST);
         /* What is built in is allowed, and its text is what it was written as. */
         if (fields[i].initial) {
             struct value value = parsed(&arena, (enum field_id)i, fields[i].initial);

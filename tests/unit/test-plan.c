@@ -1047,17 +1047,30 @@ static void test_files(void **state)
                   CAY_E_USAGE, "main.py", NULL);
 }
 
+/* The mode, whether anybody asked for it, and the lists that go with it. */
 static void test_policy(void **state)
 {
-    const char *const environment[] = { "SANDBOX_BLOCK_DANGEROUS_IMPORTS=true", NULL };
+    const char *const environment[] = { "SANDBOX_BLOCK_DANGEROUS_IMPORTS=true",
+                                        "CAY_BLOCK_IMPORTS=a,b", "CAY_ALLOW_IMPORTS=c", NULL };
 
     (void)state;
-    struct made m = made((struct making){ .json = "{" PYTHON ", \"policy\": \"off\"}",
-                                          .environment = environment });
-    assert_int_equal(m.plan.policy, POLICY_OFF);
+    struct made m = made((struct making){ .json = "{" PYTHON "}" });
+    assert_int_equal(m.plan.policy, POLICY_WARN);
+    assert_false(m.plan.is_policy_explicit);
+    assert_false(m.plan.has_network);
+    assert_int_equal(m.plan.import_lists.len, 0);
     unmake(&m);
-    m = made((struct making){ .json = "{" PYTHON "}", .environment = environment });
+    m = made((struct making){ .json = "{" PYTHON ", \"policy\": \"off\"}" });
+    assert_int_equal(m.plan.policy, POLICY_OFF);
+    assert_true(m.plan.is_policy_explicit);
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"policy_bypass\": true}",
+                              .environment = environment });
     assert_int_equal(m.plan.policy, POLICY_BLOCK);
+    assert_true(m.plan.is_policy_explicit);
+    assert_true(m.plan.policy_bypass);
+    assert_int_equal(m.plan.import_lists.len, 9);
+    assert_memory_equal(m.plan.import_lists.data, "+a\0+b\0-c", 9);
     unmake(&m);
 }
 

@@ -28,8 +28,8 @@ int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N])
 
 int child_send_job(int fd, const struct job *job)
 {
-    const int fds[SPARE_FDS] = { job->std_fds[0], job->std_fds[1], job->std_fds[2],
-                                 job->payload_fd, job->harvest_fd };
+    const int fds[SPARE_FDS] = { job->std_fds[0], job->std_fds[1], job->std_fds[2], job->payload_fd,
+                                 job->harvest_fd };
     const struct child_job message = { *job, fdpass_bits(fds, SPARE_FDS) };
 
     return fdpass_send(fd, &message, sizeof message, fds, SPARE_FDS);

@@ -247,8 +247,9 @@ static int step_init(struct state *state)
         return -errno;
     /* The ctl socket's end tells of the warden's death too; this is the kernel's own word. A
      * change of uid cleared it, so it is set here and not before. */
-    bool is_entered = state->child->spare == SPARE_FORK; /* by its pidfd, which asks for the right to
-                                                          * look at it; until then there is nothing */
+    bool is_entered =
+        state->child->spare == SPARE_FORK; /* by its pidfd, which asks for the right to
+                                            * look at it; until then there is nothing */
     if (prctl(PR_SET_DUMPABLE, is_entered) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
     if (!state->child->has_cgroup)
@@ -330,10 +331,11 @@ static void clear_stage(struct state *state)
 
 static void keep_only(struct child *child, struct job *job)
 {
-    int *keep[9 + JOB_FOLDERS] = { &child->ctl_fd,     &job->std_fds[0], &job->std_fds[1],
-                                   &job->std_fds[2],   &job->payload_fd, &job->harvest_fd,
-                                   &child->program_fd, &child->warm.hook_fd,
-                                   &child->warm.addon_fd };
+    int *keep[9 + JOB_FOLDERS] = {
+        &child->ctl_fd,     &job->std_fds[0],     &job->std_fds[1],
+        &job->std_fds[2],   &job->payload_fd,     &job->harvest_fd,
+        &child->program_fd, &child->warm.hook_fd, &child->warm.addon_fd
+    };
 
     for (int i = 0; i < JOB_FOLDERS; i++)
         keep[9 + i] = &job->folder_fds[i];
@@ -367,8 +369,8 @@ void child_main(struct child *child)
         state.stage_cpu_ns = init_reaped_cpu_ns(&unused);
         if (!child->has_cgroup)
             watcher_begin(&state.watcher, &job.limits[state.stage]);
-        pid_t program = child->spare && state.stage == 0 ? spare_release(&state)
-                                                         : init_start_program(&state);
+        pid_t program =
+            child->spare && state.stage == 0 ? spare_release(&state) : init_start_program(&state);
         struct child_report started = { .kind = CHILD_STARTED, .layers = child->layers };
         init_report(&state, &started);
         struct child_report ended = { .kind = CHILD_ENDED };

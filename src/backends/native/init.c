@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pid 1 once its sandbox stands: starts the program, reaps, and reports by the ctl socket, which the
- * program never has. Async-signal-safe. */
+/* Pid 1 once its sandbox stands: starts the program, reaps, and reports by the ctl socket, which
+ * the program never has. Async-signal-safe. */
 #include "backends/native/init.h"
 
 #include <dirent.h>
@@ -119,8 +119,8 @@ pid_t init_start_program(struct state *state)
         init_fail(state, STEP_EXEC, errno);
     init_describe_program(state);
     init_oom_score(state, "1000");
-    pid_t pid = clone(program_main, stack + INIT_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD,
-                      &state->program);
+    pid_t pid =
+        clone(program_main, stack + INIT_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &state->program);
     int errnum = errno;
     init_oom_score(state, "0");
     if (pid < 0)
@@ -195,7 +195,8 @@ static bool is_alone(pid_t program)
 }
 
 /* Somebody is about to exit. The program's own exit is its end when nobody else is there who could
- * go on: it is left in the call, which nothing but a kill ends, and *ret_status is what it would be.
+ * go on: it is left in the call, which nothing but a kill ends, and *ret_status is what it would
+ * be.
  */
 static bool take_notice(struct state *state, pid_t program, int *ret_status)
 {
@@ -243,4 +244,3 @@ void init_end_the_rest(void)
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
         continue;
 }
-

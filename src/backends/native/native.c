@@ -412,7 +412,8 @@ static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
     return TICK_FINE;
 }
 
-static const struct backend_pool the_pool = { pool_new, pool_fd, pool_serve, pool_stats, pool_free };
+static const struct backend_pool the_pool = { pool_new, pool_fd, pool_serve, pool_stats,
+                                              pool_free };
 
 const struct backend backend_native = {
     .name = "native",

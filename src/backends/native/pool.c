@@ -18,16 +18,24 @@
 /* A shape that nobody asked for in this time keeps no more than what is wanted at least. */
 #define SHRINK_NS    (5 * NS_PER_SEC)
 #define QUIET_NS     (2 * NS_PER_MSEC)
+#define RENEW_NS     (600 * NS_PER_SEC)
 #define BACKOFF_NS   (NS_PER_SEC / 2)
 #define BACKOFF_MOST 7 /* doublings */
 
-enum { GROUPS_MAX = 64, FAILURES_MAX = 4, SHAPES = POOL_LANGUAGES + 1, COMMANDS = POOL_LANGUAGES };
+enum {
+    RENEW_AFTER = 1000,
+    GROUPS_MAX = 64,
+    FAILURES_MAX = 4,
+    SHAPES = POOL_LANGUAGES + 1,
+    COMMANDS = POOL_LANGUAGES
+};
 
 struct shape {
     int32_t language; /* -1: commands */
     bool is_used;
     enum spare_kind kind;
     struct zygote *zygote; /* of SPARE_FORK */
+    struct zygote *heir;   /* that will take its place */
     struct native *spares;
     unsigned n[SPARE_STATES], target;
     uint32_t taken, missed;
@@ -133,12 +141,51 @@ static uint64_t zygote_mark(const struct pool *pool, const struct shape *shape)
     return ((uint64_t)(shape - pool->shapes) << 1) | 1;
 }
 
+static struct zygote *start_zygote(struct pool *pool, struct shape *shape)
+{
+    const struct language *language;
+    struct cay_error err;
+    struct zygote *zygote = NULL;
+
+    if (language_at(&pool->arena, shape->language, &language, &err) == 0)
+        zygote = zygote_start(pool->options, language, shape->language);
+    if (zygote)
+        watch(pool, zygote->fd, zygote_mark(pool, shape));
+    return zygote;
+}
+
+static void end_zygote(struct pool *pool, struct zygote **zygote)
+{
+    if (!*zygote)
+        return;
+    unwatch(pool, (*zygote)->fd);
+    zygote_end(*zygote);
+    *zygote = NULL;
+}
+
+/* The runs of one zygote share where things lie in memory, and the seed of hashes: from time to
+ * time there is a new one, which is made ready beside the old. */
+static void renew_zygote(struct pool *pool, struct shape *shape, int64_t now)
+{
+    struct zygote *old = shape->zygote;
+
+    if (!old || !old->is_up)
+        return;
+    if (shape->heir && shape->heir->is_up && old->n_orders == 0) {
+        end_zygote(pool, &shape->zygote);
+        shape->zygote = shape->heir;
+        shape->heir = NULL;
+    } else if (!shape->heir && (old->n_made >= RENEW_AFTER || now >= old->started_ns + RENEW_NS)) {
+        shape->heir = start_zygote(pool, shape);
+        if (!shape->heir)
+            old->started_ns = now; /* tried again after as long */
+    }
+}
+
 /* Without one, what is made ahead is all but the interpreter. */
 static void lose_zygote(struct pool *pool, struct shape *shape)
 {
-    unwatch(pool, shape->zygote->fd);
-    zygote_end(shape->zygote);
-    shape->zygote = NULL;
+    end_zygote(pool, &shape->zygote);
     fail_shape(shape);
     if (shape->failures > FAILURES_MAX)
         shape->kind = SPARE_EXEC;
@@ -151,16 +198,10 @@ static void lose_zygote(struct pool *pool, struct shape *shape)
 
 static void have_zygote(struct pool *pool, struct shape *shape)
 {
-    const struct language *language;
-    struct cay_error err;
-
     if (shape->zygote || shape->kind != SPARE_FORK)
         return;
-    if (language_at(&pool->arena, shape->language, &language, &err) == 0)
-        shape->zygote = zygote_start(pool->options, language, shape->language);
-    if (shape->zygote)
-        watch(pool, shape->zygote->fd, zygote_mark(pool, shape));
-    else
+    shape->zygote = start_zygote(pool, shape);
+    if (!shape->zygote)
         fail_shape(shape);
 }
 
@@ -168,6 +209,13 @@ static void on_zygote(struct pool *pool, struct shape *shape)
 {
     if (shape->zygote && zygote_listen(shape->zygote) < 0)
         lose_zygote(pool, shape);
+    if (shape->heir && zygote_listen(shape->heir) < 0) {
+        end_zygote(pool, &shape->heir);
+        if (shape->zygote) {
+            shape->zygote->started_ns = clock_now_ns(); /* tried again after as long */
+            shape->zygote->n_made = 0;
+        }
+    }
 }
 
 /* ---- making ---- */
@@ -230,8 +278,8 @@ static void on_ready(struct pool *pool, struct shape *shape, struct native *nati
     pool->memory_bytes += native->spare_bytes;
 }
 
-/* The sandbox stands, and a program may be forked into it. Some stay without, which costs next to no
- * memory, and get theirs when more are wanted at once than were made ready. */
+/* The sandbox stands, and a program may be forked into it. Some stay without, which costs next to
+ * no memory, and get theirs when more are wanted at once than were made ready. */
 static void order_some(struct pool *pool, struct shape *shape)
 {
     for (struct native *native = shape->spares, *next; native; native = next) {
@@ -303,6 +351,7 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     if (now < shape->not_before_ns)
         return MIN(shape->not_before_ns, shape->look_ns);
     have_zygote(pool, shape);
+    renew_zygote(pool, shape, now);
     if (shape->kind == SPARE_FORK && (!shape->zygote || !shape->zygote->is_up))
         return shape->look_ns; /* it says when it is */
     order_some(pool, shape);
@@ -498,8 +547,8 @@ void pool_free(struct pool *pool)
         struct shape *shape = &pool->shapes[i];
         while (shape->spares)
             drop_spare(pool, shape, shape->spares);
-        if (shape->zygote)
-            zygote_end(shape->zygote);
+        end_zygote(pool, &shape->zygote);
+        end_zygote(pool, &shape->heir);
     }
     while (pool->dying) {
         struct native *native = pool->dying;

@@ -6,7 +6,8 @@
  * warden of a server has one pool; a pool without spares for a job is no failure, the sandbox is
  * then made on demand.
  *
- *     pool_new → pool_take for each job; pool_serve whenever pool_fd is readable or its time is there
+ *     pool_new → pool_take for each job; pool_serve whenever pool_fd is readable or its time is
+ * there
  *
  * There is a shape for each language (and for plain commands), which comes to life with its first
  * job or by the configuration. Each keeps as many spares as were lately wanted at once, and fewer
@@ -29,8 +30,8 @@ const struct pool_options *pool_settings(const struct pool *pool);
 
 int pool_fd(const struct pool *pool);
 
-/* Takes in what spares and zygotes say, and makes at most one new spare. Returns when it wants to be
- * called again, whatever happens (monotonic; INT64_MAX: only when the fd is readable). */
+/* Takes in what spares and zygotes say, and makes at most one new spare. Returns when it wants to
+ * be called again, whatever happens (monotonic; INT64_MAX: only when the fd is readable). */
 int64_t pool_serve(struct pool *pool);
 
 /* A spare that fits the job, now its own; or NULL. */

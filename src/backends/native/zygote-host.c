@@ -19,9 +19,12 @@
 #include "backends/native/native.h"
 #include "backends/native/zygote.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/spawn.h"
+
+enum { FAILURES_MAX = 4 };
 
 static void program_path(const struct pool_options *options, const struct language *language,
                          char *buf, size_t size)
@@ -129,7 +132,7 @@ struct zygote *zygote_start(const struct pool_options *options, const struct lan
         return NULL;
     }
     struct zygote *zygote = mem_alloc(sizeof *zygote);
-    *zygote = (struct zygote){ .fd = pair[0], .pid = pid };
+    *zygote = (struct zygote){ .fd = pair[0], .pid = pid, .started_ns = clock_now_ns() };
     return zygote;
 }
 
@@ -140,13 +143,16 @@ int zygote_listen(struct zygote *zygote)
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    /* A sandbox that was killed meanwhile, by a run that was cancelled for example, says nothing of
-     * the zygote; its own end tells whoever waits for it. */
-    bool is_order = zygote->is_up && (reply.errnum == ESRCH || reply.errnum == ENOMEM);
-    if (n != (ssize_t)sizeof reply || (reply.errnum != 0 && !is_order))
+    if (n != (ssize_t)sizeof reply)
         return -1;
-    if (zygote->is_up && zygote->n_orders > 0)
+    /* One sandbox may have been ended meanwhile; when all go wrong, it is the zygote. */
+    zygote->failures = reply.errnum != 0 ? zygote->failures + 1 : 0;
+    if (zygote->failures > FAILURES_MAX || (reply.errnum != 0 && !zygote->is_up))
+        return -1;
+    if (zygote->is_up && zygote->n_orders > 0) {
         zygote->n_orders--;
+        zygote->n_made++;
+    }
     zygote->is_up = true;
     return 0;
 }

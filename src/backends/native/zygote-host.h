@@ -21,6 +21,8 @@ struct zygote {
     pid_t pid;
     bool is_up;
     unsigned n_orders; /* without an answer yet */
+    unsigned n_made, failures;
+    int64_t started_ns;
 };
 
 /* Whether there is one for this language: a program cay-zygote-NAME, which is not the caller's own

@@ -30,7 +30,8 @@ struct dance {
     struct zygote_order order;
     int fds[ZYGOTE_FDS];
     char *stacks[2];
-    void *back[5]; /* where the program goes on: on the zygote's own stack, of which it has a copy */
+    void
+        *back[5]; /* where the program goes on: on the zygote's own stack, of which it has a copy */
     volatile int errnum;
 };
 
@@ -55,8 +56,8 @@ static int enter(struct dance *dance)
     if (setns(dance->fds[ZYGOTE_PIDFD], CLONE_NEWUSER) < 0 ||
         setns(dance->fds[ZYGOTE_PIDFD], CLONE_NEWPID) < 0)
         return -errno;
-    pid_t pid = clone(inside_main, dance->stacks[1] + DANCE_STACK,
-                      CLONE_VM | CLONE_VFORK | SIGCHLD, dance);
+    pid_t pid =
+        clone(inside_main, dance->stacks[1] + DANCE_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, dance);
     if (pid < 0)
         return -errno;
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

@@ -32,10 +32,11 @@ struct zygote_order {
     struct cay_limits limits; /* of most jobs */
 };
 
-/* What a program that was forked puts on itself; where one of these can't be had, it does not start.
+/* What a program that was forked puts on itself; where one of these can't be had, it does not
+ * start.
  */
-#define ZYGOTE_LAYERS                                                               \
-    (LAYER_BIT(RLIMITS) | LAYER_BIT(NO_NEW_PRIVS) | LAYER_BIT(LANDLOCK) |           \
+#define ZYGOTE_LAYERS                                                     \
+    (LAYER_BIT(RLIMITS) | LAYER_BIT(NO_NEW_PRIVS) | LAYER_BIT(LANDLOCK) | \
      LAYER_BIT(CAPS_DROPPED) | LAYER_BIT(SECCOMP) | LAYER_BIT(NONROOT))
 
 /* From the zygote to the warden: it is up; and after each order, errno or 0. */

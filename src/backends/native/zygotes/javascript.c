@@ -11,6 +11,7 @@
  */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/native/child.h"
@@ -67,6 +68,21 @@ static void put_streams(void)
     close(WARM_FD);
 }
 
+/* Node's loop keeps /dev/null open, and opened it while that was something else. */
+static void put_null(void)
+{
+    enum { MOST = 64 };
+    struct stat st;
+
+    for (int fd = 3; fd < MOST; fd++) {
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+            continue;
+        auto_close int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (null < 0 || dup3(null, fd, O_CLOEXEC) < 0)
+            _exit(1);
+    }
+}
+
 static void wait_for_job(void)
 {
     extern char **environ;
@@ -81,6 +97,7 @@ static void wait_for_job(void)
     payload_env(&own.payload, own.env);
     environ = own.env;
     put_streams();
+    put_null();
 }
 
 static struct napi_value_of *take(struct napi_env_of *env, struct napi_info_of *info)

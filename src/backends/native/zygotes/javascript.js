@@ -3,12 +3,20 @@
 // main file. Nothing of it is to be seen by the program.
 'use strict';
 
+// The same file by its other name, below.
+if (__filename !== '/dev/null') return;
+
 const Module = require('module');
 const path = require('path');
 
-// What most programs load with their first line of output.
-require('net');
+// Node compiles what it has when that is first called. So what most programs do is done once: loading a file, and
+// writing a line to a pipe, which here leads nowhere.
+require('/sandbox/.cay-hook');
+delete require.cache['/sandbox/.cay-hook'];
 require('tty');
+const nowhere = new (require('net').Socket)({ fd: 2, readable: false, writable: true });
+new (require('console').Console)(nowhere).log('%s', 1, 2.5, 'a', { a: [true, null] });
+nowhere.destroy();
 
 const addon = { exports: {} };
 process.dlopen(addon, '/sandbox/.cay-addon');

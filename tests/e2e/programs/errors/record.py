@@ -19,7 +19,7 @@ CAY = os.environ.get("CAY", str(HERE.parents[3] / "build" / "cay"))
 
 
 def record(name):
-    done = subprocess.run([CAY, "run", "--json", str(HERE / name)], stdin=subprocess.DEVNULL, capture_output=True)
+    done = subprocess.run([CAY, "run", "--no-server", "--json", str(HERE / name)], stdin=subprocess.DEVNULL, capture_output=True)
     result = json.loads(done.stdout)
     text = result["stderr"] or (result["stdout"] if result["verdict"]["cause"] == "compile" else "")
     head = f"{result['verdict']['cause']} {result['exit_code']} {result['signal'] or 0}\n"

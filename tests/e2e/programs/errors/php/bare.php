@@ -1,0 +1,4 @@
+<?php
+function f() { return g(); }
+function g() { throw new DomainException(); }
+f();

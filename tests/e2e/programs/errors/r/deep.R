@@ -1,0 +1,7 @@
+f <- function() {
+  g()
+}
+g <- function() {
+  undefined_var + 1
+}
+f()
