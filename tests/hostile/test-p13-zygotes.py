@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,10 +32,10 @@ SAMPLE = 7 if caytest.SANITIZED else 1  # no sanitizer is in what the zygotes ar
 class Ahead:
     """The process that keeps sandboxes ahead; ends with the block."""
 
-    def __init__(self, mode, languages=LANGUAGES):
+    def __init__(self, mode, program=AHEAD, languages=LANGUAGES):
         env = {**mode.env, "CAY_WARM": ",".join(languages), "CAY_SPARES": "1", "CAY_SPARES_MAX": "2"}
         self.proc = subprocess.Popen(
-            [AHEAD, mode.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=mode.cwd,
+            [program, mode.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=mode.cwd,
             **({} if mode.uid is None else {"user": mode.uid, "group": mode.uid, "extra_groups": []}))
 
     def __enter__(self):
@@ -225,6 +226,32 @@ def chosen(t, ahead):
     t.equal(r["stdout"], "(2000, 2000)\n", "a limit above the usual one is had")
 
 
+TOUCH = """
+import os
+for change in (lambda: os.chmod("/proc/self/exe", 0o6777), lambda: os.utime("/proc/self/exe", (1, 1))):
+    try:
+        print("done", change())
+    except OSError as e:
+        print(e.strerror)
+"""
+
+
+def own_files(t, mode):
+    """A user's own build: his programs are his uid, and no zygote's file is within their reach."""
+    folder = caytest.workdir() / "own"
+    folder.mkdir()
+    for file in (AHEAD, caytest.CAY, *(caytest.CAY.parent / name for name in ("cay-full", "cay-zygote-python"))):
+        shutil.copy2(file, folder)
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, mode.uid, mode.uid)
+    mode.binary = folder / "cay"
+    with Ahead(mode, folder / "ahead") as ahead:
+        r = ahead.run("python", TOUCH)
+    t.ok(r["stdout"] and "done" not in r["stdout"], "a program can't change the file that it runs", r["meta"]["start"], r["stdout"])
+    st = (folder / "cay-zygote-python").stat()
+    t.equal((st.st_mode & 0o7777, st.st_mtime > 1), (0o755, True), "and has not")
+
+
 def test(t, mode):
     if not AHEAD.exists():
         t.skip("zygotes", "there is no tests/ahead in this build", "zygotes")
@@ -235,11 +262,13 @@ def test(t, mode):
     with Ahead(mode) as ahead:
         for language in LANGUAGES:
             apart(t, ahead, language)
-        wall(t, ahead)
+        wall(t, ahead, mode)
         if mode.is_root:
             chosen(t, ahead)
     if mode.is_root:
         same(t, mode)
+    else:
+        own_files(t, mode)
 
 
 caytest.main(test, modes=("root", "deleg"), programs=("fds", "mkns", "sockets", "calls"))
