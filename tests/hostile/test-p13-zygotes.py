@@ -76,7 +76,7 @@ def shown(r):
 def run_twice(mode, language):
     """Each program in an interpreter made ahead, and in one of its own: (name, warm, cold)."""
     more = {"args": ["one", "two words", "ü"], "stdin": "first\nsecond\n", "env": {"GREETING": "hallo"}}
-    with Ahead(mode, [language]) as ahead:
+    with Ahead(mode, languages=[language]) as ahead:
         return [(name, ahead.run(language, code, **more), ahead.run(language, code, strict=True, **more))
                 for name, code in list(programs(language))[::SAMPLE]]
 
@@ -262,7 +262,7 @@ def test(t, mode):
     with Ahead(mode) as ahead:
         for language in LANGUAGES:
             apart(t, ahead, language)
-        wall(t, ahead, mode)
+        wall(t, ahead)
         if mode.is_root:
             chosen(t, ahead)
     if mode.is_root:
