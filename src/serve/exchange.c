@@ -77,6 +77,9 @@ static void put_head(struct conn *conn, int status, const char *type, const uint
         http_write_header(&w, conn->extra[i].name, conn->extra[i].value);
     if (conn->is_last)
         http_write_header(&w, "Connection", "close");
+    else if (conn->x.head &&
+             conn->x.head->minor == 0) /* who speaks HTTP/1.0 would wait for the end */
+        http_write_header(&w, "Connection", "keep-alive");
     if (length)
         http_write_length(&w, *length);
     else if (conn->is_chunked)

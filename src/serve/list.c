@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/list.h"
 
+#include <cay/run.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
+#include "base/suggest.h"
 #include "net/http.h"
 #include "serve/execution.h"
 #include "serve/server-state.h"
@@ -22,6 +24,24 @@ static int take_text(char *out, size_t size, const struct http_param *param, str
         return cay_fail(err, CAY_E_USAGE, "%s: '%.40s…' is too long", param->name, param->value);
     snprintf(out, size, "%s", param->value);
     return 0;
+}
+
+static int take_cause(struct list_query *ret, const struct http_param *param, struct cay_error *err)
+{
+    static const char *const causes[] = {
+#define CAUSE_WORD(name, word) word,
+        CAY_CAUSES(CAUSE_WORD)
+#undef CAUSE_WORD
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(causes); i++)
+        if (strcmp(causes[i], param->value) == 0)
+            return take_text(ret->cause, sizeof ret->cause, param, err);
+    const char *near = suggest(param->value, causes, ARRAY_LEN(causes));
+    cay_fail(err, CAY_E_USAGE, "cause: there is no cause '%.40s'", param->value);
+    if (near)
+        return cay_hint(err, "did you mean %s?", near);
+    return cay_hint(err, "ok exit signal wall_timeout cpu_timeout memory pids disk output …");
 }
 
 static int take_param(const struct http_param *param, struct list_query *ret, struct cay_error *err)
@@ -40,7 +60,7 @@ static int take_param(const struct http_param *param, struct list_query *ret, st
     if (strcmp(param->name, "language") == 0)
         return take_text(ret->language, sizeof ret->language, param, err);
     if (strcmp(param->name, "cause") == 0)
-        return take_text(ret->cause, sizeof ret->cause, param, err);
+        return take_cause(ret, param, err);
     cay_fail(err, CAY_E_USAGE, "'%.40s' is not a parameter of this list", param->name);
     return cay_hint(err, "limit, before, language, cause");
 }

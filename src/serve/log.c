@@ -43,7 +43,8 @@ struct serve_log {
 };
 
 /* O_NONBLOCK belongs to the open file, which the shell or a service manager shares with us: a file
- * that was opened again through /proc is ours alone. A socket can't be, but has a flag per call. */
+ * that was opened again through /proc is ours alone. A socket can't be, but has a flag per call; a
+ * regular file never blocks, and its position has to stay that of whoever else writes there. */
 struct serve_log *log_open(int fd, enum log_format format, enum log_level level)
 {
     struct serve_log *log = mem_alloc(sizeof *log);
@@ -53,12 +54,14 @@ struct serve_log *log_open(int fd, enum log_format format, enum log_level level)
     log->fd = fd;
     log->format = format;
     log->level = level;
-    log->is_socket = fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+    bool is_known = fstat(fd, &st) == 0;
+    log->is_socket = is_known && S_ISSOCK(st.st_mode);
     for (size_t i = 0; i < ARRAY_LEN(log->buckets); i++)
         log->buckets[i] = (struct bucket){ LOG_BURST * 1000, INT64_MIN };
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int own =
-        log->is_socket ? -1 : open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    int own = log->is_socket || (is_known && S_ISREG(st.st_mode))
+                  ? -1
+                  : open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (own >= 0) {
         log->fd = own;
         log->owns_fd = true;

@@ -18,13 +18,18 @@
 /* What a client far away must not ask for: it would name a folder of this host, or a sandbox that
  * is none. A value of NULL: whatever it is. */
 static const struct {
-    const char *field, *value, *why;
+    const char *field, *value, *why, *hint;
 } refused[] = {
-    { "workspace", NULL, "a folder of the server's host can't be named over HTTP" },
-    { "ro", NULL, "a folder of the server's host can't be named over HTTP" },
-    { "fallback", "unsafe", "a run without isolation can't be asked for over HTTP" },
-    { "backend", "process", "a run without isolation can't be asked for over HTTP" },
-    { "min_isolation", "none", "a run without isolation can't be asked for over HTTP" },
+    { "workspace", NULL, "a folder of the server's host can't be named over HTTP",
+      "files can be sent in `files`" },
+    { "ro", NULL, "a folder of the server's host can't be named over HTTP",
+      "files can be sent in `files`" },
+    { "fallback", "unsafe", "a run without isolation can't be asked for over HTTP",
+      "never, isolated" },
+    { "backend", "process", "a run without isolation can't be asked for over HTTP",
+      "leave it out, or name another backend" },
+    { "min_isolation", "none", "a run without isolation can't be asked for over HTTP",
+      "kernel, gvisor, vm" },
 };
 
 static bool check_fields(struct exchange *x, const struct cay_request *req)
@@ -36,7 +41,7 @@ static bool check_fields(struct exchange *x, const struct cay_request *req)
             (refused[i].value && (!value || strcmp(value, refused[i].value) != 0)))
             continue;
         snprintf(text, sizeof text, "%s: %s", refused[i].field, refused[i].why);
-        exchange_error(x, 403, CAY_E_POLICY, text, "files can be sent in `files`");
+        exchange_error(x, 403, CAY_E_POLICY, text, refused[i].hint);
         return false;
     }
     if (cay_flag(x->server->cay, req, "policy_bypass") && !(x->owner.scopes & SCOPE_BYPASS)) {

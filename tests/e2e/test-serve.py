@@ -190,6 +190,7 @@ ERRORS = (
     ("an unsafe fallback", "POST", "/v1/execute", {"command": ["true"], "fallback": "unsafe"}, {}, 403, "policy", "fallback"),
     ("a bypass", "POST", "/v1/execute", {"command": ["true"], "policy_bypass": True}, {}, 403, "policy", "bypass"),
     ("a list of a sort that is not there", "GET", "/v1/executions?colour=red", None, {}, 400, "usage", "colour"),
+    ("a list of a cause that is not there", "GET", "/v1/executions?cause=wal_timeout", None, {}, 400, "usage", "did you mean wall_timeout"),
     ("a list that is too long", "GET", "/v1/executions?limit=100000", None, {}, 400, "usage", "1000"),
     ("events behind nothing", "GET", "/v1/executions/" + "0" * 32 + "/events?after=x", None, {}, 400, "usage", "after"),
     ("an unknown id", "GET", "/v1/executions/" + "0" * 32, None, {}, 404, "notfound", "execution"),
@@ -222,6 +223,10 @@ def test_connections(t, s):
     raw.close()
     data = s.exchange(b"GET /v1/languages HTTP/1.1\r\nConnection: close\r\n" + s.bearer() + b"\r\n")
     t.ok(data and b"connection: close" in data.lower() and data.rstrip().endswith(b"]"), "Connection: close is heeded")
+    data = s.exchange(2 * (b"GET /v1/languages HTTP/1.0\r\nConnection: keep-alive\r\n" + s.bearer() + b"\r\n")
+                      + b"GET /v1/languages HTTP/1.0\r\n" + s.bearer() + b"\r\n")
+    t.equal(re.findall(b"\r\nConnection: ([a-z-]+)", data or b""), [b"keep-alive", b"keep-alive", b"close"],
+            "HTTP/1.0 is told whether its connection is kept", data)
 
 
 def test_tenants(t, s):
