@@ -6,7 +6,8 @@
 # build and no test compiles them again. Sources come from the npm registry, each checked by its
 # digest, at versions of ABI 14, which is what Debian's libtree-sitter reads. What can't be had (no
 # network, no compiler) is left out with a note: cay then says "unknown" of such code, never "safe".
-# CAY_NO_INSTALL=1 skips all of it.
+# Perl has none: the one of ABI 14 on npm (@ganezdragon/tree-sitter-perl 1.1.1) frees what it never
+# had on the first here-document. CAY_NO_INSTALL=1 skips all of it.
 set -eu
 
 [ "${CAY_NO_INSTALL:-0}" != 1 ] || exit 0
@@ -23,7 +24,6 @@ list()
     sed '/^#/d' <<'LIST'
 sql @derekstride/tree-sitter-sql 0.3.11 . 611b535d558ae27effdc1506721846716fc8175bb695d4767ddd2ddd4c3bca66c65dc45f886defd53e8de378d0297cf62f037e371f806fde93d07b6eb01547f6
 cpp tree-sitter-cpp 0.23.4 . a91e6a503ca16798c9e95f3fba6881c689116def3d6c21a672afdd93de3023890df3aa9f755f24d061c850429aa9681cbb8db029a97913decb2a92de556f2c2b
-perl @ganezdragon/tree-sitter-perl 1.1.1 . dce2da0ffc63ce906ef17c76e715009317dd526e9914c236105ab3e05be92435fec1aae684f0a16db8b39a001f526609c352f8490660a7a0a518a205ceedaa57
 ruby tree-sitter-ruby 0.23.1 . 77dfd15e05a347a1da9cdef04d8852e5ba4140bcf55641f4e3c566dc2a1d3c6c895676a65cc19bf281210f2a55081ab84271ee8bdb135ee24104fdd6b42c3944
 bash tree-sitter-bash 0.23.3 . dfa720fc643662621b7a205ea9eba1e1f049ea2e24815a2e0daa93c6a8a1e72b0f6a0fb31ee7f221ac4c38578cf027a997000afcbba3d68e571ea81d01fa0266
 typescript tree-sitter-typescript 0.23.2 typescript 7b4e095142b14d3e77ff1dd4ab5cc82f8e43a182957c71f8099ab081984f839a9844e9799d08d5fbce6bb85cc5199c6ef9078555b4533c3467a8bf546d4e1578

@@ -72,8 +72,11 @@ static int open_tenant(const struct compiled *compiled, bool make)
 
 int compiled_open_for(uid_t uid, gid_t gid)
 {
+    char name[32]; /* what another user kept is not this one's to write to */
     auto_close int state_fd = state_open();
-    auto_close int fd = open_folder_at(state_fd, "compiled-server", true);
+
+    snprintf(name, sizeof name, "compiled-%u", uid);
+    auto_close int fd = open_folder_at(state_fd, name, true);
 
     if (fd < 0)
         return fd;

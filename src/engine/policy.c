@@ -275,6 +275,14 @@ static void take_item(struct telling *t, const struct policy *policy, struct ite
                                                        : NULL);
 }
 
+bool policy_is_ready(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->n; i++)
+        if (policy->items[i].ticket && !syntax_is_ready(policy->items[i].ticket))
+            return false;
+    return true;
+}
+
 void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret)
 {
     struct telling t = { .arena = arena, .report = ret };

@@ -29,8 +29,12 @@ struct policy_report {
     struct value rules;    /* a list of "RULE:LINE", for the audit log */
 };
 
+/* How long its end is waited for; what is checked has less. */
 enum { POLICY_WAIT_MS = 4000, POLICY_TIMEOUT_MS = 2000 };
 
 struct policy *policy_begin(struct cay *cay, const struct plan *plan);
 void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret);
+
+/* Whether policy_end would not wait. */
+bool policy_is_ready(const struct policy *policy);
 void policy_drop(struct policy *policy);

@@ -279,7 +279,9 @@ static void on_timer(struct run *run)
 
     if (read(run->timer_fd, &times, sizeof times) <= 0)
         return;
-    if (run->is_refused)
+    if (run->policy_wait != POLICY_NO_WAIT)
+        run_look_at_policy(run);
+    else if (run->is_refused)
         run_refuse(run);
     else
         run_feed_end_again(run);

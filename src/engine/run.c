@@ -65,7 +65,8 @@ void run_stop(struct run *run, enum stop_reason reason)
         return;
     run->is_stopping = true;
     run->stop_reason = reason;
-    loop_owe(run, OWES_STOP, &err);
+    if (run->policy_wait != POLICY_TO_START) /* there is something to stop */
+        loop_owe(run, OWES_STOP, &err);
 }
 
 void run_cancel(struct run *run, int signal)
@@ -108,11 +109,9 @@ static bool wants_harvest(const struct plan *plan)
 
 static void run_free(struct run *run);
 
-enum { SERVER_WAIT_MS = 250 }; /* others wait meanwhile */
-
 static void take_policy(struct run *run, struct policy_report *report)
 {
-    int wait_ms = run->is_watched ? SERVER_WAIT_MS : POLICY_WAIT_MS;
+    int wait_ms = run->is_watched ? 0 : POLICY_WAIT_MS;
 
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
     run->record.findings = report->rules.list;
@@ -156,12 +155,44 @@ void run_refuse(struct run *run)
     run_free(run);
 }
 
-/* Asks for the check. With "block" it is waited for: returns whether the run may go on. */
-static bool ask_policy(struct run *run)
+static int set_timer(struct run *run, int64_t in_ns)
+{
+    const struct itimerspec when = { .it_value.tv_nsec = in_ns };
+
+    if (run->timer_fd < 0) {
+        run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        loop_watch(run, RUN_TIMER, run->timer_fd);
+    }
+    return run->timer_fd < 0 || timerfd_settime(run->timer_fd, 0, &when, NULL) < 0 ? -errno : 0;
+}
+
+#define POLICY_PAUSE_NS      (NS_PER_MSEC / 4)
+#define POLICY_PAUSE_MOST_NS (8 * NS_PER_MSEC)
+
+/* A server has others to serve meanwhile: it looks again and again, less often each time. Returns
+ * whether the run has to wait. The workers' sockets are many runs', and no run's to watch. */
+static bool wait_for_policy(struct run *run, int what)
+{
+    int64_t now = clock_now_ns();
+
+    if (!run->policy || !run->is_watched || run->has_failed || policy_is_ready(run->policy))
+        return false;
+    if (run->policy_wait == POLICY_NO_WAIT) {
+        run->policy_deadline_ns = now + POLICY_WAIT_MS * NS_PER_MSEC;
+        run->policy_pause_ns = POLICY_PAUSE_NS;
+    }
+    if (now >= run->policy_deadline_ns || set_timer(run, run->policy_pause_ns) < 0)
+        return false;
+    run->policy_pause_ns = MIN(2 * run->policy_pause_ns, POLICY_PAUSE_MOST_NS);
+    run->policy_wait = what;
+    return true;
+}
+
+/* With "block": whether the run may go on. */
+static bool passes_policy(struct run *run)
 {
     struct policy_report report;
 
-    run->policy = policy_begin(run->cay, &run->plan);
     if (!run->policy || run->plan.policy != POLICY_BLOCK)
         return true;
     take_policy(run, &report);
@@ -246,6 +277,9 @@ static void run_free(struct run *run)
 
 static void end(struct run *run)
 {
+    if (wait_for_policy(run, POLICY_TO_END))
+        return;
+    run->policy_wait = POLICY_NO_WAIT;
     run->is_over = true;
     loop_remove(run);
     run_drain(run);
@@ -476,7 +510,7 @@ static int ask_warden(struct run *run, struct cay_error *err)
 
     compiled_put(&run->compiled, &run->plan, &payload);
     run->awaits_products = compiled_is_wanted(&run->compiled);
-    if (loop_add(run, err) < 0 || run_make_streams(run, err) < 0 || open_folders(run, err) < 0 ||
+    if ((!run->is_listed && loop_add(run, err) < 0) || run_make_streams(run, err) < 0 || open_folders(run, err) < 0 ||
         payload_write(&payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
         loop_owe(run, OWES_START, err) < 0)
         return -1;
@@ -490,17 +524,34 @@ static int ask_warden(struct run *run, struct cay_error *err)
  * it. cay_run has no loop to watch it, and looks itself. */
 static int owe_refusal(struct run *run, struct cay_error *err)
 {
-    const struct itimerspec at_once = { .it_value.tv_nsec = 1 };
-
     if (!run->is_watched)
         return 0;
-    if (loop_add(run, err) < 0)
+    if (!run->is_listed && loop_add(run, err) < 0)
         return -1;
-    run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (run->timer_fd < 0 || timerfd_settime(run->timer_fd, 0, &at_once, NULL) < 0)
-        return cay_fail_errno(err, errno, "make a timer");
-    loop_watch(run, RUN_TIMER, run->timer_fd);
-    return 0;
+    int rc = set_timer(run, 1);
+    return rc < 0 ? cay_fail_errno(err, -rc, "make a timer") : 0;
+}
+
+void run_look_at_policy(struct run *run)
+{
+    struct cay_error err;
+
+    if (run->policy_wait == POLICY_TO_END) {
+        end(run);
+        return;
+    }
+    if (wait_for_policy(run, POLICY_TO_START))
+        return;
+    run->policy_wait = POLICY_NO_WAIT;
+    run->is_refused = !passes_policy(run);
+    if (run->is_refused)
+        run_refuse(run);
+    else if (ask_warden(run, &err) < 0)
+        run_fail(run, &err);
+    else if (run->is_stopping) { /* was told before there was anything to stop */
+        run->is_stopping = false;
+        run_stop(run, run->stop_reason);
+    }
 }
 
 static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_how *how)
@@ -551,8 +602,15 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
     struct run *run = run_new(cay, plan, how);
     run->compiled = compiled;
     run->req = request_hold(req);
-    run->is_refused = !ask_policy(run);
-    if ((run->is_refused ? owe_refusal(run, err) : ask_warden(run, err)) < 0) {
+    run->policy = policy_begin(cay, &run->plan);
+    int rc = 0;
+    if (run->policy && run->is_watched && run->plan.policy == POLICY_BLOCK)
+        rc = loop_add(run, err);
+    if (rc == 0 && !(run->is_listed && wait_for_policy(run, POLICY_TO_START))) {
+        run->is_refused = !passes_policy(run);
+        rc = run->is_refused ? owe_refusal(run, err) : ask_warden(run, err);
+    }
+    if (rc < 0) {
         run_free(run);
         return -1;
     }

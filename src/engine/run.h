@@ -85,6 +85,8 @@ struct run {
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
 
     struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
+    enum { POLICY_NO_WAIT, POLICY_TO_START, POLICY_TO_END } policy_wait; /* what waits for it */
+    int64_t policy_deadline_ns, policy_pause_ns;
     bool is_refused;       /* by the policy: it never ran, and only has to be told */
 
     struct verdict_facts facts;
@@ -125,6 +127,9 @@ void run_reply(struct run *run, const struct warden_reply *reply);
 
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
+
+/* The time is there to look whether the check is done. */
+void run_look_at_policy(struct run *run);
 
 /* Ends a run that the policy refused. */
 void run_refuse(struct run *run);

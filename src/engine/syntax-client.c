@@ -351,6 +351,18 @@ static void lose(struct syntax_ticket *ticket)
     client->end = &client->first;
 }
 
+bool syntax_is_ready(struct syntax_ticket *ticket)
+{
+    while (!ticket->is_done && ticket->client) {
+        ssize_t n = push(ticket->client) < 0 ? -EPIPE : pull(ticket->client);
+        if (n < 0)
+            lose(ticket);
+        else if (n == 0)
+            return ticket->is_done;
+    }
+    return true;
+}
+
 int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *ret,
                 struct cay_error *err)
 {

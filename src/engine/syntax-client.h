@@ -68,6 +68,9 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
                const struct syntax_question *question, struct syntax_ticket **ret,
                struct cay_error *err);
 
+/* Whether syntax_wait would not wait. */
+bool syntax_is_ready(struct syntax_ticket *ticket);
+
 /* Waits for the answer. When the time is over the worker is killed: a new one is started for the
  * next ask. */
 int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *ret,

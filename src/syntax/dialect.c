@@ -226,13 +226,6 @@ static const struct row r_rows[] = {
     { 0 },
 };
 
-static const struct row perl_rows[] = {
-    { "identifier", ROLE_NAME },          { "string_double_quoted", ROLE_STRING },
-    { "string_single_quoted", ROLE_RAW }, { "call_expression", ROLE_CALL, "function_name", "args" },
-    { "backtick_quoted", ROLE_SHELL },    { "command_qx_quoted", ROLE_SHELL },
-    { "use_no_statement", ROLE_IMPORT },  { 0 },
-};
-
 static const struct row no_rows[] = { { 0 } };
 
 static const struct row bash_rows[] = {
@@ -339,7 +332,6 @@ static const struct {
       r_rows },
     /* SQLite's SQL and the grammar's are not the same: half of what runs does not parse. */
     { { .name = "sql", .separator = ".", .is_by_words = true }, no_rows },
-    { { .name = "perl", .separator = "::", .import = imports_perl }, perl_rows },
     { { .name = "bash", .separator = "", .is_shell = true }, bash_rows },
 };
 

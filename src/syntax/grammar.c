@@ -21,15 +21,23 @@ enum { QUERIES_MAX = 256 << 10 };
 static const struct row {
     const char *language, *grammar, *extends;
 } rows[] = {
-    { "bash", "bash", NULL },     { "c", "c", NULL },
-    { "cpp", "cpp", "c" },        { "go", "go", NULL },
-    { "java", "java", NULL },     { "javascript", "javascript", NULL },
-    { "json", "json", NULL },     { "lua", "lua", NULL },
-    { "perl", "perl", NULL },     { "php", "php", NULL },
-    { "python", "python", NULL }, { "r", "r", NULL },
-    { "ruby", "ruby", NULL },     { "rust", "rust", NULL },
-    { "sql", "sql", NULL },       { "toml", "toml", NULL },
-    { "zsh", "bash", NULL },      { "typescript", "typescript", "javascript" },
+    { "bash", "bash", NULL },
+    { "c", "c", NULL },
+    { "cpp", "cpp", "c" },
+    { "go", "go", NULL },
+    { "java", "java", NULL },
+    { "javascript", "javascript", NULL },
+    { "json", "json", NULL },
+    { "lua", "lua", NULL },
+    { "php", "php", NULL },
+    { "python", "python", NULL },
+    { "r", "r", NULL },
+    { "ruby", "ruby", NULL },
+    { "rust", "rust", NULL },
+    { "sql", "sql", NULL },
+    { "toml", "toml", NULL },
+    { "zsh", "bash", NULL },
+    { "typescript", "typescript", "javascript" },
 };
 
 static const struct row *find_row(const char *language)

@@ -31,8 +31,11 @@ static const struct {
     { "repeat", "\033[35m" },   { "exception", "\033[35m" },
 };
 
+/* The queries are read at once, for files can't be later; they are compiled when first needed, for
+ * that takes longer than most checks. */
 struct highlighter {
-    TSQuery *query;
+    char *text;
+    TSQuery *query;        /* NULL: not compiled yet, or not usable */
     unsigned char *colors; /* of each capture: index + 1, 0 for none */
 };
 
@@ -55,32 +58,43 @@ static unsigned char color_of(const char *name, uint32_t len)
 struct highlighter *highlighter_new(const struct grammar *grammar)
 {
     struct arena arena = { 0 };
-    const char *text = grammar_highlights(&arena, grammar);
+    struct highlighter *highlighter = mem_alloc(sizeof *highlighter);
+
+    highlighter->text = str_dup(grammar_highlights(&arena, grammar));
+    arena_done(&arena);
+    return highlighter;
+}
+
+static bool compile(struct highlighter *highlighter, const struct grammar *grammar)
+{
     uint32_t offset;
     TSQueryError error;
-    TSQuery *query = ts_query_new(grammar->language, text, (uint32_t)strlen(text), &offset, &error);
 
-    arena_done(&arena);
-    if (!query)
-        return NULL;
-    struct highlighter *highlighter = mem_alloc(sizeof *highlighter);
-    uint32_t n = ts_query_capture_count(query);
-    highlighter->query = query;
+    if (highlighter->query || !highlighter->text)
+        return highlighter->query != NULL;
+    highlighter->query = ts_query_new(grammar->language, highlighter->text,
+                                      (uint32_t)strlen(highlighter->text), &offset, &error);
+    free(take_ptr(&highlighter->text));
+    if (!highlighter->query)
+        return false;
+    uint32_t n = ts_query_capture_count(highlighter->query);
     highlighter->colors = mem_alloc(n + 1);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t len;
-        const char *name = ts_query_capture_name_for_id(query, i, &len);
+        const char *name = ts_query_capture_name_for_id(highlighter->query, i, &len);
         highlighter->colors[i] = color_of(name, len);
     }
-    return highlighter;
+    return true;
 }
 
 void highlighter_free(struct highlighter *highlighter)
 {
     if (!highlighter)
         return;
-    ts_query_delete(highlighter->query);
+    if (highlighter->query)
+        ts_query_delete(highlighter->query);
     free(highlighter->colors);
+    free(highlighter->text);
     free(highlighter);
 }
 
@@ -112,14 +126,15 @@ static void paint(const struct highlighter *highlighter, const struct syntax_tre
     ts_query_cursor_delete(cursor);
 }
 
-void highlight_code(const struct highlighter *highlighter, const struct grammar *grammar,
+void highlight_code(struct highlighter *highlighter, const struct grammar *grammar,
                     const char *code, size_t len, int64_t deadline_ns, struct strbuf *out)
 {
     const struct syntax_limits limits = { SYNTAX_CODE_MAX, deadline_ns };
     struct syntax_tree tree;
     struct cay_error err;
 
-    if (!highlighter || syntax_parse(grammar, code, len, &limits, &tree, &err) < 0) {
+    if (!highlighter || !compile(highlighter, grammar) ||
+        syntax_parse(grammar, code, len, &limits, &tree, &err) < 0) {
         strbuf_add(out, code, len);
         return;
     }

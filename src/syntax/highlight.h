@@ -13,13 +13,14 @@ struct grammar;
 struct highlighter;
 struct strbuf;
 
-/* NULL where the grammar has no usable queries; highlight_code then adds the code as it is. */
+/* Reads the grammar's queries. Where it has none that are usable, highlight_code adds the code as
+ * it is; the same for NULL. */
 struct highlighter *highlighter_new(const struct grammar *grammar);
 void highlighter_free(struct highlighter *highlighter);
 
 /* Adds the code with colour sequences around its parts. The code's own bytes are added unchanged:
  * whoever shows it to a terminal makes control bytes visible first. */
-void highlight_code(const struct highlighter *highlighter, const struct grammar *grammar,
+void highlight_code(struct highlighter *highlighter, const struct grammar *grammar,
                     const char *code, size_t len, int64_t deadline_ns, struct strbuf *out);
 
 enum completeness { IS_COMPLETE, IS_INCOMPLETE, IS_INVALID };

@@ -170,15 +170,6 @@ void imports_java(struct names *names, TSNode node, enum role role)
         names_alias(names, dot + 1, strlen(dot + 1), text);
 }
 
-void imports_perl(struct names *names, TSNode node, enum role role)
-{
-    TSNode package = ts_node_named_child(node, 0);
-
-    (void)role;
-    if (is_type(package, "package_name"))
-        names_tell_import(names, names_text(names, package), package);
-}
-
 /* use a::{b, c as d}: a list of what is left to do, for lists nest. */
 void imports_rust(struct names *names, TSNode node, enum role role)
 {

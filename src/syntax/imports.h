@@ -12,5 +12,4 @@ void imports_php(struct names *names, TSNode node, enum role role);
 void imports_go(struct names *names, TSNode node, enum role role);
 void imports_c(struct names *names, TSNode node, enum role role);
 void imports_java(struct names *names, TSNode node, enum role role);
-void imports_perl(struct names *names, TSNode node, enum role role);
 void imports_rust(struct names *names, TSNode node, enum role role);

@@ -377,9 +377,6 @@ TSNode names_argument(const struct names *names, TSNode call, unsigned n)
     TSNode list = part(call, role->role == ROLE_CALL ? role->b : names->roles->arguments);
     if (ts_node_is_null(list) && role->role == ROLE_NEW && ts_node_named_child_count(call) > 1)
         list = ts_node_named_child(call, ts_node_named_child_count(call) - 1);
-    if (!ts_node_is_null(list) && ts_node_named_child_count(list) == 1 &&
-        strcmp(ts_node_type(ts_node_named_child(list, 0)), "arguments") == 0)
-        list = ts_node_named_child(list, 0); /* Perl has them twice */
     uint32_t count = ts_node_is_null(list) ? 0 : MIN(ts_node_named_child_count(list), 256U);
 
     for (uint32_t i = 0; i < count; i++) {

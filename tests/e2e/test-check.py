@@ -319,10 +319,10 @@ def terminal(t, mode):
     text = mode.terminal("check", "c.py")
     t.ok(b"\x1b[1;31mblock\x1b[0m" in text and b"\x1b[35mimport\x1b[0m os" in text, "check: colours on a terminal", text)
     (mode.cwd / "c.py").write_text("raise ValueError('x')  # x\n")
-    mode.cay("run", "c.py")
-    text = mode.terminal("show", "last")
+    id = mode.json("run", "c.py").get("id")
+    text = mode.terminal("show", id)
     t.ok(b"\x1b[35mraise\x1b[0m" in text, "show: the code with colours", text)
-    t.ok(b"\x1b[" not in mode.cay("show", "last").out, "show: not in a pipe")
+    t.ok(b"\x1b[" not in mode.cay("show", id).out, "show: not in a pipe")
     (mode.cwd / "c.py").unlink()
 
 

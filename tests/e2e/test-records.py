@@ -69,7 +69,7 @@ def test_streams(t, mode):
     t.equal(shown(mode, id, "--stderr").out, b"e" * 30000, "stderr too")
     r = mode.python(BYTES)
     t.equal(shown(mode, r.get("id"), "--stdout").out, bytes(range(256)) * 3, "bytes that are no text come back exactly")
-    r = mode.python("print('x' * 100000)", "--output-cap", "50k")
+    r = mode.python("print('x' * 100000, flush=True)\nwhile True: pass", "--output-cap", "50k")
     t.result(r, "output past its cap", cause="output")
     out = shown(mode, r.get("id"), "--stdout").out
     t.equal(out, b"x" * (50 << 10), "is kept up to the cap", len(out))

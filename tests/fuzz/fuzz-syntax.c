@@ -19,9 +19,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const languages[] = { "python", "bash", "javascript", "ruby",      "php",
-                                         "go",     "c",    "java",       "rust",      "lua",
-                                         "perl",   "r",    "sql",        "typescript" };
+static const char *const languages[] = { "python", "bash", "javascript", "ruby", "php",
+                                         "go",     "c",    "java",       "rust", "lua",
+                                         "r",      "sql",  "typescript" };
 
 static void must(bool holds)
 {

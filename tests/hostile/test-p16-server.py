@@ -8,6 +8,7 @@ import secrets
 import socket
 import sys
 import time
+from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
@@ -18,6 +19,7 @@ LIMITS = {
     "CAY_MAX_BODY": "256k", "CAY_MAX_BODIES": "1m", "CAY_MAX_CONNECTIONS": "24", "CAY_HEAD_TIMEOUT": "0.4",
     "CAY_IDLE_TIMEOUT": "3", "CAY_WRITE_TIMEOUT": "0.5", "CAY_DRAIN": "1", "CAY_LOG_LEVEL": "debug",
 }
+APART = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "tests" / "apart"
 TRUE = json.dumps({"command": ["/bin/true"]}).encode()
 
 
@@ -347,7 +349,7 @@ def test_front(t, mode, s):
                 {"command": ["cat", "secret"], "workspace": str(folder)},
                 {"command": ["sh", "-c", f"cat {folder}/*"], "ro": [str(folder)]},
                 {"command": ["echo", "fine"]})
-    done = caytest.run([caytest.CAY.parent / "tests" / "apart", mode.binary, str(own), *map(json.dumps, requests)],
+    done = caytest.run([APART, mode.binary, str(own), *map(json.dumps, requests)],
                        env={**mode.env, "HOME": "/nonexistent"})
     lines = done.out.decode().splitlines()
     t.equal([line.split(":")[0] for line in lines[:3]], ["refused"] * 3, "no run without isolation, no folder", done.describe())

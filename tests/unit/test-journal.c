@@ -335,6 +335,40 @@ static void test_folders(void **state)
     assert_false(has(place, "executions", 2, ""));
 }
 
+/* What a server's front, which is another user, has made for root. */
+static void test_stranger(void **state)
+{
+    struct place *place = *state;
+    struct stat st;
+    char id[33], path[64];
+
+    if (getuid() != 0)
+        skip();
+    assert_int_equal(mkdirat(place->fd, "executions", 0700), 0);
+    auto_close int to = openat(place->fd, "executions", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int top = place->journal->folder_fd;
+    assert_int_equal(mkdirat(top, id_of(1, id), 0700), 0);
+    auto_close int own = openat(top, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(fchmod(own, 0777), 0);
+    for (const char *const *name = (const char *const[]){ "stdout", "changes", NULL }; *name;
+         name++) {
+        snprintf(path, sizeof path, "%s/%s", id, *name);
+        put_file(top, path, "x");
+    }
+    assert_int_equal(seteuid(0), 0);
+    int rc = record_adopt(to, top, id);
+    assert_int_equal(seteuid(NOBODY), 0);
+    assert_int_equal(rc, 0);
+    assert_int_equal(fstat(own, &st), 0);
+    assert_true(st.st_uid == 0 && (st.st_mode & 07777) == 0700);
+    assert_int_equal(openat(own, "changes", O_WRONLY | O_CREAT | O_CLOEXEC, 0600), -1);
+    assert_int_equal(seteuid(0), 0);
+    bool has_stdout = faccessat(own, "stdout", F_OK, AT_EACCESS) == 0;
+    bool has_changes = faccessat(own, "changes", F_OK, AT_EACCESS) == 0;
+    assert_int_equal(seteuid(NOBODY), 0);
+    assert_true(has_stdout && !has_changes);
+}
+
 /* ---- who is killed ---- */
 
 static void test_unsure(void **state)
@@ -440,9 +474,9 @@ static void test_two_takers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_taking), TEST(test_nothing_kept), TEST(test_logs),
-        TEST(test_torn),   TEST(test_refused),      TEST(test_folders),
-        TEST(test_unsure), TEST(test_killed_taker), TEST(test_two_takers),
+        TEST(test_taking),       TEST(test_nothing_kept), TEST(test_logs),     TEST(test_torn),
+        TEST(test_refused),      TEST(test_folders),      TEST(test_stranger), TEST(test_unsure),
+        TEST(test_killed_taker), TEST(test_two_takers),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,9 +35,15 @@ static void program_path(const struct pool_options *options, const struct langua
 bool zygote_is_there(const struct pool_options *options, const struct language *language)
 {
     char path[4096];
+    struct stat st;
 
     program_path(options, language, path, sizeof path);
-    return access(path, X_OK) == 0;
+    if (access(path, X_OK) < 0 || stat(path, &st) < 0)
+        return false;
+    /* A program that was forked from it has it as /proc/self/exe, past the sandbox's root and its
+     * read-only mounts, and no layer is in the way of a chmod by its owner, who an ordinary user's
+     * programs can be. */
+    return geteuid() == 0 || st.st_uid != geteuid();
 }
 
 /* Its streams are pipes, as a program's are: runtimes look at what they are when they start. */
@@ -132,7 +138,7 @@ struct zygote *zygote_start(const struct pool_options *options, const struct lan
 
 int zygote_listen(struct zygote *zygote)
 {
-    struct zygote_reply reply;
+    struct zygote_reply reply = { 0 };
     ssize_t n = recv(zygote->fd, &reply, sizeof reply, MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -25,8 +25,8 @@ struct zygote {
     int64_t started_ns;
 };
 
-/* Whether there is one for this language: a program cay-zygote-NAME, and the runtime it stands for.
- */
+/* Whether there is one for this language: a program cay-zygote-NAME, which is not the caller's own
+ * file where the caller is an ordinary user. */
 bool zygote_is_there(const struct pool_options *options, const struct language *language);
 
 /* NULL when it can't be started; is_up comes later. */

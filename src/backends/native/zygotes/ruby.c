@@ -139,10 +139,19 @@ static void put_arguments(void)
         rb_ary_push(argv, rb_obj_freeze(rb_external_str_new_cstr(zygote.run.argv[i])));
 }
 
+static VALUE load_one(VALUE name)
+{
+    return rb_funcall(rb_mKernel, rb_intern("require"), 1, name);
+}
+
+/* Programs that want what can't be loaded will say so themselves. */
 static void load_features(void)
 {
-    for (int i = 0; i < zygote.n_features; i++)
-        rb_require(zygote.features[i]);
+    for (int i = 0; i < zygote.n_features; i++) {
+        int failed = 0;
+        rb_protect(load_one, rb_str_new_cstr(zygote.features[i]), &failed);
+        rb_set_errinfo(Qnil);
+    }
 }
 
 static void fork_here(void)
