@@ -253,6 +253,8 @@ static void finish_failed(struct run *run)
     struct cay_result *result = cay_result_of_error(&run->failure);
 
     memcpy(result->id, run->id, sizeof result->id);
+    if (run->plan.language)
+        result->language = run->plan.language->name;
     record_fail(&run->record, &run->plan, result);
     run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
     cay_result_free(result);

@@ -322,7 +322,8 @@ static void note_result(struct execution *run, const struct cay_result *result)
     run->exit_code = result->exit_code;
     run->success = result->success;
     run->seconds = clock_seconds(result->execution_time_ns);
-    snprintf(run->language, sizeof run->language, "%s", result->language ? result->language : "");
+    if (result->language) /* of one that could not be started, what was asked for stays */
+        snprintf(run->language, sizeof run->language, "%s", result->language);
 }
 
 static void count_result(struct execution *run, const struct cay_result *result, int64_t now_ns)
