@@ -79,6 +79,15 @@ static int serve(const struct serve_options *options)
     return rc < 0 ? tell_error(&err) : 0;
 }
 
+/* A file that others can write to is refused (serve/token.c). */
+static void warn_of_readers(const char *path)
+{
+    struct stat st;
+
+    if (path && stat(path, &st) == 0 && st.st_mode & 0044)
+        tell("warning: %s: others on this host can read the tokens (chmod 600)", path);
+}
+
 int cmd_serve(int argc, char **argv)
 {
     struct serve_options options = { .on_progress = on_progress };
@@ -121,6 +130,7 @@ int cmd_serve(int argc, char **argv)
         return tell_extra("serve", argv[first]);
     if (check(&options, no_tcp, &err) < 0)
         return tell_error(&err);
+    warn_of_readers(options.token_file);
     if (options.n_listen == 0 && !no_tcp)
         options.listen[options.n_listen++] = DEFAULT_LISTEN;
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)

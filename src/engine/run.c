@@ -512,7 +512,8 @@ static int ask_warden(struct run *run, struct cay_error *err)
 
     compiled_put(&run->compiled, &run->plan, &payload);
     run->awaits_products = compiled_is_wanted(&run->compiled);
-    if ((!run->is_listed && loop_add(run, err) < 0) || run_make_streams(run, err) < 0 || open_folders(run, err) < 0 ||
+    if ((!run->is_listed && loop_add(run, err) < 0) || run_make_streams(run, err) < 0 ||
+        open_folders(run, err) < 0 ||
         payload_write(&payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
         loop_owe(run, OWES_START, err) < 0)
         return -1;

@@ -249,8 +249,8 @@ static int check_file(int fd, const char *path, struct cay_error *err)
         return cay_fail_errno(err, errno, "stat %s", path);
     if (!S_ISREG(st.st_mode))
         return cay_fail(err, CAY_E_USAGE, "%s: is not a file", path);
-    if (st.st_mode & 0077) {
-        cay_fail(err, CAY_E_POLICY, "%s: others can read or write it (mode %04o)", path,
+    if (st.st_mode & 0022) {
+        cay_fail(err, CAY_E_POLICY, "%s: others can write to it (mode %04o)", path,
                  st.st_mode & 07777);
         return cay_hint(err, "chmod 600 %s", path);
     }

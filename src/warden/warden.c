@@ -25,6 +25,9 @@
 /* A sandbox that is not up by then never will be: a hung mount, a lost map tool. */
 #define SETUP_TIMEOUT_NS (30 * NS_PER_SEC)
 
+/* How long a program is left in its last call, where nothing else lives. */
+#define HELD_NS NS_PER_MSEC
+
 /* What a run left behind is told by then, or not at all. */
 #define HARVEST_TIMEOUT_NS (30 * NS_PER_SEC)
 
@@ -378,9 +381,9 @@ static void on_stage_ended(struct run *run, const struct report *report)
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(run, &message);
-    if (report->end.is_held) { /* the answer is out; what is left of it goes now */
+    if (report->end.is_held) { /* the answer is on its way, and not to wait for the end of the rest */
         run->has_ended = true;
-        kill_run(run, STOP_NONE);
+        run->deadline_ns = run->ended_ns + HELD_NS;
         return;
     }
     if (report->stage + 1U >= run->job.n_stages) {

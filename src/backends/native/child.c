@@ -371,7 +371,10 @@ void child_main(struct child *child)
             watcher_begin(&state.watcher, &job.limits[state.stage]);
         pid_t program =
             child->spare && state.stage == 0 ? spare_release(&state) : init_start_program(&state);
-        struct child_report started = { .kind = CHILD_STARTED, .layers = child->layers };
+        struct child_report started = { .kind = CHILD_STARTED,
+                                        .layers = child->layers,
+                                        .at_ns = state.released_ns };
+        state.released_ns = 0;
         init_report(&state, &started);
         struct child_report ended = { .kind = CHILD_ENDED };
         ended.value = init_reap_until(&state, program, &is_held);

@@ -40,14 +40,17 @@ void init_report(const struct state *state, struct child_report *message)
     struct statfs fs;
 
     message->stage = state->stage;
-    message->at_ns = clock_now_ns();
-    if (statfs("/sandbox", &fs) == 0) {
+    if (message->at_ns == 0)
+        message->at_ns = clock_now_ns();
+    bool has_run = message->kind != CHILD_STARTED && message->kind != CHILD_READY;
+    if (has_run && statfs("/sandbox", &fs) == 0) {
         message->disk_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
         message->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
         message->inodes_size = fs.f_files;
         message->inodes_free = fs.f_ffree;
     }
-    message->cpu_ns = init_reaped_cpu_ns(&message->max_rss) - state->stage_cpu_ns;
+    if (has_run)
+        message->cpu_ns = init_reaped_cpu_ns(&message->max_rss) - state->stage_cpu_ns;
     if (send(state->child->ctl_fd, message, sizeof *message, MSG_NOSIGNAL) < 0)
         _exit(1); /* the warden is gone, and so is the reason to be here */
 }

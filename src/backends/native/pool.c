@@ -17,7 +17,7 @@
 
 /* A shape that nobody asked for in this time keeps no more than what is wanted at least. */
 #define SHRINK_NS    (5 * NS_PER_SEC)
-#define QUIET_NS     (2 * NS_PER_MSEC)
+#define QUIET_NS     (3 * NS_PER_MSEC)
 #define RENEW_NS     (600 * NS_PER_SEC)
 #define BACKOFF_NS   (NS_PER_SEC / 2)
 #define BACKOFF_MOST 7 /* doublings */
@@ -278,10 +278,18 @@ static void on_ready(struct pool *pool, struct shape *shape, struct native *nati
     pool->memory_bytes += native->spare_bytes;
 }
 
+/* A run that has just begun is not to wait for what is made for the next, while there is more. */
+static bool is_quiet(const struct pool *pool, const struct shape *shape)
+{
+    return shape->n[SPARE_READY] > 0 && clock_now_ns() < pool->taken_ns + QUIET_NS;
+}
+
 /* The sandbox stands, and a program may be forked into it. Some stay without, which costs next to
  * no memory, and get theirs when more are wanted at once than were made ready. */
 static void order_some(struct pool *pool, struct shape *shape)
 {
+    if (is_quiet(pool, shape))
+        return;
     for (struct native *native = shape->spares, *next; native; native = next) {
         next = native->next;
         if (shape->n[SPARE_READY] + shape->n[SPARE_MAKING] >= shape->target)
@@ -354,14 +362,13 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     renew_zygote(pool, shape, now);
     if (shape->kind == SPARE_FORK && (!shape->zygote || !shape->zygote->is_up))
         return shape->look_ns; /* it says when it is */
+    if (is_quiet(pool, shape))
+        return pool->taken_ns + QUIET_NS;
     order_some(pool, shape);
     unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
     unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
     if (all >= most || !has_room(pool))
         return shape->look_ns;
-    /* A run that has just begun is not to wait for this. */
-    if (shape->n[SPARE_READY] > 0 && now < pool->taken_ns + QUIET_NS)
-        return pool->taken_ns + QUIET_NS;
     if (*made)
         return now;
     make_spare(pool, shape);

@@ -20,6 +20,7 @@
 #include "backends/native/init.h"
 #include "backends/native/zygote.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "core/layer.h"
 #include "sys/fdpass.h"
 
@@ -207,6 +208,8 @@ void spare_wait(struct state *state, struct job *ret_job)
 
 pid_t spare_release(struct state *state)
 {
+    /* It may have done its work before we have the next word. */
+    state->released_ns = clock_now_ns();
     if (state->child->spare != SPARE_EXEC) {
         int rc = child_send_job(state->child->program_fd, state->child->job);
         if (rc < 0)
