@@ -367,7 +367,7 @@ const struct check checks_kernel[] = {
 
     { "seccomp", "filters", "seccomp", "the list of allowed system calls", PROBE_SECCOMP,
       FINDING_FAIL, 317, "CONFIG_SECCOMP_FILTER" },
-    { "seccomp_notify", "filters", "seccomp notification", "faster answers, to come", PROBE_NOTIFY,
+    { "seccomp_notify", "filters", "seccomp notification", "answers of warm runs before their end", PROBE_NOTIFY,
       FINDING_WARN, 500, "CONFIG_SECCOMP_FILTER" },
     { "landlock", "filters", "landlock", "a second wall around files", PROBE_LANDLOCK, FINDING_FAIL,
       513, "CONFIG_SECURITY_LANDLOCK", judge_landlock },

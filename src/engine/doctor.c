@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
+#include <sys/un.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -158,6 +160,38 @@ static uint32_t missing_layers(const struct outcome *run)
 }
 
 /* Where a check has failed before, that one's fix is the better one. */
+/* Whether somebody answers at the usual socket of this user's server. */
+static bool is_answered(const struct facts *f, struct sockaddr_un *ret)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    if (f->uid == 0)
+        snprintf(ret->sun_path, sizeof ret->sun_path, "/run/cay/cay.sock");
+    else if (runtime && *runtime == '/')
+        snprintf(ret->sun_path, sizeof ret->sun_path, "%s/cay/cay.sock", runtime);
+    else
+        snprintf(ret->sun_path, sizeof ret->sun_path, "/tmp/cay-%u/cay.sock", f->uid);
+    return fd >= 0 && connect(fd, (const struct sockaddr *)ret, sizeof *ret) == 0;
+}
+
+static void judge_server(const struct facts *f, struct finding *out)
+{
+    struct sockaddr_un name;
+
+    *out = (struct finding){
+        .id = "server",
+        .group = "run",
+        .title = "a server of yours",
+        .why = "where one is up, runs start warm",
+    };
+    if (is_answered(f, &name))
+        finding_say(f, out, FINDING_OK, "up, at %s", name.sun_path);
+    else
+        finding_say(f, out, FINDING_OK, "none is up, and none is needed (`cay serve` starts one)");
+}
+
 static void judge_run(const struct facts *f, const struct outcome *run, bool is_explained,
                       struct finding *out)
 {
@@ -385,6 +419,8 @@ static int put_report(struct json_writer *w, struct cay *cay, const struct facts
     if (put_languages(w, cay, f, err) < 0)
         return -1;
     put_checks(w, f, checks_tools, run.ok);
+    judge_server(f, &finding);
+    put_finding(w, &finding);
     judge_run(f, &run, n_failed > 0, &finding);
     put_finding(w, &finding);
     json_end_array(w);
