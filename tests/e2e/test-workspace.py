@@ -309,7 +309,7 @@ def test_tricks(t, mode):
         "link/f": ["file", 0o644, sha("evil\n")], "file-link": ["file", 0o644, sha("evil\n")],
         "up": ["link", "../outside/f"], "root": ["link", "/"]}), "applied inside; no fifo, no setuid", *done.describe())
     t.equal(stat.S_IMODE(os.stat(top / "d/f").st_mode), 0o755, "no setuid bit either")
-    t.empty([w for w in r["meta"]["warnings"] if "cgroup" not in w], "nothing to warn of")
+    t.empty([w for w in r["meta"]["warnings"] if "cgroup" not in w and not w.startswith("policy: ")], "nothing to warn of")
     t.empty(differences(snapshot(outside), looked), "what links led to is untouched")
 
     # The folder that is written to changes places with a link that leads out, all the time.
