@@ -533,6 +533,7 @@ def main(test, modes=("root", "user"), programs=()):
         print(f"Bail out! there is no cay at {CAY}")
         sys.exit(1)
     os.environ.setdefault("CAY_TEST_OUTER_PID", str(os.getpid()))
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup cay would rightly ignore it too
     if os.getuid() == 0:
         _contain()
     else:
