@@ -364,8 +364,15 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         ret->kind = REPORT_FAILED;
         explain_failure(native, &from, &ret->error);
         break;
-    case CHILD_MADE:
-    case CHILD_READY: /* a spare's, which the pool heard */
+    case CHILD_MADE: /* a spare's, which the pool heard, unless it was made for a job */
+        if (native->awaits_fork && pool_order(native->pool, native) < 0) {
+            native->failed = true;
+            ret->kind = REPORT_FAILED;
+            cay_fail(&ret->error, CAY_E_SYSTEM, "native: the zygote is gone");
+            kill_all(&native->base);
+        }
+        break;
+    case CHILD_READY:
         break;
     }
 }

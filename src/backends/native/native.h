@@ -36,6 +36,7 @@ struct native {
     int program_fd; /* for the process that a zygote forks, until it is ordered; else -1 */
     struct cgroup_limits limits; /* in force */
     uint64_t spare_bytes;
+    bool awaits_fork;  /* it has its job, and its program is to be forked once it stands */
     struct pool *pool; /* where its cgroup goes; NULL: nowhere */
 };
 

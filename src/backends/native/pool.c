@@ -239,12 +239,15 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
         shape->kind = SPARE_WARM;
 }
 
-static void make_spare(struct pool *pool, struct shape *shape)
+/* Without a job yet, but with limits. */
+static struct native *make_one(struct pool *pool, struct shape *shape,
+                               const struct cay_limits *limits, uint32_t require)
 {
     struct job job = {
         .n_stages = 1,
         .language = shape->language,
-        .limits = { *pool->options->limits, *pool->options->limits },
+        .require = require,
+        .limits = { *limits, *limits },
         .std_fds = { -1, -1, -1 },
         .payload_fd = -1,
         .harvest_fd = -1,
@@ -256,11 +259,19 @@ static void make_spare(struct pool *pool, struct shape *shape)
     for (int i = 0; i < JOB_FOLDERS; i++)
         job.folder_fds[i] = -1;
     struct native *native = native_make(pool->host, &job, shape->kind, &err);
+    if (native)
+        native->shape = (unsigned)(shape - pool->shapes);
+    return native;
+}
+
+static void make_spare(struct pool *pool, struct shape *shape)
+{
+    struct native *native = make_one(pool, shape, pool->options->limits, 0);
+
     if (!native) {
         fail_shape(shape);
         return;
     }
-    native->shape = (unsigned)(shape - pool->shapes);
     push(&shape->spares, native);
     shape->n[SPARE_MAKING]++;
     watch(pool, native->base.fds[0], (uint64_t)(uintptr_t)native);
@@ -447,6 +458,30 @@ static bool is_plain(const struct job *job)
     return !job->tty && !job->is_restricted && job->start > START_COLD;
 }
 
+/* Starting an interpreter takes far longer than a sandbox for one that is there: where none is
+ * left, it is made now, and its program forked as soon as it stands (pool_order). */
+static struct native *make_now(struct pool *pool, struct shape *shape, const struct job *job)
+{
+    if (shape->kind != SPARE_FORK || !shape->zygote || !shape->zygote->is_up ||
+        job->start < START_WARM || job->n_stages != 1)
+        return NULL;
+    struct native *native = make_one(pool, shape, &job->limits[0], job->require);
+    if (!native)
+        return NULL;
+    native->start_kind = START_FORK;
+    native->awaits_fork = true;
+    shape->taken++;
+    return native;
+}
+
+int pool_order(struct pool *pool, struct native *native)
+{
+    struct zygote *zygote = pool->shapes[native->shape].zygote;
+
+    native->awaits_fork = false;
+    return zygote ? zygote_order_one(zygote, native) : -ESRCH;
+}
+
 struct native *pool_take(struct pool *pool, const struct job *job)
 {
     struct shape *shape = shape_of(pool, job->language);
@@ -463,7 +498,7 @@ struct native *pool_take(struct pool *pool, const struct job *job)
         shape->target = MIN(shape->target * 2, pool->options->spares_max);
         native = find(shape, SPARE_MADE, job);
         if (!native)
-            return NULL;
+            return make_now(pool, shape, job);
         native->start_kind = START_FORK;
         native_start_counting(native);
     }

@@ -37,6 +37,9 @@ int64_t pool_serve(struct pool *pool);
 /* A spare that fits the job, now its own; or NULL. */
 struct native *pool_take(struct pool *pool, const struct job *job);
 
+/* Has a program forked into a sandbox that pool_take made just now, and that stands. -errno. */
+int pool_order(struct pool *pool, struct native *native);
+
 /* Groups of runs that are over, which the next can have: making and removing one takes as long as a
  * good part of the rest. pool_reuse_cgroup gives one with its counters as they are in *ret_zero;
  * pool_keep_cgroup takes one, unless what it would tell of the next run could be the last one's. */
