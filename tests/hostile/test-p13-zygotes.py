@@ -121,7 +121,7 @@ $stdout.write text
 const fs = require("fs"), c = require("crypto"), os = require("os")
 const found = [globalThis.mark, [].mark, JSON.stringify({}), process.env.MARK, process.cwd(), process.umask(0), process.listenerCount("SIGTERM"),
   ["/tmp", "/dev/shm", "/sandbox"].flatMap((d) => fs.readdirSync(d)), os.getPriority(), fs.mark, process.exitCode, Object.keys(require.cache)]
-const lots = [Math.random(), Math.random(), c.randomBytes(8).toString("hex"), c.randomUUID(), c.randomInt(1 << 40)]
+const lots = [Math.random(), Math.random(), c.randomBytes(8).toString("hex"), c.randomUUID(), c.randomInt(2 ** 40)]
 const text = JSON.stringify([found, lots])
 globalThis.mark = 1; Array.prototype.mark = 1; JSON.stringify = () => "forged"; process.env.MARK = "1"; fs.mark = 1; process.exitCode = 0
 for (const d of ["/tmp", "/dev/shm", "/sandbox"]) fs.writeFileSync(d + "/mark", ""); process.chdir("/tmp"); os.setPriority(3)
