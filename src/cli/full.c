@@ -3,6 +3,7 @@
  * folder, else where it is installed. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,15 +17,19 @@ int full_exec(int argc, char **argv)
     char beside[4096] = "";
     ssize_t len = readlink("/proc/self/exe", beside, sizeof beside - sizeof FULL_NAME);
     char *slash = len > 0 ? strrchr(beside, '/') : NULL;
+    char **args = calloc(argc + 2, sizeof *args);
 
-    (void)argc;
-    /* argv[-1] is the name cay was called by: main() left it there. */
+    if (!args)
+        return tell("out of memory"), 125;
+    args[0] = program_invocation_name;
+    memcpy(args + 1, argv, argc * sizeof *argv);
     if (slash) {
         memcpy(slash + 1, FULL_NAME, sizeof FULL_NAME);
-        execv(beside, argv - 1);
+        execv(beside, args);
     }
-    execv(CAY_LIBEXEC "/" FULL_NAME, argv - 1);
+    execv(CAY_LIBEXEC "/" FULL_NAME, args);
     tell("%s is not there: %s", CAY_LIBEXEC "/" FULL_NAME, strerror(errno));
+    free(args);
     tell("hint: install it beside cay (`make install` does)");
     return 125;
 }
