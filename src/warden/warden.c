@@ -208,6 +208,8 @@ static void take_fds(struct job *job, const int fds[WARDEN_FDS])
     memcpy(job->folder_fds, fds + WARDEN_FOLDERS, sizeof job->folder_fds);
 }
 
+static void serve_sandbox(struct warden *warden, struct run *run);
+
 static void on_start(struct warden *warden, struct front *front, struct warden_request *request,
                      int fds[WARDEN_FDS])
 {
@@ -249,6 +251,8 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     else if (backend->start(&warden->host, &run->job, &run->sandbox, &failed.error) == 0) {
         run->next = warden->runs;
         warden->runs = run;
+        if (run->sandbox->has_word)
+            serve_sandbox(warden, run);
         return;
     }
     reply(run, &failed);
@@ -381,7 +385,8 @@ static void on_stage_ended(struct run *run, const struct report *report)
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(run, &message);
-    if (report->end.is_held) { /* the answer is on its way, and not to wait for the end of the rest */
+    if (report->end
+            .is_held) { /* the answer is on its way, and not to wait for the end of the rest */
         run->has_ended = true;
         run->deadline_ns = run->ended_ns + HELD_NS;
         return;
@@ -475,7 +480,8 @@ static void accept_front(struct warden *warden)
 {
     struct ucred peer;
     socklen_t len = sizeof peer;
-    auto_close int fd = accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    auto_close int fd =
+        accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
         return;
@@ -540,7 +546,8 @@ enum { POLL_MAX = 4096 };
 
 enum { P_FRONT, P_POOL, P_LISTEN, P_REST };
 
-/* Fills the list with the fronts and two fds a run; one that finds no room waits for its turn. */
+/* Fills the list with the fronts and the fds of each run; one that finds no room waits for its
+ * turn. */
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
     const struct front *main = &warden->main_front;
@@ -559,8 +566,8 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
             list[n++] = poll_front(front);
     }
     for (struct run *run = warden->runs; run; run = run->next) {
-        run->poll_at = n + 2 <= POLL_MAX ? n : 0;
-        for (int i = 0; i < 2 && run->poll_at; i++)
+        run->poll_at = n + SANDBOX_FDS <= POLL_MAX ? n : 0;
+        for (int i = 0; i < SANDBOX_FDS && run->poll_at; i++)
             list[n++] = (struct pollfd){ run->sandbox->fds[i], POLLIN, 0 };
     }
     return n;
@@ -569,7 +576,7 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
 static bool is_ready(const struct pollfd *list, const struct run *run)
 {
     const struct pollfd *own = &list[run->poll_at];
-    return run->poll_at && (own[0].revents || own[1].revents);
+    return run->poll_at && (own[0].revents || own[1].revents || own[2].revents);
 }
 
 static void serve_once(struct warden *warden)

@@ -156,7 +156,7 @@ static int step_folders(struct state *state)
         return 0;
     payload_folders(&state->payload, paths);
     rc = folders_show(child, state->root_fd, paths, &state->workspace, &state->failed_op);
-    return rc < 0 ? rc : root_bound(state->root_fd, child);
+    return rc < 0 ? rc : root_bound(state->root_fd, &child->job->limits[child->job->n_stages - 1]);
 }
 
 static int step_pivot(struct state *state)
@@ -380,7 +380,7 @@ void child_main(struct child *child)
         ended.value = init_reap_until(&state, program, &is_held);
         ended.is_held = is_held;
         if (ended.value != 0)
-            ended.unreachable = netstat_unreachable();
+            ended.unreachable = netstat_unreachable(0);
         else if (state.stage + 1U < job.n_stages)
             tell_harvest(&state, harvester_tell_products); /* before the front hears of its end */
         init_report(&state, &ended);

@@ -127,13 +127,15 @@ static char **vector(uint32_t n)
     return list;
 }
 
-static void take_payload(int fd, struct zygote_run *ret)
+static void take_payload(int fd, enum child_job_kind kind, struct zygote_run *ret)
 {
     static struct payload payload; /* mapped for good: the vectors point into it */
     extern char **environ;
 
     if (payload_map(fd, &payload) < 0 || payload.argc[0] < 2)
         _exit(1);
+    if (kind == CHILD_JOB_WHOLE && payload_write_files(&payload, AT_FDCWD) < 0)
+        _exit(127);
     ret->argc = (int)payload.argc[0];
     ret->argv = vector(payload.argc[0]);
     payload_argv(&payload, 0, ret->argv);
@@ -154,6 +156,7 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         .notice_fd = -1,
     };
     int fd = dance->fds[ZYGOTE_PROGRAM], errnum = 0;
+    enum child_job_kind kind;
     sigset_t none;
 
     close(ZYGOTE_FD);
@@ -171,9 +174,9 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     if (failed == STEP_N)
         warm();
     say_hello(fd, &program, failed, errnum);
-    if (child_recv_job(fd, &job) < 0)
+    if (child_recv_job(fd, &job, &kind) < 0)
         _exit(1); /* pid 1 is gone, and so shall we be */
-    take_payload(job.payload_fd, ret);
+    take_payload(job.payload_fd, kind, ret);
     if (program_begin(&program, &errnum) != STEP_N || !(program.layers & LAYER_BIT(RLIMITS)))
         _exit(127);
     sigemptyset(&none);
