@@ -9,9 +9,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,6 +129,18 @@ static char **vector(uint32_t n)
     return list;
 }
 
+static void find_source(const struct payload *payload, struct zygote_run *run)
+{
+    struct payload_file file;
+    size_t pos = 0;
+
+    for (uint32_t i = 0; i < payload->n_files && payload_next_file(payload, &pos, &file); i++)
+        if (strcmp(file.name, run->argv[1]) == 0) {
+            run->source = file.data;
+            run->source_len = file.len;
+        }
+}
+
 static void take_payload(int fd, enum child_job_kind kind, struct zygote_run *ret)
 {
     static struct payload payload; /* mapped for good: the vectors point into it */
@@ -142,6 +156,7 @@ static void take_payload(int fd, enum child_job_kind kind, struct zygote_run *re
     ret->env = vector(payload.envc);
     payload_env(&payload, ret->env);
     environ = ret->env;
+    find_source(&payload, ret);
 }
 
 static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
@@ -160,6 +175,7 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     sigset_t none;
 
     close(ZYGOTE_FD);
+    umask(0); /* as pid 1's: its files have the modes that the job says */
     job.require = dance->order.require;
     job.n_stages = 1;
     job.limits[0] = dance->order.limits;
