@@ -382,7 +382,9 @@ int cay_dispatch(struct cay *cay, struct cay_error *err)
     }
     if (link_events & EPOLLOUT)
         send_all_owed(cay);
-    return link_events & ~(uint32_t)EPOLLOUT ? read_link(cay, REPLIES_AT_ONCE, err) : 0;
+    int rc = link_events & ~(uint32_t)EPOLLOUT ? read_link(cay, REPLIES_AT_ONCE, err) : 0;
+    run_stock_pipes(&cay->loop);
+    return rc;
 }
 
 /* ---- one run, waited for ---- */
@@ -458,5 +460,10 @@ void loop_done(struct cay *cay)
         while (loop->runs[i])
             run_fail(loop->runs[i], &err);
     close_fd(&loop->epoll_fd);
+    for (unsigned i = 0; i < loop->n_pipes; i++) {
+        close(loop->near[i]);
+        close(loop->far[i]);
+    }
+    loop->n_pipes = 0;
     free(loop->buf);
 }

@@ -87,7 +87,7 @@ struct run {
     struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
     enum { POLICY_NO_WAIT, POLICY_TO_START, POLICY_TO_END } policy_wait; /* what waits for it */
     int64_t policy_deadline_ns, policy_pause_ns;
-    bool is_refused;       /* by the policy: it never ran, and only has to be told */
+    bool is_refused; /* by the policy: it never ran, and only has to be told */
 
     struct verdict_facts facts;
     struct value warnings;
@@ -152,6 +152,9 @@ int run_make_streams(struct run *run, struct cay_error *err);
 
 /* A pipe whose far end the program may open again by /dev/stdout. */
 int run_make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_error *err);
+
+/* Makes those that runs took. */
+void run_stock_pipes(struct loop *loop);
 
 /* Gives the input that the request holds, as far as the pipe takes it. */
 void run_feed_first(struct run *run);

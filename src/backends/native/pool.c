@@ -440,8 +440,7 @@ static bool fits_disk(const struct native *native, const struct cay_limits *want
     const struct cay_limits *made = &native->job.limits[0];
     bool can_bound = native->root_fd >= 0 && geteuid() == 0;
 
-    return can_bound ||
-           (wanted->disk_bytes == made->disk_bytes && wanted->inodes == made->inodes);
+    return can_bound || (wanted->disk_bytes == made->disk_bytes && wanted->inodes == made->inodes);
 }
 
 static bool fits(const struct native *native, enum spare_state state, const struct job *job)

@@ -72,6 +72,13 @@ static int take_terminal(const struct job *job)
     return rc < 0 ? rc : spawn_streams((int[3]){ ends[1], ends[1], ends[1] }, 0);
 }
 
+static void lead_session(struct program *program)
+{
+    if (!program->has_session)
+        setsid();
+    program->has_session = true;
+}
+
 /* Nice weighs only within one session where the kernel groups by session, so a watched program
  * stays in that of pid 1, which has no terminal either; one with a terminal must lead its own. */
 static int step_streams(struct program *program)
@@ -85,12 +92,15 @@ static int step_streams(struct program *program)
     if (CPU_COUNT(&cpus) > 0)
         sched_setaffinity(0, sizeof cpus, &cpus);
     if (program->has_cgroup || has_terminal)
-        setsid();
+        lead_session(program);
     else
         setpgid(0, 0);
     if (has_terminal)
         return take_terminal(job);
-    const int pipes[3] = { job->tty ? -1 : job->std_fds[0], job->std_fds[1], job->std_fds[2] };
+    int in = job->tty ? -1 : job->std_fds[0];
+    if (in < 0 && program->null_fd > 0)
+        in = program->null_fd;
+    const int pipes[3] = { in, job->std_fds[1], job->std_fds[2] };
     if (program->warm_fd == 0)
         return spawn_streams(pipes, 0);
     int rc = spawn_streams(pipes, CLOSE_RANGE_CLOEXEC);
@@ -253,6 +263,8 @@ static uint32_t walk(struct program *program, const enum child_step *list, size_
 uint32_t program_prepare_spare(struct program *program, int *ret_errnum)
 {
     static const enum child_step limits[] = { STEP_RLIMITS };
+
+    lead_session(program);
     uint32_t failed = walk(program, limits, 1, ret_errnum);
 
     return failed == STEP_N ? program_prepare(program, ret_errnum) : failed;

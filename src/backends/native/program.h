@@ -31,6 +31,8 @@ struct program {
     cpu_set_t cpus; /* empty: as they are */
     char **argv, **env;
     struct cay_limits ahead; /* whose rlimits are set already */
+    bool has_session;        /* of its own, already */
+    int null_fd;             /* the sandbox's /dev/null, opened ahead; 0: none */
     int warm_fd;             /* becomes WARM_FD of what is executed; 0: none */
     /* Written by the program-to-be, which shares this memory with pid 1 until its exec. */
     volatile uint32_t go; /* of a spare: a futex, set once the job is there */

@@ -187,8 +187,10 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         failed = program_prepare_spare(&program, &errnum);
     else
         errnum = -rc;
-    if (failed == STEP_N)
+    if (failed == STEP_N) {
+        program.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         warm();
+    }
     say_hello(fd, &program, failed, errnum);
     if (child_recv_job(fd, &job, &kind) < 0)
         _exit(1); /* pid 1 is gone, and so shall we be */
