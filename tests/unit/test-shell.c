@@ -122,7 +122,7 @@ static void test_refusals(void **state)
         enum cay_errkind kind;
         const char *message, *hint;
     } rows[] = {
-        { "grpe", CAY_E_NOTFOUND, "'grpe' is not installed", "did you mean grep?" },
+        { "cta", CAY_E_NOTFOUND, "'cta' is not installed", "did you mean cat?" },
         { "zzzzzzzzzzzzzz", CAY_E_NOTFOUND, "not installed", "apt-get install" },
         { "ldd,cat", CAY_E_OK, NULL, NULL }, /* a script of bash, which is there */
         { "gunzip", CAY_E_USAGE, "is a script that", "allow" },
