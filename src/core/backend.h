@@ -96,7 +96,7 @@ struct report {
 };
 
 /* The part of a sandbox that the warden sees; each backend embeds it first in its own. */
-enum { SANDBOX_FDS = 3 };
+enum { SANDBOX_FDS = 4 };
 
 struct sandbox {
     const struct backend *backend;

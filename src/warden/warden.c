@@ -575,8 +575,11 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
 
 static bool is_ready(const struct pollfd *list, const struct run *run)
 {
-    const struct pollfd *own = &list[run->poll_at];
-    return run->poll_at && (own[0].revents || own[1].revents || own[2].revents);
+    short all = 0;
+
+    for (int i = 0; i < SANDBOX_FDS && run->poll_at; i++)
+        all |= list[run->poll_at + (size_t)i].revents;
+    return all != 0;
 }
 
 static void serve_once(struct warden *warden)

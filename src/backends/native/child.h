@@ -74,7 +74,8 @@ struct child {
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
     enum spare_kind spare;
-    int program_fd;              /* SPARE_FORK: to the process that the zygote makes; else -1 */
+    int program_fd;              /* to the program-to-be of a spare; else -1 */
+    int job_fd;                  /* SPARE_EXEC: the other end, until that has it; else -1 */
     struct child_shared *shared; /* of a spare */
     struct warm warm;            /* of SPARE_WARM */
     uint32_t

@@ -4,6 +4,9 @@
  *
  *     warden ──job──▶ program ──exit_group: held, and told by the kernel──▶ warden
  *
+ * A program that was forked from a zygote runs when it has its job. One that is still to be
+ * executed closes its socket by that, or says why it can't be.
+ *
  * What pid 1 would check, the warden can see from outside: that the one who exits is the program
  * (its number, which the cgroup listed before any code of the job was there), and that nothing else
  * lives (the cgroup has two tasks, one of which is pid 1). Where it is not so, pid 1 gets the
@@ -40,10 +43,13 @@ bool direct_can_have(const struct native *native, const struct job *job)
 int direct_hand_over(struct native *native, const struct job *job)
 {
     native->shared->is_running = 1; /* first: the program may be gone before the next line */
-    native->started_ns = clock_now_ns();
+    native->handed_ns = clock_now_ns();
     int rc = child_send_job(native->to_program_fd, job, CHILD_JOB_WHOLE);
+    if (native->spare == SPARE_EXEC)
+        native->base.fds[FD_PROGRAM] = take_fd(&native->to_program_fd);
+    else
+        native->base.has_word = rc == 0;
     close_fd(&native->to_program_fd);
-    native->base.has_word = rc == 0;
     return rc;
 }
 

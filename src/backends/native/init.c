@@ -97,6 +97,7 @@ void init_describe_program(struct state *state)
         .cpus = state->cpus,
         .argv = state->argv[state->stage],
         .env = state->env,
+        .job_fd = -1,
         .notice_fd = -1,
         .failed_step = STEP_N,
     };

@@ -253,12 +253,14 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
 {
     int ctl[2];
 
-    if (native->spare == SPARE_FORK) {
+    if (native->spare == SPARE_FORK || native->spare == SPARE_EXEC) {
         int program[2];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, program) < 0)
             return cay_fail_errno(err, errno, "native: make a socket pair");
         child->program_fd = native->to_program_fd = program[0];
         native->program_fd = program[1];
+        if (native->spare == SPARE_EXEC)
+            child->job_fd = program[1];
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "native: make a socket pair");
@@ -272,6 +274,8 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
         child_main(child);
     }
     close(ctl[1]);
+    if (native->spare == SPARE_EXEC)
+        close_fd(&native->program_fd);
     native->base.fds[FD_CTL] = ctl[0];
     return native->pid < 0 ? -1 : 0;
 }
@@ -364,6 +368,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .shared = native->shared,
         .spare = native->spare,
         .program_fd = -1,
+        .job_fd = -1,
         .warm = WARM_INIT,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,

@@ -3,6 +3,7 @@
  * life from the warden's side; launch.c makes a sandbox, child.c is what runs inside. */
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
+#include "backends/native/zygote.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -99,7 +100,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
 
     native->base = (struct sandbox){
         .backend = &backend_native,
-        .fds = { -1, -1, -1 },
+        .fds = { -1, -1, -1, -1 },
         .tick_ns = INT64_MAX,
     };
     native->job = *job;
@@ -386,6 +387,41 @@ static void finish_stage(struct native *native, const struct child_report *from,
     native->stage++;
 }
 
+static void direct_started(struct native *native, struct report *ret)
+{
+    stage_started(native, &(struct child_report){ .at_ns = native->handed_ns }, ret);
+}
+
+/* The program-to-be that has its job: its socket is at its end once it is executed, and before that
+ * there is only a failure to tell. */
+static bool hear_program(struct native *native, struct report *ret)
+{
+    struct zygote_hello word;
+    int list[FDPASS_MAX];
+    unsigned n = 0;
+
+    int rc = fdpass_try_recv(native->base.fds[FD_PROGRAM], &word, sizeof word, list, &n);
+    if (rc == -EAGAIN || rc == -EINTR)
+        return false;
+    while (n > 0)
+        close_fd(&list[--n]);
+    close_fd(&native->base.fds[FD_PROGRAM]);
+    if (rc < 0) {
+        direct_started(native, ret);
+        return true;
+    }
+    const struct child_report failed = {
+        .kind = CHILD_FAILED,
+        .step = word.failed_step,
+        .value = word.errnum,
+    };
+    native->failed = true;
+    ret->kind = REPORT_FAILED;
+    explain_failure(native, &failed, &ret->error);
+    kill_all(&native->base);
+    return true;
+}
+
 static void on_wait(struct sandbox *sandbox, struct report *ret)
 {
     struct native *native = of(sandbox);
@@ -394,9 +430,11 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
     *ret = (struct report){ .kind = REPORT_NONE };
     if (native->base.has_word) {
         native->base.has_word = false;
-        stage_started(native, &(struct child_report){ .at_ns = native->started_ns }, ret);
+        direct_started(native, ret);
         return;
     }
+    if (native->base.fds[FD_PROGRAM] >= 0 && hear_program(native, ret))
+        return;
     if (direct_has_ended(native, &from)) {
         finish_stage(native, &from, ret);
         return;
@@ -416,11 +454,12 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         ret->over = (enum tick_result)from.value;
         break;
     case CHILD_STARTED:
-        if (!native->started_ns) /* else it was told at the hand-over */
+        if (!native->handed_ns) /* else it was told already */
             stage_started(native, &from, ret);
         break;
     case CHILD_ENDED:
-        finish_stage(native, &from, ret);
+        if (!native->failed)
+            finish_stage(native, &from, ret);
         break;
     case CHILD_FAILED:
         native->failed = true;

@@ -10,9 +10,9 @@
 #include "sys/cgroup.h"
 #include "sys/userns.h"
 
-/* Of struct sandbox: the socket to pid 1, its pidfd, and what tells of the program's exit, where
- * the warden hears of that itself (direct.c). */
-enum { FD_CTL, FD_PID, FD_NOTICE };
+/* Of struct sandbox: the socket to pid 1, its pidfd; and where the warden deals with the program
+ * itself (direct.c), what tells of its exit, and the socket by which it got its job. */
+enum { FD_CTL, FD_PID, FD_NOTICE, FD_PROGRAM };
 
 struct native {
     struct sandbox base; /* fds: see below */
@@ -27,6 +27,7 @@ struct native {
     bool is_killed;
     bool failed;                 /* a failure was reported already */
     int64_t started_ns;          /* of the stage */
+    int64_t handed_ns;           /* when the program got its job from the warden; 0: it did not */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint32_t layers;
     int mounts[JOB_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
@@ -37,10 +38,10 @@ struct native {
     struct native *next; /* in the pool's list */
     unsigned shape;      /* the pool's */
     enum spare_state { SPARE_MAKING, SPARE_MADE, SPARE_READY, SPARE_STATES } state;
-    int program_fd;    /* for the process that a zygote forks, until it is ordered; else -1 */
-    int to_program_fd; /* the other end, until it has its job; else -1 */
-    int root_fd;       /* of a ready spare: its root; else -1 */
-    pid_t program_pid; /* of a ready spare; -1: not known */
+    int program_fd;              /* for the program-to-be, until somebody has it; else -1 */
+    int to_program_fd;           /* the other end, until it has its job; else -1 */
+    int root_fd;                 /* of a ready spare: its root; else -1 */
+    pid_t program_pid;           /* of a ready spare; -1: not known */
     struct child_shared *shared; /* with pid 1 */
     struct cgroup_limits limits; /* in force */
     uint64_t spare_bytes;

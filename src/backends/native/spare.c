@@ -24,7 +24,7 @@
 #include "core/layer.h"
 #include "sys/fdpass.h"
 
-/* ---- a program that will exec: it shares pid 1's memory and fds until then ---- */
+/* ---- a program that will exec: it shares pid 1's memory until then ---- */
 
 static void futex_wait(volatile uint32_t *word, uint32_t value)
 {
@@ -48,6 +48,7 @@ static void prepare_exec(struct state *state, struct job *job)
         init_fail(state, STEP_EXEC, errno);
     init_describe_program(state);
     program->wants_notice = true;
+    program->job_fd = state->child->job_fd;
     state->spare_tid = -1;
     init_oom_score(state, "1000");
     state->spare =
@@ -62,6 +63,16 @@ static void prepare_exec(struct state *state, struct job *job)
         futex_wait(&program->go, 0);
     if (program->failed_step != STEP_N)
         init_fail(state, program->failed_step, program->failed_errno);
+    close_fd(&state->child->job_fd); /* it has its own now, and its end tells of the exec */
+}
+
+static void check_exec(struct state *state)
+{
+    const struct program *program = &state->program;
+
+    wait_for_exec(state);
+    if (program->failed_step != STEP_N)
+        init_fail(state, program->failed_step, program->failed_errno);
 }
 
 static void release_exec(struct state *state)
@@ -72,9 +83,7 @@ static void release_exec(struct state *state)
     program->env = state->env;
     program->go = 2;
     syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
-    wait_for_exec(state);
-    if (program->failed_step != STEP_N)
-        init_fail(state, program->failed_step, program->failed_errno);
+    check_exec(state);
 }
 
 /* ---- a program that a zygote forks ---- */
@@ -233,15 +242,13 @@ pid_t spare_release(struct state *state)
     }
     /* It may have done its work before we have the next word. */
     state->released_ns = clock_now_ns();
-    if (state->child->spare != SPARE_EXEC) {
-        int rc = child_send_job(state->child->program_fd, state->child->job, CHILD_JOB);
-        if (rc < 0)
-            init_fail(state, STEP_EXEC, -rc);
-        close_fd(&state->child->program_fd);
-        state->program.layers |= LAYER_BIT(RLIMITS);
-    } else {
-        release_exec(state);
-    }
+    int rc = child_send_job(state->child->program_fd, state->child->job, CHILD_JOB);
+    if (rc < 0)
+        init_fail(state, STEP_EXEC, -rc);
+    close_fd(&state->child->program_fd);
+    state->program.layers |= LAYER_BIT(RLIMITS);
+    if (state->child->spare == SPARE_EXEC)
+        check_exec(state);
     state->child->layers |= state->program.layers;
     return state->spare;
 }

@@ -82,7 +82,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
     struct process *process = mem_alloc(sizeof *process);
     process->base = (struct sandbox){
         .backend = &backend_process,
-        .fds = { ctl[0], pidfd, -1 },
+        .fds = { ctl[0], pidfd, -1, -1 },
         .tick_ns = INT64_MAX,
     };
     process->job = *job;
