@@ -296,6 +296,8 @@ static int tell_words(const struct backend_host *host, struct native *native, st
         return -1;
     if (rc == 0)
         rc = child_send_word(fd, CHILD_GO, to_make && !is_stranger ? native->cgroup.join : none);
+    if (rc == -EPIPE || rc == -ECONNRESET) /* it is gone already, and has said why */
+        return 0;
     return rc < 0 ? cay_fail_errno(err, -rc, "native: start pid 1") : 0;
 }
 
