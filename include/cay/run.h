@@ -350,6 +350,7 @@ struct cay_pool {
     unsigned ready, making, target;
     bool has_zygote;
     uint32_t taken, missed; /* runs that found one, and that did not */
+    uint32_t failed;        /* spares and zygotes that did not come up */
 };
 
 /* What there was when the warden was last asked, and asks it again: the answer comes with one of

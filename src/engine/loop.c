@@ -350,6 +350,7 @@ size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *r
             .has_zygote = cay->pool.shapes[i].has_zygote,
             .taken = cay->pool.shapes[i].taken,
             .missed = cay->pool.shapes[i].missed,
+            .failed = cay->pool.shapes[i].failed,
         };
         struct cay_pool *last = &list[n - 1];
         if (i == POOL_LANGUAGES)
