@@ -287,13 +287,22 @@ static int lose_link(struct cay *cay, struct cay_error *err)
 {
     struct loop *loop = &cay->loop;
     struct cay_error lost_err, again_err;
+    bool was_server = cay->link.is_server;
 
     cay_fail(&lost_err, CAY_E_SYSTEM, "the warden died, and the sandbox with it");
+    if (was_server) {
+        cay_fail(&lost_err, CAY_E_SYSTEM,
+                 "the server that this run went through has ended, and the sandbox with it");
+        cay_hint(&lost_err, "run it again; --no-server makes it independent of servers");
+        cay->link.is_server_lost = true;
+    }
     link_close(&cay->link);
     loop->is_link_watched = loop->wants_out = false;
     for (struct run *run = take_lost(loop), *next; run; run = next) {
         next = run->next;
-        run_fail(run, &lost_err);
+        struct cay_error run_err = lost_err;
+        if (!was_server || run_begin_anew(run, &run_err) < 0)
+            run_fail(run, &run_err);
     }
     /* A callback may have opened a new one by now. */
     if (loop->owed && link_open(&cay->link, &cay->options, &cay->config, &again_err) == 0 &&

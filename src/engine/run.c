@@ -523,6 +523,21 @@ static int ask_warden(struct run *run, struct cay_error *err)
     return 0;
 }
 
+/* Where the network can be reached, what was begun and not told may have been seen by others. */
+int run_begin_anew(struct run *run, struct cay_error *err)
+{
+    if (run->has_started || run->has_failed || run->is_stopping || run->feed.has_read ||
+        run->plan.has_network || run->lost_links++ > 0)
+        return -1;
+    run_unmake_streams(run);
+    for (int i = 0; i < WARDEN_FDS; i++)
+        close_fd(&run->far_fds[i]);
+    close_fd(&run->workspace_fd);
+    spool_close(&run->harvest);
+    run->harvest = (struct spool)SPOOL_INIT;
+    return ask_warden(run, err);
+}
+
 /* Nobody is told from within the call that starts a run: a timer that is over at once comes after
  * it. cay_run has no loop to watch it, and looks itself. */
 static int owe_refusal(struct run *run, struct cay_error *err)

@@ -382,7 +382,8 @@ static void on_stage_ended(struct run *run, const struct report *report)
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(run, &message);
-    if (report->end.is_held) { /* the answer is on its way, and not to wait for the end of the rest */
+    if (report->end
+            .is_held) { /* the answer is on its way, and not to wait for the end of the rest */
         run->has_ended = true;
         run->deadline_ns = run->ended_ns + HELD_NS;
         return;
@@ -504,7 +505,8 @@ static void accept_front(struct warden *warden)
         warden->is_full = true; /* until somebody leaves */
         return;
     }
-    auto_close int fd = accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    auto_close int fd =
+        accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
         return;
     if (idle)
@@ -576,9 +578,9 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
     list[P_POOL] =
         (struct pollfd){ warden->pooled ? warden->pooled->pool->fd(warden->host.pool) : -1, POLLIN,
                          0 };
-    list[P_LISTEN] = (struct pollfd){
-        !warden->is_full && !main->is_gone ? warden->options->listen_fd : -1, POLLIN, 0
-    };
+    list[P_LISTEN] =
+        (struct pollfd){ !warden->is_full && !main->is_gone ? warden->options->listen_fd : -1,
+                         POLLIN, 0 };
     for (struct front *front = warden->others; front; front = front->next) {
         front->poll_at = n < POLL_MAX ? n : 0;
         if (front->poll_at)

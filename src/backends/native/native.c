@@ -142,8 +142,8 @@ int native_set_limits(struct native *native, const struct cay_limits *wanted,
     return rc;
 }
 
-/* A program that a zygote has yet to fork may never come, when the zygote dies: then the job is begun
- * anew (go_on_cold), and for that what it holds must still be there. */
+/* A program that a zygote has yet to fork may never come, when the zygote dies: then the job is
+ * begun anew (go_on_cold), and for that what it holds must still be there. */
 static void keep_job_fds(struct native *native)
 {
     struct job *job = &native->job;
