@@ -87,7 +87,7 @@ struct run {
 
     struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
     enum { POLICY_NO_WAIT, POLICY_TO_START, POLICY_TO_END } policy_wait; /* what waits for it */
-    int64_t policy_deadline_ns, policy_pause_ns;
+    int64_t policy_deadline_ns;
     bool is_refused; /* by the policy: it never ran, and only has to be told */
 
     struct verdict_facts facts;
@@ -133,7 +133,8 @@ int run_begin_anew(struct run *run, struct cay_error *err);
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
 
-/* The time is there to look whether the check is done. */
+/* Whether it waits for a check that is done; and goes on then, or when there is no more time. */
+bool run_is_checked(const struct run *run);
 void run_look_at_policy(struct run *run);
 
 /* Ends a run that the policy refused. */

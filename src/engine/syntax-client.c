@@ -37,6 +37,7 @@ struct syntax_client {
     int fd;
     int64_t used_ns;
     struct syntax_ticket *first, **end; /* not answered yet, in order */
+    enum { UNWATCHED, WATCHED_IN, WATCHED_BOTH } watched;
 };
 
 /* ---- the worker ---- */
@@ -363,6 +364,61 @@ bool syntax_is_ready(struct syntax_ticket *ticket)
     return true;
 }
 
+bool syntax_is_done(const struct syntax_ticket *ticket)
+{
+    return ticket->is_done || !ticket->client;
+}
+
+void syntax_give_up(struct syntax_ticket *ticket)
+{
+    if (!syntax_is_done(ticket))
+        lose(ticket);
+}
+
+static bool has_unsent(const struct syntax_client *client)
+{
+    for (const struct syntax_ticket *ticket = client->first; ticket; ticket = ticket->next)
+        if (ticket->out_done < ticket->out_len)
+            return true;
+    return false;
+}
+
+void syntax_watch(struct syntax_pool *pool, void (*watch)(void *arg, int fd, bool wants_out),
+                  void *arg)
+{
+    for (int i = 0; i < SYNTAX_CLIENTS; i++) {
+        struct syntax_client *client = pool->clients[i];
+        bool wants_out = client && has_unsent(client);
+        if (!client || client->watched == (wants_out ? WATCHED_BOTH : WATCHED_IN))
+            continue;
+        watch(arg, client->fd, wants_out);
+        client->watched = wants_out ? WATCHED_BOTH : WATCHED_IN;
+    }
+}
+
+/* One that was asked nothing has nothing to say. */
+static bool is_gone(const struct syntax_client *client)
+{
+    char byte;
+
+    return !client->first &&
+           (recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN);
+}
+
+void syntax_serve(struct syntax_pool *pool)
+{
+    for (int i = 0; i < SYNTAX_CLIENTS; i++) {
+        struct syntax_client *client = pool->clients[i];
+        if (!client)
+            continue;
+        ssize_t n = push(client);
+        while (n >= 0 && (n = pull(client)) > 0)
+            continue;
+        if (n < 0 || is_gone(client))
+            end(pool, client);
+    }
+}
+
 int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *ret,
                 struct cay_error *err)
 {
@@ -384,10 +440,7 @@ int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *
             lose(ticket);
             return cay_fail(err, CAY_E_LIMIT, "the check took too long");
         }
-        bool is_unsent = false;
-        for (struct syntax_ticket *t = client->first; t && !is_unsent; t = t->next)
-            is_unsent = t->out_done < t->out_len;
-        struct pollfd fd = { client->fd, (short)(POLLIN | (is_unsent ? POLLOUT : 0)), 0 };
+        struct pollfd fd = { client->fd, (short)(POLLIN | (has_unsent(client) ? POLLOUT : 0)), 0 };
         poll(&fd, 1, (int)MIN(left_ns / NS_PER_MSEC + 1, (int64_t)1000));
     }
     *ret = (struct syntax_reply){

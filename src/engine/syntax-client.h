@@ -68,8 +68,19 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
                const struct syntax_question *question, struct syntax_ticket **ret,
                struct cay_error *err);
 
-/* Whether syntax_wait would not wait. */
+/* Whether syntax_wait would not wait: taking in what there is of answers, also others'; or as far
+ * as that was done. */
 bool syntax_is_ready(struct syntax_ticket *ticket);
+bool syntax_is_done(const struct syntax_ticket *ticket);
+
+/* Its time is over: the worker is ended. */
+void syntax_give_up(struct syntax_ticket *ticket);
+
+/* For a loop that waits for many: calls watch for each worker's fd that is not watched yet for what
+ * it should be; and takes in and sends what can be. */
+void syntax_watch(struct syntax_pool *pool, void (*watch)(void *arg, int fd, bool wants_out),
+                  void *arg);
+void syntax_serve(struct syntax_pool *pool);
 
 /* Waits for the answer. When the time is over the worker is killed: a new one is started for the
  * next ask. */

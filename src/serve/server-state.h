@@ -45,6 +45,12 @@ struct hooks {
     size_t n_allow;
 };
 
+/* Of on-check.c. */
+struct checks {
+    struct exchange *first, *last;
+    size_t n, n_begun;
+};
+
 enum { SCRATCH_BYTES = 64 * 1024 };
 
 struct server {
@@ -81,6 +87,7 @@ struct server {
     struct executions executions;
     struct health health;
     struct hooks hooks;
+    struct checks checks;
     const char *const *required; /* layers; NULL: the configuration has a list of its own */
     char *languages;             /* answers that never change */
     size_t languages_len;
