@@ -72,6 +72,7 @@ struct cay_checking {
     int64_t deadline_ns;
 };
 
+/* wait_ms: 0: as long as it may take; the caller waits for it. */
 static int begin(struct cay *cay, const struct cay_check_request *req, int wait_ms,
                  struct cay_checking *ret, struct cay_error *err)
 {
@@ -81,6 +82,7 @@ static int begin(struct cay *cay, const struct cay_check_request *req, int wait_
         .flags = (req->flags & CAY_CHECK_STRICT ? SYNTAX_STRICT : 0U) |
                  (req->flags & CAY_CHECK_NETWORK ? 0U : SYNTAX_NO_NETWORK),
         .timeout_ms = req->timeout_ms ? req->timeout_ms : POLICY_TIMEOUT_MS,
+        .is_patient = wait_ms > 0,
         .lists = lists.data,
         .lists_len = lists.len,
         .code = req->code,

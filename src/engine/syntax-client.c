@@ -33,6 +33,7 @@ struct syntax_ticket {
 
 struct syntax_client {
     char language[32];
+    bool is_patient;
     pid_t pid;
     int fd;
     int64_t used_ns;
@@ -247,7 +248,7 @@ static ssize_t pull(struct syntax_client *client)
 /* ---- asking ---- */
 
 static int find_client(struct syntax_pool *pool, const char *helper, const char *language,
-                       struct syntax_client **ret, struct cay_error *err)
+                       bool is_patient, struct syntax_client **ret, struct cay_error *err)
 {
     int free_slot = -1, oldest = -1;
 
@@ -257,7 +258,7 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
             free_slot = i;
             continue;
         }
-        if (strcmp(client->language, language) == 0) {
+        if (strcmp(client->language, language) == 0 && client->is_patient == is_patient) {
             *ret = client;
             return 0;
         }
@@ -272,6 +273,7 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
     }
     struct syntax_client *client = mem_alloc(sizeof *client);
     snprintf(client->language, sizeof client->language, "%s", language);
+    client->is_patient = is_patient;
     client->end = &client->first;
     if (start(pool, client, helper, err) < 0) {
         free(client);
@@ -313,6 +315,7 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
                struct cay_error *err)
 {
     struct syntax_client *client = NULL;
+    bool is_patient = question->is_patient || question->len > SYNTAX_SMALL_BYTES;
 
     if (question->len > SYNTAX_CODE_MAX)
         return cay_fail(err, CAY_E_LIMIT, "the code is %zu bytes long; at most %d are read",
@@ -320,7 +323,7 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
     if (question->lists_len > SYNTAX_LISTS_MAX)
         return cay_fail(err, CAY_E_LIMIT, "block_imports and allow_imports are too long");
     for (int attempt = 0;; attempt++) {
-        if (find_client(pool, helper, language, &client, err) < 0)
+        if (find_client(pool, helper, language, is_patient, &client, err) < 0)
             return -1;
         struct syntax_ticket *ticket = new_ticket(client, question);
         if (push(client) == 0) {

@@ -28,9 +28,10 @@ struct cay_options;
 struct syntax_client;
 struct syntax_ticket;
 
-enum { SYNTAX_CLIENTS = 6 };
+enum { SYNTAX_CLIENTS = 8, SYNTAX_SMALL_BYTES = 32 * 1024 };
 
-/* Workers at once, one for each language; the one that was idle longest makes room. */
+/* Workers at once, one for each language; the one that was idle longest makes room. What may take
+ * long has workers of its own, so that nobody's small code waits behind it. */
 struct syntax_pool {
     struct syntax_client *clients[SYNTAX_CLIENTS];
     int keeper_fd; /* what starts them where we can't; -1: we do */
@@ -49,6 +50,7 @@ void syntax_pool_prepare(struct syntax_pool *pool, const char *helper);
 struct syntax_question {
     enum syntax_verb verb;
     unsigned flags, timeout_ms;
+    bool is_patient; /* others shall not wait for it: as with code past SYNTAX_SMALL_BYTES */
     const char *lists;
     size_t lists_len;
     const char *code;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * POST /v1/check: what code would do, told without running it. A worker reads it, and nobody waits
- * for that but who asked: few are asked for at once, as runs have their code checked by the same
- * workers; the others wait in order.
+ * for that but who asked. Few are asked for at once; the others wait in order.
  */
 #include <jansson.h>
 #include <stdlib.h>
