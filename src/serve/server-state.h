@@ -92,7 +92,6 @@ struct server {
     char *languages;             /* answers that never change */
     size_t languages_len;
     uint64_t max_queue;
-    uint64_t memory_bytes; /* that a run has which asks for none */
     int64_t host_read_ns;
     int statm_fd; /* /proc/self/statm */
     char *openapi;
