@@ -19,6 +19,11 @@ struct cay;
  * for the caller to close. */
 CAY_API int cay_state_open(int *ret_fd, struct cay_error *err);
 
+/* From here on, this process can reach no file but those of the state folder (landlock; what is
+ * open stays open). Needs no_new_privs. CAY_E_UNSUPPORTED: the kernel can't, and all is as it was.
+ */
+CAY_API int cay_state_confine(struct cay_error *err);
+
 /* A setting as text in its own form ("512m", "30", "json"), or NULL where it has no value or there
  * is none of that name. Owned by cay. */
 CAY_API const char *cay_setting(struct cay *cay, const char *name);

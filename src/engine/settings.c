@@ -2,11 +2,15 @@
 /* What the configuration says, for those above the line who are not making a plan. */
 #include <cay/settings.h>
 
+#include <errno.h>
+#include <string.h>
+
 #include "base/auto.h"
 #include "base/error.h"
 #include "core/language.h"
 #include "core/state.h"
 #include "engine/engine.h"
+#include "sys/landlock.h"
 
 int cay_state_open(int *ret_fd, struct cay_error *err)
 {
@@ -15,6 +19,22 @@ int cay_state_open(int *ret_fd, struct cay_error *err)
     if (fd < 0)
         return cay_fail_errno(err, -fd, "open the state folder");
     *ret_fd = fd;
+    return 0;
+}
+
+int cay_state_confine(struct cay_error *err)
+{
+    enum { ABI_REFER = 2 }; /* before it, nothing can be moved from folder to folder */
+    char path[4096];
+
+    int rc = state_path(path, sizeof path);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "find the state folder");
+    rc = landlock_abi() < ABI_REFER ? -EOPNOTSUPP : 0;
+    if (rc == 0)
+        rc = landlock_restrict(&(struct landlock_rule){ path, LANDLOCK_WRITE }, 1);
+    if (rc < 0)
+        return cay_fail(err, CAY_E_UNSUPPORTED, "landlock: %s", strerror(-rc));
     return 0;
 }
 

@@ -162,7 +162,7 @@ static int start_monitor(struct server *server, struct cay_error *err)
 static int open_engine(struct server *server, const struct confine_user *user,
                        struct cay_error *err)
 {
-    if (cay_journal_open(user->uid, user->gid, &server->journal, err) < 0)
+    if (cay_journal_open(user->uid, &server->journal, err) < 0)
         return -1;
     const struct cay_options options = {
         .helper = server->options.helper,
