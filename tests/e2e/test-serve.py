@@ -280,6 +280,13 @@ def status_of(pid):
         return {}
 
 
+def program_of(pid):
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return ""
+
+
 def test_confined(t, s, mode):
     status = status_of(s.pid)
     t.equal((status["NoNewPrivs"], status["Seccomp"], int(status["CapPrm"], 16), int(status["CapBnd"], 16) if mode.is_root else 0),
@@ -297,7 +304,7 @@ def test_check(t, s):
     def check():
         return s.ask("POST", "/v1/check", {"language": "python", "code": "import os, socket"})
     t.equal(check().json["blocked_imports"], ["os", "socket"], "code can be checked")
-    workers = [p.pid for p in caytest.descendants() if words_of(p.pid)[1:2] == [b"python"] and b"cay-syntax" in words_of(p.pid)[0]]
+    workers = [p.pid for p in caytest.descendants() if program_of(p.pid) == "cay-syntax"]
     t.ok(workers, "there is who does it", workers)
     for pid in workers:
         os.kill(pid, signal.SIGSTOP)
@@ -337,14 +344,8 @@ def test_lost_warden(t, s):
 
 
 def zygotes(warden):
-    found = []
-    for p in caytest.descendants():
-        try:
-            if os.path.basename(os.readlink(f"/proc/{p.pid}/exe")) == "cay-zygote-python" and status_of(p.pid)["PPid"] == str(warden):
-                found.append(p.pid)
-        except (OSError, KeyError):
-            continue
-    return found
+    return [p.pid for p in caytest.descendants()
+            if program_of(p.pid) == "cay-zygote-python" and status_of(p.pid).get("PPid") == str(warden)]
 
 
 def has_zygote(s):
