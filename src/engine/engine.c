@@ -109,6 +109,7 @@ static int read_languages(struct cay *cay, struct cay_error *err)
 {
     if (cay->host.languages)
         return 0;
+    cay->host.found = &cay->found;
     return language_list(&cay->languages, &cay->host.languages, &cay->host.n_languages, err);
 }
 
@@ -261,8 +262,7 @@ int cay_warden_main(int front_fd, const char *word)
     if (!word)
         return link_serve(front_fd, LINK_PLAIN);
     /* What is not known is no reason to trust the front more. */
-    return link_serve(front_fd,
-                      strcmp(word, "ahead") == 0 ? LINK_AHEAD : LINK_APART);
+    return link_serve(front_fd, strcmp(word, "ahead") == 0 ? LINK_AHEAD : LINK_APART);
 }
 
 /* ---- languages ---- */

@@ -433,6 +433,7 @@ int cay_dispatch(struct cay *cay, struct cay_error *err)
     int rc = link_events & ~(uint32_t)EPOLLOUT ? read_link(cay, REPLIES_AT_ONCE, err) : 0;
     while (cay->loop.is_check_due)
         go_on_with_checks(cay);
+    run_stock_pipes(&cay->loop);
     return rc;
 }
 
@@ -509,5 +510,10 @@ void loop_done(struct cay *cay)
         while (loop->runs[i])
             run_fail(loop->runs[i], &err);
     close_fd(&loop->epoll_fd);
+    for (unsigned i = 0; i < loop->n_pipes; i++) {
+        close(loop->near[i]);
+        close(loop->far[i]);
+    }
+    loop->n_pipes = 0;
     free(loop->buf);
 }

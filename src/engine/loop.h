@@ -44,6 +44,9 @@ enum run_fd {
 /* What a run has to ask of the warden, in this order. */
 enum { OWES_START = 1, OWES_NEXT = 2, OWES_STOP = 4 };
 
+/* Pipes for the next runs' output, made while nobody waits. */
+enum { LOOP_PIPES = 4 };
+
 struct loop {
     int epoll_fd;         /* -1: nobody has asked for runs at once yet */
     bool is_link_watched; /* the link is registered there, */
@@ -55,6 +58,8 @@ struct loop {
     struct run *owed, **owed_end;   /* those that could not be sent yet, in order */
     char *buf;                      /* LOOP_READ_BYTES, for whoever reads a stream just now */
     bool is_check_due;              /* answers of syntax workers were taken in */
+    int near[LOOP_PIPES], far[LOOP_PIPES];
+    unsigned n_pipes;
 };
 
 void loop_init(struct loop *loop);

@@ -159,6 +159,9 @@ int run_make_streams(struct run *run, struct cay_error *err);
 /* A pipe whose far end the program may open again by /dev/stdout. */
 int run_make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_error *err);
 
+/* Makes those that runs took. */
+void run_stock_pipes(struct loop *loop);
+
 /* Gives the input that the request holds, as far as the pipe takes it. */
 void run_feed_first(struct run *run);
 

@@ -209,6 +209,8 @@ static void take_fds(struct job *job, const int fds[WARDEN_FDS])
     memcpy(job->folder_fds, fds + WARDEN_FOLDERS, sizeof job->folder_fds);
 }
 
+static void serve_sandbox(struct warden *warden, struct run *run);
+
 static void on_start(struct warden *warden, struct front *front, struct warden_request *request,
                      int fds[WARDEN_FDS])
 {
@@ -250,6 +252,8 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     else if (backend->start(&warden->host, &run->job, &run->sandbox, &failed.error) == 0) {
         run->next = warden->runs;
         warden->runs = run;
+        if (run->sandbox->has_word)
+            serve_sandbox(warden, run);
         return;
     }
     reply(run, &failed);
@@ -568,7 +572,8 @@ enum { POLL_MAX = 4096 };
 
 enum { P_FRONT, P_POOL, P_LISTEN, P_REST };
 
-/* Fills the list with the fronts and two fds a run; one that finds no room waits for its turn. */
+/* Fills the list with the fronts and the fds of each run; one that finds no room waits for its
+ * turn. */
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
     const struct front *main = &warden->main_front;
@@ -587,8 +592,8 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
             list[n++] = poll_front(front);
     }
     for (struct run *run = warden->runs; run; run = run->next) {
-        run->poll_at = n + 2 <= POLL_MAX ? n : 0;
-        for (int i = 0; i < 2 && run->poll_at; i++)
+        run->poll_at = n + SANDBOX_FDS <= POLL_MAX ? n : 0;
+        for (int i = 0; i < SANDBOX_FDS && run->poll_at; i++)
             list[n++] = (struct pollfd){ run->sandbox->fds[i], POLLIN, 0 };
     }
     return n;
@@ -596,8 +601,11 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
 
 static bool is_ready(const struct pollfd *list, const struct run *run)
 {
-    const struct pollfd *own = &list[run->poll_at];
-    return run->poll_at && (own[0].revents || own[1].revents);
+    short all = 0;
+
+    for (int i = 0; i < SANDBOX_FDS && run->poll_at; i++)
+        all |= list[run->poll_at + (size_t)i].revents;
+    return all != 0;
 }
 
 static void serve_once(struct warden *warden)

@@ -116,7 +116,7 @@ static void drop_spare(struct pool *pool, struct shape *shape, struct native *na
     unlink_from(&shape->spares, native);
     shape->n[native->state]--;
     pool->memory_bytes -= native->spare_bytes;
-    unwatch(pool, native->base.fds[0]);
+    unwatch(pool, native->base.fds[FD_CTL]);
     backend_native.kill(&native->base);
     push(&pool->dying, native);
 }
@@ -126,7 +126,7 @@ static void bury(struct pool *pool, struct native *native)
     if (!native_reap(native, WNOHANG))
         return;
     unlink_from(&pool->dying, native);
-    unwatch(pool, native->base.fds[1]);
+    unwatch(pool, native->base.fds[FD_PID]);
     backend_native.release(&native->base);
 }
 
@@ -282,8 +282,8 @@ static void make_spare(struct pool *pool, struct shape *shape)
     native->late_ns = clock_now_ns() + MAKE_NS;
     push(&shape->spares, native);
     shape->n[SPARE_MAKING]++;
-    watch(pool, native->base.fds[0], (uint64_t)(uintptr_t)native);
-    watch(pool, native->base.fds[1], (uint64_t)(uintptr_t)native);
+    watch(pool, native->base.fds[FD_CTL], (uint64_t)(uintptr_t)native);
+    watch(pool, native->base.fds[FD_PID], (uint64_t)(uintptr_t)native);
 }
 
 static void on_ready(struct pool *pool, struct shape *shape, struct native *native,
@@ -455,11 +455,21 @@ static bool fits_limits(const struct native *native, const struct cay_limits *wa
             (wanted->cpu_time_ns > 0 && wanted->cpu_time_ns < made->cpu_time_ns));
 }
 
+/* Of one that is ready the disk can be bounded anew from outside, by root. */
+static bool fits_disk(const struct native *native, const struct cay_limits *wanted)
+{
+    const struct cay_limits *made = &native->job.limits[0];
+    bool can_bound = native->root_fd >= 0 && geteuid() == 0;
+
+    return can_bound || (wanted->disk_bytes == made->disk_bytes && wanted->inodes == made->inodes);
+}
+
 static bool fits(const struct native *native, enum spare_state state, const struct job *job)
 {
     enum start_kind kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
 
     return native->state == state && job->start >= kind && !(job->require & ~native->layers) &&
+           fits_disk(native, &job->limits[job->n_stages - 1]) &&
            fits_limits(native, &job->limits[0]);
 }
 
@@ -528,8 +538,8 @@ struct native *pool_take(struct pool *pool, const struct job *job)
     shape->taken++;
     pool->taken_ns = clock_now_ns();
     pool->memory_bytes -= native->spare_bytes;
-    unwatch(pool, native->base.fds[0]);
-    unwatch(pool, native->base.fds[1]);
+    unwatch(pool, native->base.fds[FD_CTL]);
+    unwatch(pool, native->base.fds[FD_PID]);
     /* Its job waits in pid 1's socket until the program is there. */
     if (native->start_kind == START_FORK &&
         (!shape->zygote || zygote_order_one(shape->zygote, native) < 0))
@@ -554,8 +564,7 @@ bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limi
 
 /* Peaks of memory start anew where the kernel lets them (v1); those of processes never do, so that
  * only a group is kept which saw no more than every run has: pid 1 and one program. */
-bool pool_keep_cgroup(struct pool *pool, const struct cgroup *group,
-                      const struct cgroup_limits *limits)
+bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits)
 {
     enum { LEFT_BYTES = 512 * 1024 };
     struct cgroup_counters now;
