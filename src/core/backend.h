@@ -123,7 +123,7 @@ struct pool_stats {
     struct {
         uint16_t ready, making, target;
         uint16_t has_zygote;
-        uint32_t taken, missed;
+        uint32_t taken, missed, failed;
     } shapes[POOL_LANGUAGES + 1];
     uint64_t memory_bytes;
     uint32_t zygotes_starting;

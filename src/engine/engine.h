@@ -40,3 +40,4 @@ struct cay {
  * cay_result_free frees with it. */
 struct arena;
 struct cay_result *result_new(const char *id, struct arena **ret_arena);
+struct arena *result_arena(struct cay_result *result);

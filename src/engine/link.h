@@ -15,6 +15,8 @@ struct cay_options;
 struct link {
     int fd; /* -1: no warden yet */
     pid_t pid;
+    bool is_server;      /* it is a server's */
+    bool is_server_lost; /* that was one, and has ended: from here on there is one of our own */
 };
 
 #define LINK_INIT \

@@ -293,6 +293,14 @@ bool policy_is_ready(const struct policy *policy)
     return true;
 }
 
+bool policy_is_done(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->n; i++)
+        if (policy->items[i].ticket && !syntax_is_done(policy->items[i].ticket))
+            return false;
+    return true;
+}
+
 void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret)
 {
     struct telling t = { .arena = arena, .report = ret };

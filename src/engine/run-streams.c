@@ -182,6 +182,7 @@ static void feed_read(struct run *run)
         feed_end(run);
         return;
     }
+    feed->has_read = true;
     record_input(&run->record, feed->buf, (size_t)n);
     if (run->options.on_input)
         run->options.on_input(run->options.arg, feed->buf, (size_t)n);
@@ -366,13 +367,20 @@ int run_make_streams(struct run *run, struct cay_error *err)
     return 0;
 }
 
-void run_close_streams(struct run *run)
+void run_unmake_streams(struct run *run)
 {
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < STREAMS; i++)
         close_fd(&run->stream_fds[i]);
-        capture_done(&run->captures[i]);
-    }
     close_fd(&run->feed.to_fd);
     close_fd(&run->timer_fd);
+    run->feed = (struct feed){ .from_fd = -1, .to_fd = -1 };
     terminal_done(&run->terminal);
+    terminal_init(&run->terminal, run->terminal.rows, run->terminal.cols);
+}
+
+void run_close_streams(struct run *run)
+{
+    run_unmake_streams(run);
+    for (int i = 0; i < STREAMS; i++)
+        capture_done(&run->captures[i]);
 }

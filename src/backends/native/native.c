@@ -6,6 +6,7 @@
 #include "backends/native/zygote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +43,24 @@ static int probe(const struct backend_host *host, struct cay_error *err)
     return 0; /* what is missing is found out by the run itself, which names the layer */
 }
 
+static void close_job_fds(struct native *native)
+{
+    struct job *job = &native->job;
+
+    if (!native->keeps_fds)
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(job->std_fds); i++)
+        close_fd(&job->std_fds[i]);
+    close_fd(&job->payload_fd);
+    close_fd(&job->harvest_fd);
+    native->keeps_fds = false;
+}
+
 static void release(struct sandbox *sandbox)
 {
     struct native *native = of(sandbox);
 
+    close_job_fds(native);
     if (native->has_cgroup &&
         (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
         cgroup_remove(&native->cgroup);
@@ -138,6 +153,20 @@ int native_set_limits(struct native *native, const struct cay_limits *wanted,
     return rc;
 }
 
+/* A program that a zygote has yet to fork may never come, when the zygote dies: then the job is
+ * begun anew (go_on_cold), and for that what it holds must still be there. */
+static void keep_job_fds(struct native *native)
+{
+    struct job *job = &native->job;
+    int *const fds[] = { &job->std_fds[0], &job->std_fds[1], &job->std_fds[2], &job->payload_fd,
+                         &job->harvest_fd };
+
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        if (*fds[i] >= 0)
+            *fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, 3);
+    native->keeps_fds = true;
+}
+
 /* The spare is the job's now, with its limits. */
 static int hand_over(struct native *native, const struct job *job)
 {
@@ -146,6 +175,8 @@ static int hand_over(struct native *native, const struct job *job)
     const struct cay_limits had = native->job.limits[0], *now = &job->limits[job->n_stages - 1];
 
     native->job = *job;
+    if (native->start_kind == START_FORK)
+        keep_job_fds(native);
     int rc = native_set_limits(native, &job->limits[0], &which);
     /* The disk limit is a property of the file system, which was made with the usual one. */
     if (rc == 0 && (now->disk_bytes != had.disk_bytes || now->inodes != had.inodes))
@@ -159,15 +190,38 @@ static int hand_over(struct native *native, const struct job *job)
     return child_send_job(native->base.fds[FD_CTL], job, CHILD_JOB);
 }
 
+static void discard(struct native *native)
+{
+    kill_all(&native->base);
+    native_reap(native, 0);
+    release(&native->base);
+}
+
+/* The sandbox that waited in vain for its program is changed for one of the usual kind. Returns
+ * whether there is one. */
+static bool go_on_cold(struct native *native)
+{
+    struct cay_error err;
+
+    if (!native->keeps_fds || native->is_killed)
+        return false;
+    struct native *fresh = native_make(pool_host(native->pool), &native->job, SPARE_NONE, &err);
+    if (!fresh)
+        return false;
+    const struct native ended = *native;
+    *native = *fresh;
+    *fresh = ended;
+    discard(fresh);
+    return true;
+}
+
 static int start(const struct backend_host *host, const struct job *job, struct sandbox **ret,
                  struct cay_error *err)
 {
     struct native *native = host->pool ? pool_take(host->pool, job) : NULL;
 
     if (native && (native->is_killed || hand_over(native, job) < 0)) {
-        kill_all(&native->base); /* it was ended meanwhile */
-        native_reap(native, 0);
-        release(&native->base);
+        discard(native); /* it was ended meanwhile */
         native = NULL;
     }
     if (!native)
@@ -442,6 +496,10 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
     ssize_t n = native_recv(native, &from);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (n != (ssize_t)sizeof from || from.kind == CHILD_FAILED) {
+        if (go_on_cold(native))
+            return;
+    }
     if (n != (ssize_t)sizeof from) {
         close_fd(&native->base.fds[FD_CTL]);
         if (native_reap(native, WNOHANG))
@@ -467,7 +525,7 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         explain_failure(native, &from, &ret->error);
         break;
     case CHILD_MADE: /* a spare's, which the pool heard, unless it was made for a job */
-        if (native->awaits_fork && pool_order(native->pool, native) < 0) {
+        if (native->awaits_fork && pool_order(native->pool, native) < 0 && !go_on_cold(native)) {
             native->failed = true;
             ret->kind = REPORT_FAILED;
             cay_fail(&ret->error, CAY_E_SYSTEM, "native: the zygote is gone");
@@ -475,6 +533,7 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         }
         break;
     case CHILD_READY:
+        close_job_fds(native);
         break;
     }
 }

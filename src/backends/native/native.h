@@ -46,6 +46,8 @@ struct native {
     struct cgroup_limits limits; /* in force */
     uint64_t spare_bytes;
     bool awaits_fork;  /* it has its job, and its program is to be forked once it stands */
+    bool keeps_fds;    /* the job's are copies of ours, until the program was forked */
+    int64_t late_ns;   /* when a spare that is not ready is given up */
     struct pool *pool; /* where its cgroup goes; NULL: nowhere */
 };
 

@@ -22,6 +22,9 @@
 #define BACKOFF_NS   (NS_PER_SEC / 2)
 #define BACKOFF_MOST 7 /* doublings */
 
+/* A spare that is not ready by then never will be: its runtime hangs. */
+#define MAKE_NS (30 * NS_PER_SEC)
+
 enum {
     RENEW_AFTER = 1000,
     GROUPS_MAX = 64,
@@ -38,7 +41,7 @@ struct shape {
     struct zygote *heir;   /* that will take its place */
     struct native *spares;
     unsigned n[SPARE_STATES], target;
-    uint32_t taken, missed;
+    uint32_t taken, missed, failed;
     unsigned taken_lately; /* since the target was last looked at */
     int64_t look_ns;
     unsigned failures; /* in a row */
@@ -130,6 +133,10 @@ static void bury(struct pool *pool, struct native *native)
 static void fail_shape(struct shape *shape)
 {
     shape->failures++;
+    shape->failed++;
+    /* A runtime that does not come up ahead is started with its run, as it would be alone. */
+    if (shape->kind == SPARE_WARM && shape->failures > FAILURES_MAX)
+        shape->kind = SPARE_EXEC;
     shape->not_before_ns =
         clock_now_ns() + (BACKOFF_NS << MIN(shape->failures, (unsigned)BACKOFF_MOST));
 }
@@ -272,6 +279,7 @@ static void make_spare(struct pool *pool, struct shape *shape)
         fail_shape(shape);
         return;
     }
+    native->late_ns = clock_now_ns() + MAKE_NS;
     push(&shape->spares, native);
     shape->n[SPARE_MAKING]++;
     watch(pool, native->base.fds[FD_CTL], (uint64_t)(uintptr_t)native);
@@ -308,6 +316,7 @@ static void order_some(struct pool *pool, struct shape *shape)
         if (native->state != SPARE_MADE)
             continue;
         move_to(shape, native, SPARE_MAKING);
+        native->late_ns = clock_now_ns() + MAKE_NS;
         if (!shape->zygote || zygote_order_one(shape->zygote, native) < 0)
             drop_spare(pool, shape, native);
     }
@@ -339,6 +348,17 @@ static void on_spare(struct pool *pool, struct native *native)
     drop_spare(pool, shape, native);
 }
 
+static void drop_late(struct pool *pool, struct shape *shape, int64_t now)
+{
+    for (struct native *native = shape->spares, *next; native; native = next) {
+        next = native->next;
+        if (native->state != SPARE_MAKING || now < native->late_ns)
+            continue;
+        fail_shape(shape);
+        drop_spare(pool, shape, native);
+    }
+}
+
 /* Doubled when one was missed, a little less each time that half would have done. */
 static void look_at_target(struct pool *pool, struct shape *shape, int64_t now)
 {
@@ -348,6 +368,7 @@ static void look_at_target(struct pool *pool, struct shape *shape, int64_t now)
         shape->target = MAX(shape->target - MAX(shape->target / 4, 1U), pool->options->spares);
     shape->taken_lately = 0;
     shape->look_ns = now + SHRINK_NS;
+    drop_late(pool, shape, now);
     for (struct native *native = shape->spares, *next;
          native && shape->n[SPARE_READY] > shape->target; native = next) {
         next = native->next;
@@ -586,6 +607,11 @@ const struct pool_options *pool_settings(const struct pool *pool)
     return pool->options;
 }
 
+const struct backend_host *pool_host(const struct pool *pool)
+{
+    return pool->host;
+}
+
 int pool_fd(const struct pool *pool)
 {
     return pool->epoll_fd;
@@ -625,6 +651,7 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret)
         ret->shapes[i].has_zygote = shape->zygote && shape->zygote->is_up;
         ret->shapes[i].taken = shape->taken;
         ret->shapes[i].missed = shape->missed;
+        ret->shapes[i].failed = shape->failed;
         ret->zygotes_starting += shape->zygote && !shape->zygote->is_up;
     }
 }

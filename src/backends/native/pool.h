@@ -27,6 +27,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
 void pool_free(struct pool *pool);
 
 const struct pool_options *pool_settings(const struct pool *pool);
+const struct backend_host *pool_host(const struct pool *pool);
 
 int pool_fd(const struct pool *pool);
 
