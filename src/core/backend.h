@@ -109,7 +109,7 @@ struct pool_options {
     const int32_t *warm;                /* languages to be ready for from the start; ended by -2 */
     uint32_t spares;                    /* at least, for each that is used */
     uint32_t spares_max;
-    uint64_t memory_bytes; /* that all of them may take */
+    uint64_t memory_bytes;           /* that all of them may take */
     const struct cay_limits *limits; /* what most jobs have */
 };
 
@@ -164,6 +164,13 @@ struct backend_pool {
 extern const struct backend *const backends[];
 
 const struct backend *backend_find(const char *name);
+
+/* Marks the error of a start that failed for want of what the host has to give, whatever is asked
+ * of it: no layer, no engine. Only that is a reason to take another backend (core/plan-backend.c);
+ * no other failure is, for a program could bring it about. Returns -1. */
+int backend_mark_lacking(struct cay_error *err);
+bool backend_is_lacking(const struct cay_error *err);
+
 const char *tier_name(enum tier tier);
 
 /* "cold", "spare", "fork", "warm", as meta.start has it. */

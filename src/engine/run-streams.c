@@ -323,6 +323,8 @@ int run_make_streams(struct run *run, struct cay_error *err)
 {
     bool has_input = run->options.stdin_fd >= 0 || run->plan.stdin.len > 0;
     bool tty = run->plan.job.tty, has_pipes = !tty || run->plan.job.n_stages > 1;
+    if (run->compiled.is_found && run->plan.has_next) /* run-again.c: it may be compiled after all */
+        has_pipes = true;
     int *far = run->far_fds;
 
     if (has_pipes && (run_make_pipe(&run->stream_fds[OUT], &far[WARDEN_STDOUT], true, err) < 0 ||
@@ -344,6 +346,12 @@ int run_make_streams(struct run *run, struct cay_error *err)
         run->feed.len = run->plan.stdin.len;
     }
     return 0;
+}
+
+void run_close_far(struct run *run)
+{
+    for (int i = 0; i < WARDEN_FDS; i++)
+        close_fd(&run->far_fds[i]);
 }
 
 void run_close_streams(struct run *run)

@@ -14,8 +14,16 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/parse.h"
+#include "core/backend.h"
 
 enum { CONNECT_MS = 2000 };
+
+/* There is no engine: another backend may be taken. */
+static int lacking(struct cay_error *err, const char *remedy)
+{
+    backend_mark_lacking(err);
+    return cay_hint(err, "%s", remedy);
+}
 
 /* ---- reading an address ---- */
 
@@ -117,14 +125,15 @@ int engine_address_list(const struct engine_places *places,
         { has_own ? places->runtime_dir : NULL, "/podman/podman.sock" },
         { places->root, "/run/podman/podman.sock" },
     };
+    bool is_podman = places->docker_host && strcmp(places->docker_host, "podman") == 0;
     int n = 0;
 
-    if (places->docker_host && *places->docker_host)
+    if (places->docker_host && *places->docker_host && !is_podman)
         return engine_address_parse(places->docker_host, ret, err) < 0 ? -1 : 1;
     for (int i = 0; i < ENGINE_USUAL; i++) {
         char path[4096];
         struct cay_error long_path;
-        if (!rows[i].folder)
+        if (!rows[i].folder || (is_podman && !strstr(rows[i].path, "podman")))
             continue;
         int len = snprintf(path, sizeof path, "%s%s", rows[i].folder, rows[i].path);
         if (len > 0 && (size_t)len < sizeof path && set_unix(path, &ret[n], &long_path) == 0)
@@ -200,7 +209,7 @@ int engine_address_socket(const struct engine_address *address, const char *root
         return 0;
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: no address is known for it",
              address->text);
-    return cay_hint(err, "name it in /etc/hosts, or give DOCKER_HOST its address");
+    return lacking(err, "name it in /etc/hosts, or give DOCKER_HOST its address");
 }
 
 /* -errno, or the fd. A socket whose backlog is full is as good as a daemon that hangs. */
@@ -290,14 +299,14 @@ static int say_absent(const struct engine_address *address, const struct engine_
 {
     if (!programs->has_docker && !programs->has_podman) {
         cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_NOT_FOUND ": no socket at %.200s", address->text);
-        return cay_hint(err, "install it: sudo apt install docker.io; `cay doctor` has the steps");
+        return lacking(err, "install it: sudo apt install docker.io; `cay doctor` has the steps");
     }
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": no socket at %.200s", address->text);
     if (programs->has_dockerd)
-        return cay_hint(err, "start it: sudo systemctl start docker; by hand: sudo dockerd");
+        return lacking(err, "start it: sudo systemctl start docker; by hand: sudo dockerd");
     if (programs->has_podman)
-        return cay_hint(err, "start it: systemctl --user start podman.socket; or set DOCKER_HOST");
-    return cay_hint(err, "only the client is here; the daemon: sudo apt install docker.io");
+        return lacking(err, "start it: systemctl --user start podman.socket; or set DOCKER_HOST");
+    return lacking(err, "only the client is here; the daemon: sudo apt install docker.io");
 }
 
 int engine_unreachable(const struct engine_address *address, int errnum,
@@ -326,15 +335,15 @@ int engine_unreachable(const struct engine_address *address, int errnum,
             continue;
         cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: %s", address->text,
                  rows[i].reason);
-        return cay_hint(err, "%s", rows[i].remedy);
+        return lacking(err, rows[i].remedy);
     }
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: %s", address->text,
              strerror(errnum));
-    return cay_hint(err, "check the address in DOCKER_HOST; `cay doctor` looks at the engine");
+    return lacking(err, "check the address in DOCKER_HOST; `cay doctor` looks at the engine");
 }
 
 int engine_no_sense(const struct engine_address *address, const char *why, struct cay_error *err)
 {
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: %.120s", address->text, why);
-    return cay_hint(err, "is that the socket of a container engine? DOCKER_HOST names another");
+    return lacking(err, "is that the socket of a container engine? DOCKER_HOST names another");
 }

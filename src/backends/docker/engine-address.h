@@ -10,10 +10,11 @@
  *     if (engine_connect(&places, &address, &fd, err) < 0)
  *         return -1;                    "Error: Docker not found: …" and a remedy
  *
- * DOCKER_HOST decides where it is set: unix://PATH, tcp://HOST:PORT, or a plain path. Else the
- * sockets of Docker, Docker without root, podman of this user and podman of root are tried in that
- * order, and the first that takes a connection is taken. Where none does, what is told is the first
- * that is there: a socket that refuses us says more than three that are missing.
+ * DOCKER_HOST decides where it is set: unix://PATH, tcp://HOST:PORT, a plain path, or the word
+ * podman for that's usual ones. Else the sockets of Docker, Docker without root, podman of this
+ * user and podman of root are tried in that order, and the first that takes a connection is taken.
+ * Where none does, what is told is the first that is there: a socket that refuses us says more than
+ * three that are missing.
  *
  * Whoever may talk to an engine of root's is as good as root: only the warden's side connects, and
  * the doctor, as the caller, to say whether he could.

@@ -56,7 +56,7 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
     cay_fail(err, CAY_E_UNSUPPORTED, "layer %s cannot be had here: %s%s%s",
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
-    err->errnum = errnum;
+    backend_mark_lacking(err);
     return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
                     remedies[layer] ? "; " : "");
 }
