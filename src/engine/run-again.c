@@ -31,6 +31,15 @@ static bool has_text(const struct value *list, const char *text)
     return false;
 }
 
+void run_again_tell(struct run *run)
+{
+    const char *const *note = run->lacking ? run->plan.warnings.list : NULL;
+
+    for (; note && *note; note++)
+        if (!has_text(&run->warnings, *note))
+            run_warn(run, arena_str(run->arena, *note));
+}
+
 static void take_plan(struct run *run, struct plan *plan)
 {
     bool was_blocking = run->plan.policy == POLICY_BLOCK;
@@ -54,9 +63,8 @@ static void take_plan(struct run *run, struct plan *plan)
     run->plan = *plan;
     run->facts = (struct verdict_facts){ .n_stages = plan->job.n_stages };
     run->has_failed = false;
-    for (const char *const *note = plan->warnings.list; note && *note; note++)
-        if (!has_text(&run->warnings, *note))
-            run_warn(run, arena_str(run->arena, *note));
+    if (!plan->has_next)
+        run_again_tell(run);
 }
 
 void run_again_done(struct run *run)

@@ -368,6 +368,7 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
     else
         run_tell_begun(run);
     if (!run->has_started) {
+        run_again_tell(run);
         run_close_far(run);
         run_watch_output(run);
     }

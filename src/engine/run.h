@@ -140,6 +140,9 @@ void run_reply(struct run *run, const struct warden_reply *reply);
 /* Where the run failed because its backend can't be had, and there is another to be tried: asks for
  * that, or ends the run for some other reason, and returns true. The run may be freed after it. */
 bool run_again(struct run *run);
+
+/* Tells of it: before the last one that can be tried runs, or once another does. */
+void run_again_tell(struct run *run);
 void run_again_done(struct run *run);
 
 /* Asks the warden, once the policy has nothing against it; or refuses or fails the run, which may
