@@ -280,6 +280,9 @@ static int tell_words(const struct backend_host *host, struct native *native, st
         return -1;
     if (rc == 0)
         rc = child_send_word(fd, CHILD_GO, to_make && !is_stranger ? native->cgroup.join : none);
+    /* One that is dead by now has said why: its report is there to be read. */
+    if (rc == -EPIPE || rc == -ECONNRESET)
+        rc = 0;
     return rc < 0 ? cay_fail_errno(err, -rc, "native: start pid 1") : 0;
 }
 
