@@ -242,10 +242,18 @@ static int connect_within(const struct sockaddr_storage *to, socklen_t len, int 
 int engine_connect(const struct engine_places *places, struct engine_address *ret, int *ret_fd,
                    struct cay_error *err)
 {
+    int errnum;
+    return engine_try(places, ret, ret_fd, &errnum, err);
+}
+
+int engine_try(const struct engine_places *places, struct engine_address *ret, int *ret_fd,
+               int *ret_errnum, struct cay_error *err)
+{
     struct engine_address list[ENGINE_USUAL];
     struct engine_programs programs;
     int n = engine_address_list(places, list, err), told = 0, why = 0;
 
+    *ret_errnum = 0;
     for (int i = 0; i < n; i++) {
         struct sockaddr_storage to;
         socklen_t len = 0;
@@ -264,6 +272,7 @@ int engine_connect(const struct engine_places *places, struct engine_address *re
     }
     if (n < 0)
         return -1;
+    *ret_errnum = why;
     engine_programs_find(places->root, &programs);
     return engine_unreachable(&list[told], why, &programs, err);
 }
@@ -299,7 +308,8 @@ static int say_absent(const struct engine_address *address, const struct engine_
 {
     if (!programs->has_docker && !programs->has_podman) {
         cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_NOT_FOUND ": no socket at %.200s", address->text);
-        return lacking(err, "install it: sudo apt install docker.io; `cay doctor` has the steps");
+        return lacking(
+            err, "sudo apt install docker.io; `cay doctor --backend docker` has all the steps");
     }
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": no socket at %.200s", address->text);
     if (programs->has_dockerd)
@@ -339,7 +349,7 @@ int engine_unreachable(const struct engine_address *address, int errnum,
     }
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: %s", address->text,
              strerror(errnum));
-    return lacking(err, "check the address in DOCKER_HOST; `cay doctor` looks at the engine");
+    return lacking(err, "check DOCKER_HOST; `cay doctor --backend docker` looks at the engine");
 }
 
 int engine_no_sense(const struct engine_address *address, const char *why, struct cay_error *err)

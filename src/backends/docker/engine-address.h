@@ -75,6 +75,10 @@ int engine_address_socket(const struct engine_address *address, const char *root
 int engine_connect(const struct engine_places *places, struct engine_address *ret, int *ret_fd,
                    struct cay_error *err);
 
+/* The same, with the errno beside the words; 0 where it never came to a connection. */
+int engine_try(const struct engine_places *places, struct engine_address *ret, int *ret_fd,
+               int *ret_errnum, struct cay_error *err);
+
 /* ---- what to say ------------------------------------------------------------------------------
  */
 
