@@ -121,10 +121,8 @@ static void ask_caller(struct facts *f, const struct cay *cay)
 static void ask_engine(struct facts *f, const struct config *config)
 {
     const struct setting *settings = config->settings;
-    const struct engine_places places =
-        ENGINE_PLACES_HERE(settings[FIELD_DOCKER_HOST].value.is_set
-                               ? settings[FIELD_DOCKER_HOST].value.text
-                               : NULL);
+    const struct engine_places places = ENGINE_PLACES_HERE(
+        settings[FIELD_DOCKER_HOST].value.is_set ? settings[FIELD_DOCKER_HOST].value.text : NULL);
     const struct value *runtime = &settings[FIELD_RUNTIME].value;
 
     f->engine.is_wanted = strcmp(settings[FIELD_BACKEND].value.text, "docker") == 0;

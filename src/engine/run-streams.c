@@ -323,9 +323,10 @@ int run_make_streams(struct run *run, struct cay_error *err)
 {
     bool has_input = run->options.stdin_fd >= 0 || run->plan.stdin.len > 0;
     bool tty = run->plan.job.tty, has_pipes = !tty || run->plan.job.n_stages > 1;
-    if (run->compiled.is_found && run->plan.has_next) /* run-again.c: it may be compiled after all */
-        has_pipes = true;
     int *far = run->far_fds;
+
+    if (run->compiled.is_found && run->plan.has_next)
+        has_pipes = true; /* it may be compiled after all: run-again.c */
 
     if (has_pipes && (run_make_pipe(&run->stream_fds[OUT], &far[WARDEN_STDOUT], true, err) < 0 ||
                       run_make_pipe(&run->stream_fds[ERR], &far[WARDEN_STDERR], true, err) < 0))

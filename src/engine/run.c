@@ -102,9 +102,10 @@ static void list_layers(struct run *run)
 static void warn_of_layers(struct run *run)
 {
     if (run->layers & LAYER_BIT(WATCHER))
-        run_warn(run,
-             "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus only "
-             "as whole CPUs (`sudo cay setup USER` delegates one)");
+        run_warn(
+            run,
+            "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus only "
+            "as whole CPUs (`sudo cay setup USER` delegates one)");
     else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
         run_warn(run, "the cpu controller is not there: cpus is not enforced");
 }
@@ -144,9 +145,9 @@ static void name_backend(struct run *run)
     if (!plan->fallback.how)
         return;
     struct cay_fallback *fallback = arena_alloc(run->arena, sizeof *fallback);
-    *fallback = (struct cay_fallback){ arena_str(run->arena, plan->fallback.asked),
-                                       plan->fallback.how,
-                                       arena_str(run->arena, plan->fallback.why) };
+    *fallback =
+        (struct cay_fallback){ arena_str(run->arena, plan->fallback.asked), plan->fallback.how,
+                               arena_str(run->arena, plan->fallback.why) };
     run->result->fallback = fallback;
 }
 

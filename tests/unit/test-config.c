@@ -517,7 +517,8 @@ static void test_environment_names(void **state)
     }
 }
 
-/* A word for a sandbox says more than one thing; what says only the one wins, wherever it stands. */
+/* A word for a sandbox says more than one thing; what says only the one wins, wherever it stands.
+ */
 static void test_type_gives_way(void **state)
 {
     const char *const lists[][3] = {
