@@ -114,6 +114,8 @@ def test_resume(t, s):
     gaps = [e["gap"] for _, e in got if "gap" in e]
     t.ok(len(gaps) == 1 and got[-1][1]["event"] == "finished", "a log that was too long tells what it left out",
          [e["event"] for _, e in got][-5:], gaps)
+    r = s.get(f"/v1/executions/{id}/events", headers={"Last-Event-ID": "999999"})
+    t.ok(b"finished" in r.body, "who has seen what never was gets its end all the same", r)
 
 
 def test_cancel(t, s):
