@@ -336,6 +336,9 @@ unsigned source_function_line(const struct errors_source *source, struct slice n
     struct slice text;
     size_t at = 0;
 
+    if (equals(name, "(anon)"))
+        name.len = 0;
+
     for (unsigned i = 1; next_line(source, &at, &text); i++) {
         text = skip(text, blanks(text));
         bool has_keyword = starts(text, "function ");

@@ -89,9 +89,20 @@ static void look_into_statement(struct analysis *a, const struct errors_source *
     }
 }
 
+/* "main.zsh:cd", "f:cd": which builtin it was is no part of where. */
+static struct slice without_builtin(struct slice file)
+{
+    const char *colon = file.data ? memrchr(file.data, ':', file.len) : NULL;
+    return colon && colon > file.data ? (struct slice){ file.data, (size_t)(colon - file.data) }
+                                      : file;
+}
+
 static void place_by_report(struct analysis *a)
 {
-    const struct errors_report *report = a->report;
+    struct errors_report *report = a->report;
+
+    if (report->row->in_function)
+        report->file = without_builtin(report->file);
     const struct errors_source *source = source_find(&a->sources, report->file);
 
     a->failure->line = report->line;
@@ -103,8 +114,11 @@ static void place_by_report(struct analysis *a)
             a->failure->line = start + report->line;
         }
     }
-    /* A line without a file is the program's. */
-    if (!source && !report->file.data && a->sources.n > 0)
+    /* A line without a file is the program's; so is one of a file that it could not read. */
+    bool is_unread = report->row->in_function && report->name.len == report->file.len &&
+                     report->name.data &&
+                     memcmp(report->name.data, report->file.data, report->file.len) == 0;
+    if (!source && (!report->file.data || is_unread) && a->sources.n > 0)
         source = &a->sources.list[0];
     a->failure->file = source ? arena_str(a->arena, source->name) : path_text(a, report->file);
     if (source && a->failure->column == 0)
