@@ -337,7 +337,7 @@ int rules_finish(struct rules *rules, const struct grammar *grammar, struct cay_
     for (const struct rule *rule = rules->first; rule; rule = rule->next)
         if (rule->severity != SEVERITY_OFF)
             index_rule(rules, rule);
-    return grammar ? make_query(rules, grammar, err) : 0;
+    return grammar && grammar->language ? make_query(rules, grammar, err) : 0;
 }
 
 void rules_done(struct rules *rules)
