@@ -443,6 +443,7 @@ int cay_doctor_json(struct cay *cay, char **ret, struct cay_error *err)
     facts_read(f, root_fd, (const char *const *)environ);
     ask_state(f, state_fd);
     facts_try(f, MAX(state_fd, -1));
+    facts_try_syntax(f);
     int rc = put_report(&w, cay, f, err);
     if (rc == 0)
         *ret = strbuf_take(&out);

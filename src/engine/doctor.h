@@ -143,6 +143,9 @@ struct facts {
 
     enum tool_state tools[FACTS_TOOLS];
 
+    const char *grammars_missing; /* "go, r"; "": none; NULL: nobody has tried */
+    const char *syntax_error;     /* why the syntax worker does not answer, or NULL */
+
     int landlock_abi;
     struct probe_result tried[PROBE_N];
 };
@@ -161,6 +164,9 @@ const char *facts_variable(const char *const *environment, const char *name);
 
 /* Tries everything, and asks about the caller itself. state_fd may be -1. */
 void facts_try(struct facts *f, int state_fd);
+
+/* Asks the syntax worker about each language. */
+void facts_try_syntax(struct facts *f);
 
 /* For a try whose step of that name has failed: puts the name into what, returns -errno. */
 int probe_step(char what[static 48], const char *name);
@@ -224,6 +230,10 @@ void finding_say(const struct facts *f, struct finding *out, enum finding_status
                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void finding_fix(const struct facts *f, struct finding *out, const char *text, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Judges that are in a file of their own: doctor-syntax.c. */
+void judge_syntax_worker(const struct facts *f, struct finding *out);
+void judge_grammars(const struct facts *f, struct finding *out);
 
 /* "sudo ", or "" for root. */
 const char *facts_sudo(const struct facts *f);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/auto.h"
@@ -49,6 +50,18 @@ static const struct row *find_row(const char *language)
     return NULL;
 }
 
+/* Where `make install` puts them: beside the worker, wherever that is. */
+static void own_folder(char *out, size_t size)
+{
+    char own[2900];
+    ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
+    char *slash = len > 0 ? memrchr(own, '/', (size_t)len) : NULL;
+
+    snprintf(out, size, "%.*s/grammars", slash ? (int)(slash - own) : 0, own);
+    if (!slash)
+        out[0] = '\0';
+}
+
 /* The i-th folder that grammars may be in; false past the last one. */
 static bool folder_at(int i, char *out, size_t size)
 {
@@ -59,12 +72,14 @@ static bool folder_at(int i, char *out, size_t size)
     if (i == 0 && given && given[0] == '/')
         snprintf(out, size, "%s", given);
     else if (i == 1)
+        own_folder(out, size);
+    else if (i == 2)
         snprintf(out, size, SYSTEM_FOLDER);
-    else if (i == 2 && cache && cache[0] == '/')
+    else if (i == 3 && cache && cache[0] == '/')
         snprintf(out, size, "%s/cay/grammars", cache);
-    else if (i == 2 && home && home[0] == '/')
+    else if (i == 3 && home && home[0] == '/')
         snprintf(out, size, "%s/.cache/cay/grammars", home);
-    return i < 3;
+    return i < 4;
 }
 
 static void *load(const char *name)
