@@ -96,10 +96,13 @@ struct report {
 };
 
 /* The part of a sandbox that the warden sees; each backend embeds it first in its own. */
+enum { SANDBOX_FDS = 4 };
+
 struct sandbox {
     const struct backend *backend;
-    int fds[2];      /* readable: call wait; -1: none */
-    int64_t tick_ns; /* monotonic; INT64_MAX: never */
+    int fds[SANDBOX_FDS]; /* readable: call wait; -1: none */
+    bool has_word;        /* call wait now: there is something to tell already */
+    int64_t tick_ns;      /* monotonic; INT64_MAX: never */
 };
 
 /* What is made ahead; from trusted configuration. */
@@ -109,7 +112,7 @@ struct pool_options {
     const int32_t *warm;                /* languages to be ready for from the start; ended by -2 */
     uint32_t spares;                    /* at least, for each that is used */
     uint32_t spares_max;
-    uint64_t memory_bytes; /* that all of them may take */
+    uint64_t memory_bytes;           /* that all of them may take */
     const struct cay_limits *limits; /* what most jobs have */
 };
 
@@ -120,7 +123,7 @@ struct pool_stats {
     struct {
         uint16_t ready, making, target;
         uint16_t has_zygote;
-        uint32_t taken, missed;
+        uint32_t taken, missed, failed;
     } shapes[POOL_LANGUAGES + 1];
     uint64_t memory_bytes;
     uint32_t zygotes_starting;

@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "core/config.h"
 #include "core/embedded.h"
+#include "core/found.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/userns.h"
@@ -352,13 +353,30 @@ static const char *const *compile_words(const struct making *m)
     return language->compile;
 }
 
+static const char *find_program(const struct making *m, const char *name)
+{
+    const struct plan_host *host = m->host;
+    struct arena *arena = &m->plan->arena;
+
+    if (!host->found)
+        return host->find_program(arena, name);
+    int64_t now = clock_now_ns();
+    const char *path = found_recall(host->found, name, now);
+    if (path)
+        return arena_str(arena, path);
+    path = host->find_program(arena, name);
+    if (path)
+        found_keep(host->found, name, path, now);
+    return path;
+}
+
 static int find_runtime(const struct making *m)
 {
     const struct language *language = m->plan->language;
     const char *name = NULL, *packages = "";
 
     for (size_t i = 0; language->programs[i] && !name; i++) {
-        const char *path = m->host->find_program(&m->plan->arena, language->programs[i]);
+        const char *path = find_program(m, language->programs[i]);
         if (!path)
             name = language->programs[i];
         else if (i == 0)
@@ -459,7 +477,7 @@ static const char *versioned(const struct making *m)
     if (!*plan->version || strspn(plan->version, "0123456789.") != strlen(plan->version))
         return NULL; /* "bash:bug" is no way to run bashbug */
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        plan->program = m->host->find_program(&plan->arena, names[i]);
+        plan->program = find_program(m, names[i]);
         if (plan->program)
             return names[i];
     }
@@ -566,8 +584,8 @@ static void fill_environment(const struct making *m)
     plan_workspace_env(m->plan, m->host, &workspace);
     for (const char *const *variable = own; variable && *variable; variable++)
         field_append(&m->plan->arena, &expanded, expand(m, *variable, run_memory(m)));
-    const char *const *const lists[] = { language_base_env, m->plan->job.tty ? terminal : NULL, expanded.list,
-                                         workspace.list, m->req->env.list };
+    const char *const *const lists[] = { language_base_env, m->plan->job.tty ? terminal : NULL,
+                                         expanded.list, workspace.list, m->req->env.list };
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         for (const char *const *variable = lists[i]; variable && *variable; variable++)
             put_variable(&m->plan->arena, &env, *variable);
@@ -577,8 +595,8 @@ static void fill_environment(const struct making *m)
 /* Whether the program reads this when it starts, where a zygote has long done that. */
 static bool is_start_variable(const char *variable)
 {
-    static const char *const starts[] = { "PYTHON", "RUBY",  "PERL", "NODE_", "LD_", "LC_",
-                                          "LANG",   "LUA_",  "PHP",  "BASH",  "MALLOC_", "GLIBC_",
+    static const char *const starts[] = { "PYTHON", "RUBY",  "PERL", "NODE_",   "LD_",     "LC_",
+                                          "LANG",   "LUA_",  "PHP",  "BASH",    "MALLOC_", "GLIBC_",
                                           "TZ",     "HOME=", "GEM_", "OPENSSL_" };
 
     for (size_t i = 0; i < ARRAY_LEN(starts); i++)
