@@ -228,7 +228,8 @@ struct cay_result {
     const char *language_version;
     const char *backend;
     const char *tier;
-    const char *start; /* "cold", "spare", "fork", "warm" */
+    const char *start;                /* "cold", "spare", "fork", "warm" */
+    const char *image, *image_digest; /* NULL: the host's own runtimes */
     struct cay_verdict verdict;
     struct cay_limits limits;
     struct cay_usage usage;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/plan.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/auto.h"
 #include "base/error.h"
@@ -10,6 +12,7 @@
 #include "base/suggest.h"
 #include "core/config.h"
 #include "core/embedded.h"
+#include "core/image.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/userns.h"
@@ -24,6 +27,7 @@ struct making {
     const struct profile *profile;
     struct plan *plan;
     struct cay_error *err;
+    struct image image; /* while the plan is made; closed where it is the host's own */
 };
 
 /* ---- settings ----------------------------------------------------------------------------------
@@ -95,9 +99,6 @@ static int refuse_unbuilt(const struct making *m)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "fallback: '%s' is not built yet; allowed is never",
                         text(m, FIELD_FALLBACK));
-    if (strcmp(text(m, FIELD_IMAGE), "host") != 0)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "image: '%.60s' is not built yet; allowed is host", text(m, FIELD_IMAGE));
     m->plan->network = network->list;
     return 0;
 }
@@ -133,6 +134,42 @@ static int choose_backend(const struct making *m)
                         tier_name(plan->backend->tier));
     }
     return 0;
+}
+
+/* The image is opened by the warden too, by its name; this one is for what a plan has to know. */
+static int choose_image(struct making *m)
+{
+    const char *name = text(m, FIELD_IMAGE);
+    struct plan *plan = m->plan;
+    struct image_facts facts;
+    struct stat st;
+
+    if (strcmp(name, IMAGE_HOST) == 0)
+        return 0;
+    if (!plan->backend->has_images) {
+        cay_fail(m->err, CAY_E_UNSUPPORTED, "image: backend %s has no root to put '%.60s' in",
+                 plan->backend->name, name);
+        return cay_hint(m->err, "take backend native, or image host");
+    }
+    int rc = image_open(-1, name, &m->image);
+    if (rc < 0)
+        return image_fail(rc, name, m->err);
+    if (image_facts(&plan->arena, &m->image, &facts, m->err) < 0)
+        return cay_wrap(m->err, "image '%s'", name);
+    if (fstat(m->image.fd, &st) < 0)
+        return cay_fail_errno(m->err, errno, "image: look at '%s'", name);
+    memcpy(plan->job.image, name, strlen(name) + 1);
+    plan->job.image_inode = st.st_ino;
+    plan->image = arena_str(&plan->arena, name);
+    plan->image_digest = facts.digest;
+    plan->image_ref = arena_printf(&plan->arena, "%s@%s", name, facts.digest);
+    return 0;
+}
+
+static const char *find_program(const struct making *m, const char *name)
+{
+    return m->plan->image ? image_program(&m->plan->arena, &m->image, name)
+                          : m->host->find_program(&m->plan->arena, name);
 }
 
 static int choose_terminal(const struct making *m)
@@ -358,7 +395,7 @@ static int find_runtime(const struct making *m)
     const char *name = NULL, *packages = "";
 
     for (size_t i = 0; language->programs[i] && !name; i++) {
-        const char *path = m->host->find_program(&m->plan->arena, language->programs[i]);
+        const char *path = find_program(m, language->programs[i]);
         if (!path)
             name = language->programs[i];
         else if (i == 0)
@@ -366,6 +403,11 @@ static int find_runtime(const struct making *m)
     }
     if (!name)
         return 0;
+    if (m->plan->image) {
+        cay_fail(m->err, CAY_E_NOTFOUND, "%s: the runtime '%s' is not in image '%s'",
+                 language->title, name, m->plan->image);
+        return cay_hint(m->err, "`cay image build %s` makes one that has it", language->name);
+    }
     for (const char *const *package = language->packages; *package; package++)
         packages = arena_printf(&m->plan->arena, "%s %s", packages, *package);
     cay_fail(m->err, CAY_E_NOTFOUND, "%s: the runtime '%s' is not installed", language->title,
@@ -437,8 +479,8 @@ static bool is_plain_version(const struct making *m)
     struct plan *plan = m->plan;
     size_t len = strlen(plan->version);
 
-    if (!m->host->version_of || find_runtime(m) < 0)
-        return false;
+    if (!m->host->version_of || find_runtime(m) < 0 || plan->image)
+        return false; /* nothing of an image is started outside */
     const char *version = m->host->version_of(&plan->arena, plan->language, plan->program);
     return version && strncmp(version, plan->version, len) == 0 &&
            (version[len] == '\0' || version[len] == '.');
@@ -459,7 +501,7 @@ static const char *versioned(const struct making *m)
     if (!*plan->version || strspn(plan->version, "0123456789.") != strlen(plan->version))
         return NULL; /* "bash:bug" is no way to run bashbug */
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        plan->program = m->host->find_program(&plan->arena, names[i]);
+        plan->program = find_program(m, names[i]);
         if (plan->program)
             return names[i];
     }
@@ -503,6 +545,9 @@ static int plan_language(const struct making *m)
         if (!name) {
             cay_fail(m->err, CAY_E_NOTFOUND, "language: %s has no version '%.40s' here",
                      plan->language->name, plan->version);
+            if (plan->image)
+                return cay_hint(m->err, "`cay image list --json` tells the packages of '%s'",
+                                plan->image);
             return cay_hint(m->err, "`cay languages` shows the version that is installed");
         }
         compile = with_program(m, compile, name);
@@ -566,8 +611,8 @@ static void fill_environment(const struct making *m)
     plan_workspace_env(m->plan, m->host, &workspace);
     for (const char *const *variable = own; variable && *variable; variable++)
         field_append(&m->plan->arena, &expanded, expand(m, *variable, run_memory(m)));
-    const char *const *const lists[] = { language_base_env, m->plan->job.tty ? terminal : NULL, expanded.list,
-                                         workspace.list, m->req->env.list };
+    const char *const *const lists[] = { language_base_env, m->plan->job.tty ? terminal : NULL,
+                                         expanded.list, workspace.list, m->req->env.list };
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         for (const char *const *variable = lists[i]; variable && *variable; variable++)
             put_variable(&m->plan->arena, &env, *variable);
@@ -577,8 +622,8 @@ static void fill_environment(const struct making *m)
 /* Whether the program reads this when it starts, where a zygote has long done that. */
 static bool is_start_variable(const char *variable)
 {
-    static const char *const starts[] = { "PYTHON", "RUBY",  "PERL", "NODE_", "LD_", "LC_",
-                                          "LANG",   "LUA_",  "PHP",  "BASH",  "MALLOC_", "GLIBC_",
+    static const char *const starts[] = { "PYTHON", "RUBY",  "PERL", "NODE_",   "LD_",     "LC_",
+                                          "LANG",   "LUA_",  "PHP",  "BASH",    "MALLOC_", "GLIBC_",
                                           "TZ",     "HOME=", "GEM_", "OPENSSL_" };
 
     for (size_t i = 0; i < ARRAY_LEN(starts); i++)
@@ -591,7 +636,7 @@ static bool is_start_variable(const char *variable)
  * where the request has a say in that. */
 static enum start_kind start_of(const struct making *m)
 {
-    if (m->plan->job.tty || number(m, FIELD_STRICT) != 0)
+    if (m->plan->job.tty || m->plan->image || number(m, FIELD_STRICT) != 0)
         return START_COLD;
     for (const char *const *variable = m->req->env.list; variable && *variable; variable++)
         if (is_start_variable(*variable))
@@ -661,6 +706,13 @@ static int plan_root(const struct making *m)
     struct plan *plan = m->plan;
     unsigned flags = plan->job.tty ? ROOT_TERMINAL : 0;
 
+    if (plan->image && setting(m, FIELD_SHELL_ALLOW)->is_set)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                        "shell_allow: goes with image host only, not with '%s'", plan->image);
+    if (plan->image) {
+        int rc = image_root(&plan->arena, &m->image, flags, &plan->root);
+        return rc < 0 ? cay_fail_errno(m->err, -rc, "image: read '%s'", plan->image) : 0;
+    }
     if (!setting(m, FIELD_SHELL_ALLOW)->is_set) {
         op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, flags, &plan->root);
         return 0;
@@ -729,11 +781,16 @@ int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err)
 {
     struct plan plan = { 0 };
-    struct making m = { req, config, host, NULL, &plan, err };
+    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT };
 
-    if (choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
-        choose_terminal(&m) < 0 || choose_layers(&m) < 0 || check_caps(&m) < 0 ||
-        plan_program(&m) < 0 || fill_files(&m) < 0 || plan_root(&m) < 0) {
+    int rc = choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
+                     choose_image(&m) < 0 || choose_terminal(&m) < 0 || choose_layers(&m) < 0 ||
+                     check_caps(&m) < 0 || plan_program(&m) < 0 || fill_files(&m) < 0 ||
+                     plan_root(&m) < 0
+                 ? -1
+                 : 0;
+    image_close(&m.image);
+    if (rc < 0) {
         arena_done(&plan.arena);
         return -1;
     }

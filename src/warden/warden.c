@@ -150,6 +150,7 @@ static void cap_job(const struct warden *warden, struct job *job)
         if (!strchr("0123456789abcdef", *c))
             *c = '0';
     job->shell_allow[sizeof job->shell_allow - 1] = '\0'; /* its names: shell_root */
+    job->image[sizeof job->image - 1] = '\0';             /* what it may be: image_open */
     for (int i = 0; i < job->n_stages; i++)
         cap_limits(&job->limits[i],
                    i + 1 == job->n_stages ? warden->options->caps : warden->options->compile_caps);
@@ -381,7 +382,8 @@ static void on_stage_ended(struct run *run, const struct report *report)
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(run, &message);
-    if (report->end.is_held) { /* the answer is on its way, and not to wait for the end of the rest */
+    if (report->end
+            .is_held) { /* the answer is on its way, and not to wait for the end of the rest */
         run->has_ended = true;
         run->deadline_ns = run->ended_ns + HELD_NS;
         return;
@@ -475,7 +477,8 @@ static void accept_front(struct warden *warden)
 {
     struct ucred peer;
     socklen_t len = sizeof peer;
-    auto_close int fd = accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    auto_close int fd =
+        accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
         return;

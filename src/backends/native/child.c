@@ -331,14 +331,13 @@ static void clear_stage(struct state *state)
 
 static void keep_only(struct child *child, struct job *job)
 {
-    int *keep[9 + JOB_FOLDERS] = {
-        &child->ctl_fd,     &job->std_fds[0],     &job->std_fds[1],
-        &job->std_fds[2],   &job->payload_fd,     &job->harvest_fd,
-        &child->program_fd, &child->warm.hook_fd, &child->warm.addon_fd
-    };
+    int *keep[10 + JOB_FOLDERS] = { &child->ctl_fd,       &job->std_fds[0], &job->std_fds[1],
+                                    &job->std_fds[2],     &job->payload_fd, &job->harvest_fd,
+                                    &child->program_fd,   &child->image_fd, &child->warm.hook_fd,
+                                    &child->warm.addon_fd };
 
     for (int i = 0; i < JOB_FOLDERS; i++)
-        keep[9 + i] = &job->folder_fds[i];
+        keep[10 + i] = &job->folder_fds[i];
     if (spawn_keep_fds(keep, ARRAY_LEN(keep)) < 0)
         _exit(1);
 }

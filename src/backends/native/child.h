@@ -76,6 +76,7 @@ struct child {
     enum spare_kind spare;
     int program_fd;   /* SPARE_FORK: to the process that the zygote makes; else -1 */
     struct warm warm; /* of SPARE_WARM */
+    int image_fd;     /* the image's root, in the host's mount namespace; -1: this machine's own */
     uint32_t
         folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */
 };
@@ -140,6 +141,9 @@ struct netns_maker {
 
 int netns_begin(struct netns_maker *maker);
 int netns_join(struct netns_maker *maker);
+
+/* The same folder, but of this mount namespace: fds of another's can't be mounted. -errno. */
+int folders_open_here(int fd);
 
 /* Builds the root. Returns its fd, or -errno and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);
