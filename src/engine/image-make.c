@@ -136,11 +136,12 @@ static struct image_record *note(struct cay_image_maker *maker, const char *path
     return record;
 }
 
-/* Its owner can always enter and change it, or it could not be removed again. */
+/* Its owner can always change it, or it could not be removed again; and everybody can look into it:
+ * an overlay asks for that, and an image is there to be seen. */
 static int add_folder(struct cay_image_maker *maker, int dir_fd, const char *name, const char *path,
                       unsigned mode, struct cay_error *err)
 {
-    mode = (mode & 0777) | 0700;
+    mode = (mode & 0777) | 0755;
     if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
         return cay_fail_errno(err, errno, "image: make %.200s", path);
     auto_close int fd = beneath_open(dir_fd, name, O_RDONLY | O_DIRECTORY);

@@ -382,8 +382,7 @@ static void on_stage_ended(struct run *run, const struct report *report)
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(run, &message);
-    if (report->end
-            .is_held) { /* the answer is on its way, and not to wait for the end of the rest */
+    if (report->end.is_held) { /* the answer is on its way, and not to wait for the end of the rest */
         run->has_ended = true;
         run->deadline_ns = run->ended_ns + HELD_NS;
         return;
@@ -477,8 +476,7 @@ static void accept_front(struct warden *warden)
 {
     struct ucred peer;
     socklen_t len = sizeof peer;
-    auto_close int fd =
-        accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    auto_close int fd = accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
         return;

@@ -142,8 +142,11 @@ struct netns_maker {
 int netns_begin(struct netns_maker *maker);
 int netns_join(struct netns_maker *maker);
 
-/* The same folder, but of this mount namespace: fds of another's can't be mounted. -errno. */
-int folders_open_here(int fd);
+/* The image's root, to be cloned from: an fd of this mount namespace, or -errno. Where there are
+ * overlays it is one, attached to the root until folders_let_go: no path of the host's is told by
+ * /proc/self/mountinfo then. */
+int folders_open_image(const struct child *child, int root);
+int folders_let_go_of_image(int root, int image);
 
 /* Builds the root. Returns its fd, or -errno and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);

@@ -54,7 +54,8 @@ static const char *fd_path(char buf[static FD_PATH_BYTES], int fd)
     return buf;
 }
 
-int folders_open_here(int fd)
+/* The same folder, but of this mount namespace. */
+static int open_here(int fd)
 {
     char link[FD_PATH_BYTES], path[PATH_MAX];
     struct stat asked, found;
@@ -128,7 +129,7 @@ static int open_lower(const struct child *child, int root, int fd, uint32_t numb
     char path[32], digits[24];
 
     if (!(child->folder_mounts & UINT32_C(1) << number))
-        return folders_open_here(fd);
+        return open_here(fd);
     append(append(path, ".cay/"), uint_text(digits, number));
     int rc = make_folder(root, path, 0700);
     if (rc == 0)
@@ -297,6 +298,34 @@ static int show(const struct child *child, int root, uint32_t number, const char
              : path      ? mount_overlay(child, root, lower, -1, path + 1)
                          : -EINVAL;
     return rc == 0 && (child->folder_mounts & UINT32_C(1) << number) ? let_go(lower) : rc;
+}
+
+#define IMAGE_PLACE ".cay/image"
+
+int folders_open_image(const struct child *child, int root)
+{
+    auto_close int lower = open_here(child->image_fd);
+
+    if (lower < 0)
+        return lower;
+    int rc = make_folder(root, ".cay", 0700);
+    if (rc == 0)
+        rc = make_folder(root, ".cay/empty", 0555);
+    if (rc == 0)
+        rc = mount_overlay(child, root, lower, -1, IMAGE_PLACE);
+    if (rc == -ENODEV || rc == -EOPNOTSUPP || rc == -EPERM || rc == -EINVAL)
+        return take_fd(&lower); /* as it is, then: what is cloned of it can't be written either */
+    return rc < 0 ? rc : open_folder(root, IMAGE_PLACE);
+}
+
+int folders_let_go_of_image(int root, int image)
+{
+    struct stat st;
+
+    if (fstatat(root, IMAGE_PLACE, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0; /* it is no mount of ours */
+    int rc = let_go(image);
+    return rc < 0 || unlinkat(root, IMAGE_PLACE, AT_REMOVEDIR) == 0 ? rc : -errno;
 }
 
 /* A second path to the workspace. The link is relative: an absolute one would lead to the host's

@@ -249,7 +249,7 @@ int root_build(const struct child *child, uint32_t *ret_op)
     int rc = attach(root, AT_FDCWD, "/");
     if (rc < 0)
         return rc;
-    auto_close int image = child->image_fd < 0 ? -1 : folders_open_here(child->image_fd);
+    auto_close int image = child->image_fd < 0 ? -1 : folders_open_image(child, root);
     if (image < 0 && child->image_fd >= 0)
         return image;
     for (uint32_t i = 0; i < child->root->n; i++) {
@@ -260,8 +260,12 @@ int root_build(const struct child *child, uint32_t *ret_op)
             return rc;
         }
     }
-    if (child->image_fd >= 0)
+    if (child->image_fd >= 0) {
         close(child->image_fd); /* pid 1 needs nothing of the host's any more */
+        rc = folders_let_go_of_image(root, image);
+        if (rc < 0)
+            return rc;
+    }
     rc = root_bound(root, child);
     return rc < 0 ? rc : take_fd(&root);
 }
