@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -24,6 +25,7 @@
 #include "cli/tell.h"
 #include "images/archive.h"
 #include "images/build.h"
+#include "images/engine.h"
 
 enum { DEFINITION_BYTES_MAX = 64 * 1024, EXIT_INTERRUPTED = 130 };
 
@@ -104,17 +106,53 @@ static void tell_made(const char *name)
     cay_images_free(images);
 }
 
-/* Puts the image in its place, or takes away what there is of it. */
-static int end(struct making *making, struct image_watch *watch, struct cay_image_maker *maker,
-               int rc, uint64_t left_out, struct cay_error *err)
+/* ---- a container engine, that gets it too ---- */
+
+struct engine {
+    const char *name; /* NULL: none does */
+    const char *tag;  /* NULL: cay/NAME */
+};
+
+static int set_engine(void *target, const struct opt *opt, const char *value, struct cay_error *err)
 {
-    progress_clear(&making->progress);
-    strbuf_done(&making->what);
-    close_fd(&watch->cancel_fd);
+    (void)opt;
+    if (strcmp(value, "docker") != 0) {
+        cay_fail(err, CAY_E_USAGE, "'%.40s' is not one of: docker", value);
+        return cay_hint(err, "podman's socket is one of that kind: DOCKER_HOST=unix:///PATH");
+    }
+    *(const char **)target = value;
+    return 0;
+}
+
+static int hand_over(const struct engine *engine, const char *name, const struct image_watch *watch,
+                     struct cay_error *err)
+{
+    auto_close int root_fd = -1, lock_fd = -1;
+    char tag[300];
+
+    if (!engine->name)
+        return 0;
+    snprintf(tag, sizeof tag, "%s%s", engine->tag ? engine->tag : "cay/", engine->tag ? "" : name);
+    if (cay_image_open(name, &root_fd, &lock_fd, err) < 0)
+        return -1;
+    if (watch->on_line)
+        watch->on_line(watch->arg, "handing it to the container engine...");
+    return image_to_engine(getenv("DOCKER_HOST"), root_fd, tag, watch, err);
+}
+
+/* Puts the image in its place, or takes away what there is of it. */
+static int end(struct making *making, struct image_watch *watch, const struct engine *engine,
+               struct cay_image_maker *maker, int rc, uint64_t left_out, struct cay_error *err)
+{
     if (rc < 0)
         cay_image_drop(maker);
     else
         rc = cay_image_finish(maker, err);
+    if (rc == 0)
+        rc = hand_over(engine, making->name, watch, err);
+    progress_clear(&making->progress);
+    strbuf_done(&making->what);
+    close_fd(&watch->cancel_fd);
     if (rc < 0)
         return err->errnum == EINTR ? (tell("%s", err->msg), EXIT_INTERRUPTED) : tell_error(err);
     if (left_out > 0)
@@ -185,6 +223,7 @@ find_definition(const char *name, struct cay_image_definitions **ret, struct cay
 static int build(int argc, char **argv)
 {
     struct image_build how = { 0 };
+    struct engine engine = { 0 };
     const char *name = NULL;
     uint64_t max_bytes = 0, left_out = 0;
     bool help = false;
@@ -195,6 +234,9 @@ static int build(int argc, char **argv)
           &how.mirror },
         { OPT_CALL, 0, "max-size", "SIZE", "the most that it may hold (16g)", &max_bytes,
           set_size },
+        { OPT_CALL, 0, "engine", "NAME", "hand it to a container engine too: docker", &engine.name,
+          set_engine },
+        { OPT_STR, 0, "tag", "NAME[:TAG]", "what it is called there (cay/NAME)", &engine.tag },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -232,7 +274,7 @@ static int build(int argc, char **argv)
     }
     begin(&making, name, "building an image", &how.watch);
     int rc = image_build(&how, maker, &left_out, &err);
-    int status = end(&making, &how.watch, maker, rc, left_out, &err);
+    int status = end(&making, &how.watch, &engine, maker, rc, left_out, &err);
     cay_image_definitions_close(definitions);
     return status;
 }
@@ -279,11 +321,15 @@ static int open_archive(const char *path, struct cay_error *err)
 
 static int import(int argc, char **argv)
 {
+    struct engine engine = { 0 };
     uint64_t max_bytes = 0, left_out = 0;
     bool help = false;
     const struct opt opts[] = {
         { OPT_CALL, 0, "max-size", "SIZE", "the most that it may hold (16g)", &max_bytes,
           set_size },
+        { OPT_CALL, 0, "engine", "NAME", "hand it to a container engine too: docker", &engine.name,
+          set_engine },
+        { OPT_STR, 0, "tag", "NAME[:TAG]", "what it is called there (cay/NAME)", &engine.tag },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -318,7 +364,7 @@ static int import(int argc, char **argv)
         return tell_error(&err);
     begin(&making, name, "importing an image", &watch);
     int rc = image_import(fd, from, &watch, maker, &left_out, &err);
-    return end(&making, &watch, maker, rc, left_out, &err);
+    return end(&making, &watch, &engine, maker, rc, left_out, &err);
 }
 
 /* ---- export, remove ---- */

@@ -216,6 +216,9 @@ def refuses(t, mode, folder):
     ):
         done = mode.cay("run", *flags, "-l", "bash", "-e", "1")
         t.ok(done.status == status and words in done.err, f"refused: {' '.join(flags)}", *done.describe())
+    for flags, status, words in ((("--engine", "dokcer"), 2, b"docker"), (("--engine", "docker"), 125, b"cannot connect")):
+        done = mode.cay("image", "import", *flags, "-", "fine", stdin=tar_of(file), env={"DOCKER_HOST": "unix:///nowhere/s"})
+        t.ok(done.status == status and words in done.err, f"refused: {' '.join(flags)}", *done.describe())
     t.equal(mode.cay("image", "remove", "fine", "nosuch").status, 127, "one is removed, one is not there")
 
 

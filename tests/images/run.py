@@ -66,6 +66,32 @@ def test_root(t, mode):
     caystate.unmount_records(folder)
 
 
+def test_engine(t, mode):
+    """A container engine gets it too, and runs it."""
+    try:
+        import caydocker
+        why = caydocker.missing()
+    except ImportError:
+        why = "there is no caydocker"
+    if why:
+        t.skip("a container engine", why, "docker")
+        return
+    folder = caystate.private_records(mode, size="2g", part="images")
+    os.chmod(folder, 0o755)
+    root = mode.cwd / "root.tar"
+    with caydocker.Engine() as engine:
+        caydocker.make_root(str(root), with_c=False)
+        env = {"DOCKER_HOST": engine.host}
+        done = mode.cay("image", "import", "--engine", "docker", "--tag", "cay-test/mine:v1", root, "mine", env=env, timeout=300)
+        t.ok(done.status == 0, "an image is handed to an engine", *done.describe())
+        done = mode.command("docker", "run", "--rm", "--network", "none", "--read-only", "--user", "sandbox", "cay-test/mine:v1", "python3", "-c",
+                            "import os; print(os.getuid())", env=env, timeout=120)
+        t.ok(done.out == b"1000\n", "which runs it", *done.describe())
+        done = mode.cay("image", "import", "--engine", "docker", "--tag", "No Name", root, "mine", env=env, timeout=300)
+        t.ok(done.status == 125 and b"engine says" in done.err, "what it says against a name is told", *done.describe())
+    caystate.unmount_records(folder)
+
+
 def test_user(t, mode):
     """Whoever has subordinate uids can build; who has none is told the way."""
     done = mode.cay("image", "build", "bash", timeout=BUILD_S)
@@ -77,6 +103,8 @@ def test_user(t, mode):
 
 
 def test(t, mode):
+    if mode.is_root:
+        test_engine(t, mode)
     (test_root if mode.is_root else test_user)(t, mode)
 
 
