@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "images/archive.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -17,6 +15,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "images/library.h"
 
 enum { BLOCK_BYTES = 1 << 16 };
 
@@ -27,20 +26,21 @@ struct told {
     struct cay_error err;
 };
 
-static int fail_archive(struct archive *archive, struct cay_error *err)
+static int fail_archive(const struct archive_calls *lib, struct archive *archive,
+                        struct cay_error *err)
 {
-    const char *why = archive_error_string(archive);
+    const char *why = lib->archive_error_string(archive);
 
     cay_fail(err, CAY_E_USAGE, "image: the archive can't be read: %.200s",
              why ? why : "it is none");
     return cay_hint(err, "a tar, plain or by gzip, bzip2, xz or zstd, as `docker export` writes");
 }
 
-static enum cay_image_kind kind_of(struct archive_entry *entry)
+static enum cay_image_kind kind_of(const struct archive_calls *lib, struct archive_entry *entry)
 {
-    if (archive_entry_hardlink(entry))
+    if (lib->archive_entry_hardlink(entry))
         return CAY_IMAGE_HARDLINK;
-    switch (archive_entry_filetype(entry)) {
+    switch (lib->archive_entry_filetype(entry)) {
     case AE_IFDIR:
         return CAY_IMAGE_DIR;
     case AE_IFREG:
@@ -52,13 +52,13 @@ static enum cay_image_kind kind_of(struct archive_entry *entry)
     }
 }
 
-static int take_data(struct archive *archive, struct cay_image_maker *maker, char *block,
-                     struct cay_error *err)
+static int take_data(const struct archive_calls *lib, struct archive *archive,
+                     struct cay_image_maker *maker, char *block, struct cay_error *err)
 {
     for (;;) {
-        ssize_t n = archive_read_data(archive, block, BLOCK_BYTES);
+        ssize_t n = lib->archive_read_data(archive, block, BLOCK_BYTES);
         if (n < 0)
-            return fail_archive(archive, err);
+            return fail_archive(lib, archive, err);
         if (n == 0)
             return 0;
         if (cay_image_write(maker, block, (size_t)n, err) < 0)
@@ -66,25 +66,26 @@ static int take_data(struct archive *archive, struct cay_image_maker *maker, cha
     }
 }
 
-static int take_entry(struct archive *archive, struct archive_entry *from,
-                      struct cay_image_maker *maker, char *block, struct cay_error *err)
+static int take_entry(const struct archive_calls *lib, struct archive *archive,
+                      struct archive_entry *from, struct cay_image_maker *maker, char *block,
+                      struct cay_error *err)
 {
     struct cay_image_entry entry = {
-        .kind = kind_of(from),
-        .path = archive_entry_pathname(from),
-        .mode = archive_entry_perm(from),
-        .mtime = archive_entry_mtime(from),
+        .kind = kind_of(lib, from),
+        .path = lib->archive_entry_pathname(from),
+        .mode = lib->archive_entry_perm(from),
+        .mtime = lib->archive_entry_mtime(from),
     };
 
     if (!entry.path)
         return cay_fail(err, CAY_E_USAGE, "image: the archive holds a name that is no text");
     if (entry.kind == CAY_IMAGE_HARDLINK)
-        entry.target = archive_entry_hardlink(from);
+        entry.target = lib->archive_entry_hardlink(from);
     else if (entry.kind == CAY_IMAGE_SYMLINK)
-        entry.target = archive_entry_symlink(from);
+        entry.target = lib->archive_entry_symlink(from);
     if (cay_image_add(maker, &entry, err) < 0)
         return -1;
-    return entry.kind == CAY_IMAGE_FILE ? take_data(archive, maker, block, err) : 0;
+    return entry.kind == CAY_IMAGE_FILE ? take_data(lib, archive, maker, block, err) : 0;
 }
 
 /* What `docker save` and OCI layouts have instead of a root. */
@@ -100,7 +101,8 @@ static bool is_root(const char *path)
     return strncmp(path, "usr/", 4) == 0 || strncmp(path, "bin", 3) == 0;
 }
 
-static int take_all(struct archive *archive, struct cay_image_maker *maker, struct cay_error *err)
+static int take_all(const struct archive_calls *lib, struct archive *archive,
+                    struct cay_image_maker *maker, struct cay_error *err)
 {
     auto_free char *block = mem_alloc(BLOCK_BYTES);
     bool has_layout = false, has_root = false;
@@ -108,15 +110,16 @@ static int take_all(struct archive *archive, struct cay_image_maker *maker, stru
     uint64_t n = 0;
     int rc;
 
-    while ((rc = archive_read_next_header(archive, &entry)) == ARCHIVE_OK || rc == ARCHIVE_WARN) {
-        if (take_entry(archive, entry, maker, block, err) < 0)
+    while ((rc = lib->archive_read_next_header(archive, &entry)) == ARCHIVE_OK ||
+           rc == ARCHIVE_WARN) {
+        if (take_entry(lib, archive, entry, maker, block, err) < 0)
             return -1;
-        has_layout |= is_layout(archive_entry_pathname(entry));
-        has_root |= is_root(archive_entry_pathname(entry));
+        has_layout |= is_layout(lib->archive_entry_pathname(entry));
+        has_root |= is_root(lib->archive_entry_pathname(entry));
         n++;
     }
     if (rc != ARCHIVE_EOF)
-        return fail_archive(archive, err);
+        return fail_archive(lib, archive, err);
     if (n == 0)
         return cay_fail(err, CAY_E_USAGE, "image: the archive is empty");
     if (has_layout && !has_root) {
@@ -127,28 +130,29 @@ static int take_all(struct archive *archive, struct cay_image_maker *maker, stru
 }
 
 /* Only what works within this process: no filter here starts a program. */
-static int read_archive(int fd, struct cay_image_maker *maker, const char *from,
-                        struct cay_error *err)
+static int read_archive(const struct archive_calls *lib, int fd, struct cay_image_maker *maker,
+                        const char *from, struct cay_error *err)
 {
-    struct archive *archive = archive_read_new();
+    struct archive *archive = lib->archive_read_new();
 
     if (!archive)
         return cay_fail_errno(err, ENOMEM, "image: read an archive");
-    archive_read_support_format_tar(archive);
-    archive_read_support_filter_gzip(archive);
-    archive_read_support_filter_bzip2(archive);
-    archive_read_support_filter_xz(archive);
-    archive_read_support_filter_zstd(archive);
-    int rc = archive_read_open_fd(archive, fd, BLOCK_BYTES) == ARCHIVE_OK
-                 ? take_all(archive, maker, err)
-                 : fail_archive(archive, err);
-    archive_read_free(archive);
+    lib->archive_read_support_format_tar(archive);
+    lib->archive_read_support_filter_gzip(archive);
+    lib->archive_read_support_filter_bzip2(archive);
+    lib->archive_read_support_filter_xz(archive);
+    lib->archive_read_support_filter_zstd(archive);
+    int rc = lib->archive_read_open_fd(archive, fd, BLOCK_BYTES) == ARCHIVE_OK
+                 ? take_all(lib, archive, maker, err)
+                 : fail_archive(lib, archive, err);
+    lib->archive_read_free(archive);
     return rc < 0 ? -1 : cay_image_seal(maker, from, err);
 }
 
 static void __attribute__((noreturn))
 be_reader(int fd, int result_fd, pid_t parent, struct cay_image_maker *maker, const char *from)
 {
+    struct archive_calls lib;
     struct told told = { 0 };
     sigset_t none;
 
@@ -157,9 +161,11 @@ be_reader(int fd, int result_fd, pid_t parent, struct cay_image_maker *maker, co
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
         _exit(1);
     setlocale(LC_CTYPE, "C.UTF-8"); /* names of an archive are that, and it is loaded by now */
-    told.rc = cay_image_confine(maker, &told.err);
+    told.rc = archive_load(&lib, &told.err);
     if (told.rc == 0)
-        told.rc = read_archive(fd, maker, from, &told.err);
+        told.rc = cay_image_confine(maker, &told.err);
+    if (told.rc == 0)
+        told.rc = read_archive(&lib, fd, maker, from, &told.err);
     told.left_out = cay_image_left_out(maker);
     ssize_t n = write(result_fd, &told, sizeof told);
     _exit(n == (ssize_t)sizeof told ? 0 : 1);

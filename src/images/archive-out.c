@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <archive.h>
-#include <archive_entry.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +15,12 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "images/archive.h"
+#include "images/library.h"
 
 enum { BLOCK_BYTES = 1 << 16, DEPTH_MAX = 200 };
 
 struct writer {
+    const struct archive_calls *lib;
     struct archive *archive;
     struct archive_entry_linkresolver *links;
     char *block;
@@ -28,7 +29,7 @@ struct writer {
 
 static int fail(const struct writer *w, const char *path)
 {
-    const char *why = archive_error_string(w->archive);
+    const char *why = w->lib->archive_error_string(w->archive);
     return cay_fail(w->err, CAY_E_SYSTEM, "image: write %.200s: %.100s", path, why ? why : "");
 }
 
@@ -44,7 +45,7 @@ static int put_data(const struct writer *w, int dir_fd, const char *name, const 
         ssize_t n = read(fd, w->block, MIN(left, (uint64_t)BLOCK_BYTES));
         if (n <= 0)
             return cay_fail_errno(w->err, n < 0 ? errno : EIO, "image: read %.200s", path);
-        if (archive_write_data(w->archive, w->block, (size_t)n) < 0)
+        if (w->lib->archive_write_data(w->archive, w->block, (size_t)n) < 0)
             return fail(w, path);
         left -= (uint64_t)n;
     }
@@ -54,33 +55,33 @@ static int put_data(const struct writer *w, int dir_fd, const char *name, const 
 static int put_entry(const struct writer *w, int dir_fd, const char *name, const char *path,
                      const struct stat *st)
 {
-    struct archive_entry *entry = archive_entry_new(), *spare = NULL;
+    struct archive_entry *entry = w->lib->archive_entry_new(), *spare = NULL;
     char target[PATH_MAX];
     int rc = 0;
 
-    archive_entry_copy_stat(entry, st);
-    archive_entry_set_uid(entry, 0);
-    archive_entry_set_gid(entry, 0);
-    archive_entry_copy_pathname(entry, path);
+    w->lib->archive_entry_copy_stat(entry, st);
+    w->lib->archive_entry_set_uid(entry, 0);
+    w->lib->archive_entry_set_gid(entry, 0);
+    w->lib->archive_entry_copy_pathname(entry, path);
     if (S_ISLNK(st->st_mode)) {
         ssize_t len = readlinkat(dir_fd, name, target, sizeof target - 1);
         if (len < 0) {
-            archive_entry_free(entry);
+            w->lib->archive_entry_free(entry);
             return cay_fail_errno(w->err, errno, "image: read %.200s", path);
         }
         target[len] = '\0';
-        archive_entry_copy_symlink(entry, target);
+        w->lib->archive_entry_copy_symlink(entry, target);
     }
-    archive_entry_linkify(w->links, &entry, &spare);
+    w->lib->archive_entry_linkify(w->links, &entry, &spare);
     if (entry) {
-        uint64_t size = S_ISREG(st->st_mode) ? (uint64_t)archive_entry_size(entry) : 0;
-        if (archive_write_header(w->archive, entry) < ARCHIVE_WARN)
+        uint64_t size = S_ISREG(st->st_mode) ? (uint64_t)w->lib->archive_entry_size(entry) : 0;
+        if (w->lib->archive_write_header(w->archive, entry) < ARCHIVE_WARN)
             rc = fail(w, path);
-        else if (size > 0 && !archive_entry_hardlink(entry))
+        else if (size > 0 && !w->lib->archive_entry_hardlink(entry))
             rc = put_data(w, dir_fd, name, path, size);
     }
-    archive_entry_free(entry);
-    archive_entry_free(spare);
+    w->lib->archive_entry_free(entry);
+    w->lib->archive_entry_free(spare);
     return rc;
 }
 
@@ -135,21 +136,25 @@ static int put_folder(const struct writer *w, int dir_fd, const char *path, int 
 
 static const struct {
     const char *suffix;
-    int (*add)(struct archive *archive);
+    size_t add; /* where it is in struct archive_calls */
 } filters[] = {
-    { ".gz", archive_write_add_filter_gzip },   { ".tgz", archive_write_add_filter_gzip },
-    { ".xz", archive_write_add_filter_xz },     { ".zst", archive_write_add_filter_zstd },
-    { ".bz2", archive_write_add_filter_bzip2 },
+    { ".gz", offsetof(struct archive_calls, archive_write_add_filter_gzip) },
+    { ".tgz", offsetof(struct archive_calls, archive_write_add_filter_gzip) },
+    { ".xz", offsetof(struct archive_calls, archive_write_add_filter_xz) },
+    { ".zst", offsetof(struct archive_calls, archive_write_add_filter_zstd) },
+    { ".bz2", offsetof(struct archive_calls, archive_write_add_filter_bzip2) },
 };
 
-static void add_filter(struct archive *archive, const char *name)
+static void add_filter(const struct writer *w, const char *name)
 {
     size_t len = name ? strlen(name) : 0;
 
     for (size_t i = 0; i < ARRAY_LEN(filters); i++) {
         size_t n = strlen(filters[i].suffix);
         if (len > n && strcmp(name + len - n, filters[i].suffix) == 0) {
-            filters[i].add(archive);
+            int (*add)(struct archive *) =
+                *(int (*const *)(struct archive *))((const char *)w->lib + filters[i].add);
+            add(w->archive);
             return;
         }
     }
@@ -157,18 +162,23 @@ static void add_filter(struct archive *archive, const char *name)
 
 int archive_out(int root_fd, int fd, const char *name, struct cay_error *err)
 {
+    struct archive_calls lib;
+
+    if (archive_load(&lib, err) < 0)
+        return -1;
     auto_free char *block = mem_alloc(BLOCK_BYTES);
-    struct writer w = { archive_write_new(), archive_entry_linkresolver_new(), block, err };
+    struct writer w = { &lib, lib.archive_write_new(), lib.archive_entry_linkresolver_new(), block,
+                        err };
 
     setlocale(LC_CTYPE, "C.UTF-8");
-    archive_write_set_format_pax_restricted(w.archive);
-    add_filter(w.archive, name);
-    archive_entry_linkresolver_set_strategy(w.links, archive_format(w.archive));
-    int rc = archive_write_open_fd(w.archive, fd) == ARCHIVE_OK ? put_folder(&w, root_fd, "", 0)
-                                                                : fail(&w, "the archive");
-    if (rc == 0 && archive_write_close(w.archive) != ARCHIVE_OK)
+    lib.archive_write_set_format_pax_restricted(w.archive);
+    add_filter(&w, name);
+    lib.archive_entry_linkresolver_set_strategy(w.links, lib.archive_format(w.archive));
+    int rc = lib.archive_write_open_fd(w.archive, fd) == ARCHIVE_OK ? put_folder(&w, root_fd, "", 0)
+                                                                    : fail(&w, "the archive");
+    if (rc == 0 && lib.archive_write_close(w.archive) != ARCHIVE_OK)
         rc = fail(&w, "the archive");
-    archive_entry_linkresolver_free(w.links);
-    archive_write_free(w.archive);
+    lib.archive_entry_linkresolver_free(w.links);
+    lib.archive_write_free(w.archive);
     return rc;
 }

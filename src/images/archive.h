@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Images from and to tar archives (libarchive is known here only).
+ * Images from and to tar archives (libarchive is known here only, library.h).
  *
  * What is read may be anybody's: a process of its own takes the archive apart, which can write into
  * the new image's folder and nowhere else, and what it finds goes through cay_image_add().
