@@ -344,6 +344,13 @@ CAY_API int cay_dispatch(struct cay *cay, struct cay_error *err);
 /* A result that says why nothing ran, for doors that owe one in every case. */
 CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err);
 
+/* Writes a run down that was asked for and ended before it was started, with that result, of
+ * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant and
+ * queue_ns are used. What can't be planned is not written down. */
+CAY_API void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
+                                  const struct cay_start_options *options,
+                                  struct cay_result *result);
+
 /* ---- what is made ahead of runs (struct cay_options.ahead) ---- */
 
 struct cay_pool {
@@ -351,6 +358,7 @@ struct cay_pool {
     unsigned ready, making, target;
     bool has_zygote;
     uint32_t taken, missed; /* runs that found one, and that did not */
+    uint32_t failed;        /* spares and zygotes that did not come up */
 };
 
 /* What there was when the warden was last asked, and asks it again: the answer comes with one of

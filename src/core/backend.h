@@ -100,10 +100,13 @@ struct report {
 };
 
 /* The part of a sandbox that the warden sees; each backend embeds it first in its own. */
+enum { SANDBOX_FDS = 4 };
+
 struct sandbox {
     const struct backend *backend;
-    int fds[2];      /* readable: call wait; -1: none */
-    int64_t tick_ns; /* monotonic; INT64_MAX: never */
+    int fds[SANDBOX_FDS]; /* readable: call wait; -1: none */
+    bool has_word;        /* call wait now: there is something to tell already */
+    int64_t tick_ns;      /* monotonic; INT64_MAX: never */
 };
 
 /* What is made ahead; from trusted configuration. */
@@ -124,7 +127,7 @@ struct pool_stats {
     struct {
         uint16_t ready, making, target;
         uint16_t has_zygote;
-        uint32_t taken, missed;
+        uint32_t taken, missed, failed;
     } shapes[POOL_LANGUAGES + 1];
     uint64_t memory_bytes;
     uint32_t zygotes_starting;

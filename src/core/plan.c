@@ -12,6 +12,7 @@
 #include "base/suggest.h"
 #include "core/config.h"
 #include "core/embedded.h"
+#include "core/found.h"
 #include "core/image.h"
 #include "core/language.h"
 #include "core/layer.h"
@@ -164,12 +165,6 @@ static int choose_image(struct making *m)
     plan->image_digest = facts.digest;
     plan->image_ref = arena_printf(&plan->arena, "%s@%s", name, facts.digest);
     return 0;
-}
-
-static const char *find_program(const struct making *m, const char *name)
-{
-    return m->plan->image ? image_program(&m->plan->arena, &m->image, name)
-                          : m->host->find_program(&m->plan->arena, name);
 }
 
 static int choose_terminal(const struct making *m)
@@ -387,6 +382,25 @@ static const char *const *compile_words(const struct making *m)
         if (strcmp(m->req->files.items[i].name, language->project) == 0)
             return language->build;
     return language->compile;
+}
+
+static const char *find_program(const struct making *m, const char *name)
+{
+    const struct plan_host *host = m->host;
+    struct arena *arena = &m->plan->arena;
+
+    if (m->plan->image)
+        return image_program(&m->plan->arena, &m->image, name);
+    if (!host->found)
+        return host->find_program(arena, name);
+    int64_t now = clock_now_ns();
+    const char *path = found_recall(host->found, name, now);
+    if (path)
+        return arena_str(arena, path);
+    path = host->find_program(arena, name);
+    if (path)
+        found_keep(host->found, name, path, now);
+    return path;
 }
 
 static int find_runtime(const struct making *m)

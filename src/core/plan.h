@@ -16,6 +16,7 @@
 #include "core/request.h"
 
 struct config;
+struct found;
 struct language;
 
 /* What a plan asks of the host. */
@@ -31,6 +32,7 @@ struct plan_host {
     /* The languages, where somebody has read them already; NULL: they are read for each plan. */
     const struct language *languages;
     size_t n_languages;
+    struct found *found; /* remembers what find_program said; NULL: it is asked each time */
 };
 
 /* A folder of the host's that is shown inside, read-only. */

@@ -35,6 +35,8 @@ static void put_sum(struct json_writer *w, const char *key, const struct digest_
 static void put_note(struct json_writer *w, const struct audit_entry *entry)
 {
     json_field_string(w, "text", entry->text);
+    if (entry->id)
+        json_field_string(w, "id", entry->id);
     if (!entry->upto_hash)
         return;
     json_field_uint(w, "upto", entry->upto);
@@ -195,6 +197,8 @@ static void take_run(struct reader *r, struct audit_entry *entry)
 static void take_note(struct reader *r, struct audit_entry *entry)
 {
     entry->text = take_text(r, "text", TEXT_MAX, true);
+    entry->id = take_text(r, "id", RECORD_ID_LEN, true);
+    r->is_bad |= entry->id && !record_is_name(entry->id, "");
     entry->upto_hash = take_text(r, "upto_hash", DIGEST_HEX, true);
     if (!entry->upto_hash)
         return;

@@ -42,11 +42,11 @@ enum {
     AUDIT_FILE_MAX = 999999,
 };
 
-/* One entry; texts may be NULL. Of a note only time, kind, text, upto and upto_hash are set. */
+/* One entry; texts may be NULL. Of a note only time, kind, text, id, upto and upto_hash are set. */
 struct audit_entry {
     const char *time; /* "2026-11-15T19:13:02.123Z" */
     const char *kind; /* "run", or what a note is about: "torn", "cut", "foreign", "anchor",
-                         "pruned" */
+                         "pruned", "removed" */
     const char *id, *tenant, *language, *backend, *tier, *start, *cause;
     const char *image; /* "NAME@sha256:…", or NULL: the host's own */
     int exit_code;

@@ -113,6 +113,7 @@ static void take_policy(struct run *run, struct policy_report *report)
 {
     int wait_ms = run->is_watched ? 0 : POLICY_WAIT_MS;
 
+    run->cay->loop.is_check_due = run->is_watched; /* where its time is over, others' may be */
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
     run->record.findings = report->rules.list;
     for (const char *const *text = report->warnings.list; text && *text; text++)
@@ -156,9 +157,11 @@ void run_refuse(struct run *run)
     run_free(run);
 }
 
+/* 0: none. */
 static int set_timer(struct run *run, int64_t in_ns)
 {
-    const struct itimerspec when = { .it_value.tv_nsec = in_ns };
+    const struct itimerspec when = { .it_value = { .tv_sec = in_ns / NS_PER_SEC,
+                                                   .tv_nsec = in_ns % NS_PER_SEC } };
 
     if (run->timer_fd < 0) {
         run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -167,24 +170,35 @@ static int set_timer(struct run *run, int64_t in_ns)
     return run->timer_fd < 0 || timerfd_settime(run->timer_fd, 0, &when, NULL) < 0 ? -errno : 0;
 }
 
-#define POLICY_PAUSE_NS      (NS_PER_MSEC / 4)
-#define POLICY_PAUSE_MOST_NS (8 * NS_PER_MSEC)
+bool run_is_checked(const struct run *run)
+{
+    return run->policy_wait != POLICY_NO_WAIT && run->policy && policy_is_done(run->policy);
+}
 
-/* A server has others to serve meanwhile: it looks again and again, less often each time. Returns
- * whether the run has to wait. The workers' sockets are many runs', and no run's to watch. */
+/* A server has others to serve meanwhile: the worker's answer wakes it up, or the end of the time.
+ * Returns whether the run has to wait. What is taken in here may be what others wait for. */
 static bool wait_for_policy(struct run *run, int what)
 {
     int64_t now = clock_now_ns();
+    bool is_first = run->policy_wait == POLICY_NO_WAIT;
 
-    if (!run->policy || !run->is_watched || run->has_failed || policy_is_ready(run->policy))
+    if (!run->policy || !run->is_watched || run->has_failed)
         return false;
-    if (run->policy_wait == POLICY_NO_WAIT) {
-        run->policy_deadline_ns = now + POLICY_WAIT_MS * NS_PER_MSEC;
-        run->policy_pause_ns = POLICY_PAUSE_NS;
+    /* At the start there was no time for an answer. */
+    if (is_first && what == POLICY_TO_END) {
+        run->cay->loop.is_check_due = true;
+        if (policy_is_ready(run->policy))
+            return false;
     }
-    if (now >= run->policy_deadline_ns || set_timer(run, run->policy_pause_ns) < 0)
+    if (is_first)
+        run->policy_deadline_ns = now + POLICY_WAIT_MS * NS_PER_MSEC;
+    bool is_over = policy_is_done(run->policy) || now >= run->policy_deadline_ns;
+    if (is_over || (is_first && set_timer(run, POLICY_WAIT_MS * NS_PER_MSEC) < 0)) {
+        if (!is_first)
+            set_timer(run, 0);
         return false;
-    run->policy_pause_ns = MIN(2 * run->policy_pause_ns, POLICY_PAUSE_MOST_NS);
+    }
+    loop_watch_checks(run->cay);
     run->policy_wait = what;
     return true;
 }
@@ -524,6 +538,21 @@ static int ask_warden(struct run *run, struct cay_error *err)
     loop_watch(run, RUN_HARVEST, run->harvest.pipe_fd);
     loop_watch(run, RUN_TERMINAL, run->terminal.sock);
     return 0;
+}
+
+/* Where the network can be reached, what was begun and not told may have been seen by others. */
+int run_begin_anew(struct run *run, struct cay_error *err)
+{
+    if (run->has_started || run->has_failed || run->is_stopping || run->feed.has_read ||
+        run->plan.has_network || run->lost_links++ > 0)
+        return -1;
+    run_unmake_streams(run);
+    for (int i = 0; i < WARDEN_FDS; i++)
+        close_fd(&run->far_fds[i]);
+    close_fd(&run->workspace_fd);
+    spool_close(&run->harvest);
+    run->harvest = (struct spool)SPOOL_INIT;
+    return ask_warden(run, err);
 }
 
 /* Nobody is told from within the call that starts a run: a timer that is over at once comes after

@@ -40,10 +40,11 @@ struct feed {
     int to_fd;   /* -1: closed, or there is no terminal yet */
     const char *data;
     size_t len;
-    char *buf;    /* of from_fd */
-    bool is_tty;  /* its end is told by a character, not by closing */
-    char end;     /* that character */
-    int end_wait; /* > 0: all input was given; milliseconds until the program is told again */
+    char *buf;     /* of from_fd */
+    bool is_tty;   /* its end is told by a character, not by closing */
+    char end;      /* that character */
+    int end_wait;  /* > 0: all input was given; milliseconds until the program is told again */
+    bool has_read; /* something of from_fd, which is not there any more */
 };
 
 struct run {
@@ -86,8 +87,8 @@ struct run {
 
     struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
     enum { POLICY_NO_WAIT, POLICY_TO_START, POLICY_TO_END } policy_wait; /* what waits for it */
-    int64_t policy_deadline_ns, policy_pause_ns;
-    bool is_refused;       /* by the policy: it never ran, and only has to be told */
+    int64_t policy_deadline_ns;
+    bool is_refused; /* by the policy: it never ran, and only has to be told */
 
     struct verdict_facts facts;
     struct value warnings;
@@ -125,10 +126,15 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
 /* A reply of the warden for it. The run may be over, and freed, after it. */
 void run_reply(struct run *run, const struct warden_reply *reply);
 
+/* Asks for it once more, where the warden that was asked has gone before anything of it began, and
+ * nothing was used up. Returns -1 where that is not so, and *err as it was; or why it failed. */
+int run_begin_anew(struct run *run, struct cay_error *err);
+
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
 
-/* The time is there to look whether the check is done. */
+/* Whether it waits for a check that is done; and goes on then, or when there is no more time. */
+bool run_is_checked(const struct run *run);
 void run_look_at_policy(struct run *run);
 
 /* Ends a run that the policy refused. */
@@ -153,6 +159,9 @@ int run_make_streams(struct run *run, struct cay_error *err);
 /* A pipe whose far end the program may open again by /dev/stdout. */
 int run_make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_error *err);
 
+/* Makes those that runs took. */
+void run_stock_pipes(struct loop *loop);
+
 /* Gives the input that the request holds, as far as the pipe takes it. */
 void run_feed_first(struct run *run);
 
@@ -170,3 +179,6 @@ void run_drain(struct run *run);
 
 uint64_t run_output_total(const struct run *run);
 void run_close_streams(struct run *run);
+
+/* Closes them, so that they can be made again: nothing came by them. */
+void run_unmake_streams(struct run *run);

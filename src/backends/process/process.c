@@ -80,7 +80,11 @@ static int start(const struct backend_host *host, const struct job *job, struct 
         return cay_fail_errno(err, errnum, "process: start the supervisor");
     }
     struct process *process = mem_alloc(sizeof *process);
-    process->base = (struct sandbox){ &backend_process, { ctl[0], pidfd }, INT64_MAX };
+    process->base = (struct sandbox){
+        .backend = &backend_process,
+        .fds = { ctl[0], pidfd, -1, -1 },
+        .tick_ns = INT64_MAX,
+    };
     process->job = *job;
     process->pid = pid;
     process->tree = mem_alloc(sizeof *process->tree);
