@@ -213,6 +213,13 @@ struct cay_timing {
     int64_t queue_ns, setup_ns, compile_ns /* -1: no such stage */, run_ns, teardown_ns;
 };
 
+/* Why another backend was taken than the one asked for. */
+struct cay_fallback {
+    const char *asked; /* "docker", "auto" */
+    const char *how;   /* "auto": that one goes on by itself; "isolated", "unsafe" */
+    const char *why;   /* what stood in the way */
+};
+
 struct cay_result {
     char id[33];
     char timestamp[32];
@@ -228,7 +235,8 @@ struct cay_result {
     const char *language_version;
     const char *backend;
     const char *tier;
-    const char *start;                /* "cold", "spare", "fork", "warm" */
+    const struct cay_fallback *fallback; /* NULL: the backend is the one that was asked for */
+    const char *start; /* "cold", "spare", "fork", "warm" */
     const char *image, *image_digest; /* NULL: the host's own runtimes */
     struct cay_verdict verdict;
     struct cay_limits limits;

@@ -173,6 +173,12 @@ static bool is_held_back(const struct screen *screen)
     return screen->args->pretty && screen->is_terminal[STDOUT_FILENO] && !screen->has_tty;
 }
 
+/* What has to be known before the program does anything. */
+static bool is_alarm(const char *warning, size_t len)
+{
+    return len > 7 && memcmp(warning, "UNSAFE:", 7) == 0;
+}
+
 static void on_event(void *arg, const struct cay_event *event)
 {
     struct screen *screen = arg;
@@ -183,6 +189,8 @@ static void on_event(void *arg, const struct cay_event *event)
         drop_privileges(cay_request_has(screen->args->req, "workspace"));
     }
     screen->is_finished = event->kind == CAY_EVENT_FINISHED;
+    if (event->kind == CAY_EVENT_WARNING && is_alarm(event->data, event->len))
+        tell("warning: %.*s", (int)event->len, event->data);
     if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
         bool is_compile = event->len > 0 && event->data[0] == 'c';
         progress_begin(screen->progress, is_compile ? "compiling" : "running",
@@ -248,7 +256,8 @@ static bool is_loud(const struct screen *screen, const char *warning)
 {
     if (strncmp(warning, "policy: ", 8) == 0)
         return cay_request_has(screen->args->req, "policy");
-    return strncmp(warning, "no cgroup", 9) != 0 && strncmp(warning, "not recorded", 12) != 0;
+    return strncmp(warning, "no cgroup", 9) != 0 && strncmp(warning, "not recorded", 12) != 0 &&
+           strncmp(warning, "DOCKER_CPU_LIMIT", 16) != 0;
 }
 
 /* A program that ended by itself speaks for itself; anything else is said, with its remedy. So is
@@ -256,7 +265,8 @@ static bool is_loud(const struct screen *screen, const char *warning)
 static void tell_result(struct screen *screen, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (isatty(STDERR_FILENO) || is_loud(screen, *warning)) {
+        if (!is_alarm(*warning, strlen(*warning)) &&
+            (isatty(STDERR_FILENO) || is_loud(screen, *warning))) {
             end_line(screen);
             tell("warning: %s", *warning);
         }

@@ -172,6 +172,13 @@ struct backend_pool {
 extern const struct backend *const backends[];
 
 const struct backend *backend_find(const char *name);
+
+/* Marks the error of a start that failed for want of what the host has to give, whatever is asked
+ * of it: no layer, no engine. Only that is a reason to take another backend (core/plan-backend.c);
+ * no other failure is, for a program could bring it about. Returns -1. */
+int backend_mark_lacking(struct cay_error *err);
+bool backend_is_lacking(const struct cay_error *err);
+
 const char *tier_name(enum tier tier);
 
 /* "cold", "spare", "fork", "warm", as meta.start has it. */

@@ -96,10 +96,6 @@ static int refuse_unbuilt(const struct making *m)
     if (strcmp(first, "none") != 0 || (network->list && network->list[0] && network->list[1]))
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "network: '%.60s' is not built yet; allowed is none", first);
-    if (strcmp(text(m, FIELD_FALLBACK), "never") != 0)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "fallback: '%s' is not built yet; allowed is never",
-                        text(m, FIELD_FALLBACK));
     m->plan->network = network->list;
     return 0;
 }
@@ -107,34 +103,24 @@ static int refuse_unbuilt(const struct making *m)
 /* ---- backend ------------------------------------------------------------------------------------
  */
 
+/* Whether anybody said it: a language's own value takes the place of the built-in one only. */
+static bool is_explicit(const struct making *m, enum field_id id)
+{
+    return m->req->values[id].is_set || (m->profile && m->profile->values[id].is_set) ||
+           m->config->settings[id].origin != ORIGIN_BUILTIN;
+}
+
 static int choose_backend(const struct making *m)
 {
-    const char *name = text(m, FIELD_BACKEND);
-    const char *least = text(m, FIELD_MIN_ISOLATION);
-    int least_tier = tier_find(least);
-    struct plan *plan = m->plan;
-
-    if (strcmp(name, "auto") == 0) {
-        /* The first in the list that is strong enough; the un-isolated one only when named. */
-        for (const struct backend *const *backend = backends; *backend && !plan->backend; backend++)
-            if ((*backend)->tier != TIER_NONE && (int)(*backend)->tier >= least_tier)
-                plan->backend = *backend;
-        if (!plan->backend)
-            return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                            "min_isolation: no backend of this build gives tier %s", least);
-    } else {
-        plan->backend = backend_find(name);
-        if (!plan->backend)
-            return cay_fail(m->err, CAY_E_UNSUPPORTED, "backend: %s is not built yet", name);
-    }
-    if ((int)plan->backend->tier < least_tier) {
-        cay_fail(m->err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
-                 plan->backend->name, tier_name(plan->backend->tier), least);
-        return cay_hint(m->err,
-                        "take another backend, or set min_isolation to \"%s\" if you mean it",
-                        tier_name(plan->backend->tier));
-    }
-    return 0;
+    const struct plan_backend_wishes wishes = {
+        .name = text(m, FIELD_BACKEND),
+        .least = text(m, FIELD_MIN_ISOLATION),
+        .fallback = text(m, FIELD_FALLBACK),
+        .is_fallback_explicit = m->req->values[FIELD_FALLBACK].is_set,
+        .is_least_explicit = is_explicit(m, FIELD_MIN_ISOLATION),
+        .is_sandbox_on = number(m, FIELD_ENABLE_SANDBOX) && is_explicit(m, FIELD_ENABLE_SANDBOX),
+    };
+    return plan_backend(m->plan, &wishes, m->host, m->err);
 }
 
 /* The image is opened by the warden too, by its name; this one is for what a plan has to know. */
@@ -225,13 +211,6 @@ static int check_caps(const struct making *m)
                                   : cay_hint(m->err, "[max] in the configuration raises it");
     }
     return 0;
-}
-
-/* Whether anybody said it: a language's own value takes the place of the built-in one only. */
-static bool is_explicit(const struct making *m, enum field_id id)
-{
-    return m->req->values[id].is_set || (m->profile && m->profile->values[id].is_set) ||
-           m->config->settings[id].origin != ORIGIN_BUILTIN;
 }
 
 static uint64_t run_memory(const struct making *m)
@@ -774,6 +753,9 @@ static void choose_policy(const struct making *m)
                    : strcmp(name, "warn") == 0 ? POLICY_WARN
                                                : POLICY_OFF;
     plan->is_policy_explicit = is_explicit(m, FIELD_POLICY);
+    /* What was to run isolated and now does not, does not run with what nobody let pass. */
+    if (plan->fallback.how && plan->backend->tier == TIER_NONE && !plan->is_policy_explicit)
+        plan->policy = POLICY_BLOCK;
     plan->policy_bypass = number(m, FIELD_POLICY_BYPASS) != 0;
     plan->has_network = plan->network && plan->network[0] && strcmp(plan->network[0], "none") != 0;
     plan->import_lists = plan_import_lists(&plan->arena, m->config);
@@ -785,10 +767,7 @@ static void note_warnings(const struct making *m)
 
     for (const char *const *note = m->config->warnings.list; note && *note; note++)
         field_append(&plan->arena, &plan->warnings, *note);
-    if (plan->backend->tier == TIER_NONE)
-        field_append(
-            &plan->arena, &plan->warnings,
-            "backend process: no isolation, only rlimits; the program can do what you can do");
+    plan_warn_of_backend(plan);
 }
 
 int plan_make(const struct cay_request *req, const struct config *config,

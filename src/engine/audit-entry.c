@@ -68,6 +68,10 @@ static void put_run(struct json_writer *w, const struct audit_entry *entry)
         json_put_string(w, *finding);
     json_end_array(w);
     json_field_bool(w, "bypass", entry->bypass);
+    if (entry->fallback) {
+        json_field_string(w, "asked", entry->asked);
+        json_field_string(w, "fallback", entry->fallback);
+    }
 }
 
 void audit_put(struct strbuf *out, const struct audit_entry *entry)
@@ -192,6 +196,8 @@ static void take_run(struct reader *r, struct audit_entry *entry)
     entry->files = take_sum(r, "files");
     entry->findings = take_findings(r);
     entry->bypass = json_is_true(json_object_get(r->object, "bypass"));
+    entry->asked = take_text(r, "asked", WORD_MAX, true);
+    entry->fallback = take_text(r, "fallback", WORD_MAX, true);
 }
 
 static void take_note(struct reader *r, struct audit_entry *entry)

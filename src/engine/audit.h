@@ -55,6 +55,8 @@ struct audit_entry {
     uint64_t n_files;
     const char *const *findings; /* ids of rules; NULL: none */
     bool bypass;
+    const char *asked, *fallback; /* where another backend was taken: which was asked for, and how
+                                     that came: "auto", "isolated", "unsafe"; else NULL */
     const char *text;
     uint64_t upto; /* of "pruned": the last entry that is gone, and its hash */
     const char *upto_hash;

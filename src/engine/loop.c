@@ -172,8 +172,8 @@ static int send_start(struct run *run)
     request.job.rows = run->terminal.rows;
     request.job.cols = run->terminal.cols;
     int rc = message_send_request(run->cay->link.fd, &request, run->far_fds);
-    for (int i = 0; i < WARDEN_FDS && rc == 0; i++)
-        close_fd(&run->far_fds[i]);
+    if (rc == 0 && !run->plan.has_next)
+        run_close_far(run);
     return rc;
 }
 

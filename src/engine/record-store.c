@@ -100,7 +100,7 @@ static int adopt_files(int from_fd, int to_fd)
          * to a run of a server's. */
         if (st.st_uid != geteuid() && strcmp(names[i], "changes") == 0)
             continue;
-        if (renameat(from_fd, names[i], to_fd, names[i]) < 0)
+        if (renameat2(from_fd, names[i], to_fd, names[i], RENAME_NOREPLACE) < 0)
             return -errno;
         if (!is_plain(to_fd, names[i], &st))
             rmtree_at(to_fd, names[i], INT64_MAX); /* it was exchanged meanwhile */
@@ -113,9 +113,16 @@ int record_adopt(int executions_fd, int from_fd, const char *id)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
     auto_close int old_fd = openat(from_fd, id, flags);
+    char name[RECORD_ID_LEN + 6];
 
     if (old_fd < 0)
         return errno == ENOENT ? 0 : -errno;
+    snprintf(name, sizeof name, "%s.json", id);
+    if (faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        rmtree_at(from_fd, id,
+                  INT64_MAX); /* a front that names somebody else's record adds nothing */
+        return 0;
+    }
     if (mkdirat(executions_fd, id, 0700) < 0 && errno != EEXIST)
         return -errno;
     auto_close int own_fd = openat(executions_fd, id, flags);

@@ -413,6 +413,8 @@ static void make_entry(struct record *record, const struct plan *plan,
         .err = digest_end(&record->streams[1]),
         .findings = record->findings,
         .bypass = record->bypass,
+        .asked = plan->fallback.asked,
+        .fallback = plan->fallback.how,
     };
     if (plan->stdin.len > 0) {
         digest_add(&record->input, plan->stdin.data, plan->stdin.len);

@@ -346,6 +346,9 @@ int run_make_streams(struct run *run, struct cay_error *err)
     int *far = run->far_fds;
 
     struct loop *loop = &run->cay->loop;
+    if (run->compiled.is_found && run->plan.has_next)
+        has_pipes = true; /* it may be compiled after all: run-again.c */
+
     if (has_pipes && (take_pipe(loop, &run->stream_fds[OUT], &far[WARDEN_STDOUT], err) < 0 ||
                       take_pipe(loop, &run->stream_fds[ERR], &far[WARDEN_STDERR], err) < 0))
         return -1;
@@ -365,6 +368,12 @@ int run_make_streams(struct run *run, struct cay_error *err)
         run->feed.len = run->plan.stdin.len;
     }
     return 0;
+}
+
+void run_close_far(struct run *run)
+{
+    for (int i = 0; i < WARDEN_FDS; i++)
+        close_fd(&run->far_fds[i]);
 }
 
 void run_unmake_streams(struct run *run)

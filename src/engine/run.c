@@ -49,10 +49,19 @@ void run_tell_begun(struct run *run)
     run->is_run_told = true;
 }
 
-static void warn(struct run *run, const char *text)
+void run_warn(struct run *run, const char *text)
 {
     field_append(run->arena, &run->warnings, text);
     emit_text(run, CAY_EVENT_WARNING, text);
+}
+
+static const char *last_text(const struct value *list)
+{
+    const char *const *at = list->list;
+
+    while (at[1])
+        at++;
+    return *at;
 }
 
 /* ---- its end, from outside ---- */
@@ -93,16 +102,12 @@ static void list_layers(struct run *run)
 static void warn_of_layers(struct run *run)
 {
     if (run->layers & LAYER_BIT(WATCHER))
-        warn(run,
-             "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus only "
-             "as whole CPUs (`sudo cay setup USER` delegates one)");
+        run_warn(
+            run,
+            "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus only "
+            "as whole CPUs (`sudo cay setup USER` delegates one)");
     else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
-        warn(run, "the cpu controller is not there: cpus is not enforced");
-}
-
-static bool wants_harvest(const struct plan *plan)
-{
-    return plan->workspace || plan->payload.globs;
+        run_warn(run, "the cpu controller is not there: cpus is not enforced");
 }
 
 /* ---- the policy ---- */
@@ -117,7 +122,7 @@ static void take_policy(struct run *run, struct policy_report *report)
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
     run->record.findings = report->rules.list;
     for (const char *const *text = report->warnings.list; text && *text; text++)
-        warn(run, *text);
+        run_warn(run, *text);
 }
 
 static void name_language(struct run *run)
@@ -132,6 +137,22 @@ static void name_language(struct run *run)
             version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
 }
 
+/* What ran; and what was asked for, where that was something else. */
+static void name_backend(struct run *run)
+{
+    const struct plan *plan = &run->plan;
+
+    run->result->backend = plan->backend->name;
+    run->result->tier = tier_name(plan->backend->tier);
+    if (!plan->fallback.how)
+        return;
+    struct cay_fallback *fallback = arena_alloc(run->arena, sizeof *fallback);
+    *fallback =
+        (struct cay_fallback){ arena_str(run->arena, plan->fallback.asked), plan->fallback.how,
+                               arena_str(run->arena, plan->fallback.why) };
+    run->result->fallback = fallback;
+}
+
 void run_refuse(struct run *run)
 {
     struct cay_result *result = run->result;
@@ -142,8 +163,7 @@ void run_refuse(struct run *run)
     name_language(run);
     result->exit_code = cay_error_exit_status(CAY_E_POLICY);
     result->verdict.cause = CAY_CAUSE_POLICY;
-    result->backend = plan->backend->name;
-    result->tier = tier_name(plan->backend->tier);
+    name_backend(run);
     result->start = "cold";
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->out.data = result->err.data = "";
@@ -215,7 +235,7 @@ static bool passes_policy(struct run *run)
         return true;
     if (run->plan.policy_bypass) {
         run->record.bypass = true;
-        warn(run, "policy: bypassed, the code runs in spite of what was found");
+        run_warn(run, "policy: bypassed, the code runs in spite of what was found");
         return true;
     }
     run->result->blocked_imports = report.blocked.list;
@@ -244,8 +264,7 @@ static void finish(struct run *run)
     name_language(run);
     if (run->policy)
         take_policy(run, &report);
-    result->backend = plan->backend->name;
-    result->tier = tier_name(plan->backend->tier);
+    name_backend(run);
     result->start = start_kind_name(run->start_kind);
     result->image = arena_str(run->arena, plan->image);
     result->image_digest = arena_str(run->arena, plan->image_digest);
@@ -254,7 +273,7 @@ static void finish(struct run *run)
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
     explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = {
-        .harvest_fd = wants_harvest(plan) ? run->harvest.file_fd : -1,
+        .harvest_fd = run_wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
         .workspace_fd = run->workspace_fd,
         .workspace = plan->workspace,
@@ -281,8 +300,7 @@ static void run_free(struct run *run)
 {
     loop_remove(run);
     run_close_streams(run);
-    for (int i = 0; i < WARDEN_FDS; i++)
-        close_fd(&run->far_fds[i]);
+    run_close_far(run);
     record_done(&run->record);
     policy_drop(run->policy);
     close_fd(&run->workspace_fd);
@@ -290,6 +308,7 @@ static void run_free(struct run *run)
     compiled_done(&run->compiled);
     cay_result_free(run->result);
     plan_done(&run->plan);
+    run_again_done(run);
     cay_request_free(run->req);
     free(run);
 }
@@ -347,7 +366,7 @@ static void warn_again(struct run *run)
         capture_init(&capture, keep);
         capture_add(&capture, said->data, said->len);
         capture_text(&capture, run->arena, &text);
-        warn(run, arena_printf(run->arena, "compiler: %s", text.data));
+        run_warn(run, arena_printf(run->arena, "compiler: %s", text.data));
         capture_done(&capture);
     }
 }
@@ -366,8 +385,11 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
         emit_text(run, CAY_EVENT_STAGE, "compile");
     else
         run_tell_begun(run);
-    if (!run->has_started)
+    if (!run->has_started) {
+        run_again_tell(run);
+        run_close_far(run);
         run_watch_output(run);
+    }
     run->has_started = true;
 }
 
@@ -384,7 +406,7 @@ static void end_compile(struct run *run, bool is_failed)
                                               .data = streams[i].data,
                                               .len = streams[i].len });
         if (!is_failed && streams[i].len > 0)
-            warn(run, arena_printf(run->arena, "compiler: %s", streams[i].data));
+            run_warn(run, arena_printf(run->arena, "compiler: %s", streams[i].data));
         if (!is_failed)
             capture_reset(&run->captures[i]);
         run->compiled.said[i] = (struct bytes){ streams[i].data, streams[i].len };
@@ -443,7 +465,8 @@ static void on_gone(struct run *run, const struct warden_reply *reply)
 {
     run->facts.stop = reply->stop;
     run->result->timing.teardown_ns = reply->teardown_ns;
-    end(run);
+    if (!run_again(run))
+        end(run);
 }
 
 void run_reply(struct run *run, const struct warden_reply *reply)
@@ -498,7 +521,7 @@ static int open_folders(struct run *run, struct cay_error *err)
     for (size_t i = 0; i < plan->n_folders; i++)
         if (open_folder("ro", plan->folders[i].source, &fds[WARDEN_FOLDERS + 1 + i], err) < 0)
             return -1;
-    if (!wants_harvest(plan) && !run->awaits_products)
+    if (!run_wants_harvest(plan) && !run->awaits_products)
         return 0;
     if (plan->workspace) {
         /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
@@ -523,14 +546,23 @@ static int open_folders(struct run *run, struct cay_error *err)
     return 0;
 }
 
+/* Pipes, the terminal's socket, folders: made once, whatever backend gets them in the end. */
+static int make_streams(struct run *run, struct cay_error *err)
+{
+    if (run->has_streams)
+        return 0;
+    run->has_streams = true;
+    return run_make_streams(run, err) < 0 || open_folders(run, err) < 0 ? -1 : 0;
+}
+
 static int ask_warden(struct run *run, struct cay_error *err)
 {
     struct payload_source payload = run->plan.payload;
 
     compiled_put(&run->compiled, &run->plan, &payload);
     run->awaits_products = compiled_is_wanted(&run->compiled);
-    if ((!run->is_listed && loop_add(run, err) < 0) || run_make_streams(run, err) < 0 ||
-        open_folders(run, err) < 0 ||
+    close_fd(&run->far_fds[WARDEN_PAYLOAD]);
+    if ((!run->is_listed && loop_add(run, err) < 0) || make_streams(run, err) < 0 ||
         payload_write(&payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
         loop_owe(run, OWES_START, err) < 0)
         return -1;
@@ -547,8 +579,8 @@ int run_begin_anew(struct run *run, struct cay_error *err)
         run->plan.has_network || run->lost_links++ > 0)
         return -1;
     run_unmake_streams(run);
-    for (int i = 0; i < WARDEN_FDS; i++)
-        close_fd(&run->far_fds[i]);
+    run_close_far(run);
+    run->has_streams = false;
     close_fd(&run->workspace_fd);
     spool_close(&run->harvest);
     run->harvest = (struct spool)SPOOL_INIT;
@@ -567,15 +599,11 @@ static int owe_refusal(struct run *run, struct cay_error *err)
     return rc < 0 ? cay_fail_errno(err, -rc, "make a timer") : 0;
 }
 
-void run_look_at_policy(struct run *run)
+void run_ask(struct run *run)
 {
     struct cay_error err;
 
-    if (run->policy_wait == POLICY_TO_END) {
-        end(run);
-        return;
-    }
-    if (wait_for_policy(run, POLICY_TO_START))
+    if (run->plan.policy == POLICY_BLOCK && wait_for_policy(run, POLICY_TO_START))
         return;
     run->policy_wait = POLICY_NO_WAIT;
     run->is_refused = !passes_policy(run);
@@ -587,6 +615,14 @@ void run_look_at_policy(struct run *run)
         run->is_stopping = false;
         run_stop(run, run->stop_reason);
     }
+}
+
+void run_look_at_policy(struct run *run)
+{
+    if (run->policy_wait == POLICY_TO_END)
+        end(run);
+    else
+        run_ask(run);
 }
 
 static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_how *how)
@@ -651,6 +687,8 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
     }
     if (!run->is_watched)
         emit_text(run, CAY_EVENT_STARTED, run->id);
+    if (!run->is_watched && run->plan.fallback.how)
+        emit_text(run, CAY_EVENT_WARNING, last_text(&run->plan.warnings));
     *ret = run;
     return 0;
 }

@@ -128,7 +128,7 @@ static void add_all(struct args *args, const struct image_build *build, const ch
         "--aptopt=APT::Install-Recommends \"false\"",
         "--aptopt=Acquire::Languages \"none\"",
         "--aptopt=Acquire::Retries \"3\"",
-        "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/man/*/*", /* what is installed may link into man1 */
         "--dpkgopt=path-exclude=/usr/share/info/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
         "--dpkgopt=path-exclude=/usr/share/doc/*",
@@ -157,9 +157,9 @@ static void add_all(struct args *args, const struct image_build *build, const ch
 struct job {
     const struct image_watch *watch;
     struct archive_in in;
-    pid_t pid;                  /* of mmdebstrap, or -1 */
-    int log_fd;                 /* what it says, or -1 */
-    char line[1024], last[400]; /* of what it says: the line that comes in, the last error */
+    pid_t pid;                 /* of mmdebstrap, or -1 */
+    int log_fd;                /* what it says, or -1 */
+    char line[1024], why[400]; /* of what it says: the line that comes in, the first error */
     size_t len;
 };
 
@@ -202,19 +202,23 @@ static int start_builder(struct job *job, const struct args *args, const char *s
     return 0;
 }
 
-/* A line of mmdebstrap's; what begins with "E:" says why it failed. */
+/* A line of mmdebstrap's, or of what it starts. The first that tells of an error says why it
+ * failed: the others follow from it. */
 static void take_line(struct job *job)
 {
+    static const char *const errors[] = { "E: ", "dpkg: error ", "update-alternatives: error: " };
     const char *text = job->line;
 
     job->line[job->len] = '\0';
     job->len = 0;
-    bool is_error = strncmp(text, "E: ", 3) == 0;
-    bool is_note = strncmp(text, "I: ", 3) == 0;
-    if (is_error && !strstr(text, "subprocess"))
-        snprintf(job->last, sizeof job->last, "%s", text + 3);
-    if (*text && job->watch->on_line && (is_note || is_error))
-        job->watch->on_line(job->watch->arg, text + 3);
+    bool is_error = false, is_note = strncmp(text, "I: ", 3) == 0;
+    for (size_t i = 0; i < ARRAY_LEN(errors); i++)
+        is_error |= strncmp(text, errors[i], strlen(errors[i])) == 0;
+    text += is_note || strncmp(text, "E: ", 3) == 0 ? 3 : 0;
+    if (is_error && !*job->why)
+        snprintf(job->why, sizeof job->why, "%s", text);
+    if (job->watch->on_line && (is_note || is_error))
+        job->watch->on_line(job->watch->arg, text);
 }
 
 static void take_log(struct job *job)
@@ -297,7 +301,7 @@ static int fail_build(const struct job *job, int status, struct cay_error *err)
         return cay_hint(err, "apt-get install " PROGRAM);
     }
     cay_fail(err, CAY_E_SYSTEM, "image: " PROGRAM " failed: %.300s",
-             *job->last ? job->last : "it does not say why");
+             *job->why ? job->why : "it does not say why");
     if (geteuid() != 0)
         return cay_hint(err,
                         "`sudo cay image build` needs no user namespaces, and serves every user");

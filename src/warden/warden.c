@@ -349,8 +349,9 @@ static void on_gone(struct warden *warden, struct run *run)
         .teardown_ns = clock_now_ns() - from,
     };
     reply(run, &message);
+    /* One that never came up has run nothing: the front may ask for another backend. */
+    warden->has_run = warden->has_run || run->is_up;
     remove_run(warden, run);
-    warden->has_run = true;
 }
 
 static void on_stage_started(struct warden *warden, struct run *run, const struct report *report)

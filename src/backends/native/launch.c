@@ -56,7 +56,7 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
     cay_fail(err, CAY_E_UNSUPPORTED, "layer %s cannot be had here: %s%s%s",
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
-    err->errnum = errnum;
+    backend_mark_lacking(err);
     return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
                     remedies[layer] ? "; " : "");
 }
@@ -296,8 +296,9 @@ static int tell_words(const struct backend_host *host, struct native *native, st
         return -1;
     if (rc == 0)
         rc = child_send_word(fd, CHILD_GO, to_make && !is_stranger ? native->cgroup.join : none);
-    if (rc == -EPIPE || rc == -ECONNRESET) /* it is gone already, and has said why */
-        return 0;
+    /* One that is dead by now has said why: its report is there to be read. */
+    if (rc == -EPIPE || rc == -ECONNRESET)
+        rc = 0;
     return rc < 0 ? cay_fail_errno(err, -rc, "native: start pid 1") : 0;
 }
 

@@ -269,7 +269,6 @@ static void explain_failure(const struct native *native, const struct child_repo
                  has_image ? "that image alone" : "this machine's /usr");
     } else if (step == STEP_EXEC) {
         cay_fail(err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
-        err->errnum = errnum;
     } else if (step == STEP_FILES && errnum == ENOSPC) {
         cay_fail(err, CAY_E_LIMIT, "the request's files do not fit into the disk or inodes limit");
         cay_hint(err, "raise disk (and memory, whose half is the most it can be) or inodes");

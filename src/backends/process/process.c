@@ -122,7 +122,6 @@ static void explain_failure(const struct note *note, struct cay_error *err)
         cay_hint(err, "this backend has no /sandbox: --file NAME puts a program at ./NAME");
     } else if (note->step == STEP_EXEC) {
         cay_fail(err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
-        err->errnum = errnum;
         if (errnum == EACCES)
             cay_hint(err, "is the state folder on a file system that is mounted noexec?");
     } else {
