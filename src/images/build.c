@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,6 +178,11 @@ be_builder(const struct args *args, int out_fd, int log_fd, const char *scratch,
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent || dup2(null_fd, 0) < 0 ||
         dup2(out_fd, 1) < 0 || dup2(log_fd, 2) < 0)
         _exit(126);
+    /* As root it mounts the host's /sys and /dev into what it makes: those go with it, however it
+     * ends, and nobody else ever sees them. */
+    if (geteuid() == 0 &&
+        (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0))
+        _exit(126);
     setenv("LC_ALL", "C.UTF-8", 1);
     setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
     if (*scratch)
@@ -270,6 +277,20 @@ static void drain_log(struct job *job, int wait_ms)
     }
 }
 
+/* What it had started and left to us still writes where all is to be removed. */
+static void await_orphans(void)
+{
+    for (int waited = 0; waited < END_MS;) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0 && errno == ECHILD)
+            return;
+        if (pid == 0) {
+            poll(NULL, 0, WAIT_MS);
+            waited += WAIT_MS;
+        }
+    }
+}
+
 /* It takes down what it has mounted and removes its folder, if it is given the time. */
 static int end_builder(struct job *job, bool is_stopped)
 {
@@ -286,6 +307,7 @@ static int end_builder(struct job *job, bool is_stopped)
     }
     kill(-job->pid, SIGKILL); /* whatever of it is left */
     drain_log(job, 0);
+    await_orphans();
     return status;
 }
 
@@ -331,6 +353,7 @@ static int run_build(struct job *job, const struct args *args, const char *scrat
     if (pipe2(pair, O_CLOEXEC) < 0)
         return cay_fail_errno(err, errno, "image: make a pipe");
     auto_close int in_fd = pair[0], out_fd = pair[1];
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* see await_orphans */
     if (start_builder(job, args, scratch, out_fd, err) < 0)
         return -1;
     close_fd(&out_fd);
