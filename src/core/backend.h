@@ -22,6 +22,7 @@
 #include <cay/error.h>
 #include <cay/limits.h>
 
+#include "core/image.h"
 #include "core/shell.h"
 
 struct cgroup_host;
@@ -42,6 +43,9 @@ struct job {
     uint32_t require;    /* layers without which the run is refused (core/layer.h) */
     bool is_restricted;  /* a shell that has only these commands (core/shell.h): */
     char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
+    char image[IMAGE_NAME_BYTES]; /* its name, which the warden looks up itself; "": the host's own
+                                   */
+    uint64_t image_inode; /* of its folder, as the front saw it: it has not been replaced since */
     struct cay_limits limits[JOB_STAGES];
     /* Pipes. With tty the first is a socket: the last stage's terminal is made inside, and both its
      * ends are sent there (engine/terminal.h); the program never has the socket. */
@@ -143,6 +147,7 @@ struct backend_pool;
 struct backend {
     const char *name;
     enum tier tier;
+    bool has_images; /* takes those of the state folder (core/image.h) */
     int (*probe)(const struct backend_host *host, struct cay_error *err);
     int (*start)(const struct backend_host *host, const struct job *job, struct sandbox **ret,
                  struct cay_error *err);

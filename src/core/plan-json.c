@@ -105,6 +105,9 @@ char *plan_json(const struct plan *plan)
         json_end_object(&w);
     }
     json_field_string(&w, "profile", plan->profile);
+    json_field_string(&w, "image", plan->image ? plan->image : IMAGE_HOST);
+    if (plan->image)
+        json_field_string(&w, "image_digest", plan->image_digest);
     json_field_string(&w, "language", plan->language ? plan->language->name : NULL);
     json_field_string(&w, "program", plan->program);
     put_words(&w, "network", plan->network);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/plan.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/auto.h"
 #include "base/error.h"
@@ -11,6 +13,7 @@
 #include "core/config.h"
 #include "core/embedded.h"
 #include "core/found.h"
+#include "core/image.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/userns.h"
@@ -25,6 +28,7 @@ struct making {
     const struct profile *profile;
     struct plan *plan;
     struct cay_error *err;
+    struct image image; /* while the plan is made; closed where it is the host's own */
 };
 
 /* ---- settings ----------------------------------------------------------------------------------
@@ -92,9 +96,6 @@ static int refuse_unbuilt(const struct making *m)
     if (strcmp(first, "none") != 0 || (network->list && network->list[0] && network->list[1]))
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "network: '%.60s' is not built yet; allowed is none", first);
-    if (strcmp(text(m, FIELD_IMAGE), "host") != 0)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "image: '%.60s' is not built yet; allowed is host", text(m, FIELD_IMAGE));
     m->plan->network = network->list;
     return 0;
 }
@@ -120,6 +121,36 @@ static int choose_backend(const struct making *m)
         .is_sandbox_on = number(m, FIELD_ENABLE_SANDBOX) && is_explicit(m, FIELD_ENABLE_SANDBOX),
     };
     return plan_backend(m->plan, &wishes, m->host, m->err);
+}
+
+/* The image is opened by the warden too, by its name; this one is for what a plan has to know. */
+static int choose_image(struct making *m)
+{
+    const char *name = text(m, FIELD_IMAGE);
+    struct plan *plan = m->plan;
+    struct image_facts facts;
+    struct stat st;
+
+    if (strcmp(name, IMAGE_HOST) == 0)
+        return 0;
+    if (!plan->backend->has_images) {
+        cay_fail(m->err, CAY_E_UNSUPPORTED, "image: backend %s has no root to put '%.60s' in",
+                 plan->backend->name, name);
+        return cay_hint(m->err, "take backend native, or image host");
+    }
+    int rc = image_open(-1, name, &m->image);
+    if (rc < 0)
+        return image_fail(rc, name, m->err);
+    if (image_facts(&plan->arena, &m->image, &facts, m->err) < 0)
+        return cay_wrap(m->err, "image '%s'", name);
+    if (fstat(m->image.fd, &st) < 0)
+        return cay_fail_errno(m->err, errno, "image: look at '%s'", name);
+    memcpy(plan->job.image, name, strlen(name) + 1);
+    plan->job.image_inode = st.st_ino;
+    plan->image = arena_str(&plan->arena, name);
+    plan->image_digest = facts.digest;
+    plan->image_ref = arena_printf(&plan->arena, "%s@%s", name, facts.digest);
+    return 0;
 }
 
 static int choose_terminal(const struct making *m)
@@ -336,6 +367,8 @@ static const char *find_program(const struct making *m, const char *name)
     const struct plan_host *host = m->host;
     struct arena *arena = &m->plan->arena;
 
+    if (m->plan->image)
+        return image_program(&m->plan->arena, &m->image, name);
     if (!host->found)
         return host->find_program(arena, name);
     int64_t now = clock_now_ns();
@@ -362,6 +395,11 @@ static int find_runtime(const struct making *m)
     }
     if (!name)
         return 0;
+    if (m->plan->image) {
+        cay_fail(m->err, CAY_E_NOTFOUND, "%s: the runtime '%s' is not in image '%s'",
+                 language->title, name, m->plan->image);
+        return cay_hint(m->err, "`cay image build %s` makes one that has it", language->name);
+    }
     for (const char *const *package = language->packages; *package; package++)
         packages = arena_printf(&m->plan->arena, "%s %s", packages, *package);
     cay_fail(m->err, CAY_E_NOTFOUND, "%s: the runtime '%s' is not installed", language->title,
@@ -433,8 +471,8 @@ static bool is_plain_version(const struct making *m)
     struct plan *plan = m->plan;
     size_t len = strlen(plan->version);
 
-    if (!m->host->version_of || find_runtime(m) < 0)
-        return false;
+    if (!m->host->version_of || find_runtime(m) < 0 || plan->image)
+        return false; /* nothing of an image is started outside */
     const char *version = m->host->version_of(&plan->arena, plan->language, plan->program);
     return version && strncmp(version, plan->version, len) == 0 &&
            (version[len] == '\0' || version[len] == '.');
@@ -499,6 +537,9 @@ static int plan_language(const struct making *m)
         if (!name) {
             cay_fail(m->err, CAY_E_NOTFOUND, "language: %s has no version '%.40s' here",
                      plan->language->name, plan->version);
+            if (plan->image)
+                return cay_hint(m->err, "`cay image list --json` tells the packages of '%s'",
+                                plan->image);
             return cay_hint(m->err, "`cay languages` shows the version that is installed");
         }
         compile = with_program(m, compile, name);
@@ -587,7 +628,7 @@ static bool is_start_variable(const char *variable)
  * where the request has a say in that. */
 static enum start_kind start_of(const struct making *m)
 {
-    if (m->plan->job.tty || number(m, FIELD_STRICT) != 0)
+    if (m->plan->job.tty || m->plan->image || number(m, FIELD_STRICT) != 0)
         return START_COLD;
     for (const char *const *variable = m->req->env.list; variable && *variable; variable++)
         if (is_start_variable(*variable))
@@ -657,6 +698,13 @@ static int plan_root(const struct making *m)
     struct plan *plan = m->plan;
     unsigned flags = plan->job.tty ? ROOT_TERMINAL : 0;
 
+    if (plan->image && setting(m, FIELD_SHELL_ALLOW)->is_set)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                        "shell_allow: goes with image host only, not with '%s'", plan->image);
+    if (plan->image) {
+        int rc = image_root(&plan->arena, &m->image, flags, &plan->root);
+        return rc < 0 ? cay_fail_errno(m->err, -rc, "image: read '%s'", plan->image) : 0;
+    }
     if (!setting(m, FIELD_SHELL_ALLOW)->is_set) {
         op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, flags, &plan->root);
         return 0;
@@ -725,11 +773,16 @@ int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err)
 {
     struct plan plan = { 0 };
-    struct making m = { req, config, host, NULL, &plan, err };
+    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT };
 
-    if (choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
-        choose_terminal(&m) < 0 || choose_layers(&m) < 0 || check_caps(&m) < 0 ||
-        plan_program(&m) < 0 || fill_files(&m) < 0 || plan_root(&m) < 0) {
+    int rc = choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
+                     choose_image(&m) < 0 || choose_terminal(&m) < 0 || choose_layers(&m) < 0 ||
+                     check_caps(&m) < 0 || plan_program(&m) < 0 || fill_files(&m) < 0 ||
+                     plan_root(&m) < 0
+                 ? -1
+                 : 0;
+    image_close(&m.image);
+    if (rc < 0) {
         arena_done(&plan.arena);
         return -1;
     }

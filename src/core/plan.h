@@ -62,7 +62,11 @@ struct plan {
     const struct language *language; /* NULL for a command */
     const char *version;             /* the one asked for, or NULL */
     const char *source_name;         /* the code's file name in /sandbox, or NULL for a command */
-    const char *program;             /* the runtime's path on the host, or NULL for a command */
+    const char *program;             /* the runtime's path on the host, or in the image, or NULL
+                                        for a command */
+    const char *image;               /* its name; NULL: the host's own runtimes */
+    const char *image_digest;        /* what the image holds, "sha256:…" */
+    const char *image_ref;           /* both, for records: "NAME@sha256:…" */
     const char *profile;
     const char *const *network;
     struct job job; /* without its fds and id */

@@ -22,9 +22,11 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "core/image.h"
 #include "core/state.h"
 #include "engine/artifact.h"
 #include "engine/engine.h"
+#include "engine/image-store.h"
 #include "engine/journal.h"
 #include "engine/record.h"
 #include "sys/cgroup.h"
@@ -82,6 +84,16 @@ static void clean_runs(struct cleaner *c)
             told(c, "work folder", entry->d_name);
     }
     closedir(dir);
+}
+
+/* ---- images whose maker was killed ---- */
+
+static void clean_images(struct cleaner *c)
+{
+    auto_close int store_fd = image_open_store(c->state_fd, geteuid());
+
+    if (store_fd >= 0)
+        image_store_sweep(store_fd, c->options->dry_run, told, c);
 }
 
 /* ---- journals ---- */
@@ -197,6 +209,7 @@ int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_e
     if (state_fd < 0)
         return cay_fail_errno(err, -state_fd, "open the state folder");
     clean_runs(&c);
+    clean_images(&c);
     int rc = clean_journals(&c, err);
     record_keep_of(&cay->config, &keep);
     auto_close int executions_fd = record_open_executions_at(state_fd, false);

@@ -64,6 +64,11 @@ static void add_host(struct digest *digest, struct plan *plan)
         "/usr/local/lib",
     };
 
+    if (plan->image) { /* all of it is in there */
+        add(digest, plan->image, strlen(plan->image));
+        add(digest, plan->image_digest, strlen(plan->image_digest));
+        return;
+    }
     add_path(digest, plan->program);
     for (const char *const *name = plan->language->programs; *name; name++)
         add_path(digest, language_program(&plan->arena, *name));

@@ -151,6 +151,7 @@ static void cap_job(const struct warden *warden, struct job *job)
         if (!strchr("0123456789abcdef", *c))
             *c = '0';
     job->shell_allow[sizeof job->shell_allow - 1] = '\0'; /* its names: shell_root */
+    job->image[sizeof job->image - 1] = '\0';             /* what it may be: image_open */
     for (int i = 0; i < job->n_stages; i++)
         cap_limits(&job->limits[i],
                    i + 1 == job->n_stages ? warden->options->caps : warden->options->compile_caps);

@@ -78,6 +78,7 @@ struct child {
     int job_fd;                  /* SPARE_EXEC: the other end, until that has it; else -1 */
     struct child_shared *shared; /* of a spare */
     struct warm warm;            /* of SPARE_WARM */
+    int image_fd; /* the image's root, in the host's mount namespace; -1: this machine's own */
     uint32_t
         folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */
 };
@@ -164,6 +165,12 @@ struct netns_maker {
 
 int netns_begin(struct netns_maker *maker);
 int netns_join(struct netns_maker *maker);
+
+/* The image's root, to be cloned from: an fd of this mount namespace, or -errno. Where there are
+ * overlays it is one, attached to the root until folders_let_go: no path of the host's is told by
+ * /proc/self/mountinfo then. */
+int folders_open_image(const struct child *child, int root);
+int folders_let_go_of_image(int root, int image);
 
 /* Builds the root. Returns its fd, or -errno and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);
