@@ -29,6 +29,9 @@ struct cgroup_host;
 /* The first folder is the workspace, the others are read-only. */
 enum { JOB_STAGES = 2, JOB_FOLDERS = 9 };
 
+/* Names of an image and of an OCI runtime, with the NUL. */
+enum { IMAGE_BYTES = 160, RUNTIME_BYTES = 32 };
+
 enum tier { TIER_NONE, TIER_KERNEL, TIER_GVISOR, TIER_VM };
 
 /* A run as the front asks for it: numbers, which the warden caps again, and fds. */
@@ -42,6 +45,8 @@ struct job {
     uint32_t require;    /* layers without which the run is refused (core/layer.h) */
     bool is_restricted;  /* a shell that has only these commands (core/shell.h): */
     char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
+    char image[IMAGE_BYTES];     /* the root file system's name; "": the host's own */
+    char runtime[RUNTIME_BYTES]; /* of a container engine; "": its own choice */
     struct cay_limits limits[JOB_STAGES];
     /* Pipes. With tty the first is a socket: the last stage's terminal is made inside, and both its
      * ends are sent there (engine/terminal.h); the program never has the socket. */
@@ -132,14 +137,26 @@ struct pool;
 struct backend_host {
     const struct cgroup_host *cgroups;
     int state_fd;      /* the state folder */
-    struct pool *pool; /* of the native backend; NULL: nothing is made ahead */
+    struct pool *pool; /* of this backend; NULL: nothing is made ahead */
+    const char *docker_host; /* where the container engine is, from trusted configuration; or NULL */
 };
 
 struct backend_pool;
 
+/* What a backend can do beyond running programs; a request for what it can't is refused. */
+enum {
+    BACKEND_FOLDERS = 1 << 0,  /* workspace, ro, collect */
+    BACKEND_TERMINAL = 1 << 1, /* tty */
+    BACKEND_SHELL = 1 << 2,    /* shell_allow */
+    BACKEND_IMAGES = 1 << 3,   /* has no root but an image: runtimes are those in it */
+    BACKEND_RUNTIMES = 1 << 4, /* takes an OCI runtime */
+};
+
 struct backend {
     const char *name;
     enum tier tier;
+    unsigned abilities;
+    uint32_t layers; /* what a run requires that does not say (core/layer.h) */
     int (*probe)(const struct backend_host *host, struct cay_error *err);
     int (*start)(const struct backend_host *host, const struct job *job, struct sandbox **ret,
                  struct cay_error *err);

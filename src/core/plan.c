@@ -75,7 +75,7 @@ static int choose_profile(struct making *m)
 /* What has its own place in the product but is not part of it yet. */
 static int refuse_unbuilt(const struct making *m)
 {
-    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK, FIELD_RUNTIME };
+    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK };
     static const enum field_id unbuilt_flags[] = { FIELD_DETACH };
     const struct value *network = setting(m, FIELD_NETWORK);
     const char *first = network->list && network->list[0] ? network->list[0] : "none";
@@ -95,15 +95,57 @@ static int refuse_unbuilt(const struct making *m)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "fallback: '%s' is not built yet; allowed is never",
                         text(m, FIELD_FALLBACK));
-    if (strcmp(text(m, FIELD_IMAGE), "host") != 0)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "image: '%.60s' is not built yet; allowed is host", text(m, FIELD_IMAGE));
     m->plan->network = network->list;
     return 0;
 }
 
 /* ---- backend ------------------------------------------------------------------------------------
  */
+
+/* gVisor's runtime is a kernel of its own between the program and the host's. */
+static enum tier tier_of(const struct making *m, const struct backend *backend)
+{
+    const char *runtime = text(m, FIELD_RUNTIME);
+
+    if (!(backend->abilities & BACKEND_RUNTIMES) || !runtime || strncmp(runtime, "runsc", 5) != 0)
+        return backend->tier;
+    return TIER_GVISOR;
+}
+
+/* The un-isolated one only when named; a runtime only where one is taken. */
+static bool is_taken_by_auto(const struct making *m, const struct backend *backend, int least_tier)
+{
+    if (text(m, FIELD_RUNTIME) && !(backend->abilities & BACKEND_RUNTIMES))
+        return false;
+    return backend->tier != TIER_NONE && (int)tier_of(m, backend) >= least_tier;
+}
+
+static int choose_image(const struct making *m)
+{
+    const char *image = text(m, FIELD_IMAGE), *runtime = text(m, FIELD_RUNTIME);
+    struct plan *plan = m->plan;
+    bool is_host = strcmp(image, "host") == 0;
+
+    if (!(plan->backend->abilities & BACKEND_IMAGES)) {
+        if (!is_host)
+            return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                            "image: '%.60s' is not built yet; allowed is host", image);
+        if (runtime)
+            return cay_fail(m->err, CAY_E_UNSUPPORTED, "runtime: backend %s takes none",
+                            plan->backend->name);
+        return 0;
+    }
+    if (is_host)
+        image = text(m, FIELD_DOCKER_IMAGE);
+    if (!image || !*image || strlen(image) >= sizeof plan->job.image)
+        return cay_fail(m->err, CAY_E_USAGE, "image: '%.60s' is no name of an image",
+                        image ? image : "");
+    if (runtime && strlen(runtime) >= sizeof plan->job.runtime)
+        return cay_fail(m->err, CAY_E_USAGE, "runtime: '%.60s' is no name of a runtime", runtime);
+    snprintf(plan->job.image, sizeof plan->job.image, "%s", image);
+    snprintf(plan->job.runtime, sizeof plan->job.runtime, "%s", runtime ? runtime : "");
+    return 0;
+}
 
 static int choose_backend(const struct making *m)
 {
@@ -113,9 +155,9 @@ static int choose_backend(const struct making *m)
     struct plan *plan = m->plan;
 
     if (strcmp(name, "auto") == 0) {
-        /* The first in the list that is strong enough; the un-isolated one only when named. */
+        /* The first in the list that is strong enough. */
         for (const struct backend *const *backend = backends; *backend && !plan->backend; backend++)
-            if ((*backend)->tier != TIER_NONE && (int)(*backend)->tier >= least_tier)
+            if (is_taken_by_auto(m, *backend, least_tier))
                 plan->backend = *backend;
         if (!plan->backend)
             return cay_fail(m->err, CAY_E_UNSUPPORTED,
@@ -125,20 +167,21 @@ static int choose_backend(const struct making *m)
         if (!plan->backend)
             return cay_fail(m->err, CAY_E_UNSUPPORTED, "backend: %s is not built yet", name);
     }
-    if ((int)plan->backend->tier < least_tier) {
+    plan->tier = tier_of(m, plan->backend);
+    if ((int)plan->tier < least_tier) {
         cay_fail(m->err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
-                 plan->backend->name, tier_name(plan->backend->tier), least);
+                 plan->backend->name, tier_name(plan->tier), least);
         return cay_hint(m->err,
                         "take another backend, or set min_isolation to \"%s\" if you mean it",
-                        tier_name(plan->backend->tier));
+                        tier_name(plan->tier));
     }
-    return 0;
+    return choose_image(m);
 }
 
 static int choose_terminal(const struct making *m)
 {
     m->plan->job.tty = number(m, FIELD_TTY) != 0;
-    if (!m->plan->job.tty || m->plan->backend->tier != TIER_NONE)
+    if (!m->plan->job.tty || (m->plan->backend->abilities & BACKEND_TERMINAL))
         return 0;
     cay_fail(m->err, CAY_E_UNSUPPORTED, "tty: backend %s has no terminal to give",
              m->plan->backend->name);
@@ -156,7 +199,10 @@ static int choose_layers(const struct making *m)
         return 0;
     }
     if (!require->is_set) {
-        m->plan->job.require = LAYER_REQUIRE_DEFAULT;
+        m->plan->job.require = m->plan->backend->layers;
+        /* It has neither; what it has instead is stronger. */
+        if (m->plan->tier == TIER_GVISOR)
+            m->plan->job.require &= ~(LAYER_BIT(SECCOMP) | LAYER_BIT(LANDLOCK));
         return 0;
     }
     for (const char *const *word = require->list; *word; word++) {
@@ -357,6 +403,8 @@ static int find_runtime(const struct making *m)
     const struct language *language = m->plan->language;
     const char *name = NULL, *packages = "";
 
+    if (m->plan->backend->abilities & BACKEND_IMAGES)
+        return 0; /* in the image, or not: the start tells */
     for (size_t i = 0; language->programs[i] && !name; i++) {
         const char *path = m->host->find_program(&m->plan->arena, language->programs[i]);
         if (!path)
@@ -458,6 +506,8 @@ static const char *versioned(const struct making *m)
 
     if (!*plan->version || strspn(plan->version, "0123456789.") != strlen(plan->version))
         return NULL; /* "bash:bug" is no way to run bashbug */
+    if (plan->backend->abilities & BACKEND_IMAGES)
+        return names[0];
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         plan->program = m->host->find_program(&plan->arena, names[i]);
         if (plan->program)
@@ -661,12 +711,14 @@ static int plan_root(const struct making *m)
     struct plan *plan = m->plan;
     unsigned flags = plan->job.tty ? ROOT_TERMINAL : 0;
 
+    if (!setting(m, FIELD_SHELL_ALLOW)->is_set && (plan->backend->abilities & BACKEND_IMAGES))
+        return 0;
     if (!setting(m, FIELD_SHELL_ALLOW)->is_set) {
         op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, flags, &plan->root);
         return 0;
     }
-    if (plan->backend->tier == TIER_NONE)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root of its own",
+    if (!(plan->backend->abilities & BACKEND_SHELL))
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no such root",
                         plan->backend->name);
     if (plan->version)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,

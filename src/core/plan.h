@@ -44,6 +44,7 @@ enum policy_mode { POLICY_OFF, POLICY_WARN, POLICY_BLOCK };
 struct plan {
     struct arena arena;
     const struct backend *backend;
+    enum tier tier;                  /* the backend's, or the runtime's that it takes */
     const struct language *language; /* NULL for a command */
     const char *version;             /* the one asked for, or NULL */
     const char *source_name;         /* the code's file name in /sandbox, or NULL for a command */

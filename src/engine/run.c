@@ -141,7 +141,7 @@ void run_refuse(struct run *run)
     result->exit_code = cay_error_exit_status(CAY_E_POLICY);
     result->verdict.cause = CAY_CAUSE_POLICY;
     result->backend = plan->backend->name;
-    result->tier = tier_name(plan->backend->tier);
+    result->tier = tier_name(plan->tier);
     result->start = "cold";
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->out.data = result->err.data = "";
@@ -230,7 +230,7 @@ static void finish(struct run *run)
     if (run->policy)
         take_policy(run, &report);
     result->backend = plan->backend->name;
-    result->tier = tier_name(plan->backend->tier);
+    result->tier = tier_name(plan->tier);
     result->start = start_kind_name(run->start_kind);
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
