@@ -3,14 +3,12 @@
 temporary folder, and an image made of this machine's own files, for no registry can be reached."""
 import contextlib
 import glob
-import io
 import json
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
-import tarfile
 import tempfile
 import time
 
@@ -28,7 +26,7 @@ C_FILES = (
     "/usr/lib/gcc/x86_64-linux-gnu/12/liblto_plugin.so", "/usr/lib/x86_64-linux-gnu/*crt*.o",
     "/usr/lib/x86_64-linux-gnu/libc.so", "/usr/lib/x86_64-linux-gnu/libc_nonshared.a",
     "/usr/lib/x86_64-linux-gnu/libm.so", "/usr/lib/x86_64-linux-gnu/libmvec*", "/usr/lib/x86_64-linux-gnu/libm-*",
-    "/usr/lib/x86_64-linux-gnu/libgcc_s.so*",
+    "/usr/lib/x86_64-linux-gnu/libgcc_s.so*", "/usr/lib/x86_64-linux-gnu/libpthread.a",
 )
 C_FOLDERS = ("/usr/lib/gcc/x86_64-linux-gnu/12/include", "/usr/include/x86_64-linux-gnu", "/usr/include/bits",
              "/usr/include/linux", "/usr/include/asm-generic")
@@ -44,86 +42,47 @@ def missing():
     return None
 
 
-class Root:
-    """A root file system, gathered file by file into a tar."""
+def _linked(programs):
+    """The libraries that these programs load."""
+    done = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False)
+    return {w for w in done.stdout.split() if w.startswith("/") and not w.endswith(":")}
 
-    def __init__(self, path):
-        self.tar = tarfile.open(path, "w")
-        self.seen = set()
-        for name in ("proc", "sys", "dev", "tmp", "etc", "sandbox", "run", "var", "usr"):
-            self.folder(name)
-        for name in ("bin", "sbin", "lib", "lib64"):
-            self.link(name, f"usr/{name}")
-        self.text("etc/passwd", "root:x:0:0:root:/:/bin/sh\nsandbox:x:1000:1000::/sandbox:/bin/sh\n")
-        self.text("etc/group", "root:x:0:\nsandbox:x:1000:\n")
 
-    def folder(self, name):
-        if name in self.seen:
-            return
-        self.seen.add(name)
-        info = tarfile.TarInfo(name)
-        info.type, info.mode = tarfile.DIRTYPE, 0o755
-        self.tar.addfile(info)
-
-    def link(self, name, target):
-        if name in self.seen:
-            return
-        self.seen.add(name)
-        info = tarfile.TarInfo(name)
-        info.type, info.linkname = tarfile.SYMTYPE, target
-        self.tar.addfile(info)
-
-    def text(self, name, text):
-        info = tarfile.TarInfo(name)
-        info.size, info.mode = len(text), 0o644
-        self.tar.addfile(info, io.BytesIO(text.encode()))
-
-    def file(self, path):
-        """The file and, if it is a link, what it leads to; by a path that goes through no linked folder."""
+def _with_targets(paths):
+    """Each path without links in its folders, and what it leads to."""
+    todo, seen = list(paths), set()
+    while todo:
+        path = todo.pop()
         path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        name = path.lstrip("/")
-        if name in self.seen or not os.path.lexists(path):
-            return
-        parts = pathlib.PurePath(name).parents
-        for parent in reversed(list(parts)[:-1]):
-            self.folder(str(parent))
+        if path in seen or not os.path.lexists(path):
+            continue
+        seen.add(path)
         if os.path.islink(path):
-            self.link(name, os.readlink(path))
-            self.file(os.path.join(os.path.dirname(path), os.readlink(path)))
-        else:
-            self.seen.add(name)
-            self.tar.add(path, name, recursive=False)
-
-    def program(self, path):
-        self.file(path)
-        done = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)
-        for word in done.stdout.split():
-            if word.startswith("/") and os.path.exists(word):
-                self.file(word)
-
-    def tree(self, folder):
-        for where, _, names in os.walk(folder):
-            for name in names:
-                path = os.path.join(where, name)
-                if not any(part in path for part in LEFT_OUT):
-                    self.file(path)
+            todo.append(os.path.join(os.path.dirname(path), os.readlink(path)))
+    return seen
 
 
 def make_root(path, with_c=True):
-    root = Root(path)
-    for name in PROGRAMS + (C_PROGRAMS if with_c else []):
-        root.program(shutil.which(name, path="/usr/bin:/bin"))
+    """Writes the image's root file system as a tar."""
+    names = PROGRAMS + (C_PROGRAMS if with_c else [])
+    programs = [shutil.which(name, path="/usr/bin:/bin") for name in names]
+    files = [one for pattern in C_FILES + ("/usr/include/*.h",) for one in glob.glob(pattern)] if with_c else []
     for folder in FOLDERS + (C_FOLDERS if with_c else ()):
-        root.tree(folder)
-    for extension in glob.glob("/usr/lib/python3.11/lib-dynload/_hashlib*.so"):
-        root.program(extension)
-    if with_c:
-        for pattern in C_FILES:
-            for one in glob.glob(pattern):
-                root.program(one) if os.access(one, os.X_OK) and not os.path.islink(one) else root.file(one)
-        for one in glob.glob("/usr/include/*.h"):
-            root.file(one)
-    root.tar.close()
+        files += [os.path.join(where, name) for where, _, found in os.walk(folder) for name in found]
+    files = [one for one in files if not any(part in one for part in LEFT_OUT)]
+    loaded = [one for one in files if one.endswith((".so", "/cc1", "/collect2")) and "/lib/x86" not in one]
+    every = _with_targets([*programs, *files, *_linked(programs + loaded)])
+    folders = {str(parent) for one in every for parent in pathlib.PurePath(one).parents} - {"/"}
+    own = pathlib.Path(f"{path}.d/etc")
+    own.mkdir(parents=True)
+    (own / "passwd").write_text("root:x:0:0:root:/:/bin/sh\nsandbox:x:1000:1000::/sandbox:/bin/sh\n")
+    (own / "group").write_text("root:x:0:\nsandbox:x:1000:\n")
+    tops = ["/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/tmp", "/run", "/etc"]
+    names = "\0".join(sorted({*tops, *folders, *every}))
+    subprocess.run(["tar", "-cf", path, "--no-recursion", "--null", "-P", "--transform", "s,^/,,S", "--files-from=-"],
+                   input=names.encode(), check=True)
+    subprocess.run(["tar", "-rf", path, "-C", own.parent, "etc/passwd", "etc/group"], check=True)
+    shutil.rmtree(own.parent)
 
 
 class Engine:
