@@ -97,7 +97,7 @@ class Engine:
     def __enter__(self):
         self.folder.chmod(0o755)
         config = self.folder / "daemon.json"
-        runtimes = {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--platform=ptrace"]}}
+        runtimes = {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--platform=ptrace", "--network=none"]}}
         config.write_text(json.dumps({"runtimes": runtimes if os.path.exists("/usr/bin/runsc") else {}}))
         self.log = open(self.folder / "log", "wb")
         self.proc = subprocess.Popen(

@@ -302,7 +302,7 @@ int api_call(struct api *api, const char *method, const char *target, const char
     int status = answer.status;
 
     if (rc == 0 && ret)
-        *ret = json_loadb(strbuf_str(&answer.body), answer.body.len, 0, NULL);
+        *ret = json_loadb(strbuf_str(&answer.body), answer.body.len, JSON_DISABLE_EOF_CHECK, NULL);
     answer_done(&answer);
     return rc < 0 ? fail_call(api, -rc, err) : status;
 }

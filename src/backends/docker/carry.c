@@ -50,7 +50,7 @@ static int send_data(const struct carrying *carrying, int fd, uint64_t size)
     int rc = 0;
 
     while (size > 0 && rc == 0) {
-        ssize_t n = read(fd, data, MIN(size, sizeof data));
+        ssize_t n = read(fd, data, (size_t)MIN(size, sizeof data));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)

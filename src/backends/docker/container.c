@@ -218,7 +218,7 @@ static char *create_body(const char *run_id, const struct shape *shape, char *co
     struct strbuf out = { 0 };
     struct json_writer w = { .out = &out };
     static const char *const flags[] = { "AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin",
-                                         "StdinOnce", "NetworkDisabled" };
+                                         "StdinOnce" };
     char user[32];
 
     snprintf(user, sizeof user, "%d:%d", SANDBOX_UID, SANDBOX_GID);

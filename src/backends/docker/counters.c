@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backends/docker/docker.h"
 #include "base/auto.h"
+#include "net/http.h"
 #include "sys/file.h"
 
 static long long pid_of(struct api *api, const struct container *container)
@@ -128,6 +130,23 @@ static void ask_engine(struct api *api, const struct container *container,
         ret->oom_kills =
             json_is_true(json_object_get(json_object_get(answer, "State"), "OOMKilled"));
     json_decref(answer);
+}
+
+bool counters_saw_oom(struct api *api, const struct container *container, int64_t since_s)
+{
+    auto_strbuf struct strbuf target = { 0 }, filters = { 0 };
+    struct cay_error ignored;
+    json_t *answer = NULL;
+
+    strbuf_printf(&filters, "{\"event\":[\"oom\"],\"container\":[\"%s\"]}", container->id);
+    strbuf_printf(&target, "/events?since=%lld&until=%lld&filters=", (long long)since_s,
+                  (long long)time(NULL) + 1); /* the clock of events is finer */
+    http_escape(&target, strbuf_str(&filters));
+    if (api_call(api, "GET", strbuf_str(&target), NULL, &answer, &ignored) != 200)
+        return false;
+    bool is_oom = json_is_object(answer);
+    json_decref(answer);
+    return is_oom;
 }
 
 void counters_read(const struct counters *counters, struct api *api,

@@ -89,6 +89,10 @@ void counters_close(struct counters *counters);
 void counters_read(const struct counters *counters, struct api *api,
                    const struct container *container, struct cgroup_counters *ret);
 
+/* Whether the engine saw it run out of memory since then (seconds of the real clock); for one that
+ * is gone, and its cgroup with it. */
+bool counters_saw_oom(struct api *api, const struct container *container, int64_t since_s);
+
 /* ---- the keeper ---- */
 
 /* The life of a keeper. Without a job it makes a container ahead of one, says SPARE_READY, and waits

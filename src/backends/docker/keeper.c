@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -214,6 +215,7 @@ void keeper_main(const struct backend_host *host, const struct shape *shape, con
 
     keeper.api.fd = keeper.attach.fd = -1;
     keeper.look_ns = INT64_MAX;
+    keeper.begun_s = time(NULL);
     keeper.job.payload_fd = keeper.job.harvest_fd = -1;
     for (int i = 0; i < 3; i++)
         keeper.job.std_fds[i] = -1;

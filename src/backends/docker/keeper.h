@@ -29,6 +29,7 @@ struct keeper {
     struct cgroup_counters zero; /* at the start of the stage */
     unsigned stage;
     int64_t started_ns; /* of the stage; 0: none runs */
+    int64_t begun_s;    /* of the run, by the real clock */
     int64_t look_ns;    /* when to look at the CPU time; INT64_MAX: never */
     uint32_t credit;    /* of input */
     /* What a reader has no room for yet. */

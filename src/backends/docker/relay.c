@@ -44,9 +44,7 @@ static void fill_usage(struct keeper *keeper, struct stage_end *end)
 
     counters_read(&keeper->counters, &keeper->api, &keeper->container, &now);
     end->usage.memory_peak_bytes = now.memory_peak;
-    end->usage.pids_peak = now.pids_peak == UINT64_MAX || now.pids_peak == 0
-                               ? now.pids_peak
-                               : now.pids_peak - 1; /* the init */
+    end->usage.pids_peak = UINT64_MAX; /* the peak is the runtime's own, at the start */
     if (now.cpu_ns != UINT64_MAX)
         end->usage.cpu_time_ns = (int64_t)since(now.cpu_ns, keeper->zero.cpu_ns);
     end->oom_kills = since(now.oom_kills, keeper->zero.oom_kills);
@@ -95,6 +93,10 @@ static void report_vanished(struct keeper *keeper)
     }
     report.end.wall_ns = clock_now_ns() - keeper->started_ns;
     fill_usage(keeper, &report.end);
+    /* gVisor is one process for the kernel: who runs out of memory takes all of it along. */
+    if (report.end.oom_kills == 0)
+        report.end.oom_kills =
+            counters_saw_oom(&keeper->api, &keeper->container, keeper->begun_s);
     stage_over(keeper, &report);
 }
 
