@@ -165,6 +165,9 @@ struct backend {
     enum tick_result (*tick)(struct sandbox *sandbox, int64_t now_ns);
     void (*kill)(struct sandbox *sandbox);
     void (*release)(struct sandbox *sandbox);
+    /* Removes, or with dry_run counts, what runs left whose makers are dead, outside of what all
+     * backends share (cgroups, work folders). How many. NULL: there is nothing of that kind. */
+    int (*sweep)(const struct backend_host *host, bool dry_run);
     /* Sandboxes ahead of their jobs; all NULL where there are none. */
     const struct backend_pool *pool;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Where cay's own programs are that nobody calls by name: beside the command in a build folder, else
- * where they are installed. */
+/* Where cay's own programs are that nobody calls by name: beside the command in a build folder,
+ * else where they are installed. */
 
 #include <stddef.h>
 

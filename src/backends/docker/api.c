@@ -89,7 +89,7 @@ static int connect_to(const struct api *api)
 
 static bool has_program(void)
 {
-    static const char *const paths[] = { "/usr/bin/docker",  "/usr/local/bin/docker",
+    static const char *const paths[] = { "/usr/bin/docker",   "/usr/local/bin/docker",
                                          "/usr/sbin/dockerd", "/usr/local/bin/dockerd",
                                          "/usr/bin/dockerd",  "/usr/bin/podman" };
 

@@ -34,7 +34,8 @@ int api_open(struct api *api, const char *docker_host, struct cay_error *err);
 void api_close(struct api *api);
 
 /* One call. body: JSON, or NULL. Returns the status; *ret is the answer, the first one of a
- * list of lines, or NULL where there is none or it is not JSON (json_decref). -1 where there was no answer. */
+ * list of lines, or NULL where there is none or it is not JSON (json_decref). -1 where there was no
+ * answer. */
 int api_call(struct api *api, const char *method, const char *target, const char *body,
              json_t **ret, struct cay_error *err);
 

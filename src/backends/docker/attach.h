@@ -34,8 +34,8 @@ void attach_done(struct attach *attach);
  */
 int attach_read(struct attach *attach);
 
-/* The next whole frame, if there is one; its data is good until the next attach_read. -EPROTO: it is
- * none of the init's. */
+/* The next whole frame, if there is one; its data is good until the next attach_read. -EPROTO: it
+ * is none of the init's. */
 int attach_next(struct attach *attach, struct wire_head *ret, const char **ret_data);
 
 int attach_send(const struct attach *attach, uint32_t kind, const void *data, size_t len);

@@ -124,8 +124,8 @@ static void put_security(struct json_writer *w)
 {
     /* The engine's own list, and what else tells about the host. */
     static const char *const masked[] = {
-        "/proc/acpi",       "/proc/asound",        "/proc/interrupts",   "/proc/kcore",
-        "/proc/keys",       "/proc/latency_stats", "/proc/sched_debug",  "/proc/scsi",
+        "/proc/acpi",       "/proc/asound",        "/proc/interrupts",    "/proc/kcore",
+        "/proc/keys",       "/proc/latency_stats", "/proc/sched_debug",   "/proc/scsi",
         "/proc/timer_list", "/proc/timer_stats",   "/proc/sysrq-trigger", "/sys",
     };
     static const char *const readonly[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
@@ -261,7 +261,8 @@ static int fail_missing_runtime(const struct shape *shape, struct cay_error *err
 {
     cay_fail(err, CAY_E_UNSUPPORTED, "docker: the engine has no runtime '%s'", shape->runtime);
     if (strncmp(shape->runtime, "runsc", 5) == 0)
-        return cay_hint(err, "apt-get install runsc; name it in /etc/docker/daemon.json, \"runtimes\"");
+        return cay_hint(err,
+                        "apt-get install runsc; name it in /etc/docker/daemon.json, \"runtimes\"");
     return cay_hint(err, "name it in /etc/docker/daemon.json, \"runtimes\"");
 }
 
@@ -299,7 +300,7 @@ static uint32_t layers_of(const json_t *answer)
     const json_t *warning;
     size_t i;
 
-    json_array_foreach(warnings, i, warning) {
+    json_array_foreach (warnings, i, warning) {
         const char *text = json_string_value(warning);
         for (size_t k = 0; text && k < ARRAY_LEN(rows); k++)
             if (strcasestr(text, rows[k].word) && !strcasestr(text, "swap"))

@@ -145,8 +145,8 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         keeper_gone(docker, ret);
         return;
     }
-    docker->has_started = report.kind == REPORT_STAGE_STARTED ||
-                          (docker->has_started && report.kind == REPORT_OVER);
+    docker->has_started =
+        report.kind == REPORT_STAGE_STARTED || (docker->has_started && report.kind == REPORT_OVER);
     docker->stage = report.stage;
     if (report.kind == REPORT_STAGE_STARTED)
         docker->started_ns = clock_now_ns();
@@ -179,6 +179,18 @@ static void release(struct sandbox *sandbox)
     free(of(sandbox));
 }
 
+static int sweep(const struct backend_host *host, bool dry_run)
+{
+    struct cay_error ignored;
+    struct api api;
+
+    if (api_open(&api, host->docker_host, &ignored) < 0)
+        return 0;
+    int n = sweep_containers(&api, dry_run);
+    api_close(&api);
+    return MAX(n, 0);
+}
+
 const struct backend backend_docker = {
     .name = "docker",
     .tier = TIER_KERNEL,
@@ -191,5 +203,6 @@ const struct backend backend_docker = {
     .tick = tick,
     .kill = kill_all,
     .release = release,
+    .sweep = sweep,
     .pool = &docker_pool,
 };

@@ -14,13 +14,13 @@
  * carries files in and streams out, looks at the counters of its cgroup (counters.c), and removes
  * it. What it tells the warden are the reports of core/backend.h.
  *
- * The container's command is cay's own static init, mounted read-only from the host. Files and input
- * go in and output and facts come out by the streams that the keeper is attached to, not by tar over
- * an exec: that takes a tar in the image, one more process of the engine's (100 ms) and gives an
- * exit code that can't tell a signal from an exit; the archive call can't write into a tmpfs. The
- * init is trusted as pid 1 of a native sandbox is: same uid as the program, but not dumpable and
- * immune to signals from inside, and the only one to hold the streams. So wait status and files
- * can't be forged by what runs below it; counters come from the kernel, outside.
+ * The container's command is cay's own static init, mounted read-only from the host. Files and
+ * input go in and output and facts come out by the streams that the keeper is attached to, not by
+ * tar over an exec: that takes a tar in the image, one more process of the engine's (100 ms) and
+ * gives an exit code that can't tell a signal from an exit; the archive call can't write into a
+ * tmpfs. The init is trusted as pid 1 of a native sandbox is: same uid as the program, but not
+ * dumpable and immune to signals from inside, and the only one to hold the streams. So wait status
+ * and files can't be forged by what runs below it; counters come from the kernel, outside.
  *
  * Whoever dies: the warden's death closes the ctl socket, and the keeper removes the container; the
  * keeper's closes the container's stdin, at which the init ends, and the engine removes what ended
@@ -95,8 +95,8 @@ bool counters_saw_oom(struct api *api, const struct container *container, int64_
 
 /* ---- the keeper ---- */
 
-/* The life of a keeper. Without a job it makes a container ahead of one, says SPARE_READY, and waits
- * for the job (fdpass_send) at its socket. Never returns. */
+/* The life of a keeper. Without a job it makes a container ahead of one, says SPARE_READY, and
+ * waits for the job (fdpass_send) at its socket. Never returns. */
 void keeper_main(const struct backend_host *host, const struct shape *shape, const struct job *job,
                  int ctl_fd) __attribute__((noreturn));
 
@@ -119,15 +119,14 @@ void spare_put_fds(struct job *job, const int fds[SPARE_FDS]);
 
 /* Copies a folder of the host's into the container, as entries of that place (carry.c). Returns
  * -errno. */
-int carry_folder(int folder_fd, uint32_t place, int (*send)(void *arg, uint32_t kind,
-                                                            const void *data, size_t len),
-                 void *arg);
+int carry_folder(int folder_fd, uint32_t place,
+                 int (*send)(void *arg, uint32_t kind, const void *data, size_t len), void *arg);
 
 /* ---- what is left ---- */
 
 /* Text of the owner label for this process: who makes a container. */
 void sweep_owner(char *buf, size_t size);
 
-/* Removes containers whose keeper is dead; with dry_run, only counts. Returns how many, -1 where the
- * engine can't be asked. */
+/* Removes containers whose keeper is dead; with dry_run, only counts. Returns how many, -1 where
+ * the engine can't be asked. */
 int sweep_containers(struct api *api, bool dry_run);

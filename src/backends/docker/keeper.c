@@ -94,8 +94,8 @@ static int attach(struct keeper *keeper, struct cay_error *err)
     auto_strbuf struct strbuf rest = { 0 };
     char target[160];
 
-    snprintf(target, sizeof target,
-             "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1", keeper->container.id);
+    snprintf(target, sizeof target, "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1",
+             keeper->container.id);
     int fd = api_hijack(&keeper->api, target, &rest, err);
     if (fd < 0)
         return -1;
@@ -248,5 +248,8 @@ void keeper_main(const struct backend_host *host, const struct shape *shape, con
     if (keeper.is_killed)
         relay_report_killed(&keeper);
     keeper_end_container(&keeper);
+    /* What killed ones left goes when nobody waits for anything. */
+    if (job && keeper.container.id[0])
+        sweep_containers(&keeper.api, false);
     _exit(0);
 }

@@ -40,6 +40,7 @@ struct pool {
     uint32_t each, all;
     struct kind kinds[KINDS_MAX];
     struct spare *spares;
+    struct spare *dying; /* their keepers remove their containers, and have to be reaped */
 };
 
 /* Limits can be changed, the rest can't. */
@@ -67,21 +68,36 @@ static int fd_of(const struct pool *pool)
     return pool->epoll_fd;
 }
 
-/* Its keeper sees the end of its socket and removes the container; where somebody waits for that,
- * it is the warden's parent, not the warden. */
-static void drop(struct spare **link)
+/* Its keeper sees the end of its socket and removes the container. */
+static void drop(struct pool *pool, struct spare **link)
 {
     struct spare *spare = *link;
 
     *link = spare->next;
     close_fd(&spare->fd);
-    free(spare);
+    spare->next = pool->dying;
+    pool->dying = spare;
 }
 
+static void reap(struct pool *pool, int flags)
+{
+    for (struct spare **link = &pool->dying; *link;) {
+        struct spare *spare = *link;
+        if (waitpid(spare->pid, NULL, flags) == 0) {
+            link = &spare->next;
+            continue;
+        }
+        *link = spare->next;
+        free(spare);
+    }
+}
+
+/* Nothing is left when the server has ended. */
 static void free_pool(struct pool *pool)
 {
     while (pool->spares)
-        drop(&pool->spares);
+        drop(pool, &pool->spares);
+    reap(pool, 0);
     close_fd(&pool->epoll_fd);
     free(pool);
 }
@@ -152,12 +168,13 @@ int docker_pool_take(struct pool *pool, const struct shape *shape, const struct 
     message.fd_bits = fdpass_bits(fds, SPARE_FDS);
     epoll_ctl(pool->epoll_fd, EPOLL_CTL_DEL, spare->fd, NULL);
     if (fdpass_send(spare->fd, &message, sizeof message, fds, SPARE_FDS) < 0) {
-        drop(link);
+        drop(pool, link);
         return -1;
     }
     int fd = take_fd(&spare->fd);
     *ret_pid = spare->pid;
-    drop(link);
+    *link = spare->next;
+    free(spare);
     return fd;
 }
 
@@ -188,11 +205,9 @@ static void hear(struct pool *pool, struct spare **link)
     struct kind *kind = kind_of(pool, &spare->shape);
     if (kind)
         kind->retry_ns = clock_now_ns() + RETRY_NS;
-    drop(link);
+    drop(pool, link);
 }
 
-/* The dead are reaped by their pids: others of the warden's children are not ours. Keepers of
- * dropped spares are waited for in the next round. */
 static void hear_all(struct pool *pool)
 {
     struct epoll_event events[16];
@@ -243,7 +258,7 @@ static void drop_idle(struct pool *pool, int64_t now)
             kind->used_ns = 0;
     for (struct spare **link = &pool->spares; *link;)
         if (!kind_of(pool, &(*link)->shape))
-            drop(link);
+            drop(pool, link);
         else
             link = &(*link)->next;
 }
@@ -254,10 +269,13 @@ static int64_t serve(struct pool *pool)
     int64_t now = clock_now_ns(), next = INT64_MAX;
     unsigned making = 0;
 
-    if (!pool->kinds[0].used_ns && !pool->spares)
+    if (!pool->kinds[0].used_ns && !pool->spares && !pool->dying)
         return INT64_MAX;
     hear_all(pool);
     drop_idle(pool, now);
+    reap(pool, WNOHANG);
+    if (pool->dying)
+        next = now + NS_PER_SEC;
     unsigned all = count(pool, NULL, &making);
     for (struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++) {
         unsigned ignored = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A keeper while its run is on. What comes out of the container goes to the front's pipes in the
- * order in which it came, and nothing more is read while one of them is full: so a slow reader holds
- * the program back, and the word of its end comes behind all of its output.
+ * order in which it came, and nothing more is read while one of them is full: so a slow reader
+ * holds the program back, and the word of its end comes behind all of its output.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -95,8 +95,7 @@ static void report_vanished(struct keeper *keeper)
     fill_usage(keeper, &report.end);
     /* gVisor is one process for the kernel: who runs out of memory takes all of it along. */
     if (report.end.oom_kills == 0)
-        report.end.oom_kills =
-            counters_saw_oom(&keeper->api, &keeper->container, keeper->begun_s);
+        report.end.oom_kills = counters_saw_oom(&keeper->api, &keeper->container, keeper->begun_s);
     stage_over(keeper, &report);
 }
 
@@ -295,9 +294,9 @@ static void look(struct keeper *keeper)
     counters_read(&keeper->counters, &keeper->api, &keeper->container, &now);
     int64_t left = limits->cpu_time_ns - (int64_t)since(now.cpu_ns, keeper->zero.cpu_ns);
     if (left <= 0) {
-        const struct report over = {
-            .kind = REPORT_OVER, .stage = keeper->stage, .over = TICK_CPU_TIME
-        };
+        const struct report over = { .kind = REPORT_OVER,
+                                     .stage = keeper->stage,
+                                     .over = TICK_CPU_TIME };
         send_report(keeper, &over);
         keeper->look_ns = INT64_MAX; /* the warden kills */
         return;
@@ -351,8 +350,8 @@ void relay_run(struct keeper *keeper)
         if (keeper->is_done || keeper->is_killed)
             return;
         bool is_full = keeper->pending_len > 0;
-        bool wants_input = keeper->started_ns && keeper->credit > 0 &&
-                           keeper->stage + 1U == keeper->job.n_stages;
+        bool wants_input =
+            keeper->started_ns && keeper->credit > 0 && keeper->stage + 1U == keeper->job.n_stages;
         struct pollfd list[] = {
             { .fd = keeper->ctl_fd, .events = POLLIN },
             { .fd = is_full ? -1 : keeper->attach.fd, .events = POLLIN },

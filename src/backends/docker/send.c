@@ -17,8 +17,7 @@ int send_read_payload(struct keeper *keeper)
     for (unsigned i = 0; i < keeper->job.n_stages; i++)
         if (keeper->payload.argc[i] == 0)
             return -EINVAL;
-    keeper->folders =
-        arena_alloc(&keeper->arena, (keeper->payload.n_folders + 1) * sizeof(char *));
+    keeper->folders = arena_alloc(&keeper->arena, (keeper->payload.n_folders + 1) * sizeof(char *));
     payload_folders(&keeper->payload, keeper->folders);
     return 0;
 }

@@ -81,7 +81,7 @@ int sweep_containers(struct api *api, bool dry_run)
         json_decref(answer);
         return -1;
     }
-    json_array_foreach(answer, i, one) {
+    json_array_foreach (answer, i, one) {
         const json_t *labels = json_object_get(one, "Labels");
         const char *id = json_string_value(json_object_get(one, "Id"));
         if (!id || strlen(id) > 64 ||

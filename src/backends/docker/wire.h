@@ -4,7 +4,8 @@
 /*
  * What a keeper and the init of its container say to each other: frames over the container's own
  * streams, which the keeper is attached to and of which only the init has the inner ends. Towards
- * the init they are its stdin, back they are its stdout; the program gets pipes that the init makes.
+ * the init they are its stdin, back they are its stdout; the program gets pipes that the init
+ * makes.
  *
  *     keeper ─▶ JOB  (ENTRY DATA…)…  BEGIN   INPUT… INPUT_END   NEXT
  *     init   ─▶ READY   STARTED | FAILED   STDOUT… STDERR… TAKEN…   (HARVEST…) ENDED (HARVEST…)
@@ -75,17 +76,17 @@ struct wire_entry {
 };
 
 /* The steps of the init that can fail. */
-#define WIRE_STEPS(X)                     \
-    X(BEGIN, "start the init")            \
-    X(FILES, "write the files")           \
-    X(WORKSPACE, "copy the workspace")    \
-    X(FOLDERS, "copy the folders")        \
-    X(STREAMS, "set up the streams")      \
-    X(RLIMITS, "set rlimits")             \
-    X(NO_NEW_PRIVS, "set no_new_privs")   \
-    X(LANDLOCK, "restrict by landlock")   \
-    X(CAPS, "drop capabilities")          \
-    X(SECCOMP, "filter system calls")     \
+#define WIRE_STEPS(X)                   \
+    X(BEGIN, "start the init")          \
+    X(FILES, "write the files")         \
+    X(WORKSPACE, "copy the workspace")  \
+    X(FOLDERS, "copy the folders")      \
+    X(STREAMS, "set up the streams")    \
+    X(RLIMITS, "set rlimits")           \
+    X(NO_NEW_PRIVS, "set no_new_privs") \
+    X(LANDLOCK, "restrict by landlock") \
+    X(CAPS, "drop capabilities")        \
+    X(SECCOMP, "filter system calls")   \
     X(EXEC, "start the program")
 
 enum wire_step {

@@ -185,9 +185,7 @@ static void pass_input(struct inside *inside)
 {
     if (inside->in_fd < 0)
         return;
-    ssize_t n = inside->input_len == 0
-                    ? 0
-                    : write(inside->in_fd, inside->input, inside->input_len);
+    ssize_t n = inside->input_len == 0 ? 0 : write(inside->in_fd, inside->input, inside->input_len);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0) {
@@ -222,7 +220,8 @@ static void add_place(const char *path, struct wire_stage *stage)
     stage->inodes_size += fs.f_files;
     stage->inodes_used += fs.f_files - fs.f_ffree;
     /* A tmpfs counts by pages and in batches, so "full" is: no room for a small file. */
-    stage->disk_full |= size > 0 && (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize < MIN(size / 16, UINT64_C(65536));
+    stage->disk_full |=
+        size > 0 && (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize < MIN(size / 16, UINT64_C(65536));
     stage->inodes_full |= fs.f_files > 0 && fs.f_ffree == 0;
 }
 

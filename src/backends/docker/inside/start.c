@@ -81,11 +81,11 @@ static int step_no_new_privs(const struct starting *starting)
 static int step_landlock(const struct starting *starting)
 {
     const struct landlock_rule rules[] = {
-        { "/", LANDLOCK_READ },           { "/dev", LANDLOCK_USE },
-        { "/tmp", LANDLOCK_WRITE },       { "/dev/shm", LANDLOCK_WRITE },
-        { "/sandbox", LANDLOCK_WRITE },   { "/workspace", LANDLOCK_WRITE },
+        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },
+        { "/tmp", LANDLOCK_WRITE },     { "/dev/shm", LANDLOCK_WRITE },
+        { "/sandbox", LANDLOCK_WRITE }, { "/workspace", LANDLOCK_WRITE },
     };
-    unsigned n = ARRAY_LEN(rules) - (starting->inside->job.has_workspace ? 0 : 1);
+    unsigned n = (unsigned)ARRAY_LEN(rules) - (starting->inside->job.has_workspace ? 0 : 1);
 
     return landlock_restrict(rules, n);
 }
