@@ -12,6 +12,8 @@ import subprocess
 import tempfile
 import time
 
+from cayhost import contained
+
 IMAGE = "cay-test:latest"
 
 # What the image has of this machine: programs with the libraries they are linked with, and folders.
@@ -89,7 +91,12 @@ class Engine:
     """dockerd. `with Engine() as engine:`; engine.host is what DOCKER_HOST should be."""
 
     def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cay-docker-", dir="/tmp"))
+        # Not where leftovers of cay's are looked for: an engine keeps its own things until it likes.
+        place = "/tmp"
+        if contained():
+            place = "/srv"
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755,size=2g", "cay-docker", place], check=True)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cay-docker-", dir=place))
         self.sock = self.folder / "sock"
         self.host = f"unix://{self.sock}"
         self.proc = None
@@ -174,3 +181,5 @@ class Engine:
             subprocess.run(["umount", "-l", path], check=False, capture_output=True)
         with contextlib.suppress(OSError):
             shutil.rmtree(self.folder)
+        if contained():
+            subprocess.run(["umount", "-l", "/srv"], check=False)
