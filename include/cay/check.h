@@ -47,6 +47,23 @@ struct cay_check_request {
 CAY_API int cay_check(struct cay *cay, const struct cay_check_request *req, char **ret_report,
                       bool *ret_safe, struct cay_error *err);
 
+/*
+ * The same for a loop that has others to serve (cay_fd, cay_dispatch in <cay/run.h>):
+ *
+ *     cay_check_begin(cay, &req, &checking, &err);       req is not needed any more
+ *     ... after each cay_dispatch, and some time later in any case ...
+ *     int rc = cay_check_end(checking, &report, &is_safe, &err);     never waits
+ *
+ * 0: it is not done yet; 1: there is a report, which the caller frees; -1: there is none, as for
+ * cay_check. cay_check_drop frees it, done or not.
+ */
+struct cay_checking;
+CAY_API int cay_check_begin(struct cay *cay, const struct cay_check_request *req,
+                            struct cay_checking **ret, struct cay_error *err);
+CAY_API int cay_check_end(struct cay_checking *checking, char **ret_report, bool *ret_safe,
+                          struct cay_error *err);
+CAY_API void cay_check_drop(struct cay_checking *checking);
+
 /* The code with colours for a terminal, control bytes as they are; the caller frees it. Where there
  * is no grammar it is the code itself. */
 CAY_API char *cay_highlight(struct cay *cay, const char *language, const char *code, size_t len);

@@ -71,6 +71,7 @@ struct cay_change_sums {
 
 /* ---- finding ---- */
 
+struct cay;
 struct cay_execution;
 
 /* Opens one by its id, by a prefix of at least 4 characters that no other id has, or "last" for
@@ -147,9 +148,10 @@ struct cay_apply_options {
 CAY_API int cay_execution_apply(struct cay_execution *run, const struct cay_apply_options *options,
                                 struct cay_error *err);
 
-/* Removes everything that is kept of an execution, by its whole id. What the audit log says of it
- * stays. CAY_E_POLICY while it is being applied. */
-CAY_API int cay_execution_remove(const char *id, struct cay_error *err);
+/* Removes everything that is kept of an execution, by its whole id, also where that is nothing any
+ * more: it is in no list from here on. What the audit log says of it stays, and this with it.
+ * CAY_E_POLICY while it is being applied. */
+CAY_API int cay_execution_remove(struct cay *cay, const char *id, struct cay_error *err);
 
 /* Throws the change set away; result and streams stay. */
 CAY_API int cay_execution_discard(struct cay_execution *run, struct cay_error *err);

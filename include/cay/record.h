@@ -12,7 +12,7 @@
  * write before its result is given, and another process takes it in:
  *
  *     server, before it gives up privileges          another process of the state folder's owner
- *     cay_journal_open(uid, gid, &journal, &err);
+ *     cay_journal_open(uid, &journal, &err);
  *     options.journal = journal;
  *     cay_open(&options, &cay, &err);                 cay_journal_take(cay, &n, &err);  now and
  * then
@@ -42,7 +42,7 @@ CAY_API int cay_state_folder(char *out, size_t size, struct cay_error *err);
 struct cay_journal;
 
 /* Makes a journal in the state folder that this user can write, whoever calls. */
-CAY_API int cay_journal_open(uid_t uid, gid_t gid, struct cay_journal **ret, struct cay_error *err);
+CAY_API int cay_journal_open(uid_t uid, struct cay_journal **ret, struct cay_error *err);
 
 /* What was written stays. */
 CAY_API void cay_journal_close(struct cay_journal *journal);

@@ -213,6 +213,13 @@ struct cay_timing {
     int64_t queue_ns, setup_ns, compile_ns /* -1: no such stage */, run_ns, teardown_ns;
 };
 
+/* Why another backend was taken than the one asked for. */
+struct cay_fallback {
+    const char *asked; /* "docker", "auto" */
+    const char *how;   /* "auto": that one goes on by itself; "isolated", "unsafe" */
+    const char *why;   /* what stood in the way */
+};
+
 struct cay_result {
     char id[33];
     char timestamp[32];
@@ -228,6 +235,7 @@ struct cay_result {
     const char *language_version;
     const char *backend;
     const char *tier;
+    const struct cay_fallback *fallback; /* NULL: the backend is the one that was asked for */
     const char *start; /* "cold", "spare", "fork", "warm" */
     struct cay_verdict verdict;
     struct cay_limits limits;
@@ -343,6 +351,13 @@ CAY_API int cay_dispatch(struct cay *cay, struct cay_error *err);
 /* A result that says why nothing ran, for doors that owe one in every case. */
 CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err);
 
+/* Writes a run down that was asked for and ended before it was started, with that result, of
+ * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant and
+ * queue_ns are used. What can't be planned is not written down. */
+CAY_API void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
+                                  const struct cay_start_options *options,
+                                  struct cay_result *result);
+
 /* ---- what is made ahead of runs (struct cay_options.ahead) ---- */
 
 struct cay_pool {
@@ -350,6 +365,7 @@ struct cay_pool {
     unsigned ready, making, target;
     bool has_zygote;
     uint32_t taken, missed; /* runs that found one, and that did not */
+    uint32_t failed;        /* spares and zygotes that did not come up */
 };
 
 /* What there was when the warden was last asked, and asks it again: the answer comes with one of

@@ -19,6 +19,11 @@ struct cay;
  * for the caller to close. */
 CAY_API int cay_state_open(int *ret_fd, struct cay_error *err);
 
+/* From here on, this process can reach no file but those of the state folder (landlock; what is
+ * open stays open). Needs no_new_privs. CAY_E_UNSUPPORTED: the kernel can't, and all is as it was.
+ */
+CAY_API int cay_state_confine(struct cay_error *err);
+
 /* A setting as text in its own form ("512m", "30", "json"), or NULL where it has no value or there
  * is none of that name. Owned by cay. */
 CAY_API const char *cay_setting(struct cay *cay, const char *name);
@@ -26,6 +31,15 @@ CAY_API const char *cay_setting(struct cay *cay, const char *name);
 /* The same as a number: bytes, nanoseconds, thousandths or a count, by the setting's kind; 0 where
  * it has no value or is no number. A flag is 0 or 1. */
 CAY_API uint64_t cay_setting_number(const struct cay *cay, const char *name);
+
+/* The most that a request can ask for, where the configuration ([max]) has nothing to say of it:
+ * for whoever serves strangers. Never less than what a request gets that asks for nothing. */
+CAY_API void cay_cap(struct cay *cay, const char *name, uint64_t most);
+
+/* The memory limit that a request would run with, that of its compiler included: what admission
+ * counts. Nothing of the request is checked. */
+struct cay_request;
+CAY_API uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req);
 
 /* One table [tenant.NAME] of the system's or the user's file. 0 is: no such quota. */
 struct cay_tenant {

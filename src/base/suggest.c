@@ -69,6 +69,21 @@ static const char *only_with_prefix(const char *prefix, const char *const *candi
     return found;
 }
 
+/* Letters in another order: of two that are as near, the likelier slip. */
+static bool has_same_letters(const char *a, const char *b)
+{
+    int count[256] = { 0 };
+
+    for (; *a; a++)
+        count[(unsigned char)lower(*a)]++;
+    for (; *b; b++)
+        count[(unsigned char)lower(*b)]--;
+    for (size_t i = 0; i < ARRAY_LEN(count); i++)
+        if (count[i] != 0)
+            return false;
+    return true;
+}
+
 const char *suggest(const char *given, const char *const *candidates, size_t n)
 {
     const char *nearest = NULL;
@@ -82,7 +97,10 @@ const char *suggest(const char *given, const char *const *candidates, size_t n)
         if (len > SUGGEST_MAX)
             continue;
         size_t slips = distance(given, given_len, candidates[i], len);
-        if (slips <= MAX(given_len, len) / LETTERS_PER_SLIP && slips < nearest_slips) {
+        bool is_nearer = slips < nearest_slips || (nearest && slips == nearest_slips &&
+                                                   has_same_letters(given, candidates[i]) &&
+                                                   !has_same_letters(given, nearest));
+        if (slips <= MAX(given_len, len) / LETTERS_PER_SLIP && is_nearer) {
             nearest = candidates[i];
             nearest_slips = slips;
         }

@@ -287,9 +287,11 @@ static int put_report(json_t *report, bool verbose, bool no_color)
 int cmd_doctor(int argc, char **argv)
 {
     bool json = false, verbose = false, no_color = false, help = false;
+    const char *backend = NULL;
     const struct opt opts[] = {
         { OPT_BOOL, 0, "json", NULL, "print the report as JSON", &json },
         { OPT_BOOL, 'v', "verbose", NULL, "show every check, not only a line a group", &verbose },
+        { OPT_STR, 0, "backend", "NAME", "look at this backend, as if it was set", &backend },
         { OPT_BOOL, 0, "no-color", NULL, "no colours on a terminal", &no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
@@ -304,6 +306,8 @@ int cmd_doctor(int argc, char **argv)
         return tell_help("cay doctor [--json] [--verbose]", about, opts, examples);
     if (first < argc)
         return tell_extra("doctor", argv[first]);
+    if (backend)
+        setenv("CAY_BACKEND", backend, 1);
     if (cay_open(&(struct cay_options){ .fork_warden = true }, &cay, &err) < 0)
         return tell_error(&err);
     auto_free char *text = NULL;

@@ -55,6 +55,7 @@ struct screen {
     int write_errno;  /* why one is broken, unless its reader went away */
     bool is_mid_line; /* what was shown last on a terminal did not end its line */
     bool is_finished; /* the last event was shown */
+    bool is_dropped;  /* privileges were */
     struct strbuf line;
 };
 
@@ -147,9 +148,10 @@ static void put_program(struct screen *screen, int fd, const char *data, size_t 
     put(screen, fd, strbuf_str(&screen->line), screen->line.len);
 }
 
-/* Once the warden is its own process, this one needs no privilege any more: all it does is read
- * what a program wrote. It stays its caller, whose state folder and terminal it uses. Where there
- * is a workspace, it may be another user's: to compare with what is in it, reading stays allowed.
+/* Once the program runs, this one needs no privilege any more: all it does is read what that
+ * wrote. Not before: a server whose warden was asked may end, and then one of our own is needed. It
+ * stays its caller, whose state folder and terminal it uses. Where there is a workspace, it may be
+ * another user's: to compare with what is in it, reading stays allowed.
  */
 static void drop_privileges(bool reads_workspace)
 {
@@ -171,13 +173,24 @@ static bool is_held_back(const struct screen *screen)
     return screen->args->pretty && screen->is_terminal[STDOUT_FILENO] && !screen->has_tty;
 }
 
+/* What has to be known before the program does anything. */
+static bool is_alarm(const char *warning, size_t len)
+{
+    return len > 7 && memcmp(warning, "UNSAFE:", 7) == 0;
+}
+
 static void on_event(void *arg, const struct cay_event *event)
 {
     struct screen *screen = arg;
 
-    if (event->kind == CAY_EVENT_STARTED && geteuid() == 0)
+    bool is_begun = event->kind == CAY_EVENT_STAGE || event->kind == CAY_EVENT_FINISHED;
+    if (is_begun && !screen->is_dropped && geteuid() == 0) {
+        screen->is_dropped = true;
         drop_privileges(cay_request_has(screen->args->req, "workspace"));
+    }
     screen->is_finished = event->kind == CAY_EVENT_FINISHED;
+    if (event->kind == CAY_EVENT_WARNING && is_alarm(event->data, event->len))
+        tell("warning: %.*s", (int)event->len, event->data);
     if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
         bool is_compile = event->len > 0 && event->data[0] == 'c';
         progress_begin(screen->progress, is_compile ? "compiling" : "running",
@@ -243,7 +256,8 @@ static bool is_loud(const struct screen *screen, const char *warning)
 {
     if (strncmp(warning, "policy: ", 8) == 0)
         return cay_request_has(screen->args->req, "policy");
-    return strncmp(warning, "no cgroup", 9) != 0 && strncmp(warning, "not recorded", 12) != 0;
+    return strncmp(warning, "no cgroup", 9) != 0 && strncmp(warning, "not recorded", 12) != 0 &&
+           strncmp(warning, "DOCKER_CPU_LIMIT", 16) != 0;
 }
 
 /* A program that ended by itself speaks for itself; anything else is said, with its remedy. So is
@@ -251,7 +265,8 @@ static bool is_loud(const struct screen *screen, const char *warning)
 static void tell_result(struct screen *screen, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (isatty(STDERR_FILENO) || is_loud(screen, *warning)) {
+        if (!is_alarm(*warning, strlen(*warning)) &&
+            (isatty(STDERR_FILENO) || is_loud(screen, *warning))) {
             end_line(screen);
             tell("warning: %s", *warning);
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/backend.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -26,6 +27,18 @@ const struct backend *backend_find(const char *name)
         if (strcmp((*backend)->name, name) == 0)
             return *backend;
     return NULL;
+}
+
+int backend_mark_lacking(struct cay_error *err)
+{
+    err->kind = CAY_E_UNSUPPORTED;
+    err->errnum = ENODEV;
+    return -1;
+}
+
+bool backend_is_lacking(const struct cay_error *err)
+{
+    return err->kind == CAY_E_UNSUPPORTED && err->errnum == ENODEV;
 }
 
 const char *tier_name(enum tier tier)

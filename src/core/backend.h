@@ -101,10 +101,13 @@ struct report {
 };
 
 /* The part of a sandbox that the warden sees; each backend embeds it first in its own. */
+enum { SANDBOX_FDS = 4 };
+
 struct sandbox {
     const struct backend *backend;
-    int fds[2];      /* readable: call wait; -1: none */
-    int64_t tick_ns; /* monotonic; INT64_MAX: never */
+    int fds[SANDBOX_FDS]; /* readable: call wait; -1: none */
+    bool has_word;        /* call wait now: there is something to tell already */
+    int64_t tick_ns;      /* monotonic; INT64_MAX: never */
 };
 
 /* What is made ahead; from trusted configuration. */
@@ -114,7 +117,7 @@ struct pool_options {
     const int32_t *warm;                /* languages to be ready for from the start; ended by -2 */
     uint32_t spares;                    /* at least, for each that is used */
     uint32_t spares_max;
-    uint64_t memory_bytes; /* that all of them may take */
+    uint64_t memory_bytes;           /* that all of them may take */
     const struct cay_limits *limits; /* what most jobs have */
 };
 
@@ -125,7 +128,7 @@ struct pool_stats {
     struct {
         uint16_t ready, making, target;
         uint16_t has_zygote;
-        uint32_t taken, missed;
+        uint32_t taken, missed, failed;
     } shapes[POOL_LANGUAGES + 1];
     uint64_t memory_bytes;
     uint32_t zygotes_starting;
@@ -184,6 +187,13 @@ struct backend_pool {
 extern const struct backend *const backends[];
 
 const struct backend *backend_find(const char *name);
+
+/* Marks the error of a start that failed for want of what the host has to give, whatever is asked
+ * of it: no layer, no engine. Only that is a reason to take another backend (core/plan-backend.c);
+ * no other failure is, for a program could bring it about. Returns -1. */
+int backend_mark_lacking(struct cay_error *err);
+bool backend_is_lacking(const struct cay_error *err);
+
 const char *tier_name(enum tier tier);
 
 /* "cold", "spare", "fork", "warm", as meta.start has it. */

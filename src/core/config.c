@@ -325,20 +325,42 @@ static int load_file(struct config *config, const char *path, enum origin origin
 
 /* ---- environment ---- */
 
-static const char *type_to_backend(struct arena *arena, const char *value)
+/* What a word for a sandbox means beyond the backend; our own variables come later and win. */
+static const struct {
+    const char *type, *backend;
+    enum field_id also; /* FIELD_N: nothing */
+    const char *value;
+} sandbox_types[] = {
+    { "local", "native", FIELD_N, NULL },
+    { "podman", "docker", FIELD_DOCKER_HOST, "podman" },
+    { "gvisor", "docker", FIELD_RUNTIME, "runsc" },
+};
+
+static const char *type_to_backend(struct config *config, const char *value)
 {
-    (void)arena;
-    return strcmp(value, "local") == 0 ? "native" : value;
+    struct cay_error err;
+
+    for (size_t i = 0; i < ARRAY_LEN(sandbox_types); i++) {
+        enum field_id also = sandbox_types[i].also;
+        struct value set;
+        if (strcmp(sandbox_types[i].type, value) != 0)
+            continue;
+        if (also != FIELD_N && config->settings[also].origin != ORIGIN_ENVIRONMENT &&
+            field_parse(&config->arena, also, sandbox_types[i].value, &set, &err) == 0)
+            config->settings[also] = (struct setting){ set, ORIGIN_ENVIRONMENT, "SANDBOX_TYPE" };
+        return sandbox_types[i].backend;
+    }
+    return value;
 }
 
-static const char *kilobytes(struct arena *arena, const char *value)
+static const char *kilobytes(struct config *config, const char *value)
 {
-    return arena_printf(arena, "%sk", value);
+    return arena_printf(&config->arena, "%sk", value);
 }
 
-static const char *block_to_policy(struct arena *arena, const char *value)
+static const char *block_to_policy(struct config *config, const char *value)
 {
-    (void)arena;
+    (void)config;
     bool yes =
         strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcasecmp(value, "yes") == 0;
     bool no =
@@ -347,19 +369,25 @@ static const char *block_to_policy(struct arena *arena, const char *value)
 }
 
 /* More than the host has is meant as: all of it. */
-static const char *clamp_cpus(struct arena *arena, const char *value)
+static const char *clamp_cpus(struct config *config, const char *value)
 {
     uint64_t asked;
     long have = sysconf(_SC_NPROCESSORS_ONLN);
-    bool is_more = parse_milli(value, &asked) == 0 && have > 0 && asked > (uint64_t)have * 1000;
-    return is_more ? arena_printf(arena, "%ld", have) : value;
+
+    if (parse_milli(value, &asked) < 0 || have <= 0 || asked <= (uint64_t)have * 1000)
+        return value;
+    field_append(&config->arena, &config->warnings,
+                 arena_printf(&config->arena,
+                              "DOCKER_CPU_LIMIT: %.20s is more than this machine has; %ld it is",
+                              value, have));
+    return arena_printf(&config->arena, "%ld", have);
 }
 
 static const struct {
     const char *name;
     enum field_id field;
     bool is_cap;
-    const char *(*convert)(struct arena *arena, const char *value);
+    const char *(*convert)(struct config *config, const char *value);
 } env_rows[] = {
     { "SANDBOX_TYPE", FIELD_BACKEND, false, type_to_backend },
     { "SANDBOX_TIMEOUT_SEC", FIELD_TIMEOUT },
@@ -411,7 +439,7 @@ static int load_entry_named(struct config *config, const char *entry, struct cay
         if (strncmp(entry, env_rows[i].name, len) != 0 || env_rows[i].name[len] != '\0')
             continue;
         if (*value && env_rows[i].convert)
-            value = env_rows[i].convert(&config->arena, value);
+            value = env_rows[i].convert(config, value);
         return load_variable(config, env_rows[i].name, env_rows[i].field, env_rows[i].is_cap, value,
                              err);
     }

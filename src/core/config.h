@@ -61,7 +61,7 @@ struct config {
     struct setting caps[FIELD_N]; /* the most that a request can ask for */
     struct profile *profiles;
     struct tenant_table *tenants;
-    struct value warnings; /* a list of what a project file asked for in vain */
+    struct value warnings; /* a list of what was asked for in vain */
 };
 
 /* Where to read from; NULL: not at all. For tests, everything can be given. */

@@ -73,8 +73,8 @@ enum {
       "least isolation; a run below it is refused: none, kernel, gvisor, vm")                      \
     X(REQUIRE, "require", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "LAYER,…",                     \
       "layers that must be in force (all but cgroup)")                                             \
-    X(FALLBACK, "fallback", CHOICE, FIELD_IN_REQUEST | FIELD_LOCAL, "never", 0, 0,                 \
-      "never isolated unsafe", "HOW", "when the backend cannot be had: never, isolated, unsafe")   \
+    X(FALLBACK, "fallback", CHOICE, FIELD_IN_REQUEST, "never", 0, 0, "never isolated unsafe",      \
+      "HOW", "when the backend cannot be had: never, isolated, unsafe")                            \
     X(POLICY, "policy", CHOICE, FIELD_IN_REQUEST | FIELD_PROJECT | FIELD_HIGHER, "warn", 0, 0,     \
       "off warn block", "MODE", "static check before the run: off, warn, block")                   \
     X(POLICY_BYPASS, "policy_bypass", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,           \

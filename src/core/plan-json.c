@@ -97,6 +97,13 @@ char *plan_json(const struct plan *plan)
     json_begin_object(&w);
     json_field_string(&w, "backend", plan->backend->name);
     json_field_string(&w, "tier", tier_name(plan->tier));
+    if (plan->fallback.how) {
+        json_field_object(&w, "fallback");
+        json_field_string(&w, "asked", plan->fallback.asked);
+        json_field_string(&w, "how", plan->fallback.how);
+        json_field_string(&w, "why", plan->fallback.why);
+        json_end_object(&w);
+    }
     json_field_string(&w, "profile", plan->profile);
     json_field_string(&w, "language", plan->language ? plan->language->name : NULL);
     json_field_string(&w, "program", plan->program);

@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "core/config.h"
 #include "core/embedded.h"
+#include "core/found.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/userns.h"
@@ -91,10 +92,6 @@ static int refuse_unbuilt(const struct making *m)
     if (strcmp(first, "none") != 0 || (network->list && network->list[0] && network->list[1]))
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "network: '%.60s' is not built yet; allowed is none", first);
-    if (strcmp(text(m, FIELD_FALLBACK), "never") != 0)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "fallback: '%s' is not built yet; allowed is never",
-                        text(m, FIELD_FALLBACK));
     m->plan->network = network->list;
     return 0;
 }
@@ -102,22 +99,11 @@ static int refuse_unbuilt(const struct making *m)
 /* ---- backend ------------------------------------------------------------------------------------
  */
 
-/* gVisor's runtime is a kernel of its own between the program and the host's. */
-static enum tier tier_of(const struct making *m, const struct backend *backend)
+/* Whether anybody said it: a language's own value takes the place of the built-in one only. */
+static bool is_explicit(const struct making *m, enum field_id id)
 {
-    const char *runtime = text(m, FIELD_RUNTIME);
-
-    if (!(backend->abilities & BACKEND_RUNTIMES) || !runtime || strncmp(runtime, "runsc", 5) != 0)
-        return backend->tier;
-    return TIER_GVISOR;
-}
-
-/* The un-isolated one only when named; a runtime only where one is taken. */
-static bool is_taken_by_auto(const struct making *m, const struct backend *backend, int least_tier)
-{
-    if (text(m, FIELD_RUNTIME) && !(backend->abilities & BACKEND_RUNTIMES))
-        return false;
-    return backend->tier != TIER_NONE && (int)tier_of(m, backend) >= least_tier;
+    return m->req->values[id].is_set || (m->profile && m->profile->values[id].is_set) ||
+           m->config->settings[id].origin != ORIGIN_BUILTIN;
 }
 
 static int choose_image(const struct making *m)
@@ -149,33 +135,16 @@ static int choose_image(const struct making *m)
 
 static int choose_backend(const struct making *m)
 {
-    const char *name = text(m, FIELD_BACKEND);
-    const char *least = text(m, FIELD_MIN_ISOLATION);
-    int least_tier = tier_find(least);
-    struct plan *plan = m->plan;
-
-    if (strcmp(name, "auto") == 0) {
-        /* The first in the list that is strong enough. */
-        for (const struct backend *const *backend = backends; *backend && !plan->backend; backend++)
-            if (is_taken_by_auto(m, *backend, least_tier))
-                plan->backend = *backend;
-        if (!plan->backend)
-            return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                            "min_isolation: no backend of this build gives tier %s", least);
-    } else {
-        plan->backend = backend_find(name);
-        if (!plan->backend)
-            return cay_fail(m->err, CAY_E_UNSUPPORTED, "backend: %s is not built yet", name);
-    }
-    plan->tier = tier_of(m, plan->backend);
-    if ((int)plan->tier < least_tier) {
-        cay_fail(m->err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
-                 plan->backend->name, tier_name(plan->tier), least);
-        return cay_hint(m->err,
-                        "take another backend, or set min_isolation to \"%s\" if you mean it",
-                        tier_name(plan->tier));
-    }
-    return choose_image(m);
+    const struct plan_backend_wishes wishes = {
+        .name = text(m, FIELD_BACKEND),
+        .least = text(m, FIELD_MIN_ISOLATION),
+        .fallback = text(m, FIELD_FALLBACK),
+        .is_fallback_explicit = m->req->values[FIELD_FALLBACK].is_set,
+        .is_least_explicit = is_explicit(m, FIELD_MIN_ISOLATION),
+        .runtime = text(m, FIELD_RUNTIME),
+        .is_sandbox_on = number(m, FIELD_ENABLE_SANDBOX) && is_explicit(m, FIELD_ENABLE_SANDBOX),
+    };
+    return plan_backend(m->plan, &wishes, m->host, m->err) < 0 ? -1 : choose_image(m);
 }
 
 static int choose_terminal(const struct making *m)
@@ -239,13 +208,6 @@ static int check_caps(const struct making *m)
                                   : cay_hint(m->err, "[max] in the configuration raises it");
     }
     return 0;
-}
-
-/* Whether anybody said it: a language's own value takes the place of the built-in one only. */
-static bool is_explicit(const struct making *m, enum field_id id)
-{
-    return m->req->values[id].is_set || (m->profile && m->profile->values[id].is_set) ||
-           m->config->settings[id].origin != ORIGIN_BUILTIN;
 }
 
 static uint64_t run_memory(const struct making *m)
@@ -398,6 +360,23 @@ static const char *const *compile_words(const struct making *m)
     return language->compile;
 }
 
+static const char *find_program(const struct making *m, const char *name)
+{
+    const struct plan_host *host = m->host;
+    struct arena *arena = &m->plan->arena;
+
+    if (!host->found)
+        return host->find_program(arena, name);
+    int64_t now = clock_now_ns();
+    const char *path = found_recall(host->found, name, now);
+    if (path)
+        return arena_str(arena, path);
+    path = host->find_program(arena, name);
+    if (path)
+        found_keep(host->found, name, path, now);
+    return path;
+}
+
 static int find_runtime(const struct making *m)
 {
     const struct language *language = m->plan->language;
@@ -406,7 +385,7 @@ static int find_runtime(const struct making *m)
     if (m->plan->backend->abilities & BACKEND_IMAGES)
         return 0; /* in the image, or not: the start tells */
     for (size_t i = 0; language->programs[i] && !name; i++) {
-        const char *path = m->host->find_program(&m->plan->arena, language->programs[i]);
+        const char *path = find_program(m, language->programs[i]);
         if (!path)
             name = language->programs[i];
         else if (i == 0)
@@ -509,7 +488,7 @@ static const char *versioned(const struct making *m)
     if (plan->backend->abilities & BACKEND_IMAGES)
         return names[0];
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        plan->program = m->host->find_program(&plan->arena, names[i]);
+        plan->program = find_program(m, names[i]);
         if (plan->program)
             return names[i];
     }
@@ -616,8 +595,8 @@ static void fill_environment(const struct making *m)
     plan_workspace_env(m->plan, m->host, &workspace);
     for (const char *const *variable = own; variable && *variable; variable++)
         field_append(&m->plan->arena, &expanded, expand(m, *variable, run_memory(m)));
-    const char *const *const lists[] = { language_base_env, m->plan->job.tty ? terminal : NULL, expanded.list,
-                                         workspace.list, m->req->env.list };
+    const char *const *const lists[] = { language_base_env, m->plan->job.tty ? terminal : NULL,
+                                         expanded.list, workspace.list, m->req->env.list };
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         for (const char *const *variable = lists[i]; variable && *variable; variable++)
             put_variable(&m->plan->arena, &env, *variable);
@@ -627,8 +606,8 @@ static void fill_environment(const struct making *m)
 /* Whether the program reads this when it starts, where a zygote has long done that. */
 static bool is_start_variable(const char *variable)
 {
-    static const char *const starts[] = { "PYTHON", "RUBY",  "PERL", "NODE_", "LD_", "LC_",
-                                          "LANG",   "LUA_",  "PHP",  "BASH",  "MALLOC_", "GLIBC_",
+    static const char *const starts[] = { "PYTHON", "RUBY",  "PERL", "NODE_",   "LD_",     "LC_",
+                                          "LANG",   "LUA_",  "PHP",  "BASH",    "MALLOC_", "GLIBC_",
                                           "TZ",     "HOME=", "GEM_", "OPENSSL_" };
 
     for (size_t i = 0; i < ARRAY_LEN(starts); i++)
@@ -760,6 +739,9 @@ static void choose_policy(const struct making *m)
                    : strcmp(name, "warn") == 0 ? POLICY_WARN
                                                : POLICY_OFF;
     plan->is_policy_explicit = is_explicit(m, FIELD_POLICY);
+    /* What was to run isolated and now does not, does not run with what nobody let pass. */
+    if (plan->fallback.how && plan->backend->tier == TIER_NONE && !plan->is_policy_explicit)
+        plan->policy = POLICY_BLOCK;
     plan->policy_bypass = number(m, FIELD_POLICY_BYPASS) != 0;
     plan->has_network = plan->network && plan->network[0] && strcmp(plan->network[0], "none") != 0;
     plan->import_lists = plan_import_lists(&plan->arena, m->config);
@@ -771,10 +753,7 @@ static void note_warnings(const struct making *m)
 
     for (const char *const *note = m->config->warnings.list; note && *note; note++)
         field_append(&plan->arena, &plan->warnings, *note);
-    if (plan->backend->tier == TIER_NONE)
-        field_append(
-            &plan->arena, &plan->warnings,
-            "backend process: no isolation, only rlimits; the program can do what you can do");
+    plan_warn_of_backend(plan);
 }
 
 int plan_make(const struct cay_request *req, const struct config *config,

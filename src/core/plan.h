@@ -16,6 +16,7 @@
 #include "core/request.h"
 
 struct config;
+struct found;
 struct language;
 
 /* What a plan asks of the host. */
@@ -31,6 +32,11 @@ struct plan_host {
     /* The languages, where somebody has read them already; NULL: they are read for each plan. */
     const struct language *languages;
     size_t n_languages;
+    struct found *found; /* remembers what find_program said; NULL: it is asked each time */
+    /* Backends that were tried and can't be had here, by their place in the list; and what stood in
+     * the way of the first. */
+    uint32_t lacking;
+    const char *lacking_why;
 };
 
 /* A folder of the host's that is shown inside, read-only. */
@@ -39,12 +45,21 @@ struct plan_folder {
     const char *path;
 };
 
+/* That another backend was taken than the one asked for. */
+struct plan_fallback {
+    const char *asked; /* NULL: it is the one; "auto" too, which goes on by itself */
+    const char *how;   /* "auto", "isolated", "unsafe" */
+    const char *why;
+};
+
 enum policy_mode { POLICY_OFF, POLICY_WARN, POLICY_BLOCK };
 
 struct plan {
     struct arena arena;
     const struct backend *backend;
     enum tier tier;                  /* the backend's, or the runtime's that it takes */
+    struct plan_fallback fallback;
+    bool has_next; /* where the backend can't be had, there is another to be tried */
     const struct language *language; /* NULL for a command */
     const char *version;             /* the one asked for, or NULL */
     const char *source_name;         /* the code's file name in /sandbox, or NULL for a command */
@@ -73,6 +88,20 @@ struct plan {
 
 int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err);
+
+/* Part of plan_make, in plan-backend.c: which backend, and what there is to be told of it. */
+struct plan_backend_wishes {
+    const char *name, *least, *fallback;
+    const char *runtime;       /* or NULL */
+    bool is_fallback_explicit; /* the request itself says so */
+    bool is_least_explicit;    /* somebody said so */
+    bool is_sandbox_on;        /* somebody said that nothing runs without */
+};
+
+int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
+                 const struct plan_host *host, struct cay_error *err);
+void plan_warn_of_backend(struct plan *plan);
+
 /* Part of plan_make, in plan-folders.c: the host's folders that the run may see, what it should
  * bring back, and where its code is; then the variables that point to what a workspace has. */
 struct plan_wishes {

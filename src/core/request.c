@@ -271,6 +271,18 @@ static int json_text(const char *field, const json_t *value, const char **ret,
     return 0;
 }
 
+/* Each is added to a copy of the list so far: two hundred thousand would hold a server up for good.
+ */
+enum { ENTRIES_MAX = 1024 };
+
+static int check_count(const char *field, size_t n, struct cay_error *err)
+{
+    if (n > ENTRIES_MAX)
+        return cay_fail(err, CAY_E_USAGE, "%.80s: has %zu entries; allowed are at most %d", field,
+                        n, ENTRIES_MAX);
+    return 0;
+}
+
 static int set_from_json(struct cay_request *req, const char *field, json_t *value,
                          struct cay_error *err)
 {
@@ -285,6 +297,8 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
         enum field_id id = field_find(field);
         if (!word_list(req, field) && (id == FIELD_N || fields[id].kind != FIELD_LIST))
             return cay_fail(err, CAY_E_USAGE, "%.80s: an array is not allowed", field);
+        if (check_count(field, json_array_size(value), err) < 0)
+            return -1;
         if (id != FIELD_N && !req->values[id].is_set)
             field_parse(&req->arena, id, "", &req->values[id], err); /* [] is a value too */
         json_array_foreach (value, i, item)
@@ -356,6 +370,8 @@ static int env_from_json(struct cay_request *req, json_t *env, struct cay_error 
 
     if (!json_is_object(env))
         return cay_fail(err, CAY_E_USAGE, "env: %s is not an object", json_kind(env));
+    if (check_count("env", json_object_size(env), err) < 0)
+        return -1;
     json_object_foreach (env, name, value) {
         if (has_variable(req, name))
             continue;

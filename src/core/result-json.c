@@ -58,6 +58,16 @@ static void put_meta(struct json_writer *w, const struct cay_result *result)
 {
     json_field_object(w, "meta");
     json_field_string(w, "runtime", result->backend);
+    if (result->fallback) {
+        json_field_object(w, "fallback");
+        json_field_string(w, "asked", result->fallback->asked);
+        json_field_string(w, "ran", result->backend);
+        json_field_string(w, "how", result->fallback->how);
+        json_field_string(w, "why", result->fallback->why);
+        json_end_object(w);
+    } else {
+        json_field_null(w, "fallback");
+    }
     json_field_string(w, "language_version", result->language_version);
     json_field_string(w, "start", result->start);
     json_field_bool(w, "truncated", result->out.truncated || result->err.truncated);

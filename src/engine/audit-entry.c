@@ -35,6 +35,8 @@ static void put_sum(struct json_writer *w, const char *key, const struct digest_
 static void put_note(struct json_writer *w, const struct audit_entry *entry)
 {
     json_field_string(w, "text", entry->text);
+    if (entry->id)
+        json_field_string(w, "id", entry->id);
     if (!entry->upto_hash)
         return;
     json_field_uint(w, "upto", entry->upto);
@@ -64,6 +66,10 @@ static void put_run(struct json_writer *w, const struct audit_entry *entry)
         json_put_string(w, *finding);
     json_end_array(w);
     json_field_bool(w, "bypass", entry->bypass);
+    if (entry->fallback) {
+        json_field_string(w, "asked", entry->asked);
+        json_field_string(w, "fallback", entry->fallback);
+    }
 }
 
 void audit_put(struct strbuf *out, const struct audit_entry *entry)
@@ -187,11 +193,15 @@ static void take_run(struct reader *r, struct audit_entry *entry)
     entry->files = take_sum(r, "files");
     entry->findings = take_findings(r);
     entry->bypass = json_is_true(json_object_get(r->object, "bypass"));
+    entry->asked = take_text(r, "asked", WORD_MAX, true);
+    entry->fallback = take_text(r, "fallback", WORD_MAX, true);
 }
 
 static void take_note(struct reader *r, struct audit_entry *entry)
 {
     entry->text = take_text(r, "text", TEXT_MAX, true);
+    entry->id = take_text(r, "id", RECORD_ID_LEN, true);
+    r->is_bad |= entry->id && !record_is_name(entry->id, "");
     entry->upto_hash = take_text(r, "upto_hash", DIGEST_HEX, true);
     if (!entry->upto_hash)
         return;

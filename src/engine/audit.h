@@ -42,11 +42,11 @@ enum {
     AUDIT_FILE_MAX = 999999,
 };
 
-/* One entry; texts may be NULL. Of a note only time, kind, text, upto and upto_hash are set. */
+/* One entry; texts may be NULL. Of a note only time, kind, text, id, upto and upto_hash are set. */
 struct audit_entry {
     const char *time; /* "2026-11-15T19:13:02.123Z" */
     const char *kind; /* "run", or what a note is about: "torn", "cut", "foreign", "anchor",
-                         "pruned" */
+                         "pruned", "removed" */
     const char *id, *tenant, *language, *backend, *tier, *start, *cause;
     int exit_code;
     int64_t run_ns, total_ns;
@@ -54,6 +54,8 @@ struct audit_entry {
     uint64_t n_files;
     const char *const *findings; /* ids of rules; NULL: none */
     bool bypass;
+    const char *asked, *fallback; /* where another backend was taken: which was asked for, and how
+                                     that came: "auto", "isolated", "unsafe"; else NULL */
     const char *text;
     uint64_t upto; /* of "pruned": the last entry that is gone, and its hash */
     const char *upto_hash;

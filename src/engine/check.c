@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
@@ -62,67 +63,127 @@ static int find_language(struct arena *arena, const struct cay_check_request *re
     return 0;
 }
 
-/* Returns 1 with a reply, 0 with a report of what is unknown, -1 with an error. */
-static int ask(struct cay *cay, const char *language, const struct syntax_question *question,
-               struct syntax_ticket **ticket, struct syntax_reply *reply, char **ret_report,
-               struct cay_error *err)
-{
-    const char *fix = "have a look at it yourself: what the check can't read may do anything";
+/* A check that goes on. */
+struct cay_checking {
+    struct arena arena;
+    const char *language;
+    struct syntax_ticket *ticket; /* NULL: it could not be asked for, and err says why */
+    struct cay_error err;
+    int64_t deadline_ns;
+};
 
-    *ticket = NULL;
-    if (syntax_ask(&cay->syntax, cay->options.helper, language, question, ticket, err) < 0 ||
-        syntax_wait(*ticket, (int)question->timeout_ms * 2, reply, err) < 0) {
-        *ret_report = unknown_report(language, err->msg, err->hint[0] ? err->hint : fix);
-        return 0;
-    }
-    if (reply->status == SYNTAX_BROKEN_RULES) {
-        cay_fail(err, CAY_E_USAGE, "%.380s", reply->text);
-        return -1;
-    }
-    if (reply->status == SYNTAX_NO_GRAMMAR) {
-        *ret_report = unknown_report(language, reply->text,
-                                     "tools/install-grammars.sh installs the grammars");
-        return 0;
-    }
-    if (reply->status != SYNTAX_DONE) {
-        *ret_report = unknown_report(language, "the syntax worker refused to read it", fix);
-        return 0;
-    }
-    return 1;
-}
-
-int cay_check(struct cay *cay, const struct cay_check_request *req, char **ret_report,
-              bool *ret_safe, struct cay_error *err)
+/* wait_ms: 0: as long as it may take; the caller waits for it. */
+static int begin(struct cay *cay, const struct cay_check_request *req, int wait_ms,
+                 struct cay_checking *ret, struct cay_error *err)
 {
-    struct arena arena = { 0 };
-    struct syntax_ticket *ticket = NULL;
-    struct syntax_reply reply = { 0 };
-    const char *language = NULL;
-    char *report = NULL;
-    struct bytes lists = plan_import_lists(&arena, &cay->config);
+    struct bytes lists = plan_import_lists(&ret->arena, &cay->config);
     const struct syntax_question question = {
         .verb = SYNTAX_CHECK,
         .flags = (req->flags & CAY_CHECK_STRICT ? SYNTAX_STRICT : 0U) |
                  (req->flags & CAY_CHECK_NETWORK ? 0U : SYNTAX_NO_NETWORK),
         .timeout_ms = req->timeout_ms ? req->timeout_ms : POLICY_TIMEOUT_MS,
+        .is_patient = wait_ms > 0,
         .lists = lists.data,
         .lists_len = lists.len,
         .code = req->code,
         .len = req->len,
     };
 
-    int rc = find_language(&arena, req, &language, err);
-    if (rc == 0)
-        rc = ask(cay, language, &question, &ticket, &reply, &report, err);
-    if (rc == 1)
-        report = mem_dup(reply.text, reply.len);
-    if (rc >= 0) {
-        *ret_report = report;
-        *ret_safe = rc == 1 && reply.is_safe;
+    if (find_language(&ret->arena, req, &ret->language, err) < 0)
+        return -1;
+    ret->deadline_ns =
+        clock_now_ns() + (wait_ms ? wait_ms : (int64_t)question.timeout_ms * 2) * NS_PER_MSEC;
+    if (syntax_ask(&cay->syntax, cay->options.helper, ret->language, &question, &ret->ticket,
+                   &ret->err) < 0)
+        ret->ticket = NULL;
+    return 0;
+}
+
+/* Waits until its time is over. */
+static int end(struct cay_checking *checking, char **ret_report, bool *ret_safe,
+               struct cay_error *err)
+{
+    const char *fix = "have a look at it yourself: what the check can't read may do anything";
+    int64_t left_ms = (checking->deadline_ns - clock_now_ns()) / NS_PER_MSEC;
+    struct syntax_reply reply;
+    struct cay_error *why = &checking->err;
+
+    *ret_safe = false;
+    if (!checking->ticket ||
+        syntax_wait(checking->ticket, (int)MAX(left_ms, (int64_t)0), &reply, why) < 0) {
+        *ret_report = unknown_report(checking->language, why->msg, why->hint[0] ? why->hint : fix);
+    } else if (reply.status == SYNTAX_BROKEN_RULES) {
+        return cay_fail(err, CAY_E_USAGE, "%.380s", reply.text);
+    } else if (reply.status == SYNTAX_NO_GRAMMAR) {
+        *ret_report = unknown_report(checking->language, reply.text,
+                                     "tools/install-grammars.sh installs the grammars");
+    } else if (reply.status != SYNTAX_DONE) {
+        *ret_report =
+            unknown_report(checking->language, "the syntax worker refused to read it", fix);
+    } else {
+        *ret_report = mem_dup(reply.text, reply.len);
+        *ret_safe = reply.is_safe;
     }
-    syntax_drop(ticket);
-    arena_done(&arena);
-    return rc < 0 ? -1 : 0;
+    return 0;
+}
+
+static void done(struct cay_checking *checking)
+{
+    syntax_drop(checking->ticket);
+    arena_done(&checking->arena);
+}
+
+int cay_check(struct cay *cay, const struct cay_check_request *req, char **ret_report,
+              bool *ret_safe, struct cay_error *err)
+{
+    struct cay_checking checking = { 0 };
+    bool is_safe;
+
+    int rc = begin(cay, req, 0, &checking, err);
+    if (rc == 0)
+        rc = end(&checking, ret_report, &is_safe, err);
+    if (rc == 0)
+        *ret_safe = is_safe;
+    done(&checking);
+    return rc;
+}
+
+int cay_check_begin(struct cay *cay, const struct cay_check_request *req, struct cay_checking **ret,
+                    struct cay_error *err)
+{
+    struct cay_checking *checking = mem_alloc(sizeof *checking);
+
+    if (loop_open_epoll(cay, err) < 0 || begin(cay, req, POLICY_WAIT_MS, checking, err) < 0) {
+        cay_check_drop(checking);
+        return -1;
+    }
+    loop_watch_checks(cay);
+    *ret = checking;
+    return 0;
+}
+
+int cay_check_end(struct cay_checking *checking, char **ret_report, bool *ret_safe,
+                  struct cay_error *err)
+{
+    bool is_over = clock_now_ns() >= checking->deadline_ns;
+
+    if (checking->ticket && !syntax_is_done(checking->ticket) && !is_over)
+        return 0;
+    if (checking->ticket && !syntax_is_done(checking->ticket)) {
+        syntax_give_up(checking->ticket); /* what others asked of that worker ends with it */
+        syntax_drop(checking->ticket);
+        checking->ticket = NULL;
+        cay_fail(&checking->err, CAY_E_LIMIT, "the check took too long");
+    }
+    return end(checking, ret_report, ret_safe, err) < 0 ? -1 : 1;
+}
+
+void cay_check_drop(struct cay_checking *checking)
+{
+    if (!checking)
+        return;
+    done(checking);
+    free(checking);
 }
 
 char *cay_highlight(struct cay *cay, const char *language, const char *code, size_t len)

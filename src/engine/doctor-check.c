@@ -367,8 +367,8 @@ const struct check checks_kernel[] = {
 
     { "seccomp", "filters", "seccomp", "the list of allowed system calls", PROBE_SECCOMP,
       FINDING_FAIL, 317, "CONFIG_SECCOMP_FILTER" },
-    { "seccomp_notify", "filters", "seccomp notification", "answers of warm runs before their end", PROBE_NOTIFY,
-      FINDING_WARN, 500, "CONFIG_SECCOMP_FILTER" },
+    { "seccomp_notify", "filters", "seccomp notification", "answers of warm runs before their end",
+      PROBE_NOTIFY, FINDING_WARN, 500, "CONFIG_SECCOMP_FILTER" },
     { "landlock", "filters", "landlock", "a second wall around files", PROBE_LANDLOCK, FINDING_FAIL,
       513, "CONFIG_SECURITY_LANDLOCK", judge_landlock },
     { "no_new_privs", "filters", "no_new_privs", "no setuid program gives anything",

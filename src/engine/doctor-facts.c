@@ -288,5 +288,6 @@ void facts_read(struct facts *f, int root_fd, const char *const *environment)
     read_tools(f, root_fd, environment);
     read_newuidmap(f, root_fd);
     read_subids(f, root_fd);
+    facts_read_group(f, root_fd);
     facts_read_place(f, root_fd, environment);
 }

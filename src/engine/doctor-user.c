@@ -151,11 +151,14 @@ static void judge_tool(const struct facts *f, struct finding *out)
 }
 
 const struct check checks_tools[] = {
-    { "docker", "tools", "Docker", "for a backend to come", PROBE_N, .judge = judge_tool },
-    { "podman", "tools", "Podman", "for a backend to come", PROBE_N, .judge = judge_tool },
+    { "docker", "tools", "container engine", "the backend docker makes its sandboxes by it",
+      PROBE_N, .judge = judge_docker },
+    { "podman", "tools", "Podman", "its socket serves the backend docker too", PROBE_N,
+      .judge = judge_tool },
     { "kvm", "tools", "KVM", "for a backend to come", PROBE_N, .judge = judge_tool },
     { "qemu", "tools", "QEMU", "for a backend to come", PROBE_N, .judge = judge_tool },
-    { "runsc", "tools", "gVisor's runsc", "for a backend to come", PROBE_N, .judge = judge_tool },
+    { "runsc", "tools", "gVisor's runsc", "a kernel of its own for each container", PROBE_N,
+      .judge = judge_runsc },
     { "bwrap", "tools", "bubblewrap", "`make bench` compares with it", PROBE_N,
       .judge = judge_tool },
     { NULL },

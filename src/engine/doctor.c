@@ -118,6 +118,18 @@ static void ask_caller(struct facts *f, const struct cay *cay)
     f->subgids = gids;
 }
 
+static void ask_engine(struct facts *f, const struct config *config)
+{
+    const struct setting *settings = config->settings;
+    const struct engine_places places = ENGINE_PLACES_HERE(
+        settings[FIELD_DOCKER_HOST].value.is_set ? settings[FIELD_DOCKER_HOST].value.text : NULL);
+    const struct value *runtime = &settings[FIELD_RUNTIME].value;
+
+    f->engine.is_wanted = strcmp(settings[FIELD_BACKEND].value.text, "docker") == 0;
+    f->engine.wants_runsc = runtime->is_set && strcmp(runtime->text, "runsc") == 0;
+    facts_ask_engine(f, &places);
+}
+
 /* ---- the run ---- */
 
 struct outcome {
@@ -442,6 +454,7 @@ int cay_doctor_json(struct cay *cay, char **ret, struct cay_error *err)
     ask_caller(f, cay);
     facts_read(f, root_fd, (const char *const *)environ);
     ask_state(f, state_fd);
+    ask_engine(f, &cay->config);
     facts_try(f, MAX(state_fd, -1));
     int rc = put_report(&w, cay, f, err);
     if (rc == 0)

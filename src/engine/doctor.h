@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/docker/engine-address.h"
 #include "base/arena.h"
 #include "sys/userns.h"
 
@@ -93,7 +94,23 @@ enum cgroup_layout { CGROUPS_NONE, CGROUPS_V1, CGROUPS_HYBRID, CGROUPS_V2 };
 
 enum tool_state { TOOL_ABSENT, TOOL_PRESENT, TOOL_REFUSED, TOOL_SILENT };
 
-enum { FACTS_TOOLS = 6 };
+enum { TOOL_DOCKER, TOOL_PODMAN, TOOL_KVM, TOOL_QEMU, TOOL_RUNSC, TOOL_BWRAP, FACTS_TOOLS };
+
+/* The container engine, as it was found by its own API; strings are never NULL where it answers,
+ * but for api. */
+struct engine_facts {
+    bool is_asked;    /* else the rest is not known */
+    bool is_wanted;   /* a setting names the backend docker, */
+    bool wants_runsc; /* with that runtime */
+    bool answers;
+    int errnum;          /* of the connection; 0: there was one */
+    const char *message; /* why it can't be had */
+    const char *address;
+    const char *name, *version, *api; /* "Docker", "20.10.24", "1.41" */
+    bool is_rootless, has_runsc;
+    struct engine_programs programs;
+    bool has_group, in_group; /* the group docker is there; this user is in it, by /etc/group */
+};
 
 struct facts {
     struct arena *arena; /* holds every string */
@@ -142,6 +159,7 @@ struct facts {
     const char *settings; /* what configuration changes about the default run; NULL: nothing */
 
     enum tool_state tools[FACTS_TOOLS];
+    struct engine_facts engine;
 
     int landlock_abi;
     struct probe_result tried[PROBE_N];
@@ -152,6 +170,12 @@ void facts_read(struct facts *f, int root_fd, const char *const *environment);
 
 /* Which of the places: by files below root_fd and by variables. Part of facts_read. */
 void facts_read_place(struct facts *f, int root_fd, const char *const *environment);
+
+/* Whether this user is in the group docker. Part of facts_read. */
+void facts_read_group(struct facts *f, int root_fd);
+
+/* Asks the engine. */
+void facts_ask_engine(struct facts *f, const struct engine_places *places);
 
 /* Helpers of the two: a file's text in the arena (NULL: it can't be read), a number that is alone
  * in a file (-1), a variable (NULL). */
@@ -224,6 +248,10 @@ void finding_say(const struct facts *f, struct finding *out, enum finding_status
                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void finding_fix(const struct facts *f, struct finding *out, const char *text, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Judges of the rows about it, in doctor-engine.c. */
+void judge_docker(const struct facts *f, struct finding *out);
+void judge_runsc(const struct facts *f, struct finding *out);
 
 /* "sudo ", or "" for root. */
 const char *facts_sudo(const struct facts *f);

@@ -109,6 +109,7 @@ static int read_languages(struct cay *cay, struct cay_error *err)
 {
     if (cay->host.languages)
         return 0;
+    cay->host.found = &cay->found;
     return language_list(&cay->languages, &cay->host.languages, &cay->host.n_languages, err);
 }
 
@@ -136,6 +137,32 @@ int cay_start(struct cay *cay, const struct cay_request *req,
         return -1;
     *ret = (struct cay_running *)run;
     return 0;
+}
+
+void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
+                          const struct cay_start_options *options, struct cay_result *result)
+{
+    const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
+    struct arena *arena = result_arena(result);
+    struct value warnings = { 0 };
+    struct cay_error err;
+    struct record record;
+    struct plan plan;
+
+    memcpy(result->id, options->id, sizeof result->id);
+    result->timing.queue_ns = options->queue_ns;
+    if (plan_make(req, &cay->config, &cay->host, &plan, &err) < 0)
+        return;
+    if (plan.language)
+        result->language = arena_str(arena, plan.language->name);
+    result->backend = plan.backend->name;
+    result->limits = plan.job.limits[plan.job.n_stages - 1];
+    record_begin(&record, result->id, &cay->config);
+    record.journal = cay->options.journal;
+    record.tenant = options->tenant;
+    record_finish(&record, &plan, &left, arena, result, &warnings);
+    record_done(&record);
+    plan_done(&plan);
 }
 
 const char *cay_running_id(const struct cay_running *running)
@@ -235,8 +262,7 @@ int cay_warden_main(int front_fd, const char *word)
     if (!word)
         return link_serve(front_fd, LINK_PLAIN);
     /* What is not known is no reason to trust the front more. */
-    return link_serve(front_fd,
-                      strcmp(word, "ahead") == 0 ? LINK_AHEAD : LINK_APART);
+    return link_serve(front_fd, strcmp(word, "ahead") == 0 ? LINK_AHEAD : LINK_APART);
 }
 
 /* ---- languages ---- */

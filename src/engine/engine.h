@@ -7,11 +7,18 @@
 
 #include "core/config.h"
 #include "core/errors-data.h"
+#include "core/found.h"
 #include "core/plan.h"
 #include "engine/link.h"
 #include "engine/loop.h"
 #include "engine/syntax-client.h"
 #include "engine/versions.h"
+
+/* Looked for again after as long as a program is (core/found.h). */
+struct rules_look {
+    int64_t until_ns;
+    bool are_there;
+};
 
 struct cay {
     struct cay_options options;
@@ -23,6 +30,8 @@ struct cay {
     int compiled_fd;       /* where a server's compiled programs are; -1: in the state folder */
     struct plan_host host; /* what plans ask; for many runs, with the languages read once */
     struct arena languages;
+    struct found found;      /* for many runs, like them */
+    struct rules_look rules; /* whether there are rules of somebody's own */
     struct syntax_pool syntax;
     struct errors_cache errors;
 };
@@ -31,3 +40,4 @@ struct cay {
  * cay_result_free frees with it. */
 struct arena;
 struct cay_result *result_new(const char *id, struct arena **ret_arena);
+struct arena *result_arena(struct cay_result *result);

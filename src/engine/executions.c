@@ -24,8 +24,10 @@
 #include "base/suggest.h"
 #include "core/state.h"
 #include "engine/apply.h"
+#include "engine/audit.h"
 #include "engine/changes-diff.h"
 #include "engine/changes.h"
+#include "engine/engine.h"
 #include "engine/record.h"
 
 enum { ID_PREFIX_MIN = 4, RECORD_BYTES_MAX = 512 << 20, PIECE = 64 * 1024 };
@@ -494,13 +496,39 @@ int cay_execution_apply(struct cay_execution *run, const struct cay_apply_option
     return rc;
 }
 
-int cay_execution_remove(const char *id, struct cay_error *err)
+enum { AUDIT_WAIT_MS = 1000 };
+
+/* That it was there, and is not any more, is told like all that is. */
+static int note_removed(const struct config *config, const char *id)
 {
-    auto_close int fd = record_is_name(id, "") ? record_open_executions(false) : -ENOENT;
+    auto_close int state_fd = state_open();
+    struct audit_limits limits;
+    struct audit audit;
+    char time[32];
+
+    audit_limits_of(config, &limits);
+    int rc = state_fd < 0 ? state_fd : audit_open(&audit, state_fd, &limits, AUDIT_WAIT_MS);
+    if (rc < 0)
+        return rc;
+    clock_timestamp(time);
+    audit_add(&audit, &(struct audit_entry){ .time = time,
+                                             .kind = "removed",
+                                             .id = id,
+                                             .text = "what was kept of it was removed" });
+    rc = audit_write(&audit);
+    audit_close(&audit);
+    return rc;
+}
+
+int cay_execution_remove(struct cay *cay, const char *id, struct cay_error *err)
+{
+    auto_close int fd = record_is_name(id, "") ? record_open_executions(false) : -EINVAL;
     int rc = fd < 0 ? fd : record_remove(fd, id);
 
-    if (rc == -ENOENT)
+    if (rc == -EINVAL)
         return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", id);
+    if (rc == 0 || rc == -ENOENT)
+        rc = note_removed(&cay->config, id);
     if (rc == -EBUSY)
         return cay_fail(err, CAY_E_POLICY, "%.8s is being applied by another process", id);
     return rc < 0 ? cay_fail_errno(err, -rc, "remove %.8s", id) : 0;

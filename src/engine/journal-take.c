@@ -98,7 +98,8 @@ static int collect_id(void *arg, uint64_t seq, const char *line, size_t len)
     struct arena arena = { 0 };
     struct audit_entry entry;
 
-    if (seq > t->audit_seq && audit_parse(&arena, line, len, &entry) == 0 && entry.id) {
+    if (seq > t->audit_seq && audit_parse(&arena, line, len, &entry) == 0 &&
+        strcmp(entry.kind, "run") == 0) {
         if (t->n_ids == t->ids_room) {
             t->ids_room = MAX(t->ids_room * 2, (size_t)256);
             t->ids = mem_resize(t->ids, t->ids_room * sizeof *t->ids);
@@ -398,9 +399,10 @@ static int take_all(struct taker *t, struct cay_error *err)
         close_fd(&fd);
         return cay_fail_errno(err, errno, "read the journals");
     }
-    while (rc == 0 && (entry = readdir(dir)))
-        if (record_is_name(entry->d_name, ""))
-            rc = take_journal(t, entry->d_name, err);
+    /* Whatever is wrong with one, the others are taken in. */
+    while ((entry = readdir(dir)))
+        if (record_is_name(entry->d_name, "") && take_journal(t, entry->d_name, err) < 0)
+            rc = -1;
     closedir(dir);
     return rc;
 }

@@ -40,6 +40,16 @@ int journal_open_folder(int state_fd, bool make)
     return fd < 0 ? -errno : fd;
 }
 
+mode_t journal_file_mode(const struct cay_journal *journal)
+{
+    return journal->is_shared ? 0640 : 0600;
+}
+
+mode_t journal_folder_mode(const struct cay_journal *journal)
+{
+    return journal->is_shared ? 0770 : 0700;
+}
+
 /* The lock says that somebody writes; it goes with the process. */
 static int begin_log(struct cay_journal *journal)
 {
@@ -47,7 +57,8 @@ static int begin_log(struct cay_journal *journal)
 
     journal_log_name(journal->number + 1, name);
     int fd = openat(journal->folder_fd, name,
-                    O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+                    O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                    journal_file_mode(journal));
     if (fd < 0)
         return -errno;
     flock(fd, LOCK_EX | LOCK_NB);
@@ -60,11 +71,12 @@ static int begin_log(struct cay_journal *journal)
 
 /* Under a name that nobody looks at until it is whole: a journal without a locked log is one whose
  * server is gone. */
-static int make_journal(struct cay_journal *journal, int top_fd, uid_t uid, gid_t gid)
+static int make_journal(struct cay_journal *journal, int top_fd, uid_t uid)
 {
     unsigned char bytes[16];
     char making[48];
 
+    journal->is_shared = uid != geteuid();
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         return -EIO;
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -78,13 +90,14 @@ static int make_journal(struct cay_journal *journal, int top_fd, uid_t uid, gid_
     int rc = begin_log(journal);
     if (rc < 0)
         return rc;
-    if (uid != geteuid() &&
-        (fchown(journal->log_fd, uid, gid) < 0 || fchown(journal->folder_fd, uid, gid) < 0))
+    if (journal->is_shared &&
+        (fchown(journal->log_fd, uid, getegid()) < 0 || fchmod(journal->log_fd, 0640) < 0 ||
+         fchown(journal->folder_fd, uid, getegid()) < 0 || fchmod(journal->folder_fd, 02770) < 0))
         return -errno;
     return renameat(top_fd, making, top_fd, journal->name) < 0 ? -errno : 0;
 }
 
-int cay_journal_open(uid_t uid, gid_t gid, struct cay_journal **ret, struct cay_error *err)
+int cay_journal_open(uid_t uid, struct cay_journal **ret, struct cay_error *err)
 {
     auto_close int state_fd = state_open();
     auto_close int top_fd = state_fd < 0 ? state_fd : journal_open_folder(state_fd, true);
@@ -93,7 +106,7 @@ int cay_journal_open(uid_t uid, gid_t gid, struct cay_journal **ret, struct cay_
     if (top_fd < 0)
         return cay_fail_errno(err, -top_fd, "open the state folder");
     journal->folder_fd = journal->log_fd = -1;
-    int rc = make_journal(journal, top_fd, uid, gid);
+    int rc = make_journal(journal, top_fd, uid);
     if (rc < 0) {
         close_fd(&journal->log_fd);
         close_fd(&journal->folder_fd);

@@ -14,9 +14,10 @@
  * (JSON escapes both). A newline also stands before each: so a line that was torn, by a full disk
  * for example, spoils no other.
  *
- * The folder NAME belongs to the server's user, all else to the state folder's owner: who takes in
- * trusts nothing in NAME. Past a size the writer begins the next log; one whose lock is free is
- * removed when it was taken in, and so, in the end, is the journal.
+ * The folder NAME belongs to the server's user, and to the group of the state folder's owner, so
+ * that the recorder, which is that owner without a capability, can take it in; all else is the
+ * owner's. Who takes in trusts nothing in NAME. Past a size the writer begins the next log; one
+ * whose lock is free is removed when it was taken in, and so, in the end, is the journal.
  *
  * To take in is to append to the audit log, which can't be undone, and to remember that in NAME.at,
  * which can fail: so NAME.at also holds where the audit log was, and after a crash the entries
@@ -26,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct arena;
 struct audit_entry;
@@ -36,8 +38,14 @@ struct cay_journal {
     int log_fd;
     unsigned number; /* of the log */
     uint64_t written;
+    bool is_shared; /* written by one user, taken in by another */
     char name[33];
 };
+
+/* Of what is made in it: in one that others take in, its group, which comes by itself, may read
+ * files and move them away. The umask of who writes it must let that be. */
+mode_t journal_file_mode(const struct cay_journal *journal);
+mode_t journal_folder_mode(const struct cay_journal *journal);
 
 /* Appends a line in one write. Returns -errno. */
 int journal_append(struct cay_journal *journal, const char *line, size_t len);

@@ -230,6 +230,7 @@ static int connect_server(struct link *link, const struct config *config)
     compile_caps_from_config(config, &compile_caps);
     link->fd = link_connect(&(struct link_terms){ &caps, &compile_caps, state_fd, docker_host });
     link->pid = -1;
+    link->is_server = link->fd >= 0;
     return link->fd < 0 ? -1 : 0;
 }
 
@@ -240,7 +241,7 @@ int link_open(struct link *link, const struct cay_options *options, const struct
 
     if (link->fd >= 0)
         return 0;
-    if (options->server && config->settings[FIELD_SERVER].value.num &&
+    if (options->server && !link->is_server_lost && config->settings[FIELD_SERVER].value.num &&
         connect_server(link, config) == 0)
         return 0;
     if (options->start_warden) {
@@ -285,6 +286,7 @@ void link_close(struct link *link)
     if (link->fd < 0)
         return;
     close_fd(&link->fd);
+    link->is_server = false;
     while (link->pid > 0 && waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     link->pid = -1;

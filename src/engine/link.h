@@ -15,6 +15,8 @@ struct cay_options;
 struct link {
     int fd; /* -1: no warden yet */
     pid_t pid;
+    bool is_server;      /* it is a server's */
+    bool is_server_lost; /* that was one, and has ended: from here on there is one of our own */
 };
 
 #define LINK_INIT \
@@ -28,8 +30,8 @@ int link_open(struct link *link, const struct cay_options *options, const struct
 /* Closes the connection, at which the warden ends what is left and itself, and waits for that. */
 void link_close(struct link *link);
 
-/* What for: one that makes nothing ahead, one that does, and that for a front which has given up its
- * rights and shall get nothing but sandboxes. */
+/* What for: one that makes nothing ahead, one that does, and that for a front which has given up
+ * its rights and shall get nothing but sandboxes. */
 enum link_kind { LINK_PLAIN, LINK_AHEAD, LINK_APART };
 
 /* The life of a warden that was started as a program of its own, with the front on this fd. */

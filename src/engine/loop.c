@@ -76,7 +76,8 @@ static uint64_t key_of(const struct run *run, enum run_fd which)
     return (uint64_t)run->number << 8 | which;
 }
 
-#define LINK_KEY UINT64_MAX
+#define LINK_KEY   UINT64_MAX
+#define SYNTAX_KEY (UINT64_MAX - 1)
 
 int loop_open_epoll(struct cay *cay, struct cay_error *err)
 {
@@ -110,6 +111,38 @@ void loop_watch(struct run *run, enum run_fd which, int fd)
     run_stop(run, STOP_CANCELLED);
 }
 
+static void watch_worker(void *arg, int fd, bool wants_out)
+{
+    /* Where it can't be, the run's time for it will tell. */
+    set_watch(arg, fd, wants_out ? EPOLLIN | EPOLLOUT : EPOLLIN, SYNTAX_KEY);
+}
+
+void loop_watch_checks(struct cay *cay)
+{
+    if (cay->loop.epoll_fd >= 0)
+        syntax_watch(&cay->syntax, watch_worker, cay);
+}
+
+/* What they lead to may end any run, so they are known by their numbers. */
+static void go_on_with_checks(struct cay *cay)
+{
+    struct loop *loop = &cay->loop;
+    uint32_t numbers[64];
+    size_t n = 0;
+
+    loop->is_check_due = false;
+    for (int i = 0; i < LOOP_BUCKETS; i++)
+        for (const struct run *run = loop->runs[i]; run; run = run->next)
+            if (n < ARRAY_LEN(numbers) && run_is_checked(run))
+                numbers[n++] = run->number;
+    for (size_t i = 0; i < n; i++) {
+        struct run *run = find(loop, numbers[i]);
+        if (run && run_is_checked(run))
+            run_look_at_policy(run);
+    }
+    loop->is_check_due |= n == ARRAY_LEN(numbers);
+}
+
 static int watch_link(struct cay *cay, struct cay_error *err)
 {
     struct loop *loop = &cay->loop;
@@ -139,8 +172,8 @@ static int send_start(struct run *run)
     request.job.rows = run->terminal.rows;
     request.job.cols = run->terminal.cols;
     int rc = message_send_request(run->cay->link.fd, &request, run->far_fds);
-    for (int i = 0; i < WARDEN_FDS && rc == 0; i++)
-        close_fd(&run->far_fds[i]);
+    if (rc == 0 && !run->plan.has_next)
+        run_close_far(run);
     return rc;
 }
 
@@ -287,13 +320,22 @@ static int lose_link(struct cay *cay, struct cay_error *err)
 {
     struct loop *loop = &cay->loop;
     struct cay_error lost_err, again_err;
+    bool was_server = cay->link.is_server;
 
     cay_fail(&lost_err, CAY_E_SYSTEM, "the warden died, and the sandbox with it");
+    if (was_server) {
+        cay_fail(&lost_err, CAY_E_SYSTEM,
+                 "the server that this run went through has ended, and the sandbox with it");
+        cay_hint(&lost_err, "run it again; --no-server makes it independent of servers");
+        cay->link.is_server_lost = true;
+    }
     link_close(&cay->link);
     loop->is_link_watched = loop->wants_out = false;
     for (struct run *run = take_lost(loop), *next; run; run = next) {
         next = run->next;
-        run_fail(run, &lost_err);
+        struct cay_error run_err = lost_err;
+        if (!was_server || run_begin_anew(run, &run_err) < 0)
+            run_fail(run, &run_err);
     }
     /* A callback may have opened a new one by now. */
     if (loop->owed && link_open(&cay->link, &cay->options, &cay->config, &again_err) == 0 &&
@@ -350,6 +392,7 @@ size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *r
             .has_zygote = cay->pool.shapes[i].has_zygote,
             .taken = cay->pool.shapes[i].taken,
             .missed = cay->pool.shapes[i].missed,
+            .failed = cay->pool.shapes[i].failed,
         };
         struct cay_pool *last = &list[n - 1];
         if (i == POOL_LANGUAGES)
@@ -374,15 +417,24 @@ int cay_dispatch(struct cay *cay, struct cay_error *err)
 
     for (int i = 0; i < n; i++) {
         uint64_t key = events[i].data.u64;
-        struct run *run = key == LINK_KEY ? NULL : find(&cay->loop, (uint32_t)(key >> 8));
-        if (key == LINK_KEY)
+        struct run *run = key >= SYNTAX_KEY ? NULL : find(&cay->loop, (uint32_t)(key >> 8));
+        if (key == LINK_KEY) {
             link_events = events[i].events;
-        else if (run)
+        } else if (key == SYNTAX_KEY) {
+            syntax_serve(&cay->syntax);
+            loop_watch_checks(cay);
+            cay->loop.is_check_due = true;
+        } else if (run) {
             run_ready(run, (enum run_fd)(key & 0xff));
+        }
     }
     if (link_events & EPOLLOUT)
         send_all_owed(cay);
-    return link_events & ~(uint32_t)EPOLLOUT ? read_link(cay, REPLIES_AT_ONCE, err) : 0;
+    int rc = link_events & ~(uint32_t)EPOLLOUT ? read_link(cay, REPLIES_AT_ONCE, err) : 0;
+    while (cay->loop.is_check_due)
+        go_on_with_checks(cay);
+    run_stock_pipes(&cay->loop);
+    return rc;
 }
 
 /* ---- one run, waited for ---- */
@@ -458,5 +510,10 @@ void loop_done(struct cay *cay)
         while (loop->runs[i])
             run_fail(loop->runs[i], &err);
     close_fd(&loop->epoll_fd);
+    for (unsigned i = 0; i < loop->n_pipes; i++) {
+        close(loop->near[i]);
+        close(loop->far[i]);
+    }
+    loop->n_pipes = 0;
     free(loop->buf);
 }

@@ -44,6 +44,9 @@ enum run_fd {
 /* What a run has to ask of the warden, in this order. */
 enum { OWES_START = 1, OWES_NEXT = 2, OWES_STOP = 4 };
 
+/* Pipes for the next runs' output, made while nobody waits. */
+enum { LOOP_PIPES = 4 };
+
 struct loop {
     int epoll_fd;         /* -1: nobody has asked for runs at once yet */
     bool is_link_watched; /* the link is registered there, */
@@ -54,6 +57,9 @@ struct loop {
     struct run *runs[LOOP_BUCKETS]; /* by their number */
     struct run *owed, **owed_end;   /* those that could not be sent yet, in order */
     char *buf;                      /* LOOP_READ_BYTES, for whoever reads a stream just now */
+    bool is_check_due;              /* answers of syntax workers were taken in */
+    int near[LOOP_PIPES], far[LOOP_PIPES];
+    unsigned n_pipes;
 };
 
 void loop_init(struct loop *loop);
@@ -76,6 +82,10 @@ int loop_owe(struct run *run, unsigned what, struct cay_error *err);
 /* Calls run_ready when the fd is ready; for runs that are followed by epoll, else nothing. Closing
  * the fd ends it. RUN_FEED is told once, and asked for again. */
 void loop_watch(struct run *run, enum run_fd which, int fd);
+
+/* From now on cay_dispatch hears syntax workers: runs that wait for a check go on with its answer.
+ */
+void loop_watch_checks(struct cay *cay);
 
 /* Serves the run until *is_over, which its on_done sets. */
 void loop_follow(struct run *run, const bool *is_over);

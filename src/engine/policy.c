@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "core/language.h"
 #include "core/plan.h"
@@ -96,10 +97,19 @@ static bool has_own_rules(void)
     return access("/etc/cay/rules", F_OK) == 0 || access(folder, F_OK) == 0;
 }
 
+static bool may_have_own_rules(struct rules_look *look)
+{
+    int64_t now = clock_now_ns();
+
+    if (now >= look->until_ns)
+        *look = (struct rules_look){ now + FOUND_NS, has_own_rules() };
+    return look->are_there;
+}
+
 /* Whether a line or two hold nothing but words that reach nothing, numbers, operators and plain
  * strings: then no rule of ours finds anything, and a warm run need not wait for a worker to start.
  * Shells are not asked: there any word is a command. With "block" everything is checked. */
-static bool is_plain(const struct plan *plan)
+static bool is_plain(struct cay *cay, const struct plan *plan)
 {
     const char *code = plan->code.data;
     size_t len = plan->code.len;
@@ -129,7 +139,7 @@ static bool is_plain(const struct plan *plan)
             return false;
         }
     }
-    return !has_own_rules();
+    return !may_have_own_rules(&cay->rules);
 }
 
 static bool has_files(const struct plan *plan)
@@ -143,7 +153,7 @@ static bool has_files(const struct plan *plan)
 
 struct policy *policy_begin(struct cay *cay, const struct plan *plan)
 {
-    if (plan->policy == POLICY_OFF || !plan->language || (is_plain(plan) && !has_files(plan)))
+    if (plan->policy == POLICY_OFF || !plan->language || (is_plain(cay, plan) && !has_files(plan)))
         return NULL;
     struct policy *policy = mem_alloc(sizeof *policy);
     policy->is_explicit = plan->is_policy_explicit;
@@ -279,6 +289,14 @@ bool policy_is_ready(const struct policy *policy)
 {
     for (size_t i = 0; i < policy->n; i++)
         if (policy->items[i].ticket && !syntax_is_ready(policy->items[i].ticket))
+            return false;
+    return true;
+}
+
+bool policy_is_done(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->n; i++)
+        if (policy->items[i].ticket && !syntax_is_done(policy->items[i].ticket))
             return false;
     return true;
 }

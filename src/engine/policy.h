@@ -35,6 +35,8 @@ enum { POLICY_WAIT_MS = 4000, POLICY_TIMEOUT_MS = 2000 };
 struct policy *policy_begin(struct cay *cay, const struct plan *plan);
 void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret);
 
-/* Whether policy_end would not wait. */
+/* Whether policy_end would not wait: taking in what there is of answers, also others'; or as far as
+ * that was done. */
 bool policy_is_ready(const struct policy *policy);
+bool policy_is_done(const struct policy *policy);
 void policy_drop(struct policy *policy);

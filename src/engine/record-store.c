@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a record down: at the end of a run, or when a journal is taken in. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -81,56 +80,55 @@ int record_store(int state_fd, const struct record_text *text)
 
 /* ---- a folder that somebody else made ---- */
 
-/* Makes it ours, and throws away whatever is not what a record's folder holds. Its maker may still
- * have it open, but can make nothing new in it once it is not his. Another user's changes are none
- * of ours to apply: no folder of the host's was ever shown to a run of a server's. */
-static int adopt_folder(int executions_fd, const char *id)
+/* A file that is no plain one, or has another name elsewhere, is none of a record's. Its maker may
+ * still have it open; that is all, for it can't reach where it lies now. */
+static bool is_plain(int dir_fd, const char *name, struct stat *st)
 {
-    static const char *const names[] = { "stdout", "stderr", "harvest", "changes" };
-    size_t n_names = ARRAY_LEN(names);
-    int fd = openat(executions_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
-    struct stat st;
-    int rc = 0;
-
-    if (!dir) {
-        rc = -errno;
-        close_fd(&fd);
-        return rc;
-    }
-    if (fstat(fd, &st) < 0)
-        rc = -errno;
-    else if (st.st_uid != geteuid() &&
-             (fchown(fd, geteuid(), getegid()) < 0 || fchmod(fd, 0700) < 0))
-        rc = -errno;
-    else if (st.st_uid != geteuid())
-        n_names--;
-    while (rc == 0 && (entry = readdir(dir))) {
-        const char *name = entry->d_name;
-        bool is_known = false;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-            continue;
-        for (size_t i = 0; i < n_names; i++)
-            is_known |= strcmp(names[i], name) == 0;
-        if (!is_known || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
-            st.st_nlink != 1)
-            rc = rmtree_at(fd, name, INT64_MAX);
-        else if (st.st_uid != geteuid() &&
-                 fchownat(fd, name, geteuid(), getegid(), AT_SYMLINK_NOFOLLOW) < 0)
-            rc = -errno;
-    }
-    closedir(dir);
-    return rc;
+    return fstatat(dir_fd, name, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st->st_mode) &&
+           st->st_nlink == 1;
 }
 
+static int adopt_files(int from_fd, int to_fd)
+{
+    static const char *const names[] = { "stdout", "stderr", "harvest", "changes" };
+    struct stat st;
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (!is_plain(from_fd, names[i], &st))
+            continue;
+        /* Another user's changes are none of ours to apply: no folder of the host's was ever shown
+         * to a run of a server's. */
+        if (st.st_uid != geteuid() && strcmp(names[i], "changes") == 0)
+            continue;
+        if (renameat2(from_fd, names[i], to_fd, names[i], RENAME_NOREPLACE) < 0)
+            return -errno;
+        if (!is_plain(to_fd, names[i], &st))
+            rmtree_at(to_fd, names[i], INT64_MAX); /* it was exchanged meanwhile */
+    }
+    return 0;
+}
+
+/* The folder is made anew, and what is in it moved: whoever made the other one keeps that. */
 int record_adopt(int executions_fd, int from_fd, const char *id)
 {
-    if (renameat(from_fd, id, executions_fd, id) < 0)
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+    auto_close int old_fd = openat(from_fd, id, flags);
+    char name[RECORD_ID_LEN + 6];
+
+    if (old_fd < 0)
         return errno == ENOENT ? 0 : -errno;
-    int rc = adopt_folder(executions_fd, id);
-    if (rc < 0)
-        rmtree_at(executions_fd, id, INT64_MAX);
+    snprintf(name, sizeof name, "%s.json", id);
+    if (faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        rmtree_at(from_fd, id,
+                  INT64_MAX); /* a front that names somebody else's record adds nothing */
+        return 0;
+    }
+    if (mkdirat(executions_fd, id, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    auto_close int own_fd = openat(executions_fd, id, flags);
+    int rc = own_fd < 0 ? -errno : adopt_files(old_fd, own_fd);
+    rmtree_at(from_fd, id, INT64_MAX);
+    unlinkat(executions_fd, id, AT_REMOVEDIR); /* where nothing is in it */
     return rc;
 }
 

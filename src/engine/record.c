@@ -94,7 +94,8 @@ static int make_folder(struct record *record)
 
     if (rc < 0 || record->own_fd >= 0)
         return rc;
-    if (mkdirat(record->executions_fd, record->id, 0700) < 0 && errno != EEXIST)
+    mode_t mode = record->journal ? journal_folder_mode(record->journal) : 0700;
+    if (mkdirat(record->executions_fd, record->id, mode) < 0 && errno != EEXIST)
         rc = -errno;
     int fd =
         openat(record->executions_fd, record->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -113,7 +114,8 @@ static int make_file(struct record *record, const char *name)
 
     if (rc < 0)
         return rc;
-    int fd = openat(record->own_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    mode_t mode = record->journal ? journal_file_mode(record->journal) : 0600;
+    int fd = openat(record->own_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd >= 0)
         return fd;
     rc = -errno;
@@ -410,6 +412,8 @@ static void make_entry(struct record *record, const struct plan *plan,
         .err = digest_end(&record->streams[1]),
         .findings = record->findings,
         .bypass = record->bypass,
+        .asked = plan->fallback.asked,
+        .fallback = plan->fallback.how,
     };
     if (plan->stdin.len > 0) {
         digest_add(&record->input, plan->stdin.data, plan->stdin.len);
@@ -443,7 +447,7 @@ static int write_elsewhere(const struct audit_entry *entry)
     struct cay_journal *journal;
     struct cay_error err;
 
-    if (cay_journal_open(geteuid(), getegid(), &journal, &err) < 0)
+    if (cay_journal_open(geteuid(), &journal, &err) < 0)
         return -ETIMEDOUT;
     int rc = write_journal(journal, &text);
     cay_journal_close(journal);

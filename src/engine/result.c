@@ -41,6 +41,11 @@ struct cay_result *result_new(const char *id, struct arena **ret_arena)
     return &owned->result;
 }
 
+struct arena *result_arena(struct cay_result *result)
+{
+    return &((struct owned_result *)result)->arena;
+}
+
 void cay_result_free(struct cay_result *result)
 {
     struct owned_result *owned = (struct owned_result *)result;

@@ -182,6 +182,7 @@ static void feed_read(struct run *run)
         feed_end(run);
         return;
     }
+    feed->has_read = true;
     record_input(&run->record, feed->buf, (size_t)n);
     if (run->options.on_input)
         run->options.on_input(run->options.arg, feed->buf, (size_t)n);
@@ -318,6 +319,25 @@ int run_make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_error
     return 0;
 }
 
+void run_stock_pipes(struct loop *loop)
+{
+    struct cay_error err;
+
+    while (loop->n_pipes < LOOP_PIPES &&
+           run_make_pipe(&loop->near[loop->n_pipes], &loop->far[loop->n_pipes], true, &err) == 0)
+        loop->n_pipes++;
+}
+
+static int take_pipe(struct loop *loop, int *ret_near, int *ret_far, struct cay_error *err)
+{
+    if (loop->n_pipes == 0)
+        return run_make_pipe(ret_near, ret_far, true, err);
+    loop->n_pipes--;
+    *ret_near = loop->near[loop->n_pipes];
+    *ret_far = loop->far[loop->n_pipes];
+    return 0;
+}
+
 /* Where the program gets a terminal, the pipes are for what a compiler says before it. */
 int run_make_streams(struct run *run, struct cay_error *err)
 {
@@ -325,8 +345,12 @@ int run_make_streams(struct run *run, struct cay_error *err)
     bool tty = run->plan.job.tty, has_pipes = !tty || run->plan.job.n_stages > 1;
     int *far = run->far_fds;
 
-    if (has_pipes && (run_make_pipe(&run->stream_fds[OUT], &far[WARDEN_STDOUT], true, err) < 0 ||
-                      run_make_pipe(&run->stream_fds[ERR], &far[WARDEN_STDERR], true, err) < 0))
+    struct loop *loop = &run->cay->loop;
+    if (run->compiled.is_found && run->plan.has_next)
+        has_pipes = true; /* it may be compiled after all: run-again.c */
+
+    if (has_pipes && (take_pipe(loop, &run->stream_fds[OUT], &far[WARDEN_STDOUT], err) < 0 ||
+                      take_pipe(loop, &run->stream_fds[ERR], &far[WARDEN_STDERR], err) < 0))
         return -1;
     if (tty && terminal_ask(&run->terminal, &far[WARDEN_STDIN], err) < 0)
         return -1;
@@ -346,13 +370,26 @@ int run_make_streams(struct run *run, struct cay_error *err)
     return 0;
 }
 
-void run_close_streams(struct run *run)
+void run_close_far(struct run *run)
 {
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < WARDEN_FDS; i++)
+        close_fd(&run->far_fds[i]);
+}
+
+void run_unmake_streams(struct run *run)
+{
+    for (int i = 0; i < STREAMS; i++)
         close_fd(&run->stream_fds[i]);
-        capture_done(&run->captures[i]);
-    }
     close_fd(&run->feed.to_fd);
     close_fd(&run->timer_fd);
+    run->feed = (struct feed){ .from_fd = -1, .to_fd = -1 };
     terminal_done(&run->terminal);
+    terminal_init(&run->terminal, run->terminal.rows, run->terminal.cols);
+}
+
+void run_close_streams(struct run *run)
+{
+    run_unmake_streams(run);
+    for (int i = 0; i < STREAMS; i++)
+        capture_done(&run->captures[i]);
 }

@@ -49,10 +49,19 @@ void run_tell_begun(struct run *run)
     run->is_run_told = true;
 }
 
-static void warn(struct run *run, const char *text)
+void run_warn(struct run *run, const char *text)
 {
     field_append(run->arena, &run->warnings, text);
     emit_text(run, CAY_EVENT_WARNING, text);
+}
+
+static const char *last_text(const struct value *list)
+{
+    const char *const *at = list->list;
+
+    while (at[1])
+        at++;
+    return *at;
 }
 
 /* ---- its end, from outside ---- */
@@ -93,16 +102,12 @@ static void list_layers(struct run *run)
 static void warn_of_layers(struct run *run)
 {
     if (run->layers & LAYER_BIT(WATCHER))
-        warn(run,
-             "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus only "
-             "as whole CPUs (`sudo cay setup USER` delegates one)");
+        run_warn(
+            run,
+            "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus only "
+            "as whole CPUs (`sudo cay setup USER` delegates one)");
     else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
-        warn(run, "the cpu controller is not there: cpus is not enforced");
-}
-
-static bool wants_harvest(const struct plan *plan)
-{
-    return plan->workspace || plan->payload.globs;
+        run_warn(run, "the cpu controller is not there: cpus is not enforced");
 }
 
 /* ---- the policy ---- */
@@ -113,10 +118,11 @@ static void take_policy(struct run *run, struct policy_report *report)
 {
     int wait_ms = run->is_watched ? 0 : POLICY_WAIT_MS;
 
+    run->cay->loop.is_check_due = run->is_watched; /* where its time is over, others' may be */
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
     run->record.findings = report->rules.list;
     for (const char *const *text = report->warnings.list; text && *text; text++)
-        warn(run, *text);
+        run_warn(run, *text);
 }
 
 static void name_language(struct run *run)
@@ -130,6 +136,22 @@ static void name_language(struct run *run)
         version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
 }
 
+/* What ran; and what was asked for, where that was something else. */
+static void name_backend(struct run *run)
+{
+    const struct plan *plan = &run->plan;
+
+    run->result->backend = plan->backend->name;
+    run->result->tier = tier_name(plan->tier);
+    if (!plan->fallback.how)
+        return;
+    struct cay_fallback *fallback = arena_alloc(run->arena, sizeof *fallback);
+    *fallback =
+        (struct cay_fallback){ arena_str(run->arena, plan->fallback.asked), plan->fallback.how,
+                               arena_str(run->arena, plan->fallback.why) };
+    run->result->fallback = fallback;
+}
+
 void run_refuse(struct run *run)
 {
     struct cay_result *result = run->result;
@@ -140,8 +162,7 @@ void run_refuse(struct run *run)
     name_language(run);
     result->exit_code = cay_error_exit_status(CAY_E_POLICY);
     result->verdict.cause = CAY_CAUSE_POLICY;
-    result->backend = plan->backend->name;
-    result->tier = tier_name(plan->tier);
+    name_backend(run);
     result->start = "cold";
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->out.data = result->err.data = "";
@@ -155,9 +176,11 @@ void run_refuse(struct run *run)
     run_free(run);
 }
 
+/* 0: none. */
 static int set_timer(struct run *run, int64_t in_ns)
 {
-    const struct itimerspec when = { .it_value.tv_nsec = in_ns };
+    const struct itimerspec when = { .it_value = { .tv_sec = in_ns / NS_PER_SEC,
+                                                   .tv_nsec = in_ns % NS_PER_SEC } };
 
     if (run->timer_fd < 0) {
         run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -166,24 +189,35 @@ static int set_timer(struct run *run, int64_t in_ns)
     return run->timer_fd < 0 || timerfd_settime(run->timer_fd, 0, &when, NULL) < 0 ? -errno : 0;
 }
 
-#define POLICY_PAUSE_NS      (NS_PER_MSEC / 4)
-#define POLICY_PAUSE_MOST_NS (8 * NS_PER_MSEC)
+bool run_is_checked(const struct run *run)
+{
+    return run->policy_wait != POLICY_NO_WAIT && run->policy && policy_is_done(run->policy);
+}
 
-/* A server has others to serve meanwhile: it looks again and again, less often each time. Returns
- * whether the run has to wait. The workers' sockets are many runs', and no run's to watch. */
+/* A server has others to serve meanwhile: the worker's answer wakes it up, or the end of the time.
+ * Returns whether the run has to wait. What is taken in here may be what others wait for. */
 static bool wait_for_policy(struct run *run, int what)
 {
     int64_t now = clock_now_ns();
+    bool is_first = run->policy_wait == POLICY_NO_WAIT;
 
-    if (!run->policy || !run->is_watched || run->has_failed || policy_is_ready(run->policy))
+    if (!run->policy || !run->is_watched || run->has_failed)
         return false;
-    if (run->policy_wait == POLICY_NO_WAIT) {
-        run->policy_deadline_ns = now + POLICY_WAIT_MS * NS_PER_MSEC;
-        run->policy_pause_ns = POLICY_PAUSE_NS;
+    /* At the start there was no time for an answer. */
+    if (is_first && what == POLICY_TO_END) {
+        run->cay->loop.is_check_due = true;
+        if (policy_is_ready(run->policy))
+            return false;
     }
-    if (now >= run->policy_deadline_ns || set_timer(run, run->policy_pause_ns) < 0)
+    if (is_first)
+        run->policy_deadline_ns = now + POLICY_WAIT_MS * NS_PER_MSEC;
+    bool is_over = policy_is_done(run->policy) || now >= run->policy_deadline_ns;
+    if (is_over || (is_first && set_timer(run, POLICY_WAIT_MS * NS_PER_MSEC) < 0)) {
+        if (!is_first)
+            set_timer(run, 0);
         return false;
-    run->policy_pause_ns = MIN(2 * run->policy_pause_ns, POLICY_PAUSE_MOST_NS);
+    }
+    loop_watch_checks(run->cay);
     run->policy_wait = what;
     return true;
 }
@@ -200,7 +234,7 @@ static bool passes_policy(struct run *run)
         return true;
     if (run->plan.policy_bypass) {
         run->record.bypass = true;
-        warn(run, "policy: bypassed, the code runs in spite of what was found");
+        run_warn(run, "policy: bypassed, the code runs in spite of what was found");
         return true;
     }
     run->result->blocked_imports = report.blocked.list;
@@ -229,15 +263,14 @@ static void finish(struct run *run)
     name_language(run);
     if (run->policy)
         take_policy(run, &report);
-    result->backend = plan->backend->name;
-    result->tier = tier_name(plan->tier);
+    name_backend(run);
     result->start = start_kind_name(run->start_kind);
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
     explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = {
-        .harvest_fd = wants_harvest(plan) ? run->harvest.file_fd : -1,
+        .harvest_fd = run_wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
         .workspace_fd = run->workspace_fd,
         .workspace = plan->workspace,
@@ -264,8 +297,7 @@ static void run_free(struct run *run)
 {
     loop_remove(run);
     run_close_streams(run);
-    for (int i = 0; i < WARDEN_FDS; i++)
-        close_fd(&run->far_fds[i]);
+    run_close_far(run);
     record_done(&run->record);
     policy_drop(run->policy);
     close_fd(&run->workspace_fd);
@@ -273,6 +305,7 @@ static void run_free(struct run *run)
     compiled_done(&run->compiled);
     cay_result_free(run->result);
     plan_done(&run->plan);
+    run_again_done(run);
     cay_request_free(run->req);
     free(run);
 }
@@ -330,7 +363,7 @@ static void warn_again(struct run *run)
         capture_init(&capture, keep);
         capture_add(&capture, said->data, said->len);
         capture_text(&capture, run->arena, &text);
-        warn(run, arena_printf(run->arena, "compiler: %s", text.data));
+        run_warn(run, arena_printf(run->arena, "compiler: %s", text.data));
         capture_done(&capture);
     }
 }
@@ -349,8 +382,11 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
         emit_text(run, CAY_EVENT_STAGE, "compile");
     else
         run_tell_begun(run);
-    if (!run->has_started)
+    if (!run->has_started) {
+        run_again_tell(run);
+        run_close_far(run);
         run_watch_output(run);
+    }
     run->has_started = true;
 }
 
@@ -367,7 +403,7 @@ static void end_compile(struct run *run, bool is_failed)
                                               .data = streams[i].data,
                                               .len = streams[i].len });
         if (!is_failed && streams[i].len > 0)
-            warn(run, arena_printf(run->arena, "compiler: %s", streams[i].data));
+            run_warn(run, arena_printf(run->arena, "compiler: %s", streams[i].data));
         if (!is_failed)
             capture_reset(&run->captures[i]);
         run->compiled.said[i] = (struct bytes){ streams[i].data, streams[i].len };
@@ -426,7 +462,8 @@ static void on_gone(struct run *run, const struct warden_reply *reply)
 {
     run->facts.stop = reply->stop;
     run->result->timing.teardown_ns = reply->teardown_ns;
-    end(run);
+    if (!run_again(run))
+        end(run);
 }
 
 void run_reply(struct run *run, const struct warden_reply *reply)
@@ -481,7 +518,7 @@ static int open_folders(struct run *run, struct cay_error *err)
     for (size_t i = 0; i < plan->n_folders; i++)
         if (open_folder("ro", plan->folders[i].source, &fds[WARDEN_FOLDERS + 1 + i], err) < 0)
             return -1;
-    if (!wants_harvest(plan) && !run->awaits_products)
+    if (!run_wants_harvest(plan) && !run->awaits_products)
         return 0;
     if (plan->workspace) {
         /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
@@ -506,14 +543,23 @@ static int open_folders(struct run *run, struct cay_error *err)
     return 0;
 }
 
+/* Pipes, the terminal's socket, folders: made once, whatever backend gets them in the end. */
+static int make_streams(struct run *run, struct cay_error *err)
+{
+    if (run->has_streams)
+        return 0;
+    run->has_streams = true;
+    return run_make_streams(run, err) < 0 || open_folders(run, err) < 0 ? -1 : 0;
+}
+
 static int ask_warden(struct run *run, struct cay_error *err)
 {
     struct payload_source payload = run->plan.payload;
 
     compiled_put(&run->compiled, &run->plan, &payload);
     run->awaits_products = compiled_is_wanted(&run->compiled);
-    if ((!run->is_listed && loop_add(run, err) < 0) || run_make_streams(run, err) < 0 ||
-        open_folders(run, err) < 0 ||
+    close_fd(&run->far_fds[WARDEN_PAYLOAD]);
+    if ((!run->is_listed && loop_add(run, err) < 0) || make_streams(run, err) < 0 ||
         payload_write(&payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
         loop_owe(run, OWES_START, err) < 0)
         return -1;
@@ -521,6 +567,21 @@ static int ask_warden(struct run *run, struct cay_error *err)
     loop_watch(run, RUN_HARVEST, run->harvest.pipe_fd);
     loop_watch(run, RUN_TERMINAL, run->terminal.sock);
     return 0;
+}
+
+/* Where the network can be reached, what was begun and not told may have been seen by others. */
+int run_begin_anew(struct run *run, struct cay_error *err)
+{
+    if (run->has_started || run->has_failed || run->is_stopping || run->feed.has_read ||
+        run->plan.has_network || run->lost_links++ > 0)
+        return -1;
+    run_unmake_streams(run);
+    run_close_far(run);
+    run->has_streams = false;
+    close_fd(&run->workspace_fd);
+    spool_close(&run->harvest);
+    run->harvest = (struct spool)SPOOL_INIT;
+    return ask_warden(run, err);
 }
 
 /* Nobody is told from within the call that starts a run: a timer that is over at once comes after
@@ -535,15 +596,11 @@ static int owe_refusal(struct run *run, struct cay_error *err)
     return rc < 0 ? cay_fail_errno(err, -rc, "make a timer") : 0;
 }
 
-void run_look_at_policy(struct run *run)
+void run_ask(struct run *run)
 {
     struct cay_error err;
 
-    if (run->policy_wait == POLICY_TO_END) {
-        end(run);
-        return;
-    }
-    if (wait_for_policy(run, POLICY_TO_START))
+    if (run->plan.policy == POLICY_BLOCK && wait_for_policy(run, POLICY_TO_START))
         return;
     run->policy_wait = POLICY_NO_WAIT;
     run->is_refused = !passes_policy(run);
@@ -555,6 +612,14 @@ void run_look_at_policy(struct run *run)
         run->is_stopping = false;
         run_stop(run, run->stop_reason);
     }
+}
+
+void run_look_at_policy(struct run *run)
+{
+    if (run->policy_wait == POLICY_TO_END)
+        end(run);
+    else
+        run_ask(run);
 }
 
 static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_how *how)
@@ -619,6 +684,8 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
     }
     if (!run->is_watched)
         emit_text(run, CAY_EVENT_STARTED, run->id);
+    if (!run->is_watched && run->plan.fallback.how)
+        emit_text(run, CAY_EVENT_WARNING, last_text(&run->plan.warnings));
     *ret = run;
     return 0;
 }

@@ -13,7 +13,8 @@
  * and what is left in the pipes is all there is. The same holds earlier, when it says that the
  * program is held in its last call and alone.
  *
- * run.c is its life, run-streams.c what goes in and out; loop.h calls both.
+ * run.c is its life, run-streams.c what goes in and out; loop.h calls both. run-again.c is for a
+ * backend that can't be had.
  */
 
 #include <stdbool.h>
@@ -40,16 +41,26 @@ struct feed {
     int to_fd;   /* -1: closed, or there is no terminal yet */
     const char *data;
     size_t len;
-    char *buf;    /* of from_fd */
-    bool is_tty;  /* its end is told by a character, not by closing */
-    char end;     /* that character */
-    int end_wait; /* > 0: all input was given; milliseconds until the program is told again */
+    char *buf;     /* of from_fd */
+    bool is_tty;   /* its end is told by a character, not by closing */
+    char end;      /* that character */
+    int end_wait;  /* > 0: all input was given; milliseconds until the program is told again */
+    bool has_read; /* something of from_fd, which is not there any more */
+};
+
+/* A plan that came to nothing: what it holds may still be pointed to. */
+struct plan_before {
+    struct arena arena;
+    struct plan_before *next;
 };
 
 struct run {
     struct cay *cay;
     char id[33];
     struct plan plan; /* without its compile stage, where that was done before */
+    struct plan_before *before;
+    uint32_t lacking; /* backends that were tried in vain, by their place in the list */
+    struct cay_error first_failure; /* of the first of them */
     struct compiled compiled;
     struct cay_request *req; /* what the plan points into */
     struct cay_run_options options;
@@ -68,7 +79,9 @@ struct run {
     unsigned lost_links; /* wardens that died before they were told of it */
     bool is_listed;
     bool is_watched;         /* by epoll */
-    int far_fds[WARDEN_FDS]; /* for the warden, until it has them */
+    int far_fds[WARDEN_FDS]; /* for the warden, until it has them; with plan.has_next, until a
+                                program has them */
+    bool has_streams;
 
     int stream_fds[STREAMS]; /* our ends; -1: at its end */
     struct capture captures[STREAMS];
@@ -86,8 +99,8 @@ struct run {
 
     struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
     enum { POLICY_NO_WAIT, POLICY_TO_START, POLICY_TO_END } policy_wait; /* what waits for it */
-    int64_t policy_deadline_ns, policy_pause_ns;
-    bool is_refused;       /* by the policy: it never ran, and only has to be told */
+    int64_t policy_deadline_ns;
+    bool is_refused; /* by the policy: it never ran, and only has to be told */
 
     struct verdict_facts facts;
     struct value warnings;
@@ -125,10 +138,30 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
 /* A reply of the warden for it. The run may be over, and freed, after it. */
 void run_reply(struct run *run, const struct warden_reply *reply);
 
+/* Asks for it once more, where the warden that was asked has gone before anything of it began, and
+ * nothing was used up. Returns -1 where that is not so, and *err as it was; or why it failed. */
+int run_begin_anew(struct run *run, struct cay_error *err);
+
+/* Where the run failed because its backend can't be had, and there is another to be tried: asks for
+ * that, or ends the run for some other reason, and returns true. The run may be freed after it. */
+bool run_again(struct run *run);
+
+/* Tells of it: before the last one that can be tried runs, or once another does. */
+void run_again_tell(struct run *run);
+void run_again_done(struct run *run);
+
+/* Asks the warden, once the policy has nothing against it; or refuses or fails the run, which may
+ * be freed after it. */
+void run_ask(struct run *run);
+
+/* A warning of the result, and an event. */
+void run_warn(struct run *run, const char *text);
+
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
 
-/* The time is there to look whether the check is done. */
+/* Whether it waits for a check that is done; and goes on then, or when there is no more time. */
+bool run_is_checked(const struct run *run);
 void run_look_at_policy(struct run *run);
 
 /* Ends a run that the policy refused. */
@@ -150,8 +183,17 @@ extern const enum cay_event_kind stream_events[STREAMS];
 /* Makes pipes or the terminal's socket; the warden's ends go to far_fds. */
 int run_make_streams(struct run *run, struct cay_error *err);
 
+/* Whether what it leaves is asked for. */
+static inline bool run_wants_harvest(const struct plan *plan)
+{
+    return plan->workspace || plan->payload.globs;
+}
+
 /* A pipe whose far end the program may open again by /dev/stdout. */
 int run_make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_error *err);
+
+/* Makes those that runs took. */
+void run_stock_pipes(struct loop *loop);
 
 /* Gives the input that the request holds, as far as the pipe takes it. */
 void run_feed_first(struct run *run);
@@ -168,5 +210,11 @@ void run_feed_end_again(struct run *run);
 /* Takes what is in the pipes. */
 void run_drain(struct run *run);
 
+/* Closes the warden's ends, which it has by now. */
+void run_close_far(struct run *run);
+
 uint64_t run_output_total(const struct run *run);
 void run_close_streams(struct run *run);
+
+/* Closes them, so that they can be made again: nothing came by them. */
+void run_unmake_streams(struct run *run);

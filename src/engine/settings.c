@@ -2,9 +2,15 @@
 /* What the configuration says, for those above the line who are not making a plan. */
 #include <cay/settings.h>
 
+#include <errno.h>
+#include <string.h>
+
+#include "base/auto.h"
 #include "base/error.h"
+#include "core/language.h"
 #include "core/state.h"
 #include "engine/engine.h"
+#include "sys/landlock.h"
 
 int cay_state_open(int *ret_fd, struct cay_error *err)
 {
@@ -13,6 +19,22 @@ int cay_state_open(int *ret_fd, struct cay_error *err)
     if (fd < 0)
         return cay_fail_errno(err, -fd, "open the state folder");
     *ret_fd = fd;
+    return 0;
+}
+
+int cay_state_confine(struct cay_error *err)
+{
+    enum { ABI_REFER = 2 }; /* before it, nothing can be moved from folder to folder */
+    char path[4096];
+
+    int rc = state_path(path, sizeof path);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "find the state folder");
+    rc = landlock_abi() < ABI_REFER ? -EOPNOTSUPP : 0;
+    if (rc == 0)
+        rc = landlock_restrict(&(struct landlock_rule){ path, LANDLOCK_WRITE }, 1);
+    if (rc < 0)
+        return cay_fail(err, CAY_E_UNSUPPORTED, "landlock: %s", strerror(-rc));
     return 0;
 }
 
@@ -38,4 +60,52 @@ const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i)
     while (table && i-- > 0)
         table = table->next;
     return table ? &table->tenant : NULL;
+}
+
+void cay_cap(struct cay *cay, const char *name, uint64_t most)
+{
+    enum field_id id = field_find(name);
+
+    if (id == FIELD_N || cay->config.caps[id].value.is_set)
+        return;
+    most = MAX(most, cay->config.settings[id].value.num);
+    cay->config.caps[id] = (struct setting){ .value = { .is_set = true, .num = most } };
+}
+
+/* NULL: a command, one that only its code tells, or none that there is. */
+static const struct language *language_of(const struct cay *cay, const struct cay_request *req)
+{
+    const struct value *name = &req->values[FIELD_LANGUAGE];
+    const struct language *found = NULL;
+    struct arena arena = { 0 };
+    struct cay_error err;
+    const char *version;
+
+    if (name->is_set && cay->host.languages &&
+        language_find_among(cay->host.languages, cay->host.n_languages, &arena, name->text, &found,
+                            &version, &err) < 0)
+        found = NULL;
+    arena_done(&arena);
+    return found;
+}
+
+/* As plan.c chooses it. */
+uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req)
+{
+    const struct setting *usual = &cay->config.settings[FIELD_MEMORY];
+    const struct value *asked = &req->values[FIELD_MEMORY], *named = &req->values[FIELD_PROFILE];
+    const struct language *language = language_of(cay, req);
+    const struct profile *profile = config_profile(
+        &cay->config, named->is_set ? named->text : cay->config.settings[FIELD_PROFILE].value.text);
+    uint64_t bytes = usual->value.num;
+
+    if (asked->is_set)
+        bytes = asked->num;
+    else if (profile && profile->values[FIELD_MEMORY].is_set)
+        bytes = profile->values[FIELD_MEMORY].num;
+    else if (language && language->memory_bytes && usual->origin == ORIGIN_BUILTIN)
+        bytes = language->memory_bytes;
+    if (language && language->compile[0])
+        bytes = MAX(bytes, cay->config.settings[FIELD_COMPILE_MEMORY].value.num);
+    return bytes;
 }

@@ -33,10 +33,12 @@ struct syntax_ticket {
 
 struct syntax_client {
     char language[32];
+    bool is_patient;
     pid_t pid;
     int fd;
     int64_t used_ns;
     struct syntax_ticket *first, **end; /* not answered yet, in order */
+    enum { UNWATCHED, WATCHED_IN, WATCHED_BOTH } watched;
 };
 
 /* ---- the worker ---- */
@@ -246,7 +248,7 @@ static ssize_t pull(struct syntax_client *client)
 /* ---- asking ---- */
 
 static int find_client(struct syntax_pool *pool, const char *helper, const char *language,
-                       struct syntax_client **ret, struct cay_error *err)
+                       bool is_patient, struct syntax_client **ret, struct cay_error *err)
 {
     int free_slot = -1, oldest = -1;
 
@@ -256,7 +258,7 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
             free_slot = i;
             continue;
         }
-        if (strcmp(client->language, language) == 0) {
+        if (strcmp(client->language, language) == 0 && client->is_patient == is_patient) {
             *ret = client;
             return 0;
         }
@@ -271,6 +273,7 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
     }
     struct syntax_client *client = mem_alloc(sizeof *client);
     snprintf(client->language, sizeof client->language, "%s", language);
+    client->is_patient = is_patient;
     client->end = &client->first;
     if (start(pool, client, helper, err) < 0) {
         free(client);
@@ -312,6 +315,7 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
                struct cay_error *err)
 {
     struct syntax_client *client = NULL;
+    bool is_patient = question->is_patient || question->len > SYNTAX_SMALL_BYTES;
 
     if (question->len > SYNTAX_CODE_MAX)
         return cay_fail(err, CAY_E_LIMIT, "the code is %zu bytes long; at most %d are read",
@@ -319,7 +323,7 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
     if (question->lists_len > SYNTAX_LISTS_MAX)
         return cay_fail(err, CAY_E_LIMIT, "block_imports and allow_imports are too long");
     for (int attempt = 0;; attempt++) {
-        if (find_client(pool, helper, language, &client, err) < 0)
+        if (find_client(pool, helper, language, is_patient, &client, err) < 0)
             return -1;
         struct syntax_ticket *ticket = new_ticket(client, question);
         if (push(client) == 0) {
@@ -363,6 +367,61 @@ bool syntax_is_ready(struct syntax_ticket *ticket)
     return true;
 }
 
+bool syntax_is_done(const struct syntax_ticket *ticket)
+{
+    return ticket->is_done || !ticket->client;
+}
+
+void syntax_give_up(struct syntax_ticket *ticket)
+{
+    if (!syntax_is_done(ticket))
+        lose(ticket);
+}
+
+static bool has_unsent(const struct syntax_client *client)
+{
+    for (const struct syntax_ticket *ticket = client->first; ticket; ticket = ticket->next)
+        if (ticket->out_done < ticket->out_len)
+            return true;
+    return false;
+}
+
+void syntax_watch(struct syntax_pool *pool, void (*watch)(void *arg, int fd, bool wants_out),
+                  void *arg)
+{
+    for (int i = 0; i < SYNTAX_CLIENTS; i++) {
+        struct syntax_client *client = pool->clients[i];
+        bool wants_out = client && has_unsent(client);
+        if (!client || client->watched == (wants_out ? WATCHED_BOTH : WATCHED_IN))
+            continue;
+        watch(arg, client->fd, wants_out);
+        client->watched = wants_out ? WATCHED_BOTH : WATCHED_IN;
+    }
+}
+
+/* One that was asked nothing has nothing to say. */
+static bool is_gone(const struct syntax_client *client)
+{
+    char byte;
+
+    return !client->first &&
+           (recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN);
+}
+
+void syntax_serve(struct syntax_pool *pool)
+{
+    for (int i = 0; i < SYNTAX_CLIENTS; i++) {
+        struct syntax_client *client = pool->clients[i];
+        if (!client)
+            continue;
+        ssize_t n = push(client);
+        while (n >= 0 && (n = pull(client)) > 0)
+            continue;
+        if (n < 0 || is_gone(client))
+            end(pool, client);
+    }
+}
+
 int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *ret,
                 struct cay_error *err)
 {
@@ -384,10 +443,7 @@ int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *
             lose(ticket);
             return cay_fail(err, CAY_E_LIMIT, "the check took too long");
         }
-        bool is_unsent = false;
-        for (struct syntax_ticket *t = client->first; t && !is_unsent; t = t->next)
-            is_unsent = t->out_done < t->out_len;
-        struct pollfd fd = { client->fd, (short)(POLLIN | (is_unsent ? POLLOUT : 0)), 0 };
+        struct pollfd fd = { client->fd, (short)(POLLIN | (has_unsent(client) ? POLLOUT : 0)), 0 };
         poll(&fd, 1, (int)MIN(left_ns / NS_PER_MSEC + 1, (int64_t)1000));
     }
     *ret = (struct syntax_reply){

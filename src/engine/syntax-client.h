@@ -28,9 +28,10 @@ struct cay_options;
 struct syntax_client;
 struct syntax_ticket;
 
-enum { SYNTAX_CLIENTS = 6 };
+enum { SYNTAX_CLIENTS = 8, SYNTAX_SMALL_BYTES = 32 * 1024 };
 
-/* Workers at once, one for each language; the one that was idle longest makes room. */
+/* Workers at once, one for each language; the one that was idle longest makes room. What may take
+ * long has workers of its own, so that nobody's small code waits behind it. */
 struct syntax_pool {
     struct syntax_client *clients[SYNTAX_CLIENTS];
     int keeper_fd; /* what starts them where we can't; -1: we do */
@@ -49,6 +50,7 @@ void syntax_pool_prepare(struct syntax_pool *pool, const char *helper);
 struct syntax_question {
     enum syntax_verb verb;
     unsigned flags, timeout_ms;
+    bool is_patient; /* others shall not wait for it: as with code past SYNTAX_SMALL_BYTES */
     const char *lists;
     size_t lists_len;
     const char *code;
@@ -68,8 +70,19 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
                const struct syntax_question *question, struct syntax_ticket **ret,
                struct cay_error *err);
 
-/* Whether syntax_wait would not wait. */
+/* Whether syntax_wait would not wait: taking in what there is of answers, also others'; or as far
+ * as that was done. */
 bool syntax_is_ready(struct syntax_ticket *ticket);
+bool syntax_is_done(const struct syntax_ticket *ticket);
+
+/* Its time is over: the worker is ended. */
+void syntax_give_up(struct syntax_ticket *ticket);
+
+/* For a loop that waits for many: calls watch for each worker's fd that is not watched yet for what
+ * it should be; and takes in and sends what can be. */
+void syntax_watch(struct syntax_pool *pool, void (*watch)(void *arg, int fd, bool wants_out),
+                  void *arg);
+void syntax_serve(struct syntax_pool *pool);
 
 /* Waits for the answer. When the time is over the worker is killed: a new one is started for the
  * next ask. */

@@ -30,6 +30,7 @@ struct history_client {
     pid_t pid;
     bool is_gone;
     uint32_t last_number;
+    int fd_in; /* that came with the part at hand; -1: none */
     struct question questions[HISTORY_PENDING_MAX];
     char part[sizeof(struct history_part) + HISTORY_PART_MAX];
 };
@@ -79,6 +80,7 @@ int history_client_open(const char *program, struct history_client **ret, struct
         free(client);
         return cay_fail_errno(err, -rc, "start the recorder %s", program);
     }
+    client->fd_in = -1;
     fcntl(front, F_SETFL, O_NONBLOCK);
     client->fd = take_fd(&front);
     *ret = client;
@@ -177,10 +179,33 @@ static void take_part(struct history_client *client, size_t len)
         end(question, part.status);
 }
 
+static ssize_t receive(struct history_client *client)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = { client->part, sizeof client->part };
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+    };
+
+    ssize_t n = recvmsg(client->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *head = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+        memcpy(&client->fd_in, CMSG_DATA(head), sizeof client->fd_in);
+    return n;
+}
+
+int history_client_take_fd(struct history_client *client)
+{
+    return take_fd(&client->fd_in);
+}
+
 int history_client_dispatch(struct history_client *client)
 {
     while (!client->is_gone) {
-        ssize_t n = recv(client->fd, client->part, sizeof client->part, MSG_DONTWAIT);
+        ssize_t n = receive(client);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -191,6 +216,7 @@ int history_client_dispatch(struct history_client *client)
         } else {
             take_part(client, (size_t)n);
         }
+        close_fd(&client->fd_in); /* nobody wanted it */
     }
     return -1;
 }

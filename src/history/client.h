@@ -30,10 +30,14 @@ struct cay_error;
 struct history_client;
 
 enum history_kind {
-    HISTORY_LIST,  /* a JSON array, newest first: id, timestamp, tenant, language, backend, tier,
-                      start, exit_code, cause, success, execution_time, total_time */
-    HISTORY_ONE,   /* the whole result of `id`, as in the answer to its request */
-    HISTORY_STATS, /* a JSON object: numbers, causes, percentiles for each language */
+    HISTORY_LIST,   /* a JSON array, newest first: id, timestamp, tenant, language, backend, tier,
+                       start, exit_code, cause, success, execution_time, total_time */
+    HISTORY_ONE,    /* the whole result of `id`, as in the answer to its request */
+    HISTORY_STATS,  /* a JSON object: numbers, causes, percentiles for each language */
+    HISTORY_STDOUT, /* the whole stream of `id`: an fd, history_client_take_fd; -ENODATA: there is
+                       no */
+    HISTORY_STDERR, /*   file of it, its result has all */
+    HISTORY_REMOVE, /* what is kept of `id` goes; -EBUSY while it is being applied */
 };
 
 enum { HISTORY_LIMIT_MAX = 1000, HISTORY_PENDING_MAX = 64 };
@@ -48,15 +52,21 @@ struct history_query {
     char id[33];                /* of ONE; of LIST: those before this one, for the next page */
     char language[32];
     char cause[32];
-    char tenant[64]; /* also of ONE: another tenant's is not found */
+    char tenant[64]; /* also of those by id: another tenant's is not found */
 };
 
 /*
+ * Old executions are those that servers ran: what was run otherwise is never handed out here,
+ * whoever asks.
+ *
  * status   0, or -ENOENT (no such execution), -EINVAL (a query that makes no sense), -ETIMEDOUT,
  *          -EPIPE (the recorder is gone for good), or another error of the database
  * json     not NUL-terminated, for the time of the call only; NULL unless status is 0
  */
 typedef void history_answer_fn(void *arg, int status, const char *json, size_t len);
+
+/* The fd that came with the answer which is being given, the caller's to close; -1: none did. */
+int history_client_take_fd(struct history_client *client);
 
 /* Starts the recorder, which is `program recorder`: as the caller is now, so before it gives up
  * what writing to the state folder needs. */

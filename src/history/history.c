@@ -32,6 +32,7 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS place(one INTEGER PRIMARY KEY CHECK (one = 1),"
     "  seq INTEGER NOT NULL, hash TEXT NOT NULL, file INTEGER NOT NULL, at INTEGER NOT NULL);"
     "INSERT OR IGNORE INTO place VALUES (1, 0, '', 0, 0);"
+    "CREATE TABLE IF NOT EXISTS removed(id TEXT PRIMARY KEY) WITHOUT ROWID;"
     "PRAGMA user_version = 1;";
 
 enum { BUSY_MS = 10000, LIST_LIMIT = 100 };
@@ -59,7 +60,9 @@ static int begin(struct history *history, const char *path)
     if (rc != SQLITE_OK)
         return rc;
     sqlite3_busy_timeout(history->db, BUSY_MS);
-    rc = run_sql(history, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
+    rc = run_sql(history, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+                          /* of the state folder alone: no files elsewhere */
+                          "PRAGMA temp_store = MEMORY;");
     return rc == SQLITE_OK ? run_sql(history, schema) : rc;
 }
 
@@ -114,7 +117,7 @@ void history_close(struct history *history)
 
 struct filling {
     struct history *history;
-    sqlite3_stmt *insert, *prune;
+    sqlite3_stmt *insert, *prune, *remove;
     size_t n;
     bool has_failed;
 };
@@ -183,6 +186,9 @@ static int take_entry(void *arg, uint64_t seq, const char *line, size_t len)
     } else if (kind && strcmp(kind, "pruned") == 0) {
         sqlite3_bind_int64(filling->prune, 1, json_integer_value(json_object_get(entry, "upto")));
         is_done = step(filling->prune);
+    } else if (kind && strcmp(kind, "removed") == 0 && json_object_get(entry, "id")) {
+        bind_text(filling->remove, 1, entry, "id");
+        is_done = step(filling->remove);
     }
     json_decref(entry);
     filling->has_failed |= !is_done;
@@ -239,7 +245,9 @@ static int fill(struct filling *filling, struct cay_error *err)
                            "INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", -1,
                            &filling->insert, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(history->db, "DELETE FROM runs WHERE seq <= ?", -1, &filling->prune,
-                           NULL) != SQLITE_OK)
+                           NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(history->db, "INSERT OR IGNORE INTO removed VALUES (?)", -1,
+                           &filling->remove, NULL) != SQLITE_OK)
         return history_fail(history, "write", err);
     if (cay_audit_read(&place, take_entry, filling, err) < 0)
         return -1;
@@ -259,6 +267,7 @@ int history_fill(struct history *history, size_t *ret, struct cay_error *err)
     int rc = fill(&filling, err);
     sqlite3_finalize(filling.insert);
     sqlite3_finalize(filling.prune);
+    sqlite3_finalize(filling.remove);
     if (run_sql(history, rc == 0 ? "COMMIT" : "ROLLBACK") != SQLITE_OK && rc == 0) {
         rc = history_fail(history, "write", err);
         run_sql(history, "ROLLBACK");
@@ -277,7 +286,7 @@ static bool is_ended(const char *text, size_t size)
 
 int history_check(const struct history_query *query, struct cay_error *err)
 {
-    if (query->kind > HISTORY_STATS || !is_ended(query->id, sizeof query->id) ||
+    if (query->kind > HISTORY_REMOVE || !is_ended(query->id, sizeof query->id) ||
         !is_ended(query->language, sizeof query->language) ||
         !is_ended(query->cause, sizeof query->cause) ||
         !is_ended(query->tenant, sizeof query->tenant))
@@ -308,6 +317,8 @@ int history_select(const struct history *history, const char *columns,
                   " AND (?5 IS NULL OR tenant IS ?5) AND (?6 = 0 OR cause <> 'ok')"
                   " AND (?7 IS NULL OR (time_ms, seq) <"
                   "      (SELECT time_ms, seq FROM runs WHERE id = ?7))"
+                  " AND (?8 = 0 OR tenant IS NOT NULL)"
+                  " AND (?9 = 0 OR id NOT IN removed)"
                   " %s",
                   columns, tail);
     if (sqlite3_prepare_v2(history->db, strbuf_str(&sql), -1, &stmt, NULL) != SQLITE_OK)
@@ -320,6 +331,8 @@ int history_select(const struct history *history, const char *columns,
     sqlite3_bind_int(stmt, 6, query->failed_only ? 1 : 0);
     if (query->kind == HISTORY_LIST)
         bind_filter(stmt, 7, query->id);
+    sqlite3_bind_int(stmt, 8, history->is_servers);
+    sqlite3_bind_int(stmt, 9, query->kind == HISTORY_LIST); /* numbers stay what they were */
     *ret = stmt;
     return 0;
 }
@@ -372,25 +385,33 @@ int history_list(struct history *history, const struct history_query *query, str
     return rc == SQLITE_DONE ? 0 : history_fail(history, "read", err);
 }
 
-int history_one(struct history *history, const struct history_query *query, struct strbuf *out,
-                struct cay_error *err)
+int history_find(struct history *history, const struct history_query *query, struct cay_error *err)
 {
-    struct cay_execution *run;
     sqlite3_stmt *stmt;
 
     if (history_check(query, err) < 0)
         return -1;
     if (sqlite3_prepare_v2(history->db,
-                           "SELECT 1 FROM runs WHERE id = ?1 AND (?2 IS NULL OR tenant IS ?2)", -1,
-                           &stmt, NULL) != SQLITE_OK)
+                           "SELECT 1 FROM runs WHERE id = ?1 AND (?2 IS NULL OR tenant IS ?2)"
+                           " AND (?3 = 0 OR tenant IS NOT NULL) AND id NOT IN removed",
+                           -1, &stmt, NULL) != SQLITE_OK)
         return history_fail(history, "ask", err);
     sqlite3_bind_text(stmt, 1, query->id, -1, SQLITE_TRANSIENT);
     bind_filter(stmt, 2, query->tenant);
+    sqlite3_bind_int(stmt, 3, history->is_servers);
     bool is_found = sqlite3_step(stmt) == SQLITE_ROW;
     sqlite3_finalize(stmt);
     if (!is_found)
         return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", query->id);
-    if (cay_execution_open(query->id, &run, err) < 0)
+    return 0;
+}
+
+int history_one(struct history *history, const struct history_query *query, struct strbuf *out,
+                struct cay_error *err)
+{
+    struct cay_execution *run;
+
+    if (history_find(history, query, err) < 0 || cay_execution_open(query->id, &run, err) < 0)
         return -1;
     strbuf_puts(out, cay_execution_json(run));
     cay_execution_close(run);
@@ -409,5 +430,7 @@ int history_answer(struct history *history, const struct history_query *query, s
 
     if (history_check(query, err) < 0)
         return -1;
+    if (query->kind >= ARRAY_LEN(rows))
+        return cay_fail(err, CAY_E_USAGE, "history: this is the recorder's to answer");
     return rows[query->kind](history, query, out, err);
 }

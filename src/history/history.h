@@ -15,6 +15,7 @@
  * what is read is read in one piece. Entries that the log has pruned go from here too.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,9 @@ int history_one(struct history *history, const struct history_query *query, stru
 int history_stats(struct history *history, const struct history_query *query, struct strbuf *out,
                   struct cay_error *err);
 
+/* Whether there is one of that id, for who asks. */
+int history_find(struct history *history, const struct history_query *query, struct cay_error *err);
+
 /* By the query's kind. */
 int history_answer(struct history *history, const struct history_query *query, struct strbuf *out,
                    struct cay_error *err);
@@ -53,6 +57,7 @@ struct sqlite3_stmt;
 
 struct history {
     struct sqlite3 *db;
+    bool is_servers; /* only what servers ran is shown: what `cay run` did is nobody's over HTTP */
 };
 
 /* CAY_E_SYSTEM with what SQLite says. */

@@ -2,7 +2,9 @@
 #include "history/recorder.h"
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <poll.h>
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +14,28 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cay/executions.h>
 #include <cay/record.h>
 #include <cay/run.h>
+#include <cay/settings.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "history/history.h"
+#include "history/rights.h"
 #include "history/wire.h"
+
+#if defined(__x86_64__) && defined(__LP64__)
+#include "seccomp-recorder-x86_64.h"
+#define FILTER       seccomp_x86_64
+#define FILTER_OTHER seccomp_x86_64_watched
+#elif defined(__aarch64__) && defined(__LP64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#include "seccomp-recorder-aarch64.h"
+#define FILTER       seccomp_aarch64
+#define FILTER_OTHER seccomp_aarch64_watched
+#endif
 
 enum { PAUSE_MS = 100, IDLE_MS = 5000, RETRY_MS = 1000 };
 
@@ -41,7 +56,21 @@ static void complain(struct recorder *r, const struct cay_error *err)
     memcpy(r->last_error, err->msg, sizeof r->last_error);
 }
 
-/* Journals first; the history is only an index, and may lag. */
+/* Opening it again puts right what can be. */
+static int fill(struct recorder *r, struct cay_error *err)
+{
+    if (!r->history && history_open(&r->history, err) < 0)
+        return -1;
+    r->history->is_servers = true;
+    if (history_fill(r->history, NULL, err) == 0)
+        return 0;
+    history_close(r->history);
+    r->history = NULL;
+    return -1;
+}
+
+/* Journals first; the history is only an index, and may lag. A journal that can't be taken in is no
+ * reason not to answer for the others. */
 static void take_in(struct recorder *r)
 {
     struct cay_error err;
@@ -52,16 +81,13 @@ static void take_in(struct recorder *r)
     r->watch_fd = cay_journal_watch(r->watch_fd);
     r->is_due = false;
     r->is_ill = cay_journal_take(r->cay, NULL, &err) < 0;
-    if (!r->is_ill && !r->history)
-        r->is_ill = history_open(&r->history, &err) < 0;
-    if (!r->is_ill && history_fill(r->history, NULL, &err) < 0) {
-        r->is_ill = true;
-        history_close(r->history); /* opening it again puts right what can be */
-        r->history = NULL;
-    }
     if (r->is_ill)
         complain(r, &err);
-    else
+    if (fill(r, &err) < 0) {
+        r->is_ill = true;
+        complain(r, &err);
+    }
+    if (!r->is_ill)
         r->last_error[0] = '\0';
     r->taken_ns = clock_now_ns();
 }
@@ -70,11 +96,31 @@ static void take_in(struct recorder *r)
 
 static int status_of(const struct cay_error *err)
 {
-    return err->kind == CAY_E_NOTFOUND ? -ENOENT : err->kind == CAY_E_USAGE ? -EINVAL : -EIO;
+    static const int rows[] = {
+        [CAY_E_NOTFOUND] = -ENOENT,
+        [CAY_E_USAGE] = -EINVAL,
+        [CAY_E_POLICY] = -EBUSY,
+    };
+
+    return err->kind < ARRAY_LEN(rows) && rows[err->kind] ? rows[err->kind] : -EIO;
 }
 
-static void send_answer(int fd, uint32_t number, int status, const struct strbuf *text)
+static void add_fd(struct msghdr *message, void *control, size_t size, int fd)
 {
+    message->msg_control = control;
+    message->msg_controllen = size;
+    struct cmsghdr *head = CMSG_FIRSTHDR(message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(head), &fd, sizeof fd);
+}
+
+/* with_fd goes along; -1: none. */
+static void send_answer(int fd, uint32_t number, int status, const struct strbuf *text, int with_fd)
+{
+    char control[CMSG_SPACE(sizeof(int))]
+        __attribute__((aligned(_Alignof(struct cmsghdr)))) = { 0 };
     size_t len = status == 0 ? text->len : 0, at = 0;
 
     if (len > HISTORY_ANSWER_MAX) {
@@ -94,17 +140,57 @@ static void send_answer(int fd, uint32_t number, int status, const struct strbuf
         };
         struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
         at += part.len;
+        if (part.is_last && with_fd >= 0)
+            add_fd(&message, control, sizeof control, with_fd);
         if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
             return; /* it does not read: its deadline will tell */
     } while (at < len);
+}
+
+/* Each is found first: whose it is stands in the history, not in the question. */
+static int open_stream(struct recorder *r, const struct history_query *query, int *ret,
+                       struct cay_error *err)
+{
+    struct cay_execution *run;
+
+    if (history_find(r->history, query, err) < 0)
+        return status_of(err);
+    if (cay_execution_open(query->id, &run, err) < 0)
+        return status_of(err);
+    int rc =
+        cay_execution_stream_fd(run, query->kind == HISTORY_STDERR ? "stderr" : "stdout", ret, err);
+    cay_execution_close(run);
+    return rc < 0 ? -ENODATA : 0;
+}
+
+static int remove_one(struct recorder *r, const struct history_query *query, struct cay_error *err)
+{
+    if (history_find(r->history, query, err) < 0 ||
+        cay_execution_remove(r->cay, query->id, err) < 0)
+        return status_of(err);
+    return 0;
+}
+
+static int answer(struct recorder *r, const struct history_query *query, struct strbuf *text,
+                  int *ret_fd)
+{
+    struct cay_error err;
+
+    if (!r->history)
+        return -EIO;
+    if (query->kind == HISTORY_STDOUT || query->kind == HISTORY_STDERR)
+        return open_stream(r, query, ret_fd, &err);
+    if (query->kind == HISTORY_REMOVE)
+        return remove_one(r, query, &err);
+    return history_answer(r->history, query, text, &err) < 0 ? status_of(&err) : 0;
 }
 
 /* Returns false when the front is gone. */
 static bool serve_one(struct recorder *r)
 {
     auto_strbuf struct strbuf text = { 0 };
+    auto_close int fd = -1;
     struct history_query query;
-    struct cay_error err;
 
     ssize_t n = recv(r->socket_fd, &query, sizeof query, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -114,11 +200,30 @@ static bool serve_one(struct recorder *r)
     if (n != sizeof query)
         return true;
     take_in(r);
-    int status = -EIO;
-    if (r->history)
-        status = history_answer(r->history, &query, &text, &err) < 0 ? status_of(&err) : 0;
-    send_answer(r->socket_fd, query.number, status, &text);
+    int status = answer(r, &query, &text, &fd);
+    send_answer(r->socket_fd, query.number, status, &text, fd);
     return true;
+}
+
+/* ---- what it may do ---- */
+
+/* Once all that lies elsewhere was read. Where landlock is not to be had, it can reach what its
+ * user can, as far as the filter goes; as root's that is still more than it needs, and is said. */
+static int confine(const struct recorder *r, struct cay_error *err)
+{
+    struct cay_error no_landlock;
+    char byte;
+
+    sqlite3_initialize();
+    sqlite3_randomness(1, &byte); /* reads /dev/urandom, the first time */
+    if (cay_state_confine(&no_landlock) < 0 && r->on_error)
+        r->on_error(&no_landlock);
+#ifdef FILTER
+    (void)FILTER_OTHER; /* the compiler of the rows makes two */
+    return rights_filter(FILTER, ARRAY_LEN(FILTER), "the recorder", err);
+#else
+    return cay_fail(err, CAY_E_UNSUPPORTED, "there is no system call filter for this machine");
+#endif
 }
 
 /* ---- the loop ---- */
@@ -140,6 +245,10 @@ int recorder_serve(int socket_fd, void (*on_error)(const struct cay_error *err),
 
     if (cay_open(&options, &r.cay, err) < 0)
         return -1;
+    if (confine(&r, err) < 0) {
+        cay_close(r.cay);
+        return -1;
+    }
     setsockopt(socket_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     for (bool is_wanted = true; is_wanted;) {
         /* What was written before the watch began is seen by looking first. */
@@ -175,7 +284,13 @@ static int serve_and_tell(int socket_fd, void (*on_error)(const struct cay_error
 int recorder_watch_over(int socket_fd, void (*on_error)(const struct cay_error *err))
 {
     struct timespec pause = { .tv_nsec = 100 * NS_PER_MSEC };
+    struct cay_error err;
 
+    rights_drop_bounding();
+    if (rights_drop(&err) < 0) {
+        on_error(&err);
+        return cay_error_exit_status(err.kind);
+    }
     for (;;) {
         int status;
         pid_t pid = fork();

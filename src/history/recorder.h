@@ -9,6 +9,10 @@
  *     front ──one write──▶ journal ──▶ recorder ──▶ audit log, executions, artifacts, history.db
  *       ▲────────────── questions, answers ──▲
  *
+ * It is the user that the server was started as, for the state folder is that user's, but has no
+ * capability, can reach no file outside the state folder (landlock) and make few system calls
+ * (recorder.rows); what the front wrote it can read by the journal's group.
+ *
  * What can go wrong is a full or slow disk, or a damaged database: it is told, and tried again; the
  * journal holds what is not taken in yet.
  */

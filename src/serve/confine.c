@@ -3,18 +3,16 @@
 
 #include <errno.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pwd.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "history/rights.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 #include "seccomp-front-x86_64.h"
@@ -46,29 +44,10 @@ static int change_user(const struct confine_user *user, struct cay_error *err)
     return 0;
 }
 
-static int drop_capabilities(struct cay_error *err)
-{
-    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-    struct __user_cap_data_struct none[2] = { 0 };
-
-    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    if (syscall(SYS_capset, &header, none) < 0)
-        return cay_fail_errno(err, errno, "give up capabilities");
-    return 0;
-}
-
-/* While there is the capability to do it: what a file would give on exec is cut off too. */
-static void drop_bounding(void)
-{
-    for (unsigned long cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
-        continue;
-}
-
 static void set_limits(uint64_t max_files)
 {
-    struct rlimit files, none = { 0, 0 };
+    struct rlimit files;
 
-    setrlimit(RLIMIT_CORE, &none);
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return;
     files.rlim_cur = MIN(MAX(max_files, files.rlim_cur), files.rlim_max);
@@ -78,15 +57,8 @@ static void set_limits(uint64_t max_files)
 static int load_filter(struct cay_error *err)
 {
 #ifdef FILTER
-    struct sock_fprog prog = {
-        .len = (unsigned short)ARRAY_LEN(FILTER),
-        .filter = (struct sock_filter *)(uintptr_t)FILTER,
-    };
-
     (void)FILTER_OTHER; /* the compiler of the rows makes two */
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog) != 0)
-        return cay_fail_errno(err, errno, "load the front's system call filter");
-    return 0;
+    return rights_filter(FILTER, ARRAY_LEN(FILTER), "the front", err);
 #else
     return cay_fail(err, CAY_E_UNSUPPORTED, "there is no system call filter for this machine");
 #endif
@@ -95,13 +67,12 @@ static int load_filter(struct cay_error *err)
 int confine(const struct confine_user *user, uint64_t max_files, struct cay_error *err)
 {
     set_limits(max_files);
-    drop_bounding();
+    if (user->is_changed)
+        umask(007); /* what it writes is for the recorder's group, too (engine/journal.h) */
+    rights_drop_bounding();
     if (user->is_changed && change_user(user, err) < 0)
         return -1;
-    if (drop_capabilities(err) < 0)
+    if (rights_drop(err) < 0)
         return -1;
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no neighbour of the same user looks in */
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return cay_fail_errno(err, errno, "set no_new_privs");
     return load_filter(err);
 }

@@ -387,6 +387,11 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
 /* A run that ends without having begun owes its readers a `finished` too. */
 static void finish_unstarted(struct execution *run, struct cay_result *result)
 {
+    const struct cay_start_options options = {
+        .tenant = run->tenant,
+        .id = run->id,
+        .queue_ns = clock_now_ns() - run->taken_ns,
+    };
     struct cay_event event = {
         .seq = run->log.last + 1,
         .time_ns = clock_now_ns() - run->taken_ns,
@@ -395,6 +400,7 @@ static void finish_unstarted(struct execution *run, struct cay_result *result)
     };
 
     memcpy(result->id, run->id, sizeof result->id);
+    cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
     note_result(run, result);
     drop_request(run);

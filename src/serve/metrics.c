@@ -334,6 +334,8 @@ static void put_pools(struct strbuf *out, const struct metrics *m, const struct 
         { "cay_pool_wanted", "Spares and zygotes that there should be.",
           offsetof(struct metrics_pool, wanted) },
         { "cay_pool_bytes", "Memory of a pool.", offsetof(struct metrics_pool, bytes) },
+        { "cay_pool_failed", "Spares and zygotes that did not come up, since the warden started.",
+          offsetof(struct metrics_pool, failed) },
     };
 
     for (size_t row = 0; row < ARRAY_LEN(rows); row++) {

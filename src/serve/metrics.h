@@ -90,7 +90,7 @@ void metrics_run(struct metrics *m, const struct metrics_run *run);
 struct metrics_pool {
     const char *language; /* NULL: for any command */
     const char *kind;     /* "spare", "zygote", … : a word of ours */
-    uint64_t ready, wanted, bytes;
+    uint64_t ready, wanted, bytes, failed;
 };
 
 /* What is so at this moment. UINT64_MAX: not known, and left out. */

@@ -7,7 +7,6 @@
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -15,21 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cay/executions.h>
-#include <cay/record.h>
-
 #include "base/auto.h"
 #include "base/error.h"
 #include "serve/listen.h"
 
 enum { WARDEN_FD = 3, MONITOR_FD = 3 };
-/* Below these: the number of a file. */
-enum { ASK_WARDEN = MONITOR_FILES, ASK_STDOUT, ASK_STDERR, ASK_REMOVE };
-
-struct request {
-    uint32_t what;
-    char id[33];
-};
+/* A request is the number of a file, or this. */
+enum { ASK_WARDEN = MONITOR_FILES };
 
 /* A request there, one errno and perhaps an fd back. */
 static int send_answer(int sock, int32_t errnum, int fd)
@@ -116,66 +107,30 @@ static int start_one_more(const char *program, unsigned *n, int *ret)
     return rc;
 }
 
-static int open_stream(const char *id, const char *stream, int *ret)
-{
-    struct cay_execution *run;
-    struct cay_error err;
-
-    /* The front's newest are not there before they were taken in. */
-    if (cay_execution_open(id, &run, &err) < 0 &&
-        (cay_journal_take(NULL, NULL, &err) < 0 || cay_execution_open(id, &run, &err) < 0))
-        return -ENOENT;
-    int rc = cay_execution_stream_fd(run, stream, ret, &err);
-    cay_execution_close(run);
-    return rc < 0 ? -ENOENT : 0;
-}
-
-static int remove_execution(const char *id)
-{
-    struct cay_error err;
-
-    cay_journal_take(NULL, NULL, &err);
-    if (cay_execution_remove(id, &err) == 0)
-        return 0;
-    return err.kind == CAY_E_NOTFOUND ? -ENOENT : err.kind == CAY_E_POLICY ? -EBUSY : -EIO;
-}
-
-/* cay_execution_open takes prefixes and "last" too; from the front only a whole id is taken. */
-static bool is_id(const char *text)
-{
-    return strspn(text, "0123456789abcdef") == 32;
-}
-
-static void answer(const struct monitor_plan *plan, int sock, struct request *request,
-                   unsigned *wardens)
+static void answer(const struct monitor_plan *plan, int sock, uint32_t what, unsigned *wardens)
 {
     auto_close int fd = -1;
     int rc = -EINVAL;
 
-    request->id[sizeof request->id - 1] = '\0';
-    if (request->what == ASK_WARDEN) {
+    if (what == ASK_WARDEN) {
         rc = start_one_more(plan->warden, wardens, &fd);
-    } else if (request->what < MONITOR_FILES && plan->files[request->what]) {
-        fd = open(plan->files[request->what], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    } else if (what < MONITOR_FILES && plan->files[what]) {
+        fd = open(plan->files[what], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         rc = fd < 0 ? -errno : 0;
-    } else if (request->what == ASK_REMOVE && is_id(request->id)) {
-        rc = remove_execution(request->id);
-    } else if (is_id(request->id)) {
-        rc = open_stream(request->id, request->what == ASK_STDERR ? "stderr" : "stdout", &fd);
     }
     send_answer(sock, -rc, fd);
 }
 
 static _Noreturn void serve(const struct monitor_plan *plan, int sock)
 {
-    struct request request;
+    uint32_t what;
     unsigned wardens = 0;
     ssize_t n;
 
-    while ((n = recv(sock, &request, sizeof request, 0)) == (ssize_t)sizeof request ||
+    while ((n = recv(sock, &what, sizeof what, 0)) == (ssize_t)sizeof what ||
            (n < 0 && errno == EINTR)) {
         if (n > 0)
-            answer(plan, sock, &request, &wardens);
+            answer(plan, sock, what, &wardens);
         count_wardens(&wardens);
     }
     for (size_t i = 0; i < plan->n_listeners; i++)
@@ -228,28 +183,25 @@ void monitor_close(struct monitor *monitor)
         continue;
 }
 
-/* Returns the fd, or -1 where none came, which is an error only if one was wanted. */
-static int ask(const struct monitor *monitor, uint32_t what, const char *id, const char *words,
-               bool wants_fd, struct cay_error *err)
+static int ask(const struct monitor *monitor, uint32_t what, const char *words,
+               struct cay_error *err)
 {
-    struct request request = { .what = what };
     int32_t errnum;
     int fd = -1;
 
-    snprintf(request.id, sizeof request.id, "%s", id);
-    if (send(monitor->fd, &request, sizeof request, MSG_NOSIGNAL) < 0)
+    if (send(monitor->fd, &what, sizeof what, MSG_NOSIGNAL) < 0)
         return cay_fail_errno(err, errno, "ask the monitor to %s", words);
     int rc = recv_answer(monitor->fd, &errnum, &fd);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "ask the monitor to %s", words);
-    if (errnum != 0 || (wants_fd && fd < 0))
+    if (errnum != 0 || fd < 0)
         return cay_fail_errno(err, errnum, "%s", words);
     return fd;
 }
 
 int monitor_warden(const struct monitor *monitor, struct cay_error *err)
 {
-    return ask(monitor, ASK_WARDEN, "", "start a warden", true, err);
+    return ask(monitor, ASK_WARDEN, "start a warden", err);
 }
 
 int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err)
@@ -259,24 +211,5 @@ int monitor_file(const struct monitor *monitor, enum monitor_file file, struct c
         [MONITOR_CERT] = "open the certificate",
         [MONITOR_KEY] = "open the key",
     };
-    return ask(monitor, (uint32_t)file, "", words[file], true, err);
-}
-
-int monitor_stream(const struct monitor *monitor, const char *id, const char *stream,
-                   struct cay_error *err)
-{
-    uint32_t what = strcmp(stream, "stderr") == 0 ? ASK_STDERR : ASK_STDOUT;
-    return ask(monitor, what, id, "open a kept stream", true, err);
-}
-
-int monitor_remove(const struct monitor *monitor, const char *id, struct cay_error *err)
-{
-    struct cay_error first = { .kind = CAY_E_OK };
-    int rc = ask(monitor, ASK_REMOVE, id, "remove an execution", false, &first);
-
-    /* -1 is also: done, and there was no fd to send. */
-    if (rc >= 0 || first.kind == CAY_E_OK)
-        return 0;
-    *err = first;
-    return -1;
+    return ask(monitor, (uint32_t)file, words[file], err);
 }

@@ -3,13 +3,10 @@
 
 /*
  * The server's small privileged half: what the front can't do any more once it has given its rights
- * up, it asks for here. Each request is a number, and for some the id of an execution; none carries
- * a path:
+ * up, it asks for here. Each request is a number; none carries a path, an id or anything else:
  *
  *     start a warden        the front gets the socket to it      (the first, and when one died)
  *     open file number N    of those that the command line named (tokens, certificates: SIGHUP)
- *     open a whole stream   of a recorded execution
- *     remove                what is kept of one
  *
  *     struct monitor monitor;
  *     monitor_open(&plan, &monitor, &err);       first of all: it forks
@@ -46,13 +43,6 @@ void monitor_close(struct monitor *monitor);
 
 /* A socket with a new warden on its other end, or -1. */
 int monitor_warden(const struct monitor *monitor, struct cay_error *err);
-
-/* The file with a recorded execution's "stdout" or "stderr", or -1: its result has all of it. */
-int monitor_stream(const struct monitor *monitor, const char *id, const char *stream,
-                   struct cay_error *err);
-
-/* Removes what is kept of an execution. */
-int monitor_remove(const struct monitor *monitor, const char *id, struct cay_error *err);
 
 /* The file, opened for reading as the monitor's user, or -1. */
 int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /v1/check: what code would do, told without running it. */
+/*
+ * POST /v1/check: what code would do, told without running it. A worker reads it, and nobody waits
+ * for that but who asked. Few are asked for at once; the others wait in order.
+ */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +16,8 @@
 #include "serve/on.h"
 #include "serve/server-state.h"
 
-/* Everybody else waits meanwhile: code that takes longer is unknown. */
-enum { CHECK_TIMEOUT_MS = 200 };
+/* Code that takes longer is unknown. */
+enum { CHECK_TIMEOUT_MS = 1000, CHECKS_AT_ONCE = 2, CHECKS_MAX = 64 };
 
 static int read_text(json_t *value, const char *key, const char **ret, size_t *ret_len,
                      struct cay_error *err)
@@ -53,23 +56,99 @@ static int read_body(json_t *body, struct cay_check_request *req, struct cay_err
     return 0;
 }
 
-void on_check(struct exchange *x)
+/* ---- who waits, in order; arg is the check, or NULL while it waits for its turn ---- */
+
+static void leave(struct exchange *x)
+{
+    struct checks *checks = &x->server->checks;
+
+    if (x->prev)
+        x->prev->next = x->next;
+    else
+        checks->first = x->next;
+    if (x->next)
+        x->next->prev = x->prev;
+    else
+        checks->last = x->prev;
+    x->prev = x->next = NULL;
+    x->gone = NULL;
+    checks->n--;
+    checks->n_begun -= x->arg != NULL;
+    cay_check_drop(x->arg);
+    x->arg = NULL;
+}
+
+static void join(struct exchange *x)
+{
+    struct checks *checks = &x->server->checks;
+
+    x->gone = leave;
+    x->arg = NULL;
+    x->prev = checks->last;
+    x->next = NULL;
+    if (x->prev)
+        x->prev->next = x;
+    else
+        checks->first = x;
+    checks->last = x;
+    checks->n++;
+}
+
+static int begin(struct exchange *x, struct cay_error *err)
 {
     struct cay_check_request req = { .timeout_ms = CHECK_TIMEOUT_MS };
-    struct cay_error err;
-    char *report = NULL;
-    bool is_safe;
+    struct cay_checking *checking;
     json_t *body = json_loadb(strbuf_str(&x->body), x->body.len,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    int rc = -1;
 
-    if (!json_is_object(body)) {
-        cay_fail(&err, CAY_E_USAGE, "the body is not a JSON object");
-        exchange_fail(x, &err);
-    } else if (read_body(body, &req, &err) < 0 ||
-               cay_check(x->server->cay, &req, &report, &is_safe, &err) < 0) {
-        exchange_fail(x, &err);
-    } else {
-        exchange_reply(x, 200, "application/json", report, strlen(report));
-    }
+    if (!json_is_object(body))
+        cay_fail(err, CAY_E_USAGE, "the body is not a JSON object");
+    else if (read_body(body, &req, err) == 0)
+        rc = cay_check_begin(x->server->cay, &req, &checking, err);
     json_decref(body);
+    if (rc == 0) {
+        x->arg = checking;
+        x->server->checks.n_begun++;
+    }
+    return rc;
+}
+
+/* Begins it if it is its turn, and answers it if it can be. Returns whether it was. */
+static bool serve_one(struct exchange *x)
+{
+    struct cay_error err;
+    char *report;
+    bool is_safe;
+    int rc = 0;
+
+    if (!x->arg && x->server->checks.n_begun < CHECKS_AT_ONCE)
+        rc = begin(x, &err);
+    if (rc == 0 && x->arg)
+        rc = cay_check_end(x->arg, &report, &is_safe, &err);
+    if (rc == 0)
+        return false;
+    leave(x);
+    if (rc > 0)
+        exchange_reply(x, 200, "application/json", report, strlen(report));
+    else
+        exchange_fail(x, &err);
+    return true;
+}
+
+void check_serve(struct server *server)
+{
+    /* An answer may lead to the next request, and so to another list. */
+    for (struct exchange *x = server->checks.first; x;)
+        x = serve_one(x) ? server->checks.first : x->next;
+}
+
+void on_check(struct exchange *x)
+{
+    if (x->server->checks.n >= CHECKS_MAX) {
+        exchange_retry(x, 503, CAY_E_BUSY, "too many checks wait already", "try again", 1);
+        return;
+    }
+    join(x);
+    serve_one(x);
 }

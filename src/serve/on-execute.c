@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <cay/run.h>
+#include <cay/settings.h>
 
 #include "base/auto.h"
 #include "base/json.h"
@@ -63,14 +64,6 @@ static int require_layers(const struct server *server, struct cay_request *req,
     return 0;
 }
 
-/* What it counts for in admission. A language's or a profile's own default may be another; the
- * plan, which would know, is made when it starts. */
-static uint64_t memory_of(const struct server *server, const struct cay_request *req)
-{
-    uint64_t asked = cay_request_number(req, "memory");
-    return asked ? asked : server->memory_bytes;
-}
-
 static void answer_detached(struct exchange *x, const struct execution *run)
 {
     struct strbuf out = { 0 };
@@ -102,7 +95,7 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     struct server *server = x->server;
     struct conn *conn = conn_of(x);
     bool is_detached = cay_flag(server->cay, req, "detach");
-    uint64_t memory_bytes = memory_of(server, req);
+    uint64_t memory_bytes = cay_request_memory(server->cay, req);
     enum admit_outcome outcome;
     struct admit_refusal refusal;
     struct cay_error err;

@@ -53,10 +53,10 @@ static int ask(struct exchange *x, struct history_query *query, history_answer_f
     return 0;
 }
 
-/* One old execution; answer is called with its result, or not found. */
-static void ask_one(struct exchange *x, history_answer_fn *answer)
+/* What is asked of one execution by its id. */
+static void ask_of(struct exchange *x, enum history_kind kind, history_answer_fn *answer)
 {
-    struct history_query query = { .kind = HISTORY_ONE };
+    struct history_query query = { .kind = kind };
 
     if (strlen(x->param) != sizeof query.id - 1) {
         fail_unknown(x);
@@ -65,6 +65,12 @@ static void ask_one(struct exchange *x, history_answer_fn *answer)
     snprintf(query.id, sizeof query.id, "%s", x->param);
     if (ask(x, &query, answer) < 0)
         exchange_retry(x, 503, CAY_E_BUSY, "the record can't be asked just now", NULL, 1);
+}
+
+/* One old execution; answer is called with its result, or not found. */
+static void ask_one(struct exchange *x, history_answer_fn *answer)
+{
+    ask_of(x, HISTORY_ONE, answer);
 }
 
 /* Answers everything but success. */
@@ -233,25 +239,53 @@ void on_events(struct exchange *x)
 
 /* ---- whole streams ---- */
 
-static void answer_stream(void *arg, int status, const char *json, size_t len)
+static const char *stream_of(const struct exchange *x)
+{
+    return x->route == ROUTE_STDERR ? "stderr" : "stdout";
+}
+
+/* There is no file of it: then the result, asked for behind it, has all that there is. */
+static void answer_from_result(void *arg, int status, const char *json, size_t len)
 {
     struct exchange *x = arg;
 
     if (is_found(x, status))
-        stream_reply(x, x->param, x->route == ROUTE_STDERR ? "stderr" : "stdout", json, len);
+        stream_reply(x, stream_of(x), json, len);
+}
+
+static void answer_file(void *arg, int status, const char *json, size_t len)
+{
+    struct exchange *x = arg;
+    const struct execution *run;
+
+    (void)json, (void)len;
+    int fd = history_client_take_fd(x->server->history);
+    if (status == 0 && fd >= 0) {
+        x->gone = NULL;
+        stream_reply_file(x, fd);
+        return;
+    }
+    close_fd(&fd);
+    run = execution_find(x->server, x->param, &x->owner);
+    if (run && run->state == EXECUTION_FINISHED) /* it is not recorded, or nothing of it is kept */
+        answer_from_result(x, 0, run->result, run->result_len);
+    else if (status == -ENODATA)
+        ask_one(x, answer_from_result);
+    else
+        is_found(x, status);
 }
 
 static void on_stream(struct exchange *x)
 {
     const struct execution *run = execution_find(x->server, x->param, &x->owner);
 
-    if (!run)
-        ask_one(x, answer_stream);
-    else if (run->state != EXECUTION_FINISHED)
+    if (run && run->state != EXECUTION_FINISHED)
         exchange_error(x, 409, CAY_E_BUSY, "the execution has not finished",
                        "its events have the output as it comes");
+    else if (run && stream_is_whole(run->result, run->result_len))
+        answer_from_result(x, 0, run->result, run->result_len);
     else
-        answer_stream(x, 0, run->result, run->result_len);
+        ask_of(x, x->route == ROUTE_STDERR ? HISTORY_STDERR : HISTORY_STDOUT, answer_file);
 }
 
 void on_whole_stdout(struct exchange *x)
@@ -266,39 +300,35 @@ void on_whole_stderr(struct exchange *x)
 
 /* ---- the end ---- */
 
-static void remove_it(struct exchange *x)
-{
-    struct cay_error err;
-
-    if (monitor_remove(&x->server->monitor, x->param, &err) == 0 || err.errnum == ENOENT)
-        exchange_reply(x, 204, NULL, NULL, 0);
-    else if (err.errnum == EBUSY)
-        exchange_error(x, 409, CAY_E_BUSY, "its changes are being applied", "try again");
-    else
-        exchange_fail(x, &err);
-}
-
-/* The recorder knows whose it is. */
+/* The recorder knows whose it is. What is forgotten here and was never recorded is gone, too. */
 static void answer_removed(void *arg, int status, const char *json, size_t len)
 {
     struct exchange *x = arg;
+    struct execution *run = execution_find(x->server, x->param, &x->owner);
+    bool was_here = run && run->state == EXECUTION_FINISHED;
 
     (void)json, (void)len;
+    if (status == -EBUSY) {
+        x->gone = NULL;
+        exchange_error(x, 409, CAY_E_BUSY, "its changes are being applied", "try again");
+        return;
+    }
+    if (was_here && (status == 0 || status == -ENOENT)) {
+        execution_forget(run);
+        status = 0;
+    }
     if (is_found(x, status))
-        remove_it(x);
+        exchange_reply(x, 204, NULL, NULL, 0);
 }
 
 void on_cancel(struct exchange *x)
 {
     struct execution *run = execution_find(x->server, x->param, &x->owner);
 
-    if (!run) {
-        ask_one(x, answer_removed);
-    } else if (run->state != EXECUTION_FINISHED) {
+    if (run && run->state != EXECUTION_FINISHED) {
         execution_cancel(run, 0);
         put_state(x, 202, run);
     } else {
-        execution_forget(run);
-        remove_it(x);
+        ask_of(x, HISTORY_REMOVE, answer_removed);
     }
 }

@@ -51,10 +51,14 @@ static size_t list_pools(struct server *server, struct cay_pool *pools,
     for (size_t i = 0; i < n; i++) {
         const char *language = pools[i].language;
         rows[n_rows++] = (struct metrics_pool){ strcmp(language, "command") == 0 ? NULL : language,
-                                                "spare", pools[i].ready, pools[i].target,
-                                                UINT64_MAX };
+                                                "spare",
+                                                pools[i].ready,
+                                                pools[i].target,
+                                                UINT64_MAX,
+                                                pools[i].failed };
         if (pools[i].has_zygote)
-            rows[n_rows++] = (struct metrics_pool){ language, "zygote", 1, 1, UINT64_MAX };
+            rows[n_rows++] =
+                (struct metrics_pool){ language, "zygote", 1, 1, UINT64_MAX, UINT64_MAX };
     }
     return n_rows;
 }

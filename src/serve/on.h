@@ -13,3 +13,8 @@ typedef void on_fn(struct exchange *x);
 #define ON_DECLARE(id, name, ...) on_fn on_##name;
 ROUTES(ON_DECLARE)
 #undef ON_DECLARE
+
+struct server;
+
+/* Answers checks that are done, and begins those whose turn it is. */
+void check_serve(struct server *server);

@@ -85,6 +85,7 @@ static const struct row {
     { "File", "base64", "string", 0, "its content, where it was collected" },
 
     { "Meta", "runtime", "string?", ALWAYS, "the backend" },
+    { "Meta", "fallback", "#Fallback?", ALWAYS, "null where it is the one that was asked for" },
     { "Meta", "language_version", "string?", ALWAYS, "" },
     { "Meta", "start", "string?", ALWAYS,
       "how the interpreter came to be: cold, spare, fork, warm" },
@@ -95,6 +96,11 @@ static const struct row {
     { "Meta", "usage", "#Usage", ALWAYS, "by the kernel's counters" },
     { "Meta", "timing", "#Timing", ALWAYS, "seconds" },
     { "Meta", "isolation", "#Isolation", ALWAYS, "what was really in force" },
+
+    { "Fallback", "asked", "string", ALWAYS, "the backend that can't be had, or auto" },
+    { "Fallback", "ran", "string", ALWAYS, "the one that was taken" },
+    { "Fallback", "how", "string", ALWAYS, "auto, isolated or unsafe" },
+    { "Fallback", "why", "string", ALWAYS, "what stood in the way" },
 
     { "LimitsInForce", "timeout", "number", ALWAYS, "seconds" },
     { "LimitsInForce", "max_output", "integer", ALWAYS, "bytes" },

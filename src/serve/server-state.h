@@ -45,6 +45,12 @@ struct hooks {
     size_t n_allow;
 };
 
+/* Of on-check.c. */
+struct checks {
+    struct exchange *first, *last;
+    size_t n, n_begun;
+};
+
 enum { SCRATCH_BYTES = 64 * 1024 };
 
 struct server {
@@ -81,11 +87,11 @@ struct server {
     struct executions executions;
     struct health health;
     struct hooks hooks;
+    struct checks checks;
     const char *const *required; /* layers; NULL: the configuration has a list of its own */
     char *languages;             /* answers that never change */
     size_t languages_len;
     uint64_t max_queue;
-    uint64_t memory_bytes; /* that a run has which asks for none */
     int64_t host_read_ns;
     int statm_fd; /* /proc/self/statm */
     char *openapi;

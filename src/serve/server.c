@@ -34,6 +34,7 @@
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/notify.h"
+#include "serve/on.h"
 #include "serve/openapi.h"
 #include "serve/server-state.h"
 #include "serve/setup.h"
@@ -222,6 +223,7 @@ static void on_engine(evutil_socket_t fd, short what, void *arg)
 
     (void)fd, (void)what;
     engine_dispatch(server);
+    check_serve(server);
     end_if_drained(server);
 }
 
@@ -299,6 +301,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (server->is_accept_paused)
         resume_accepting(server);
     tell_pools(server);
+    check_serve(server);
     if (history_client_deadline_ns(server->history) <= now_ns)
         history_client_expire(server->history, now_ns);
     if (now_ns - server->host_read_ns > HOST_LOOK_NS) {

@@ -162,7 +162,7 @@ static int start_monitor(struct server *server, struct cay_error *err)
 static int open_engine(struct server *server, const struct confine_user *user,
                        struct cay_error *err)
 {
-    if (cay_journal_open(user->uid, user->gid, &server->journal, err) < 0)
+    if (cay_journal_open(user->uid, &server->journal, err) < 0)
         return -1;
     const struct cay_options options = {
         .helper = server->options.helper,
@@ -191,7 +191,6 @@ static void read_settings(struct server *server)
         .event_log_bytes = cay_setting_number(cay, "event_log"),
     };
     server->max_queue = cay_setting_number(cay, "max_queue");
-    server->memory_bytes = cay_setting_number(cay, "memory");
     if (!cay_setting(cay, "require"))
         server->required = all_layers;
 }
@@ -210,6 +209,19 @@ static void open_log(struct server *server)
     server->log = log_open(STDERR_FILENO, format, level);
 }
 
+/* What a stranger may ask for where nobody has said so: of memory what admission counts one run for
+ * at most; of the rest, what this process and the state folder can hold for many at once. */
+static void cap_requests(struct server *server, const struct admit_host *host, uint64_t reserve)
+{
+    uint64_t quarter = (host->total_bytes - MIN(host->total_bytes, reserve)) / 4 >> 20 << 20;
+
+    cay_cap(server->cay, "memory", quarter);
+    cay_cap(server->cay, "swap", quarter);
+    cay_cap(server->cay, "pids", 4096);
+    cay_cap(server->cay, "max_output", UINT64_C(16) << 20);
+    cay_cap(server->cay, "output_cap", UINT64_C(1) << 30);
+}
+
 static void open_admission(struct server *server)
 {
     struct admit_settings settings = ADMIT_SETTINGS_INIT;
@@ -222,6 +234,7 @@ static void open_admission(struct server *server)
     settings.runs_per_core = (uint32_t)cay_setting_number(server->cay, "runs_per_core");
     settings.reserve_bytes = cay_setting_number(server->cay, "memory_reserve");
     admit_host_read("/", &host);
+    cap_requests(server, &host, settings.reserve_bytes);
     server->admit = admit_new(&settings, &host);
     for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++)
         tenant_set_quota(admit_tenant(server->admit, tenant->name), tenant);

@@ -13,8 +13,6 @@
 #include "base/auto.h"
 #include "base/base64.h"
 #include "serve/conn.h"
-#include "serve/monitor.h"
-#include "serve/server-state.h"
 
 #define BYTES_TYPE "application/octet-stream"
 
@@ -46,20 +44,14 @@ static enum pull pull_file(struct exchange *x, struct strbuf *out)
     return PULL_MORE;
 }
 
-static bool reply_file(struct exchange *x, const char *id, const char *stream)
+void stream_reply_file(struct exchange *x, int fd)
 {
-    struct cay_error err;
-    int fd = monitor_stream(&x->server->monitor, id, stream, &err);
-
-    if (fd < 0)
-        return false;
     exchange_header(x, "X-Content-Type-Options", "nosniff");
     int *kept = mem_alloc(sizeof *kept);
     *kept = fd;
     x->arg = kept;
     x->gone = close_file;
     exchange_stream(x, BYTES_TYPE, pull_file);
-    return true;
 }
 
 /* ---- from the result ---- */
@@ -79,17 +71,20 @@ static void put_bytes(struct strbuf *out, json_t *result, const char *stream)
         strbuf_add(out, json_string_value(value), json_string_length(value));
 }
 
-void stream_reply(struct exchange *x, const char *id, const char *stream, const char *text,
-                  size_t len)
+bool stream_is_whole(const char *text, size_t len)
 {
     json_t *result = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
-    json_t *meta = json_object_get(result, "meta");
+    bool is_cut = json_is_true(json_object_get(json_object_get(result, "meta"), "truncated"));
 
-    if (json_is_true(json_object_get(meta, "truncated")) && reply_file(x, id, stream)) {
-        json_decref(result);
-        return;
-    }
+    json_decref(result);
+    return !is_cut;
+}
+
+void stream_reply(struct exchange *x, const char *stream, const char *text, size_t len)
+{
+    json_t *result = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
     struct strbuf out = { 0 };
+
     put_bytes(&out, result, stream);
     json_decref(result);
     size_t n = out.len;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -62,6 +63,8 @@ int cgroup_make(const struct cgroup_host *host, const char *name, struct cgroup 
     snprintf(group.name, sizeof group.name, "%s", name);
     for (int i = 0; i < CGROUP_N; i++)
         group.dir[i] = group.join[i] = -1;
+    for (int i = 0; i < CGROUP_COUNTERS; i++)
+        group.counters[i] = -1;
     for (int i = 0; i < hierarchies(host); i++) {
         if (host->parent[i] < 0)
             continue;
@@ -173,16 +176,47 @@ int cgroup_join_cpu(int join[CGROUP_N])
     return join_one(&join[CGROUP_CPU]);
 }
 
-static uint64_t read_uint(int dir, const char *path)
-{
-    uint64_t value;
-    return file_read_uint_at(dir, path, &value) < 0 ? UINT64_MAX : value;
-}
+/* Where each counter is: the controller's folder, the file, and the key in it. */
+static const struct {
+    enum cgroup_controller which;
+    const char *file, *key;
+} counter_rows[3][CGROUP_COUNTERS] = {
+    [1] = {
+        [CGROUP_MEMORY_PEAK] = { CGROUP_MEMORY, "memory.max_usage_in_bytes", "" },
+        [CGROUP_OOM_KILLS] = { CGROUP_MEMORY, "memory.oom_control", "oom_kill" },
+        [CGROUP_PIDS_PEAK] = { CGROUP_PIDS, "pids.peak", "" }, /* from Linux 6.11 */
+        [CGROUP_PIDS_DENIED] = { CGROUP_PIDS, "pids.events", "max" },
+        [CGROUP_CPU_TIME] = { CGROUP_CPUACCT, "cpuacct.usage", "" },
+        [CGROUP_MEMORY_NOW] = { CGROUP_MEMORY, "memory.usage_in_bytes", "" },
+        [CGROUP_PIDS_NOW] = { CGROUP_PIDS, "pids.current", "" },
+    },
+    [2] = {
+        [CGROUP_MEMORY_PEAK] = { CGROUP_MEMORY, "memory.peak", "" }, /* from Linux 5.19 */
+        [CGROUP_OOM_KILLS] = { CGROUP_MEMORY, "memory.events", "oom_kill" },
+        [CGROUP_PIDS_PEAK] = { CGROUP_PIDS, "pids.peak", "" },
+        [CGROUP_PIDS_DENIED] = { CGROUP_PIDS, "pids.events", "max" },
+        [CGROUP_CPU_TIME] = { CGROUP_CPU, "cpu.stat", "usage_usec" },
+        [CGROUP_MEMORY_NOW] = { CGROUP_MEMORY, "memory.current", "" },
+        [CGROUP_PIDS_NOW] = { CGROUP_PIDS, "pids.current", "" },
+    },
+};
 
-static uint64_t read_key(int dir, const char *path, const char *key)
+/* The file stays open for the next time: a run is counted at its start and at its end, and who
+ * waits for its answer waits for the second. */
+static uint64_t read_counter(struct cgroup *group, enum cgroup_counter counter)
 {
+    char text[1024];
     uint64_t value;
-    return file_read_key_at(dir, path, key, &value) < 0 ? UINT64_MAX : value;
+    int version = group->host->version, *fd = &group->counters[counter];
+
+    if (*fd < 0)
+        *fd = openat(dir_of(group, counter_rows[version][counter].which),
+                     counter_rows[version][counter].file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t len = *fd < 0 ? -1 : pread(*fd, text, sizeof text - 1, 0);
+    if (len < 0)
+        return UINT64_MAX;
+    text[len] = '\0';
+    return file_find_key(text, counter_rows[version][counter].key, &value) < 0 ? UINT64_MAX : value;
 }
 
 int cgroup_open_join(const struct cgroup *group)
@@ -203,31 +237,46 @@ bool cgroup_is_empty(const struct cgroup *group)
     return true;
 }
 
-uint64_t cgroup_memory(const struct cgroup *group)
+uint64_t cgroup_memory(struct cgroup *group)
 {
-    bool is_v2 = group->host->version == 2;
-    uint64_t bytes = read_uint(dir_of(group, CGROUP_MEMORY),
-                               is_v2 ? "memory.current" : "memory.usage_in_bytes");
+    uint64_t bytes = read_counter(group, CGROUP_MEMORY_NOW);
     return bytes == UINT64_MAX ? 0 : bytes;
 }
 
-void cgroup_read(const struct cgroup *group, struct cgroup_counters *ret)
+uint64_t cgroup_tasks(struct cgroup *group)
 {
-    int memory = dir_of(group, CGROUP_MEMORY);
-    int pids = dir_of(group, CGROUP_PIDS);
+    return read_counter(group, CGROUP_PIDS_NOW);
+}
 
-    ret->pids_denied = read_key(pids, "pids.events", "max");
-    ret->pids_peak = read_uint(pids, "pids.peak"); /* from Linux 6.11 */
-    if (group->host->version == 2) {
-        uint64_t usec = read_key(memory, "cpu.stat", "usage_usec");
-        ret->memory_peak = read_uint(memory, "memory.peak"); /* from Linux 5.19 */
-        ret->oom_kills = read_key(memory, "memory.events", "oom_kill");
-        ret->cpu_ns = usec == UINT64_MAX ? usec : usec * 1000;
-    } else {
-        ret->memory_peak = read_uint(memory, "memory.max_usage_in_bytes");
-        ret->oom_kills = read_key(memory, "memory.oom_control", "oom_kill");
-        ret->cpu_ns = read_uint(dir_of(group, CGROUP_CPUACCT), "cpuacct.usage");
+pid_t cgroup_other_process(const struct cgroup *group, pid_t first)
+{
+    char text[64];
+    pid_t other = -1;
+    ssize_t len = file_read_at(dir_of(group, CGROUP_PIDS), "cgroup.procs", text, sizeof text);
+
+    if (len <= 0 || len == (ssize_t)sizeof text - 1)
+        return -1;
+    for (char *pos = text; *pos; pos += strspn(pos, "\n")) {
+        pid_t pid = (pid_t)strtol(pos, &pos, 10);
+        if (pid <= 0 || (pid != first && other > 0))
+            return -1;
+        if (pid != first)
+            other = pid;
     }
+    return other;
+}
+
+void cgroup_read(struct cgroup *group, struct cgroup_counters *ret)
+{
+    uint64_t cpu = read_counter(group, CGROUP_CPU_TIME);
+
+    *ret = (struct cgroup_counters){
+        .memory_peak = read_counter(group, CGROUP_MEMORY_PEAK),
+        .oom_kills = read_counter(group, CGROUP_OOM_KILLS),
+        .pids_peak = read_counter(group, CGROUP_PIDS_PEAK),
+        .pids_denied = read_counter(group, CGROUP_PIDS_DENIED),
+        .cpu_ns = cpu == UINT64_MAX || group->host->version == 1 ? cpu : cpu * 1000,
+    };
 }
 
 void cgroup_reset_peaks(const struct cgroup *group)
@@ -256,6 +305,8 @@ static void remove_dir(int parent, const char *name)
 
 void cgroup_remove(struct cgroup *group)
 {
+    for (int i = 0; i < CGROUP_COUNTERS; i++)
+        close_fd(&group->counters[i]);
     for (int i = CGROUP_N - 1; i >= 0; i--) {
         if (group->dir[i] >= 0)
             remove_dir(group->host->parent[i], group->name);

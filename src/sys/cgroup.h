@@ -34,11 +34,24 @@ struct cgroup_host {
     bool has[CGROUP_N];   /* which controllers are there */
 };
 
+/* What is counted; the files are in cgroup.c. */
+enum cgroup_counter {
+    CGROUP_MEMORY_PEAK,
+    CGROUP_OOM_KILLS,
+    CGROUP_PIDS_PEAK,
+    CGROUP_PIDS_DENIED,
+    CGROUP_CPU_TIME,
+    CGROUP_MEMORY_NOW,
+    CGROUP_PIDS_NOW,
+    CGROUP_COUNTERS,
+};
+
 struct cgroup {
     const struct cgroup_host *host;
     char name[64];
-    int dir[CGROUP_N];  /* v2: only dir[CGROUP_MEMORY]; it carries the lock */
-    int join[CGROUP_N]; /* v1: `tasks` files for cgroup_join */
+    int dir[CGROUP_N];             /* v2: only dir[CGROUP_MEMORY]; it carries the lock */
+    int join[CGROUP_N];            /* v1: `tasks` files for cgroup_join */
+    int counters[CGROUP_COUNTERS]; /* opened when first read; -1: not yet, or not there */
 };
 
 struct cgroup_limits {
@@ -83,9 +96,15 @@ int cgroup_open_join(const struct cgroup *group);
 bool cgroup_is_empty(const struct cgroup *group);
 
 /* Bytes that are held now; 0: not known. */
-uint64_t cgroup_memory(const struct cgroup *group);
+uint64_t cgroup_memory(struct cgroup *group);
 
-void cgroup_read(const struct cgroup *group, struct cgroup_counters *ret);
+/* Threads that are in it now; UINT64_MAX: not known. */
+uint64_t cgroup_tasks(struct cgroup *group);
+
+/* The one process in it beside `first`, in the caller's numbers; -1 where it is not just one. */
+pid_t cgroup_other_process(const struct cgroup *group, pid_t first);
+
+void cgroup_read(struct cgroup *group, struct cgroup_counters *ret);
 
 /* Starts the peaks anew, where the kernel can. */
 void cgroup_reset_peaks(const struct cgroup *group);

@@ -52,7 +52,8 @@ int fdpass_send(int sock, const void *data, size_t len, const int *fds, unsigned
     }
 }
 
-int fdpass_recv(int sock, void *data, size_t len, int list[FDPASS_MAX], unsigned *ret_n)
+static int receive(int sock, int flags, void *data, size_t len, int list[FDPASS_MAX],
+                   unsigned *ret_n)
 {
     struct iovec iov = { data, len };
     union space control;
@@ -64,7 +65,7 @@ int fdpass_recv(int sock, void *data, size_t len, int list[FDPASS_MAX], unsigned
     };
     unsigned n = 0;
 
-    ssize_t got = recvmsg(sock, &header, MSG_CMSG_CLOEXEC);
+    ssize_t got = recvmsg(sock, &header, MSG_CMSG_CLOEXEC | flags);
     if (got < 0)
         return -errno;
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(&header); cmsg; cmsg = CMSG_NXTHDR(&header, cmsg))
@@ -79,6 +80,16 @@ int fdpass_recv(int sock, void *data, size_t len, int list[FDPASS_MAX], unsigned
     while (n > 0)
         close_fd(&list[--n]);
     return got == 0 ? -EPIPE : -EBADMSG;
+}
+
+int fdpass_recv(int sock, void *data, size_t len, int list[FDPASS_MAX], unsigned *ret_n)
+{
+    return receive(sock, 0, data, len, list, ret_n);
+}
+
+int fdpass_try_recv(int sock, void *data, size_t len, int list[FDPASS_MAX], unsigned *ret_n)
+{
+    return receive(sock, MSG_DONTWAIT, data, len, list, ret_n);
 }
 
 int fdpass_spread(uint32_t bits, int list[FDPASS_MAX], unsigned n_list, int *fds, unsigned n)

@@ -22,6 +22,9 @@ int fdpass_send(int sock, const void *data, size_t len, const int *fds, unsigned
  * how many. -EPIPE: the other side is gone; -EBADMSG: not such a message, and no fd is kept. */
 int fdpass_recv(int sock, void *data, size_t len, int list[FDPASS_MAX], unsigned *ret_n);
 
+/* The same, and -EAGAIN where there is none yet. */
+int fdpass_try_recv(int sock, void *data, size_t len, int list[FDPASS_MAX], unsigned *ret_n);
+
 /* Puts what was received into the slots that bits names, -1 into the others. Too few or too many:
  * -EBADMSG, and all are closed. */
 int fdpass_spread(uint32_t bits, int list[FDPASS_MAX], unsigned n_list, int *fds, unsigned n);

@@ -115,15 +115,13 @@ int file_read_uint_at(int dir_fd, const char *path, uint64_t *ret)
     return parse_leading_uint(buf, ret);
 }
 
-int file_read_key_at(int dir_fd, const char *path, const char *key, uint64_t *ret)
+int file_find_key(const char *text, const char *key, uint64_t *ret)
 {
-    char buf[4096];
-    ssize_t len = file_read_at(dir_fd, path, buf, sizeof buf);
-    if (len < 0)
-        return (int)len;
-
     size_t key_len = strlen(key);
-    for (const char *line = buf; line && *line; line = strchr(line, '\n')) {
+
+    if (key_len == 0)
+        return parse_leading_uint(text, ret);
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
         if (*line == '\n')
             line++;
         if (strncmp(line, key, key_len) == 0 && line[key_len] == ' ')

@@ -20,8 +20,8 @@ int file_write_uint_at(int dir_fd, const char *path, uint64_t value);
 /* Reads a file that holds one decimal number. */
 int file_read_uint_at(int dir_fd, const char *path, uint64_t *ret);
 
-/* Reads the number behind "KEY " at the start of one of the file's lines. */
-int file_read_key_at(int dir_fd, const char *path, const char *key, uint64_t *ret);
+/* Finds the number behind "KEY " at the start of one of the lines; an empty key: the text's own. */
+int file_find_key(const char *text, const char *key, uint64_t *ret);
 
 /* Makes the folders on the way to path, those that are not there, as 0755. Names are trusted. */
 int file_make_parents_at(int dir_fd, const char *path);

@@ -10,6 +10,7 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -71,10 +72,32 @@ int seccomp_load_notice(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog prog = { .len = sizeof table / sizeof table[0], .filter = table };
-    long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                      SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
-                      &prog);
+    long fd =
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
     return fd < 0 ? -errno : (int)fd;
+}
+
+int seccomp_take_notice(int fd, struct seccomp_notice *ret)
+{
+    struct seccomp_notif notice = { 0 };
+
+    if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0)
+        return -errno; /* it was killed meanwhile, or has a signal to see to first */
+    *ret = (struct seccomp_notice){
+        .id = notice.id,
+        .pid = (pid_t)notice.pid,
+        .status = (int)((notice.data.args[0] & 0xff) << 8),
+    };
+    return 0;
+}
+
+void seccomp_let_go(int fd, const struct seccomp_notice *notice)
+{
+    struct seccomp_notif_resp go_on = { .id = notice->id,
+                                        .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
+
+    ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &go_on);
 }
 
 bool seccomp_supported(void)
@@ -100,6 +123,19 @@ int seccomp_load(enum seccomp_profile profile)
 int seccomp_load_notice(void)
 {
     return -ENOTSUP;
+}
+
+int seccomp_take_notice(int fd, struct seccomp_notice *ret)
+{
+    (void)fd;
+    (void)ret;
+    return -ENOTSUP;
+}
+
+void seccomp_let_go(int fd, const struct seccomp_notice *notice)
+{
+    (void)fd;
+    (void)notice;
 }
 
 bool seccomp_supported(void)

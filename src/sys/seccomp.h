@@ -23,6 +23,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 enum seccomp_profile {
     SECCOMP_PROFILE_DEFAULT,
@@ -44,6 +46,19 @@ int seccomp_load(enum seccomp_profile profile);
  * received, nothing but a kill ends the wait. -errno where the kernel can't.
  */
 int seccomp_load_notice(void);
+
+/* Somebody is held in it: its pid in the caller's numbers, and the status it would exit with. Only
+ * when the fd is readable: it waits. -errno: it was killed meanwhile. */
+struct seccomp_notice {
+    uint64_t id;
+    pid_t pid;
+    int status; /* as wait's */
+};
+
+int seccomp_take_notice(int fd, struct seccomp_notice *ret);
+
+/* Lets it go on. */
+void seccomp_let_go(int fd, const struct seccomp_notice *notice);
 
 /* Whether seccomp_load can work here: one system call, and nothing changes. */
 bool seccomp_supported(void);

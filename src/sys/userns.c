@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "sys/file.h"
 
 /* 0x70000000 … is in no distribution's, container manager's or directory service's range
@@ -65,14 +66,17 @@ bool user_name(uid_t uid, char *out, size_t size)
     return found;
 }
 
-/* Locks the first free byte of the slot file. The lock belongs to the open file, so it is gone
- * when the last process that has it is. */
+/* Locks a free byte of the slot file. The lock belongs to the open file, so it is gone when the last
+ * process that has it is. Where to begin is as good as any: from the first on, each of many runs
+ * would try all those before it. */
 static int lock_slot(int state_fd, uint32_t slots, uint32_t *ret_slot)
 {
     auto_close int fd = openat(state_fd, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
-    for (uint32_t slot = 0; slot < slots; slot++) {
+    const uint32_t first = slots ? (uint32_t)((uint64_t)clock_now_ns() >> 10) % slots : 0;
+    for (uint32_t i = 0; i < slots; i++) {
+        uint32_t slot = (first + i) % slots;
         struct flock lock = {
             .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1
         };

@@ -77,6 +77,7 @@ struct warden {
     struct front main_front;
     struct front *others;
     unsigned n_others;
+    bool is_full; /* and nobody of them is idle */
     bool has_swept;
     bool has_run;
 };
@@ -215,6 +216,8 @@ static void take_fds(struct job *job, const int fds[WARDEN_FDS])
     memcpy(job->folder_fds, fds + WARDEN_FOLDERS, sizeof job->folder_fds);
 }
 
+static void serve_sandbox(struct warden *warden, struct run *run);
+
 static void on_start(struct warden *warden, struct front *front, struct warden_request *request,
                      int fds[WARDEN_FDS])
 {
@@ -253,9 +256,12 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     else if (!are_all(run->job.folder_fds, JOB_FOLDERS, S_IFDIR) ||
              !are_open(run->job.folder_fds, JOB_FOLDERS))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the folders are not folders");
-    else if (backend->start(&warden->hosts[request->backend], &run->job, &run->sandbox, &failed.error) == 0) {
+    else if (backend->start(&warden->hosts[request->backend], &run->job, &run->sandbox,
+                            &failed.error) == 0) {
         run->next = warden->runs;
         warden->runs = run;
+        if (run->sandbox->has_word)
+            serve_sandbox(warden, run);
         return;
     }
     reply(run, &failed);
@@ -351,8 +357,9 @@ static void on_gone(struct warden *warden, struct run *run)
         .teardown_ns = clock_now_ns() - from,
     };
     reply(run, &message);
+    /* One that never came up has run nothing: the front may ask for another backend. */
+    warden->has_run = warden->has_run || run->is_up;
     remove_run(warden, run);
-    warden->has_run = true;
 }
 
 static void on_stage_started(struct warden *warden, struct run *run, const struct report *report)
@@ -389,7 +396,8 @@ static void on_stage_ended(struct run *run, const struct report *report)
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(run, &message);
-    if (report->end.is_held) { /* the answer is on its way, and not to wait for the end of the rest */
+    if (report->end
+            .is_held) { /* the answer is on its way, and not to wait for the end of the rest */
         run->has_ended = true;
         run->deadline_ns = run->ended_ns + HELD_NS;
         return;
@@ -479,28 +487,50 @@ static int until_next_ms(const struct warden *warden)
 
 enum { FRONTS_MAX = 256 };
 
-/* By the same user's command; the socket's folder lets nobody else come this far. */
-static void accept_front(struct warden *warden)
-{
-    struct ucred peer;
-    socklen_t len = sizeof peer;
-    auto_close int fd = accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
-        return;
-    struct front *front = mem_alloc(sizeof *front);
-    front->fd = take_fd(&fd);
-    front->next = warden->others;
-    warden->others = front;
-    warden->n_others++;
-}
-
 static bool has_runs(const struct warden *warden, const struct front *front)
 {
     for (const struct run *run = warden->runs; run; run = run->next)
         if (run->front == front)
             return true;
     return false;
+}
+
+/* The one that has been there longest without a run, and asks for none just now: whoever connects
+ * and does nothing keeps nobody else out. NULL: all have runs. */
+static struct front *find_idle(const struct warden *warden)
+{
+    struct front *found = NULL;
+    char byte;
+
+    for (struct front *front = warden->others; front; front = front->next)
+        if (!front->is_gone && !has_runs(warden, front) &&
+            recv(front->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+            found = front; /* the newest is the first */
+    return found;
+}
+
+/* By the same user's command; the socket's folder lets nobody else come this far. */
+static void accept_front(struct warden *warden)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    struct front *idle = warden->n_others < FRONTS_MAX ? NULL : find_idle(warden);
+
+    if (warden->n_others >= FRONTS_MAX && !idle) {
+        warden->is_full = true; /* until somebody leaves */
+        return;
+    }
+    auto_close int fd =
+        accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
+        return;
+    if (idle)
+        idle->is_gone = true;
+    struct front *front = mem_alloc(sizeof *front);
+    front->fd = take_fd(&fd);
+    front->next = warden->others;
+    warden->others = front;
+    warden->n_others++;
 }
 
 /* Nobody waits for the runs of one that is gone. */
@@ -515,7 +545,10 @@ static void part_with_fronts(struct warden *warden)
 {
     for (struct front **link = &warden->others; *link;) {
         struct front *front = *link;
-        if (front->is_gone || warden->main_front.is_gone)
+        /* Whom the server's end takes its runs from is not told that they were cancelled: it finds
+         * the warden gone, and knows by itself what it may do about that. */
+        front->is_gone |= warden->main_front.is_gone;
+        if (front->is_gone)
             kill_runs_of(warden, front);
         if (!front->is_gone || has_runs(warden, front)) {
             link = &front->next;
@@ -523,6 +556,7 @@ static void part_with_fronts(struct warden *warden)
         }
         *link = front->next;
         warden->n_others--;
+        warden->is_full = false;
         outbox_done(&front->outbox);
         close_fd(&front->fd);
         free(front);
@@ -549,7 +583,8 @@ enum { POLL_MAX = 4096 };
 
 enum { P_FRONT, P_LISTEN, P_POOLS, P_REST = P_POOLS + POOLS_MAX };
 
-/* Fills the list with the fronts and two fds a run; one that finds no room waits for its turn. */
+/* Fills the list with the fronts and the fds of each run; one that finds no room waits for its
+ * turn. */
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
     const struct front *main = &warden->main_front;
@@ -561,17 +596,17 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
             i < warden->n_pools ? warden->pools[i].backend->pool->fd(warden->pools[i].pool) : -1,
             POLLIN, 0
         };
-    list[P_LISTEN] = (struct pollfd){
-        warden->n_others < FRONTS_MAX && !main->is_gone ? warden->options->listen_fd : -1, POLLIN, 0
-    };
+    list[P_LISTEN] =
+        (struct pollfd){ !warden->is_full && !main->is_gone ? warden->options->listen_fd : -1,
+                         POLLIN, 0 };
     for (struct front *front = warden->others; front; front = front->next) {
         front->poll_at = n < POLL_MAX ? n : 0;
         if (front->poll_at)
             list[n++] = poll_front(front);
     }
     for (struct run *run = warden->runs; run; run = run->next) {
-        run->poll_at = n + 2 <= POLL_MAX ? n : 0;
-        for (int i = 0; i < 2 && run->poll_at; i++)
+        run->poll_at = n + SANDBOX_FDS <= POLL_MAX ? n : 0;
+        for (int i = 0; i < SANDBOX_FDS && run->poll_at; i++)
             list[n++] = (struct pollfd){ run->sandbox->fds[i], POLLIN, 0 };
     }
     return n;
@@ -579,8 +614,11 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
 
 static bool is_ready(const struct pollfd *list, const struct run *run)
 {
-    const struct pollfd *own = &list[run->poll_at];
-    return run->poll_at && (own[0].revents || own[1].revents);
+    short all = 0;
+
+    for (int i = 0; i < SANDBOX_FDS && run->poll_at; i++)
+        all |= list[run->poll_at + (size_t)i].revents;
+    return all != 0;
 }
 
 static void serve_once(struct warden *warden)
@@ -647,8 +685,8 @@ int warden_main(const struct warden_options *options)
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
     for (unsigned i = 0; backends[i] && i < BACKENDS_MAX; i++)
-        warden.hosts[i] = (struct backend_host){ &warden.cgroups, options->state_fd, NULL,
-                                                 options->docker_host };
+        warden.hosts[i] =
+            (struct backend_host){ &warden.cgroups, options->state_fd, NULL, options->docker_host };
     if (options->pool)
         open_pools(&warden);
     if (!options->once)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import threading
 
@@ -123,6 +124,9 @@ def test_cancel(t, s):
     t.equal(page and page["verdict"]["cause"], "cancelled", "and says so", page)
     t.equal(s.ask("DELETE", f"/v1/executions/{id}").status, 204, "what is finished can be removed")
     t.equal([s.get(f"/v1/executions/{id}{x}").status for x in ("", "/events", "/stdout")], [404] * 3, "and is gone")
+    t.ok(id not in [x["id"] for x in listed(s, "cancelled")], "from the list too")
+    notes = s.mode.cay("audit", "list", "--json", "-n", "200").out.decode()
+    t.ok(any(x["kind"] == "removed" and x["id"] == id for x in map(json.loads, notes.splitlines())), "which is audited", notes[-300:])
 
 
 def listed(s, cause):
@@ -153,6 +157,8 @@ def test_queue(t, s):
     s.ask("DELETE", f"/v1/executions/{ids[2]['id']}")
     page = s.until(ids[2]["id"])
     t.equal(page and page["verdict"]["cause"], "cancelled", "one that waits can be cancelled", page)
+    done = s.mode.cay("show", ids[2]["id"], "--json")
+    t.equal(json.loads(done.out or b"{}").get("verdict", {}).get("cause"), "cancelled", "and is on record", *done.describe())
     raw = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
     t.equal(read_answer(raw)[0], 400, "an empty request is no request")
     raw.close()
@@ -183,6 +189,10 @@ ERRORS = (
     ("a bad value", "POST", "/v1/execute", {"command": ["true"], "timeout": -1}, {}, 400, "usage", "timeout"),
     ("too much", "POST", "/v1/execute", {"command": ["true"], "timeout": 9999}, {}, 400, "usage", "300"),
     ("a language that is not there", "POST", "/v1/execute", {"language": "pyton", "code": "1"}, {}, 404, "notfound", "python"),
+    ("more memory than there is", "POST", "/v1/execute", {"command": ["true"], "limits": {"memory": "100000g"}}, {}, 400, "usage", "memory"),
+    ("arguments without end", "POST", "/v1/execute", {"command": ["true"] + ["x"] * 30000}, {}, 400, "usage", "1024"),
+    ("variables without end", "POST", "/v1/execute", {"command": ["true"], "env": {f"V{i}": "" for i in range(9000)}}, {}, 400, "usage", "1024"),
+    ("a result of any size", "POST", "/v1/execute", {"command": ["true"], "limits": {"max_output": "1g"}}, {}, 400, "usage", "16m"),
     ("a workspace", "POST", "/v1/execute", {"command": ["true"], "workspace": "/etc"}, {}, 403, "policy", "workspace"),
     ("a folder", "POST", "/v1/execute", {"command": ["true"], "ro": ["/etc"]}, {}, 403, "policy", "ro"),
     ("no sandbox", "POST", "/v1/execute", {"command": ["true"], "backend": "process"}, {}, 403, "policy", "backend"),
@@ -272,12 +282,41 @@ def status_of(pid):
         return {}
 
 
+def program_of(pid):
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return ""
+
+
 def test_confined(t, s, mode):
     status = status_of(s.pid)
     t.equal((status["NoNewPrivs"], status["Seccomp"], int(status["CapPrm"], 16), int(status["CapBnd"], 16) if mode.is_root else 0),
             ("1", "2", 0, 0), "the front has a filter and no capability")
     t.ok(int(status["Uid"].split()[0]) != 0, "and is not root", status["Uid"])
     t.equal(stat.S_IMODE(os.stat(s.socket).st_mode), 0o600, "the socket is its owner's")
+    recorders = [status_of(p.pid) for p in caytest.descendants() if words_of(p.pid)[1:2] == [b"recorder"]]
+    workers = [x for x in recorders if x["Pid"] not in {y["PPid"] for y in recorders}]
+    t.equal([(x["NoNewPrivs"], x["Seccomp"], int(x["CapPrm"], 16), int(x["CapEff"], 16)) for x in workers], [("1", "2", 0, 0)],
+            "so has the recorder", recorders)
+
+
+def test_check(t, s):
+    """Who waits for a check waits alone: the workers stand still."""
+    def check():
+        return s.ask("POST", "/v1/check", {"language": "python", "code": "import os, socket"})
+    t.equal(check().json["blocked_imports"], ["os", "socket"], "code can be checked")
+    workers = [p.pid for p in caytest.descendants() if program_of(p.pid) == "cay-syntax"]
+    t.ok(workers, "there is who does it", workers)
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+    slow = s.raw(b"POST /v1/check HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: 37\r\n\r\n"
+                 b'{"language": "python", "code": "a=1"}')
+    t.equal(s.get("/v1/languages").status, 200, "others are served meanwhile")
+    for pid in workers:
+        os.kill(pid, signal.SIGCONT)
+    t.equal(read_answer(slow)[0], 200, "and it is answered")
+    slow.close()
 
 
 def words_of(pid):
@@ -304,6 +343,70 @@ def test_lost_warden(t, s):
     t.equal(page and (page["verdict"]["cause"], page["language"]), ("infrastructure", "bash"), "without it, the run ends and says why", page)
     t.ok(caytest.until(lambda: s.execute({"command": ["/bin/true"]}).status == 200, 30), "another one takes over")
     t.ok(caytest.until(lambda: s.get("/v1/health").json["warden"] == "ok", 30), "and health says so")
+
+
+def zygotes(warden):
+    return [p.pid for p in caytest.descendants()
+            if program_of(p.pid) == "cay-zygote-python" and status_of(p.pid).get("PPid") == str(warden)]
+
+
+def has_zygote(s):
+    return re.search(r'^cay_pool_ready\{language="python",kind="zygote"\} 1$', s.get("/metrics").body.decode(), re.M)
+
+
+def test_lost_zygote(t, s):
+    """Programs that are still to be forked when it dies."""
+    t.ok(caytest.until(lambda: has_zygote(s), 60), "a zygote is there")
+    stopped = zygotes(wardens()[0])
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    ids = [s.execute({"language": "python", "code": "print(1)", "detach": True}).json["id"] for _ in range(6)]
+    for pid in stopped:
+        os.kill(pid, signal.SIGKILL)
+    pages = [s.until(id) for id in ids]
+    t.equal([(p["stdout"], p["verdict"]["cause"]) for p in pages if p], [("1\n", "ok")] * 6, "all run without it")
+    t.ok("cold" in {p["meta"]["start"] for p in pages if p}, "those that it had not forked were started anew")
+
+
+def warden_socket(pid):
+    """Where commands of the same user connect to it."""
+    own = {os.readlink(f"/proc/{pid}/fd/{x}") for x in os.listdir(f"/proc/{pid}/fd")}
+    with open("/proc/net/unix") as f:
+        rows = [line.split() for line in f]
+    return next(x[7] for x in rows if len(x) > 7 and f"socket:[{x[6]}]" in own and "/warden-" in x[7])
+
+
+def test_command(t, mode):
+    """`cay run` through the server's warden, which others keep busy, or which ends."""
+    mine = {"CAY_SERVER": "true", "SECURITY_MAX_EXECUTION_TIME": "217"}  # another server may be up: only ours has this cap
+    def begin(*args):
+        return subprocess.Popen([mode.binary, "run", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**mode.env, **mine}, cwd=mode.cwd)
+    with Server(mode, env={**mine, "CAY_WARM": "python", "CAY_SPARES": "1", "CAY_SPARES_MAX": "1"}) as s:
+        test_lost_zygote(t, s)
+        place, idle = warden_socket(wardens()[0]), []
+        for _ in range(300):
+            idle.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            idle[-1].connect(place)
+        t.ok(caytest.until(lambda: has_zygote(s), 60), "there is a zygote again")
+        done = mode.cay("run", "--json", "-l", "python", "-e", "print(1)", env=mine)
+        t.ok(json.loads(done.out or b"{}").get("meta", {}).get("start") in ("warm", "fork", "spare"), "whoever is idle keeps nobody out", *done.describe())
+        for x in idle:
+            x.close()
+        pid = wardens()[0]
+        os.kill(pid, signal.SIGSTOP)
+        run = begin("--json", "-l", "python", "-e", "print(2)")
+        unix = "/proc/net/unix"
+        t.ok(caytest.until(lambda: open(unix).read().count(place) > 1, 20), "one connects")
+        os.kill(pid, signal.SIGKILL)
+        out = run.communicate()[0]
+        t.equal((json.loads(out or b"{}").get("stdout"), run.returncode), ("2\n", 0), "what had not begun goes on without the server", out)
+        t.ok(caytest.until(lambda: s.execute({"command": ["/bin/true"]}).status == 200, 30), "another warden is there")
+        run = begin("-l", "bash", "-e", "echo begun; sleep 60")
+        t.equal(run.stdout.readline(), b"begun\n", "one goes on")
+        os.kill(wardens()[0], signal.SIGKILL)
+        words = run.communicate()[1]
+        t.ok(run.returncode == 125 and b"the server that this run went through has ended" in words, "which says what ended it", words)
 
 
 def test_sockets(t, mode, s):
@@ -447,6 +550,7 @@ def test(t, mode):
         test_streams(t, s)
         test_policy(t, s)
         test_confined(t, s, mode)
+        test_check(t, s)
         if not mode.is_root:
             return
         test_whole_output(t, s)
@@ -463,6 +567,7 @@ def test(t, mode):
         test_sockets(t, mode, s)
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
         test_queue(t, s)
+    test_command(t, mode)
     test_drain(t, mode)
     test_tls(t, mode)
 

@@ -180,6 +180,8 @@ static void test_v1(void **state)
     const struct folder *folder = *state;
     struct cgroup_host host = host_of(folder, 1);
     struct cgroup group = { .host = &host, .name = "cay-test" };
+
+    memset(group.counters, -1, sizeof group.counters);
     struct cgroup_counters counters;
     enum cgroup_controller which = CGROUP_N;
 

@@ -485,6 +485,10 @@ static void test_environment_names(void **state)
         { "SANDBOX_TYPE=local", FIELD_BACKEND, "native" },
         { "SANDBOX_TYPE=docker", FIELD_BACKEND, "docker" },
         { "SANDBOX_TYPE=vm", FIELD_BACKEND, "vm" },
+        { "SANDBOX_TYPE=podman", FIELD_BACKEND, "docker" },
+        { "SANDBOX_TYPE=podman", FIELD_DOCKER_HOST, "podman" },
+        { "SANDBOX_TYPE=gvisor", FIELD_BACKEND, "docker" },
+        { "SANDBOX_TYPE=gvisor", FIELD_RUNTIME, "runsc" },
         { "SANDBOX_TIMEOUT_SEC=33", FIELD_TIMEOUT, "33" },
         { "SANDBOX_TIMEOUT_SEC=0.5", FIELD_TIMEOUT, "0.5" },
         { "SANDBOX_MAX_OUTPUT_KB=12", FIELD_MAX_OUTPUT, "12k" },
@@ -509,6 +513,26 @@ static void test_environment_names(void **state)
         snprintf(name, sizeof name, "%.*s", (int)strcspn(rows[i].variable, "="), rows[i].variable);
         load_good(*state, (struct texts){ .environment = environment }, &config);
         check_setting(&config, rows[i].id, rows[i].text, ORIGIN_ENVIRONMENT, name);
+        config_done(&config);
+    }
+}
+
+/* A word for a sandbox says more than one thing; what says only the one wins, wherever it stands.
+ */
+static void test_type_gives_way(void **state)
+{
+    const char *const lists[][3] = {
+        { "SANDBOX_TYPE=podman", "DOCKER_HOST=unix:///x", NULL },
+        { "DOCKER_HOST=unix:///x", "SANDBOX_TYPE=podman", NULL },
+        { "CAY_DOCKER_HOST=unix:///x", "SANDBOX_TYPE=podman", NULL },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        struct config config;
+        load_good(*state, (struct texts){ .environment = lists[i] }, &config);
+        check_setting(&config, FIELD_DOCKER_HOST, "unix:///x", ORIGIN_ENVIRONMENT,
+                      i == 2 ? "CAY_DOCKER_HOST" : "DOCKER_HOST");
+        check_setting(&config, FIELD_BACKEND, "docker", ORIGIN_ENVIRONMENT, "SANDBOX_TYPE");
         config_done(&config);
     }
 }
@@ -623,6 +647,8 @@ static void test_cpu_limit_is_clamped(void **state)
     load_good(*state, (struct texts){ .environment = environment }, &config);
     snprintf(have, sizeof have, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
     check_setting(&config, FIELD_CPUS, have, ORIGIN_ENVIRONMENT, "DOCKER_CPU_LIMIT");
+    assert_non_null(strstr(config.warnings.list[0], "DOCKER_CPU_LIMIT: 1023.5"));
+    assert_null(config.warnings.list[1]);
     config_done(&config);
 
     static const char *const bad[] = { "DOCKER_CPU_LIMIT=inf", "DOCKER_CPU_LIMIT=1e3",
@@ -793,6 +819,7 @@ int main(void)
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_odd_files),
         cmocka_unit_test(test_environment_names),
+        cmocka_unit_test(test_type_gives_way),
         cmocka_unit_test(test_environment_cap),
         cmocka_unit_test(test_environment_of_every_field),
         cmocka_unit_test(test_environment_of_others),

@@ -564,6 +564,140 @@ static void test_caller(void **state)
     }
 }
 
+/* The container engine, as data: what asking it gave, and what has to be said. */
+static void test_engine(void **state)
+{
+    static const struct host root = { .name = "root" }, user = { .name = "user", .uid = 1000 };
+    const struct engine_programs all = { true, true, false }, client = { true, false, false };
+    const struct engine_facts there = { .answers = true,
+                                        .name = "Docker",
+                                        .version = "20.10.24",
+                                        .api = "1.41",
+                                        .address = "unix:///var/run/docker.sock" };
+    struct engine_facts rootless = there, with_runsc = there, wants_runsc = there;
+    rootless.is_rootless = true;
+    with_runsc.has_runsc = true;
+    wants_runsc.is_wanted = wants_runsc.wants_runsc = true;
+    const struct {
+        const struct host *host;
+        struct engine_facts engine;
+        bool has_systemd;
+        struct wanted wanted;
+    } rows[] = {
+        { &user,
+          there,
+          true,
+          { "docker", FINDING_OK, "Docker 20.10.24 (API 1.41) at unix", NULL } },
+        { &user, rootless, true, { "docker", FINDING_OK, "without root", NULL } },
+        { &user, with_runsc, true, { "runsc", FINDING_OK, "--runtime runsc", NULL } },
+        { &root,
+          wants_runsc,
+          true,
+          { "runsc", FINDING_WARN, "not installed", "apt-get install runsc" } },
+        { &root, wants_runsc, true, { "runsc", FINDING_WARN, NULL, "/etc/docker/daemon.json" } },
+        { &user, there, true, { "runsc", FINDING_SKIP, "not installed", NULL } },
+        /* Nobody asked for it: no obstacle. */
+        { &user,
+          { .errnum = ENOENT, .message = "Error: Docker not found" },
+          true,
+          { "docker", FINDING_SKIP, "cay doctor --backend docker", NULL } },
+        { &user,
+          { .is_wanted = true, .errnum = ENOENT, .message = "Error: Docker not found" },
+          true,
+          { "docker", FINDING_WARN, "Docker not found", "apt-get install docker.io" } },
+        { &user,
+          { .is_wanted = true, .errnum = ENOENT, .message = "m" },
+          true,
+          { "docker", FINDING_WARN, NULL, "systemctl enable --now docker" } },
+        { &user,
+          { .is_wanted = true, .errnum = ENOENT, .message = "m" },
+          true,
+          { "docker", FINDING_WARN, NULL, "sudo usermod -aG docker alice" } },
+        { &user,
+          { .is_wanted = true, .errnum = ENOENT, .message = "m" },
+          true,
+          { "docker", FINDING_WARN, NULL, "systemctl --user enable --now podman.socket" } },
+        { &root,
+          { .is_wanted = true, .errnum = ENOENT, .message = "m", .programs = client },
+          false,
+          { "docker", FINDING_WARN, NULL, "apt-get install docker.io" } },
+        { &root,
+          { .is_wanted = true, .errnum = ENOENT, .message = "m", .programs = all },
+          false,
+          { "docker", FINDING_WARN, NULL, "dockerd" } },
+        { &user,
+          { .is_wanted = true, .errnum = EACCES, .message = "permission denied" },
+          true,
+          { "docker", FINDING_WARN, "permission denied", "sudo usermod -aG docker alice" } },
+        { &user,
+          { .is_wanted = true, .errnum = EACCES, .message = "m", .in_group = true },
+          true,
+          { "docker", FINDING_WARN, NULL, "newgrp docker" } },
+        { &user,
+          { .is_wanted = true, .errnum = ECONNREFUSED, .message = "m" },
+          true,
+          { "docker", FINDING_WARN, NULL, "sudo systemctl enable --now docker" } },
+        { &user,
+          { .is_wanted = true, .errnum = ETIMEDOUT, .message = "m" },
+          true,
+          { "docker", FINDING_WARN, NULL, "cay config" } },
+        { &user,
+          { .is_wanted = true, .message = "it does not answer" },
+          true,
+          { "docker", FINDING_WARN, "does not answer", "cay config" } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct arena arena = { 0 };
+        struct facts f;
+        init_facts(&f, &arena, rows[i].host);
+        f.os_id = "debian ";
+        f.engine = rows[i].engine;
+        f.engine.is_asked = true;
+        f.has_systemd = rows[i].has_systemd;
+        expect(rows[i].host, &f, &rows[i].wanted);
+        expect_fixes(rows[i].host, &f);
+        arena_done(&arena);
+    }
+}
+
+/* Members of the group docker, by the file. */
+static void test_group(void **state)
+{
+    static const struct {
+        const char *text;
+        bool has, in;
+    } rows[] = {
+        { "root:x:0:\ndocker:x:999:bob,alice\nadm:x:4:eve\n", true, true },
+        { "docker:x:999:alice\n", true, true },
+        { "docker:x:999:alice2,malice\nx:x:1:alice\n", true, false },
+        { "docker:x:999:\nalice:x:1000:\n", true, false },
+        { "dockers:x:999:alice\n", false, false },
+        { "docker\nalice\n", false, false },
+        { "docker:", true, false },
+        { "", false, false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        static const struct host user = { .name = "user", .uid = 1000 };
+        char root[] = "/tmp/cay-test-doctor-XXXXXX";
+        struct arena arena = { 0 };
+        struct facts f;
+        assert_non_null(mkdtemp(root));
+        make_file(root, &(struct file){ "etc/group", rows[i].text });
+        init_facts(&f, &arena, &user);
+        int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        facts_read_group(&f, fd);
+        close(fd);
+        nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        assert_int_equal(f.engine.has_group, rows[i].has);
+        assert_int_equal(f.engine.in_group, rows[i].in);
+        arena_done(&arena);
+    }
+}
+
 /* An architecture without a list of system calls; a clock that was never set. */
 static void test_odd(void **state)
 {
@@ -603,10 +737,8 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_caller),
-        cmocka_unit_test(test_odd),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_hosts), cmocka_unit_test(test_caller), cmocka_unit_test(test_engine),
+        cmocka_unit_test(test_group), cmocka_unit_test(test_odd),    cmocka_unit_test(test_names),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

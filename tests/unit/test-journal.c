@@ -51,7 +51,7 @@ static int setup(void **state)
     }
     setenv("XDG_STATE_HOME", place->top, 1);
     setenv("XDG_CONFIG_HOME", place->top, 1);
-    assert_int_equal(cay_journal_open(geteuid(), getegid(), &place->journal, &err), 0);
+    assert_int_equal(cay_journal_open(geteuid(), &place->journal, &err), 0);
     char path[128];
     snprintf(path, sizeof path, "%s/cay", place->top);
     place->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -359,13 +359,14 @@ static void test_stranger(void **state)
     int rc = record_adopt(to, top, id);
     assert_int_equal(seteuid(NOBODY), 0);
     assert_int_equal(rc, 0);
-    assert_int_equal(fstat(own, &st), 0);
-    assert_true(st.st_uid == 0 && (st.st_mode & 07777) == 0700);
     assert_int_equal(openat(own, "changes", O_WRONLY | O_CREAT | O_CLOEXEC, 0600), -1);
     assert_int_equal(seteuid(0), 0);
-    bool has_stdout = faccessat(own, "stdout", F_OK, AT_EACCESS) == 0;
-    bool has_changes = faccessat(own, "changes", F_OK, AT_EACCESS) == 0;
+    auto_close int adopted = openat(to, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool has_stdout = faccessat(adopted, "stdout", F_OK, AT_EACCESS) == 0;
+    bool has_changes = faccessat(adopted, "changes", F_OK, AT_EACCESS) == 0;
     assert_int_equal(seteuid(NOBODY), 0);
+    assert_int_equal(fstat(adopted, &st), 0);
+    assert_true(st.st_uid == 0 && (st.st_mode & 07777) == 0700);
     assert_true(has_stdout && !has_changes);
 }
 

@@ -3,6 +3,7 @@
  * Many runs at once. Where a warden is needed it is a real one, with the backend that asks for no
  * privilege; what no backend would do on purpose is said by the test itself, over the same socket.
  */
+#include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -329,6 +330,85 @@ static void test_held(void **state)
     forget(list, 2);
 }
 
+static void close_all(int fds[WARDEN_FDS])
+{
+    for (int i = 0; i < WARDEN_FDS; i++)
+        close_fd(&fds[i]);
+}
+
+static void start_unsafe(struct cay *cay, struct seen *seen, const char *input)
+{
+    struct cay_start_options options = { .on_event = on_event, .on_done = on_done, .arg = seen };
+    struct cay_request *req = cay_request_new();
+    struct cay_error err;
+
+    cay_request_set(req, "command", "cat", &err);
+    cay_request_set(req, "stdin", input, &err);
+    cay_request_set(req, "fallback", "unsafe", &err);
+    if (cay_start(cay, req, &options, &seen->run, &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_request_free(req);
+}
+
+/* A backend that can't be had makes room for the next, down to the last, with the same streams; any
+ * other failure is one. */
+static void test_fallback(void **state)
+{
+    struct cay *cay = *state;
+    struct seen list[2] = { 0 };
+    struct warden_request request;
+    int fds[WARDEN_FDS];
+    char text[16] = "";
+    auto_close int back = take_place_of_warden(cay);
+
+    start_unsafe(cay, &list[0], "");
+    assert_int_equal(message_recv_request(back, &request, fds), 0);
+    struct warden_reply failed = { WARDEN_FAILED, .run = request.run };
+    failed.error.kind = CAY_E_UNSUPPORTED;
+    say(back, failed);
+    say(back, (struct warden_reply){ WARDEN_GONE, .run = request.run });
+    dispatch_all(cay, list, 1);
+    assert_null(list[0].result);
+    close_all(fds);
+    assert_int_equal(message_recv_request(back, &request, fds), -EAGAIN);
+
+    start_unsafe(cay, &list[1], "kept");
+    assert_int_equal(message_recv_request(back, &request, fds), 0);
+    const uint32_t number = request.run;
+    while (backends[request.backend]->tier != TIER_NONE) {
+        close_all(fds);
+        failed.run = number;
+        backend_mark_lacking(&failed.error);
+        snprintf(failed.error.msg, sizeof failed.error.msg, "%u is missing", request.backend);
+        say(back, failed);
+        say(back, (struct warden_reply){ WARDEN_GONE, .run = number });
+        uint32_t before = request.backend;
+        while (message_recv_request(back, &request, fds) == -EAGAIN)
+            assert_int_equal(dispatch(cay), 0);
+        assert_int_equal(request.kind, WARDEN_START);
+        assert_int_equal(request.run, number);
+        assert_true(request.backend > before);
+    }
+    assert_int_equal(read(fds[WARDEN_STDIN], text, sizeof text), 4);
+    assert_string_equal(text, "kept");
+    say(back, (struct warden_reply){ WARDEN_STAGE_STARTED, .run = number });
+    assert_int_equal(write(fds[WARDEN_STDOUT], "words\n", 6), 6);
+    close_all(fds);
+    struct warden_reply ended = { WARDEN_STAGE_ENDED, .run = number };
+    ended.end.has_status = true;
+    say(back, ended);
+    say(back, (struct warden_reply){ WARDEN_GONE, .run = number });
+    dispatch_all(cay, list, 2);
+    assert_non_null(list[1].result);
+    assert_string_equal(list[1].result->out.data, "words\n");
+    assert_string_equal(list[1].result->tier, "none");
+    assert_string_equal(list[1].result->fallback->asked, "auto");
+    assert_string_equal(list[1].result->fallback->how, "unsafe");
+    assert_string_equal(list[1].result->fallback->why, "0 is missing");
+    assert_int_equal(strncmp(list[1].result->warnings[0], "UNSAFE: ", 8), 0);
+    forget(list, 2);
+}
+
 /* A warden that does not read for a while is not waited for; then it gets all of it, in order. */
 static void test_slow_warden(void **state)
 {
@@ -404,6 +484,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_close, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_held, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_fallback, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_warden, setup, teardown),
         cmocka_unit_test(test_outbox),
     };

@@ -795,6 +795,139 @@ static void test_backend(void **state)
     assert_int_equal(cay_error_exit_status(CAY_E_UNSUPPORTED), 125);
 }
 
+/* Places in the list of backends above. */
+enum { LACKS_PROCESS = 1, LACKS_NATIVE = 2, LACKS_VM = 4 };
+
+#define UNSAFE   "\"fallback\": \"unsafe\""
+#define ISOLATED "\"fallback\": \"isolated\""
+
+/* Which backend there is where the one asked for can't be had, and that it is told. */
+static void test_fallback(void **state)
+{
+    static const struct {
+        const char *fields;
+        uint32_t lacking;
+        const char *backend, *how; /* NULL: none was needed */
+        bool has_next;
+    } rows[] = {
+        { "\"fallback\": \"never\"", 0, "native", NULL, true },
+        { ISOLATED, 0, "native", NULL, true },
+        { UNSAFE, 0, "native", NULL, true },
+        /* auto goes on by itself, and says so. */
+        { "\"backend\": \"auto\"", LACKS_NATIVE, "vm", "auto", false },
+        { ISOLATED, LACKS_NATIVE, "vm", "auto", false },
+        { UNSAFE, LACKS_NATIVE, "vm", "auto", true },
+        { UNSAFE, LACKS_NATIVE | LACKS_VM, "process", "unsafe", false },
+        /* A name is meant. */
+        { "\"backend\": \"native\"", 0, "native", NULL, false },
+        { "\"backend\": \"vm\", " ISOLATED, 0, "vm", NULL, true },
+        { "\"backend\": \"vm\", " ISOLATED, LACKS_VM, "native", "isolated", false },
+        { "\"backend\": \"vm\", " UNSAFE, LACKS_VM, "native", "isolated", true },
+        { "\"backend\": \"vm\", " UNSAFE, LACKS_VM | LACKS_NATIVE, "process", "unsafe", false },
+        { "\"backend\": \"native\", " ISOLATED ", \"min_isolation\": \"kernel\"", LACKS_NATIVE,
+          "vm", "isolated", false },
+        /* One that this build does not have can't be had either. */
+        { "\"backend\": \"docker\", " ISOLATED, 0, "native", "isolated", true },
+        { "\"backend\": \"wasm\", " UNSAFE, 0, "native", "isolated", true },
+        { "\"backend\": \"wasm\", " ISOLATED ", \"min_isolation\": \"gvisor\"", 0, "vm", "isolated",
+          false },
+        { "\"min_isolation\": \"none\", " UNSAFE, LACKS_NATIVE | LACKS_VM, "process", "unsafe",
+          false },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct plan_host host = usual_host;
+        host.lacking = rows[i].lacking;
+        host.lacking_why = rows[i].lacking ? "no such thing" : NULL;
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
+        struct made m = made((struct making){ .json = json, .host = &host });
+        if (strcmp(m.plan.backend->name, rows[i].backend) != 0)
+            fail_msg("%s: %s", json, m.plan.backend->name);
+        if (m.plan.has_next != rows[i].has_next)
+            fail_msg("%s: has_next is %d", json, m.plan.has_next);
+        assert_int_equal(!!m.plan.fallback.how, !!rows[i].how);
+        assert_int_equal(m.plan.warnings.is_set, !!rows[i].how);
+        bool is_unsafe = strcmp(rows[i].backend, "process") == 0;
+        /* What was to run isolated does not run so unchecked. */
+        assert_int_equal(m.plan.policy, is_unsafe ? POLICY_BLOCK : POLICY_WARN);
+        if (rows[i].how) {
+            assert_string_equal(m.plan.fallback.how, rows[i].how);
+            assert_non_null(strstr(m.plan.warnings.list[0], m.plan.fallback.why));
+            assert_int_equal(strncmp(m.plan.warnings.list[0], "UNSAFE: ", 8) == 0, is_unsafe);
+        }
+        if (rows[i].lacking)
+            assert_string_equal(m.plan.fallback.why, "no such thing");
+        unmake(&m);
+    }
+}
+
+static void test_fallback_refused(void **state)
+{
+    static const char *const on[] = { "SECURITY_ENABLE_SANDBOX=true", NULL };
+    static const char *const off[] = { "SECURITY_ENABLE_SANDBOX=false", NULL };
+    static const char *const unsafe[] = { "CAY_FALLBACK=unsafe", NULL };
+    static const struct {
+        const char *fields;
+        const char *const *environment;
+        const char *toml;
+        uint32_t lacking;
+        enum cay_errkind kind;
+        const char *message;
+    } rows[] = {
+        { "\"backend\": \"vm\"", NULL, NULL, LACKS_VM, CAY_E_UNSUPPORTED, "backend: vm" },
+        { "\"backend\": \"vm\", \"min_isolation\": \"vm\", " ISOLATED, NULL, NULL, LACKS_VM,
+          CAY_E_UNSUPPORTED, "backend: vm" },
+        { ISOLATED, NULL, NULL, LACKS_NATIVE | LACKS_VM, CAY_E_UNSUPPORTED, "min_isolation" },
+        { UNSAFE, NULL, NULL, LACKS_NATIVE | LACKS_VM | LACKS_PROCESS, CAY_E_UNSUPPORTED,
+          "min_isolation" },
+        /* With the sandbox enabled nothing ever runs directly on the host. */
+        { UNSAFE, on, NULL, 0, CAY_E_POLICY, "enable_sandbox" },
+        { UNSAFE, NULL, "[security]\nenable_sandbox = true\n", 0, CAY_E_POLICY, "enable_sandbox" },
+        { "\"backend\": \"process\", \"min_isolation\": \"none\"", on, NULL, 0, CAY_E_POLICY,
+          "enable_sandbox" },
+        /* That it is not, is no leave to do so by itself. */
+        { "\"backend\": \"auto\"", off, NULL, LACKS_NATIVE | LACKS_VM, CAY_E_UNSUPPORTED,
+          "min_isolation" },
+        /* A tier that somebody asked for is not undercut. */
+        { "\"min_isolation\": \"kernel\", " UNSAFE, NULL, NULL, 0, CAY_E_POLICY, "min_isolation" },
+        { UNSAFE, NULL, "min_isolation = 'kernel'\n", 0, CAY_E_POLICY, "min_isolation" },
+        /* unsafe is for the request to say. */
+        { "\"backend\": \"auto\"", unsafe, NULL, LACKS_NATIVE | LACKS_VM, CAY_E_UNSUPPORTED,
+          "min_isolation" },
+        { "\"backend\": \"auto\"", NULL, "fallback = 'unsafe'\n", LACKS_NATIVE | LACKS_VM,
+          CAY_E_UNSUPPORTED, "min_isolation" },
+        { "\"profile\": \"loose\"", NULL, "[profiles.loose]\nfallback = 'unsafe'\n",
+          LACKS_NATIVE | LACKS_VM, CAY_E_UNSUPPORTED, "min_isolation" },
+        /* What it can't do, it does not do in place of another either. */
+        { "\"require\": [\"seccomp\"], " UNSAFE, NULL, NULL, LACKS_NATIVE | LACKS_VM,
+          CAY_E_UNSUPPORTED, "require" },
+        { "\"tty\": true, " UNSAFE, NULL, NULL, LACKS_NATIVE | LACKS_VM, CAY_E_UNSUPPORTED, "tty" },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct plan_host host = usual_host;
+        host.lacking = rows[i].lacking;
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
+        check_refused((struct making){ .json = json,
+                                       .environment = rows[i].environment,
+                                       .user_toml = rows[i].toml,
+                                       .host = &host },
+                      rows[i].kind, rows[i].message, NULL);
+    }
+    /* Said by a file it still is a wish: the isolated part of it is kept. */
+    struct plan_host host = usual_host;
+    host.lacking = LACKS_VM;
+    struct made m = made((struct making){
+        .json = "{" PYTHON ", \"backend\": \"vm\"}", .environment = unsafe, .host = &host });
+    assert_string_equal(m.plan.backend->name, "native");
+    assert_non_null(strstr(m.plan.warnings.list[0], "isolated is in force"));
+    unmake(&m);
+}
+
 static void test_layers(void **state)
 {
     struct made m =
@@ -1141,6 +1274,8 @@ int main(void)
         cmocka_unit_test(test_programs),
         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_backend),
+        cmocka_unit_test(test_fallback),
+        cmocka_unit_test(test_fallback_refused),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_workspace),
         cmocka_unit_test(test_wrong_folders),

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backends/docker/api.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/error.h"
-#include "base/parse.h"
 #include "net/http.h"
-#include "sys/file.h"
 
 /* An engine under load takes its time; one that takes longer is not there. */
 enum { CALL_TIMEOUT_S = 60 };
@@ -30,141 +24,36 @@ static const struct http_limits limits = {
 /* ---- where it is ------------------------------------------------------------------------------
  */
 
-static int set_unix(struct api *api, const char *path)
+static void set_timeouts(int fd)
 {
-    struct sockaddr_un *address = (struct sockaddr_un *)&api->address;
+    const struct timeval timeout = { .tv_sec = CALL_TIMEOUT_S };
 
-    if (strlen(path) >= sizeof address->sun_path)
-        return -ENAMETOOLONG;
-    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    snprintf(address->sun_path, sizeof address->sun_path, "%s", path);
-    api->address_len = sizeof *address;
-    snprintf(api->name, sizeof api->name, "%s", path);
-    return 0;
-}
-
-/* "ADDRESS:PORT", "[ADDRESS]:PORT"; no names, which would have to be looked up. */
-static int set_tcp(struct api *api, const char *text)
-{
-    const char *colon = strrchr(text, ':');
-    char host[64];
-    size_t len = colon ? (size_t)(colon - text) : 0;
-    unsigned long port = colon ? strtoul(colon + 1, NULL, 10) : 0;
-
-    if (len == 0 || len >= sizeof host || port == 0 || port > 65535)
-        return -EINVAL;
-    bool is_bracketed = text[0] == '[' && text[len - 1] == ']';
-    snprintf(host, sizeof host, "%.*s", (int)(len - (is_bracketed ? 2 : 0)),
-             text + (is_bracketed ? 1 : 0));
-    if (strcmp(host, "localhost") == 0)
-        snprintf(host, sizeof host, "127.0.0.1");
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&api->address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&api->address;
-    snprintf(api->name, sizeof api->name, "%s", text);
-    if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons((uint16_t)port);
-        api->address_len = sizeof *v4;
-        return 0;
-    }
-    *v6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
-    api->address_len = sizeof *v6;
-    return inet_pton(AF_INET6, host, &v6->sin6_addr) == 1 ? 0 : -EINVAL;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
 }
 
 /* Returns an fd, or -errno. */
 static int connect_to(const struct api *api)
 {
-    const struct timeval timeout = { .tv_sec = CALL_TIMEOUT_S };
     auto_close int fd = socket(api->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
         return -errno;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    set_timeouts(fd);
     if (connect(fd, (const struct sockaddr *)&api->address, api->address_len) < 0)
         return -errno;
     return take_fd(&fd);
 }
 
-static bool has_program(void)
-{
-    static const char *const paths[] = { "/usr/bin/docker",   "/usr/local/bin/docker",
-                                         "/usr/sbin/dockerd", "/usr/local/bin/dockerd",
-                                         "/usr/bin/dockerd",  "/usr/bin/podman" };
-
-    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
-        if (access(paths[i], F_OK) == 0)
-            return true;
-    return false;
-}
-
-static int fail_connect(const struct api *api, int errnum, struct cay_error *err)
-{
-    if (errnum == ENOENT && !has_program()) {
-        cay_fail(err, CAY_E_UNSUPPORTED, "Docker not found");
-        return cay_hint(err, "apt-get install docker.io, or take backend native (see cay doctor)");
-    }
-    cay_fail(err, CAY_E_UNSUPPORTED, "Cannot connect to Docker daemon at %s: %s", api->name,
-             strerror(errnum));
-    if (errnum == EACCES || errnum == EPERM)
-        return cay_hint(err, "sudo usermod -aG docker $USER, then log in again (the group is as "
-                             "good as root)");
-    if (errnum == ENOENT)
-        return cay_hint(err, "start it: sudo systemctl start docker; DOCKER_HOST names another");
-    return cay_hint(err, "is it running? sudo systemctl start docker; DOCKER_HOST names another");
-}
-
-/* The first that answers of those that an engine usually has. */
-static int open_usual(struct api *api, struct cay_error *err)
-{
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char rootless[100] = "", podman[100] = "";
-    const char *const paths[] = { "/var/run/docker.sock", rootless, "/run/podman/podman.sock",
-                                  podman };
-    int first = 0;
-
-    if (runtime && geteuid() != 0) {
-        snprintf(rootless, sizeof rootless, "%s/docker.sock", runtime);
-        snprintf(podman, sizeof podman, "%s/podman/podman.sock", runtime);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-        if (!*paths[i] || set_unix(api, paths[i]) < 0)
-            continue;
-        api->fd = connect_to(api);
-        if (api->fd >= 0)
-            return 0;
-        /* What is there and can't be used says more than what is not there. */
-        if (first == 0 || first == -ENOENT)
-            first = api->fd;
-    }
-    set_unix(api, paths[0]);
-    api->fd = -1;
-    return fail_connect(api, -first, err);
-}
-
 int api_open(struct api *api, const char *docker_host, struct cay_error *err)
 {
+    const struct engine_places places = ENGINE_PLACES_HERE(docker_host);
+
     *api = (struct api){ .fd = -1 };
-    if (!docker_host || !*docker_host)
-        return open_usual(api, err);
-    int rc = -EINVAL;
-    if (strncmp(docker_host, "unix://", 7) == 0)
-        rc = set_unix(api, docker_host + 7);
-    else if (docker_host[0] == '/')
-        rc = set_unix(api, docker_host);
-    else if (strncmp(docker_host, "tcp://", 6) == 0)
-        rc = set_tcp(api, docker_host + 6);
-    if (rc < 0) {
-        cay_fail(err, CAY_E_USAGE, "docker_host: '%.100s' is not unix://PATH or tcp://ADDRESS:PORT",
-                 docker_host);
-        return cay_hint(err, "for TLS or ssh, forward the engine's socket to a local one");
-    }
-    rc = connect_to(api);
-    if (rc < 0)
-        return fail_connect(api, -rc, err);
-    api->fd = rc;
-    return 0;
+    if (engine_connect(&places, &api->where, &api->fd, err) < 0)
+        return -1;
+    set_timeouts(api->fd);
+    return engine_address_socket(&api->where, places.root, &api->address, &api->address_len, err);
 }
 
 void api_close(struct api *api)
@@ -179,9 +68,7 @@ static int fail_call(const struct api *api, int errnum, struct cay_error *err)
 {
     if (errnum == EAGAIN || errnum == EWOULDBLOCK)
         errnum = ETIMEDOUT;
-    cay_fail(err, CAY_E_UNSUPPORTED, "Cannot connect to Docker daemon at %s: %s", api->name,
-             errnum ? strerror(errnum) : "it hung up");
-    return cay_hint(err, "is it running? sudo systemctl start docker; DOCKER_HOST names another");
+    return engine_no_sense(&api->where, strerror(errnum), err);
 }
 
 static int send_request(int fd, const char *method, const char *target, const char *body)

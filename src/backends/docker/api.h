@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "backends/docker/engine-address.h"
 #include "base/strbuf.h"
 
 struct cay_error;
@@ -24,12 +25,11 @@ struct cay_error;
 struct api {
     struct sockaddr_storage address;
     socklen_t address_len;
-    char name[160]; /* for messages: "/var/run/docker.sock" */
-    int fd;         /* a connection that can be used again; -1: none */
+    struct engine_address where;
+    int fd; /* a connection that can be used again; -1: none */
 };
 
-/* docker_host: "unix://PATH", "tcp://ADDRESS:PORT" or a path; NULL: where an engine of this user or
- * of the system usually listens. "Docker not found", or "Cannot connect to Docker daemon". */
+/* Connects as engine-address.h says. */
 int api_open(struct api *api, const char *docker_host, struct cay_error *err);
 void api_close(struct api *api);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "backends/docker/docker.h"
 #include "base/auto.h"
@@ -62,8 +63,7 @@ static void take_line(char *line, struct counters *ret)
             ret->group.dir[i] = open_group(names[i], path);
     if (!*list && strncmp(line, "0:", 2) == 0 && ret->group.dir[CGROUP_MEMORY] < 0) {
         int fd = open_group("", path);
-        uint64_t value;
-        if (fd >= 0 && file_read_key_at(fd, "memory.events", "oom_kill", &value) == 0) {
+        if (fd >= 0 && faccessat(fd, "memory.events", R_OK, 0) == 0) {
             ret->group.dir[CGROUP_MEMORY] = fd;
             ret->host.version = 2;
         } else {
@@ -80,6 +80,9 @@ void counters_open(struct api *api, const struct container *container, struct co
     *ret = (struct counters){ 0 };
     for (int i = 0; i < CGROUP_N; i++)
         ret->group.dir[i] = ret->group.join[i] = ret->host.parent[i] = -1;
+    for (int i = 0; i < CGROUP_COUNTERS; i++)
+        ret->group.counters[i] = -1;
+    ret->group.host = &ret->host;
     snprintf(path, sizeof path, "/proc/%lld/cgroup", pid);
     /* Another machine's pid may be somebody's here: the container's id has to be in the path. */
     if (pid <= 1 || file_read_at(AT_FDCWD, path, text, sizeof text) < 0 ||
@@ -91,13 +94,6 @@ void counters_open(struct api *api, const struct container *container, struct co
         ret->host.version = 1;
     for (int i = 0; i < CGROUP_N; i++)
         ret->host.has[i] = ret->group.dir[ret->host.version == 2 ? CGROUP_MEMORY : i] >= 0;
-}
-
-void counters_close(struct counters *counters)
-{
-    for (int i = 0; i < CGROUP_N; i++)
-        close_fd(&counters->group.dir[i]);
-    counters->host.version = 0;
 }
 
 static uint64_t number_at(const json_t *object, const char *a, const char *b, const char *c)
@@ -149,15 +145,13 @@ bool counters_saw_oom(struct api *api, const struct container *container, int64_
     return is_oom;
 }
 
-void counters_read(const struct counters *counters, struct api *api,
-                   const struct container *container, struct cgroup_counters *ret)
+void counters_read(struct counters *counters, struct api *api, const struct container *container,
+                   struct cgroup_counters *ret)
 {
     *ret = (struct cgroup_counters){ UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
     if (counters->host.version == 0) {
         ask_engine(api, container, ret);
         return;
     }
-    struct cgroup group = counters->group;
-    group.host = &counters->host;
-    cgroup_read(&group, ret);
+    cgroup_read(&counters->group, ret);
 }

@@ -105,7 +105,9 @@ static int start(const struct backend_host *host, const struct job *job, struct 
     if (fd < 0)
         return -1;
     struct docker *docker = mem_alloc(sizeof *docker);
-    docker->base = (struct sandbox){ &backend_docker, { fd, -1 }, INT64_MAX };
+    docker->base = (struct sandbox){ .backend = &backend_docker,
+                                     .fds = { fd, -1, -1, -1 },
+                                     .tick_ns = INT64_MAX };
     docker->pid = pid;
     *ret = &docker->base;
     return 0;

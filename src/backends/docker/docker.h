@@ -81,13 +81,13 @@ struct counters {
     struct cgroup group;
 };
 
-/* Finds the container's cgroup, where the engine is on this machine. */
+/* Finds the container's cgroup, where the engine is on this machine. *ret stays where it is, and
+ * its fds as long as the keeper. */
 void counters_open(struct api *api, const struct container *container, struct counters *ret);
-void counters_close(struct counters *counters);
 
 /* By the kernel's files, or the engine's word of them. */
-void counters_read(const struct counters *counters, struct api *api,
-                   const struct container *container, struct cgroup_counters *ret);
+void counters_read(struct counters *counters, struct api *api, const struct container *container,
+                   struct cgroup_counters *ret);
 
 /* Whether the engine saw it run out of memory since then (seconds of the real clock); for one that
  * is gone, and its cgroup with it. */

@@ -276,11 +276,8 @@ static void begin_next(struct keeper *keeper)
         return;
     }
     keeper->limits = limits;
-    if (keeper->counters.host.version) {
-        struct cgroup group = keeper->counters.group;
-        group.host = &keeper->counters.host;
-        cgroup_reset_peaks(&group);
-    }
+    if (keeper->counters.host.version)
+        cgroup_reset_peaks(&keeper->counters.group);
     counters_read(&keeper->counters, &keeper->api, &keeper->container, &keeper->zero);
     attach_send(&keeper->attach, WIRE_NEXT, NULL, 0);
 }

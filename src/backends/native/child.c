@@ -156,7 +156,7 @@ static int step_folders(struct state *state)
         return 0;
     payload_folders(&state->payload, paths);
     rc = folders_show(child, state->root_fd, paths, &state->workspace, &state->failed_op);
-    return rc < 0 ? rc : root_bound(state->root_fd, child);
+    return rc < 0 ? rc : root_bound(state->root_fd, &child->job->limits[child->job->n_stages - 1]);
 }
 
 static int step_pivot(struct state *state)
@@ -331,14 +331,15 @@ static void clear_stage(struct state *state)
 
 static void keep_only(struct child *child, struct job *job)
 {
-    int *keep[9 + JOB_FOLDERS] = {
-        &child->ctl_fd,     &job->std_fds[0],     &job->std_fds[1],
-        &job->std_fds[2],   &job->payload_fd,     &job->harvest_fd,
-        &child->program_fd, &child->warm.hook_fd, &child->warm.addon_fd
+    enum { OWN = 10 };
+    int *keep[OWN + JOB_FOLDERS] = {
+        &child->ctl_fd,        &job->std_fds[0], &job->std_fds[1],   &job->std_fds[2],
+        &job->payload_fd,      &job->harvest_fd, &child->program_fd, &child->warm.hook_fd,
+        &child->warm.addon_fd, &child->job_fd,
     };
 
     for (int i = 0; i < JOB_FOLDERS; i++)
-        keep[9 + i] = &job->folder_fds[i];
+        keep[OWN + i] = &job->folder_fds[i];
     if (spawn_keep_fds(keep, ARRAY_LEN(keep)) < 0)
         _exit(1);
 }
@@ -380,7 +381,7 @@ void child_main(struct child *child)
         ended.value = init_reap_until(&state, program, &is_held);
         ended.is_held = is_held;
         if (ended.value != 0)
-            ended.unreachable = netstat_unreachable();
+            ended.unreachable = netstat_unreachable(0);
         else if (state.stage + 1U < job.n_stages)
             tell_harvest(&state, harvester_tell_products); /* before the front hears of its end */
         init_report(&state, &ended);

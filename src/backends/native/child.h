@@ -75,8 +75,10 @@ struct child {
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
     enum spare_kind spare;
-    int program_fd;   /* SPARE_FORK: to the process that the zygote makes; else -1 */
-    struct warm warm; /* of SPARE_WARM */
+    int program_fd;              /* to the program-to-be of a spare; else -1 */
+    int job_fd;                  /* SPARE_EXEC: the other end, until that has it; else -1 */
+    struct child_shared *shared; /* of a spare */
+    struct warm warm;            /* of SPARE_WARM */
     uint32_t
         folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */
 };
@@ -97,7 +99,11 @@ struct child_report {
     uint64_t unreachable; /* of CHILD_ENDED with a failure */
     int64_t at_ns;        /* monotonic */
     uint32_t is_held; /* of CHILD_ENDED: the program is held in its exit, and nothing else lives */
+    uint32_t fd_bits; /* of CHILD_READY: what comes along */
 };
+
+/* What tells of the program's exit, and the sandbox's root. */
+enum { READY_NOTICE, READY_ROOT, READY_FDS };
 
 /* From the warden to pid 1, in this order: the id map is written; the cgroup is made; and for each
  * further stage, that it may begin. */
@@ -113,19 +119,37 @@ struct child_word {
 int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N]);
 int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N]);
 
-/* A spare's job: fds as in struct job, those of the host's folders left out. Return -errno. */
+/*
+ * A spare's job: fds as in struct job, those of the host's folders left out.
+ *
+ *     to pid 1      JOB        writes the files, and passes it on to the program
+ *     to the program JOB       its files are there
+ *     to the program WHOLE     from the warden itself: it writes its files, and pid 1 sleeps on
+ *     to pid 1      RUNNING    the program got it whole, and there is something to see to
+ *
+ * Return -errno.
+ */
 enum { SPARE_FDS = 5 };
+
+enum child_job_kind { CHILD_JOB, CHILD_JOB_WHOLE, CHILD_JOB_RUNNING };
 
 struct child_job {
     struct job job;
+    enum child_job_kind kind;
     uint32_t fd_bits;
 };
 
-int child_send_job(int fd, const struct job *job);
-int child_recv_job(int fd, struct job *ret);
+int child_send_job(int fd, const struct job *job, enum child_job_kind kind);
+int child_recv_job(int fd, struct job *ret, enum child_job_kind *ret_kind);
 
-/* How often the program tried to reach what there is no route to. */
-uint64_t netstat_unreachable(void);
+/* What the warden and pid 1 of a spare share. */
+struct child_shared {
+    volatile uint32_t is_running; /* the program got its job whole */
+};
+
+/* How often what is in the network namespace of that process (0: the caller's own) tried to reach
+ * what there is no route to. */
+uint64_t netstat_unreachable(pid_t pid);
 
 /* Never returns. */
 void child_main(struct child *child) __attribute__((noreturn));
@@ -146,7 +170,7 @@ int netns_join(struct netns_maker *maker);
 int root_build(const struct child *child, uint32_t *ret_op);
 
 /* Bounds it so that the program's share is what the limits say; again after something was added. */
-int root_bound(int root, const struct child *child);
+int root_bound(int root, const struct cay_limits *limits);
 
 /* Mounts the job's folders; paths are those of the read-only ones, NULL-terminated. -errno, and
  * which folder failed. */

@@ -6,12 +6,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -99,6 +97,7 @@ void init_describe_program(struct state *state)
         .cpus = state->cpus,
         .argv = state->argv[state->stage],
         .env = state->env,
+        .job_fd = -1,
         .notice_fd = -1,
         .failed_step = STEP_N,
     };
@@ -203,20 +202,18 @@ static bool is_alone(pid_t program)
  */
 static bool take_notice(struct state *state, pid_t program, int *ret_status)
 {
-    struct seccomp_notif notice = { 0 };
+    struct seccomp_notice notice;
     bool is_last = state->stage + 1U == state->child->job->n_stages;
 
     state->has_notice = false;
-    if (ioctl(state->notice_fd, SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0)
-        return false; /* it was killed meanwhile, or has a signal to see to first */
-    if ((pid_t)notice.pid == program && is_last && state->child->job->harvest_fd < 0 &&
+    if (seccomp_take_notice(state->notice_fd, &notice) < 0)
+        return false;
+    if (notice.pid == program && is_last && state->child->job->harvest_fd < 0 &&
         is_alone(program)) {
-        *ret_status = (int)(notice.data.args[0] & 0xff) << 8;
+        *ret_status = notice.status;
         return true;
     }
-    struct seccomp_notif_resp go_on = { .id = notice.id,
-                                        .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
-    ioctl(state->notice_fd, SECCOMP_IOCTL_NOTIF_SEND, &go_on);
+    seccomp_let_go(state->notice_fd, &notice);
     return false;
 }
 

@@ -31,8 +31,9 @@ struct state {
     struct program program;
     volatile pid_t spare_tid; /* of a program-to-be that waits; the kernel makes it 0 at its exec */
     pid_t spare;
+    bool is_released;    /* the spare's program got its job from the warden */
     int64_t released_ns; /* of a spare: when its program was let go */
-    int notice_fd; /* tells of exits before they happen; -1: none */
+    int notice_fd;       /* tells of exits before they happen; -1: none */
     bool has_notice;
 };
 

@@ -56,7 +56,7 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
     cay_fail(err, CAY_E_UNSUPPORTED, "layer %s cannot be had here: %s%s%s",
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
-    err->errnum = errnum;
+    backend_mark_lacking(err);
     return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
                     remedies[layer] ? "; " : "");
 }
@@ -225,14 +225,27 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
     return 0;
 }
 
+static void *map_shared(size_t size, struct cay_error *err)
+{
+    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (shared != MAP_FAILED)
+        return shared;
+    cay_fail_errno(err, errno, "native: map memory to share with pid 1");
+    return NULL;
+}
+
 static int map_watched(struct native *native, struct cay_error *err)
 {
-    void *shared = mmap(NULL, sizeof *native->watched, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        return cay_fail_errno(err, errno, "native: map the watcher's memory");
-    native->watched = shared;
-    return 0;
+    native->watched = map_shared(sizeof *native->watched, err);
+    return native->watched ? 0 : -1;
+}
+
+static int map_child(struct native *native, struct cay_error *err)
+{
+    if (native->spare)
+        native->shared = map_shared(sizeof *native->shared, err);
+    return native->spare && !native->shared ? -1 : 0;
 }
 
 /* Pid 1 is born, and makes its network namespace while the rest is done here. */
@@ -240,17 +253,19 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
 {
     int ctl[2];
 
-    if (native->spare == SPARE_FORK) {
+    if (native->spare == SPARE_FORK || native->spare == SPARE_EXEC) {
         int program[2];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, program) < 0)
             return cay_fail_errno(err, errno, "native: make a socket pair");
-        child->program_fd = program[0];
+        child->program_fd = native->to_program_fd = program[0];
         native->program_fd = program[1];
+        if (native->spare == SPARE_EXEC)
+            child->job_fd = program[1];
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "native: make a socket pair");
     child->ctl_fd = ctl[1];
-    native->pid = clone_with_what_there_is(child, cgroup_fd, &native->base.fds[1], err);
+    native->pid = clone_with_what_there_is(child, cgroup_fd, &native->base.fds[FD_PID], err);
     if (native->pid == 0) {
         if (!child->has_userns) {
             child->uid = native->who.uid;
@@ -259,8 +274,9 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
         child_main(child);
     }
     close(ctl[1]);
-    close_fd(&child->program_fd);
-    native->base.fds[0] = ctl[0];
+    if (native->spare == SPARE_EXEC)
+        close_fd(&native->program_fd);
+    native->base.fds[FD_CTL] = ctl[0];
     return native->pid < 0 ? -1 : 0;
 }
 
@@ -271,7 +287,7 @@ static int tell_words(const struct backend_host *host, struct native *native, st
     static const int none[CGROUP_N] = { -1, -1, -1, -1 };
     bool to_make = host->cgroups->version != 0 && !native->has_cgroup;
     bool is_stranger = native->who.kind == IDENTITY_SUBUID;
-    int fd = native->base.fds[0];
+    int fd = native->base.fds[FD_CTL];
 
     if (to_make && is_stranger && make_cgroup(host, native, err) < 0)
         return -1;
@@ -280,6 +296,9 @@ static int tell_words(const struct backend_host *host, struct native *native, st
         return -1;
     if (rc == 0)
         rc = child_send_word(fd, CHILD_GO, to_make && !is_stranger ? native->cgroup.join : none);
+    /* One that is dead by now has said why: its report is there to be read. */
+    if (rc == -EPIPE || rc == -ECONNRESET)
+        rc = 0;
     return rc < 0 ? cay_fail_errno(err, -rc, "native: start pid 1") : 0;
 }
 
@@ -338,6 +357,8 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if (has_cgroup ? is_born_inside && make_cgroup(host, native, err) < 0
                    : make_cgroup(host, native, err) < 0 || map_watched(native, err) < 0)
         return -1;
+    if (map_child(native, err) < 0)
+        return -1;
 
     struct child child = {
         .job = &native->job,
@@ -347,8 +368,10 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
+        .shared = native->shared,
         .spare = native->spare,
         .program_fd = -1,
+        .job_fd = -1,
         .warm = WARM_INIT,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,

@@ -3,8 +3,10 @@
  * life from the warden's side; launch.c makes a sandbox, child.c is what runs inside. */
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
+#include "backends/native/zygote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/layer.h"
+#include "sys/fdpass.h"
 
 static const struct {
     const char *words;
@@ -40,19 +43,37 @@ static int probe(const struct backend_host *host, struct cay_error *err)
     return 0; /* what is missing is found out by the run itself, which names the layer */
 }
 
+static void close_job_fds(struct native *native)
+{
+    struct job *job = &native->job;
+
+    if (!native->keeps_fds)
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(job->std_fds); i++)
+        close_fd(&job->std_fds[i]);
+    close_fd(&job->payload_fd);
+    close_fd(&job->harvest_fd);
+    native->keeps_fds = false;
+}
+
 static void release(struct sandbox *sandbox)
 {
     struct native *native = of(sandbox);
 
+    close_job_fds(native);
     if (native->has_cgroup &&
         (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
         cgroup_remove(&native->cgroup);
     if (native->watched)
         munmap(native->watched, sizeof *native->watched);
     identity_release(&native->who);
-    close_fd(&native->base.fds[0]);
-    close_fd(&native->base.fds[1]);
+    for (int i = 0; i < SANDBOX_FDS; i++)
+        close_fd(&native->base.fds[i]);
     close_fd(&native->program_fd);
+    close_fd(&native->to_program_fd);
+    close_fd(&native->root_fd);
+    if (native->shared)
+        munmap(native->shared, sizeof *native->shared);
     for (int i = 0; i < JOB_FOLDERS; i++)
         close_fd(&native->mounts[i]);
     arena_done(&native->arena);
@@ -82,7 +103,7 @@ static void kill_all(struct sandbox *sandbox)
     native->is_killed = true;
     if (native->pid <= 0)
         return;
-    syscall(SYS_pidfd_send_signal, native->base.fds[1], SIGKILL, NULL, 0);
+    syscall(SYS_pidfd_send_signal, native->base.fds[FD_PID], SIGKILL, NULL, 0);
     if (native->has_cgroup)
         cgroup_kill(&native->cgroup);
 }
@@ -92,11 +113,16 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
 {
     struct native *native = mem_alloc(sizeof *native);
 
-    native->base = (struct sandbox){ &backend_native, { -1, -1 }, INT64_MAX };
+    native->base = (struct sandbox){
+        .backend = &backend_native,
+        .fds = { -1, -1, -1, -1 },
+        .tick_ns = INT64_MAX,
+    };
     native->job = *job;
     native->spare = spare;
     native->pool = host->pool;
-    native->program_fd = -1;
+    native->program_fd = native->to_program_fd = native->root_fd = -1;
+    native->program_pid = -1;
     native->who.lock_fd = -1;
     for (int i = 0; i < JOB_FOLDERS; i++)
         native->mounts[i] = -1;
@@ -127,14 +153,66 @@ int native_set_limits(struct native *native, const struct cay_limits *wanted,
     return rc;
 }
 
+/* A program that a zygote has yet to fork may never come, when the zygote dies: then the job is
+ * begun anew (go_on_cold), and for that what it holds must still be there. */
+static void keep_job_fds(struct native *native)
+{
+    struct job *job = &native->job;
+    int *const fds[] = { &job->std_fds[0], &job->std_fds[1], &job->std_fds[2], &job->payload_fd,
+                         &job->harvest_fd };
+
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        if (*fds[i] >= 0)
+            *fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, 3);
+    native->keeps_fds = true;
+}
+
 /* The spare is the job's now, with its limits. */
 static int hand_over(struct native *native, const struct job *job)
 {
     enum cgroup_controller which;
 
+    const struct cay_limits had = native->job.limits[0], *now = &job->limits[job->n_stages - 1];
+
     native->job = *job;
+    if (native->start_kind == START_FORK)
+        keep_job_fds(native);
     int rc = native_set_limits(native, &job->limits[0], &which);
-    return rc < 0 ? rc : child_send_job(native->base.fds[0], job);
+    /* The disk limit is a property of the file system, which was made with the usual one. */
+    if (rc == 0 && (now->disk_bytes != had.disk_bytes || now->inodes != had.inodes))
+        rc = root_bound(native->root_fd, now);
+    if (rc < 0)
+        return rc;
+    if (direct_can_have(native, job))
+        return direct_hand_over(native, job);
+    close_fd(&native->base.fds[FD_NOTICE]); /* pid 1 has it too */
+    close_fd(&native->to_program_fd);
+    return child_send_job(native->base.fds[FD_CTL], job, CHILD_JOB);
+}
+
+static void discard(struct native *native)
+{
+    kill_all(&native->base);
+    native_reap(native, 0);
+    release(&native->base);
+}
+
+/* The sandbox that waited in vain for its program is changed for one of the usual kind. Returns
+ * whether there is one. */
+static bool go_on_cold(struct native *native)
+{
+    struct cay_error err;
+
+    if (!native->keeps_fds || native->is_killed)
+        return false;
+    struct native *fresh = native_make(pool_host(native->pool), &native->job, SPARE_NONE, &err);
+    if (!fresh)
+        return false;
+    const struct native ended = *native;
+    *native = *fresh;
+    *fresh = ended;
+    discard(fresh);
+    return true;
 }
 
 static int start(const struct backend_host *host, const struct job *job, struct sandbox **ret,
@@ -143,9 +221,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
     struct native *native = host->pool ? pool_take(host->pool, job) : NULL;
 
     if (native && (native->is_killed || hand_over(native, job) < 0)) {
-        kill_all(&native->base); /* it was ended meanwhile */
-        native_reap(native, 0);
-        release(&native->base);
+        discard(native); /* it was ended meanwhile */
         native = NULL;
     }
     if (!native)
@@ -187,7 +263,6 @@ static void explain_failure(const struct native *native, const struct child_repo
                  "the sandbox shows this machine's /usr, and --file puts a program into /sandbox");
     } else if (step == STEP_EXEC) {
         cay_fail(err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
-        err->errnum = errnum;
     } else if (step == STEP_FILES && errnum == ENOSPC) {
         cay_fail(err, CAY_E_LIMIT, "the request's files do not fit into the disk or inodes limit");
         cay_hint(err, "raise disk (and memory, whose half is the most it can be) or inodes");
@@ -220,7 +295,7 @@ void native_start_counting(struct native *native)
     cgroup_read(&native->cgroup, &native->zero);
 }
 
-static void read_usage(const struct native *native, const struct child_report *from,
+static void read_usage(struct native *native, const struct child_report *from,
                        struct stage_end *end)
 {
     end->usage = (struct cay_usage){
@@ -320,14 +395,84 @@ static void over(struct native *native, struct report *ret)
 
 /* Where pid 1 ended with a word of ours unread, that comes first, as an error; what it said last is
  * behind it. */
-ssize_t native_recv(const struct native *native, struct child_report *ret)
+static int recv_report(int fd, struct child_report *ret, int ret_fds[READY_FDS])
 {
-    int fd = native->base.fds[0];
+    int list[FDPASS_MAX];
+    unsigned n;
 
-    if (fd < 0)
+    int rc = fdpass_try_recv(fd, ret, sizeof *ret, list, &n);
+    if (rc == -ECONNRESET)
+        rc = fdpass_try_recv(fd, ret, sizeof *ret, list, &n);
+    return rc < 0 ? rc : fdpass_spread(ret->fd_bits, list, n, ret_fds, READY_FDS);
+}
+
+/* Its program is the one process beside pid 1: nothing of any job was there yet. */
+static void take_ready(struct native *native, int fds[READY_FDS])
+{
+    if (native->to_program_fd >= 0) { /* no job was sent to pid 1 */
+        native->base.fds[FD_NOTICE] = take_fd(&fds[READY_NOTICE]);
+        native->program_pid = cgroup_other_process(&native->cgroup, native->pid);
+    }
+    if (native->root_fd < 0)
+        native->root_fd = take_fd(&fds[READY_ROOT]);
+}
+
+ssize_t native_recv(struct native *native, struct child_report *ret)
+{
+    int fds[READY_FDS] = { -1, -1 };
+
+    if (native->base.fds[FD_CTL] < 0)
         return 0;
-    ssize_t n = recv(fd, ret, sizeof *ret, MSG_DONTWAIT);
-    return n < 0 && errno == ECONNRESET ? recv(fd, ret, sizeof *ret, MSG_DONTWAIT) : n;
+    int rc = recv_report(native->base.fds[FD_CTL], ret, fds);
+    if (rc == 0 && ret->kind == CHILD_READY)
+        take_ready(native, fds);
+    for (int i = 0; i < READY_FDS; i++)
+        close_fd(&fds[i]);
+    errno = rc < 0 ? -rc : 0;
+    return rc == 0 ? (ssize_t)sizeof *ret : rc == -EAGAIN || rc == -EINTR ? -1 : 0;
+}
+
+static void finish_stage(struct native *native, const struct child_report *from, struct report *ret)
+{
+    stage_ended(native, from, ret);
+    native->started_ns = 0;
+    native->base.tick_ns = INT64_MAX;
+    native->stage++;
+}
+
+static void direct_started(struct native *native, struct report *ret)
+{
+    stage_started(native, &(struct child_report){ .at_ns = native->handed_ns }, ret);
+}
+
+/* The program-to-be that has its job: its socket is at its end once it is executed, and before that
+ * there is only a failure to tell. */
+static bool hear_program(struct native *native, struct report *ret)
+{
+    struct zygote_hello word;
+    int list[FDPASS_MAX];
+    unsigned n = 0;
+
+    int rc = fdpass_try_recv(native->base.fds[FD_PROGRAM], &word, sizeof word, list, &n);
+    if (rc == -EAGAIN || rc == -EINTR)
+        return false;
+    while (n > 0)
+        close_fd(&list[--n]);
+    close_fd(&native->base.fds[FD_PROGRAM]);
+    if (rc < 0) {
+        direct_started(native, ret);
+        return true;
+    }
+    const struct child_report failed = {
+        .kind = CHILD_FAILED,
+        .step = word.failed_step,
+        .value = word.errnum,
+    };
+    native->failed = true;
+    ret->kind = REPORT_FAILED;
+    explain_failure(native, &failed, &ret->error);
+    kill_all(&native->base);
+    return true;
 }
 
 static void on_wait(struct sandbox *sandbox, struct report *ret)
@@ -336,11 +481,26 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
     struct child_report from;
 
     *ret = (struct report){ .kind = REPORT_NONE };
+    if (native->base.has_word) {
+        native->base.has_word = false;
+        direct_started(native, ret);
+        return;
+    }
+    if (native->base.fds[FD_PROGRAM] >= 0 && hear_program(native, ret))
+        return;
+    if (direct_has_ended(native, &from)) {
+        finish_stage(native, &from, ret);
+        return;
+    }
     ssize_t n = native_recv(native, &from);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (n != (ssize_t)sizeof from || from.kind == CHILD_FAILED) {
+        if (go_on_cold(native))
+            return;
+    }
     if (n != (ssize_t)sizeof from) {
-        close_fd(&native->base.fds[0]);
+        close_fd(&native->base.fds[FD_CTL]);
         if (native_reap(native, WNOHANG))
             over(native, ret);
         return;
@@ -351,13 +511,12 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         ret->over = (enum tick_result)from.value;
         break;
     case CHILD_STARTED:
-        stage_started(native, &from, ret);
+        if (!native->handed_ns) /* else it was told already */
+            stage_started(native, &from, ret);
         break;
     case CHILD_ENDED:
-        stage_ended(native, &from, ret);
-        native->started_ns = 0;
-        native->base.tick_ns = INT64_MAX;
-        native->stage++;
+        if (!native->failed)
+            finish_stage(native, &from, ret);
         break;
     case CHILD_FAILED:
         native->failed = true;
@@ -365,7 +524,7 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         explain_failure(native, &from, &ret->error);
         break;
     case CHILD_MADE: /* a spare's, which the pool heard, unless it was made for a job */
-        if (native->awaits_fork && pool_order(native->pool, native) < 0) {
+        if (native->awaits_fork && pool_order(native->pool, native) < 0 && !go_on_cold(native)) {
             native->failed = true;
             ret->kind = REPORT_FAILED;
             cay_fail(&ret->error, CAY_E_SYSTEM, "native: the zygote is gone");
@@ -373,6 +532,7 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         }
         break;
     case CHILD_READY:
+        close_job_fds(native);
         break;
     }
 }
@@ -393,7 +553,7 @@ static int start_next(struct sandbox *sandbox, struct cay_error *err)
         cgroup_read(&native->cgroup, &native->zero);
     }
     const struct child_word next = { .kind = CHILD_NEXT };
-    if (send(native->base.fds[0], &next, sizeof next, MSG_NOSIGNAL) < 0)
+    if (send(native->base.fds[FD_CTL], &next, sizeof next, MSG_NOSIGNAL) < 0)
         return cay_fail_errno(err, errno, "native: begin stage %u", native->stage);
     return 0;
 }

@@ -10,8 +10,12 @@
 #include "sys/cgroup.h"
 #include "sys/userns.h"
 
+/* Of struct sandbox: the socket to pid 1, its pidfd; and where the warden deals with the program
+ * itself (direct.c), what tells of its exit, and the socket by which it got its job. */
+enum { FD_CTL, FD_PID, FD_NOTICE, FD_PROGRAM };
+
 struct native {
-    struct sandbox base; /* fds: the ctl socket, and the pidfd of pid 1 */
+    struct sandbox base; /* fds: see below */
     struct arena arena;
     struct job job;
     struct op_list root;
@@ -23,6 +27,7 @@ struct native {
     bool is_killed;
     bool failed;                 /* a failure was reported already */
     int64_t started_ns;          /* of the stage */
+    int64_t handed_ns;           /* when the program got its job from the warden; 0: it did not */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint32_t layers;
     int mounts[JOB_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
@@ -33,10 +38,16 @@ struct native {
     struct native *next; /* in the pool's list */
     unsigned shape;      /* the pool's */
     enum spare_state { SPARE_MAKING, SPARE_MADE, SPARE_READY, SPARE_STATES } state;
-    int program_fd; /* for the process that a zygote forks, until it is ordered; else -1 */
+    int program_fd;              /* for the program-to-be, until somebody has it; else -1 */
+    int to_program_fd;           /* the other end, until it has its job; else -1 */
+    int root_fd;                 /* of a ready spare: its root; else -1 */
+    pid_t program_pid;           /* of a ready spare; -1: not known */
+    struct child_shared *shared; /* with pid 1 */
     struct cgroup_limits limits; /* in force */
     uint64_t spare_bytes;
     bool awaits_fork;  /* it has its job, and its program is to be forked once it stands */
+    bool keeps_fds;    /* the job's are copies of ours, until the program was forked */
+    int64_t late_ns;   /* when a spare that is not ready is given up */
     struct pool *pool; /* where its cgroup goes; NULL: nowhere */
 };
 
@@ -49,8 +60,9 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
 /* From here on, what the cgroup counts is the program's. */
 void native_start_counting(struct native *native);
 
-/* What pid 1 says: its size, 0 when it is gone, or -1 and errno. */
-ssize_t native_recv(const struct native *native, struct child_report *ret);
+/* What pid 1 says: its size, 0 when it is gone, or -1 and errno. What comes along with CHILD_READY
+ * is taken. */
+ssize_t native_recv(struct native *native, struct child_report *ret);
 
 /* Whether pid 1 is gone; flags are waitpid's. */
 bool native_reap(struct native *native, int flags);
@@ -74,6 +86,17 @@ struct cgroup_limits native_limits(const struct cay_limits *limits);
 /* Tells it, unless they are in force. Returns -errno, and which one it was. */
 int native_set_limits(struct native *native, const struct cay_limits *wanted,
                       enum cgroup_controller *ret_which);
+
+/*
+ * Where a spare's program has been forked already, is the only one, and the job is small, the
+ * warden hands it the job itself and hears itself of its exit: pid 1 sleeps through all of it.
+ * Whatever is not as plain as that is pid 1's to see to (direct.c).
+ */
+bool direct_can_have(const struct native *native, const struct job *job);
+int direct_hand_over(struct native *native, const struct job *job);
+
+/* Looks for a notice. Returns whether it was the end of the program, as pid 1 would tell of it. */
+bool direct_has_ended(struct native *native, struct child_report *ret);
 
 /* Starting pid 1: everything from cgroup to clone. */
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err);

@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "backends/native/child.h"
+#include "base/auto.h"
 #include "sys/file.h"
 
 /* "Ip: Forwarding DefaultTTL …" and "Ip: 1 64 …": a line of names, then one of values. */
-static uint64_t ip4_no_routes(void)
+static uint64_t ip4_no_routes(int net_fd)
 {
     char text[4096];
-    if (file_read_at(AT_FDCWD, "/proc/self/net/snmp", text, sizeof text) <= 0)
+    if (file_read_at(net_fd, "snmp", text, sizeof text) <= 0)
         return 0;
 
     const char *names = strstr(text, "Ip: "), *values = names ? strstr(names + 4, "\nIp: ") : NULL;
@@ -27,10 +28,10 @@ static uint64_t ip4_no_routes(void)
     return number;
 }
 
-static uint64_t ip6_no_routes(void)
+static uint64_t ip6_no_routes(int net_fd)
 {
     char text[4096];
-    if (file_read_at(AT_FDCWD, "/proc/self/net/snmp6", text, sizeof text) <= 0)
+    if (file_read_at(net_fd, "snmp6", text, sizeof text) <= 0)
         return 0;
     const char *pos = strstr(text, "Ip6OutNoRoutes");
     uint64_t number = 0;
@@ -40,7 +41,13 @@ static uint64_t ip6_no_routes(void)
     return number;
 }
 
-uint64_t netstat_unreachable(void)
+uint64_t netstat_unreachable(pid_t pid)
 {
-    return ip4_no_routes() + ip6_no_routes();
+    char path[48] = "/proc/", number[24], *end = path + strlen(path);
+
+    for (const char *digit = pid > 0 ? uint_text(number, (uint64_t)pid) : "self"; *digit; digit++)
+        *end++ = *digit;
+    memcpy(end, "/net", sizeof "/net");
+    auto_close int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? 0 : ip4_no_routes(fd) + ip6_no_routes(fd);
 }

@@ -22,6 +22,9 @@
 #define BACKOFF_NS   (NS_PER_SEC / 2)
 #define BACKOFF_MOST 7 /* doublings */
 
+/* A spare that is not ready by then never will be: its runtime hangs. */
+#define MAKE_NS (30 * NS_PER_SEC)
+
 enum {
     RENEW_AFTER = 1000,
     GROUPS_MAX = 64,
@@ -38,7 +41,7 @@ struct shape {
     struct zygote *heir;   /* that will take its place */
     struct native *spares;
     unsigned n[SPARE_STATES], target;
-    uint32_t taken, missed;
+    uint32_t taken, missed, failed;
     unsigned taken_lately; /* since the target was last looked at */
     int64_t look_ns;
     unsigned failures; /* in a row */
@@ -113,7 +116,7 @@ static void drop_spare(struct pool *pool, struct shape *shape, struct native *na
     unlink_from(&shape->spares, native);
     shape->n[native->state]--;
     pool->memory_bytes -= native->spare_bytes;
-    unwatch(pool, native->base.fds[0]);
+    unwatch(pool, native->base.fds[FD_CTL]);
     backend_native.kill(&native->base);
     push(&pool->dying, native);
 }
@@ -123,13 +126,17 @@ static void bury(struct pool *pool, struct native *native)
     if (!native_reap(native, WNOHANG))
         return;
     unlink_from(&pool->dying, native);
-    unwatch(pool, native->base.fds[1]);
+    unwatch(pool, native->base.fds[FD_PID]);
     backend_native.release(&native->base);
 }
 
 static void fail_shape(struct shape *shape)
 {
     shape->failures++;
+    shape->failed++;
+    /* A runtime that does not come up ahead is started with its run, as it would be alone. */
+    if (shape->kind == SPARE_WARM && shape->failures > FAILURES_MAX)
+        shape->kind = SPARE_EXEC;
     shape->not_before_ns =
         clock_now_ns() + (BACKOFF_NS << MIN(shape->failures, (unsigned)BACKOFF_MOST));
 }
@@ -272,10 +279,11 @@ static void make_spare(struct pool *pool, struct shape *shape)
         fail_shape(shape);
         return;
     }
+    native->late_ns = clock_now_ns() + MAKE_NS;
     push(&shape->spares, native);
     shape->n[SPARE_MAKING]++;
-    watch(pool, native->base.fds[0], (uint64_t)(uintptr_t)native);
-    watch(pool, native->base.fds[1], (uint64_t)(uintptr_t)native);
+    watch(pool, native->base.fds[FD_CTL], (uint64_t)(uintptr_t)native);
+    watch(pool, native->base.fds[FD_PID], (uint64_t)(uintptr_t)native);
 }
 
 static void on_ready(struct pool *pool, struct shape *shape, struct native *native,
@@ -308,6 +316,7 @@ static void order_some(struct pool *pool, struct shape *shape)
         if (native->state != SPARE_MADE)
             continue;
         move_to(shape, native, SPARE_MAKING);
+        native->late_ns = clock_now_ns() + MAKE_NS;
         if (!shape->zygote || zygote_order_one(shape->zygote, native) < 0)
             drop_spare(pool, shape, native);
     }
@@ -339,6 +348,17 @@ static void on_spare(struct pool *pool, struct native *native)
     drop_spare(pool, shape, native);
 }
 
+static void drop_late(struct pool *pool, struct shape *shape, int64_t now)
+{
+    for (struct native *native = shape->spares, *next; native; native = next) {
+        next = native->next;
+        if (native->state != SPARE_MAKING || now < native->late_ns)
+            continue;
+        fail_shape(shape);
+        drop_spare(pool, shape, native);
+    }
+}
+
 /* Doubled when one was missed, a little less each time that half would have done. */
 static void look_at_target(struct pool *pool, struct shape *shape, int64_t now)
 {
@@ -348,6 +368,7 @@ static void look_at_target(struct pool *pool, struct shape *shape, int64_t now)
         shape->target = MAX(shape->target - MAX(shape->target / 4, 1U), pool->options->spares);
     shape->taken_lately = 0;
     shape->look_ns = now + SHRINK_NS;
+    drop_late(pool, shape, now);
     for (struct native *native = shape->spares, *next;
          native && shape->n[SPARE_READY] > shape->target; native = next) {
         next = native->next;
@@ -434,11 +455,21 @@ static bool fits_limits(const struct native *native, const struct cay_limits *wa
             (wanted->cpu_time_ns > 0 && wanted->cpu_time_ns < made->cpu_time_ns));
 }
 
+/* Of one that is ready the disk can be bounded anew from outside, by root. */
+static bool fits_disk(const struct native *native, const struct cay_limits *wanted)
+{
+    const struct cay_limits *made = &native->job.limits[0];
+    bool can_bound = native->root_fd >= 0 && geteuid() == 0;
+
+    return can_bound || (wanted->disk_bytes == made->disk_bytes && wanted->inodes == made->inodes);
+}
+
 static bool fits(const struct native *native, enum spare_state state, const struct job *job)
 {
     enum start_kind kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
 
     return native->state == state && job->start >= kind && !(job->require & ~native->layers) &&
+           fits_disk(native, &job->limits[job->n_stages - 1]) &&
            fits_limits(native, &job->limits[0]);
 }
 
@@ -507,8 +538,8 @@ struct native *pool_take(struct pool *pool, const struct job *job)
     shape->taken++;
     pool->taken_ns = clock_now_ns();
     pool->memory_bytes -= native->spare_bytes;
-    unwatch(pool, native->base.fds[0]);
-    unwatch(pool, native->base.fds[1]);
+    unwatch(pool, native->base.fds[FD_CTL]);
+    unwatch(pool, native->base.fds[FD_PID]);
     /* Its job waits in pid 1's socket until the program is there. */
     if (native->start_kind == START_FORK &&
         (!shape->zygote || zygote_order_one(shape->zygote, native) < 0))
@@ -533,8 +564,7 @@ bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limi
 
 /* Peaks of memory start anew where the kernel lets them (v1); those of processes never do, so that
  * only a group is kept which saw no more than every run has: pid 1 and one program. */
-bool pool_keep_cgroup(struct pool *pool, const struct cgroup *group,
-                      const struct cgroup_limits *limits)
+bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits)
 {
     enum { LEFT_BYTES = 512 * 1024 };
     struct cgroup_counters now;
@@ -577,6 +607,11 @@ const struct pool_options *pool_settings(const struct pool *pool)
     return pool->options;
 }
 
+const struct backend_host *pool_host(const struct pool *pool)
+{
+    return pool->host;
+}
+
 int pool_fd(const struct pool *pool)
 {
     return pool->epoll_fd;
@@ -616,6 +651,7 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret)
         ret->shapes[i].has_zygote = shape->zygote && shape->zygote->is_up;
         ret->shapes[i].taken = shape->taken;
         ret->shapes[i].missed = shape->missed;
+        ret->shapes[i].failed = shape->failed;
         ret->zygotes_starting += shape->zygote && !shape->zygote->is_up;
     }
 }

@@ -27,6 +27,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
 void pool_free(struct pool *pool);
 
 const struct pool_options *pool_settings(const struct pool *pool);
+const struct backend_host *pool_host(const struct pool *pool);
 
 int pool_fd(const struct pool *pool);
 
@@ -45,7 +46,6 @@ int pool_order(struct pool *pool, struct native *native);
  * pool_keep_cgroup takes one, unless what it would tell of the next run could be the last one's. */
 bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limits *ret_limits,
                        struct cgroup_counters *ret_zero);
-bool pool_keep_cgroup(struct pool *pool, const struct cgroup *group,
-                      const struct cgroup_limits *limits);
+bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits);
 
 void pool_stats(const struct pool *pool, struct pool_stats *ret);

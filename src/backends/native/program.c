@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/capability.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -72,6 +71,13 @@ static int take_terminal(const struct job *job)
     return rc < 0 ? rc : spawn_streams((int[3]){ ends[1], ends[1], ends[1] }, 0);
 }
 
+static void lead_session(struct program *program)
+{
+    if (!program->has_session)
+        setsid();
+    program->has_session = true;
+}
+
 /* Nice weighs only within one session where the kernel groups by session, so a watched program
  * stays in that of pid 1, which has no terminal either; one with a terminal must lead its own. */
 static int step_streams(struct program *program)
@@ -85,14 +91,17 @@ static int step_streams(struct program *program)
     if (CPU_COUNT(&cpus) > 0)
         sched_setaffinity(0, sizeof cpus, &cpus);
     if (program->has_cgroup || has_terminal)
-        setsid();
+        lead_session(program);
     else
         setpgid(0, 0);
     if (has_terminal)
         return take_terminal(job);
-    const int pipes[3] = { job->tty ? -1 : job->std_fds[0], job->std_fds[1], job->std_fds[2] };
+    int in = job->tty ? -1 : job->std_fds[0];
+    if (in < 0 && program->null_fd > 0)
+        in = program->null_fd;
+    const int pipes[3] = { in, job->std_fds[1], job->std_fds[2] };
     if (program->warm_fd == 0)
-        return spawn_streams(pipes, 0);
+        return spawn_streams(pipes, program->job_fd > 0 ? CLOSE_RANGE_CLOEXEC : 0);
     int rc = spawn_streams(pipes, CLOSE_RANGE_CLOEXEC);
     return rc == 0 && dup2(program->warm_fd, WARM_FD) < 0 ? -errno : rc;
 }
@@ -253,6 +262,8 @@ static uint32_t walk(struct program *program, const enum child_step *list, size_
 uint32_t program_prepare_spare(struct program *program, int *ret_errnum)
 {
     static const enum child_step limits[] = { STEP_RLIMITS };
+
+    lead_session(program);
     uint32_t failed = walk(program, limits, 1, ret_errnum);
 
     return failed == STEP_N ? program_prepare(program, ret_errnum) : failed;
@@ -269,7 +280,7 @@ uint32_t program_begin(struct program *program, int *ret_errnum)
 }
 
 /* Everything else was recorded before the exec, which may not return. */
-static int finish(struct program *program, uint32_t failed, int errnum)
+int program_finish(struct program *program, uint32_t failed, int errnum)
 {
     if (failed == STEP_N) {
         failed = STEP_EXEC;
@@ -289,31 +300,5 @@ int program_main(void *arg)
     uint32_t failed = program_begin(program, &errnum);
     if (failed == STEP_N)
         failed = program_prepare(program, &errnum);
-    return finish(program, failed, errnum);
-}
-
-/* Pid 1 shares its fds as well, for those of the job are still to come; they are parted without
- * closing any before the streams take their places. */
-int program_spare_main(void *arg)
-{
-    struct program *program = arg;
-    int errnum = 0;
-
-    program->layers = 0;
-    uint32_t failed = program_prepare_spare(program, &errnum);
-    if (failed == STEP_N) {
-        program->go = 1;
-        syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
-        while (program->go == 1)
-            syscall(SYS_futex, &program->go, FUTEX_WAIT, 1, NULL, NULL, 0);
-        if (close_range(~0U, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
-            failed = STEP_STREAMS;
-            errnum = errno;
-        } else {
-            failed = program_begin(program, &errnum);
-        }
-    }
-    int rc = finish(program, failed, errnum);
-    syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
-    return rc;
+    return program_finish(program, failed, errnum);
 }

@@ -31,7 +31,11 @@ struct program {
     cpu_set_t cpus; /* empty: as they are */
     char **argv, **env;
     struct cay_limits ahead; /* whose rlimits are set already */
+    bool has_session;        /* of its own, already */
+    int null_fd;             /* the sandbox's /dev/null, opened ahead; 0: none */
     int warm_fd;             /* becomes WARM_FD of what is executed; 0: none */
+    int job_fd;         /* where a spare's job comes; -1: pid 1 says what to execute, and when */
+    struct job own_job; /* that one */
     /* Written by the program-to-be, which shares this memory with pid 1 until its exec. */
     volatile uint32_t go; /* of a spare: a futex, set once the job is there */
     volatile int notice_fd;
@@ -42,7 +46,10 @@ struct program {
 
 /* What clone calls; they return only where a step failed. */
 int program_main(void *program);
-int program_spare_main(void *program);
+int program_spare_main(void *program); /* in spare-exec.c */
+
+/* Executes it, or notes what failed, now or before. Returns the status to exit with. */
+int program_finish(struct program *program, uint32_t failed, int errnum);
 
 /* The layers that need no job. Returns the step that failed, or STEP_N. */
 uint32_t program_prepare(struct program *program, int *ret_errnum);

@@ -193,9 +193,8 @@ static int make_tmpfs(const struct cay_limits *limits)
 }
 
 /* From here on the program's share is what the limits say, to the byte and the inode. */
-int root_bound(int root, const struct child *child)
+int root_bound(int root, const struct cay_limits *limits)
 {
-    const struct cay_limits *limits = &child->job->limits[child->job->n_stages - 1];
     struct statfs st;
     auto_close int fs = fspick(root, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
     if (fs < 0 || fstatfs(root, &st) < 0)
@@ -245,6 +244,6 @@ int root_build(const struct child *child, uint32_t *ret_op)
             return rc;
         }
     }
-    rc = root_bound(root, child);
+    rc = root_bound(root, limits);
     return rc < 0 ? rc : take_fd(&root);
 }

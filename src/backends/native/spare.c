@@ -24,7 +24,7 @@
 #include "core/layer.h"
 #include "sys/fdpass.h"
 
-/* ---- a program that will exec: it shares pid 1's memory and fds until then ---- */
+/* ---- a program that will exec: it shares pid 1's memory until then ---- */
 
 static void futex_wait(volatile uint32_t *word, uint32_t value)
 {
@@ -48,6 +48,7 @@ static void prepare_exec(struct state *state, struct job *job)
         init_fail(state, STEP_EXEC, errno);
     init_describe_program(state);
     program->wants_notice = true;
+    program->job_fd = state->child->job_fd;
     state->spare_tid = -1;
     init_oom_score(state, "1000");
     state->spare =
@@ -62,6 +63,16 @@ static void prepare_exec(struct state *state, struct job *job)
         futex_wait(&program->go, 0);
     if (program->failed_step != STEP_N)
         init_fail(state, program->failed_step, program->failed_errno);
+    close_fd(&state->child->job_fd); /* it has its own now, and its end tells of the exec */
+}
+
+static void check_exec(struct state *state)
+{
+    const struct program *program = &state->program;
+
+    wait_for_exec(state);
+    if (program->failed_step != STEP_N)
+        init_fail(state, program->failed_step, program->failed_errno);
 }
 
 static void release_exec(struct state *state)
@@ -72,9 +83,7 @@ static void release_exec(struct state *state)
     program->env = state->env;
     program->go = 2;
     syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
-    wait_for_exec(state);
-    if (program->failed_step != STEP_N)
-        init_fail(state, program->failed_step, program->failed_errno);
+    check_exec(state);
 }
 
 /* ---- a program that a zygote forks ---- */
@@ -114,6 +123,21 @@ static int move_up(int *fd)
     return moved;
 }
 
+/* A runtime that ends before its hello is held in its last call, and its end of the socket stays
+ * open: the notice tells. */
+static int await_hello(const struct state *state, int fd)
+{
+    struct pollfd list[] = {
+        { .fd = fd, .events = POLLIN },
+        { .fd = state->program.notice_fd, .events = POLLIN },
+    };
+
+    while (poll(list, ARRAY_LEN(list), -1) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return list[0].revents ? 0 : -ECHILD;
+}
+
 /* Its streams are pipes, as a job's are: runtimes look at what they are when they start. */
 static void start_warm(struct state *state, struct job *job)
 {
@@ -139,7 +163,9 @@ static void start_warm(struct state *state, struct job *job)
     close(pair[1]);
     close(streams[0]);
     close(streams[1]);
-    rc = fdpass_recv(pair[0], &hello, sizeof hello, list, &n);
+    rc = await_hello(state, pair[0]);
+    if (rc == 0)
+        rc = fdpass_recv(pair[0], &hello, sizeof hello, list, &n);
     if (rc == 0)
         rc = warm_hide();
     if (rc < 0)
@@ -156,49 +182,68 @@ static void (*const get_ready[])(struct state *state, struct job *job) = {
     [SPARE_WARM] = start_warm,
 };
 
-/* The disk limit is a property of the file system, which was made with the usual one. */
-static int bound_root(const struct state *state, const struct cay_limits *before)
+/* The next child that has ended, left to be reaped; 0: none. */
+static pid_t next_dead(void)
 {
-    const struct job *job = state->child->job;
-    const struct cay_limits *now = &job->limits[job->n_stages - 1];
+    siginfo_t info = { 0 };
 
-    if (now->disk_bytes == before->disk_bytes && now->inodes == before->inodes)
-        return 0;
-    auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return root < 0 ? -errno : root_bound(root, state->child);
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ? 0 : info.si_pid;
 }
 
-static void wait_for_job(const struct state *state)
+/* Returns false where the program got its job from the warden, and ended before there was anything
+ * for us to do. */
+static bool wait_for_job(const struct state *state)
 {
     struct pollfd ctl = { .fd = state->child->ctl_fd, .events = POLLIN };
     sigset_t none;
 
     sigemptyset(&none);
-    while (ppoll(&ctl, 1, NULL, &none) <= 0)
-        if (waitpid(state->spare, NULL, WNOHANG) == state->spare)
+    while (ppoll(&ctl, 1, NULL, &none) <= 0) {
+        for (pid_t dead; (dead = next_dead()) != 0; waitpid(dead, NULL, 0)) {
+            if (dead != state->spare)
+                continue;
+            if (state->child->shared->is_running)
+                return false;
             _exit(1); /* somebody ended it: this is no spare any more */
+        }
+    }
+    return true;
+}
+
+/* The rlimits come with the job, or the program does not start. */
+static void tell_ready(const struct state *state)
+{
+    auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int fds[READY_FDS] = { [READY_NOTICE] = state->notice_fd, [READY_ROOT] = root };
+    const struct child_report ready = {
+        .kind = CHILD_READY,
+        .layers = state->child->layers | state->program.layers | LAYER_BIT(RLIMITS),
+        .fd_bits = fdpass_bits(fds, READY_FDS),
+    };
+
+    if (fdpass_send(state->child->ctl_fd, &ready, sizeof ready, fds, READY_FDS) < 0)
+        _exit(1);
 }
 
 void spare_wait(struct state *state, struct job *ret_job)
 {
-    const struct cay_limits before = ret_job->limits[0];
-    struct child_report ready = { .kind = CHILD_READY };
+    enum child_job_kind kind;
 
     get_ready[state->child->spare](state, ret_job);
     if (state->notice_fd < 0)
         state->notice_fd = state->program.notice_fd;
-    /* The rlimits come with the job, or the program does not start. */
-    ready.layers = state->child->layers | state->program.layers | LAYER_BIT(RLIMITS);
-    init_report(state, &ready);
-    wait_for_job(state);
-    if (child_recv_job(state->child->ctl_fd, ret_job) < 0)
-        _exit(1);
-    int rc = bound_root(state, &before);
-    if (rc < 0)
-        init_fail(state, STEP_ROOT, -rc);
-    rc = program_keep_caps(0);
+    int rc = program_keep_caps(0);
     if (rc < 0)
         init_fail(state, STEP_INIT, -rc);
+    tell_ready(state);
+    state->is_released = !wait_for_job(state);
+    if (!state->is_released) {
+        if (child_recv_job(state->child->ctl_fd, ret_job, &kind) < 0)
+            _exit(1);
+        state->is_released = kind == CHILD_JOB_RUNNING;
+    }
+    if (state->is_released)
+        return;
     rc = payload_map(ret_job->payload_fd, &state->payload);
     if (rc == 0)
         rc = init_take_payload(state);
@@ -208,17 +253,19 @@ void spare_wait(struct state *state, struct job *ret_job)
 
 pid_t spare_release(struct state *state)
 {
+    if (state->is_released) {
+        close_fd(&state->child->program_fd);
+        return state->spare;
+    }
     /* It may have done its work before we have the next word. */
     state->released_ns = clock_now_ns();
-    if (state->child->spare != SPARE_EXEC) {
-        int rc = child_send_job(state->child->program_fd, state->child->job);
-        if (rc < 0)
-            init_fail(state, STEP_EXEC, -rc);
-        close_fd(&state->child->program_fd);
-        state->program.layers |= LAYER_BIT(RLIMITS);
-    } else {
-        release_exec(state);
-    }
+    int rc = child_send_job(state->child->program_fd, state->child->job, CHILD_JOB);
+    if (rc < 0)
+        init_fail(state, STEP_EXEC, -rc);
+    close_fd(&state->child->program_fd);
+    state->program.layers |= LAYER_BIT(RLIMITS);
+    if (state->child->spare == SPARE_EXEC)
+        check_exec(state);
     state->child->layers |= state->program.layers;
     return state->spare;
 }

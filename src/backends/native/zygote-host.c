@@ -167,7 +167,7 @@ int zygote_order_one(struct zygote *zygote, struct native *native)
         .gid = SANDBOX_GID,
         .limits = native->job.limits[0],
     };
-    int fds[ZYGOTE_FDS] = { native->base.fds[1], native->program_fd };
+    int fds[ZYGOTE_FDS] = { native->base.fds[FD_PID], native->program_fd };
     auto_close int procs = -1;
 
     for (int i = 0; i < CGROUP_N; i++)

@@ -9,9 +9,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,19 +129,34 @@ static char **vector(uint32_t n)
     return list;
 }
 
-static void take_payload(int fd, struct zygote_run *ret)
+static void find_source(const struct payload *payload, struct zygote_run *run)
+{
+    struct payload_file file;
+    size_t pos = 0;
+
+    for (uint32_t i = 0; i < payload->n_files && payload_next_file(payload, &pos, &file); i++)
+        if (strcmp(file.name, run->argv[1]) == 0) {
+            run->source = file.data;
+            run->source_len = file.len;
+        }
+}
+
+static void take_payload(int fd, enum child_job_kind kind, struct zygote_run *ret)
 {
     static struct payload payload; /* mapped for good: the vectors point into it */
     extern char **environ;
 
     if (payload_map(fd, &payload) < 0 || payload.argc[0] < 2)
         _exit(1);
+    if (kind == CHILD_JOB_WHOLE && payload_write_files(&payload, AT_FDCWD) < 0)
+        _exit(127);
     ret->argc = (int)payload.argc[0];
     ret->argv = vector(payload.argc[0]);
     payload_argv(&payload, 0, ret->argv);
     ret->env = vector(payload.envc);
     payload_env(&payload, ret->env);
     environ = ret->env;
+    find_source(&payload, ret);
 }
 
 static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
@@ -154,9 +171,11 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         .notice_fd = -1,
     };
     int fd = dance->fds[ZYGOTE_PROGRAM], errnum = 0;
+    enum child_job_kind kind;
     sigset_t none;
 
     close(ZYGOTE_FD);
+    umask(0); /* as pid 1's: its files have the modes that the job says */
     job.require = dance->order.require;
     job.n_stages = 1;
     job.limits[0] = dance->order.limits;
@@ -168,12 +187,14 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         failed = program_prepare_spare(&program, &errnum);
     else
         errnum = -rc;
-    if (failed == STEP_N)
+    if (failed == STEP_N) {
+        program.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         warm();
+    }
     say_hello(fd, &program, failed, errnum);
-    if (child_recv_job(fd, &job) < 0)
+    if (child_recv_job(fd, &job, &kind) < 0)
         _exit(1); /* pid 1 is gone, and so shall we be */
-    take_payload(job.payload_fd, ret);
+    take_payload(job.payload_fd, kind, ret);
     if (program_begin(&program, &errnum) != STEP_N || !(program.layers & LAYER_BIT(RLIMITS)))
         _exit(127);
     sigemptyset(&none);

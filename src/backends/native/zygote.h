@@ -62,6 +62,8 @@ struct zygote_run {
     char **argv; /* argv[0] is the runtime's name, argv[1] the source, as the language's run says */
     int argc;
     char **env;
+    const char *source; /* what is in that file, where it came with the job; else NULL */
+    size_t source_len;
 };
 
 /* Serves the warden. Returns only in a program that has its job: isolated, its streams in place,

@@ -80,7 +80,11 @@ static int start(const struct backend_host *host, const struct job *job, struct 
         return cay_fail_errno(err, errnum, "process: start the supervisor");
     }
     struct process *process = mem_alloc(sizeof *process);
-    process->base = (struct sandbox){ &backend_process, { ctl[0], pidfd }, INT64_MAX };
+    process->base = (struct sandbox){
+        .backend = &backend_process,
+        .fds = { ctl[0], pidfd, -1, -1 },
+        .tick_ns = INT64_MAX,
+    };
     process->job = *job;
     process->pid = pid;
     process->tree = mem_alloc(sizeof *process->tree);
@@ -118,7 +122,6 @@ static void explain_failure(const struct note *note, struct cay_error *err)
         cay_hint(err, "this backend has no /sandbox: --file NAME puts a program at ./NAME");
     } else if (note->step == STEP_EXEC) {
         cay_fail(err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
-        err->errnum = errnum;
         if (errnum == EACCES)
             cay_hint(err, "is the state folder on a file system that is mounted noexec?");
     } else {

@@ -105,10 +105,17 @@ static int set_list(const char *name, int n, char **words)
     return rc;
 }
 
-/* The path as python3 sees it: without links and dots. */
-static const char *real_source(const char *name, char buf[PATH_MAX])
+#define FOLDER "/sandbox/"
+
+/* The path as python3 sees it: without links and dots, as a file of the job's has none. */
+static const char *real_source(const struct zygote_run *run, char buf[PATH_MAX])
 {
-    return realpath(name, buf) ? buf : name;
+    const char *name = run->argv[1];
+
+    if (!run->source || strchr(name, '/') || strlen(name) >= PATH_MAX - sizeof FOLDER)
+        return realpath(name, buf) ? buf : name;
+    snprintf(buf, PATH_MAX, FOLDER "%s", name);
+    return buf;
 }
 
 /* The folder of the script goes before all others. */
@@ -218,24 +225,18 @@ static bool has_encoding_line(const char *text)
     return strncmp(text, "\xef\xbb\xbf", 3) == 0 || (said && (!end || said < end));
 }
 
-/* The whole file with a NUL behind it; NULL where it can't be had, has one in it, or is better read
- * by Python, line by line. */
-static char *read_source(const char *source)
+/* The whole source with a NUL behind it; NULL where it did not come with the job, has one in it, or
+ * is better read by Python, line by line. */
+static char *copy_source(const struct zygote_run *run)
 {
-    FILE *file = fopen(source, "rbe");
-    char *text = NULL;
-    size_t len = 0;
-
-    if (!file)
+    if (!run->source || memchr(run->source, '\0', run->source_len))
         return NULL;
-    ssize_t n = getdelim(&text, &len, '\0', file);
-    bool is_whole = feof(file) && !ferror(file);
-    fclose(file);
-    if (n < 0 && is_whole) {
-        free(text);
-        return strdup("");
-    }
-    if (is_whole && memchr(text, '\0', (size_t)n) == NULL && !has_encoding_line(text))
+    char *text = malloc(run->source_len + 1);
+    if (!text)
+        return NULL;
+    memcpy(text, run->source, run->source_len);
+    text[run->source_len] = '\0';
+    if (!has_encoding_line(text))
         return text;
     free(text);
     return NULL;
@@ -282,9 +283,9 @@ static int status_of_exception(void)
     return status;
 }
 
-static int run_main(PyObject *globals, const char *source)
+static int run_main(PyObject *globals, const struct zygote_run *run, const char *source)
 {
-    char *text = read_source(source);
+    char *text = copy_source(run);
     FILE *file = text ? NULL : fopen(source, "rbe");
     PyObject *done = NULL;
 
@@ -386,13 +387,59 @@ static int end_by_interrupt(void)
     return 128 + SIGINT;
 }
 
-static int prepare_run(int argc, char **argv, char **env, const char *source)
+/* For most runs it is what the warming prepared: the same words, in the same order. */
+static struct {
+    char **env;
+    bool has_words; /* of python3 main.py */
+} ahead;
+
+static bool has_same_env(char **env)
 {
-    return put_environment(env) < 0 || set_list("argv", argc - 1, argv + 1) < 0 ||
-                   set_list("orig_argv", argc, argv) < 0 || put_folder(source) < 0 ||
-                   note_source(source) < 0
+    if (!ahead.env)
+        return false;
+    size_t i = 0;
+    while (ahead.env[i] && env[i] && strcmp(ahead.env[i], env[i]) == 0)
+        i++;
+    return !ahead.env[i] && !env[i];
+}
+
+#define USUAL_NAME   "main.py"
+#define USUAL_SOURCE FOLDER USUAL_NAME
+
+static bool has_usual_words(int argc, char **argv, const char *source)
+{
+    return ahead.has_words && argc == 2 && strcmp(argv[0], "python3") == 0 &&
+           strcmp(argv[1], USUAL_NAME) == 0 && strcmp(source, USUAL_SOURCE) == 0;
+}
+
+static int put_words(int argc, char **argv, const char *source)
+{
+    return set_list("argv", argc - 1, argv + 1) < 0 || set_list("orig_argv", argc, argv) < 0 ||
+                   put_folder(source) < 0 || note_source(source) < 0
                ? -1
                : 0;
+}
+
+/* What was put ahead is taken back. */
+static int take_words_back(void)
+{
+    PyObject *cache = PySys_GetObject("path_importer_cache"); /* borrowed */
+
+    ahead.has_words = false;
+    return cache && PyDict_DelItemString(cache, USUAL_SOURCE) == 0
+               ? PyList_SetSlice(PySys_GetObject("path"), 0, 1, NULL)
+               : -1;
+}
+
+static int prepare_run(int argc, char **argv, char **env, const char *source)
+{
+    if (!has_same_env(env) && put_environment(env) < 0)
+        return -1;
+    if (has_usual_words(argc, argv, source))
+        return 0;
+    if (ahead.has_words && take_words_back() < 0)
+        return -1;
+    return put_words(argc, argv, source);
 }
 
 /* All of it once more in the memory of its own, on a program of ours: what it reaches for is copied
@@ -405,11 +452,13 @@ static void warm_child(void)
                                 "except AttributeError as e:\n    str(e)\n"
                                 "print('', end='', flush=True)\n";
     extern char **environ;
-    char name[] = "python3", source[] = "/sandbox/main.py", *argv[] = { name, source, NULL };
+    static const char source[] = USUAL_SOURCE;
+    char name[] = "python3", file[] = USUAL_NAME, *argv[] = { name, file, NULL };
 
     PyOS_AfterFork_Child();
-    prepare_run(2, argv, environ, source);
-    PyList_SetSlice(PySys_GetObject("path"), 0, 1, NULL);
+    if (put_environment(environ) == 0)
+        ahead.env = environ;
+    ahead.has_words = put_words(2, argv, source) == 0;
     PyObject *globals = PyDict_New();
     if (globals && PyDict_SetItemString(globals, "__builtins__", PyEval_GetBuiltins()) == 0 &&
         set_loader(globals, source) == 0) {
@@ -431,14 +480,14 @@ static void warm_child(void)
 static int run_file(const struct zygote_run *run)
 {
     char buf[PATH_MAX];
-    const char *source = real_source(run->argv[1], buf);
+    const char *source = real_source(run, buf);
 
     if (prepare_run(run->argc, run->argv, run->env, source) < 0 || reseed() < 0) {
         PyErr_Print();
         return 1;
     }
     Py_ssize_t n_modules = PyDict_Size(PyImport_GetModuleDict());
-    int status = run_main(PyModule_GetDict(python.main_module), source);
+    int status = run_main(PyModule_GetDict(python.main_module), run, source);
     status = finish(status, n_modules);
     return python.was_interrupted ? end_by_interrupt() : status;
 }

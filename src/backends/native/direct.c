@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The short way of a run that was made ahead:
+ *
+ *     warden ──job──▶ program ──exit_group: held, and told by the kernel──▶ warden
+ *
+ * A program that was forked from a zygote runs when it has its job. One that is still to be
+ * executed closes its socket by that, or says why it can't be.
+ *
+ * What pid 1 would check, the warden can see from outside: that the one who exits is the program
+ * (its number, which the cgroup listed before any code of the job was there), and that nothing else
+ * lives (the cgroup has two tasks, one of which is pid 1). Where it is not so, pid 1 gets the
+ * notice fd to itself and does what it does for every other run: a program that makes many notices
+ * is not to keep the warden busy.
+ */
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "backends/native/native.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "sys/seccomp.h"
+
+/* So little that there is room for it in any sandbox: nobody is told if it can't be written. */
+enum { SMALL_BYTES = 64 * 1024 };
+
+static bool is_small(const struct job *job)
+{
+    struct stat st;
+
+    return fstat(job->payload_fd, &st) == 0 && st.st_size <= SMALL_BYTES;
+}
+
+bool direct_can_have(const struct native *native, const struct job *job)
+{
+    return native->to_program_fd >= 0 && native->program_pid > 0 && native->root_fd >= 0 &&
+           native->base.fds[FD_NOTICE] >= 0 && native->shared && job->n_stages == 1 &&
+           job->harvest_fd < 0 && job->limits[0].disk_bytes >= 2 * SMALL_BYTES &&
+           job->limits[0].inodes >= 64 && is_small(job);
+}
+
+int direct_hand_over(struct native *native, const struct job *job)
+{
+    native->shared->is_running = 1; /* first: the program may be gone before the next line */
+    native->handed_ns = clock_now_ns();
+    int rc = child_send_job(native->to_program_fd, job, CHILD_JOB_WHOLE);
+    if (native->spare == SPARE_EXEC)
+        native->base.fds[FD_PROGRAM] = take_fd(&native->to_program_fd);
+    else
+        native->base.has_word = rc == 0;
+    close_fd(&native->to_program_fd);
+    return rc;
+}
+
+static void leave_to_init(struct native *native)
+{
+    struct job job = native->job;
+
+    for (int i = 0; i < 3; i++)
+        job.std_fds[i] = -1;
+    job.payload_fd = job.harvest_fd = -1;
+    child_send_job(native->base.fds[FD_CTL], &job, CHILD_JOB_RUNNING);
+}
+
+static void read_disk(const struct native *native, struct child_report *ret)
+{
+    struct statfs fs;
+
+    if (fstatfs(native->root_fd, &fs) < 0)
+        return;
+    ret->disk_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+    ret->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
+    ret->inodes_size = fs.f_files;
+    ret->inodes_free = fs.f_ffree;
+}
+
+bool direct_has_ended(struct native *native, struct child_report *ret)
+{
+    struct pollfd own = { .fd = native->base.fds[FD_NOTICE], .events = POLLIN };
+    struct seccomp_notice notice;
+
+    if (own.fd < 0 || poll(&own, 1, 0) <= 0)
+        return false;
+    if (!(own.revents & POLLIN)) { /* nobody has the filter any more: pid 1 tells how it ended */
+        close_fd(&native->base.fds[FD_NOTICE]);
+        return false;
+    }
+    if (seccomp_take_notice(own.fd, &notice) < 0)
+        return false;
+    if (notice.pid != native->program_pid || cgroup_tasks(&native->cgroup) != 2) {
+        leave_to_init(native);
+        seccomp_let_go(own.fd, &notice);
+        close_fd(&native->base.fds[FD_NOTICE]);
+        return false;
+    }
+    *ret = (struct child_report){
+        .kind = CHILD_ENDED,
+        .value = notice.status,
+        .is_held = 1,
+        .at_ns = clock_now_ns(),
+        .max_rss = UINT64_MAX,
+        .unreachable = notice.status ? netstat_unreachable(native->pid) : 0,
+    };
+    read_disk(native, ret);
+    close_fd(&native->base.fds[FD_NOTICE]);
+    return true;
+}

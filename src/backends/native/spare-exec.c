@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program-to-be of a spare: behind all layers it waits for its job, and is executed. It shares
+ * pid 1's memory until then. Async-signal-safe. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backends/native/program.h"
+#include "backends/native/zygote.h"
+#include "core/payload.h"
+#include "sys/fdpass.h"
+
+static char **vector(uint32_t n)
+{
+    void *map = mmap(NULL, (n + 1) * sizeof(char *), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/* Its files, unless pid 1 wrote them, and its words; the step that failed, or STEP_N. */
+static uint32_t take_job(struct program *program, int *ret_errnum)
+{
+    struct payload payload;
+    enum child_job_kind kind;
+
+    if (child_recv_job(program->job_fd, &program->own_job, &kind) < 0)
+        _exit(1); /* pid 1 is gone, and so shall we be */
+    program->job = &program->own_job;
+    int rc = payload_map(program->own_job.payload_fd, &payload);
+    if (rc == 0 && payload.argc[0] == 0)
+        rc = -EINVAL;
+    if (rc == 0 && kind == CHILD_JOB_WHOLE)
+        rc = payload_write_files(&payload, AT_FDCWD);
+    program->argv = rc < 0 ? NULL : vector(payload.argc[0]);
+    program->env = rc < 0 ? NULL : vector(payload.envc);
+    if (rc == 0 && (!program->argv || !program->env))
+        rc = -ENOMEM;
+    if (rc < 0) {
+        *ret_errnum = -rc;
+        return STEP_FILES;
+    }
+    payload_argv(&payload, 0, program->argv);
+    payload_env(&payload, program->env);
+    return STEP_N;
+}
+
+/* Until pid 1 has filled in the rest. */
+static void wait_for_word(struct program *program)
+{
+    while (program->go == 1)
+        syscall(SYS_futex, &program->go, FUTEX_WAIT, 1, NULL, NULL, 0);
+}
+
+/* Pid 1's fds are shared until then: the notice's is made here, and the streams of what is started
+ * ahead come from there. They are parted without closing any. */
+static uint32_t part_fds(int *ret_errnum)
+{
+    if (close_range(~0U, ~0U, CLOSE_RANGE_UNSHARE) == 0)
+        return STEP_N;
+    *ret_errnum = errno;
+    return STEP_STREAMS;
+}
+
+int program_spare_main(void *arg)
+{
+    struct program *program = arg;
+    int errnum = 0;
+    bool takes_job = program->job_fd >= 0;
+
+    program->layers = 0;
+    uint32_t failed = program_prepare_spare(program, &errnum);
+    if (failed == STEP_N && takes_job)
+        failed = part_fds(&errnum);
+    if (failed == STEP_N) {
+        program->go = 1;
+        syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
+        if (takes_job) {
+            failed = take_job(program, &errnum);
+        } else {
+            wait_for_word(program);
+            failed = part_fds(&errnum);
+        }
+    }
+    if (failed == STEP_N)
+        failed = program_begin(program, &errnum);
+    int rc = program_finish(program, failed, errnum);
+    const struct zygote_hello word = {
+        .failed_step = program->failed_step,
+        .errnum = program->failed_errno,
+    };
+    if (takes_job) /* to the warden, where the job came from there */
+        fdpass_send(program->job_fd, &word, sizeof word, NULL, 0);
+    syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
+    return rc;
+}

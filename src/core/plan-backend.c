@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which backend a plan gets, and which one where that can't be had on this host:
+ *
+ *     auto       the first of the list that is isolated and strong enough; then the next of them
+ *     by name    that one; where it can't be had, as `fallback` says:
+ *       never      none: the run is refused
+ *       isolated   the first of the list that is isolated and strong enough
+ *       unsafe     likewise; and if there is none, the one without isolation
+ *
+ * That a backend can't be had is known once it was tried: the warden alone has what it takes to
+ * try. The engine then makes the plan again, for a host that lacks it (engine/run-again.c).
+ */
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "core/plan.h"
+
+static bool is_lacking(const struct plan_host *host, size_t place)
+{
+    return host->lacking >> place & 1;
+}
+
+/* gVisor's runtime is a kernel of its own between the program and the host's. */
+static enum tier tier_of(const struct plan_backend_wishes *wishes, const struct backend *backend)
+{
+    bool is_taken = wishes->runtime && (backend->abilities & BACKEND_RUNTIMES);
+
+    return is_taken && strncmp(wishes->runtime, "runsc", 5) == 0 ? TIER_GVISOR : backend->tier;
+}
+
+/* The first that is isolated, strong enough, and takes a runtime if one is named, past the one at
+ * `but`. */
+static const struct backend *find_isolated(const struct plan_backend_wishes *wishes,
+                                           const struct plan_host *host, int least,
+                                           const struct backend *but)
+{
+    for (size_t i = 0; backends[i]; i++)
+        if (backends[i]->tier != TIER_NONE && (int)tier_of(wishes, backends[i]) >= least &&
+            (!wishes->runtime || (backends[i]->abilities & BACKEND_RUNTIMES)) &&
+            backends[i] != but && !is_lacking(host, i))
+            return backends[i];
+    return NULL;
+}
+
+static const struct backend *find_unsafe(const struct plan_host *host, const struct backend *but)
+{
+    for (size_t i = 0; backends[i]; i++)
+        if (backends[i]->tier == TIER_NONE && backends[i] != but && !is_lacking(host, i))
+            return backends[i];
+    return NULL;
+}
+
+static bool is_tried(const struct plan_host *host, const struct backend *backend)
+{
+    for (size_t i = 0; backends[i]; i++)
+        if (backends[i] == backend)
+            return is_lacking(host, i);
+    return false;
+}
+
+/* What has been said for isolation holds against a flag that goes without. */
+static int check_unsafe(const struct plan_backend_wishes *wishes, struct cay_error *err)
+{
+    if (wishes->is_sandbox_on) {
+        cay_fail(err, CAY_E_POLICY,
+                 "fallback: unsafe is refused: enable_sandbox is set, nothing runs without one");
+        return cay_hint(err, "take isolated, or set SECURITY_ENABLE_SANDBOX=false if you mean it");
+    }
+    if (wishes->is_least_explicit && tier_find(wishes->least) > TIER_NONE) {
+        cay_fail(err, CAY_E_POLICY, "fallback: unsafe is below min_isolation %s", wishes->least);
+        return cay_hint(err, "take isolated, or set min_isolation to \"none\" if you mean it");
+    }
+    return 0;
+}
+
+/* The one that was asked for, or NULL with an error that says why not. */
+static const struct backend *find_asked(const struct plan_backend_wishes *wishes,
+                                        const struct plan_host *host, int least,
+                                        struct cay_error *err)
+{
+    if (strcmp(wishes->name, "auto") == 0) {
+        const struct backend *backend = find_isolated(wishes, host, least, NULL);
+        if (!backend)
+            cay_fail(err, CAY_E_UNSUPPORTED,
+                     "min_isolation: no backend of this build gives tier %s", wishes->least);
+        return backend;
+    }
+    const struct backend *backend = backend_find(wishes->name);
+    if (!backend)
+        cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s is not built yet", wishes->name);
+    else if (is_tried(host, backend))
+        cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s can't be had here", wishes->name);
+    return backend && !is_tried(host, backend) ? backend : NULL;
+}
+
+static int check_tier(const struct plan_backend_wishes *wishes, const struct backend *backend,
+                      struct cay_error *err)
+{
+    if (backend->tier == TIER_NONE && wishes->is_sandbox_on) {
+        cay_fail(err, CAY_E_POLICY,
+                 "backend: %s is refused: enable_sandbox is set, nothing runs without one",
+                 backend->name);
+        return cay_hint(err, "take another, or set SECURITY_ENABLE_SANDBOX=false if you mean it");
+    }
+    enum tier tier = tier_of(wishes, backend);
+    if ((int)tier >= tier_find(wishes->least))
+        return 0;
+    cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
+             backend->name, tier_name(tier), wishes->least);
+    return cay_hint(err, "take another backend, or set min_isolation to \"%s\" if you mean it",
+                    tier_name(tier));
+}
+
+/* In place of the one that can't be had; NULL: nothing may be. */
+static const struct backend *find_instead(const struct plan_backend_wishes *wishes,
+                                          const struct plan_host *host, int least, bool is_unsafe,
+                                          const struct backend *but, const char **ret_how)
+{
+    const struct backend *backend = NULL;
+
+    if (strcmp(wishes->name, "auto") == 0 || strcmp(wishes->fallback, "never") != 0) {
+        *ret_how = strcmp(wishes->fallback, "never") == 0 ? "auto" : "isolated";
+        backend = find_isolated(wishes, host, least, but);
+    }
+    if (!backend && is_unsafe) {
+        *ret_how = "unsafe";
+        backend = find_unsafe(host, but);
+    }
+    return backend;
+}
+
+int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
+                 const struct plan_host *host, struct cay_error *err)
+{
+    bool is_unsafe = strcmp(wishes->fallback, "unsafe") == 0 && wishes->is_fallback_explicit;
+    int least = tier_find(wishes->least);
+    struct cay_error missing = { 0 };
+    const char *how = NULL;
+
+    if (is_unsafe && check_unsafe(wishes, err) < 0)
+        return -1;
+    if (!is_unsafe && strcmp(wishes->fallback, "unsafe") == 0)
+        field_append(&plan->arena, &plan->warnings,
+                     "fallback: unsafe counts as a flag of the command only; isolated is in force");
+    const struct backend *asked = find_asked(wishes, host, least, &missing);
+    plan->backend = asked;
+    if (!asked)
+        plan->backend = find_instead(wishes, host, least, is_unsafe, NULL, &how);
+    if (!plan->backend) {
+        *err = missing;
+        return -1;
+    }
+    if (asked && check_tier(wishes, asked, err) < 0)
+        return -1;
+    plan->tier = tier_of(wishes, plan->backend);
+    if (host->lacking && !how) /* auto went on by itself */
+        how = "auto";
+    if (how)
+        plan->fallback = (struct plan_fallback){
+            .asked = arena_str(&plan->arena, wishes->name),
+            .how = how,
+            .why = arena_str(&plan->arena, host->lacking_why ? host->lacking_why : missing.msg),
+        };
+    plan->has_next = find_instead(wishes, host, least, is_unsafe, plan->backend, &how) != NULL;
+    return 0;
+}
+
+void plan_warn_of_backend(struct plan *plan)
+{
+    const struct plan_fallback *fallback = &plan->fallback;
+    bool is_auto = fallback->how && strcmp(fallback->asked, "auto") == 0;
+    const char *asked = is_auto         ? "the backend that comes first"
+                        : fallback->how ? arena_printf(&plan->arena, "backend %s", fallback->asked)
+                                        : NULL;
+    const char *text = NULL;
+
+    if (fallback->how && plan->backend->tier == TIER_NONE)
+        text = arena_printf(&plan->arena,
+                            "UNSAFE: %s can't be had (%s), and fallback is unsafe: the program "
+                            "runs WITHOUT ISOLATION and can do what you can do",
+                            asked, fallback->why);
+    else if (fallback->how)
+        text = arena_printf(&plan->arena, "fallback: %s can't be had (%s): %s was taken", asked,
+                            fallback->why, plan->backend->name);
+    else if (plan->backend->tier == TIER_NONE)
+        text = "backend process: no isolation, only rlimits; the program can do what you can do";
+    if (text)
+        field_append(&plan->arena, &plan->warnings, text);
+}

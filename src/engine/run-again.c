@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A run whose backend can't be had on this host, and the one that is taken instead: the plan is
+ * made again for a host that lacks it, and the warden is asked again, with the same streams and
+ * folders. Nothing of the program has run by then, and no byte of its input was read: what is in
+ * the pipes stays there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/policy.h"
+#include "engine/run.h"
+
+static uint32_t bit_of(const struct backend *backend)
+{
+    uint32_t place = 0;
+
+    while (backends[place] != backend)
+        place++;
+    return UINT32_C(1) << place;
+}
+
+static bool has_text(const struct value *list, const char *text)
+{
+    for (const char *const *at = list->list; at && *at; at++)
+        if (strcmp(*at, text) == 0)
+            return true;
+    return false;
+}
+
+void run_again_tell(struct run *run)
+{
+    const char *const *note = run->lacking ? run->plan.warnings.list : NULL;
+
+    for (; note && *note; note++)
+        if (!has_text(&run->warnings, *note))
+            run_warn(run, arena_str(run->arena, *note));
+}
+
+static void take_plan(struct run *run, struct plan *plan)
+{
+    bool was_blocking = run->plan.policy == POLICY_BLOCK;
+
+    /* It is compiled here and now: the pipe for what a compiler makes may be there or not. */
+    compiled_done(&run->compiled);
+    run->compiled = (struct compiled){ .folder_fd = -1 };
+    if (!run_wants_harvest(plan)) {
+        close_fd(&run->far_fds[WARDEN_HARVEST]);
+        spool_close(&run->harvest);
+        run->harvest = (struct spool)SPOOL_INIT;
+    }
+    if (plan->policy == POLICY_BLOCK && !was_blocking) { /* what went on beside has to come first */
+        policy_drop(run->policy);
+        run->policy = policy_begin(run->cay, plan);
+    }
+    /* The check knows its files by the old plan's names: that lives as long as the run. */
+    struct plan_before *before = mem_alloc(sizeof *before);
+    *before = (struct plan_before){ run->plan.arena, run->before };
+    run->before = before;
+    run->plan = *plan;
+    run->facts = (struct verdict_facts){ .n_stages = plan->job.n_stages };
+    run->has_failed = false;
+    if (!plan->has_next)
+        run_again_tell(run);
+}
+
+void run_again_done(struct run *run)
+{
+    for (struct plan_before *before = run->before, *next; before; before = next) {
+        next = before->next;
+        arena_done(&before->arena);
+        free(before);
+    }
+}
+
+bool run_again(struct run *run)
+{
+    struct plan_host host = run->cay->host;
+    struct plan plan;
+    struct cay_error err;
+
+    if (!run->plan.has_next || !run->has_failed || run->has_started || run->is_stopping ||
+        !backend_is_lacking(&run->failure))
+        return false;
+    if (!run->lacking)
+        run->first_failure = run->failure;
+    run->lacking |= bit_of(run->plan.backend);
+    host.lacking = run->lacking;
+    host.lacking_why = run->first_failure.msg;
+    if (plan_make(run->req, &run->cay->config, &host, &plan, &err) < 0) {
+        run->failure = run->first_failure;
+        return false;
+    }
+    take_plan(run, &plan);
+    run_ask(run);
+    return true;
+}
