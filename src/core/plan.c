@@ -697,7 +697,7 @@ static int plan_root(const struct making *m)
         return 0;
     }
     if (!(plan->backend->abilities & BACKEND_SHELL))
-        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no such root",
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root for that",
                         plan->backend->name);
     if (plan->version)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
