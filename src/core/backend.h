@@ -45,7 +45,8 @@ struct job {
     uint32_t require;    /* layers without which the run is refused (core/layer.h) */
     bool is_restricted;  /* a shell that has only these commands (core/shell.h): */
     char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
-    char image[IMAGE_BYTES];     /* the root file system's name; "": the host's own */
+    char image[IMAGE_BYTES];             /* the root file system's name; "": the host's own */
+    uint32_t engine;             /* which container engine: backend_engine() of docker_host */
     char runtime[RUNTIME_BYTES]; /* of a container engine; "": its own choice */
     struct cay_limits limits[JOB_STAGES];
     /* Pipes. With tty the first is a socket: the last stage's terminal is made inside, and both its
@@ -141,7 +142,8 @@ struct backend_host {
     const struct cgroup_host *cgroups;
     int state_fd;      /* the state folder */
     struct pool *pool; /* of this backend; NULL: nothing is made ahead */
-    const char *docker_host; /* where the container engine is, from trusted configuration; or NULL */
+    const char
+        *docker_host; /* where the container engine is, from trusted configuration; or NULL */
 };
 
 struct backend_pool;
@@ -187,6 +189,10 @@ struct backend_pool {
 extern const struct backend *const backends[];
 
 const struct backend *backend_find(const char *name);
+
+/* A number for where the container engine is, so that a front whose configuration names another
+ * than its warden's finds out. 0 for NULL. */
+uint32_t backend_engine(const char *docker_host);
 
 /* Marks the error of a start that failed for want of what the host has to give, whatever is asked
  * of it: no layer, no engine. Only that is a reason to take another backend (core/plan-backend.c);

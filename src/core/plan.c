@@ -128,6 +128,7 @@ static int choose_image(const struct making *m)
                         image ? image : "");
     if (runtime && strlen(runtime) >= sizeof plan->job.runtime)
         return cay_fail(m->err, CAY_E_USAGE, "runtime: '%.60s' is no name of a runtime", runtime);
+    plan->job.engine = backend_engine(text(m, FIELD_DOCKER_HOST));
     snprintf(plan->job.image, sizeof plan->job.image, "%s", image);
     snprintf(plan->job.runtime, sizeof plan->job.runtime, "%s", runtime ? runtime : "");
     return 0;

@@ -38,8 +38,6 @@ static uint64_t hash_of(const struct link_terms *terms)
     hash = mix(hash, sizes, sizeof sizes);
     hash = mix(hash, terms->caps, sizeof *terms->caps);
     hash = mix(hash, terms->compile_caps, sizeof *terms->compile_caps);
-    if (terms->docker_host)
-        hash = mix(hash, terms->docker_host, strlen(terms->docker_host));
     hash = mix(hash, &st.st_dev, sizeof st.st_dev);
     return mix(hash, &st.st_ino, sizeof st.st_ino);
 }

@@ -7,8 +7,7 @@
  * without: the front is the command itself, and streams go between it and the program.
  *
  * The socket lies beside the server's own, under a name that stands for what both sides must agree
- * on: the messages' form, the caps of the configuration, and the state folder, the
- * container engine. Where they differ,
+ * on: the messages' form, the caps of the configuration, and the state folder. Where they differ,
  * there is no such socket.
  */
 
@@ -17,7 +16,6 @@ struct cay_limits;
 struct link_terms {
     const struct cay_limits *caps, *compile_caps;
     int state_fd;
-    const char *docker_host; /* or NULL */
 };
 
 /* An fd that fronts connect to, or -errno. The name goes when the process does, or with the next.

@@ -168,9 +168,9 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
     compile_caps_from_config(config, &compile_caps);
     if (ahead)
         ahead_from_config(config, &what);
-    const struct link_terms terms = { &caps, &compile_caps, STATE_FD, docker_host };
+    const struct link_terms terms = { &caps, &compile_caps, STATE_FD };
     int listen_fd =
-        ahead ? link_listen(&(struct link_terms){ &caps, &compile_caps, state_fd, docker_host }) : -1;
+        ahead ? link_listen(&(struct link_terms){ &caps, &compile_caps, state_fd }) : -1;
     keep_only(front_fd, state_fd, listen_fd);
     int status = warden_main(&(struct warden_options){
         .front_fd = FRONT_FD,
@@ -223,12 +223,11 @@ static int spawn_warden(const char *helper, int fd, bool ahead, pid_t *ret)
 static int connect_server(struct link *link, const struct config *config)
 {
     struct cay_limits caps, compile_caps;
-    const char *docker_host = config->settings[FIELD_DOCKER_HOST].value.text;
     auto_close int state_fd = state_open();
 
     caps_from_config(config, &caps);
     compile_caps_from_config(config, &compile_caps);
-    link->fd = link_connect(&(struct link_terms){ &caps, &compile_caps, state_fd, docker_host });
+    link->fd = link_connect(&(struct link_terms){ &caps, &compile_caps, state_fd });
     link->pid = -1;
     link->is_server = link->fd >= 0;
     return link->fd < 0 ? -1 : 0;

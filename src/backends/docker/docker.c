@@ -78,8 +78,12 @@ int docker_fork_keeper(const struct backend_host *host, const struct shape *shap
 
 /* Names come from a front that may have been taken over; they go into JSON, where they are quoted,
  * and the engine looks them up. */
-static int check_job(const struct job *job, struct cay_error *err)
+static int check_job(const struct backend_host *host, const struct job *job, struct cay_error *err)
 {
+    if (job->engine != backend_engine(host->docker_host)) {
+        cay_fail(err, CAY_E_UNSUPPORTED, "docker: the server that is up uses another engine");
+        return cay_hint(err, "CAY_SERVER=false goes without it; or start it with this DOCKER_HOST");
+    }
     if (job->tty)
         return cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no terminal to give");
     if (job->is_restricted)
@@ -96,7 +100,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
     struct shape shape;
     pid_t pid = -1;
 
-    if (check_job(job, err) < 0)
+    if (check_job(host, job, err) < 0)
         return -1;
     shape_of(job, &shape);
     int fd = docker_pool_take(host->pool, &shape, job, &pid);
