@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +38,7 @@ struct spare {
 struct pool {
     const struct backend_host *host;
     int epoll_fd;
+    int wake_fd; /* an eventfd: a job has taken one, or found none */
     uint32_t each, all;
     struct kind kinds[KINDS_MAX];
     struct spare *spares;
@@ -60,6 +62,9 @@ static struct pool *make(const struct backend_host *host, const struct pool_opti
     pool->each = MIN(options->spares, SPARES_EACH);
     pool->all = MIN(options->spares_max, SPARES_ALL);
     pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    pool->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = { .events = EPOLLIN };
+    epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, pool->wake_fd, &event);
     return pool;
 }
 
@@ -98,6 +103,7 @@ static void free_pool(struct pool *pool)
     while (pool->spares)
         drop(pool, &pool->spares);
     reap(pool, 0);
+    close_fd(&pool->wake_fd);
     close_fd(&pool->epoll_fd);
     free(pool);
 }
@@ -160,6 +166,7 @@ int docker_pool_take(struct pool *pool, const struct shape *shape, const struct 
     if (!pool || has_folders(job) || job->start == START_COLD)
         return -1;
     note_kind(pool, shape);
+    eventfd_write(pool->wake_fd, 1);
     struct spare **link = find(pool, shape);
     if (!link)
         return -1;
@@ -268,7 +275,9 @@ static int64_t serve(struct pool *pool)
 {
     int64_t now = clock_now_ns(), next = INT64_MAX;
     unsigned making = 0;
+    eventfd_t ignored_wakes;
 
+    eventfd_read(pool->wake_fd, &ignored_wakes);
     if (!pool->kinds[0].used_ns && !pool->spares && !pool->dying)
         return INT64_MAX;
     hear_all(pool);
