@@ -7,14 +7,24 @@
 # digest, at versions of ABI 14, which is what Debian's libtree-sitter reads. What can't be had (no
 # network, no compiler) is left out with a note: cay then says "unknown" of such code, never "safe".
 # Perl has none: the one of ABI 14 on npm (@ganezdragon/tree-sitter-perl 1.1.1) frees what it never
-# had on the first here-document. CAY_NO_INSTALL=1 skips all of it.
+# had on the first here-document. CAY_NO_INSTALL=1 fetches and compiles nothing.
+#
+# install-grammars.sh --into FOLDER, as a script of `meson install`: the same into a folder below the
+# prefix and DESTDIR, copied from the first place where they are there.
 set -eu
 
-[ "${CAY_NO_INSTALL:-0}" != 1 ] || exit 0
 if [ "$(id -u)" = 0 ]; then
     target=/usr/local/lib/cay/grammars
 else
-    target=${XDG_CACHE_HOME:-$HOME/.cache}/cay/grammars
+    target=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/cay/grammars
+fi
+into=
+if [ "${1:-}" = --into ]; then
+    case $2 in
+    /*) into=${DESTDIR:-}$2 ;;
+    *) into=$MESON_INSTALL_DESTDIR_PREFIX/$2 ;;
+    esac
+    set --
 fi
 
 # Line: NAME PACKAGE VERSION FOLDER DIGEST. FOLDER is where src/parser.c is; the biggest come
@@ -90,13 +100,34 @@ one()
 }
 
 if [ "${1:-}" = --one ]; then
-    shift
-    temp=$1
-    shift
+    temp=$2 target=$3
+    shift 3
     one "$@"
     exit 0
 fi
 
+# What is there already, at the version that is wanted, goes below the prefix.
+copy()
+{
+    mkdir -p "$into"
+    list | while read -r name _ version _; do
+        [ "$(cat "$into/$name.version" 2>/dev/null)" != "$version" ] || continue
+        for from in "$target" /usr/local/lib/cay/grammars; do
+            [ "$(cat "$from/$name.version" 2>/dev/null)" = "$version" ] || continue
+            install -m 0644 "$from/$name.so" "$into/$name.so"
+            [ ! -e "$from/$name.scm" ] || install -m 0644 "$from/$name.scm" "$into/$name.scm"
+            install -m 0644 "$from/$name.version" "$into/$name.version"
+            break
+        done
+    done
+}
+
+if [ -n "$into" ]; then
+    copy
+    # The rest is made where it belongs; root's usual place is no matter of an installation.
+    target=$into
+fi
+[ "${CAY_NO_INSTALL:-0}" != 1 ] || exit 0
 missing=$(list | while read -r name package version folder digest; do
     [ "$(cat "$target/$name.version" 2>/dev/null)" = "$version" ] ||
         echo "$name $package $version $folder $digest"
@@ -113,4 +144,4 @@ fi
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 echo "Installing: grammars for $(echo "$missing" | wc -l) languages"
-echo "$missing" | xargs -P "$(nproc)" -L 1 "$0" --one "$temp"
+echo "$missing" | xargs -P "$(nproc)" -L 1 "$0" --one "$temp" "$target"

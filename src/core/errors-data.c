@@ -75,6 +75,8 @@ static const struct key line_keys[] = {
     { "whole", KEY_BOOL, LINE_AT(is_whole) },
     { "in_function", KEY_BOOL, LINE_AT(in_function) },
     { "statement", KEY_BOOL, LINE_AT(is_statement) },
+    { "behind", KEY_BOOL, LINE_AT(is_behind) },
+    { "library", KEY_BOOL, LINE_AT(is_library) },
     { "compile", KEY_BOOL, LINE_AT(is_compile) },
     { "run", KEY_BOOL, LINE_AT(is_run) },
     { "type", KEY_TEXT, LINE_AT(type) },
@@ -96,6 +98,8 @@ static const struct key case_keys[] = {
 static const struct key data_keys[] = {
     { "extends", KEY_TEXT, DATA_AT(extends) },
     { "deepest_first", KEY_BOOL, DATA_AT(is_deepest_first) },
+    { "relative_own", KEY_BOOL, DATA_AT(is_relative_own) },
+    { "inner_place", KEY_BOOL, DATA_AT(has_inner_place) },
     { "doc", KEY_TEXT, DATA_AT(doc) },
     { "type_doc", KEY_TEXT, DATA_AT(type_doc) },
     { "package", KEY_TEXT, DATA_AT(package) },
@@ -325,6 +329,8 @@ static void extend(struct arena *arena, struct errors_data *data, const struct e
         join(arena, data->cases, data->n_cases, base->cases, base->n_cases, sizeof *data->cases);
     data->n_cases += base->n_cases;
     data->is_deepest_first = data->is_deepest_first || base->is_deepest_first;
+    data->is_relative_own = data->is_relative_own || base->is_relative_own;
+    data->has_inner_place = data->has_inner_place || base->has_inner_place;
     data->doc = data->doc ? data->doc : base->doc;
     data->type_doc = data->type_doc ? data->type_doc : base->type_doc;
     data->package = data->package ? data->package : base->package;

@@ -43,6 +43,8 @@ struct errors_line {
     bool is_whole;     /* all of the line is the message */
     bool in_function;  /* the line is counted from the function's own */
     bool is_statement; /* the line is where a statement begins; the fault may be further down */
+    bool is_behind;    /* a place by itself, of the error before it and of no other */
+    bool is_library;   /* a call that is not the user's, whatever its file is called */
     bool is_compile, is_run; /* only in this stage */
     const char *type;        /* where the line does not tell one */
     const char *category;    /* or NULL */
@@ -66,6 +68,8 @@ struct errors_case {
 struct errors_data {
     const char *extends;      /* a language whose lines and cases come behind these, or NULL */
     bool is_deepest_first;    /* the first frame of a trace is the innermost */
+    bool is_relative_own;     /* libraries have absolute paths: all others are the user's */
+    bool has_inner_place;     /* a message that begins with a place was said there */
     const char *doc;          /* where errors are explained */
     const char *type_doc;     /* where a type of [types] is; {type}, {path}, {lower} */
     const char *package;      /* the form of a package's name where [packages] has none, or NULL */

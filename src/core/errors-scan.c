@@ -75,7 +75,8 @@ static void on_trace(struct scan *scan)
     scan->has_ended = false;
 }
 
-static void on_frame(struct scan *scan, const struct template_match *match)
+static void on_frame(struct scan *scan, const struct errors_line *row,
+                     const struct template_match *match)
 {
     struct errors_report *report = scan->report;
 
@@ -88,6 +89,7 @@ static void on_frame(struct scan *scan, const struct template_match *match)
     }
     struct errors_frame *frame = new_frame(report);
     *frame = frame_of(match);
+    frame->is_library = row->is_library;
     if (!frame->function.data)
         frame->function = scan->function;
     scan->function = (struct slice){ 0 };
@@ -164,11 +166,10 @@ static void on_at(struct scan *scan, const struct errors_line *row,
         report->column = place.column;
         if (rest.data && had_more)
             report->message.len = (size_t)(rest.data + rest.len - report->message.data);
-    } else if (!scan->is_locked) {
+    } else if (!scan->is_locked && !row->is_behind) {
         scan->at = frame_of(match);
         scan->is_awaited = true;
     }
-    scan->has_echo = row->has_echo;
 }
 
 static void on_caret(struct scan *scan, const struct template_match *match, const char *line)
@@ -206,12 +207,13 @@ static void take(struct scan *scan, const struct errors_line *row,
     bool had_more = scan->has_more;
 
     scan->has_more = false;
+    scan->has_echo = row->has_echo;
     switch (row->kind) {
     case ERRORS_TRACE:
         on_trace(scan);
         break;
     case ERRORS_FRAME:
-        on_frame(scan, match);
+        on_frame(scan, row, match);
         break;
     case ERRORS_FUNCTION:
         scan->function = match->holes[HOLE_FUNCTION];

@@ -21,6 +21,7 @@ struct errors_frame {
     unsigned line, column;
     struct slice echo; /* the source's line as it was shown */
     size_t mark;       /* where the mark below it stands, from 1; 0: none */
+    bool is_library;   /* by its row */
 };
 
 struct errors_report {

@@ -111,7 +111,7 @@ bool source_is_user(const struct errors_sources *sources, struct slice path)
     if (starts(path, "/sandbox/") || starts(path, "/workspace/"))
         return true;
     bool is_odd = strchr("/<[", path.data[0]) || starts(path, "node:");
-    return !is_odd && (sources->n == 0 || starts(path, "./"));
+    return !is_odd && (sources->n == 0 || sources->is_relative_own || starts(path, "./"));
 }
 
 /* ---- lines ---- */
@@ -253,6 +253,35 @@ unsigned source_line_saying(const struct errors_source *source, const char *word
     return found;
 }
 
+/* Whether a text ends, or starts, with another; blanks apart. */
+static bool ends_alike(struct slice line, struct slice end, bool at_start)
+{
+    enum { PART_MAX = 512 };
+    char a[PART_MAX], b[PART_MAX];
+    size_t n_a = squeeze(line, a, sizeof a), n_b = squeeze(end, b, sizeof b);
+
+    return n_b > 0 && n_b <= n_a && memcmp(at_start ? a : a + n_a - n_b, b, n_b) == 0;
+}
+
+unsigned source_lines_quoted(const struct errors_source *source, const char *message)
+{
+    const char *start = strchr(message, '"'), *end = strrchr(message, '"');
+    const char *newline = start ? memchr(start, '\n', (size_t)(end - start)) : NULL;
+    struct slice line, before = { 0 };
+    size_t at = 0;
+
+    if (!newline)
+        return 0;
+    struct slice first = { start + 1, (size_t)(newline - start - 1) };
+    struct slice second = { newline + 1, (size_t)(end - newline - 1) };
+    for (unsigned i = 1; next_line(source, &at, &line); i++) {
+        if (before.data && ends_alike(before, first, false) && ends_alike(line, second, true))
+            return i;
+        before = line;
+    }
+    return 0;
+}
+
 unsigned source_end_line(const struct errors_source *source)
 {
     struct slice text;
@@ -307,6 +336,9 @@ unsigned source_function_line(const struct errors_source *source, struct slice n
     struct slice text;
     size_t at = 0;
 
+    if (equals(name, "(anon)"))
+        name.len = 0;
+
     for (unsigned i = 1; next_line(source, &at, &text); i++) {
         text = skip(text, blanks(text));
         bool has_keyword = starts(text, "function ");
@@ -322,6 +354,26 @@ unsigned source_function_line(const struct errors_source *source, struct slice n
             return i;
     }
     return 0;
+}
+
+const char *source_place(const struct errors_sources *sources, const char *message,
+                         const struct errors_source **ret, unsigned *ret_line)
+{
+    for (size_t i = 0; i < sources->n; i++) {
+        const char *name = sources->list[i].name;
+        const char *pos = strncmp(message, "./", 2) == 0 ? message + 2 : message;
+        unsigned line = 0;
+        if (strncmp(pos, name, strlen(name)) != 0 || pos[strlen(name)] != ':')
+            continue;
+        for (pos += strlen(name) + 1; *pos >= '0' && *pos <= '9' && line < 100000000; pos++)
+            line = line * 10 + (unsigned)(*pos - '0');
+        if (line == 0 || pos[0] != ':' || pos[1] != ' ')
+            continue;
+        *ret = &sources->list[i];
+        *ret_line = line;
+        return pos + 2;
+    }
+    return NULL;
 }
 
 /* ---- names ---- */
@@ -377,7 +429,8 @@ const char *const *source_names(struct arena *arena, const struct errors_sources
 
     names->list = arena_alloc(arena, NAMES_MAX * sizeof *names->list);
     for (size_t i = 0; i < sources->n; i++)
-        names_read(arena, names, &sources->list[i], but);
+        if (!sources->list[i].is_other)
+            names_read(arena, names, &sources->list[i], but);
     *ret_n = names->n;
     return names->list;
 }

@@ -11,7 +11,8 @@ enum { ERRORS_SOURCE_MAX = 1 << 20 /* bytes of a file that are looked at */ };
 struct errors_sources {
     const struct errors_source *list;
     size_t n;
-    bool by_last_part; /* a path's last part tells which, wherever it leads */
+    bool by_last_part;    /* a path's last part tells which, wherever it leads */
+    bool is_relative_own; /* a relative path is the user's, also of no file that is known here */
 };
 
 /* A path as users write it: without file://, /sandbox/ and ./ before it. */
@@ -22,7 +23,7 @@ struct slice source_path(struct slice path);
 const struct errors_source *source_find(const struct errors_sources *sources, struct slice path);
 
 /* Whether a path is the user's: one of the request's files, or in /sandbox or /workspace and not a
- * library there. Without any files, whatever is no system path. */
+ * library there. Without any files, or where the language says so, whatever is no system path. */
 bool source_is_user(const struct errors_sources *sources, struct slice path);
 
 /* The line's text, counted from 1; data is NULL past the end. */
@@ -41,6 +42,10 @@ unsigned source_line_with(const struct errors_source *source, const char *text, 
 unsigned source_line_saying(const struct errors_source *source, const char *word,
                             const char *message);
 
+/* The last of the lines that the message has in double quotes, one below the other, cut at both
+ * ends. 0: none. */
+unsigned source_lines_quoted(const struct errors_source *source, const char *message);
+
 /* The line behind the last one: where a parser is at the end of the input. */
 unsigned source_end_line(const struct errors_source *source);
 
@@ -51,6 +56,11 @@ unsigned source_word_from(const struct errors_source *source, unsigned line, str
 
 /* Where a shell function begins; 0: there is none of that name. */
 unsigned source_function_line(const struct errors_source *source, struct slice name);
+
+/* The place that a message begins with, "FILE:LINE: …", where the file is one of these; returns
+ * what follows it, or NULL. */
+const char *source_place(const struct errors_sources *sources, const char *message,
+                         const struct errors_source **ret, unsigned *ret_line);
 
 /* The names in all files of at least two letters, each once, without `but`. */
 const char *const *source_names(struct arena *arena, const struct errors_sources *sources,

@@ -49,7 +49,7 @@ static void make_frames(struct analysis *a)
             .column = frame_column(a, frame),
             .function =
                 frame->function.data ? source_copy(a->arena, frame->function, FUNCTION_MAX) : NULL,
-            .is_user = source_is_user(&a->sources, frame->file),
+            .is_user = !frame->is_library && source_is_user(&a->sources, frame->file),
         };
     }
     a->failure->frames = frames;
@@ -89,28 +89,57 @@ static void look_into_statement(struct analysis *a, const struct errors_source *
     }
 }
 
+/* "main.zsh:cd", "f:cd": which builtin it was is no part of where. */
+static struct slice without_builtin(struct slice file)
+{
+    const char *colon = file.data ? memrchr(file.data, ':', file.len) : NULL;
+    return colon && colon > file.data ? (struct slice){ file.data, (size_t)(colon - file.data) }
+                                      : file;
+}
+
 static void place_by_report(struct analysis *a)
 {
-    const struct errors_report *report = a->report;
+    struct errors_report *report = a->report;
+
+    if (report->row->in_function)
+        report->file = without_builtin(report->file);
     const struct errors_source *source = source_find(&a->sources, report->file);
 
     a->failure->line = report->line;
     a->failure->column = report->column;
-    if (!source && report->row->in_function && a->sources.n > 0) {
-        unsigned start = source_function_line(&a->sources.list[0], report->file);
+    for (size_t i = 0; !source && report->row->in_function && i < a->sources.n; i++) {
+        unsigned start = source_function_line(&a->sources.list[i], report->file);
         if (start > 0) {
-            source = &a->sources.list[0];
+            source = &a->sources.list[i];
             a->failure->line = start + report->line;
         }
     }
-    /* A line without a file is the program's. */
-    if (!source && !report->file.data && a->sources.n > 0)
+    /* A line without a file is the program's; so is one of a file that it could not read. */
+    bool is_unread = report->row->in_function && report->name.len == report->file.len &&
+                     report->name.data &&
+                     memcmp(report->name.data, report->file.data, report->file.len) == 0;
+    if (!source && (!report->file.data || is_unread) && a->sources.n > 0)
         source = &a->sources.list[0];
     a->failure->file = source ? arena_str(a->arena, source->name) : path_text(a, report->file);
     if (source && a->failure->column == 0)
         a->failure->column = source_column(source, a->failure->line, report->echo, report->mark);
     if (source && report->row->is_statement)
         look_into_statement(a, source);
+}
+
+/* An error that was passed on has its own place in its message: "main.lua:7: main.lua:3: no". */
+static void place_by_message(struct analysis *a)
+{
+    const struct errors_source *source;
+    unsigned line;
+    const char *rest;
+
+    while ((rest = source_place(&a->sources, a->failure->message, &source, &line))) {
+        a->failure->message = rest;
+        a->failure->file = arena_str(a->arena, source->name);
+        a->failure->line = line;
+        a->failure->column = 0;
+    }
 }
 
 static void make_place(struct analysis *a)
@@ -128,9 +157,11 @@ static void make_place(struct analysis *a)
         a->failure->line = frame->line;
         a->failure->column = frame->column;
     }
+    if (a->own->has_inner_place)
+        place_by_message(a);
 }
 
-/* One text of `find`: "{end}", "says WORD", "calls", or a text with holes. */
+/* One text of `find`: "{end}", "{quoted}", "says WORD", or a text with holes. */
 static unsigned find_in(struct analysis *a, const struct errors_source *source, const char *text,
                         const struct errors_known *known, bool may_repeat)
 {
@@ -138,6 +169,8 @@ static unsigned find_in(struct analysis *a, const struct errors_source *source, 
 
     if (strcmp(text, "{end}") == 0)
         return source_end_line(source);
+    if (strcmp(text, "{quoted}") == 0)
+        return source_lines_quoted(source, known->message);
     if (strncmp(text, says, strlen(says)) == 0)
         return source_line_saying(source, text + strlen(says), known->message);
     const char *wanted = case_fill(a->arena, text, known);
@@ -153,7 +186,7 @@ static bool find_place(struct analysis *a, const char *const *texts,
         for (const char *const *text = texts; text && *text; text++)
             for (size_t i = 0; i < a->sources.n; i++) {
                 const struct errors_source *source = &a->sources.list[i];
-                unsigned line = find_in(a, source, *text, known, may_repeat);
+                unsigned line = source->is_other ? 0 : find_in(a, source, *text, known, may_repeat);
                 if (line == 0)
                     continue;
                 a->failure->file = arena_str(a->arena, source->name);
@@ -384,7 +417,8 @@ static void make_from_exit(struct analysis *a)
     }
     /* A program that says why it leaves says it somewhere. */
     for (size_t i = 0; i < a->sources.n && failure->line == 0; i++) {
-        failure->line = source_line_saying(&a->sources.list[i], "", failure->message);
+        if (!a->sources.list[i].is_other)
+            failure->line = source_line_saying(&a->sources.list[i], "", failure->message);
         if (failure->line > 0)
             failure->file = arena_str(a->arena, a->sources.list[i].name);
     }
@@ -473,11 +507,12 @@ const struct cay_failure *errors_analyse(struct arena *arena, const struct error
         .own =
             facts->language ? errors_data_cached(facts->cache, &scratch, facts->language) : common,
         .common = common,
-        .sources = { facts->sources, facts->n_sources, !facts->result },
+        .sources = { facts->sources, facts->n_sources, .by_last_part = !facts->result },
         .report = arena_alloc(&scratch, sizeof *a.report),
         .failure = arena_alloc(&scratch, sizeof *a.failure),
     };
 
+    a.sources.is_relative_own = a.own && a.own->is_relative_own;
     bool has_text = make_from_text(&a);
     if (facts->result)
         make_from_verdict(&a, has_text);

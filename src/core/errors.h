@@ -26,6 +26,7 @@ struct errors_source {
     const char *name; /* relative to /sandbox, or absolute */
     const char *data;
     size_t len;
+    bool is_other; /* not of the language: errors are placed in it, nothing is looked for */
 };
 
 struct errors_facts {

@@ -154,6 +154,22 @@ void field_append(struct arena *arena, struct value *value, const char *text)
     value->is_set = true;
 }
 
+void field_push(struct arena *arena, struct value *value, const char *text)
+{
+    const char **list = (const char **)(uintptr_t)value->list;
+
+    if (value->n + 2 > value->room) {
+        value->room = MAX(value->room * 2, (size_t)16);
+        list = arena_alloc(arena, value->room * sizeof *list);
+        if (value->n > 0)
+            memcpy(list, value->list, value->n * sizeof *list);
+        value->list = list;
+    }
+    list[value->n++] = text;
+    list[value->n] = NULL;
+    value->is_set = true;
+}
+
 static void split_list(struct arena *arena, const char *text, const char *at, struct value *value)
 {
     value->list = arena_alloc(arena, sizeof *value->list);

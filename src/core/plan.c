@@ -324,14 +324,13 @@ static void append_sources(const struct making *m, bool only_beside, struct valu
 {
     struct plan *plan = m->plan;
 
-    field_append(&plan->arena, argv, plan->source);
+    field_push(&plan->arena, argv, plan->source);
     for (size_t i = 0; i < m->req->files.n; i++) {
         const char *name = m->req->files.items[i].name;
         if (!language_has_file(plan->language, name) || (only_beside && strchr(name, '/')))
             continue;
         bool is_plain = name[0] != '-' && name[0] != '@';
-        field_append(&plan->arena, argv,
-                     is_plain ? name : arena_printf(&plan->arena, "./%s", name));
+        field_push(&plan->arena, argv, is_plain ? name : arena_printf(&plan->arena, "./%s", name));
     }
 }
 
@@ -344,9 +343,9 @@ static const char *const *make_argv(const struct making *m, const char *const *w
         if (strcmp(*words, "{sources}") == 0 || strcmp(*words, "{siblings}") == 0)
             append_sources(m, strcmp(*words, "{siblings}") == 0, &argv);
         else
-            field_append(&m->plan->arena, &argv, expand(m, *words, memory_bytes));
+            field_push(&m->plan->arena, &argv, expand(m, *words, memory_bytes));
     for (; args && *args; args++)
-        field_append(&m->plan->arena, &argv, *args);
+        field_push(&m->plan->arena, &argv, *args);
     return argv.list;
 }
 
@@ -504,9 +503,9 @@ static const char *const *with_program(const struct making *m, const char *const
 
     if (!words[0] || strcmp(words[0], m->plan->language->programs[0]) != 0)
         return words;
-    field_append(&m->plan->arena, &list, program);
+    field_push(&m->plan->arena, &list, program);
     for (words++; *words; words++)
-        field_append(&m->plan->arena, &list, *words);
+        field_push(&m->plan->arena, &list, *words);
     return list.list;
 }
 
@@ -564,9 +563,9 @@ static int plan_program(const struct making *m)
         return -1;
     struct value argv = { 0 };
     for (const char *const *word = m->req->command.list; *word; word++)
-        field_append(&plan->arena, &argv, *word);
+        field_push(&plan->arena, &argv, *word);
     for (const char *const *word = m->req->args.list; word && *word; word++)
-        field_append(&plan->arena, &argv, *word);
+        field_push(&plan->arena, &argv, *word);
     if (argv.list[0][0] == '\0')
         return cay_fail(m->err, CAY_E_USAGE, "command: the program's name is empty");
     plan->payload.argv[0] = argv.list;
@@ -595,7 +594,7 @@ static void fill_environment(const struct making *m)
 
     plan_workspace_env(m->plan, m->host, &workspace);
     for (const char *const *variable = own; variable && *variable; variable++)
-        field_append(&m->plan->arena, &expanded, expand(m, *variable, run_memory(m)));
+        field_push(&m->plan->arena, &expanded, expand(m, *variable, run_memory(m)));
     const char *const *const lists[] = { language_base_env, m->plan->job.tty ? terminal : NULL,
                                          expanded.list, workspace.list, m->req->env.list };
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
@@ -682,7 +681,7 @@ static const char *const *allowed_commands(const struct making *m)
         return value->list;
     for (const char *const *name = value->list; name && *name; name++)
         if (shell_has_command(*name))
-            field_append(&m->plan->arena, &list, *name);
+            field_push(&m->plan->arena, &list, *name);
     return list.list;
 }
 

@@ -72,7 +72,7 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
     struct value parsed;
 
     if (words) {
-        field_append(&req->arena, words, arena_str(&req->arena, value));
+        field_push(&req->arena, words, arena_str(&req->arena, value));
         return 0;
     }
     if (strcmp(field, "code") == 0 || strcmp(field, "stdin") == 0)
@@ -272,7 +272,7 @@ static int json_text(const char *field, const json_t *value, const char **ret,
 }
 
 /* Each is added to a copy of the list so far: two hundred thousand would hold a server up for good.
- */
+ * Words of a command may be many; how many is for the payload to say. */
 enum { ENTRIES_MAX = 1024 };
 
 static int check_count(const char *field, size_t n, struct cay_error *err)
@@ -297,7 +297,7 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
         enum field_id id = field_find(field);
         if (!word_list(req, field) && (id == FIELD_N || fields[id].kind != FIELD_LIST))
             return cay_fail(err, CAY_E_USAGE, "%.80s: an array is not allowed", field);
-        if (check_count(field, json_array_size(value), err) < 0)
+        if (!word_list(req, field) && check_count(field, json_array_size(value), err) < 0)
             return -1;
         if (id != FIELD_N && !req->values[id].is_set)
             field_parse(&req->arena, id, "", &req->values[id], err); /* [] is a value too */

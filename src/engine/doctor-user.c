@@ -151,6 +151,10 @@ static void judge_tool(const struct facts *f, struct finding *out)
 }
 
 const struct check checks_tools[] = {
+    { "syntax_worker", "syntax", "the syntax worker", "code is checked before it runs (policy)",
+      PROBE_N, .judge = judge_syntax_worker },
+    { "grammars", "syntax", "grammars", "what can't be read is never safe", PROBE_N,
+      .judge = judge_grammars },
     { "docker", "tools", "container engine", "the backend docker makes its sandboxes by it",
       PROBE_N, .judge = judge_docker },
     { "podman", "tools", "Podman", "its socket serves the backend docker too", PROBE_N,

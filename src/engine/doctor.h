@@ -161,6 +161,9 @@ struct facts {
     enum tool_state tools[FACTS_TOOLS];
     struct engine_facts engine;
 
+    const char *grammars_missing; /* "go, r"; "": none; NULL: nobody has tried */
+    const char *syntax_error;     /* why the syntax worker does not answer, or NULL */
+
     int landlock_abi;
     struct probe_result tried[PROBE_N];
 };
@@ -185,6 +188,9 @@ const char *facts_variable(const char *const *environment, const char *name);
 
 /* Tries everything, and asks about the caller itself. state_fd may be -1. */
 void facts_try(struct facts *f, int state_fd);
+
+/* Asks the syntax worker about each language. */
+void facts_try_syntax(struct facts *f);
 
 /* For a try whose step of that name has failed: puts the name into what, returns -errno. */
 int probe_step(char what[static 48], const char *name);
@@ -252,6 +258,10 @@ void finding_fix(const struct facts *f, struct finding *out, const char *text, c
 /* Judges of the rows about it, in doctor-engine.c. */
 void judge_docker(const struct facts *f, struct finding *out);
 void judge_runsc(const struct facts *f, struct finding *out);
+
+/* Judges that are in a file of their own: doctor-syntax.c. */
+void judge_syntax_worker(const struct facts *f, struct finding *out);
+void judge_grammars(const struct facts *f, struct finding *out);
 
 /* "sudo ", or "" for root. */
 const char *facts_sudo(const struct facts *f);

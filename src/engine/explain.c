@@ -13,7 +13,7 @@
 #include "core/language.h"
 #include "core/plan.h"
 
-/* The program first, then the other files of its language: names are looked for in these. */
+/* The program first, then the other files; names are looked for in those of its language. */
 static const struct errors_source *sources_of(struct arena *arena, const struct plan *plan,
                                               size_t *ret_n)
 {
@@ -26,11 +26,20 @@ static const struct errors_source *sources_of(struct arena *arena, const struct 
         *ret_n = 0;
         return list;
     }
-    list[n++] = (struct errors_source){ own, plan->code.data, plan->code.len };
+    list[n++] = (struct errors_source){
+        .name = own,
+        .data = plan->code.data,
+        .len = plan->code.len,
+    };
     for (size_t i = 0; i < payload->n_files; i++) {
         const struct payload_file *file = &payload->files[i];
-        if (strcmp(file->name, own) != 0 && language_has_file(plan->language, file->name))
-            list[n++] = (struct errors_source){ file->name, file->data, file->len };
+        if (strcmp(file->name, own) != 0)
+            list[n++] = (struct errors_source){
+                .name = file->name,
+                .data = file->data,
+                .len = file->len,
+                .is_other = !language_has_file(plan->language, file->name),
+            };
     }
     *ret_n = n;
     return list;

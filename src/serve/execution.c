@@ -227,6 +227,9 @@ void execution_follow(struct execution *run, struct exchange *x, uint64_t after,
 {
     x->arg = run;
     x->gone = on_reader_gone;
+    /* Who claims to have seen what was never there still gets the end. */
+    if (after > run->log.last)
+        after = run->log.last - (run->state == EXECUTION_FINISHED && run->log.last > 0);
     x->after = after;
     x->put = put;
     x->is_owner = is_owner;

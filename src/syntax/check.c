@@ -193,7 +193,19 @@ static void add_unknown(struct findings *findings, const struct syntax_tree *tre
 static bool add_what_is_unknown(struct findings *findings, const struct syntax_tree *tree,
                                 const struct dialect *dialect)
 {
-    TSNode none = { 0 }, error = dialect->is_by_words ? none : syntax_first_error(tree);
+    TSNode none = { 0 };
+
+    if (!tree->tree) {
+        facts_add(findings, tree, none,
+                  (struct finding){
+                      .rule = "unchecked",
+                      .severity = SEVERITY_INFO,
+                      .message = "there is no grammar: the code was looked at by its words only",
+                      .remedy = "have a look at it yourself",
+                  });
+        return true;
+    }
+    TSNode error = dialect->is_by_words ? none : syntax_first_error(tree);
 
     if (findings->is_late)
         add_unknown(findings, tree, none, "unchecked", "the check took too long and was given up");

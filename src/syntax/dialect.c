@@ -58,6 +58,10 @@ static const struct row javascript_rows[] = {
     { "sequence_expression", ROLE_PAREN },
     { "await_expression", ROLE_PAREN },
     { "non_null_expression", ROLE_PAREN },
+    { "type_assertion", ROLE_PAREN },
+    { "as_expression", ROLE_CAST },
+    { "satisfies_expression", ROLE_CAST },
+    { "spread_element", ROLE_PAREN },
     { "member_expression", ROLE_MEMBER, "object", "property" },
     { "subscript_expression", ROLE_INDEX, "object", "index" },
     { "call_expression", ROLE_CALL, "function", "arguments" },
@@ -111,9 +115,12 @@ static const struct row php_rows[] = {
     { "object_creation_expression", ROLE_NEW },
     { "assignment_expression", ROLE_ASSIGN, "left", "right" },
     { "augmented_assignment_expression", ROLE_BIND, "left" },
+    { "array_creation_expression", ROLE_LIST },
+    { "array_element_initializer", ROLE_ARGUMENT },
     { "foreach_statement", ROLE_BIND },
     { "function_definition", ROLE_DEFINE, "name" },
     { "formal_parameters", ROLE_BIND },
+    { "namespace_use_declaration", ROLE_IMPORT },
     { "shell_command_expression", ROLE_SHELL },
     { "include_expression", ROLE_IMPORT },
     { "include_once_expression", ROLE_IMPORT },
@@ -156,6 +163,7 @@ static const struct row c_rows[] = {
     { "assignment_expression", ROLE_ASSIGN, "left", "right" },
     { "preproc_def", ROLE_ASSIGN, "name", "value" },
     { "preproc_arg", ROLE_NAME },
+    { "preproc_function_def", ROLE_MACRO, NULL, "value" },
     { "function_definition", ROLE_DEFINE, "declarator" },
     { "preproc_include", ROLE_IMPORT },
     { 0 },
@@ -263,35 +271,43 @@ static const struct {
                           "builtins.__dict__."),
         .suffixes = WORDS(".__call__", ".__wrapped__"),
         .getters = WORDS("getattr", "operator.attrgetter", "object.__getattribute__"),
+        .evaluators = WORDS("eval", "exec", "compile", "timeit.timeit", "code.interact"),
         .import = imports_python },
       python_rows },
     { { .name = "javascript",
         .concat = "+",
         .separator = ".",
         .importers = WORDS("require", "import", "module.require", "process.mainModule.require",
-                           "process.getBuiltinModule"),
+                           "process.getBuiltinModule", "module._load", "module.createRequire.()"),
         .prefixes = WORDS("globalThis.", "global.", "window.", "self.", "this."),
         .suffixes = WORDS(".call", ".apply", ".bind"),
         .getters = WORDS("Reflect.get"),
+        .evaluators = WORDS("eval", "Function", "AsyncFunction", "setTimeout", "setInterval",
+                            "vm.runInThisContext", "vm.runInNewContext", "vm.runInContext",
+                            "vm.Script", "vm.compileFunction", "*.constructor"),
         .import = imports_javascript },
       javascript_rows },
     { { .name = "typescript",
         .concat = "+",
         .separator = ".",
         .importers = WORDS("require", "import", "module.require", "process.mainModule.require",
-                           "process.getBuiltinModule"),
+                           "process.getBuiltinModule", "module._load", "module.createRequire.()"),
         .prefixes = WORDS("globalThis.", "global.", "window.", "self.", "this."),
         .suffixes = WORDS(".call", ".apply", ".bind"),
         .getters = WORDS("Reflect.get"),
+        .evaluators = WORDS("eval", "Function", "AsyncFunction", "setTimeout", "setInterval",
+                            "vm.runInThisContext", "vm.runInNewContext", "vm.runInContext",
+                            "vm.Script", "vm.compileFunction", "*.constructor"),
         .import = imports_javascript },
       javascript_rows },
     { { .name = "ruby",
         .concat = "+",
         .separator = ".",
-        .importers = WORDS("require", "load", "require_relative"),
+        .importers = WORDS("require", "load", "require_relative", "const_get"),
         .prefixes = WORDS("Kernel.", "Object.", "::"),
         .suffixes = WORDS(".call"),
-        .getters = WORDS("Object.const_get", "Kernel.const_get") },
+        .evaluators = WORDS("eval", "*.eval", "*.instance_eval", "*.class_eval", "*.module_eval",
+                            "instance_eval", "class_eval", "module_eval") },
       ruby_rows },
     { { .name = "php",
         .concat = ".",
@@ -299,6 +315,8 @@ static const struct {
         .importers = WORDS("dl"),
         .prefixes = WORDS("\\"),
         .suffixes = WORDS(".__invoke"),
+        .evaluators = WORDS("eval", "assert", "create_function"),
+        .evaluated = "<?php ",
         .names_by_string = true,
         .is_caseless = true,
         .import = imports_php },
@@ -323,12 +341,15 @@ static const struct {
         .separator = ".",
         .importers = WORDS("require"),
         .prefixes = WORDS("_G.", "_ENV.", "package.loaded."),
-        .getters = WORDS("rawget") },
+        .getters = WORDS("rawget"),
+        .evaluators = WORDS("load", "loadstring") },
       lua_rows },
     { { .name = "r",
         .separator = ".",
         .importers = WORDS("library", "require", "requireNamespace", "loadNamespace"),
-        .prefixes = WORDS("base.") },
+        .prefixes = WORDS("base."),
+        .evaluators = WORDS("parse", "str2lang", "str2expression"),
+        .names_by_string = true },
       r_rows },
     /* SQLite's SQL and the grammar's are not the same: half of what runs does not parse. */
     { { .name = "sql", .separator = ".", .is_by_words = true }, no_rows },
@@ -344,7 +365,8 @@ void roles_make(struct arena *arena, const struct grammar *grammar, struct roles
 {
     const struct row *rows = NULL;
 
-    *ret = (struct roles){ .n = ts_language_symbol_count(grammar->language) };
+    *ret =
+        (struct roles){ .n = grammar->language ? ts_language_symbol_count(grammar->language) : 0 };
     for (size_t i = 0; i < ARRAY_LEN(dialects); i++)
         if (strcmp(dialects[i].dialect.name, grammar->name) == 0) {
             ret->dialect = &dialects[i].dialect;
@@ -356,7 +378,7 @@ void roles_make(struct arena *arena, const struct grammar *grammar, struct roles
         rows = no_rows;
     }
     ret->rows = arena_alloc(arena, ret->n * sizeof *ret->rows);
-    ret->arguments = field(grammar->language, "arguments");
+    ret->arguments = grammar->language ? field(grammar->language, "arguments") : 0;
     /* More than one symbol can have one name: all of them are the same to us. */
     for (uint32_t symbol = 0; symbol < ret->n; symbol++) {
         const char *name = ts_language_symbol_name(grammar->language, (TSSymbol)symbol);

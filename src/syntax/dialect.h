@@ -23,6 +23,7 @@ enum role {
     ROLE_JOIN,     /* literals side by side */
     ROLE_BINARY,   /* a: left, b: right */
     ROLE_PAREN,    /* means its last child */
+    ROLE_CAST,     /* means its first child */
     ROLE_MEMBER,   /* a: the whole, b: the part's name */
     ROLE_INDEX,    /* a: the whole, b: the index */
     ROLE_CALL,     /* a: what is called, b: arguments */
@@ -35,6 +36,7 @@ enum role {
     ROLE_BIND,     /* each name in it (in the field a, if there is one) is the code's own */
     ROLE_LIST,     /* names or values side by side */
     ROLE_IMPORT,   /* by the language's own function */
+    ROLE_MACRO,    /* b: text that stands for code, and is no node of it */
     ROLE_SHELL,    /* a string that is run as a command */
     ROLE_COMMAND,  /* of a shell */
     ROLE_PIPELINE,
@@ -54,15 +56,17 @@ struct names;
 
 struct dialect {
     const char *name;
-    const char *concat;           /* operator that joins strings, or NULL */
-    const char *separator;        /* between the parts of a name as it is written: ".", "::" */
-    const char *const *importers; /* functions whose first argument is a module */
-    const char *const *prefixes;  /* ways to say "the global one": cut off a name's start */
-    const char *const *suffixes;  /* ways to call it: cut off a name's end */
-    const char *const *getters;   /* functions (object, name) that give a part */
-    bool names_by_string;         /* a variable that holds a name can be called: $f() */
-    bool is_caseless;             /* SYSTEM() is system() */
-    bool has_flat_imports;        /* a/b is no part of a */
+    const char *concat;            /* operator that joins strings, or NULL */
+    const char *separator;         /* between the parts of a name as it is written: ".", "::" */
+    const char *const *importers;  /* functions whose first argument is a module */
+    const char *const *prefixes;   /* ways to say "the global one": cut off a name's start */
+    const char *const *suffixes;   /* ways to call it: cut off a name's end */
+    const char *const *getters;    /* functions (object, name) that give a part */
+    const char *const *evaluators; /* functions that run a text; "*.x": of whatever */
+    const char *evaluated;         /* what has to stand before such a text, or NULL */
+    bool names_by_string;          /* a variable that holds a name can be called: $f() */
+    bool is_caseless;              /* SYSTEM() is system() */
+    bool has_flat_imports;         /* a/b is no part of a */
     bool is_by_words; /* its rules need no tree, and broken code is none of their matter */
     bool is_shell;
     void (*import)(struct names *names, TSNode node, enum role role);

@@ -15,6 +15,7 @@
 #include "syntax/names.h"
 #include "syntax/query.h"
 #include "syntax/shell.h"
+#include "syntax/words.h"
 
 enum { CODE_MAX = 160, NESTING_MAX = 3, ARGS_MAX = 32, LOOK_EVERY = 4096 };
 
@@ -27,6 +28,7 @@ struct facts {
     int nesting; /* code within code */
     const struct facts *outer;
     TSNode outer_node; /* where it stands in the outer code */
+    size_t at;         /* where there are no nodes: the place that is looked at */
     unsigned char
         *parts; /* a bit a byte of the text: a name that is only part of one starts here */
 };
@@ -76,11 +78,9 @@ static const char *line_of(struct arena *arena, const struct syntax_tree *tree, 
     return arena_dup(arena, text, len);
 }
 
-void facts_add(struct findings *findings, const struct syntax_tree *tree, TSNode node,
-               struct finding finding)
+/* A finding whose place and line of code are known. */
+static void put(struct findings *findings, struct finding finding)
 {
-    place(tree, node, &finding);
-    finding.code = line_of(findings->arena, tree, node);
     for (size_t i = 0; i < findings->n; i++) {
         const struct finding *f = &findings->list[i];
         if (f->line == finding.line && f->column == finding.column &&
@@ -94,6 +94,39 @@ void facts_add(struct findings *findings, const struct syntax_tree *tree, TSNode
     if (!findings->list)
         findings->list = arena_alloc(findings->arena, FINDINGS_MAX * sizeof *findings->list);
     findings->list[findings->n++] = finding;
+}
+
+void facts_add(struct findings *findings, const struct syntax_tree *tree, TSNode node,
+               struct finding finding)
+{
+    place(tree, node, &finding);
+    finding.code = line_of(findings->arena, tree, node);
+    put(findings, finding);
+}
+
+/* The same in a text that has no tree. */
+static void add_at(struct findings *findings, const struct syntax_tree *tree, size_t at,
+                   struct finding finding)
+{
+    size_t start = 0, end = at;
+
+    finding.line = finding.column = 1;
+    for (size_t i = 0; i < at; i++) {
+        finding.column += ((unsigned char)tree->text[i] & 0xc0) != 0x80;
+        if (tree->text[i] == '\n') {
+            finding.line++;
+            finding.column = 1;
+            start = i + 1;
+        }
+    }
+    start = at - start > CODE_MAX / 2 ? at : start;
+    while (end < tree->len && tree->text[end] != '\n' && end - start < CODE_MAX)
+        end++;
+    end -= utf8_incomplete_tail(tree->text + start, end - start);
+    while (start < end && isblank((unsigned char)tree->text[start]))
+        start++;
+    finding.code = arena_dup(findings->arena, tree->text + start, end - start);
+    put(findings, finding);
 }
 
 /* "{name} runs a command" */
@@ -124,7 +157,10 @@ static void tell(struct facts *facts, const struct rule *rule, TSNode node, cons
         .severity = rule->severity,
         .module = rule->severity == SEVERITY_BLOCK ? module : NULL,
     };
-    facts_add(facts->findings, at->tree, node, finding);
+    if (at->tree->tree)
+        facts_add(facts->findings, at->tree, node, finding);
+    else
+        add_at(facts->findings, at->tree, facts->at, finding);
 }
 
 /* ---- conditions ---- */
@@ -303,6 +339,58 @@ static void look_at_paths(struct facts *facts, TSNode call)
     }
 }
 
+static void look_within(struct facts *facts, const char *code, size_t len, TSNode node);
+
+static bool is_evaluator(const struct dialect *dialect, const char *name)
+{
+    for (const char *const *at = dialect->evaluators; at && *at; at++) {
+        size_t len = strlen(name), tail = strlen(*at) - 1;
+        if (strcmp(*at, name) == 0 ||
+            (**at == '*' && len > tail && memcmp(name + len - tail, *at + 1, tail) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* eval("import os"): the same rules on what is within. */
+static void look_at_evaluated(struct facts *facts, TSNode call)
+{
+    const char *before = facts->roles->dialect->evaluated;
+
+    for (unsigned i = 0; i < ARGS_MAX; i++) {
+        TSNode node = names_argument(facts->names, call, i);
+        if (ts_node_is_null(node))
+            return;
+        const char *code = names_fold(facts->names, node);
+        if (code && before)
+            code = arena_printf(facts->findings->arena, "%s%s", before, code);
+        if (code)
+            look_within(facts, code, strlen(code), call);
+    }
+}
+
+/* Names in a macro's text; what is in quotes is none. */
+static void look_at_macro(struct facts *facts, TSNode node)
+{
+    TSNode value = ts_node_child_by_field_id(node, role_of(facts->roles, node)->b);
+    size_t len = 0;
+    const char *text = ts_node_is_null(value) ? "" : node_text(facts->tree, value, &len);
+    bool is_quoted = false;
+
+    for (size_t i = 0; i < len;) {
+        size_t start = i;
+        while (i < len && (isalnum((unsigned char)text[i]) || text[i] == '_'))
+            i++;
+        if (i > start && i - start <= NAME_MAX_BYTES && !is_quoted)
+            look_up(facts, WAY_USE, arena_dup(facts->findings->arena, text + start, i - start),
+                    node);
+        if (i == start) {
+            is_quoted = is_quoted != (text[i] == '"');
+            i += 1 + (text[i] == '\\');
+        }
+    }
+}
+
 static void look_at_call(struct facts *facts, TSNode node)
 {
     const struct node_role *role = role_of(facts->roles, node);
@@ -327,6 +415,8 @@ static void look_at_call(struct facts *facts, TSNode node)
         rules_find(facts->rules, WAY_CALL, called, on_rule, &look);
         if (role->role != ROLE_CALL || facts->roles->dialect->names_by_string)
             look_up(facts, WAY_USE, called, node); /* its name is no expression of its own */
+        if (is_evaluator(facts->roles->dialect, called))
+            look_at_evaluated(facts, node);
     }
     look_at_paths(facts, node);
 }
@@ -433,22 +523,51 @@ static bool read_part(struct facts *facts, TSNode child, struct shell_command *r
     return true;
 }
 
+/* echo rm -rf / | sh; echo / | xargs rm -rf: what is written is what is run. */
+static void look_at_echoed(struct facts *facts, const struct shell_command *echo,
+                           const struct shell_command *reader)
+{
+    struct shell_command all = *reader;
+    bool is_xargs = false;
+
+    if (echo->has_unknown)
+        return;
+    for (unsigned i = 0; i < reader->n_wrappers; i++)
+        is_xargs = is_xargs || strcmp(reader->wrappers[i], "xargs") == 0;
+    if (is_xargs) {
+        for (unsigned i = 0; i < echo->n && all.n < SHELL_WORDS_MAX; i++)
+            all.args[all.n++] = echo->args[i];
+        look_at_one_command(facts, &all);
+    } else if (shell_is_shell(reader->name) && reader->n == 0) {
+        auto_strbuf struct strbuf code = { 0 };
+        for (unsigned i = 0; i < echo->n && code.len < FOLD_MAX_BYTES; i++)
+            strbuf_printf(&code, "%s ", echo->args[i]);
+        look_within(facts, strbuf_str(&code), code.len, reader->node);
+    }
+}
+
 static void look_at_pipeline(struct facts *facts, TSNode node)
 {
+    static const char *const decoders[] = { "base64",   "xxd",    "openssl", "rev",  "tr",
+                                            "uudecode", "gunzip", "zcat",    "xzcat" };
     uint32_t n = ts_node_named_child_count(node);
-    struct shell_command command;
+    struct shell_command command, echoed = { 0 };
     const char *source = "?"; /* what the pipe is fed by, the last that is more than a filter */
 
-    if (n > 0 && read_part(facts, ts_node_named_child(node, 0), &command) && command.name)
+    if (n > 0 && read_part(facts, ts_node_named_child(node, 0), &command) && command.name) {
         source = command.name;
+        if (strcmp(source, "echo") == 0 || strcmp(source, "printf") == 0)
+            echoed = command;
+    }
     for (uint32_t i = 1; i < MIN(n, 64U); i++) {
         TSNode child = ts_node_named_child(node, i);
         if (!read_part(facts, child, &command))
             continue;
-        if (command.name &&
-            (strcmp(command.name, "base64") == 0 || strcmp(command.name, "xxd") == 0 ||
-             strcmp(command.name, "openssl") == 0))
-            source = command.name;
+        for (size_t k = 0; command.name && k < ARRAY_LEN(decoders); k++)
+            if (strcmp(command.name, decoders[k]) == 0)
+                source = command.name;
+        if (i == 1 && echoed.name)
+            look_at_echoed(facts, &echoed, &command);
         bool has_script = false; /* sh FILE: the pipe is only its input */
         for (unsigned k = 0; k < command.n; k++)
             has_script = has_script || !command.args[k] ||
@@ -553,6 +672,9 @@ static void look_at(struct facts *facts, TSNode node)
     case ROLE_NEW:
         look_at_call(facts, node);
         break;
+    case ROLE_MACRO:
+        look_at_macro(facts, node);
+        break;
     case ROLE_SHELL:
         look_at_shell_string(facts, node);
         break;
@@ -608,26 +730,38 @@ static void run_query(struct facts *facts)
     ts_query_cursor_delete(cursor);
 }
 
-/* Words of the text, a dot before one being part of it. */
+static void look_at_word(struct facts *facts, const char *word, uint32_t at)
+{
+    TSNode root = ts_tree_root_node(facts->tree->tree);
+    look_up(facts, WAY_WORD, word, ts_node_descendant_for_byte_range(root, at, at + 1));
+}
+
+/* Words of the text; a dot before one that begins its line is part of it, and so is a bracket right
+ * behind a name of its own. */
 static void look_at_words(struct facts *facts)
 {
     const struct syntax_tree *tree = facts->tree;
-    TSNode root = ts_tree_root_node(tree->tree);
     char word[64];
 
+    bool is_start = true; /* of a line, but for blanks */
     for (uint32_t i = 0; i < tree->len && !facts->findings->is_late;) {
         uint32_t start = i;
         size_t n = 0;
         while (i < tree->len && (isalnum((unsigned char)tree->text[i]) || tree->text[i] == '_' ||
-                                 (tree->text[i] == '.' && i == start))) {
+                                 (tree->text[i] == '.' && i == start && is_start))) {
             if (n < sizeof word - 1)
                 word[n++] = (char)tolower((unsigned char)tree->text[i]);
             i++;
         }
         word[n] = '\0';
+        is_start = n == 0 && (tree->text[i] == '\n' || (is_start && isblank(tree->text[i])));
         if (n > 1)
-            look_up(facts, WAY_WORD, word,
-                    ts_node_descendant_for_byte_range(root, start, start + 1));
+            look_at_word(facts, word, start);
+        if (n > 1 && n < sizeof word - 1 && i < tree->len && tree->text[i] == '(') {
+            word[n] = '(';
+            word[n + 1] = '\0';
+            look_at_word(facts, word, start);
+        }
         i += i == start;
     }
 }
@@ -655,9 +789,25 @@ static void find_all(struct facts *facts)
     facts->findings->is_spent = facts->findings->is_spent || names_is_spent(facts->names);
 }
 
+static bool on_word(void *arg, const char *word, size_t at, bool is_import)
+{
+    struct facts *facts = arg;
+
+    facts->at = at;
+    if (is_import)
+        on_import(facts, word, (TSNode){ 0 });
+    else
+        look_up(facts, WAY_WORD, word, (TSNode){ 0 });
+    return !facts->findings->is_full;
+}
+
 void facts_find(const struct syntax_tree *tree, const struct roles *roles,
                 const struct rules *rules, struct findings *findings)
 {
     struct facts facts = { .tree = tree, .roles = roles, .rules = rules, .findings = findings };
-    find_all(&facts);
+
+    if (tree->tree)
+        find_all(&facts);
+    else
+        words_of_perl(tree->text, tree->len, on_word, &facts);
 }

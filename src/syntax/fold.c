@@ -1,28 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Constants: what text an expression is bound to have. */
+#include "syntax/fold.h"
+
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/arena.h"
 #include "base/auto.h"
-#include "base/base64.h"
-#include "base/strbuf.h"
 #include "base/utf8.h"
-#include "syntax/names.h"
 #include "syntax/shell.h"
 
 enum { DEPTH = 64, CHAIN_MAX = 2048 };
 
-/* Text under way: its own bytes, and whether it is still a constant. */
-struct folding {
-    struct names *names;
-    struct strbuf out;
-    int depth;
-};
-
-static const char *done(struct folding *f, bool is_constant)
+const char *fold_done(struct folding *f, bool is_constant)
 {
     const char *text = NULL;
 
@@ -33,7 +23,7 @@ static const char *done(struct folding *f, bool is_constant)
     return text;
 }
 
-static bool add(struct folding *f, TSNode node)
+bool fold_add(struct folding *f, TSNode node)
 {
     const char *text = fold_node(f->names, node, f->depth + 1);
 
@@ -56,7 +46,7 @@ static int hex(const char *text, size_t len, size_t most, uint32_t *ret)
     return (int)n;
 }
 
-static void put_code(struct strbuf *out, uint32_t code, bool is_byte)
+void fold_put_code(struct strbuf *out, uint32_t code, bool is_byte)
 {
     char bytes[4];
     size_t n = is_byte && code < 0x80 ? 0 : utf8_put_code(bytes, code);
@@ -90,14 +80,14 @@ void fold_unescape(struct strbuf *out, const char *text, size_t len)
             size_t n = 0;
             for (; n < 3 && i + n < len && text[i + n] >= '0' && text[i + n] <= '7'; n++)
                 code = code << 3 | (uint32_t)(text[i + n] - '0');
-            put_code(out, code & 0xff, true);
+            fold_put_code(out, code & 0xff, true);
             i += n - 1;
         } else if (c == 'x' || c == 'u' || c == 'U') {
             bool has_brace = i + 1 < len && text[i + 1] == '{';
             size_t at = i + 1 + has_brace, most = has_brace ? 6 : c == 'x' ? 2 : c == 'u' ? 4 : 8;
             int n = hex(text + MIN(at, len), at < len ? len - at : 0, most, &code);
             i = at + (size_t)n - 1 + (has_brace && at + (size_t)n < len);
-            put_code(out, code, c == 'x' && !has_brace);
+            fold_put_code(out, code, c == 'x' && !has_brace);
         } else {
             strbuf_putc(out, found ? found[1] : c);
         }
@@ -137,14 +127,14 @@ static const char *fold_literal(struct folding *f, TSNode node, bool is_raw)
         else if (at > start)
             fold_unescape(&f->out, tree->text + start, at - start);
         TSNode inner = role == ROLE_WITHIN ? ts_node_named_child(child, 0) : child;
-        is_constant = !ts_node_is_null(inner) && add(f, inner);
+        is_constant = !ts_node_is_null(inner) && fold_add(f, inner);
         start = ts_node_end_byte(child);
     }
     if (is_constant && end > start && is_raw)
         strbuf_add(&f->out, tree->text + start, end - start);
     else if (is_constant && end > start)
         fold_unescape(&f->out, tree->text + start, end - start);
-    return done(f, is_constant && f->out.len <= FOLD_MAX_BYTES);
+    return fold_done(f, is_constant && f->out.len <= FOLD_MAX_BYTES);
 }
 
 /* ---- joining ---- */
@@ -158,7 +148,9 @@ static const char *fold_binary(struct folding *f, TSNode node)
     unsigned n = 0;
 
     if (!concat)
-        return done(f, false);
+        return fold_done(f, false);
+    if (ts_node_child_count(node) > 1 && node_is(names_tree(f->names), ts_node_child(node, 1), "%"))
+        return fold_percent(f, node);
     while (role_of(roles, node)->role == ROLE_BINARY && n < CHAIN_MAX) {
         const struct node_role *role = role_of(roles, node);
         TSNode left = ts_node_child_by_field_id(node, role->a);
@@ -166,14 +158,14 @@ static const char *fold_binary(struct folding *f, TSNode node)
         TSNode op = ts_node_child(node, 1);
         if (ts_node_is_null(op) || ts_node_is_null(right) ||
             !node_is(names_tree(f->names), op, concat))
-            return done(f, false);
+            return fold_done(f, false);
         rights[n++] = right;
         node = left;
     }
-    bool is_constant = n < CHAIN_MAX && add(f, node);
+    bool is_constant = n < CHAIN_MAX && fold_add(f, node);
     while (is_constant && n > 0)
-        is_constant = add(f, rights[--n]);
-    return done(f, is_constant);
+        is_constant = fold_add(f, rights[--n]);
+    return fold_done(f, is_constant);
 }
 
 static const char *fold_children(struct folding *f, TSNode node)
@@ -182,138 +174,8 @@ static const char *fold_children(struct folding *f, TSNode node)
     bool is_constant = n > 0 && n <= CHAIN_MAX;
 
     for (uint32_t i = 0; i < n && is_constant; i++)
-        is_constant = add(f, ts_node_named_child(node, i));
-    return done(f, is_constant);
-}
-
-/* ---- calls that give a constant ---- */
-
-enum change { CHANGE_NONE, CHANGE_LOWER, CHANGE_UPPER, CHANGE_REVERSE };
-
-static const struct {
-    const char *method;
-    enum change change;
-} methods[] = {
-    { "lower", CHANGE_LOWER },     { "toLowerCase", CHANGE_LOWER }, { "downcase", CHANGE_LOWER },
-    { "upper", CHANGE_UPPER },     { "toUpperCase", CHANGE_UPPER }, { "upcase", CHANGE_UPPER },
-    { "decode", CHANGE_NONE },     { "encode", CHANGE_NONE },       { "strip", CHANGE_NONE },
-    { "toString", CHANGE_NONE },   { "to_s", CHANGE_NONE },         { "to_sym", CHANGE_NONE },
-    { "reverse", CHANGE_REVERSE },
-};
-
-static const char *changed(struct names *names, const char *text, enum change change)
-{
-    char *copy = arena_str(names_arena(names), text);
-    size_t len = strlen(copy);
-
-    for (size_t i = 0; i < len; i++)
-        copy[i] = (char)(change == CHANGE_LOWER     ? tolower((unsigned char)text[i])
-                         : change == CHANGE_UPPER   ? toupper((unsigned char)text[i])
-                         : change == CHANGE_REVERSE ? text[len - 1 - i]
-                                                    : text[i]);
-    return copy;
-}
-
-/* "".join(["a", "b"]), ["a", "b"].join("") */
-static const char *fold_join(struct folding *f, const char *separator, TSNode list)
-{
-    uint32_t n = ts_node_is_null(list) ? 0 : ts_node_named_child_count(list);
-    bool is_constant = separator && n <= CHAIN_MAX && !ts_node_is_null(list) &&
-                       role_of(names_roles(f->names), list)->role == ROLE_LIST;
-
-    for (uint32_t i = 0; i < n && is_constant; i++) {
-        if (i > 0)
-            strbuf_puts(&f->out, separator);
-        is_constant = add(f, ts_node_named_child(list, i));
-    }
-    return done(f, is_constant);
-}
-
-/* chr(111) + chr(115), String.fromCharCode(111, 115) */
-static const char *fold_codes(struct folding *f, TSNode call)
-{
-    bool is_constant = true;
-
-    for (unsigned i = 0; is_constant && i < 64; i++) {
-        TSNode node = names_argument(f->names, call, i);
-        char number[24], *end;
-        if (ts_node_is_null(node))
-            break;
-        size_t len;
-        const char *text = node_text(names_tree(f->names), node, &len);
-        memcpy(number, text, MIN(len, sizeof number - 1));
-        number[MIN(len, sizeof number - 1)] = '\0';
-        unsigned long code = strtoul(number, &end, 0);
-        is_constant = *number && !*end && code > 0 && code < 0x110000;
-        if (is_constant)
-            put_code(&f->out, (uint32_t)code, true);
-    }
-    return done(f, is_constant && f->out.len > 0);
-}
-
-static const char *fold_base64(struct folding *f, TSNode call)
-{
-    TSNode node = names_argument(f->names, call, 0);
-    const char *text = ts_node_is_null(node) ? NULL : fold_node(f->names, node, f->depth + 1);
-
-    return done(f, text && base64_decode(&f->out, text, strlen(text)) == 0);
-}
-
-static const char *fold_call(struct folding *f, TSNode call)
-{
-    static const char *const codes[] = { "chr", "String.fromCharCode", "String.fromCodePoint" };
-    static const char *const decoders[] = { "base64.b64decode", "atob", "base64_decode",
-                                            "base64.standard_b64decode" };
-    const struct roles *roles = names_roles(f->names);
-    const struct node_role *role = role_of(roles, call);
-    TSNode function = ts_node_child_by_field_id(call, role->a), whole = function, name = { 0 };
-
-    if (ts_node_is_null(function))
-        return done(f, false);
-    if (role->role == ROLE_METHOD) {
-        name = ts_node_child_by_field_id(call, role->b);
-    } else if (role_of(roles, function)->role == ROLE_MEMBER) {
-        name = ts_node_child_by_field_id(function, role_of(roles, function)->b);
-        whole = ts_node_child_by_field_id(function, role_of(roles, function)->a);
-    }
-    const char *full = resolve_node(f->names, function, f->depth + 1);
-    for (size_t i = 0; full && i < ARRAY_LEN(codes); i++)
-        if (strcmp(full, codes[i]) == 0)
-            return fold_codes(f, call);
-    for (size_t i = 0; full && i < ARRAY_LEN(decoders); i++)
-        if (strcmp(full, decoders[i]) == 0)
-            return fold_base64(f, call);
-    if (ts_node_is_null(name) || ts_node_is_null(whole))
-        return done(f, false);
-    TSNode argument = names_argument(f->names, call, 0);
-    if (node_is(names_tree(f->names), name, "join")) {
-        if (role_of(roles, whole)->role == ROLE_LIST)
-            return fold_join(
-                f, ts_node_is_null(argument) ? "," : fold_node(f->names, argument, f->depth + 1),
-                whole);
-        return fold_join(f, fold_node(f->names, whole, f->depth + 1), argument);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(methods); i++)
-        if (node_is(names_tree(f->names), name, methods[i].method)) {
-            const char *text = fold_node(f->names, whole, f->depth + 1);
-            done(f, false);
-            return text ? changed(f->names, text, methods[i].change) : NULL;
-        }
-    return done(f, false);
-}
-
-/* "metsys"[::-1] */
-static const char *fold_index(struct folding *f, TSNode node)
-{
-    const struct node_role *role = role_of(names_roles(f->names), node);
-    TSNode whole = ts_node_child_by_field_id(node, role->a);
-    TSNode index = ts_node_child_by_field_id(node, role->b);
-    bool is_reversed = !ts_node_is_null(index) && node_is(names_tree(f->names), index, "::-1");
-    const char *text =
-        is_reversed && !ts_node_is_null(whole) ? fold_node(f->names, whole, f->depth + 1) : NULL;
-
-    done(f, false);
-    return text ? changed(f->names, text, CHANGE_REVERSE) : NULL;
+        is_constant = fold_add(f, ts_node_named_child(node, i));
+    return fold_done(f, is_constant);
 }
 
 const char *fold_node(struct names *names, TSNode node, int depth)
@@ -340,6 +202,9 @@ const char *fold_node(struct names *names, TSNode node, int depth)
     case ROLE_ARGUMENT:
         n = ts_node_named_child_count(node);
         return n ? fold_node(names, ts_node_named_child(node, n - 1), depth + 1) : NULL;
+    case ROLE_CAST:
+        n = ts_node_named_child_count(node);
+        return n ? fold_node(names, ts_node_named_child(node, 0), depth + 1) : NULL;
     case ROLE_NAME:
         text = node_text(names_tree(names), node, &len);
         return names_fold_variable(names, text, len, depth);

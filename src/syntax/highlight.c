@@ -70,7 +70,7 @@ static bool compile(struct highlighter *highlighter, const struct grammar *gramm
     uint32_t offset;
     TSQueryError error;
 
-    if (highlighter->query || !highlighter->text)
+    if (highlighter->query || !highlighter->text || !grammar->language)
         return highlighter->query != NULL;
     highlighter->query = ts_query_new(grammar->language, highlighter->text,
                                       (uint32_t)strlen(highlighter->text), &offset, &error);
@@ -176,6 +176,8 @@ enum completeness complete_code(const struct grammar *grammar, const char *code,
     struct cay_error err;
     enum completeness found = IS_COMPLETE;
 
+    if (!grammar->language)
+        return IS_COMPLETE; /* nobody can tell */
     if (syntax_parse(grammar, code, len, &limits, &tree, &err) < 0)
         return IS_INVALID;
     TSNode error = syntax_first_error(&tree);

@@ -106,6 +106,15 @@ void imports_javascript(struct names *names, TSNode node, enum role role)
     const char *module = ts_node_is_null(source) ? NULL : fold_node(names, source, 0);
 
     (void)role;
+    for (uint32_t i = 0; !module && i < MIN(ts_node_named_child_count(node), 4U); i++) {
+        TSNode clause = ts_node_named_child(node, i); /* import cp = require("…") */
+        if (is_type(clause, "import_require_clause") && !ts_node_is_null(field(clause, "source"))) {
+            module = fold_node(names, field(clause, "source"), 0);
+            if (module)
+                alias(names, ts_node_named_child(clause, 0),
+                      strncmp(module, "node:", 5) == 0 ? module + 5 : module);
+        }
+    }
     if (!module)
         return;
     if (strncmp(module, "node:", 5) == 0)
@@ -124,6 +133,18 @@ void imports_php(struct names *names, TSNode node, enum role role)
     TSNode path = ts_node_named_child(node, 0);
 
     (void)role;
+    if (is_type(node, "namespace_use_declaration")) { /* use function system as run; */
+        for (uint32_t i = 0; i < MIN(ts_node_named_child_count(node), (uint32_t)PARTS_MAX); i++) {
+            TSNode clause = ts_node_named_child(node, i), as = field(clause, "alias");
+            if (is_type(clause, "namespace_use_clause") && ts_node_is_null(as))
+                as = ts_node_named_child_count(clause) > 1 ? ts_node_named_child(clause, 1) : as;
+            if (is_type(as, "namespace_aliasing_clause"))
+                as = ts_node_named_child(as, 0);
+            if (!ts_node_is_null(as))
+                alias(names, as, names_text(names, ts_node_named_child(clause, 0)));
+        }
+        return;
+    }
     if (!ts_node_is_null(path))
         names_tell_import(names, fold_node(names, path, 0), node);
 }

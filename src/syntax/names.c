@@ -31,6 +31,44 @@ struct names {
     size_t steps;
 };
 
+/* Python takes ｏｓ and 𝐨𝐬 for os (PEP 3131, NFKC): letters and digits that have a form of their
+ * own in Unicode for their width or fount. */
+static char plain_letter(const unsigned char *c, size_t len)
+{
+    if (len >= 3 && c[0] == 0xef && (c[1] == 0xbc || c[1] == 0xbd)) {
+        unsigned code = (c[1] & 0x3fU) << 6 | (c[2] & 0x3fU); /* of U+F000 on */
+        return code > 0xf00 && code <= 0xf5e ? (char)(code - 0xf00 + ' ') : '\0';
+    }
+    if (len >= 4 && c[0] == 0xf0 && c[1] == 0x9d && c[2] >= 0x90 && c[2] < 0xa0) {
+        unsigned code = (c[2] & 0x0fU) << 6 | (c[3] & 0x3fU); /* of U+1D400 on */
+        if (code >= 0x3ce)
+            return (char)('0' + (code - 0x3ce) % 10);
+        return code < 0x2a4 ? (char)((code % 52 < 26 ? 'A' : 'a' - 26) + code % 52) : '\0';
+    }
+    return '\0';
+}
+
+/* The name as it counts; as it is written, but for such letters. */
+static const char *plain_text(struct names *names, const char *text, size_t *len)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t n = 0, i = 0;
+
+    while (i < *len && bytes[i] < 0x80)
+        i++;
+    if (i == *len || strcmp(names->roles->dialect->name, "python") != 0)
+        return text;
+    char *copy = arena_dup(names->arena, text, *len);
+    for (i = 0; i < *len;) {
+        char plain = plain_letter(bytes + i, *len - i);
+        copy[n++] = plain ? plain : text[i];
+        i += !plain ? 1 : bytes[i] == 0xef ? 3 : 4;
+    }
+    copy[n] = '\0';
+    *len = n;
+    return copy;
+}
+
 /* ---- bindings ---- */
 
 static struct binding **slot_of(struct names *names, const char *name, size_t len)
@@ -267,10 +305,11 @@ struct arena *names_arena(const struct names *names)
     return names->arena;
 }
 
-const char *names_text(const struct names *names, TSNode node)
+const char *names_text(struct names *names, TSNode node)
 {
     size_t len;
     const char *text = node_text(names->tree, node, &len);
+    text = plain_text(names, text, &len);
     return arena_dup(names->arena, text, MIN(len, (size_t)NAME_MAX_BYTES));
 }
 
@@ -305,6 +344,11 @@ static const char *resolve_name(struct names *names, TSNode node, int depth)
 {
     size_t len;
     const char *text = node_text(names->tree, node, &len);
+    text = plain_text(names, text, &len);
+    if (len > 2 && text[0] == '`' && text[len - 1] == '`') { /* `system`("ls") of R */
+        text++;
+        len -= 2;
+    }
     struct binding *binding = find(names, text, len);
 
     if (len > NAME_MAX_BYTES)
@@ -399,10 +443,10 @@ static const char *called_name(struct names *names, TSNode call, int depth)
     TSNode a = part(call, role->a), b = part(call, role->b);
 
     if (role->role == ROLE_CALL) {
-        const char *name = ts_node_is_null(a) ? NULL : resolve_node(names, a, depth + 1);
-        if (!name && names->roles->dialect->names_by_string && !ts_node_is_null(a))
-            name = fold_node(names, a, depth + 1); /* $f = "system"; $f("ls") */
-        return name;
+        const char *name = NULL;
+        if (names->roles->dialect->names_by_string && !ts_node_is_null(a))
+            name = plain_name(names, fold_node(names, a, depth + 1)); /* $f = "system"; $f("ls") */
+        return name || ts_node_is_null(a) ? name : resolve_node(names, a, depth + 1);
     }
     if (role->role == ROLE_NEW) {
         if (ts_node_is_null(a))
@@ -415,6 +459,11 @@ static const char *called_name(struct names *names, TSNode call, int depth)
         return resolve_name(names, b, depth);
     const char *whole = resolve_node(names, a, depth + 1);
     return join(names, whole ? whole : "?", names_text(names, b));
+}
+
+const char *names_called(struct names *names, TSNode call, int depth)
+{
+    return called_name(names, call, depth);
 }
 
 static const char *module_of(struct names *names, TSNode call, int depth)
@@ -452,8 +501,8 @@ static const char *resolve_call(struct names *names, TSNode node, int depth)
         TSNode whole = names_argument(names, node, 0), name = names_argument(names, node, 1);
         if (ts_node_is_null(whole) || ts_node_is_null(name))
             return NULL;
-        return join(names, resolve_node(names, whole, depth + 1),
-                    fold_node(names, name, depth + 1));
+        const char *object = resolve_node(names, whole, depth + 1);
+        return join(names, object ? object : "?", fold_node(names, name, depth + 1));
     }
     /* vars(os)["system"], globals()["eval"] */
     if (strcmp(function, "vars") == 0 && !ts_node_is_null(names_argument(names, node, 0)))
@@ -477,6 +526,9 @@ const char *resolve_node(struct names *names, TSNode node, int depth)
     case ROLE_PAREN:
         n = ts_node_named_child_count(node);
         return n ? resolve_node(names, ts_node_named_child(node, n - 1), depth + 1) : NULL;
+    case ROLE_CAST:
+        n = ts_node_named_child_count(node);
+        return n ? resolve_node(names, ts_node_named_child(node, 0), depth + 1) : NULL;
     case ROLE_MEMBER: {
         if (ts_node_is_null(b))
             return NULL;
@@ -492,7 +544,7 @@ const char *resolve_node(struct names *names, TSNode node, int depth)
         if (ts_node_is_null(a) || ts_node_is_null(b))
             return NULL;
         const char *whole = resolve_node(names, a, depth + 1);
-        return whole ? join(names, whole, fold_node(names, b, depth + 1)) : NULL;
+        return join(names, whole ? whole : "?", fold_node(names, b, depth + 1));
     }
     case ROLE_CALL:
     case ROLE_METHOD:

@@ -57,10 +57,13 @@ struct arena *names_arena(const struct names *names);
 bool names_step(struct names *names);
 void names_alias(struct names *names, const char *name, size_t len, const char *full);
 void names_tell_import(struct names *names, const char *module, TSNode node);
-const char *names_text(const struct names *names, TSNode node);
+const char *names_text(struct names *names, TSNode node);
 
 /* The text of what `name` was assigned once, or NULL; memoised. */
 const char *names_fold_variable(struct names *names, const char *name, size_t len, int depth);
+
+/* The full name of what a call calls, or NULL. */
+const char *names_called(struct names *names, TSNode call, int depth);
 
 /* fold.c: the same as names_fold and names_resolve, further down. */
 const char *fold_node(struct names *names, TSNode node, int depth);

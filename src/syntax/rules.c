@@ -337,7 +337,7 @@ int rules_finish(struct rules *rules, const struct grammar *grammar, struct cay_
     for (const struct rule *rule = rules->first; rule; rule = rule->next)
         if (rule->severity != SEVERITY_OFF)
             index_rule(rules, rule);
-    return grammar ? make_query(rules, grammar, err) : 0;
+    return grammar && grammar->language ? make_query(rules, grammar, err) : 0;
 }
 
 void rules_done(struct rules *rules)
@@ -382,13 +382,26 @@ void rules_find(const struct rules *rules, enum way way, const char *name, rules
             fn(arg, e->rule);
 }
 
+/* What fnmatch would find out too, but for a tenth of the time: the text before the first star, and
+ * that between it and the next, have to be there. */
+static bool can_match(const char *glob, const char *value)
+{
+    static const char special[] = "*?[\\";
+    size_t n = strcspn(glob, special);
+
+    if (strncmp(glob, value, n) != 0)
+        return false;
+    size_t between = glob[n] == '*' ? strcspn(glob + n + 1, special) : 0;
+    return between == 0 || memmem(value + n, strlen(value + n), glob + n + 1, between);
+}
+
 void rules_match(const struct rules *rules, enum way way, const char *value, rules_fn *fn,
                  void *arg)
 {
     const struct rule *last = NULL;
 
     for (const struct entry *e = rules->loose[way]; e; e = e->next)
-        if (e->rule != last && fnmatch(e->pattern, value, 0) == 0) {
+        if (e->rule != last && can_match(e->pattern, value) && fnmatch(e->pattern, value, 0) == 0) {
             last = e->rule;
             fn(arg, e->rule);
         }
@@ -397,7 +410,7 @@ void rules_match(const struct rules *rules, enum way way, const char *value, rul
 bool rules_is_in(const char *const *globs, const char *value)
 {
     for (; globs && *globs; globs++)
-        if (fnmatch(*globs, value, 0) == 0)
+        if (can_match(*globs, value) && fnmatch(*globs, value, 0) == 0)
             return true;
     return false;
 }

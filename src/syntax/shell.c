@@ -70,6 +70,15 @@ static const char *fold_variable(struct names *names, TSNode node, int depth)
     } known[] = { { "HOME", "~" }, { "IFS", " " }, { "PWD", "." } };
     TSNode name = ts_node_named_child(node, 0);
 
+    /* ${x:-rm}, where nobody gives x a value that is known */
+    if (ts_node_named_child_count(node) == 2 && ts_node_child_count(node) == 5 &&
+        (node_is(names_tree(names), ts_node_child(node, 2), ":-") ||
+         node_is(names_tree(names), ts_node_child(node, 2), "-"))) {
+        size_t len;
+        const char *text = node_text(names_tree(names), name, &len);
+        const char *value = names_fold_variable(names, text, len, depth);
+        return value && value[0] ? value : fold_node(names, ts_node_child(node, 3), depth + 1);
+    }
     if (ts_node_named_child_count(node) != 1 || ts_node_is_null(name) ||
         role_of(names_roles(names), name)->role != ROLE_NAME || ts_node_child_count(node) > 3)
         return NULL;
@@ -242,6 +251,8 @@ void shell_read(struct names *names, TSNode node, uint32_t *at, struct shell_com
         continue;
     if (ret->n > 0) {
         ret->name = ret->args[0] ? base_name(ret->args[0]) : NULL;
+        if (ret->name && ret->name[0] == '=' && ret->name[1])
+            ret->name++; /* =rm: Zsh's way to the program itself */
         shift(ret, 1);
     }
     for (unsigned i = 0; i < ret->n; i++)
@@ -259,6 +270,13 @@ const char *shell_code_of(struct names *names, const struct shell_command *comma
         const char *code = arena_dup(names_arena(names), strbuf_str(&out), out.len);
         strbuf_done(&out);
         return code;
+    }
+    if (strcmp(command->name, "trap") == 0)
+        return command->n > 1 ? command->args[0] : NULL;
+    if (strcmp(command->name, "alias") == 0) {
+        const char *word = command->n > 0 ? command->args[command->n - 1] : NULL;
+        const char *sign = word ? strchr(word, '=') : NULL;
+        return sign ? sign + 1 : NULL;
     }
     if (!shell_is_shell(command->name))
         return NULL;

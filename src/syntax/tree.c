@@ -20,6 +20,10 @@ int syntax_parse(const struct grammar *grammar, const char *text, size_t len,
                         limits->bytes);
     if (!syntax_is_text(text, len))
         return cay_fail(err, CAY_E_USAGE, "the code is not a text in UTF-8");
+    if (!grammar->language) {
+        *ret = (struct syntax_tree){ grammar, NULL, text, len };
+        return 0;
+    }
     int64_t left_ns = limits->deadline_ns - clock_now_ns();
     TSParser *parser = ts_parser_new();
     TSTree *tree = NULL;
@@ -37,7 +41,8 @@ int syntax_parse(const struct grammar *grammar, const char *text, size_t len,
 
 void syntax_tree_done(struct syntax_tree *tree)
 {
-    ts_tree_delete(tree->tree);
+    if (tree->tree)
+        ts_tree_delete(tree->tree);
     tree->tree = NULL;
 }
 

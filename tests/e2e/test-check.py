@@ -83,7 +83,8 @@ def sets(t):
         worker = workers.setdefault(language, None) or workers.update({language: Worker(language)}) or workers[language]
         report = worker.report(code)
         seen.add(("safe", language))
-        if not report["safe"] or any(f["severity"] == "block" for f in report["findings"]):
+        # Perl is looked at by its words: that is never enough to call it safe.
+        if report["safe"] != (language != "perl") or any(f["severity"] == "block" for f in report["findings"]):
             wrong.setdefault(("safe", language), []).append((name, report["findings"]))
     for language, rule, name, code in entries("twisted.txt", r"(\S+) (\S+) ([^\n]*)"):
         worker = workers.get(language) or workers.setdefault(language, Worker(language))

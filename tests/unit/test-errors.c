@@ -239,6 +239,52 @@ static void tells_own_frames_apart(void **state)
     arena_done(&arena);
 }
 
+/* Programs of more than one file: what is told, and the place that it means. */
+static void finds_the_other_file(void **state)
+{
+    static const struct {
+        const char *language, *text, *main, *other, *code, *file;
+        unsigned line;
+        bool is_other; /* is no file of the language's */
+    } rows[] = {
+        { "c", "In file included from main.c:1:\nutil.h:2:5: error: 'x' undeclared\n", "main.c",
+          "util.h", "int f(void) {\nx++;\n}\n", "util.h", 2, true },
+        { "c", "src/a.h:7:1: error: expected ';' before '}' token\n", "main.c", "b.h", "int b;\n",
+          "src/a.h", 7, true },
+        { "perl", "Illegal division by zero at Stats.pm line 2.\n", "main.pl", "Stats.pm",
+          "sub f {\n1 / 0\n}\n", "Stats.pm", 2, true },
+        { "zsh", "average:1: division by zero\n", "main.zsh", "lib.zsh",
+          "x=1\naverage() {\n print $(( 1 / 0 ))\n}\n", "lib.zsh", 3, false },
+        { "lua", "lua: main.lua:4: lib.lua:2: no\n", "main.lua", "lib.lua", "x()\nerror('no')\n",
+          "lib.lua", 2, false },
+        { "java",
+          "Exception in thread \"main\" java.lang.Error: x\n"
+          "\tat java.base/java.util.Util.get(Util.java:9)\n\tat Util.run(Util.java:1)\n",
+          "Main.java", "Util.java", "class Util { }\n", "Util.java", 1, false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct arena arena = { 0 };
+        const struct errors_source sources[] = {
+            { .name = rows[i].main, .data = "", .len = 0 },
+            { rows[i].other, rows[i].code, strlen(rows[i].code), rows[i].is_other },
+        };
+        const struct errors_facts facts = {
+            .language = rows[i].language,
+            .text = rows[i].text,
+            .len = strlen(rows[i].text),
+            .sources = sources,
+            .n_sources = 2,
+        };
+        const struct cay_failure *got = errors_analyse(&arena, &facts);
+        assert_non_null(got);
+        assert_string_equal(got->file, rows[i].file);
+        assert_int_equal(got->line, rows[i].line);
+        arena_done(&arena);
+    }
+}
+
 /* The verdict goes before what the program wrote. */
 static void believes_the_verdict(void **state)
 {
@@ -307,9 +353,13 @@ static void is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_was_recorded), cmocka_unit_test(data_is_right),
-        cmocka_unit_test(refuses_bad_data),        cmocka_unit_test(tells_own_frames_apart),
-        cmocka_unit_test(believes_the_verdict),    cmocka_unit_test(is_bounded),
+        cmocka_unit_test(reads_what_was_recorded),
+        cmocka_unit_test(data_is_right),
+        cmocka_unit_test(refuses_bad_data),
+        cmocka_unit_test(tells_own_frames_apart),
+        cmocka_unit_test(finds_the_other_file),
+        cmocka_unit_test(believes_the_verdict),
+        cmocka_unit_test(is_bounded),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,3 @@
+cmd='if true; then print x'
+print before
+eval $cmd || exit 1

@@ -1,0 +1,1 @@
+setopt no_such_thing_here || exit 1

@@ -1,0 +1,4 @@
+setopt errexit
+print start
+source ./lib/util.zsh
+print done
