@@ -2,7 +2,7 @@
 #
 # The front door of the build; meson and ninja do the work. Text behind "##" is the help.
 .DEFAULT_GOAL := build
-.PHONY: build run test test-v2 bench load install lint fuzz deps clean help
+.PHONY: build run test test-v2 test-docker bench load install lint fuzz deps clean help
 
 PREFIX ?=
 FUZZ_SECONDS ?= 60
@@ -30,6 +30,11 @@ test-v2: ## run the whole suite in an emulated machine with cgroup v2
 	@tools/configure.sh build
 	@ninja -C build --quiet
 	@tests/v2/run-guest.sh --full
+
+test-docker: ## the docker backend at length: 200 runs, a third of them killed
+	@tools/install-packages.sh build run test
+	@tools/configure.sh build -Dtests=true && ninja -C build --quiet
+	@CAY=$(CURDIR)/build/cay CAY_SOURCE=$(CURDIR) CAY_BUILD=$(CURDIR)/build CAY_DOCKER_RUNS=200 /usr/bin/python3 -B tests/e2e/test-docker.py
 
 bench: ## measure, and compare with running bare and with others
 	@tools/install-packages.sh build run bench
