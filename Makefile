@@ -2,7 +2,7 @@
 #
 # The front door of the build; meson and ninja do the work. Text behind "##" is the help.
 .DEFAULT_GOAL := build
-.PHONY: build run test test-v2 test-images bench load install lint fuzz deps clean help
+.PHONY: build run test test-v2 test-docker test-images bench load install lint fuzz deps clean help
 
 PREFIX ?=
 FUZZ_SECONDS ?= 60
@@ -36,6 +36,11 @@ test-images: ## build images from Debian packages, and run code in them (takes m
 	@tools/configure.sh build
 	@ninja -C build --quiet
 	@tests/images/run.py
+
+test-docker: ## the docker backend at length: 200 runs, a third of them killed
+	@tools/install-packages.sh build run test
+	@tools/configure.sh build -Dtests=true && ninja -C build --quiet
+	@CAY=$(CURDIR)/build/cay CAY_SOURCE=$(CURDIR) CAY_BUILD=$(CURDIR)/build CAY_DOCKER_RUNS=200 /usr/bin/python3 -B tests/e2e/test-docker.py
 
 bench: ## measure, and compare with running bare and with others
 	@tools/install-packages.sh build run bench

@@ -14,10 +14,10 @@
 #include "cli/tell.h"
 
 static const char about[] =
-    "Removes everything of this user's cay on this host that belongs to nobody any more: "
-    "cgroups,\n"
-    "work folders and unfinished images of a cay that was killed, journals of a server that was "
-    "(what\n"
+    "Removes everything of this user's cay on this host that belongs to nobody any more: cgroups,\n"
+    "containers, work folders and unfinished images of a cay that was killed, journals of a "
+    "server\n"
+    "that was (what\n"
     "they hold is taken in), a socket that nobody answers, and executions and artifacts past\n"
     "keep_executions, keep_days and keep_bytes. What a live cay has is never touched. The next "
     "run\n"

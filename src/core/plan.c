@@ -80,7 +80,7 @@ static int choose_profile(struct making *m)
 /* What has its own place in the product but is not part of it yet. */
 static int refuse_unbuilt(const struct making *m)
 {
-    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK, FIELD_RUNTIME };
+    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK };
     static const enum field_id unbuilt_flags[] = { FIELD_DETACH };
     const struct value *network = setting(m, FIELD_NETWORK);
     const char *first = network->list && network->list[0] ? network->list[0] : "none";
@@ -118,26 +118,38 @@ static int choose_backend(const struct making *m)
         .fallback = text(m, FIELD_FALLBACK),
         .is_fallback_explicit = m->req->values[FIELD_FALLBACK].is_set,
         .is_least_explicit = is_explicit(m, FIELD_MIN_ISOLATION),
+        .runtime = text(m, FIELD_RUNTIME),
         .is_sandbox_on = number(m, FIELD_ENABLE_SANDBOX) && is_explicit(m, FIELD_ENABLE_SANDBOX),
     };
     return plan_backend(m->plan, &wishes, m->host, m->err);
 }
 
-/* The image is opened by the warden too, by its name; this one is for what a plan has to know. */
-static int choose_image(struct making *m)
+/* A container engine's, which knows it by its name. */
+static int choose_engine_image(const struct making *m)
 {
-    const char *name = text(m, FIELD_IMAGE);
+    const char *image = text(m, FIELD_IMAGE), *runtime = text(m, FIELD_RUNTIME);
+    struct plan *plan = m->plan;
+
+    if (strcmp(image, IMAGE_HOST) == 0)
+        image = text(m, FIELD_DOCKER_IMAGE);
+    if (!image || !*image || strlen(image) >= sizeof plan->job.image)
+        return cay_fail(m->err, CAY_E_USAGE, "image: '%.60s' is no name of an image",
+                        image ? image : "");
+    if (runtime && strlen(runtime) >= sizeof plan->job.runtime)
+        return cay_fail(m->err, CAY_E_USAGE, "runtime: '%.60s' is no name of a runtime", runtime);
+    plan->job.engine = backend_engine(text(m, FIELD_DOCKER_HOST));
+    snprintf(plan->job.image, sizeof plan->job.image, "%s", image);
+    snprintf(plan->job.runtime, sizeof plan->job.runtime, "%s", runtime ? runtime : "");
+    return 0;
+}
+
+/* The image is opened by the warden too, by its name; this one is for what a plan has to know. */
+static int choose_stored_image(struct making *m, const char *name)
+{
     struct plan *plan = m->plan;
     struct image_facts facts;
     struct stat st;
 
-    if (strcmp(name, IMAGE_HOST) == 0)
-        return 0;
-    if (!plan->backend->has_images) {
-        cay_fail(m->err, CAY_E_UNSUPPORTED, "image: backend %s has no root to put '%.60s' in",
-                 plan->backend->name, name);
-        return cay_hint(m->err, "take backend native, or image host");
-    }
     int rc = image_open(-1, name, &m->image);
     if (rc < 0)
         return image_fail(rc, name, m->err);
@@ -153,10 +165,28 @@ static int choose_image(struct making *m)
     return 0;
 }
 
+static int choose_image(struct making *m)
+{
+    const char *name = text(m, FIELD_IMAGE);
+    const struct backend *backend = m->plan->backend;
+
+    if (backend->abilities & BACKEND_IMAGES)
+        return choose_engine_image(m);
+    if (text(m, FIELD_RUNTIME))
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "runtime: backend %s takes none", backend->name);
+    if (strcmp(name, IMAGE_HOST) == 0)
+        return 0;
+    if (backend->abilities & BACKEND_STORED_IMAGES)
+        return choose_stored_image(m, name);
+    cay_fail(m->err, CAY_E_UNSUPPORTED, "image: backend %s has no root to put '%.60s' in",
+             backend->name, name);
+    return cay_hint(m->err, "take backend native, or image host");
+}
+
 static int choose_terminal(const struct making *m)
 {
     m->plan->job.tty = number(m, FIELD_TTY) != 0;
-    if (!m->plan->job.tty || m->plan->backend->tier != TIER_NONE)
+    if (!m->plan->job.tty || (m->plan->backend->abilities & BACKEND_TERMINAL))
         return 0;
     cay_fail(m->err, CAY_E_UNSUPPORTED, "tty: backend %s has no terminal to give",
              m->plan->backend->name);
@@ -174,7 +204,10 @@ static int choose_layers(const struct making *m)
         return 0;
     }
     if (!require->is_set) {
-        m->plan->job.require = LAYER_REQUIRE_DEFAULT;
+        m->plan->job.require = m->plan->backend->layers;
+        /* It has neither; what it has instead is stronger. */
+        if (m->plan->tier == TIER_GVISOR)
+            m->plan->job.require &= ~(LAYER_BIT(SECCOMP) | LAYER_BIT(LANDLOCK));
         return 0;
     }
     for (const char *const *word = require->list; *word; word++) {
@@ -386,6 +419,8 @@ static int find_runtime(const struct making *m)
     const struct language *language = m->plan->language;
     const char *name = NULL, *packages = "";
 
+    if (m->plan->backend->abilities & BACKEND_IMAGES)
+        return 0; /* in the image, or not: the start tells */
     for (size_t i = 0; language->programs[i] && !name; i++) {
         const char *path = find_program(m, language->programs[i]);
         if (!path)
@@ -492,6 +527,8 @@ static const char *versioned(const struct making *m)
 
     if (!*plan->version || strspn(plan->version, "0123456789.") != strlen(plan->version))
         return NULL; /* "bash:bug" is no way to run bashbug */
+    if (plan->backend->abilities & BACKEND_IMAGES)
+        return names[0];
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         plan->program = find_program(m, names[i]);
         if (plan->program)
@@ -705,12 +742,14 @@ static int plan_root(const struct making *m)
         int rc = image_root(&plan->arena, &m->image, flags, &plan->root);
         return rc < 0 ? cay_fail_errno(m->err, -rc, "image: read '%s'", plan->image) : 0;
     }
+    if (!setting(m, FIELD_SHELL_ALLOW)->is_set && (plan->backend->abilities & BACKEND_IMAGES))
+        return 0;
     if (!setting(m, FIELD_SHELL_ALLOW)->is_set) {
         op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, flags, &plan->root);
         return 0;
     }
-    if (plan->backend->tier == TIER_NONE)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root of its own",
+    if (!(plan->backend->abilities & BACKEND_SHELL))
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root for that",
                         plan->backend->name);
     if (plan->version)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,

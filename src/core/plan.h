@@ -57,6 +57,7 @@ enum policy_mode { POLICY_OFF, POLICY_WARN, POLICY_BLOCK };
 struct plan {
     struct arena arena;
     const struct backend *backend;
+    enum tier tier;                  /* the backend's, or the runtime's that it takes */
     struct plan_fallback fallback;
     bool has_next; /* where the backend can't be had, there is another to be tried */
     const struct language *language; /* NULL for a command */
@@ -95,6 +96,7 @@ int plan_make(const struct cay_request *req, const struct config *config,
 /* Part of plan_make, in plan-backend.c: which backend, and what there is to be told of it. */
 struct plan_backend_wishes {
     const char *name, *least, *fallback;
+    const char *runtime;       /* or NULL */
     bool is_fallback_explicit; /* the request itself says so */
     bool is_least_explicit;    /* somebody said so */
     bool is_sandbox_on;        /* somebody said that nothing runs without */

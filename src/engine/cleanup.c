@@ -22,6 +22,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "core/backend.h"
 #include "core/image.h"
 #include "core/state.h"
 #include "engine/artifact.h"
@@ -60,6 +61,24 @@ static void clean_cgroups(struct cleaner *c)
     snprintf(count, sizeof count, "%d", n);
     if (n > 0)
         told(c, n == 1 ? "cgroup" : "cgroups", count);
+}
+
+/* ---- what a backend has elsewhere: containers of an engine ---- */
+
+static void clean_backends(struct cleaner *c)
+{
+    const struct backend_host host = {
+        .state_fd = -1,
+        .docker_host = c->cay->config.settings[FIELD_DOCKER_HOST].value.text,
+    };
+    char count[64];
+
+    for (const struct backend *const *backend = backends; *backend; backend++) {
+        int n = (*backend)->sweep ? (*backend)->sweep(&host, c->options->dry_run) : 0;
+        snprintf(count, sizeof count, "%d of %s", n, (*backend)->name);
+        if (n > 0)
+            told(c, n == 1 ? "container" : "containers", count);
+    }
 }
 
 /* ---- folders of the process backend ---- */
@@ -205,6 +224,7 @@ int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_e
     struct record_keep keep;
 
     clean_cgroups(&c);
+    clean_backends(&c);
     clean_sockets(&c);
     if (state_fd < 0)
         return cay_fail_errno(err, -state_fd, "open the state folder");

@@ -143,7 +143,7 @@ static void name_backend(struct run *run)
     const struct plan *plan = &run->plan;
 
     run->result->backend = plan->backend->name;
-    run->result->tier = tier_name(plan->backend->tier);
+    run->result->tier = tier_name(plan->tier);
     if (!plan->fallback.how)
         return;
     struct cay_fallback *fallback = arena_alloc(run->arena, sizeof *fallback);
