@@ -192,7 +192,7 @@ ERRORS = (
     ("too much", "POST", "/v1/execute", {"command": ["true"], "timeout": 9999}, {}, 400, "usage", "300"),
     ("a language that is not there", "POST", "/v1/execute", {"language": "pyton", "code": "1"}, {}, 404, "notfound", "python"),
     ("more memory than there is", "POST", "/v1/execute", {"command": ["true"], "limits": {"memory": "100000g"}}, {}, 400, "usage", "memory"),
-    ("arguments without end", "POST", "/v1/execute", {"command": ["true"] + ["x"] * 100000}, {}, 400, "usage", "65536"),
+    ("globs without end", "POST", "/v1/execute", {"command": ["true"], "collect": ["x"] * 30000}, {}, 400, "usage", "1024"),
     ("variables without end", "POST", "/v1/execute", {"command": ["true"], "env": {f"V{i}": "" for i in range(9000)}}, {}, 400, "usage", "1024"),
     ("a result of any size", "POST", "/v1/execute", {"command": ["true"], "limits": {"max_output": "1g"}}, {}, 400, "usage", "16m"),
     ("a workspace", "POST", "/v1/execute", {"command": ["true"], "workspace": "/etc"}, {}, 403, "policy", "workspace"),
