@@ -281,14 +281,18 @@ int history_fill(struct history *history, size_t *ret, struct cay_error *err)
     if (run_sql(history, "BEGIN IMMEDIATE") != SQLITE_OK)
         return history_fail(history, "lock", err);
     int rc = fill(&filling, err);
+    bool is_damaged = rc < 0 && is_damage(sqlite3_errcode(history->db));
     sqlite3_finalize(filling.insert);
     sqlite3_finalize(filling.insert_image);
     sqlite3_finalize(filling.prune);
     sqlite3_finalize(filling.remove);
     if (run_sql(history, rc == 0 ? "COMMIT" : "ROLLBACK") != SQLITE_OK && rc == 0) {
         rc = history_fail(history, "write", err);
+        is_damaged = is_damage(sqlite3_errcode(history->db));
         run_sql(history, "ROLLBACK");
     }
+    if (is_damaged) /* who opens it next makes it anew, from the log */
+        remove_database(sqlite3_db_filename(history->db, "main"));
     if (rc == 0 && ret)
         *ret = filling.n;
     return rc;

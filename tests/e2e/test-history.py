@@ -86,6 +86,10 @@ def test_database(t, mode, want):
     for path in db.parent.glob("history.db*"):
         path.write_bytes(b"this is no database " * 1000)
     t.equal(ids(mode), want, "damaged: likewise")
+    whole = db.read_bytes()
+    db.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    mode.cay("history")
+    t.equal(ids(mode), want, "damaged within: made anew once that was found")
 
 
 def test_usage(t, mode):
