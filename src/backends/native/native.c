@@ -72,6 +72,7 @@ static void release(struct sandbox *sandbox)
     close_fd(&native->program_fd);
     close_fd(&native->to_program_fd);
     close_fd(&native->root_fd);
+    close_fd(&native->notice_fd);
     if (native->shared)
         munmap(native->shared, sizeof *native->shared);
     for (int i = 0; i < JOB_FOLDERS; i++)
@@ -121,7 +122,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
     native->job = *job;
     native->spare = spare;
     native->pool = host->pool;
-    native->program_fd = native->to_program_fd = native->root_fd = -1;
+    native->program_fd = native->to_program_fd = native->root_fd = native->notice_fd = -1;
     native->program_pid = -1;
     native->who.lock_fd = -1;
     for (int i = 0; i < JOB_FOLDERS; i++)
@@ -406,11 +407,15 @@ static int recv_report(int fd, struct child_report *ret, int ret_fds[READY_FDS])
     return rc < 0 ? rc : fdpass_spread(ret->fd_bits, list, n, ret_fds, READY_FDS);
 }
 
-/* Its program is the one process beside pid 1: nothing of any job was there yet. */
+/* Its program is the one process beside pid 1: nothing of any job was there yet. Who is held by a
+ * notice goes on when the last of its fds is closed, and a pid 1 that is killed closes its own
+ * before the kernel ends the others: so there is one here, whoever listens. */
 static void take_ready(struct native *native, int fds[READY_FDS])
 {
+    native->notice_fd = take_fd(&fds[READY_NOTICE]);
     if (native->to_program_fd >= 0) { /* no job was sent to pid 1 */
-        native->base.fds[FD_NOTICE] = take_fd(&fds[READY_NOTICE]);
+        native->base.fds[FD_NOTICE] =
+            native->notice_fd < 0 ? -1 : fcntl(native->notice_fd, F_DUPFD_CLOEXEC, 3);
         native->program_pid = cgroup_other_process(&native->cgroup, native->pid);
     }
     if (native->root_fd < 0)
