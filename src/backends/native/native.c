@@ -519,8 +519,8 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         if (!native->handed_ns) /* else it was told already */
             stage_started(native, &from, ret);
         break;
-    case CHILD_ENDED:
-        if (!native->failed)
+    case CHILD_ENDED: /* not of one whose end was told: a signal may take it where it is held */
+        if (!native->failed && native->stage < native->job.n_stages)
             finish_stage(native, &from, ret);
         break;
     case CHILD_FAILED:
