@@ -412,10 +412,10 @@ static int recv_report(int fd, struct child_report *ret, int ret_fds[READY_FDS])
  * before the kernel ends the others: so there is one here, whoever listens. */
 static void take_ready(struct native *native, int fds[READY_FDS])
 {
-    native->notice_fd = take_fd(&fds[READY_NOTICE]);
-    if (native->to_program_fd >= 0) { /* no job was sent to pid 1 */
-        native->base.fds[FD_NOTICE] =
-            native->notice_fd < 0 ? -1 : fcntl(native->notice_fd, F_DUPFD_CLOEXEC, 3);
+    if (native->notice_fd < 0)
+        native->notice_fd = take_fd(&fds[READY_NOTICE]);
+    if (native->to_program_fd >= 0 && native->notice_fd >= 0) { /* no job was sent to pid 1 */
+        native->base.fds[FD_NOTICE] = fcntl(native->notice_fd, F_DUPFD_CLOEXEC, 3);
         native->program_pid = cgroup_other_process(&native->cgroup, native->pid);
     }
     if (native->root_fd < 0)
