@@ -2,7 +2,7 @@
 #
 # The front door of the build; meson and ninja do the work. Text behind "##" is the help.
 .DEFAULT_GOAL := build
-.PHONY: build run test test-v2 bench load install lint fuzz deps clean help
+.PHONY: build run test test-v2 test-docker test-images bench load install lint fuzz deps clean help
 
 PREFIX ?=
 FUZZ_SECONDS ?= 60
@@ -30,6 +30,17 @@ test-v2: ## run the whole suite in an emulated machine with cgroup v2
 	@tools/configure.sh build
 	@ninja -C build --quiet
 	@tests/v2/run-guest.sh --full
+
+test-images: ## build images from Debian packages, and run code in them (takes minutes)
+	@tools/install-packages.sh build image
+	@tools/configure.sh build
+	@ninja -C build --quiet
+	@tests/images/run.py
+
+test-docker: ## the docker backend at length: 200 runs, a third of them killed
+	@tools/install-packages.sh build run test
+	@tools/configure.sh build -Dtests=true && ninja -C build --quiet
+	@CAY=$(CURDIR)/build/cay CAY_SOURCE=$(CURDIR) CAY_BUILD=$(CURDIR)/build CAY_DOCKER_RUNS=200 /usr/bin/python3 -B tests/e2e/test-docker.py
 
 bench: ## measure, and compare with running bare and with others
 	@tools/install-packages.sh build run bench
@@ -60,7 +71,7 @@ fuzz: ## fuzz each parser for FUZZ_SECONDS (60)
 	@tools/run-fuzz.sh $(FUZZ_SECONDS)
 
 deps: ## install the packages that all of these need
-	@tools/install-packages.sh build run test lint fuzz bench
+	@tools/install-packages.sh build run image test lint fuzz bench
 	@tools/install-esbuild.sh
 	@tools/install-grammars.sh
 
@@ -68,4 +79,4 @@ clean: ## remove what was built
 	rm -rf build build-asan build-clang build-fuzz
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile

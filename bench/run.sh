@@ -117,6 +117,11 @@ fi
 # A server for the rows that are requests; `cay exec` finds it too.
 token=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
 (umask 077 && echo "$token default admin" >"$tmp/tokens")
+# An engine of our own, which comes up below; the server finds it there.
+DOCKER_HOST=unix://$tmp/docker.sock
+SECURITY_DOCKER_IMAGE=cay-bench-python
+export DOCKER_HOST SECURITY_DOCKER_IMAGE
+dockerhost=$DOCKER_HOST
 server=
 if [ -x "$CAY" ] && "$CAY" serve --help >/dev/null 2>&1; then
     CAY_LOG_LEVEL=warn "$CAY" serve --listen 127.0.0.1:0 --token-file "$tmp/tokens" \
@@ -137,7 +142,6 @@ if [ -x "$CAY" ] && "$CAY" serve --help >/dev/null 2>&1; then
 fi
 
 # Docker only where it is installed and a daemon of our own comes up: nothing of the host's is used.
-dockerhost=unix://$tmp/docker.sock
 if [ "$(id -u)" = 0 ] && [ -x /usr/sbin/dockerd ] && [ -x /usr/bin/docker ]; then
     /usr/sbin/dockerd --data-root "$tmp/docker" --exec-root "$tmp/docker-run" --pidfile "$tmp/docker.pid" \
         --host "$dockerhost" --bridge none --iptables=false >"$tmp/docker.log" 2>&1 &
@@ -147,6 +151,10 @@ if [ "$(id -u)" = 0 ] && [ -x /usr/sbin/dockerd ] && [ -x /usr/bin/docker ]; the
         sleep 0.1
     done
     tar -C "$bundle/rootfs" -c . | docker --host "$dockerhost" import - cay-bench >/dev/null 2>&1 || true
+    # One with a Python in it, made of this machine's own.
+    /usr/bin/python3 -B -c "import sys; sys.path.insert(0, '$here/../tests/lib'); import caydocker
+caydocker.make_root('$tmp/python.tar', False)" && docker --host "$dockerhost" import "$tmp/python.tar" cay-bench-python >/dev/null || true
+    rm -f "$tmp/python.tar"
 fi
 
 CAY_BENCH_TOKEN=$token

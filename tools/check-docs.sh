@@ -31,7 +31,9 @@ done
 
 for file in src/cli/*.c; do
     [ -f "$file" ] || continue
-    page=docs/man/cay-$(basename "$file" .c).1.scd
+    name=$(basename "$file" .c)
+    page=docs/man/cay-$name.1.scd
+    [ -f "$page" ] || page=docs/man/cay-${name%%-*}.1.scd # image-list.c is part of image
     [ -f "$page" ] || page=docs/man/cay.1.scd
     # shellcheck disable=SC2013 # names are words
     for name in $(sed -nE 's/^[[:space:]]*\{ OPT_[A-Z]+, [^,]+, "([a-z0-9-]+)".*/\1/p' "$file"); do

@@ -14,13 +14,14 @@
 #include "cli/tell.h"
 
 static const char about[] =
-    "Removes everything of this user's cay on this host that belongs to nobody any more: cgroups "
-    "and\n"
-    "work folders of a cay that was killed, journals of a server that was (what they hold is "
-    "taken\n"
-    "in), a socket that nobody answers, and executions and artifacts past keep_executions, "
-    "keep_days\n"
-    "and keep_bytes. What a live cay has is never touched. The next run would do most of it too.";
+    "Removes everything of this user's cay on this host that belongs to nobody any more: cgroups,\n"
+    "containers, work folders and unfinished images of a cay that was killed, journals of a "
+    "server\n"
+    "that was (what\n"
+    "they hold is taken in), a socket that nobody answers, and executions and artifacts past\n"
+    "keep_executions, keep_days and keep_bytes. What a live cay has is never touched. The next "
+    "run\n"
+    "would do most of it too.";
 
 static const char examples[] = "  cay cleanup --dry-run\n"
                                "  cay cleanup\n";

@@ -21,6 +21,7 @@
     FULL(serve, "Serve runs over HTTP")                               \
     FULL(history, "List executions, by language, cause, time …")      \
     FULL(stats, "Success rate, causes and times of executions")       \
+    FULL(image, "Build, import, list, export, remove images")         \
     CMD(audit, "Verify or print the log of all executions")           \
     CMD(cleanup, "Remove what a killed cay left, and old records")    \
     CMD(languages, "List the languages and where their runtimes are") \

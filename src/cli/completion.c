@@ -29,10 +29,14 @@ static void put_words(struct strbuf *out, const struct opt *rows)
 
 /* ---- what an option's value can be ---- */
 
-enum values { VALUES_ANY, VALUES_FILES, VALUES_WORDS, VALUES_LANGUAGES };
+enum values { VALUES_ANY, VALUES_FILES, VALUES_WORDS, VALUES_LANGUAGES, VALUES_IMAGES };
 
 /* The languages are asked for when they are needed: the list is data, and may have grown. */
 #define LIST_LANGUAGES " languages 2>/dev/null | awk 'NR > 1 { print $1 }'"
+
+/* Names of images, and of what can be built. */
+#define LIST_IMAGES    " image list 2>/dev/null | cut -f 1"
+#define LIST_AVAILABLE " image list --available 2>/dev/null | awk '{ print $1 }'"
 
 /* The newest executions. */
 #define LIST_IDS " show 2>/dev/null | awk 'NR > 1 { print $1 }'"
@@ -55,6 +59,8 @@ static enum values values_of(const struct opt *opt, const char **ret_words)
 
     if (strcmp(opt->name, "language") == 0)
         return VALUES_LANGUAGES;
+    if (strcmp(opt->name, "image") == 0)
+        return VALUES_IMAGES;
     if (strstr(opt->arg, "FILE") || strstr(opt->arg, "PATH") || strstr(opt->arg, "DIR"))
         return VALUES_FILES;
     for (size_t i = 0; (field = cay_field_at(i)); i++)
@@ -67,7 +73,7 @@ static enum values values_of(const struct opt *opt, const char **ret_words)
 
 /* How a shell offers each of these. */
 struct dialect {
-    const char *files, *words_before, *words_after, *languages;
+    const char *files, *words_before, *words_after, *languages, *images;
 };
 
 /* A case for each option that takes a value: "-l|--language) … ;;". */
@@ -95,6 +101,9 @@ static void put_cases(struct strbuf *out, const struct opt *rows, const struct d
         case VALUES_LANGUAGES:
             strbuf_puts(out, dialect->languages);
             break;
+        case VALUES_IMAGES:
+            strbuf_puts(out, dialect->images);
+            break;
         }
         strbuf_puts(out, "return ;;\n");
     }
@@ -108,6 +117,8 @@ static void put_bash(struct strbuf *out, const struct opt *rows)
         .words_after = "' -- \"$cur\"); ",
         .languages = "mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\"" LIST_LANGUAGES
                      ")\" -- \"$cur\"); ",
+        .images = "mapfile -t COMPREPLY < <(compgen -W \"host $(\"${COMP_WORDS[0]}\"" LIST_IMAGES
+                  ")\" -- \"$cur\"); ",
     };
 
     strbuf_puts(out, "_cay()\n{\n"
@@ -132,15 +143,27 @@ static void put_bash(struct strbuf *out, const struct opt *rows)
                 "    elif [[ $cur == -* ]]; then\n"
                 "        mapfile -t COMPREPLY < <(compgen -W '");
     put_words(out, rows);
-    strbuf_puts(
-        out, "' -- \"$cur\")\n"
-             "        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
-             "    elif [[ $command == show || $command == explain || $command == apply || $command == discard ]]; then\n"
-             "        mapfile -t COMPREPLY < <(compgen -W \"last $(\"${COMP_WORDS[0]}\"" LIST_IDS
-             ")\" -- \"$cur\")\n"
-             "    elif [[ $command == run || $command == exec ]]; then\n        mapfile -t "
-             "COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\n"
-             "complete -o filenames -F _cay cay\n");
+    strbuf_puts(out,
+                "' -- \"$cur\")\n"
+                "        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
+                "    elif [[ $command == image && $COMP_CWORD -eq 2 ]]; then\n"
+                "        mapfile -t COMPREPLY < <(compgen -W 'build list import export remove' -- "
+                "\"$cur\")\n"
+                "    elif [[ $command == image && ${COMP_WORDS[2]} == build ]]; then\n"
+                "        mapfile -t COMPREPLY < <(compgen -f -X '!*.toml' -- \"$cur\"; compgen -W "
+                "\"$(\"${COMP_WORDS[0]}\"" LIST_AVAILABLE ")\" -- \"$cur\")\n"
+                "    elif [[ $command == image && ${COMP_WORDS[2]} == import ]]; then\n"
+                "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+                "    elif [[ $command == image ]]; then\n"
+                "        mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\"" LIST_IMAGES
+                ")\" -- \"$cur\")\n"
+                "    elif [[ $command == show || $command == explain || $command == apply || "
+                "$command == discard ]]; then\n"
+                "        mapfile -t COMPREPLY < <(compgen -W \"last $(\"${COMP_WORDS[0]}\"" LIST_IDS
+                ")\" -- \"$cur\")\n"
+                "    elif [[ $command == run || $command == exec ]]; then\n        mapfile -t "
+                "COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\n"
+                "complete -o filenames -F _cay cay\n");
 }
 
 static void put_zsh(struct strbuf *out, const struct opt *rows)
@@ -150,6 +173,7 @@ static void put_zsh(struct strbuf *out, const struct opt *rows)
         .words_before = "compadd -- ",
         .words_after = "; ",
         .languages = "compadd -- ${(f)\"$($words[1]" LIST_LANGUAGES ")\"}; ",
+        .images = "compadd -- host ${(f)\"$($words[1]" LIST_IMAGES ")\"}; ",
     };
 
     strbuf_puts(out, "#compdef cay\n_cay() {\n    local prev=$words[CURRENT-1]\n"
@@ -168,7 +192,16 @@ static void put_zsh(struct strbuf *out, const struct opt *rows)
                      "    elif [[ $words[CURRENT] == -* ]]; then\n"
                      "        compadd -S '' -- ");
     put_words(out, rows);
-    strbuf_puts(out, "\n    elif [[ $words[2] == (show|explain|apply|discard) ]]; then\n"
+    strbuf_puts(out, "\n    elif [[ $words[2] == image ]] && (( CURRENT == 3 )); then\n"
+                     "        compadd -- build list import export remove\n"
+                     "    elif [[ $words[2] == image && $words[3] == build ]]; then\n"
+                     "        compadd -- ${(f)\"$($words[1]" LIST_AVAILABLE ")\"}\n"
+                     "        _files -g '*.toml'\n"
+                     "    elif [[ $words[2] == image && $words[3] == import ]]; then\n"
+                     "        _files\n"
+                     "    elif [[ $words[2] == image ]]; then\n"
+                     "        compadd -- ${(f)\"$($words[1]" LIST_IMAGES ")\"}\n");
+    strbuf_puts(out, "    elif [[ $words[2] == (show|explain|apply|discard) ]]; then\n"
                      "        compadd -- last ${(f)\"$($words[1]" LIST_IDS ")\"}\n"
                      "    elif [[ $words[2] == (run|exec) ]]; then\n        _files\n    "
                      "fi\n}\ncompdef _cay cay\n");
@@ -195,14 +228,23 @@ static void put_fish(struct strbuf *out, const struct opt *rows)
     }
     strbuf_puts(out, "complete -c cay -f -n '__fish_seen_subcommand_from help' -a '");
     put_command_names(out);
-    strbuf_puts(out, "'\ncomplete -c cay -f -n '__fish_seen_subcommand_from completion' "
-                     "-a 'bash zsh fish'\n"
-                     "complete -c cay -f -n '__fish_seen_subcommand_from show explain apply discard' "
-                     "-a 'last (cay show 2>/dev/null | tail -n +2 | string replace -r \" .*\" "
-                     "\"\")'\n"
-                     "complete -c cay -n 'not __fish_use_subcommand; and not "
-                     "__fish_seen_subcommand_from run exec' -a '(cay (commandline -opc)[2] --help "
-                     "2>/dev/null | string match -rg \"^ +(?:-., )?(--[a-z-]+)\")'\n");
+    strbuf_puts(out,
+                "'\ncomplete -c cay -f -n '__fish_seen_subcommand_from completion' "
+                "-a 'bash zsh fish'\n"
+                "complete -c cay -f -n '__fish_seen_subcommand_from show explain apply discard' "
+                "-a 'last (cay show 2>/dev/null | tail -n +2 | string replace -r \" .*\" "
+                "\"\")'\n"
+                "complete -c cay -f -n '__fish_seen_subcommand_from image; and not "
+                "__fish_seen_subcommand_from build list import export remove' "
+                "-a 'build list import export remove'\n"
+                "complete -c cay -n '__fish_seen_subcommand_from image; and "
+                "__fish_seen_subcommand_from build' -a '(cay image list --available "
+                "2>/dev/null | string replace -r \" .*\" \"\")'\n"
+                "complete -c cay -f -n '__fish_seen_subcommand_from image; and "
+                "__fish_seen_subcommand_from export remove' -a '(cay" LIST_IMAGES ")'\n"
+                "complete -c cay -n 'not __fish_use_subcommand; and not "
+                "__fish_seen_subcommand_from run exec' -a '(cay (commandline -opc)[2] --help "
+                "2>/dev/null | string match -rg \"^ +(?:-., )?(--[a-z-]+)\")'\n");
     for (const struct opt *opt; (opt = opt_next(&it));) {
         const char *words = NULL;
         if (!opt->name || !opt->help)
@@ -216,6 +258,8 @@ static void put_fish(struct strbuf *out, const struct opt *rows)
             strbuf_puts(out, values == VALUES_FILES ? " -r -F" : " -x");
         if (values == VALUES_WORDS)
             strbuf_printf(out, " -a '%s'", words);
+        if (values == VALUES_IMAGES)
+            strbuf_puts(out, " -a 'host (cay" LIST_IMAGES ")'");
         if (values == VALUES_LANGUAGES)
             strbuf_puts(out, " -a '(cay languages 2>/dev/null | tail -n +2 |"
                              " string replace -r \" .*\" \"\")'");

@@ -41,6 +41,16 @@ bool backend_is_lacking(const struct cay_error *err)
     return err->kind == CAY_E_UNSUPPORTED && err->errnum == ENODEV;
 }
 
+/* FNV-1a: a name, not a proof. */
+uint32_t backend_engine(const char *docker_host)
+{
+    uint32_t hash = docker_host ? UINT32_C(0x811c9dc5) : 0;
+
+    for (; docker_host && *docker_host; docker_host++)
+        hash = (hash ^ (unsigned char)*docker_host) * UINT32_C(0x01000193);
+    return hash;
+}
+
 const char *tier_name(enum tier tier)
 {
     return tier_names[tier];

@@ -22,12 +22,16 @@
 #include <cay/error.h>
 #include <cay/limits.h>
 
+#include "core/image.h"
 #include "core/shell.h"
 
 struct cgroup_host;
 
 /* The first folder is the workspace, the others are read-only. */
 enum { JOB_STAGES = 2, JOB_FOLDERS = 9 };
+
+/* Names of an image and of an OCI runtime, with the NUL. */
+enum { IMAGE_BYTES = 160, RUNTIME_BYTES = 32 };
 
 enum tier { TIER_NONE, TIER_KERNEL, TIER_GVISOR, TIER_VM };
 
@@ -42,6 +46,11 @@ struct job {
     uint32_t require;    /* layers without which the run is refused (core/layer.h) */
     bool is_restricted;  /* a shell that has only these commands (core/shell.h): */
     char shell_allow[SHELL_ALLOW_BYTES]; /* "cat,ls"; names, which the warden checks again */
+    char image[IMAGE_BYTES]; /* the root file system's name, which the warden looks up itself, or
+                              * the container engine does; "": the host's own */
+    uint64_t image_inode; /* of its folder, as the front saw it: it has not been replaced since */
+    uint32_t engine;      /* which container engine: backend_engine() of docker_host */
+    char runtime[RUNTIME_BYTES]; /* of a container engine; "": its own choice */
     struct cay_limits limits[JOB_STAGES];
     /* Pipes. With tty the first is a socket: the last stage's terminal is made inside, and both its
      * ends are sent there (engine/terminal.h); the program never has the socket. */
@@ -135,14 +144,28 @@ struct pool;
 struct backend_host {
     const struct cgroup_host *cgroups;
     int state_fd;      /* the state folder */
-    struct pool *pool; /* of the native backend; NULL: nothing is made ahead */
+    struct pool *pool; /* of this backend; NULL: nothing is made ahead */
+    const char
+        *docker_host; /* where the container engine is, from trusted configuration; or NULL */
 };
 
 struct backend_pool;
 
+/* What a backend can do beyond running programs; a request for what it can't is refused. */
+enum {
+    BACKEND_FOLDERS = 1 << 0,       /* workspace, ro, collect */
+    BACKEND_TERMINAL = 1 << 1,      /* tty */
+    BACKEND_SHELL = 1 << 2,         /* shell_allow */
+    BACKEND_IMAGES = 1 << 3,        /* has no root but an image: runtimes are those in it */
+    BACKEND_RUNTIMES = 1 << 4,      /* takes an OCI runtime */
+    BACKEND_STORED_IMAGES = 1 << 5, /* takes those of the state folder (core/image.h) */
+};
+
 struct backend {
     const char *name;
     enum tier tier;
+    unsigned abilities;
+    uint32_t layers; /* what a run requires that does not say (core/layer.h) */
     int (*probe)(const struct backend_host *host, struct cay_error *err);
     int (*start)(const struct backend_host *host, const struct job *job, struct sandbox **ret,
                  struct cay_error *err);
@@ -151,6 +174,9 @@ struct backend {
     enum tick_result (*tick)(struct sandbox *sandbox, int64_t now_ns);
     void (*kill)(struct sandbox *sandbox);
     void (*release)(struct sandbox *sandbox);
+    /* Removes, or with dry_run counts, what runs left whose makers are dead, outside of what all
+     * backends share (cgroups, work folders). How many. NULL: there is nothing of that kind. */
+    int (*sweep)(const struct backend_host *host, bool dry_run);
     /* Sandboxes ahead of their jobs; all NULL where there are none. */
     const struct backend_pool *pool;
 };
@@ -167,6 +193,10 @@ struct backend_pool {
 extern const struct backend *const backends[];
 
 const struct backend *backend_find(const char *name);
+
+/* A number for where the container engine is, so that a front whose configuration names another
+ * than its warden's finds out. 0 for NULL. */
+uint32_t backend_engine(const char *docker_host);
 
 /* Marks the error of a start that failed for want of what the host has to give, whatever is asked
  * of it: no layer, no engine. Only that is a reason to take another backend (core/plan-backend.c);

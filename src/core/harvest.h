@@ -3,7 +3,7 @@
 
 /*
  * The harvest: what a run left in its folders, as pid 1 of its sandbox tells it to the front by a
- * pipe once nothing else lives inside. Pid 1 writes it (backends/native/harvest.c); the front reads
+ * pipe once nothing else lives inside. Pid 1 writes it (core/harvest-tell.c); the front reads
  * it and trusts nothing: every number, name and order is checked, and it is fuzzed.
  *
  *     record, path, data; record, path, data; …; a record of kind HARVEST_END

@@ -8,9 +8,9 @@
 #include "core/language.h"
 
 static const char *const kind_names[OP_KIND_N] = {
-    [OP_DIR] = "mkdir",     [OP_FILE] = "file",       [OP_SYMLINK] = "symlink", [OP_BIND] = "bind",
-    [OP_SYSTEM] = "system", [OP_DEVICE] = "device",   [OP_PROC] = "proc",       [OP_PTS] = "devpts",
-    [OP_MASK] = "mask",     [OP_SCRATCH] = "scratch",
+    [OP_DIR] = "mkdir",   [OP_FILE] = "file",     [OP_SYMLINK] = "symlink", [OP_BIND] = "bind",
+    [OP_IMAGE] = "image", [OP_SYSTEM] = "system", [OP_DEVICE] = "device",   [OP_PROC] = "proc",
+    [OP_PTS] = "devpts",  [OP_MASK] = "mask",     [OP_SCRATCH] = "scratch",
 };
 
 const char *op_kind_name(enum op_kind kind)
@@ -29,14 +29,12 @@ static const struct op host_system[] = {
     { OP_SYSTEM,  "libx32", "/libx32" },
 };
 
-static const struct op every_root[] = {
+static const struct op host_etc[] = {
     { OP_DIR,     "etc", NULL, 0755 },
-    { OP_FILE,    "etc/hosts", "127.0.0.1 localhost cay\n::1 localhost ip6-localhost ip6-loopback\n", 0644 },
-    { OP_FILE,    "etc/hostname", "cay\n", 0644 },
-    { OP_FILE,    "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n", 0644 },
-    /* A documentation address (RFC 5737): there is no way to it, so that a lookup fails at once, and
-     * is counted as what it is, an attempt to reach the network. */
-    { OP_FILE,    "etc/resolv.conf", "nameserver 192.0.2.1\noptions attempts:1 timeout:1\n", 0644 },
+    { OP_FILE,    "etc/hosts", OP_HOSTS, 0644 },
+    { OP_FILE,    "etc/hostname", OP_HOSTNAME, 0644 },
+    { OP_FILE,    "etc/nsswitch.conf", OP_NSSWITCH, 0644 },
+    { OP_FILE,    "etc/resolv.conf", OP_RESOLV_CONF, 0644 },
     { OP_SYSTEM,  "etc/ld.so.cache", "/etc/ld.so.cache" },
     { OP_SYSTEM,  "etc/localtime", "/etc/localtime" },
     /* Public tables: getservbyname, getprotobyname, types by extension, the distribution's name. */
@@ -46,6 +44,11 @@ static const struct op every_root[] = {
     { OP_SYSTEM,  "etc/os-release", "/etc/os-release" },
     { OP_SYMLINK, "etc/mtab", "/proc/self/mounts" },
 
+    { OP_DIR,     "var", NULL, 0755 },
+    { OP_SYMLINK, "var/tmp", "/tmp" },
+};
+
+static const struct op every_root[] = {
     { OP_DIR,     "proc", NULL, 0555 },
     { OP_PROC,    "proc" },
     /* Readable by anybody on most kernels, and about the host rather than about the program. */
@@ -63,8 +66,6 @@ static const struct op every_root[] = {
     { OP_SYMLINK, "dev/stdout", "/proc/self/fd/1" },
     { OP_SYMLINK, "dev/stderr", "/proc/self/fd/2" },
 
-    { OP_DIR,     "var", NULL, 0755 },
-    { OP_SYMLINK, "var/tmp", "/tmp" },
     { OP_DIR,     "run", NULL, 0755 },
     { OP_SCRATCH, "tmp", NULL, 01777 },
     { OP_SCRATCH, "dev/shm", NULL, 01777 },
@@ -105,27 +106,45 @@ static void add_etc(struct arena *arena, struct op_list *list, const char *name)
                         arena_printf(arena, "/etc/%s", name), 0 });
 }
 
+void op_add_own(struct arena *arena, unsigned flags, struct op_list *list)
+{
+    for (size_t i = 0; i < ARRAY_LEN(every_root); i++)
+        op_add(arena, list, every_root[i]);
+    for (size_t i = 0; (flags & ROOT_TERMINAL) && i < ARRAY_LEN(terminal_devices); i++)
+        op_add(arena, list, terminal_devices[i]);
+}
+
+const char *op_passwd_line(struct arena *arena, uid_t uid, gid_t gid)
+{
+    return arena_printf(arena, "sandbox:x:%u:%u:sandbox:/sandbox:/bin/bash\n", uid, gid);
+}
+
+const char *op_group_line(struct arena *arena, gid_t gid)
+{
+    return arena_printf(arena, "sandbox:x:%u:\n", gid);
+}
+
 void op_add_rest(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
                  unsigned flags, struct op_list *list)
 {
     size_t first = list->n;
 
-    for (size_t i = 0; i < ARRAY_LEN(every_root); i++)
-        op_add(arena, list, every_root[i]);
-    for (size_t i = 0; (flags & ROOT_TERMINAL) && i < ARRAY_LEN(terminal_devices); i++)
-        op_add(arena, list, terminal_devices[i]);
+    for (size_t i = 0; i < ARRAY_LEN(host_etc); i++)
+        op_add(arena, list, host_etc[i]);
+    op_add_own(arena, flags, list);
     op_add(arena, list,
            (struct op){ OP_FILE, "etc/passwd",
                         arena_printf(arena,
                                      "root:x:0:0:root:/:/usr/sbin/nologin\n"
-                                     "sandbox:x:%u:%u:sandbox:/sandbox:/bin/bash\n"
+                                     "%s"
                                      "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-                                     uid, gid),
+                                     op_passwd_line(arena, uid, gid)),
                         0644 });
     op_add(arena, list,
-           (struct op){ OP_FILE, "etc/group",
-                        arena_printf(arena, "root:x:0:\nsandbox:x:%u:\nnogroup:x:65534:\n", gid),
-                        0644 });
+           (struct op){
+               OP_FILE, "etc/group",
+               arena_printf(arena, "root:x:0:\n%snogroup:x:65534:\n", op_group_line(arena, gid)),
+               0644 });
     for (const char *const *etc = language ? language->etc : NULL; etc && *etc; etc++)
         add_etc(arena, list, *etc);
     for (size_t i = first; i < list->n; i++)

@@ -19,6 +19,7 @@ enum op_kind {
     OP_FILE,    /* a file that holds `source` as its text */
     OP_SYMLINK, /* a link to `source` */
     OP_BIND,    /* the host's `source`, read-only, with what is mounted below it */
+    OP_IMAGE,   /* the image's `source`, read-only */
     OP_SYSTEM,  /* as on the host: a link where the host has a link, else a bind, else nothing */
     OP_DEVICE,  /* one of the host's device nodes */
     OP_PROC,    /* procfs of the new pid namespace, read-only */
@@ -45,6 +46,14 @@ struct op_list {
 /* The word that `--plan` and error messages use: "bind", "proc", … */
 const char *op_kind_name(enum op_kind kind);
 
+/* Files of every root's /etc. */
+#define OP_HOSTS    "127.0.0.1 localhost cay\n::1 localhost ip6-localhost ip6-loopback\n"
+#define OP_HOSTNAME "cay\n"
+#define OP_NSSWITCH "passwd: files\ngroup: files\nhosts: files dns\n"
+/* A documentation address (RFC 5737): there is no way to it, so that a lookup fails at once, and is
+ * counted as what it is, an attempt to reach the network. */
+#define OP_RESOLV_CONF "nameserver 192.0.2.1\noptions attempts:1 timeout:1\n"
+
 /* What a root may have beside the usual: nothing that can be written can be executed; terminals of
  * its own, for runs that ask for one: others have the five devices only. */
 enum { ROOT_NOEXEC = 1 << 0, ROOT_TERMINAL = 1 << 1 };
@@ -59,3 +68,10 @@ void op_list_host(struct arena *arena, const struct language *language, uid_t ui
 void op_add(struct arena *arena, struct op_list *list, struct op op);
 void op_add_rest(struct arena *arena, const struct language *language, uid_t uid, gid_t gid,
                  unsigned flags, struct op_list *list);
+
+/* What no root brings along: /proc, /dev, /run, and what can be written. Part of op_add_rest. */
+void op_add_own(struct arena *arena, unsigned flags, struct op_list *list);
+
+/* The user's lines in /etc/passwd and /etc/group. */
+const char *op_passwd_line(struct arena *arena, uid_t uid, gid_t gid);
+const char *op_group_line(struct arena *arena, gid_t gid);

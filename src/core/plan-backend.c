@@ -22,12 +22,23 @@ static bool is_lacking(const struct plan_host *host, size_t place)
     return host->lacking >> place & 1;
 }
 
-/* The first that is isolated and strong enough, past the one at `but`. */
-static const struct backend *find_isolated(const struct plan_host *host, int least,
+/* gVisor's runtime is a kernel of its own between the program and the host's. */
+static enum tier tier_of(const struct plan_backend_wishes *wishes, const struct backend *backend)
+{
+    bool is_taken = wishes->runtime && (backend->abilities & BACKEND_RUNTIMES);
+
+    return is_taken && strncmp(wishes->runtime, "runsc", 5) == 0 ? TIER_GVISOR : backend->tier;
+}
+
+/* The first that is isolated, strong enough, and takes a runtime if one is named, past the one at
+ * `but`. */
+static const struct backend *find_isolated(const struct plan_backend_wishes *wishes,
+                                           const struct plan_host *host, int least,
                                            const struct backend *but)
 {
     for (size_t i = 0; backends[i]; i++)
-        if (backends[i]->tier != TIER_NONE && (int)backends[i]->tier >= least &&
+        if (backends[i]->tier != TIER_NONE && (int)tier_of(wishes, backends[i]) >= least &&
+            (!wishes->runtime || (backends[i]->abilities & BACKEND_RUNTIMES)) &&
             backends[i] != but && !is_lacking(host, i))
             return backends[i];
     return NULL;
@@ -70,7 +81,7 @@ static const struct backend *find_asked(const struct plan_backend_wishes *wishes
                                         struct cay_error *err)
 {
     if (strcmp(wishes->name, "auto") == 0) {
-        const struct backend *backend = find_isolated(host, least, NULL);
+        const struct backend *backend = find_isolated(wishes, host, least, NULL);
         if (!backend)
             cay_fail(err, CAY_E_UNSUPPORTED,
                      "min_isolation: no backend of this build gives tier %s", wishes->least);
@@ -93,12 +104,13 @@ static int check_tier(const struct plan_backend_wishes *wishes, const struct bac
                  backend->name);
         return cay_hint(err, "take another, or set SECURITY_ENABLE_SANDBOX=false if you mean it");
     }
-    if ((int)backend->tier >= tier_find(wishes->least))
+    enum tier tier = tier_of(wishes, backend);
+    if ((int)tier >= tier_find(wishes->least))
         return 0;
     cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
-             backend->name, tier_name(backend->tier), wishes->least);
+             backend->name, tier_name(tier), wishes->least);
     return cay_hint(err, "take another backend, or set min_isolation to \"%s\" if you mean it",
-                    tier_name(backend->tier));
+                    tier_name(tier));
 }
 
 /* In place of the one that can't be had; NULL: nothing may be. */
@@ -110,7 +122,7 @@ static const struct backend *find_instead(const struct plan_backend_wishes *wish
 
     if (strcmp(wishes->name, "auto") == 0 || strcmp(wishes->fallback, "never") != 0) {
         *ret_how = strcmp(wishes->fallback, "never") == 0 ? "auto" : "isolated";
-        backend = find_isolated(host, least, but);
+        backend = find_isolated(wishes, host, least, but);
     }
     if (!backend && is_unsafe) {
         *ret_how = "unsafe";
@@ -142,6 +154,7 @@ int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
     }
     if (asked && check_tier(wishes, asked, err) < 0)
         return -1;
+    plan->tier = tier_of(wishes, plan->backend);
     if (host->lacking && !how) /* auto went on by itself */
         how = "auto";
     if (how)

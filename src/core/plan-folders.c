@@ -175,7 +175,7 @@ int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const stru
         { "collect", wishes->collect },
     };
 
-    if (plan->backend->tier == TIER_NONE)
+    if (!(plan->backend->abilities & BACKEND_FOLDERS))
         for (size_t i = 0; i < ARRAY_LEN(needs); i++)
             if (needs[i].value->is_set)
                 return cay_fail(err, CAY_E_UNSUPPORTED, "%s: backend %s can't do that",

@@ -96,7 +96,7 @@ char *plan_json(const struct plan *plan)
 
     json_begin_object(&w);
     json_field_string(&w, "backend", plan->backend->name);
-    json_field_string(&w, "tier", tier_name(plan->backend->tier));
+    json_field_string(&w, "tier", tier_name(plan->tier));
     if (plan->fallback.how) {
         json_field_object(&w, "fallback");
         json_field_string(&w, "asked", plan->fallback.asked);
@@ -105,6 +105,9 @@ char *plan_json(const struct plan *plan)
         json_end_object(&w);
     }
     json_field_string(&w, "profile", plan->profile);
+    json_field_string(&w, "image", plan->image ? plan->image : IMAGE_HOST);
+    if (plan->image)
+        json_field_string(&w, "image_digest", plan->image_digest);
     json_field_string(&w, "language", plan->language ? plan->language->name : NULL);
     json_field_string(&w, "program", plan->program);
     put_words(&w, "network", plan->network);
@@ -121,7 +124,11 @@ char *plan_json(const struct plan *plan)
     put_files(&w, plan);
     json_field_uint(&w, "stdin_bytes", plan->stdin.len);
     put_folders(&w, plan);
-    if (plan->backend->tier != TIER_NONE)
+    if (plan->job.image[0] && !plan->image)
+        json_field_string(&w, "image", plan->job.image);
+    if (plan->job.runtime[0])
+        json_field_string(&w, "runtime", plan->job.runtime);
+    if (plan->root.n > 0)
         put_root(&w, plan);
     put_words(&w, "warnings", plan->warnings.list);
     json_end_object(&w);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/plan.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/auto.h"
 #include "base/error.h"
@@ -11,6 +13,7 @@
 #include "core/config.h"
 #include "core/embedded.h"
 #include "core/found.h"
+#include "core/image.h"
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/userns.h"
@@ -25,6 +28,7 @@ struct making {
     const struct profile *profile;
     struct plan *plan;
     struct cay_error *err;
+    struct image image; /* while the plan is made; closed where it is the host's own */
 };
 
 /* ---- settings ----------------------------------------------------------------------------------
@@ -76,7 +80,7 @@ static int choose_profile(struct making *m)
 /* What has its own place in the product but is not part of it yet. */
 static int refuse_unbuilt(const struct making *m)
 {
-    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK, FIELD_RUNTIME };
+    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK };
     static const enum field_id unbuilt_flags[] = { FIELD_DETACH };
     const struct value *network = setting(m, FIELD_NETWORK);
     const char *first = network->list && network->list[0] ? network->list[0] : "none";
@@ -92,9 +96,6 @@ static int refuse_unbuilt(const struct making *m)
     if (strcmp(first, "none") != 0 || (network->list && network->list[0] && network->list[1]))
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "network: '%.60s' is not built yet; allowed is none", first);
-    if (strcmp(text(m, FIELD_IMAGE), "host") != 0)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "image: '%.60s' is not built yet; allowed is host", text(m, FIELD_IMAGE));
     m->plan->network = network->list;
     return 0;
 }
@@ -117,15 +118,75 @@ static int choose_backend(const struct making *m)
         .fallback = text(m, FIELD_FALLBACK),
         .is_fallback_explicit = m->req->values[FIELD_FALLBACK].is_set,
         .is_least_explicit = is_explicit(m, FIELD_MIN_ISOLATION),
+        .runtime = text(m, FIELD_RUNTIME),
         .is_sandbox_on = number(m, FIELD_ENABLE_SANDBOX) && is_explicit(m, FIELD_ENABLE_SANDBOX),
     };
     return plan_backend(m->plan, &wishes, m->host, m->err);
 }
 
+/* A container engine's, which knows it by its name. */
+static int choose_engine_image(const struct making *m)
+{
+    const char *image = text(m, FIELD_IMAGE), *runtime = text(m, FIELD_RUNTIME);
+    struct plan *plan = m->plan;
+
+    if (strcmp(image, IMAGE_HOST) == 0)
+        image = text(m, FIELD_DOCKER_IMAGE);
+    if (!image || !*image || strlen(image) >= sizeof plan->job.image)
+        return cay_fail(m->err, CAY_E_USAGE, "image: '%.60s' is no name of an image",
+                        image ? image : "");
+    if (runtime && strlen(runtime) >= sizeof plan->job.runtime)
+        return cay_fail(m->err, CAY_E_USAGE, "runtime: '%.60s' is no name of a runtime", runtime);
+    plan->job.engine = backend_engine(text(m, FIELD_DOCKER_HOST));
+    snprintf(plan->job.image, sizeof plan->job.image, "%s", image);
+    snprintf(plan->job.runtime, sizeof plan->job.runtime, "%s", runtime ? runtime : "");
+    return 0;
+}
+
+/* The image is opened by the warden too, by its name; this one is for what a plan has to know. */
+static int choose_stored_image(struct making *m, const char *name)
+{
+    struct plan *plan = m->plan;
+    struct image_facts facts;
+    struct stat st;
+
+    int rc = image_open(-1, name, &m->image);
+    if (rc < 0)
+        return image_fail(rc, name, m->err);
+    if (image_facts(&plan->arena, &m->image, &facts, m->err) < 0)
+        return cay_wrap(m->err, "image '%s'", name);
+    if (fstat(m->image.fd, &st) < 0)
+        return cay_fail_errno(m->err, errno, "image: look at '%s'", name);
+    memcpy(plan->job.image, name, strlen(name) + 1);
+    plan->job.image_inode = st.st_ino;
+    plan->image = arena_str(&plan->arena, name);
+    plan->image_digest = facts.digest;
+    plan->image_ref = arena_printf(&plan->arena, "%s@%s", name, facts.digest);
+    return 0;
+}
+
+static int choose_image(struct making *m)
+{
+    const char *name = text(m, FIELD_IMAGE);
+    const struct backend *backend = m->plan->backend;
+
+    if (backend->abilities & BACKEND_IMAGES)
+        return choose_engine_image(m);
+    if (text(m, FIELD_RUNTIME))
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "runtime: backend %s takes none", backend->name);
+    if (strcmp(name, IMAGE_HOST) == 0)
+        return 0;
+    if (backend->abilities & BACKEND_STORED_IMAGES)
+        return choose_stored_image(m, name);
+    cay_fail(m->err, CAY_E_UNSUPPORTED, "image: backend %s has no root to put '%.60s' in",
+             backend->name, name);
+    return cay_hint(m->err, "take backend native, or image host");
+}
+
 static int choose_terminal(const struct making *m)
 {
     m->plan->job.tty = number(m, FIELD_TTY) != 0;
-    if (!m->plan->job.tty || m->plan->backend->tier != TIER_NONE)
+    if (!m->plan->job.tty || (m->plan->backend->abilities & BACKEND_TERMINAL))
         return 0;
     cay_fail(m->err, CAY_E_UNSUPPORTED, "tty: backend %s has no terminal to give",
              m->plan->backend->name);
@@ -143,7 +204,10 @@ static int choose_layers(const struct making *m)
         return 0;
     }
     if (!require->is_set) {
-        m->plan->job.require = LAYER_REQUIRE_DEFAULT;
+        m->plan->job.require = m->plan->backend->layers;
+        /* It has neither; what it has instead is stronger. */
+        if (m->plan->tier == TIER_GVISOR)
+            m->plan->job.require &= ~(LAYER_BIT(SECCOMP) | LAYER_BIT(LANDLOCK));
         return 0;
     }
     for (const char *const *word = require->list; *word; word++) {
@@ -336,6 +400,8 @@ static const char *find_program(const struct making *m, const char *name)
     const struct plan_host *host = m->host;
     struct arena *arena = &m->plan->arena;
 
+    if (m->plan->image)
+        return image_program(&m->plan->arena, &m->image, name);
     if (!host->found)
         return host->find_program(arena, name);
     int64_t now = clock_now_ns();
@@ -353,6 +419,8 @@ static int find_runtime(const struct making *m)
     const struct language *language = m->plan->language;
     const char *name = NULL, *packages = "";
 
+    if (m->plan->backend->abilities & BACKEND_IMAGES)
+        return 0; /* in the image, or not: the start tells */
     for (size_t i = 0; language->programs[i] && !name; i++) {
         const char *path = find_program(m, language->programs[i]);
         if (!path)
@@ -362,6 +430,11 @@ static int find_runtime(const struct making *m)
     }
     if (!name)
         return 0;
+    if (m->plan->image) {
+        cay_fail(m->err, CAY_E_NOTFOUND, "%s: the runtime '%s' is not in image '%s'",
+                 language->title, name, m->plan->image);
+        return cay_hint(m->err, "`cay image build %s` makes one that has it", language->name);
+    }
     for (const char *const *package = language->packages; *package; package++)
         packages = arena_printf(&m->plan->arena, "%s %s", packages, *package);
     cay_fail(m->err, CAY_E_NOTFOUND, "%s: the runtime '%s' is not installed", language->title,
@@ -433,8 +506,8 @@ static bool is_plain_version(const struct making *m)
     struct plan *plan = m->plan;
     size_t len = strlen(plan->version);
 
-    if (!m->host->version_of || find_runtime(m) < 0)
-        return false;
+    if (!m->host->version_of || find_runtime(m) < 0 || plan->image)
+        return false; /* nothing of an image is started outside */
     const char *version = m->host->version_of(&plan->arena, plan->language, plan->program);
     return version && strncmp(version, plan->version, len) == 0 &&
            (version[len] == '\0' || version[len] == '.');
@@ -454,6 +527,8 @@ static const char *versioned(const struct making *m)
 
     if (!*plan->version || strspn(plan->version, "0123456789.") != strlen(plan->version))
         return NULL; /* "bash:bug" is no way to run bashbug */
+    if (plan->backend->abilities & BACKEND_IMAGES)
+        return names[0];
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         plan->program = find_program(m, names[i]);
         if (plan->program)
@@ -499,6 +574,9 @@ static int plan_language(const struct making *m)
         if (!name) {
             cay_fail(m->err, CAY_E_NOTFOUND, "language: %s has no version '%.40s' here",
                      plan->language->name, plan->version);
+            if (plan->image)
+                return cay_hint(m->err, "`cay image list --json` tells the packages of '%s'",
+                                plan->image);
             return cay_hint(m->err, "`cay languages` shows the version that is installed");
         }
         compile = with_program(m, compile, name);
@@ -587,7 +665,7 @@ static bool is_start_variable(const char *variable)
  * where the request has a say in that. */
 static enum start_kind start_of(const struct making *m)
 {
-    if (m->plan->job.tty || number(m, FIELD_STRICT) != 0)
+    if (m->plan->job.tty || m->plan->image || number(m, FIELD_STRICT) != 0)
         return START_COLD;
     for (const char *const *variable = m->req->env.list; variable && *variable; variable++)
         if (is_start_variable(*variable))
@@ -657,12 +735,21 @@ static int plan_root(const struct making *m)
     struct plan *plan = m->plan;
     unsigned flags = plan->job.tty ? ROOT_TERMINAL : 0;
 
+    if (plan->image && setting(m, FIELD_SHELL_ALLOW)->is_set)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                        "shell_allow: goes with image host only, not with '%s'", plan->image);
+    if (plan->image) {
+        int rc = image_root(&plan->arena, &m->image, flags, &plan->root);
+        return rc < 0 ? cay_fail_errno(m->err, -rc, "image: read '%s'", plan->image) : 0;
+    }
+    if (!setting(m, FIELD_SHELL_ALLOW)->is_set && (plan->backend->abilities & BACKEND_IMAGES))
+        return 0;
     if (!setting(m, FIELD_SHELL_ALLOW)->is_set) {
         op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, flags, &plan->root);
         return 0;
     }
-    if (plan->backend->tier == TIER_NONE)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root of its own",
+    if (!(plan->backend->abilities & BACKEND_SHELL))
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root for that",
                         plan->backend->name);
     if (plan->version)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
@@ -725,11 +812,16 @@ int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err)
 {
     struct plan plan = { 0 };
-    struct making m = { req, config, host, NULL, &plan, err };
+    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT };
 
-    if (choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
-        choose_terminal(&m) < 0 || choose_layers(&m) < 0 || check_caps(&m) < 0 ||
-        plan_program(&m) < 0 || fill_files(&m) < 0 || plan_root(&m) < 0) {
+    int rc = choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
+                     choose_image(&m) < 0 || choose_terminal(&m) < 0 || choose_layers(&m) < 0 ||
+                     check_caps(&m) < 0 || plan_program(&m) < 0 || fill_files(&m) < 0 ||
+                     plan_root(&m) < 0
+                 ? -1
+                 : 0;
+    image_close(&m.image);
+    if (rc < 0) {
         arena_done(&plan.arena);
         return -1;
     }

@@ -57,12 +57,17 @@ enum policy_mode { POLICY_OFF, POLICY_WARN, POLICY_BLOCK };
 struct plan {
     struct arena arena;
     const struct backend *backend;
+    enum tier tier;                  /* the backend's, or the runtime's that it takes */
     struct plan_fallback fallback;
     bool has_next; /* where the backend can't be had, there is another to be tried */
     const struct language *language; /* NULL for a command */
     const char *version;             /* the one asked for, or NULL */
     const char *source_name;         /* the code's file name in /sandbox, or NULL for a command */
-    const char *program;             /* the runtime's path on the host, or NULL for a command */
+    const char *program;             /* the runtime's path on the host, or in the image, or NULL
+                                        for a command */
+    const char *image;               /* its name; NULL: the host's own runtimes */
+    const char *image_digest;        /* what the image holds, "sha256:…" */
+    const char *image_ref;           /* both, for records: "NAME@sha256:…" */
     const char *profile;
     const char *const *network;
     struct job job; /* without its fds and id */
@@ -91,6 +96,7 @@ int plan_make(const struct cay_request *req, const struct config *config,
 /* Part of plan_make, in plan-backend.c: which backend, and what there is to be told of it. */
 struct plan_backend_wishes {
     const char *name, *least, *fallback;
+    const char *runtime;       /* or NULL */
     bool is_fallback_explicit; /* the request itself says so */
     bool is_least_explicit;    /* somebody said so */
     bool is_sandbox_on;        /* somebody said that nothing runs without */

@@ -70,6 +70,10 @@ static void put_meta(struct json_writer *w, const struct cay_result *result)
     }
     json_field_string(w, "language_version", result->language_version);
     json_field_string(w, "start", result->start);
+    if (result->image) {
+        json_field_string(w, "image", result->image);
+        json_field_string(w, "image_digest", result->image_digest);
+    }
     json_field_bool(w, "truncated", result->out.truncated || result->err.truncated);
     put_words(w, "blocked_imports", result->blocked_imports);
     put_words(w, "warnings", result->warnings);

@@ -16,7 +16,7 @@
 #include "engine/audit.h"
 #include "engine/record.h"
 
-enum { WORD_MAX = 63, FINDING_MAX = 126, TEXT_MAX = 400, FINDINGS_MAX = 64 };
+enum { WORD_MAX = 63, IMAGE_MAX = 140, FINDING_MAX = 126, TEXT_MAX = 400, FINDINGS_MAX = 64 };
 
 /* ---- writing ---- */
 
@@ -51,6 +51,8 @@ static void put_run(struct json_writer *w, const struct audit_entry *entry)
     json_field_string(w, "backend", entry->backend);
     json_field_string(w, "tier", entry->tier);
     json_field_string(w, "start", entry->start);
+    if (entry->image)
+        json_field_string(w, "image", entry->image);
     json_field_string(w, "cause", entry->cause);
     json_field_int(w, "exit_code", entry->exit_code);
     json_field_real(w, "run", clock_seconds(entry->run_ns));
@@ -177,6 +179,7 @@ static void take_run(struct reader *r, struct audit_entry *entry)
     entry->tenant = take_text(r, "tenant", WORD_MAX, true);
     entry->language = take_text(r, "language", WORD_MAX, true);
     entry->backend = take_text(r, "backend", WORD_MAX, true);
+    entry->image = take_text(r, "image", IMAGE_MAX, true);
     entry->tier = take_text(r, "tier", WORD_MAX, true);
     entry->start = take_text(r, "start", WORD_MAX, true);
     entry->cause = take_text(r, "cause", WORD_MAX, false);

@@ -48,6 +48,7 @@ struct audit_entry {
     const char *kind; /* "run", or what a note is about: "torn", "cut", "foreign", "anchor",
                          "pruned", "removed" */
     const char *id, *tenant, *language, *backend, *tier, *start, *cause;
+    const char *image; /* "NAME@sha256:…", or NULL: the host's own */
     int exit_code;
     int64_t run_ns, total_ns;
     struct digest_sum code, in, out, err, files;

@@ -22,9 +22,12 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "core/backend.h"
+#include "core/image.h"
 #include "core/state.h"
 #include "engine/artifact.h"
 #include "engine/engine.h"
+#include "engine/image-store.h"
 #include "engine/journal.h"
 #include "engine/record.h"
 #include "sys/cgroup.h"
@@ -60,6 +63,24 @@ static void clean_cgroups(struct cleaner *c)
         told(c, n == 1 ? "cgroup" : "cgroups", count);
 }
 
+/* ---- what a backend has elsewhere: containers of an engine ---- */
+
+static void clean_backends(struct cleaner *c)
+{
+    const struct backend_host host = {
+        .state_fd = -1,
+        .docker_host = c->cay->config.settings[FIELD_DOCKER_HOST].value.text,
+    };
+    char count[64];
+
+    for (const struct backend *const *backend = backends; *backend; backend++) {
+        int n = (*backend)->sweep ? (*backend)->sweep(&host, c->options->dry_run) : 0;
+        snprintf(count, sizeof count, "%d of %s", n, (*backend)->name);
+        if (n > 0)
+            told(c, n == 1 ? "container" : "containers", count);
+    }
+}
+
 /* ---- folders of the process backend ---- */
 
 static void clean_runs(struct cleaner *c)
@@ -82,6 +103,16 @@ static void clean_runs(struct cleaner *c)
             told(c, "work folder", entry->d_name);
     }
     closedir(dir);
+}
+
+/* ---- images whose maker was killed ---- */
+
+static void clean_images(struct cleaner *c)
+{
+    auto_close int store_fd = image_open_store(c->state_fd, geteuid());
+
+    if (store_fd >= 0)
+        image_store_sweep(store_fd, c->options->dry_run, told, c);
 }
 
 /* ---- journals ---- */
@@ -193,10 +224,12 @@ int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_e
     struct record_keep keep;
 
     clean_cgroups(&c);
+    clean_backends(&c);
     clean_sockets(&c);
     if (state_fd < 0)
         return cay_fail_errno(err, -state_fd, "open the state folder");
     clean_runs(&c);
+    clean_images(&c);
     int rc = clean_journals(&c, err);
     record_keep_of(&cay->config, &keep);
     auto_close int executions_fd = record_open_executions_at(state_fd, false);

@@ -64,6 +64,11 @@ static void add_host(struct digest *digest, struct plan *plan)
         "/usr/local/lib",
     };
 
+    if (plan->image) { /* all of it is in there */
+        add(digest, plan->image, strlen(plan->image));
+        add(digest, plan->image_digest, strlen(plan->image_digest));
+        return;
+    }
     add_path(digest, plan->program);
     for (const char *const *name = plan->language->programs; *name; name++)
         add_path(digest, language_program(&plan->arena, *name));
@@ -112,7 +117,8 @@ static bool is_repeatable(const struct plan *plan)
     uint64_t bytes = 0;
 
     if (!plan->language || plan->job.n_stages != 2 || !plan->language->outputs[0] ||
-        plan->is_strict || plan->workspace || plan->n_folders > 0)
+        plan->is_strict || plan->workspace || plan->n_folders > 0 ||
+        (plan->backend->abilities & BACKEND_IMAGES)) /* an image changes behind its name */
         return false;
     for (size_t i = 0; i < plan->payload.n_files; i++)
         bytes += plan->payload.files[i].len;

@@ -18,6 +18,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "core/language.h"
+#include "core/libexec.h"
 #include "core/state.h"
 #include "sys/cpu.h"
 #include "warden/warden.h"
@@ -127,27 +128,13 @@ static void list_preloads(const char *const *entries, const char **ret[POOL_LANG
     }
 }
 
-/* Beside the command in a build folder, else where they are installed. */
-static void find_libexec(char *buf, size_t size)
-{
-    ssize_t len = readlink("/proc/self/exe", buf, size - 1);
-    buf[MAX(len, 0)] = '\0';
-    char *slash = strrchr(buf, '/');
-    if (slash)
-        *slash = '\0';
-    char beside[4200];
-    snprintf(beside, sizeof beside, "%s/cay-full", buf);
-    if (!slash || access(beside, X_OK) < 0)
-        snprintf(buf, size, "%s", CAY_LIBEXEC);
-}
-
 static void ahead_from_config(const struct config *config, struct ahead *ret)
 {
     const struct setting *settings = config->settings;
     size_t n = 0;
 
     *ret = (struct ahead){ 0 };
-    find_libexec(ret->libexec, sizeof ret->libexec);
+    libexec_folder(ret->libexec, sizeof ret->libexec);
     limits_from_settings(settings, &ret->limits);
     for (const char *const *name = settings[FIELD_WARM].value.list;
          name && *name && n < POOL_LANGUAGES; name++) {
@@ -174,6 +161,7 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
     bool ahead = kind != LINK_PLAIN;
     struct cay_limits caps, compile_caps;
     struct ahead what;
+    const char *docker_host = config->settings[FIELD_DOCKER_HOST].value.text;
     int state_fd = state_open();
 
     caps_from_config(config, &caps);
@@ -194,6 +182,7 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
         .once = once,
         .is_apart = kind == LINK_APART,
         .pool = ahead ? &what.options : NULL,
+        .docker_host = docker_host,
     });
     if (listen_fd >= 0)
         link_unlisten(&terms);

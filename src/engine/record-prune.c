@@ -8,11 +8,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "engine/changes.h"
+#include "engine/record-free.h"
 #include "engine/record.h"
 #include "sys/rmtree.h"
 
@@ -67,6 +69,17 @@ static uint64_t folder_bytes(int executions_fd, const char *id)
     return bytes;
 }
 
+/* A writer is long done with it, or dead. */
+static void sweep_lost(int executions_fd, const char *name)
+{
+    enum { HOUR = 3600 };
+    struct stat st;
+
+    if (fstatat(executions_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        st.st_ctime + HOUR < time(NULL))
+        unlinkat(executions_fd, name, 0);
+}
+
 /* One for each name; those of one execution are brought together afterwards. */
 static void list_all(int executions_fd, struct kept_list *list)
 {
@@ -82,6 +95,8 @@ static void list_all(int executions_fd, struct kept_list *list)
     while ((entry = readdir(dir))) {
         bool is_result = record_is_name(entry->d_name, ".json");
         bool is_folder = record_is_name(entry->d_name, "");
+        if (record_free_is_lost(entry->d_name))
+            sweep_lost(executions_fd, entry->d_name);
         if ((!is_result && !is_folder) ||
             fstatat(executions_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
@@ -135,14 +150,17 @@ static bool is_in_use(int executions_fd, const char *id)
     return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-static bool remove_record(int executions_fd, const struct kept *kept)
+/* which: as record_free_keep's; -1: nothing of it is kept. */
+static bool remove_record(int executions_fd, const struct kept *kept, int which)
 {
     char name[RECORD_ID_LEN + 6];
 
     if (kept->has_folder && is_in_use(executions_fd, kept->id))
         return false;
     snprintf(name, sizeof name, "%s.json", kept->id);
-    unlinkat(executions_fd, name, 0); /* first: what is left of it is an orphan, swept in time */
+    /* First: what is left of it is an orphan, swept in time. */
+    if (which < 0 || !record_free_keep(executions_fd, name, (unsigned)which))
+        unlinkat(executions_fd, name, 0);
     if (kept->has_folder)
         rmtree_at(executions_fd, kept->id, INT64_MAX);
     return true;
@@ -159,7 +177,7 @@ int record_remove(int executions_fd, const char *id)
     kept.has_folder = faccessat(executions_fd, kept.id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     if (!kept.has_result && !kept.has_folder)
         return -ENOENT;
-    return remove_record(executions_fd, &kept) ? 0 : -EBUSY;
+    return remove_record(executions_fd, &kept, -1) ? 0 : -EBUSY;
 }
 
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s)
@@ -194,7 +212,7 @@ size_t record_prune_told(int executions_fd, const struct record_keep *keep, int6
             is_over =
                 count > 1 && (count > keep->count || bytes > keep->bytes || age > keep->age_s);
         }
-        if (!is_over || (!dry_run && !remove_record(executions_fd, kept)))
+        if (!is_over || (!dry_run && !remove_record(executions_fd, kept, (int)removed)))
             continue;
         removed++;
         if (fn)

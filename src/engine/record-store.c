@@ -15,6 +15,7 @@
 #include "core/state.h"
 #include "engine/artifact.h"
 #include "engine/audit.h"
+#include "engine/record-free.h"
 #include "engine/record.h"
 #include "sys/file.h"
 #include "sys/rmtree.h"
@@ -38,34 +39,35 @@ int record_open_executions(bool make)
     return state_fd < 0 ? state_fd : record_open_executions_at(state_fd, make);
 }
 
-/* One write: a reader sees a record whole, or not at all. */
+/* One write, or a name that comes after it: a reader sees a record whole, or not at all. */
 static int store_result(int state_fd, const struct record_text *text)
 {
     auto_strbuf struct strbuf out = { 0 };
-    char name[RECORD_ID_LEN + 32];
+    char name[RECORD_ID_LEN + 8], before[48];
 
     strbuf_add(&out, text->result, text->result_len);
     strbuf_putc(&out, '\n');
     strbuf_add(&out, text->extra, text->extra_len);
     strbuf_putc(&out, '\n');
-    snprintf(name, sizeof name, "executions/%s.json", text->entry->id);
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    auto_close int fd = openat(state_fd, name, flags, 0600);
-    if (fd < 0 && errno == ENOENT) {
-        if (mkdirat(state_fd, "executions", 0700) < 0 && errno != EEXIST)
-            return -errno;
-        fd = openat(state_fd, name, flags, 0600);
-    }
+    snprintf(name, sizeof name, "%s.json", text->entry->id);
+    auto_close int folder_fd = record_open_executions_at(state_fd, true);
+    if (folder_fd < 0)
+        return folder_fd;
+    auto_close int fd = record_free_take(folder_fd, text->entry->id, before);
+    if (fd < 0)
+        fd = openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return errno == EEXIST ? 0 : -errno; /* taken in once more after a crash */
     int rc = write_all(fd, out.data, out.len);
-    if (rc < 0)
-        unlinkat(state_fd, name, 0);
     if (rc == 0 && text->end_ns > 0) {
         const struct timespec end = { text->end_ns / NS_PER_SEC, text->end_ns % NS_PER_SEC };
         futimens(fd, (const struct timespec[2]){ end, end });
     }
-    return rc;
+    if (rc == 0 && *before && renameat2(folder_fd, before, folder_fd, name, RENAME_NOREPLACE) < 0)
+        rc = -errno;
+    if (rc < 0)
+        unlinkat(folder_fd, *before ? before : name, 0);
+    return rc == -EEXIST ? 0 : rc;
 }
 
 int record_store(int state_fd, const struct record_text *text)

@@ -82,9 +82,14 @@ bool run_again(struct run *run)
     struct plan plan;
     struct cay_error err;
 
-    if (!run->plan.has_next || !run->has_failed || run->has_started || run->is_stopping ||
+    if (!run->has_failed || run->has_started || run->is_stopping ||
         !backend_is_lacking(&run->failure))
         return false;
+    if (!run->plan.has_next) { /* what was wanted most is what is told of */
+        if (run->lacking)
+            run->failure = run->first_failure;
+        return false;
+    }
     if (!run->lacking)
         run->first_failure = run->failure;
     run->lacking |= bit_of(run->plan.backend);

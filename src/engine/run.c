@@ -132,8 +132,9 @@ static void name_language(struct run *run)
     if (!plan->language)
         return;
     run->result->language = arena_str(run->arena, plan->language->name);
-    run->result->language_version =
-        version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
+    if (!plan->image) /* what is in one is not started outside of a sandbox, not even to ask */
+        run->result->language_version =
+            version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
 }
 
 /* What ran; and what was asked for, where that was something else. */
@@ -142,7 +143,7 @@ static void name_backend(struct run *run)
     const struct plan *plan = &run->plan;
 
     run->result->backend = plan->backend->name;
-    run->result->tier = tier_name(plan->backend->tier);
+    run->result->tier = tier_name(plan->tier);
     if (!plan->fallback.how)
         return;
     struct cay_fallback *fallback = arena_alloc(run->arena, sizeof *fallback);
@@ -265,6 +266,8 @@ static void finish(struct run *run)
         take_policy(run, &report);
     name_backend(run);
     result->start = start_kind_name(run->start_kind);
+    result->image = arena_str(run->arena, plan->image);
+    result->image_digest = arena_str(run->arena, plan->image_digest);
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);

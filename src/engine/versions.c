@@ -29,7 +29,7 @@ static const char *cache_key(struct arena *arena, const char *program)
 {
     struct stat st;
 
-    if (stat(program, &st) < 0)
+    if (!program || stat(program, &st) < 0) /* none of this host: it is in an image */
         return NULL;
     return arena_printf(arena, "%s %lld %lld.%09ld ", program, (long long)st.st_size,
                         (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);

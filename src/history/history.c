@@ -29,6 +29,10 @@ static const char schema[] =
     "  stdout_bytes INTEGER NOT NULL, stderr_bytes INTEGER NOT NULL"
     ") WITHOUT ROWID;"
     "CREATE INDEX IF NOT EXISTS runs_by_time ON runs(time_ms, seq);"
+    /* Most runs have none. */
+    "CREATE TABLE IF NOT EXISTS images(id TEXT PRIMARY KEY, image TEXT NOT NULL) WITHOUT ROWID;"
+    "CREATE TRIGGER IF NOT EXISTS images_go AFTER DELETE ON runs"
+    "  BEGIN DELETE FROM images WHERE id = OLD.id; END;"
     "CREATE TABLE IF NOT EXISTS place(one INTEGER PRIMARY KEY CHECK (one = 1),"
     "  seq INTEGER NOT NULL, hash TEXT NOT NULL, file INTEGER NOT NULL, at INTEGER NOT NULL);"
     "INSERT OR IGNORE INTO place VALUES (1, 0, '', 0, 0);"
@@ -117,7 +121,7 @@ void history_close(struct history *history)
 
 struct filling {
     struct history *history;
-    sqlite3_stmt *insert, *prune, *remove;
+    sqlite3_stmt *insert, *insert_image, *prune, *remove;
     size_t n;
     bool has_failed;
 };
@@ -174,6 +178,16 @@ static bool insert(struct filling *filling, uint64_t seq, json_t *entry)
     return is_done;
 }
 
+/* "NAME@sha256:…", beside the run. */
+static bool insert_image(struct filling *filling, json_t *entry)
+{
+    if (!json_object_get(entry, "image"))
+        return true;
+    bind_text(filling->insert_image, 1, entry, "id");
+    bind_text(filling->insert_image, 2, entry, "image");
+    return step(filling->insert_image);
+}
+
 static int take_entry(void *arg, uint64_t seq, const char *line, size_t len)
 {
     struct filling *filling = arg;
@@ -182,7 +196,7 @@ static int take_entry(void *arg, uint64_t seq, const char *line, size_t len)
     bool is_done = true;
 
     if (kind && strcmp(kind, "run") == 0) {
-        is_done = insert(filling, seq, entry);
+        is_done = insert(filling, seq, entry) && insert_image(filling, entry);
     } else if (kind && strcmp(kind, "pruned") == 0) {
         sqlite3_bind_int64(filling->prune, 1, json_integer_value(json_object_get(entry, "upto")));
         is_done = step(filling->prune);
@@ -244,6 +258,8 @@ static int fill(struct filling *filling, struct cay_error *err)
     if (sqlite3_prepare_v2(history->db,
                            "INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", -1,
                            &filling->insert, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(history->db, "INSERT OR IGNORE INTO images VALUES (?,?)", -1,
+                           &filling->insert_image, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(history->db, "DELETE FROM runs WHERE seq <= ?", -1, &filling->prune,
                            NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(history->db, "INSERT OR IGNORE INTO removed VALUES (?)", -1,
@@ -266,6 +282,7 @@ int history_fill(struct history *history, size_t *ret, struct cay_error *err)
         return history_fail(history, "lock", err);
     int rc = fill(&filling, err);
     sqlite3_finalize(filling.insert);
+    sqlite3_finalize(filling.insert_image);
     sqlite3_finalize(filling.prune);
     sqlite3_finalize(filling.remove);
     if (run_sql(history, rc == 0 ? "COMMIT" : "ROLLBACK") != SQLITE_OK && rc == 0) {
@@ -353,6 +370,8 @@ static void put_row(struct json_writer *w, sqlite3_stmt *stmt)
     json_field_real(w, "total_time", sqlite3_column_double(stmt, i++));
     json_field_int(w, "stdout_bytes", sqlite3_column_int64(stmt, i++));
     json_field_int(w, "stderr_bytes", sqlite3_column_int64(stmt, i++));
+    if (sqlite3_column_type(stmt, i) != SQLITE_NULL)
+        json_field_string(w, "image", (const char *)sqlite3_column_text(stmt, i));
     json_end_object(w);
 }
 
@@ -370,7 +389,8 @@ int history_list(struct history *history, const struct history_query *query, str
     snprintf(tail, sizeof tail, "ORDER BY time_ms DESC, seq DESC LIMIT %u", limit);
     if (history_select(history,
                        "id, time, tenant, language, backend, tier, start, cause, exit_code, run,"
-                       " total, stdout_bytes, stderr_bytes",
+                       " total, stdout_bytes, stderr_bytes,"
+                       " (SELECT image FROM images WHERE images.id = runs.id)",
                        query, tail, &stmt, err) < 0)
         return -1;
     strbuf_puts(out, "[");

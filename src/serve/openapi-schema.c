@@ -89,6 +89,8 @@ static const struct row {
     { "Meta", "language_version", "string?", ALWAYS, "" },
     { "Meta", "start", "string?", ALWAYS,
       "how the interpreter came to be: cold, spare, fork, warm" },
+    { "Meta", "image", "string", 0, "the image, if it is not the host's own runtimes" },
+    { "Meta", "image_digest", "string", 0, "what the image holds" },
     { "Meta", "truncated", "boolean", ALWAYS, "stdout or stderr was cut" },
     { "Meta", "blocked_imports", "[]string", ALWAYS, "by the static check" },
     { "Meta", "warnings", "[]string", ALWAYS, "" },

@@ -5,11 +5,24 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+
+static int open_by(int dir_fd, const char *path, int flags, uint64_t resolve)
+{
+    struct open_how how = { .flags = (unsigned)flags, .resolve = resolve };
+
+    for (int tries = 0;; tries++) {
+        int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+        /* EAGAIN: something was renamed meanwhile, so that the kernel is not sure. */
+        if (fd >= 0 || (errno != EINTR && (errno != EAGAIN || tries > 100)))
+            return fd < 0 ? -errno : fd;
+    }
+}
 
 int beneath_open(int dir_fd, const char *path, int flags)
 {
@@ -17,16 +30,13 @@ int beneath_open(int dir_fd, const char *path, int flags)
 
     if (!(flags & O_PATH))
         usual |= O_NOCTTY | O_NONBLOCK;
-    struct open_how how = {
-        .flags = (unsigned)(flags | usual),
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
-    };
-    for (int tries = 0;; tries++) {
-        int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
-        /* EAGAIN: something was renamed meanwhile, so that the kernel is not sure. */
-        if (fd >= 0 || (errno != EINTR && (errno != EAGAIN || tries > 100)))
-            return fd < 0 ? -errno : fd;
-    }
+    return open_by(dir_fd, path, flags | usual,
+                   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV);
+}
+
+int beneath_open_inside(int root_fd, const char *path, int flags)
+{
+    return open_by(root_fd, path, flags | O_CLOEXEC, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
 int beneath_open_parent(int dir_fd, const char *path, const char **ret_name)

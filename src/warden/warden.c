@@ -60,13 +60,20 @@ struct run {
     bool has_ended; /* its last stage did, and the harvest is on */
 };
 
+/* Backends, and those of them that make sandboxes ahead. */
+enum { BACKENDS_MAX = 8, POOLS_MAX = 2 };
+
 struct warden {
     const struct warden_options *options;
     struct cgroup_host cgroups;
-    struct backend_host host;
+    struct backend_host hosts[BACKENDS_MAX]; /* by backend: each has its own pool */
     struct run *runs;
-    const struct backend *pooled; /* whose pool it is */
-    int64_t pool_ns;              /* when that has something to do */
+    struct {
+        const struct backend *backend;
+        struct pool *pool;
+        int64_t due_ns; /* when it has something to do */
+    } pools[POOLS_MAX];
+    unsigned n_pools;
     struct front main_front;
     struct front *others;
     unsigned n_others;
@@ -151,6 +158,7 @@ static void cap_job(const struct warden *warden, struct job *job)
         if (!strchr("0123456789abcdef", *c))
             *c = '0';
     job->shell_allow[sizeof job->shell_allow - 1] = '\0'; /* its names: shell_root */
+    job->image[sizeof job->image - 1] = '\0';             /* what it may be: image_open */
     for (int i = 0; i < job->n_stages; i++)
         cap_limits(&job->limits[i],
                    i + 1 == job->n_stages ? warden->options->caps : warden->options->compile_caps);
@@ -228,7 +236,7 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     /* Programs inherit it. Not before now: the front may not have done its part of it yet. */
     if (warden->options->cpus)
         sched_setaffinity(0, sizeof *warden->options->cpus, warden->options->cpus);
-    for (uint32_t i = 0; backends[i] && !backend; i++)
+    for (uint32_t i = 0; backends[i] && i < BACKENDS_MAX && !backend; i++)
         if (i == request->backend)
             backend = backends[i];
     run->front = front;
@@ -249,7 +257,8 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     else if (!are_all(run->job.folder_fds, JOB_FOLDERS, S_IFDIR) ||
              !are_open(run->job.folder_fds, JOB_FOLDERS))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the folders are not folders");
-    else if (backend->start(&warden->host, &run->job, &run->sandbox, &failed.error) == 0) {
+    else if (backend->start(&warden->hosts[request->backend], &run->job, &run->sandbox,
+                            &failed.error) == 0) {
         run->next = warden->runs;
         warden->runs = run;
         if (run->sandbox->has_word)
@@ -297,8 +306,9 @@ static void on_stats(struct warden *warden, struct front *front, struct warden_r
 
     (void)request;
     (void)fds;
-    if (warden->pooled)
-        warden->pooled->pool->stats(warden->host.pool, &message.stats);
+    /* The first one's: runs of the others are told by their start. */
+    if (warden->n_pools > 0)
+        warden->pools[0].backend->pool->stats(warden->pools[0].pool, &message.stats);
     message_send_pool(front->fd, &message); /* who has no room for it asks again */
 }
 
@@ -466,7 +476,8 @@ static int until_next_ms(const struct warden *warden)
         if (!run->is_killed)
             next = MIN(next, run->sandbox->tick_ns);
     }
-    next = MIN(next, warden->pool_ns);
+    for (unsigned i = 0; i < warden->n_pools; i++)
+        next = MIN(next, warden->pools[i].due_ns);
     if (next == INT64_MAX)
         return -1;
     int64_t left = next - clock_now_ns();
@@ -571,7 +582,7 @@ static void hear_front(struct warden *warden, struct front *front, short revents
 
 enum { POLL_MAX = 4096 };
 
-enum { P_FRONT, P_POOL, P_LISTEN, P_REST };
+enum { P_FRONT, P_LISTEN, P_POOLS, P_REST = P_POOLS + POOLS_MAX };
 
 /* Fills the list with the fronts and the fds of each run; one that finds no room waits for its
  * turn. */
@@ -581,9 +592,11 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
     nfds_t n = P_REST;
 
     list[P_FRONT] = poll_front(main);
-    list[P_POOL] =
-        (struct pollfd){ warden->pooled ? warden->pooled->pool->fd(warden->host.pool) : -1, POLLIN,
-                         0 };
+    for (unsigned i = 0; i < POOLS_MAX; i++)
+        list[P_POOLS + i] = (struct pollfd){
+            i < warden->n_pools ? warden->pools[i].backend->pool->fd(warden->pools[i].pool) : -1,
+            POLLIN, 0
+        };
     list[P_LISTEN] =
         (struct pollfd){ !warden->is_full && !main->is_gone ? warden->options->listen_fd : -1,
                          POLLIN, 0 };
@@ -633,8 +646,8 @@ static void serve_once(struct warden *warden)
         accept_front(warden);
     part_with_fronts(warden);
     /* What is made ahead waits for those who want something now. */
-    if (is_idle && warden->pooled && !warden->main_front.is_gone)
-        warden->pool_ns = warden->pooled->pool->serve(warden->host.pool);
+    for (unsigned i = 0; i < warden->n_pools && is_idle && !warden->main_front.is_gone; i++)
+        warden->pools[i].due_ns = warden->pools[i].backend->pool->serve(warden->pools[i].pool);
     serve_clock(warden);
 }
 
@@ -653,17 +666,17 @@ static void leave_caller(void)
     prctl(PR_SET_NAME, "cay-warden");
 }
 
-static void open_pool(struct warden *warden)
+static void open_pools(struct warden *warden)
 {
-    warden->pool_ns = INT64_MAX;
-    for (int i = 0; warden->options->pool && backends[i] && !warden->pooled; i++) {
+    for (unsigned i = 0; backends[i] && i < BACKENDS_MAX && warden->n_pools < POOLS_MAX; i++) {
+        struct backend_host *host = &warden->hosts[i];
         if (!backends[i]->pool)
             continue;
-        warden->host.pool = backends[i]->pool->make(&warden->host, warden->options->pool);
-        if (!warden->host.pool)
+        host->pool = backends[i]->pool->make(host, warden->options->pool);
+        if (!host->pool)
             continue;
-        warden->pooled = backends[i];
-        warden->pool_ns = 0;
+        warden->pools[warden->n_pools].backend = backends[i];
+        warden->pools[warden->n_pools++].pool = host->pool;
     }
 }
 
@@ -672,8 +685,11 @@ int warden_main(const struct warden_options *options)
     struct warden warden = { .options = options, .main_front = { .fd = options->front_fd } };
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
-    warden.host = (struct backend_host){ &warden.cgroups, options->state_fd, NULL };
-    open_pool(&warden);
+    for (unsigned i = 0; backends[i] && i < BACKENDS_MAX; i++)
+        warden.hosts[i] =
+            (struct backend_host){ &warden.cgroups, options->state_fd, NULL, options->docker_host };
+    if (options->pool)
+        open_pools(&warden);
     if (!options->once)
         rlimit_raise_files();
     const struct front *front = &warden.main_front;
@@ -684,8 +700,8 @@ int warden_main(const struct warden_options *options)
         serve_once(&warden);
     }
     outbox_done(&warden.main_front.outbox);
-    if (warden.pooled)
-        warden.pooled->pool->free(warden.host.pool);
+    for (unsigned i = 0; i < warden.n_pools; i++)
+        warden.pools[i].backend->pool->free(warden.pools[i].pool);
     cgroup_host_close(&warden.cgroups);
     return 0;
 }

@@ -45,6 +45,9 @@ def test(t, mode):
         t.empty([c for c in sorted(commands) if not re.search(rf"\b{c}\b", text)], f"{shell}: every command")
     script = mode.cwd / "completion.bash"
     t.ok({"run", "exec"} <= set(completed(mode, script, "cay", "")), "bash: commands are offered")
+    t.equal(completed(mode, script, "cay", "image", "ex"), ["export"], "bash: what can be done with images")
+    t.equal(completed(mode, script, str(mode.binary), "image", "build", "python-"), ["python-node"], "bash: what can be built")
+    t.equal(completed(mode, script, str(mode.binary), "run", "--image", "hos"), ["host"], "bash: images")
     t.equal(completed(mode, script, "cay", "ru"), ["run"], "bash: a command is completed")
     t.ok("--timeout=" in completed(mode, script, "cay", "run", "--ti"), "bash: an option is completed",
          completed(mode, script, "cay", "run", "--ti"))

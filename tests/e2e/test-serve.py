@@ -194,7 +194,7 @@ ERRORS = (
     ("too much", "POST", "/v1/execute", {"command": ["true"], "timeout": 9999}, {}, 400, "usage", "300"),
     ("a language that is not there", "POST", "/v1/execute", {"language": "pyton", "code": "1"}, {}, 404, "notfound", "python"),
     ("more memory than there is", "POST", "/v1/execute", {"command": ["true"], "limits": {"memory": "100000g"}}, {}, 400, "usage", "memory"),
-    ("arguments without end", "POST", "/v1/execute", {"command": ["true"] + ["x"] * 70000}, {}, 400, "usage", "65536"),
+    ("globs without end", "POST", "/v1/execute", {"command": ["true"], "collect": ["x"] * 30000}, {}, 400, "usage", "1024"),
     ("variables without end", "POST", "/v1/execute", {"command": ["true"], "env": {f"V{i}": "" for i in range(9000)}}, {}, 400, "usage", "1024"),
     ("a result of any size", "POST", "/v1/execute", {"command": ["true"], "limits": {"max_output": "1g"}}, {}, 400, "usage", "16m"),
     ("a workspace", "POST", "/v1/execute", {"command": ["true"], "workspace": "/etc"}, {}, 403, "policy", "workspace"),
@@ -216,7 +216,7 @@ def test_errors(t, s):
         r = s.ask(method, path, body, headers=headers)
         text = f"{r.error.get('message')} {r.error.get('hint')} {r.headers.get('allow')}"
         t.ok((r.status, r.error.get("kind")) == (status, kind) and words in text, f"{name}: {status}", r)
-    r = s.execute({"command": ["true"], "files": {"x": "y" * 600000}})
+    r = s.execute({"command": ["true"], "files": {"x": "y" * 300000}})
     t.equal((r.status, r.error.get("kind")), (413, "limit"), "too large a request: 413", r)
     connection, r = s.open("HEAD", "/v1/languages")
     t.ok(r.status == 200 and int(r.getheader("Content-Length")) > 100 and r.read() == b"", "HEAD has no body")
@@ -551,7 +551,7 @@ def test(t, mode):
         t.skip("the server", "it needs a cgroup, and none is delegated to this user")
         return
     hook = receiver()
-    with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "512k", "CAY_DRAIN": "5",
+    with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "256k", "CAY_DRAIN": "5",
                                           "CAY_WEBHOOK_ALLOW": f"127.0.0.1:{hook.server_port}"}) as s:
         test_results(t, s)
         test_streams(t, s)

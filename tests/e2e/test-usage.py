@@ -171,7 +171,6 @@ def refused(t, mode):
         (("--network", "example.org"), "network"),
         (("--network", "none,example.org"), "network"),
         (("--session", "s1"), "session"),
-        (("--image", "debian"), "image"),
         (("--runtime", "runsc"), "runtime"),
         (("--detach",), "detach"),
     ):

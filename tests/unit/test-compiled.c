@@ -89,6 +89,7 @@ struct what {
     bool is_strict;
     const char *tenant;
     const char *memory;
+    const char *image, *digest; /* of the image */
 };
 
 static void find(struct world *world, const struct what *what, struct compiled *ret)
@@ -111,6 +112,8 @@ static void find(struct world *world, const struct what *what, struct compiled *
         cay_request_set(req, "strict", "true", &err);
     if (plan_make(req, &world->config, &host, &plan, &err) < 0)
         fail_msg("%s", err.msg);
+    plan.image = what->image;
+    plan.image_digest = what->digest;
     unsigned stages = plan.job.n_stages;
     compiled_find(ret, &world->config, -1, what->tenant ? what->tenant : world->tenant, &plan);
     assert_int_equal(plan.job.n_stages, ret->is_found ? 1 : stages);
@@ -128,6 +131,7 @@ static void test_key(void **state)
         { .mode = 0755 },
         { .env = "/usr/include" },
         { .language = "cpp" },
+        { .image = "a", .digest = "sha256:1" },
         { .tenant = "somebody else" },
         { .tenant = "" },
     };
@@ -161,6 +165,13 @@ static void test_key(void **state)
         assert_string_equal(compiled.key, "");
         assert_false(compiled_is_wanted(&compiled));
     }
+    /* Of an image, name and digest count, and nothing of the host's. */
+    struct compiled inside;
+    find(world, &(struct what){ .image = "a", .digest = "sha256:1" }, &inside);
+    find(world, &(struct what){ .image = "a", .digest = "sha256:2" }, &compiled);
+    assert_string_not_equal(compiled.key, inside.key);
+    find(world, &(struct what){ .image = "b", .digest = "sha256:1" }, &compiled);
+    assert_string_not_equal(compiled.key, inside.key);
     /* Another compiler in its place. */
     assert_int_equal(stat(world->compiler, &st), 0);
     const struct timespec later[2] = { { .tv_nsec = UTIME_OMIT },
@@ -168,6 +179,8 @@ static void test_key(void **state)
     assert_int_equal(utimensat(AT_FDCWD, world->compiler, later, 0), 0);
     find(world, &(struct what){ 0 }, &compiled);
     assert_string_not_equal(compiled.key, first.key);
+    find(world, &(struct what){ .image = "a", .digest = "sha256:1" }, &compiled);
+    assert_string_equal(compiled.key, inside.key);
 
     world->config.settings[FIELD_COMPILE_CACHE].value.num = 0;
     find(world, &(struct what){ 0 }, &compiled);

@@ -62,8 +62,18 @@ const struct embedded_file language_files[] = {
     { NULL },
 };
 
-static const struct backend fake_native = { .name = "native", .tier = TIER_KERNEL };
-static const struct backend fake_vm = { .name = "vm", .tier = TIER_VM };
+static const struct backend fake_native = {
+    .name = "native",
+    .tier = TIER_KERNEL,
+    .abilities = BACKEND_FOLDERS | BACKEND_TERMINAL | BACKEND_SHELL | BACKEND_STORED_IMAGES,
+    .layers = LAYER_REQUIRE_DEFAULT,
+};
+static const struct backend fake_vm = {
+    .name = "vm",
+    .tier = TIER_VM,
+    .abilities = BACKEND_FOLDERS | BACKEND_IMAGES | BACKEND_RUNTIMES,
+    .layers = LAYER_REQUIRE_DEFAULT & ~LAYER_BIT(USER_NS),
+};
 static const struct backend fake_process = { .name = "process", .tier = TIER_NONE };
 
 const struct backend *const backends[] = { &fake_process, &fake_native, &fake_vm, NULL };
@@ -634,6 +644,39 @@ static void test_name_of_code(void **state)
     }
 }
 
+/* (The one here that has images and runtimes is called vm.) A container engine's image is named,
+ * its runtimes are not looked for on the host, and one word gives gVisor. */
+static void test_containers(void **state)
+{
+    static const struct {
+        const char *fields, *image, *runtime;
+        enum tier tier;
+    } rows[] = {
+        { "\"backend\": \"vm\"", "coding-agent-sandbox:latest", "", TIER_VM },
+        { "\"backend\": \"vm\", \"image\": \"x:1\"", "x:1", "", TIER_VM },
+        { "\"runtime\": \"runsc\"", "coding-agent-sandbox:latest", "runsc", TIER_GVISOR },
+        { "\"runtime\": \"crun\", \"image\": \"y\"", "y", "crun", TIER_VM },
+    };
+    char json[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
+        struct made m = made((struct making){ .json = json });
+        assert_string_equal(m.plan.backend->name, "vm");
+        assert_string_equal(m.plan.job.image, rows[i].image);
+        assert_string_equal(m.plan.job.runtime, rows[i].runtime);
+        assert_int_equal(m.plan.tier, rows[i].tier);
+        assert_false(m.plan.job.require & LAYER_BIT(USER_NS));
+        assert_int_equal(!(m.plan.job.require & LAYER_BIT(LANDLOCK)), rows[i].tier == TIER_GVISOR);
+        assert_int_equal(m.plan.root.n, 0);
+        unmake(&m);
+    }
+    check_refused((struct making){ .json = "{" PYTHON ", \"runtime\": \"runsc\","
+                                           " \"min_isolation\": \"vm\"}" },
+                  CAY_E_UNSUPPORTED, "no backend of this build gives tier vm", NULL);
+}
+
 static void test_missing_runtime(void **state)
 {
     const struct plan_host nothing = { find_nothing };
@@ -1033,9 +1076,9 @@ static void test_refusals(void **state)
         { "\"network\": [\"none\", \"a.example\"]", "network" },
         { "\"session\": \"s1\"", "session" },
         { "\"webhook\": \"http://x\"", "webhook" },
-        { "\"runtime\": \"runsc\"", "runtime" },
+        { "\"backend\": \"native\", \"runtime\": \"runsc\"", "runtime: backend native takes none" },
+        { "\"backend\": \"vm\", \"tty\": true", "tty: backend vm" },
         { "\"detach\": true", "detach" },
-        { "\"image\": \"debian\"", "image: 'debian'" },
     };
     char json[256];
 
@@ -1044,6 +1087,10 @@ static void test_refusals(void **state)
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
         check_refused((struct making){ .json = json }, CAY_E_UNSUPPORTED, rows[i].message, NULL);
     }
+    check_refused((struct making){ .json = "{" PYTHON ", \"image\": \"no-such-image\"}" },
+                  CAY_E_NOTFOUND, "image: there is no image 'no-such-image'", "cay image");
+    check_refused((struct making){ .json = "{" PYTHON ", \"image\": \"../x\"}" }, CAY_E_USAGE,
+                  "image: '../x' is not the name of an image", "a-z");
     struct made m = made((struct making){
         .json = "{" PYTHON ", \"network\": \"none\", \"detach\": false, \"tty\": false,"
                 " \"image\": \"host\"}" });
@@ -1266,6 +1313,7 @@ int main(void)
         cmocka_unit_test(test_command),
         cmocka_unit_test(test_choice_of_language),
         cmocka_unit_test(test_name_of_code),
+        cmocka_unit_test(test_containers),
         cmocka_unit_test(test_missing_runtime),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_version_is_a_version),

@@ -18,6 +18,7 @@
 #include "base/auto.h"
 #include "core/config.h"
 #include "engine/capture.h"
+#include "engine/record-free.h"
 #include "engine/record.h"
 #include "sys/rmtree.h"
 
@@ -181,6 +182,29 @@ static void add(struct record *record, struct capture *capture, const char *text
     capture_add(capture, text, strlen(text));
 }
 
+/* A pruned record's file is empty and waits for the next, which gets it once. */
+static void test_freed_file(void **state)
+{
+    const struct place *place = *state;
+    char name[48], id[40];
+    struct stat before, after;
+
+    assert_int_equal(record_free_take(place->fd, id_of(3, id), name), -1);
+    assert_string_equal(name, "");
+    put(place, "old", 100, 1000);
+    assert_int_equal(fstatat(place->fd, "old", &before, 0), 0);
+    assert_true(record_free_keep(place->fd, "old", 256)); /* is the first again */
+    assert_int_equal(faccessat(place->fd, "old", F_OK, 0), -1);
+    int fd = record_free_take(place->fd, "00ff", name);
+    assert_true(fd >= 0 && record_free_is_lost(name));
+    assert_int_equal(fstat(fd, &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    assert_int_equal(after.st_size, 0);
+    assert_int_equal(record_free_take(place->fd, "00fe", name), -1);
+    close(fd);
+    assert_false(record_free_keep(place->fd, "none", 0));
+}
+
 static void test_output(void **state)
 {
     struct place *place = *state;
@@ -249,8 +273,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_prune_count), TEST(test_prune_age),     TEST(test_prune_bytes),
-        TEST(test_prune_locks), TEST(test_prune_orphans), TEST(test_output),
-        TEST(test_not_kept),
+        TEST(test_prune_locks), TEST(test_prune_orphans), TEST(test_freed_file),
+        TEST(test_output),      TEST(test_not_kept),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -331,11 +331,11 @@ static void clear_stage(struct state *state)
 
 static void keep_only(struct child *child, struct job *job)
 {
-    enum { OWN = 10 };
+    enum { OWN = 11 };
     int *keep[OWN + JOB_FOLDERS] = {
         &child->ctl_fd,        &job->std_fds[0], &job->std_fds[1],   &job->std_fds[2],
         &job->payload_fd,      &job->harvest_fd, &child->program_fd, &child->warm.hook_fd,
-        &child->warm.addon_fd, &child->job_fd,
+        &child->warm.addon_fd, &child->job_fd,   &child->image_fd,
     };
 
     for (int i = 0; i < JOB_FOLDERS; i++)

@@ -13,6 +13,7 @@
 
 #include "backends/native/warm.h"
 #include "core/backend.h"
+#include "core/harvest-tell.h"
 #include "core/op.h"
 #include "sys/cgroup.h"
 #include "sys/seccomp.h"
@@ -78,6 +79,7 @@ struct child {
     int job_fd;                  /* SPARE_EXEC: the other end, until that has it; else -1 */
     struct child_shared *shared; /* of a spare */
     struct warm warm;            /* of SPARE_WARM */
+    int image_fd; /* the image's root, in the host's mount namespace; -1: this machine's own */
     uint32_t
         folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */
 };
@@ -165,23 +167,17 @@ struct netns_maker {
 int netns_begin(struct netns_maker *maker);
 int netns_join(struct netns_maker *maker);
 
+/* The image's root, to be cloned from: an fd of this mount namespace, or -errno. Where there are
+ * overlays it is one, attached to the root until folders_let_go: no path of the host's is told by
+ * /proc/self/mountinfo then. */
+int folders_open_image(const struct child *child, int root);
+int folders_let_go_of_image(int root, int image);
+
 /* Builds the root. Returns its fd, or -errno and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);
 
 /* Bounds it so that the program's share is what the limits say; again after something was added. */
 int root_bound(int root, const struct cay_limits *limits);
-
-/* Where the workspace's changes are. */
-struct workspace {
-    int upper_fd; /* what the run changes, or all of it where it is a copy; -1: there is none */
-    int lower_fd; /* of a copy: the host's folder; else -1 */
-    int64_t copied_ns; /* of a copy: when */
-};
-
-#define WORKSPACE_INIT                 \
-    {                                  \
-        .upper_fd = -1, .lower_fd = -1 \
-    }
 
 /* Mounts the job's folders; paths are those of the read-only ones, NULL-terminated. -errno, and
  * which folder failed. */
@@ -199,19 +195,6 @@ int copy_tree(int from_fd, int to_fd, const struct copy_owner *owner);
 
 /* The warden's: a detached mount of a tmpfs of that size that holds a copy of the folder. */
 int copy_mount(int folder_fd, const struct copy_owner *owner, uint64_t bytes, uint64_t inodes);
-
-/* Tells what the run left (core/harvest.h), when nothing else lives inside any more. */
-struct harvester {
-    int to_fd; /* a pipe */
-    struct workspace workspace;
-    char *const *globs; /* of files to collect, NULL-terminated */
-    uint64_t data_max;  /* bytes of files in each tree */
-};
-
-void harvester_tell(const struct harvester *harvest);
-
-/* The same of what a compiler made, where a glob asks for something in /product/. */
-void harvester_tell_products(const struct harvester *harvest);
 
 /* Makes it the root, lets go of the host's, and closes the fd. After the network namespace is
  * there: letting go waits for every CPU to leave the kernel once (RCU), and the helper is long in

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "backends/native/child.h"
-#include "backends/native/walk.h"
+#include "sys/walk.h"
 #include "base/auto.h"
 #include "sys/file.h"
 

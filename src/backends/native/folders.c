@@ -77,8 +77,43 @@ static int make_folder(int root, const char *path, mode_t mode)
     return mkdirat(root, path, mode) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static int make_folders(int root, const char *path)
+/* The same where the root is made of an image, whose links lead where its maker wanted: each folder
+ * on the way has to be one of the root's own tmpfs, and no link. */
+static int make_own_folders(int root, const char *path)
 {
+    char name[NAME_MAX + 1];
+    struct stat top, st;
+    auto_close int dir = openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (dir < 0 || fstat(root, &top) < 0)
+        return -errno;
+    while (*path) {
+        size_t len = strcspn(path, "/");
+        if (len >= sizeof name)
+            return -ENAMETOOLONG;
+        memcpy(name, path, len);
+        name[len] = '\0';
+        path += len + strspn(path + len, "/");
+        int rc = make_folder(dir, name, 0755);
+        if (rc < 0)
+            return rc;
+        int next = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next < 0)
+            return errno == ENOTDIR ? -EEXIST : -errno;
+        close(dir);
+        dir = next;
+        if (fstat(dir, &st) < 0)
+            return -errno;
+        if (st.st_dev != top.st_dev)
+            return -EEXIST;
+    }
+    return 0;
+}
+
+static int make_folders(const struct child *child, int root, const char *path)
+{
+    if (child->job->image[0])
+        return make_own_folders(root, path);
     int rc = file_make_parents_at(root, path);
     return rc < 0 ? rc : make_folder(root, path, 0755);
 }
@@ -167,7 +202,7 @@ static int mount_overlay(const struct child *child, int root, int lower, int upp
     auto_close int fd = fsmount(fs, FSMOUNT_CLOEXEC, attrs);
     if (fd < 0)
         return -errno;
-    rc = make_folders(root, path);
+    rc = make_folders(child, root, path);
     return rc < 0 ? rc : attach(fd, root, path);
 }
 
@@ -265,9 +300,37 @@ static int show(const struct child *child, int root, uint32_t number, const char
     return rc == 0 && (child->folder_mounts & UINT32_C(1) << number) ? let_go(lower) : rc;
 }
 
+#define IMAGE_PLACE ".cay/image"
+
+int folders_open_image(const struct child *child, int root)
+{
+    auto_close int lower = open_here(child->image_fd);
+
+    if (lower < 0)
+        return lower;
+    int rc = make_folder(root, ".cay", 0700);
+    if (rc == 0)
+        rc = make_folder(root, ".cay/empty", 0555);
+    if (rc == 0)
+        rc = mount_overlay(child, root, lower, -1, IMAGE_PLACE);
+    if (rc == -ENODEV || rc == -EOPNOTSUPP || rc == -EPERM || rc == -EINVAL)
+        return take_fd(&lower); /* as it is, then: what is cloned of it can't be written either */
+    return rc < 0 ? rc : open_folder(root, IMAGE_PLACE);
+}
+
+int folders_let_go_of_image(int root, int image)
+{
+    struct stat st;
+
+    if (fstatat(root, IMAGE_PLACE, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0; /* it is no mount of ours */
+    int rc = let_go(image);
+    return rc < 0 || unlinkat(root, IMAGE_PLACE, AT_REMOVEDIR) == 0 ? rc : -errno;
+}
+
 /* A second path to the workspace. The link is relative: an absolute one would lead to the host's
  * files for whoever follows it before the root is entered. */
-static int link_workspace(int root, const char *path)
+static int link_workspace(const struct child *child, int root, const char *path)
 {
     char above[PATH_MAX], target[PATH_MAX];
     size_t len = strlen(path);
@@ -279,7 +342,7 @@ static int link_workspace(int root, const char *path)
     char *slash = strrchr(above, '/');
     if (slash) {
         *slash = '\0';
-        int rc = make_folders(root, above);
+        int rc = make_folders(child, root, above);
         if (rc < 0)
             return rc;
     }
@@ -309,7 +372,7 @@ int folders_show(const struct child *child, int root, char *const *paths, struct
     }
     if (rc == 0 && *paths && child->job->folder_fds[0] >= 0) {
         *ret_which = 0;
-        rc = link_workspace(root, *paths + 1);
+        rc = link_workspace(child, root, *paths + 1);
     }
     if (rc < 0)
         return rc;

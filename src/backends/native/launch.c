@@ -341,6 +341,38 @@ static int exchange_owners(struct native *native, struct child *child, struct ca
     return 0;
 }
 
+/* By its name, from a folder that is the warden's own user's or root's. */
+static int take_image(const struct backend_host *host, struct native *native, struct cay_error *err)
+{
+    const char *name = native->job.image;
+    struct stat st;
+
+    if (native->job.is_restricted)
+        return cay_fail(err, CAY_E_UNSUPPORTED, "shell_allow: goes with image host only");
+    int rc = image_open(host->state_fd, name, &native->image);
+    if (rc < 0)
+        return image_fail(rc, name, err);
+    if (fstat(native->image.fd, &st) < 0 || st.st_ino != native->job.image_inode)
+        return image_fail(-EBUSY, name, err);
+    return 0;
+}
+
+static int make_root(struct native *native, const struct language *language,
+                     const struct child *child, struct cay_error *err)
+{
+    unsigned flags = native->job.tty ? ROOT_TERMINAL : 0;
+
+    if (native->job.is_restricted)
+        return shell_root(&native->arena, language, native->job.shell_allow, child->uid, child->gid,
+                          flags, &native->root, err);
+    if (native->job.image[0]) {
+        int rc = image_root(&native->arena, &native->image, flags, &native->root);
+        return rc < 0 ? cay_fail_errno(err, -rc, "image: read '%s'", native->job.image) : 0;
+    }
+    op_list_host(&native->arena, language, child->uid, child->gid, flags, &native->root);
+    return 0;
+}
+
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
 {
     const struct language *language = NULL;
@@ -350,8 +382,12 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if (native->job.language >= 0 &&
         language_at(&native->arena, native->job.language, &language, err) < 0)
         return -1;
-    bool has_workspace = native->job.folder_fds[0] >= 0;
-    int rc = identity_take(host->state_fd, has_workspace, &native->who);
+    if (native->job.image[0] && take_image(host, native, err) < 0)
+        return -1;
+    /* What is in a user's own folders is not for a uid that is not his. */
+    bool is_own =
+        native->job.folder_fds[0] >= 0 || (native->job.image[0] && !native->image.is_system);
+    int rc = identity_take(host->state_fd, is_own, &native->who);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "take a uid slot in the state folder");
     if (has_cgroup ? is_born_inside && make_cgroup(host, native, err) < 0
@@ -371,6 +407,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .shared = native->shared,
         .spare = native->spare,
         .program_fd = -1,
+        .image_fd = native->image.root_fd,
         .job_fd = -1,
         .warm = WARM_INIT,
         .uid = SANDBOX_UID,
@@ -378,11 +415,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     };
     if (native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0)
         return -1;
-    unsigned flags = native->job.tty ? ROOT_TERMINAL : 0;
-    if (!native->job.is_restricted)
-        op_list_host(&native->arena, language, child.uid, child.gid, flags, &native->root);
-    else if (shell_root(&native->arena, language, native->job.shell_allow, child.uid, child.gid,
-                        flags, &native->root, err) < 0)
+    if (make_root(native, language, &child, err) < 0)
         return -1;
     if (native->spare == SPARE_WARM &&
         warm_make(&native->arena, pool_settings(host->pool), language, &native->job.limits[0],

@@ -67,6 +67,7 @@ static void release(struct sandbox *sandbox)
     if (native->watched)
         munmap(native->watched, sizeof *native->watched);
     identity_release(&native->who);
+    image_close(&native->image);
     for (int i = 0; i < SANDBOX_FDS; i++)
         close_fd(&native->base.fds[i]);
     close_fd(&native->program_fd);
@@ -125,6 +126,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
     native->program_fd = native->to_program_fd = native->root_fd = native->notice_fd = -1;
     native->program_pid = -1;
     native->who.lock_fd = -1;
+    native->image = (struct image)IMAGE_INIT;
     for (int i = 0; i < JOB_FOLDERS; i++)
         native->mounts[i] = -1;
     if (native_launch(host, native, err) < 0) {
@@ -245,6 +247,8 @@ int native_fail_folder(struct cay_error *err, unsigned number, int errnum)
         cay_hint(err, "this one has to be copied in: raise disk and inodes, or take a smaller one");
     else if (errnum == ENODEV)
         cay_hint(err, "the kernel lacks overlayfs (modprobe overlay)");
+    else if (errnum == EEXIST)
+        cay_hint(err, "the image has a folder of its own there: take another place, DIR=/PATH");
     else if (errnum == EINVAL)
         cay_hint(err, "something is mounted within the folder: take one below or beside it");
     else if (errnum == EACCES || errnum == ENOENT || errnum == ESTALE)
@@ -259,9 +263,11 @@ static void explain_failure(const struct native *native, const struct child_repo
     uint32_t step = MIN(from->step, (uint32_t)STEP_N - 1);
 
     if (step == STEP_EXEC && (errnum == ENOENT || errnum == ENOTDIR)) {
-        cay_fail(err, CAY_E_NOTFOUND, "command not found in the sandbox");
-        cay_hint(err,
-                 "the sandbox shows this machine's /usr, and --file puts a program into /sandbox");
+        bool has_image = native->job.image[0];
+        cay_fail(err, CAY_E_NOTFOUND, "command not found in %s%s",
+                 has_image ? "image " : "the sandbox", native->job.image);
+        cay_hint(err, "the sandbox shows %s, and --file puts a program into /sandbox",
+                 has_image ? "that image alone" : "this machine's /usr");
     } else if (step == STEP_EXEC) {
         cay_fail(err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
     } else if (step == STEP_FILES && errnum == ENOSPC) {
@@ -590,6 +596,8 @@ static const struct backend_pool the_pool = { pool_new, pool_fd, pool_serve, poo
 const struct backend backend_native = {
     .name = "native",
     .tier = TIER_KERNEL,
+    .abilities = BACKEND_FOLDERS | BACKEND_TERMINAL | BACKEND_SHELL | BACKEND_STORED_IMAGES,
+    .layers = LAYER_REQUIRE_DEFAULT,
     .probe = probe,
     .start = start,
     .wait = on_wait,

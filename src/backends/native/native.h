@@ -19,6 +19,7 @@ struct native {
     struct arena arena;
     struct job job;
     struct op_list root;
+    struct image image; /* in use, and so locked, until the sandbox is gone */
     struct identity who;
     struct cgroup cgroup;
     bool has_cgroup;

@@ -486,7 +486,7 @@ static bool is_plain(const struct job *job)
     for (int i = 0; i < JOB_FOLDERS; i++)
         if (job->folder_fds[i] >= 0)
             return false;
-    return !job->tty && !job->is_restricted && job->start > START_COLD;
+    return !job->tty && !job->is_restricted && !job->image[0] && job->start > START_COLD;
 }
 
 /* Starting an interpreter takes far longer than a sandbox for one that is there: where none is

@@ -38,14 +38,13 @@ static int touch(int root, const char *path)
 }
 
 /* A detached copy of a host tree with these attributes on every mount of it. */
-static int clone_tree(const char *source, uint64_t attrs, unsigned recursive)
+static int clone_tree(int dir, const char *source, uint64_t attrs, unsigned flags)
 {
-    auto_close int fd =
-        open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
+    auto_close int fd = open_tree(dir, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | flags);
     if (fd < 0)
         return -errno;
     struct mount_attr attr = { .attr_set = attrs, .propagation = MS_PRIVATE };
-    if (mount_setattr(fd, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr) < 0)
+    if (mount_setattr(fd, "", AT_EMPTY_PATH | (flags & AT_RECURSIVE), &attr, sizeof attr) < 0)
         return -errno;
     return take_fd(&fd);
 }
@@ -69,19 +68,32 @@ static int op_symlink(int root, const struct op *op)
     return symlinkat(op->source, root, op->path) < 0 ? -errno : 0;
 }
 
-static int op_bind(int root, const struct op *op)
+/* Puts a detached tree into the root, at a new folder or file. */
+static int place_tree(int root, const struct op *op, int fd)
 {
-    uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                     (op->noexec ? MOUNT_ATTR_NOEXEC : 0);
     struct stat st;
-    auto_close int fd = clone_tree(op->source, attrs, AT_RECURSIVE);
-    if (fd < 0)
-        return fd;
+
     if (fstat(fd, &st) < 0)
         return -errno;
     int rc = S_ISDIR(st.st_mode) ? op_dir(root, &(struct op){ .path = op->path, .mode = 0755 })
                                  : touch(root, op->path);
     return rc < 0 ? rc : attach(fd, root, op->path);
+}
+
+static int op_bind(int root, const struct op *op)
+{
+    uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                     (op->noexec ? MOUNT_ATTR_NOEXEC : 0);
+    auto_close int fd = clone_tree(AT_FDCWD, op->source, attrs, AT_RECURSIVE);
+    return fd < 0 ? fd : place_tree(root, op, fd);
+}
+
+/* A setuid program of an image is a program like any other, and a device is none. */
+static int op_image(int root, int image, const struct op *op)
+{
+    const uint64_t attrs = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    auto_close int fd = clone_tree(image, op->source, attrs, AT_SYMLINK_NOFOLLOW);
+    return fd < 0 ? fd : place_tree(root, op, fd);
 }
 
 static int op_system(int root, const struct op *op)
@@ -100,7 +112,7 @@ static int op_system(int root, const struct op *op)
 
 static int op_device(int root, const struct op *op)
 {
-    auto_close int fd = clone_tree(op->source, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
+    auto_close int fd = clone_tree(AT_FDCWD, op->source, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
     if (fd < 0)
         return fd;
     int rc = touch(root, op->path);
@@ -142,7 +154,7 @@ static int op_mask(int root, const struct op *op)
 {
     if (faccessat(root, op->path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
-    auto_close int fd = clone_tree("/dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC, 0);
+    auto_close int fd = clone_tree(AT_FDCWD, "/dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC, 0);
     return fd < 0 ? fd : attach(fd, root, op->path);
 }
 
@@ -236,13 +248,22 @@ int root_build(const struct child *child, uint32_t *ret_op)
     int rc = attach(root, AT_FDCWD, "/");
     if (rc < 0)
         return rc;
+    auto_close int image = child->image_fd < 0 ? -1 : folders_open_image(child, root);
+    if (image < 0 && child->image_fd >= 0)
+        return image;
     for (uint32_t i = 0; i < child->root->n; i++) {
         const struct op *op = &child->root->ops[i];
-        rc = op_table[op->kind](root, op);
+        rc = op->kind == OP_IMAGE ? op_image(root, image, op) : op_table[op->kind](root, op);
         if (rc < 0) {
             *ret_op = i;
             return rc;
         }
+    }
+    if (child->image_fd >= 0) {
+        close(child->image_fd); /* pid 1 needs nothing of the host's any more */
+        rc = folders_let_go_of_image(root, image);
+        if (rc < 0)
+            return rc;
     }
     rc = root_bound(root, limits);
     return rc < 0 ? rc : take_fd(&root);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backends/native/walk.h"
+#include "sys/walk.h"
 
 #include <dirent.h>
 #include <errno.h>

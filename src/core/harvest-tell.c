@@ -4,6 +4,8 @@
  * and pid 1 owns every file, for there is only one user inside. It has no capability. The format is
  * core/harvest.h.
  */
+#include "core/harvest-tell.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -13,13 +15,12 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "backends/native/child.h"
-#include "backends/native/walk.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/glob.h"
 #include "core/harvest.h"
 #include "sys/file.h"
+#include "sys/walk.h"
 
 enum { LINK_MAX_BYTES = 4096 };
 
@@ -234,6 +235,10 @@ static bool is_same(const struct walk *walk, int dir_fd, const char *name, const
     const struct telling *telling = walk->arg;
     const struct workspace *workspace = &telling->harvest->workspace;
     struct stat base;
+    bool is_old = st->st_ctim.tv_sec * NS_PER_SEC + st->st_ctim.tv_nsec <= workspace->copied_ns;
+
+    if (workspace->carried)
+        return is_old && (S_ISREG(st->st_mode) || S_ISLNK(st->st_mode));
     auto_close int parent =
         walk_open_beneath(workspace->lower_fd, walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
 
@@ -245,8 +250,7 @@ static bool is_same(const struct walk *walk, int dir_fd, const char *name, const
     return S_ISREG(st->st_mode) && base.st_size == st->st_size &&
            base.st_mtim.tv_sec == st->st_mtim.tv_sec &&
            base.st_mtim.tv_nsec == st->st_mtim.tv_nsec &&
-           (base.st_mode & 0777) == (st->st_mode & 0777) &&
-           st->st_ctim.tv_sec * NS_PER_SEC + st->st_ctim.tv_nsec <= workspace->copied_ns;
+           (base.st_mode & 0777) == (st->st_mode & 0777) && is_old;
 }
 
 static int visit_copy(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
@@ -272,6 +276,40 @@ static int visit_base(struct walk *walk, int dir_fd, const char *name, const str
     if (fstatat(parent, name, &now, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? put_record(walk, &deleted, name) : -errno;
     return S_ISDIR(st->st_mode) && S_ISDIR(now.st_mode);
+}
+
+/* The same of a copy that was carried: what of the list is not there any more. What was in a folder
+ * that is gone, or is none any more, went with it. */
+static int tell_missing(const struct harvester *harvest)
+{
+    const struct workspace *workspace = &harvest->workspace;
+    const struct harvest_record deleted = { .kind = HARVEST_DELETED, .flags = HARVEST_CHANGE };
+    struct telling telling = { .harvest = harvest, .place = "workspace" };
+    struct walk walk = { .arg = &telling };
+    const char *gone = NULL, *end = workspace->carried + workspace->carried_len;
+    size_t gone_len = 0;
+    int rc = 0;
+
+    for (const char *path = workspace->carried; path < end && rc == 0; path += strlen(path) + 1) {
+        const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        struct stat st;
+        if (gone && strncmp(path, gone, gone_len) == 0 && path[gone_len] == '/')
+            continue;
+        walk.len = slash ? (size_t)(slash - path) : 0;
+        memcpy(walk.path, path, walk.len);
+        walk.path[walk.len] = '\0';
+        auto_close int parent = walk_open_beneath(workspace->upper_fd, walk.len ? walk.path : ".",
+                                                  O_PATH | O_DIRECTORY);
+        if (parent < 0 && parent != -ENOENT && parent != -ENOTDIR && parent != -ELOOP)
+            return parent;
+        if (parent >= 0 && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            continue;
+        gone = path;
+        gone_len = strlen(path);
+        if (parent >= 0)
+            rc = put_record(&walk, &deleted, name);
+    }
+    return rc;
 }
 
 /* ---- all of it ---- */
@@ -338,11 +376,13 @@ void harvester_tell(const struct harvester *harvest)
     auto_close int workspace =
         harvest->workspace.upper_fd >= 0 ? open_top("/workspace", &errnum) : -1;
 
-    bool is_copy = harvest->workspace.lower_fd >= 0;
+    bool is_copy = harvest->workspace.lower_fd >= 0 || harvest->workspace.carried;
     rc = take(harvest, "workspace", harvest->workspace.upper_fd, is_copy ? visit_copy : visit_upper,
               harvest->data_max, &errnum);
     if (rc == 0)
         rc = take(harvest, "workspace", harvest->workspace.lower_fd, visit_base, 0, &errnum);
+    if (rc == 0 && harvest->workspace.carried)
+        rc = tell_missing(harvest);
     if (rc == 0)
         rc = take(harvest, "sandbox", sandbox, visit_asked, harvest->data_max, &errnum);
     if (rc == 0 && !is_copy && any_glob_in(harvest, "/workspace/"))

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The stream that a keeper is attached to its container by. The engine wraps what comes out into
+ * frames of its own (8 bytes: which stream, how long), cut wherever it likes; within those of
+ * stdout are the init's frames (wire.h), which are put together again here.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backends/docker/wire.h"
+
+struct strbuf;
+
+struct attach {
+    int fd;
+    uint8_t head[8]; /* of the engine's frame */
+    size_t head_len;
+    uint32_t left; /* of its data */
+    char *data;    /* the init's frames */
+    size_t at, len, size;
+    char words[256]; /* what came by stderr: the runtime's complaints */
+    size_t words_len;
+};
+
+/* Takes the fd, and what came with the head of the answer. */
+void attach_init(struct attach *attach, int fd, const struct strbuf *rest);
+void attach_done(struct attach *attach);
+
+/* Reads what is there; blocks when nothing is. 0: the container's streams are at their end. -errno.
+ */
+int attach_read(struct attach *attach);
+
+/* The next whole frame, if there is one; its data is good until the next attach_read. -EPROTO: it
+ * is none of the init's. */
+int attach_next(struct attach *attach, struct wire_head *ret, const char **ret_data);
+
+int attach_send(const struct attach *attach, uint32_t kind, const void *data, size_t len);

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A container as JSON for the engine: everything that can be limited is. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/docker/docker.h"
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "core/layer.h"
+#include "core/libexec.h"
+#include "sys/userns.h"
+
+#define INSIDE_PATH "/.cay-inside"
+
+/* The names that reach the kernel, from the same rows that the native filter is compiled from. The
+ * engine's filter is the outer one: it looks at names only, and lets the init put on the exact one
+ * and landlock. */
+static const char *const allowed_calls[] = {
+#include "backends/docker/docker-syscalls.h"
+    "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "capset",
+};
+
+/* ---- shapes -----------------------------------------------------------------------------------
+ */
+
+struct cgroup_limits shape_limits(const struct cay_limits *limits)
+{
+    return (struct cgroup_limits){
+        .memory_bytes = limits->memory_bytes,
+        .swap_bytes = limits->swap_bytes,
+        .pids = limits->pids,
+        .cpus_milli = limits->cpus_milli,
+    };
+}
+
+void shape_of(const struct job *job, struct shape *ret)
+{
+    const struct cay_limits *run = &job->limits[job->n_stages - 1];
+
+    *ret = (struct shape){
+        .disk_bytes = run->disk_bytes,
+        .inodes = run->inodes,
+        .has_workspace = job->folder_fds[0] >= 0,
+        .limits = shape_limits(&job->limits[0]),
+    };
+    memcpy(ret->image, job->image, sizeof ret->image);
+    memcpy(ret->runtime, job->runtime, sizeof ret->runtime);
+}
+
+/* ---- making it --------------------------------------------------------------------------------
+ */
+
+static void put_labels(struct json_writer *w, const char *run_id)
+{
+    char owner[128];
+
+    sweep_owner(owner, sizeof owner);
+    json_field_object(w, "Labels");
+    json_field_string(w, DOCKER_LABEL_RUN, run_id);
+    json_field_string(w, DOCKER_LABEL_OWNER, owner);
+    json_end_object(w);
+}
+
+/* In eighths of what can be written; what is there of them together is the limit. A workspace and
+ * copies of folders are input: they get room of their own on top of it, as in an overlay. */
+static void put_tmpfs(struct json_writer *w, const struct shape *shape, char *const *folders)
+{
+    const struct {
+        const char *path, *options;
+        unsigned eighths;
+        bool is_on;
+    } places[] = {
+        { "/sandbox", "exec,mode=0755,uid=1000,gid=1000", shape->has_workspace ? 2 : 4, true },
+        { "/tmp", "exec,mode=1777", shape->has_workspace ? 2 : 3, true },
+        { "/dev/shm", "noexec,mode=1777", 1, true },
+        { "/workspace", "exec,mode=0755,uid=1000,gid=1000", 3, shape->has_workspace },
+    };
+    char text[160];
+
+    json_field_object(w, "Tmpfs");
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        if (!places[i].is_on)
+            continue;
+        snprintf(text, sizeof text, "rw,nosuid,nodev,%s,size=%llu,nr_inodes=%llu",
+                 places[i].options, (unsigned long long)(shape->disk_bytes * places[i].eighths / 8),
+                 (unsigned long long)MAX(shape->inodes * places[i].eighths / 8, 4));
+        json_field_string(w, places[i].path, text);
+    }
+    for (; folders && *folders; folders++) {
+        snprintf(text, sizeof text, "rw,nosuid,nodev,exec,mode=0755,uid=1000,gid=1000,size=%llu",
+                 (unsigned long long)shape->disk_bytes);
+        json_field_string(w, *folders, text);
+    }
+    json_end_object(w);
+}
+
+static char *seccomp_option(void)
+{
+    auto_strbuf struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
+
+    strbuf_puts(&out, "seccomp=");
+    json_begin_object(&w);
+    json_field_string(&w, "defaultAction", "SCMP_ACT_ERRNO");
+    json_field_uint(&w, "defaultErrnoRet", ENOSYS);
+    json_field_array(&w, "syscalls");
+    json_begin_object(&w);
+    json_field_array(&w, "names");
+    for (size_t i = 0; i < ARRAY_LEN(allowed_calls); i++)
+        json_put_string(&w, allowed_calls[i]);
+    json_end_array(&w);
+    json_field_string(&w, "action", "SCMP_ACT_ALLOW");
+    json_end_object(&w);
+    json_end_array(&w);
+    json_end_object(&w);
+    return strbuf_take(&out);
+}
+
+static void put_security(struct json_writer *w)
+{
+    /* The engine's own list, and what else tells about the host. */
+    static const char *const masked[] = {
+        "/proc/acpi",       "/proc/asound",        "/proc/interrupts",    "/proc/kcore",
+        "/proc/keys",       "/proc/latency_stats", "/proc/sched_debug",   "/proc/scsi",
+        "/proc/timer_list", "/proc/timer_stats",   "/proc/sysrq-trigger", "/sys",
+    };
+    static const char *const readonly[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
+    auto_free char *seccomp = seccomp_option();
+
+    json_field_bool(w, "ReadonlyRootfs", true);
+    json_field_bool(w, "Privileged", false);
+    json_field_array(w, "CapDrop");
+    json_put_string(w, "ALL");
+    json_end_array(w);
+    json_field_array(w, "SecurityOpt");
+    json_put_string(w, "no-new-privileges");
+    json_put_string(w, seccomp);
+    json_end_array(w);
+    json_field_array(w, "MaskedPaths");
+    for (size_t i = 0; i < ARRAY_LEN(masked); i++)
+        json_put_string(w, masked[i]);
+    json_end_array(w);
+    json_field_array(w, "ReadonlyPaths");
+    for (size_t i = 0; i < ARRAY_LEN(readonly); i++)
+        json_put_string(w, readonly[i]);
+    json_end_array(w);
+    json_field_string(w, "NetworkMode", "none");
+    json_field_string(w, "IpcMode", "none"); /* a namespace of its own; /dev/shm is one of ours */
+    json_field_string(w, "CgroupnsMode", "private");
+}
+
+/* Quota rather than NanoCpus, which the engine refuses beyond the CPUs that there are. The init is
+ * one process more than the program has. */
+static void put_limits(struct json_writer *w, const struct cgroup_limits *limits)
+{
+    json_field_uint(w, "Memory", limits->memory_bytes);
+    json_field_uint(w, "MemorySwap", limits->memory_bytes + limits->swap_bytes);
+    json_field_uint(w, "CpuPeriod", 100000);
+    json_field_uint(w, "CpuQuota", MAX(limits->cpus_milli * UINT64_C(100), 1000));
+    json_field_uint(w, "PidsLimit", limits->pids + UINT64_C(1));
+}
+
+/* Of each process. The init sets open files, of which jobs have numbers of their own. */
+static void put_ulimits(struct json_writer *w, const struct shape *shape)
+{
+    const struct {
+        const char *name;
+        uint64_t soft, hard;
+    } rows[] = {
+        { "core", 0, 0 },
+        { "fsize", shape->disk_bytes, shape->disk_bytes },
+        { "msgqueue", 819200, 819200 },
+    };
+
+    json_field_array(w, "Ulimits");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_begin_object(w);
+        json_field_string(w, "Name", rows[i].name);
+        json_field_uint(w, "Soft", rows[i].soft);
+        json_field_uint(w, "Hard", rows[i].hard);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static void put_host_config(struct json_writer *w, const struct shape *shape, char *const *folders,
+                            const char *inside)
+{
+    json_field_object(w, "HostConfig");
+    put_security(w);
+    put_limits(w, &shape->limits);
+    put_ulimits(w, shape);
+    put_tmpfs(w, shape, folders);
+    json_field_bool(w, "AutoRemove", true);
+    json_field_object(w, "LogConfig");
+    json_field_string(w, "Type", "none");
+    json_end_object(w);
+    if (shape->runtime[0])
+        json_field_string(w, "Runtime", shape->runtime);
+    json_field_array(w, "Mounts");
+    json_begin_object(w);
+    json_field_string(w, "Type", "bind");
+    json_field_string(w, "Source", inside);
+    json_field_string(w, "Target", INSIDE_PATH);
+    json_field_bool(w, "ReadOnly", true);
+    json_end_object(w);
+    json_end_array(w);
+    json_end_object(w);
+}
+
+static char *create_body(const char *run_id, const struct shape *shape, char *const *folders,
+                         const char *inside)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
+    static const char *const flags[] = { "AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin",
+                                         "StdinOnce" };
+    char user[32];
+
+    snprintf(user, sizeof user, "%d:%d", SANDBOX_UID, SANDBOX_GID);
+    json_begin_object(&w);
+    json_field_string(&w, "Image", shape->image);
+    json_field_array(&w, "Entrypoint");
+    json_put_string(&w, INSIDE_PATH);
+    json_end_array(&w);
+    json_field_array(&w, "Cmd");
+    json_end_array(&w);
+    json_field_string(&w, "User", user);
+    json_field_string(&w, "WorkingDir", "/sandbox");
+    json_field_string(&w, "Hostname", "cay");
+    json_field_string(&w, "StopSignal", "SIGKILL");
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        json_field_bool(&w, flags[i], true);
+    json_field_bool(&w, "Tty", false);
+    json_field_object(&w, "Healthcheck");
+    json_field_array(&w, "Test");
+    json_put_string(&w, "NONE");
+    json_end_array(&w);
+    json_end_object(&w);
+    put_labels(&w, run_id);
+    put_host_config(&w, shape, folders, inside);
+    json_end_object(&w);
+    return strbuf_take(&out);
+}
+
+/* ---- what the engine answers ------------------------------------------------------------------
+ */
+
+static int fail_missing_image(const struct shape *shape, struct cay_error *err)
+{
+    cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no image '%s'", shape->image);
+    return cay_hint(err, "cay image build, docker pull %.30s, or --image with one you have",
+                    shape->image);
+}
+
+static int fail_missing_runtime(const struct shape *shape, struct cay_error *err)
+{
+    cay_fail(err, CAY_E_UNSUPPORTED, "docker: the engine has no runtime '%s'", shape->runtime);
+    if (strncmp(shape->runtime, "runsc", 5) == 0)
+        return cay_hint(err,
+                        "apt-get install runsc; name it in /etc/docker/daemon.json, \"runtimes\"");
+    return cay_hint(err, "name it in /etc/docker/daemon.json, \"runtimes\"");
+}
+
+static int fail_engine(const char *what, int status, const struct shape *shape,
+                       const json_t *answer, struct cay_error *err)
+{
+    const char *words = api_message(answer);
+
+    if (shape->runtime[0] &&
+        (strcasestr(words, "unknown runtime") || strcasestr(words, "invalid runtime") ||
+         strcasestr(words, "unknown or invalid runtime")))
+        return fail_missing_runtime(shape, err);
+    if (status == 404 && strcasestr(words, "no such image"))
+        return fail_missing_image(shape, err);
+    if (shape->runtime[0] && strcasestr(words, shape->runtime) &&
+        (strcasestr(words, "executable file not found") || strcasestr(words, "no such file")))
+        return fail_missing_runtime(shape, err);
+    return cay_fail(err, CAY_E_UNSUPPORTED, "docker: %s: %.300s (%d)", what, words, status);
+}
+
+/* What the engine was asked for and did not refuse; its warnings name what the kernel lacks. */
+static uint32_t layers_of(const json_t *answer)
+{
+    static const struct {
+        const char *word;
+        uint32_t layer;
+    } rows[] = {
+        { "memory", LAYER_BIT(CGROUP_MEMORY) },
+        { "pids", LAYER_BIT(CGROUP_PIDS) },
+        { "cpu", LAYER_BIT(CGROUP_CPU) },
+    };
+    uint32_t layers = LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) | LAYER_BIT(IPC_NS) |
+                      LAYER_BIT(UTS_NS) | LAYER_BIT(CGROUP_NS) | LAYER_CGROUP_BITS;
+    const json_t *warnings = json_object_get(answer, "Warnings");
+    const json_t *warning;
+    size_t i;
+
+    json_array_foreach (warnings, i, warning) {
+        const char *text = json_string_value(warning);
+        for (size_t k = 0; text && k < ARRAY_LEN(rows); k++)
+            if (strcasestr(text, rows[k].word) && !strcasestr(text, "swap"))
+                layers &= ~rows[k].layer;
+    }
+    return layers;
+}
+
+int container_create(struct api *api, const char *run_id, const struct shape *shape,
+                     char *const *folders, struct container *ret, struct cay_error *err)
+{
+    char inside[4200], target[96];
+    json_t *answer = NULL;
+
+    *ret = (struct container){ 0 };
+    if (libexec_find("cay-inside", inside, sizeof inside) < 0)
+        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: cay-inside is not installed");
+    snprintf(ret->name, sizeof ret->name, "cay-%s", run_id);
+    snprintf(target, sizeof target, "/containers/create?name=%s", ret->name);
+    auto_free char *body = create_body(run_id, shape, folders, inside);
+    int status = api_call(api, "POST", target, body, &answer, err);
+    const char *id = json_string_value(json_object_get(answer, "Id"));
+    int rc = status < 0 ? -1 : 0;
+    if (rc == 0 && (status != 201 || !id || strlen(id) >= sizeof ret->id))
+        rc = fail_engine("create a container", status, shape, answer, err);
+    if (rc == 0) {
+        snprintf(ret->id, sizeof ret->id, "%s", id);
+        ret->layers = layers_of(answer);
+    }
+    json_decref(answer);
+    return rc;
+}
+
+int container_start(struct api *api, const struct container *container, const struct shape *shape,
+                    struct cay_error *err)
+{
+    char target[96];
+    json_t *answer = NULL;
+
+    snprintf(target, sizeof target, "/containers/%s/start", container->id);
+    int status = api_call(api, "POST", target, NULL, &answer, err);
+    int rc = status < 0 ? -1 : 0;
+    if (rc == 0 && status != 204)
+        rc = fail_engine("start the container", status, shape, answer, err);
+    json_decref(answer);
+    return rc;
+}
+
+int container_update(struct api *api, const struct container *container,
+                     const struct cgroup_limits *limits, struct cay_error *err)
+{
+    auto_strbuf struct strbuf body = { 0 };
+    struct json_writer w = { .out = &body };
+    char target[96];
+    json_t *answer = NULL;
+
+    json_begin_object(&w);
+    put_limits(&w, limits);
+    json_end_object(&w);
+    snprintf(target, sizeof target, "/containers/%s/update", container->id);
+    int status = api_call(api, "POST", target, strbuf_str(&body), &answer, err);
+    int rc = status < 0 ? -1 : 0;
+    if (rc == 0 && status != 200)
+        rc = cay_fail(err, CAY_E_UNSUPPORTED, "docker: change the limits: %.300s (%d)",
+                      api_message(answer), status);
+    json_decref(answer);
+    return rc;
+}
+
+/* The engine may be at it already, for the container removes itself when its init ends. */
+void container_remove(struct api *api, const char *id)
+{
+    struct cay_error ignored;
+    char target[128];
+
+    snprintf(target, sizeof target, "/containers/%s?force=true&v=true", id);
+    if (api_do(api, "DELETE", target, NULL, &ignored) != 409)
+        return;
+    snprintf(target, sizeof target, "/containers/%s/wait?condition=removed", id);
+    api_do(api, "POST", target, NULL, &ignored);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program-to-be. The engine has put on what it puts on a container; the rest is the same as
+ * everywhere: rlimits, landlock, and the exact filter of system calls. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backends/docker/inside/inside.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "core/layer.h"
+#include "sys/landlock.h"
+#include "sys/seccomp.h"
+#include "sys/spawn.h"
+
+/* More than the init ever has open. */
+enum { OWN_FDS = 64 };
+
+struct starting {
+    const struct inside *inside;
+    int fds[3];
+};
+
+static bool is_run(const struct inside *inside)
+{
+    return inside->stage + 1 == inside->job.n_stages;
+}
+
+static int step_streams(const struct starting *starting)
+{
+    const struct inside *inside = starting->inside;
+    bool in_workspace = is_run(inside) && inside->job.has_workspace;
+
+    setsid();
+    if (chdir(in_workspace ? "/workspace" : "/sandbox") < 0)
+        return -errno;
+    int rc = spawn_streams(starting->fds, CLOSE_RANGE_CLOEXEC);
+    /* gVisor of 2022 lacks the flag: the streams are in place, and the few others are ours. */
+    for (int fd = 3; fd < OWN_FDS && rc == -EINVAL; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return rc == -EINVAL ? 0 : rc;
+}
+
+/* The cgroup holds the sums; RLIMIT_NPROC would count the neighbours, who have the same uid. */
+static int step_rlimits(const struct starting *starting)
+{
+    const struct cay_limits *limits = &starting->inside->job.limits[starting->inside->stage];
+    uint64_t cpu_s = (uint64_t)((limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC);
+    const struct {
+        int resource;
+        uint64_t soft, hard;
+        bool is_on;
+    } rows[] = {
+        { RLIMIT_NOFILE, limits->open_files, limits->open_files, true },
+        { RLIMIT_CORE, 0, 0, true },
+        { RLIMIT_CPU, cpu_s + 1, cpu_s + 2, limits->cpu_time_ns > 0 },
+        { RLIMIT_STACK, 8 << 20, RLIM_INFINITY, true },
+        { RLIMIT_MEMLOCK, 64 << 20, 64 << 20, true },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int rc = rows[i].is_on ? spawn_rlimit(rows[i].resource, rows[i].soft, rows[i].hard) : 0;
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int step_no_new_privs(const struct starting *starting)
+{
+    (void)starting;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+static int step_landlock(const struct starting *starting)
+{
+    const struct landlock_rule rules[] = {
+        { "/", LANDLOCK_READ },         { "/dev", LANDLOCK_USE },
+        { "/tmp", LANDLOCK_WRITE },     { "/dev/shm", LANDLOCK_WRITE },
+        { "/sandbox", LANDLOCK_WRITE }, { "/workspace", LANDLOCK_WRITE },
+    };
+    unsigned n = (unsigned)ARRAY_LEN(rules) - (starting->inside->job.has_workspace ? 0 : 1);
+
+    return landlock_restrict(rules, n);
+}
+
+static int step_caps(const struct starting *starting)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct data[2] = { { 0 } };
+
+    (void)starting;
+    if (getuid() == 0)
+        return -EPERM;
+    for (int cap = 0; cap <= 63; cap++)
+        if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1)
+            return -EPERM; /* the engine did not do what it was asked for */
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static int step_seccomp(const struct starting *starting)
+{
+    sigset_t none;
+
+    (void)starting;
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    return seccomp_load(SECCOMP_PROFILE_DEFAULT);
+}
+
+static int step_exec(const struct starting *starting)
+{
+    const struct inside *inside = starting->inside;
+    return spawn_exec(inside->argv[inside->stage], inside->env);
+}
+
+static const struct {
+    enum wire_step step;
+    int (*run)(const struct starting *starting);
+    uint32_t layers;
+} steps[] = {
+    { WIRE_STEP_STREAMS, step_streams, 0 },
+    { WIRE_STEP_RLIMITS, step_rlimits, LAYER_BIT(RLIMITS) },
+    { WIRE_STEP_NO_NEW_PRIVS, step_no_new_privs, LAYER_BIT(NO_NEW_PRIVS) },
+    { WIRE_STEP_LANDLOCK, step_landlock, LAYER_BIT(LANDLOCK) },
+    { WIRE_STEP_CAPS, step_caps, LAYER_BIT(CAPS_DROPPED) | LAYER_BIT(NONROOT) },
+    { WIRE_STEP_SECCOMP, step_seccomp, LAYER_BIT(SECCOMP) },
+    { WIRE_STEP_EXEC, step_exec, 0 },
+};
+
+/* What came of it goes through a pipe that the exec closes: the layers before it, a failure after.
+ */
+struct outcome {
+    uint32_t layers;
+    struct wire_failed failed;
+};
+
+static void become(const struct starting *starting, int tell_fd)
+{
+    struct outcome outcome = { .failed.step = WIRE_STEP_N };
+
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        bool is_last = i + 1 == ARRAY_LEN(steps);
+        if (is_last && write(tell_fd, &outcome, sizeof outcome) < 0)
+            break;
+        int rc = steps[i].run(starting);
+        if (rc == 0) {
+            outcome.layers |= steps[i].layers;
+        } else if (!steps[i].layers ||
+                   (steps[i].layers & (starting->inside->job.require | LAYER_CORE_BITS))) {
+            outcome.failed = (struct wire_failed){ steps[i].step, -rc };
+            if (write(tell_fd, &outcome, sizeof outcome) < 0)
+                _exit(126);
+            break;
+        }
+    }
+    _exit(127);
+}
+
+static void make_pipe(int ends[2])
+{
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        inside_fail(WIRE_STEP_STREAMS, errno);
+}
+
+void start_program(struct inside *inside, uint32_t *ret_layers)
+{
+    int in[2] = { -1, -1 }, out[2], err[2], tell[2];
+    struct outcome outcome;
+
+    if (inside->job.has_input)
+        make_pipe(in);
+    make_pipe(out);
+    make_pipe(err);
+    make_pipe(tell);
+    pid_t pid = fork();
+    if (pid < 0)
+        inside_fail(WIRE_STEP_EXEC, errno);
+    if (pid == 0)
+        become(&(struct starting){ inside, { in[0], out[1], err[1] } }, tell[1]);
+    close_fd(&in[0]);
+    close_fd(&out[1]);
+    close_fd(&err[1]);
+    close_fd(&tell[1]);
+    *ret_layers = 0;
+    while (read(tell[0], &outcome, sizeof outcome) == (ssize_t)sizeof outcome) {
+        *ret_layers = outcome.layers;
+        if (outcome.failed.step != WIRE_STEP_N)
+            inside_fail(outcome.failed.step, outcome.failed.errnum);
+    }
+    close_fd(&tell[0]);
+    inside->program = pid;
+    inside->in_fd = in[1];
+    inside->out_fd = out[0];
+    inside->err_fd = err[0];
+    if (in[1] >= 0)
+        fcntl(in[1], F_SETFL, O_NONBLOCK);
+    fcntl(out[0], F_SETFL, O_NONBLOCK);
+    fcntl(err[0], F_SETFL, O_NONBLOCK);
+}

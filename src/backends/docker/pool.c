@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backends/docker/pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "sys/fdpass.h"
+
+/* A container costs the host a shim of the engine's and a keeper of ours: some 15 MB. */
+enum { SPARES_EACH = 2, SPARES_ALL = 8, KINDS_MAX = 8 };
+
+#define IDLE_NS  (300 * NS_PER_SEC) /* a shape that nobody asked for is not kept longer */
+#define RETRY_NS (10 * NS_PER_SEC)  /* where the engine can't make one */
+
+/* A shape that jobs ask for. */
+struct kind {
+    struct shape shape;
+    int64_t used_ns; /* 0: the slot is free */
+    int64_t retry_ns;
+};
+
+struct spare {
+    struct spare *next;
+    struct shape shape;
+    pid_t pid;
+    int fd;
+    bool is_ready;
+};
+
+struct pool {
+    const struct backend_host *host;
+    int epoll_fd;
+    int wake_fd; /* an eventfd: a job has taken one, or found none */
+    uint32_t each, all;
+    struct kind kinds[KINDS_MAX];
+    struct spare *spares;
+    struct spare *dying; /* their keepers remove their containers, and have to be reaped */
+};
+
+/* Limits can be changed, the rest can't. */
+static bool is_same(const struct shape *a, const struct shape *b)
+{
+    return strcmp(a->image, b->image) == 0 && strcmp(a->runtime, b->runtime) == 0 &&
+           a->disk_bytes == b->disk_bytes && a->inodes == b->inodes &&
+           a->has_workspace == b->has_workspace;
+}
+
+static struct pool *make(const struct backend_host *host, const struct pool_options *options)
+{
+    if (options->spares == 0)
+        return NULL;
+    struct pool *pool = mem_alloc(sizeof *pool);
+    pool->host = host;
+    pool->each = MIN(options->spares, SPARES_EACH);
+    pool->all = MIN(options->spares_max, SPARES_ALL);
+    pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    pool->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event event = { .events = EPOLLIN };
+    epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, pool->wake_fd, &event);
+    return pool;
+}
+
+static int fd_of(const struct pool *pool)
+{
+    return pool->epoll_fd;
+}
+
+/* Its keeper sees the end of its socket and removes the container. */
+static void drop(struct pool *pool, struct spare **link)
+{
+    struct spare *spare = *link;
+
+    *link = spare->next;
+    close_fd(&spare->fd);
+    spare->next = pool->dying;
+    pool->dying = spare;
+}
+
+static void reap(struct pool *pool, int flags)
+{
+    for (struct spare **link = &pool->dying; *link;) {
+        struct spare *spare = *link;
+        if (waitpid(spare->pid, NULL, flags) == 0) {
+            link = &spare->next;
+            continue;
+        }
+        *link = spare->next;
+        free(spare);
+    }
+}
+
+/* Nothing is left when the server has ended. */
+static void free_pool(struct pool *pool)
+{
+    while (pool->spares)
+        drop(pool, &pool->spares);
+    reap(pool, 0);
+    close_fd(&pool->wake_fd);
+    close_fd(&pool->epoll_fd);
+    free(pool);
+}
+
+/* ---- what jobs ask for ------------------------------------------------------------------------
+ */
+
+static struct kind *note_kind(struct pool *pool, const struct shape *shape)
+{
+    struct kind *oldest = &pool->kinds[0];
+
+    for (struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++) {
+        if (kind->used_ns && is_same(&kind->shape, shape)) {
+            kind->used_ns = clock_now_ns();
+            kind->shape = *shape; /* the limits of the last one are the likeliest of the next */
+            return kind;
+        }
+        if (kind->used_ns < oldest->used_ns)
+            oldest = kind;
+    }
+    *oldest = (struct kind){ .shape = *shape, .used_ns = clock_now_ns() };
+    return oldest;
+}
+
+static bool is_fit(const struct spare *spare, const struct shape *shape)
+{
+    return spare->is_ready && is_same(&spare->shape, shape);
+}
+
+/* One that needs no change of its limits, else any. */
+static struct spare **find(struct pool *pool, const struct shape *shape)
+{
+    struct spare **any = NULL;
+
+    for (struct spare **link = &pool->spares; *link; link = &(*link)->next) {
+        if (!is_fit(*link, shape))
+            continue;
+        if (memcmp(&(*link)->shape.limits, &shape->limits, sizeof shape->limits) == 0)
+            return link;
+        any = link;
+    }
+    return any;
+}
+
+static bool has_folders(const struct job *job)
+{
+    for (int i = 1; i < JOB_FOLDERS; i++)
+        if (job->folder_fds[i] >= 0)
+            return true;
+    return false;
+}
+
+int docker_pool_take(struct pool *pool, const struct shape *shape, const struct job *job,
+                     pid_t *ret_pid)
+{
+    struct spare_job message = { .job = *job };
+    int fds[SPARE_FDS];
+
+    /* Folders need places of their own in the container; a fresh start asks for a fresh one. */
+    if (!pool || has_folders(job) || job->start == START_COLD)
+        return -1;
+    note_kind(pool, shape);
+    eventfd_write(pool->wake_fd, 1);
+    struct spare **link = find(pool, shape);
+    if (!link)
+        return -1;
+    struct spare *spare = *link;
+    spare_get_fds(job, fds);
+    message.fd_bits = fdpass_bits(fds, SPARE_FDS);
+    epoll_ctl(pool->epoll_fd, EPOLL_CTL_DEL, spare->fd, NULL);
+    if (fdpass_send(spare->fd, &message, sizeof message, fds, SPARE_FDS) < 0) {
+        drop(pool, link);
+        return -1;
+    }
+    int fd = take_fd(&spare->fd);
+    *ret_pid = spare->pid;
+    *link = spare->next;
+    free(spare);
+    return fd;
+}
+
+/* ---- making them ------------------------------------------------------------------------------
+ */
+
+static struct kind *kind_of(struct pool *pool, const struct shape *shape)
+{
+    for (struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++)
+        if (kind->used_ns && is_same(&kind->shape, shape))
+            return kind;
+    return NULL;
+}
+
+/* A word of a spare: it is ready, or could not be made, or is gone. */
+static void hear(struct pool *pool, struct spare **link)
+{
+    struct spare *spare = *link;
+    struct report report;
+    ssize_t n = recv(spare->fd, &report, sizeof report, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n == (ssize_t)sizeof report && report.kind == REPORT_NONE && report.stage == SPARE_READY) {
+        spare->is_ready = true;
+        return;
+    }
+    struct kind *kind = kind_of(pool, &spare->shape);
+    if (kind)
+        kind->retry_ns = clock_now_ns() + RETRY_NS;
+    drop(pool, link);
+}
+
+static void hear_all(struct pool *pool)
+{
+    struct epoll_event events[16];
+    int n = epoll_wait(pool->epoll_fd, events, ARRAY_LEN(events), 0);
+
+    for (int i = 0; i < n; i++)
+        for (struct spare **link = &pool->spares; *link; link = &(*link)->next)
+            if (*link == events[i].data.ptr) {
+                hear(pool, link);
+                break;
+            }
+}
+
+static void make_one(struct pool *pool, struct kind *kind)
+{
+    struct cay_error err;
+    struct spare *spare = mem_alloc(sizeof *spare);
+
+    spare->shape = kind->shape;
+    spare->fd = docker_fork_keeper(pool->host, &kind->shape, NULL, &spare->pid, &err);
+    if (spare->fd < 0) {
+        kind->retry_ns = clock_now_ns() + RETRY_NS;
+        free(spare);
+        return;
+    }
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = spare };
+    epoll_ctl(pool->epoll_fd, EPOLL_CTL_ADD, spare->fd, &event);
+    spare->next = pool->spares;
+    pool->spares = spare;
+}
+
+static unsigned count(const struct pool *pool, const struct shape *shape, unsigned *ret_making)
+{
+    unsigned n = 0;
+
+    for (const struct spare *spare = pool->spares; spare; spare = spare->next) {
+        *ret_making += !spare->is_ready;
+        n += !shape || is_same(&spare->shape, shape);
+    }
+    return n;
+}
+
+/* Those of shapes that nobody asked for any more. */
+static void drop_idle(struct pool *pool, int64_t now)
+{
+    for (struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++)
+        if (kind->used_ns && now - kind->used_ns > IDLE_NS)
+            kind->used_ns = 0;
+    for (struct spare **link = &pool->spares; *link;)
+        if (!kind_of(pool, &(*link)->shape))
+            drop(pool, link);
+        else
+            link = &(*link)->next;
+}
+
+/* One at a time: making them takes the engine's time from those who wait for it. */
+static int64_t serve(struct pool *pool)
+{
+    int64_t now = clock_now_ns(), next = INT64_MAX;
+    unsigned making = 0;
+    eventfd_t ignored_wakes;
+
+    eventfd_read(pool->wake_fd, &ignored_wakes);
+    if (!pool->kinds[0].used_ns && !pool->spares && !pool->dying)
+        return INT64_MAX;
+    hear_all(pool);
+    drop_idle(pool, now);
+    reap(pool, WNOHANG);
+    if (pool->dying)
+        next = now + NS_PER_SEC;
+    unsigned all = count(pool, NULL, &making);
+    for (struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++) {
+        unsigned ignored = 0;
+        if (!kind->used_ns)
+            continue;
+        next = MIN(next, kind->used_ns + IDLE_NS + NS_PER_SEC);
+        if (making > 0 || all >= pool->all || count(pool, &kind->shape, &ignored) >= pool->each)
+            continue;
+        if (kind->retry_ns > now) {
+            next = MIN(next, kind->retry_ns);
+            continue;
+        }
+        make_one(pool, kind);
+        making++;
+        all++;
+    }
+    return next;
+}
+
+static void stats(const struct pool *pool, struct pool_stats *ret)
+{
+    unsigned making = 0, all = count(pool, NULL, &making);
+
+    *ret = (struct pool_stats){ 0 };
+    ret->shapes[POOL_LANGUAGES].ready = (uint16_t)(all - making);
+    ret->shapes[POOL_LANGUAGES].making = (uint16_t)making;
+}
+
+const struct backend_pool docker_pool = { make, fd_of, serve, stats, free_pool };

@@ -1,0 +1,277 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The docker backend on a real engine that this script starts: the conformance suite, promises that are asked from
+inside, and what only a container engine has. CAY_DOCKER_RUNS=200 makes the leftover test a long one."""
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "../lib"))
+import caydocker
+import caytest
+from caytest import until
+
+RUNS = int(os.environ.get("CAY_DOCKER_RUNS") or 12)
+FLAGS = ("--backend", "docker")
+WAITS = "import time\nprint('ready', flush=True)\ntime.sleep(600)"
+
+
+def load(path):
+    """A test script as a module: the test function that it hands to caytest.main, and the module."""
+    box = {}
+    kept, caytest.main = caytest.main, lambda test, **options: box.update(test=test)
+    try:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        caytest.main = kept
+    return box.get("test"), module
+
+
+def none_left(t, engine, name, seconds=20):
+    t.ok(until(lambda: engine.containers() == [], seconds), name, engine.containers())
+
+
+# --- what it is made of ---------------------------------------------------------------------------------------------
+
+
+def container(t, mode, engine):
+    """How the engine describes the container of a run, and what the program finds in it."""
+    with mode.live("run", *FLAGS, "--events", "--memory", "300m", "--pids", "40", "--cpus", "0.5", "-l", "python", "-e",
+                   WAITS) as run:
+        t.ok(run.wait_for("ready"), "a run is up", run.seen)
+        ids = [c["Id"] for c in engine.containers()]
+        t.equal(len(ids), 1, "it has a container")
+        own = engine.json("GET", f"/containers/{ids[0]}/json")
+        host, labels = own["HostConfig"], own["Config"]["Labels"]
+        first = json.loads(run.seen.decode().splitlines()[0])
+        t.equal(labels.get("cay.run"), first.get("data"), "labelled with the run's id", first)
+        t.ok(labels.get("cay.owner"), "and with its owner")
+        want = dict(Memory=300 << 20, MemorySwap=300 << 20, PidsLimit=41, CpuQuota=50000, ReadonlyRootfs=True,
+                    Privileged=False, NetworkMode="none", CapDrop=["ALL"], AutoRemove=True)
+        t.equal({k: host.get(k) for k in want}, want, "with the limits of the request, and nothing more")
+        t.equal(own["Config"]["User"], "1000:1000", "as an ordinary user")
+        t.ok("no-new-privileges" in host["SecurityOpt"] and any(x.startswith("seccomp={") for x in host["SecurityOpt"]),
+             "and a filter of cay's own", host["SecurityOpt"])
+        sizes = [int(x.split("size=")[1].split(",")[0]) for x in host["Tmpfs"].values()]
+        t.ok(sum(sizes) <= 128 << 20, "what can be written is within disk", host["Tmpfs"])
+        run.signal(signal.SIGTERM)
+        run.wait()
+    none_left(t, engine, "and is gone with it")
+
+
+INSIDE = r"""
+import ctypes, json, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(f, *args):
+    try:
+        f(*args)
+        return "done"
+    except OSError as e:
+        return os.strerror(e.errno)
+def call(number, *args):
+    ctypes.set_errno(0)
+    return "done" if libc.syscall(number, *args) >= 0 else os.strerror(ctypes.get_errno())
+status = dict(line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\t" in line)
+print(json.dumps({
+    "uids": os.getresuid(), "groups": os.getgroups(),
+    "caps": [status["Cap" + x] for x in ("Inh", "Prm", "Eff", "Bnd", "Amb")],
+    "nnp": status["NoNewPrivs"], "seccomp": status["Seccomp"],
+    "sys": os.listdir("/sys"), "interfaces": [n for _, n in socket.if_nameindex()],
+    "init": [tried(os.listdir, "/proc/1/fd"), tried(open, "/proc/1/mem", "wb"), tried(open, "/proc/1/environ", "rb")],
+    "init_fd": tried(os.open, "/proc/1/fd/1", os.O_WRONLY),
+    "writes": [tried(open, p, "w") for p in ("/x", "/etc/x", "/usr/x", "/dev/x", "/proc/sys/kernel/core_pattern",
+                                             "/.cay-inside", "/proc/sysrq-trigger")],
+    "unshare": call(272, 0x10000000), "mount": call(165, 0, 0, 0, 0, 0), "ptrace": call(101, 16, 1, 0, 0),
+    "io_uring": call(425, 1, 0), "clone3": call(435, 0, 0), "bpf": call(321, 0, 0, 0), "keyctl": call(250, 0, 0),
+}))
+tried(os.kill, 1, 9), tried(os.kill, 1, 15)
+print("still here")
+"""
+
+
+def promises(t, mode, engine):
+    r = mode.python(INSIDE, *FLAGS)
+    first, _, rest = r.stdout.partition("\n")
+    t.result(r, "a look from inside", cause="ok", meta__isolation__tier="kernel")
+    got = json.loads(first or "{}")
+    t.equal((got.get("uids"), set(got.get("groups", [0])) - {1000}), ([1000] * 3, set()), "P1: one user")
+    t.equal((got.get("caps"), got.get("nnp"), got.get("seccomp")), (["0" * 16] * 5, "1", "2"), "P1: no rights")
+    t.equal(rest, "still here\n", "P2: pid 1 is not to be killed from inside")
+    for name in ("unshare", "mount", "ptrace", "bpf", "keyctl"):
+        t.ok(got.get(name) in ("Operation not permitted", "Function not implemented"), f"P3: {name}", got.get(name))
+    t.equal((got.get("io_uring"), got.get("clone3")), ("Function not implemented",) * 2, "P3: as on an old kernel")
+    t.empty([x for x in got.get("writes", ["none told"]) if x == "done"], "P5: nothing of the root can be written")
+    t.equal(got.get("sys"), [], "P5: there is no /sys")
+    t.equal((got.get("init"), got.get("init_fd")), (["Permission denied"] * 3, "Permission denied"),
+            "P14: the streams that the facts go by are out of reach")
+    t.equal(got.get("interfaces"), ["lo"], "P7: no network but its own")
+    for name in ("test-p02-namespaces.py", "test-p04-sockets.py"):
+        test, module = load(HERE.parent / "hostile" / name)
+        outer, t.prefix = t.prefix, f"{t.prefix}{name}: "
+        caytest.PROGRAMS = HERE.parent / "hostile/programs"
+        caytest.compiled("mkns", "sockets", "stay")
+        mode.env["SANDBOX_TYPE"] = "docker"
+        test(t, mode)
+        del mode.env["SANDBOX_TYPE"]
+        t.prefix = outer
+
+
+def workspace(t, mode, engine):
+    top, ro = mode.cwd / "ws", mode.cwd / "ro"
+    (top / "sub").mkdir(parents=True)
+    (top / "closed").mkdir()
+    ro.mkdir()
+    for name, text in (("keep", "kept"), ("change", "old"), ("sub/gone", "x"), ("closed/in", "y")):
+        (top / name).write_text(text)
+    (top / "link").symlink_to("keep")
+    (top / "closed").chmod(0o555)
+    (ro / "data").write_text("from the host")
+    code = ("import os\nprint(os.getcwd(), sorted(os.listdir('.')), open('link').read(), open('/data/data').read())\n"
+            "open('change', 'w').write('new'); os.remove('sub/gone'); open('made', 'w').write('made')\n"
+            "try: open('/data/x', 'w')\nexcept OSError as e: print(e.errno)")
+    r = mode.python(code, *FLAGS, "--workspace", str(top), "--ro", f"{ro}=/data", "--collect", "made")
+    t.result(r, "a workspace, copied in and out",
+             "/workspace ['change', 'closed', 'keep', 'link', 'sub'] kept from the host\n13\n", cause="ok")
+    t.equal({f["path"].removeprefix("/workspace/"): f["change"] for f in r.get("files")},
+            {"change": "changed", "made": "created", "sub/gone": "deleted"}, "what it changed is told", r.get("files"))
+    t.equal(((top / "change").read_text(), (top / "sub/gone").exists()), ("old", True), "and the folder is untouched")
+    (top / "closed").chmod(0o755)
+    caytest.run(["rm", "-rf", top, ro])
+
+
+# --- who may, and what is missing -----------------------------------------------------------------------------------
+
+
+def ordinary_user(t, mode, engine):
+    user = caytest.Mode("docker-user", 47000 + os.getpid() % 10000, False)
+    user.env.update(DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE=caydocker.IMAGE)
+    os.chown(engine.sock, 0, 0)
+    r = user.python("print(1)", *FLAGS)
+    t.result(r, "a user without the engine's group", cause="infrastructure", exit_code=125)
+    t.matches(r.get("error_message"), "Cannot connect to Docker daemon.*Permission denied", "is told so")
+    t.matches(r.done.err.decode(), "docker", "and what helps")
+    os.chown(engine.sock, 0, user.uid)
+    r = user.python("import os; print(os.getuid())", *FLAGS)
+    t.result(r, "one that is in it", "1000\n", cause="ok", meta__runtime="docker")
+
+
+def missing(t, mode, engine):
+    rows = (
+        ("image", ("--image", "no-such:image"), {}, "there is no image 'no-such:image'", "cay image build"),
+        ("runtime", ("--runtime", "no-such"), {}, "no runtime 'no-such'", "daemon.json"),
+        ("daemon", (), {"DOCKER_HOST": "unix:///no/such.sock"}, "Cannot connect to Docker daemon", "docker"),
+        ("program", ("--image", caydocker.IMAGE), {}, "no-such-program: command not found", "--image"),
+    )
+    for name, flags, env, words, hint in rows:
+        r = mode.json("exec", *FLAGS, *flags, "--", "no-such-program" if name == "program" else "true", env=env)
+        t.ok(r.cause == "infrastructure" and r.get("exit_code") in (2, 125, 127), f"no such {name}", *r.describe())
+        t.matches(r.get("error_message"), words, "is said")
+        t.matches(r.done.err.decode(), hint, "with what helps")
+    done = mode.cay("exec", *FLAGS, "--", "true", env={"DOCKER_HOST": "ssh://x"})
+    t.ok(done.status == 2 and b"docker_host: 'ssh://x' is not" in done.err, "an address of another kind", *done.describe())
+    r = mode.python("print(1)", "--backend", "native", "--runtime", "runsc")
+    t.matches(r.get("error_message"), "runtime: backend native takes none", "a runtime goes with a container engine only")
+
+
+def gvisor(t, mode, engine):
+    if not os.path.exists("/usr/bin/runsc"):
+        t.skip("gVisor", "runsc is not installed", "runsc")
+        return
+    r = mode.python("import sys; print(open('/proc/version').read().split()[2]); sys.exit(3)", "--runtime", "runsc",
+                    "--min-isolation", "gvisor")
+    t.result(r, "gVisor by one word", "4.4.0\n", cause="exit", exit_code=3, meta__isolation__tier="gvisor",
+             meta__runtime="docker")
+
+
+# --- what is left ---------------------------------------------------------------------------------------------------
+
+
+def leftovers(t, mode, engine):
+    """A third killed in the middle, by SIGKILL of the command, of its warden, or of all of it."""
+    def one(number):
+        if number % 3:
+            return mode.python("print(1)", *FLAGS).cause == "ok"
+        with mode.live("run", *FLAGS, "--events", "-l", "python", "-e", WAITS) as run:
+            if number % 2:
+                if not run.wait_for("ready", 60):
+                    return False
+            family = [p.pid for p in caytest.descendants() if p.parent == run.pid]
+            family += [p.pid for p in caytest.descendants() if p.parent in family]
+            for pid in [run.pid, *(family if number % 4 else [])]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            return run.wait() is not None
+
+    good = caytest.together([lambda i=i: one(i) for i in range(RUNS)], workers=4)
+    t.equal(good.count(True), RUNS, f"{RUNS} runs, a third of them killed")
+    until(lambda: all(c["State"] == "created" for c in engine.containers()), 20)
+    done = mode.cay("cleanup")
+    t.equal(done.status, 0, "cay cleanup", *done.describe())
+    none_left(t, engine, "no container is left")
+
+
+def pool(t, mode, engine):
+    """A server has containers ahead."""
+    env = {"CAY_SERVER": "true"}
+    with mode.live("serve", "--listen", "127.0.0.1:0") as server:
+        until(lambda: mode.cay("run", "-l", "python", "-e", "1", env=env).status == 0, 20)
+        r = mode.python("open('left', 'w')", *FLAGS, env=env)
+        t.result(r, "the first one makes its own", cause="ok", meta__start="cold")
+        t.ok(until(lambda: len([c for c in engine.containers() if c["State"] == "running"]) >= 1, 60), "then some are ahead")
+
+        def taken(*flags):
+            return mode.python("import os; print(os.listdir('.'))", *FLAGS, *flags, env=env)
+
+        r = caytest.Result(taken().done)
+        ok = until(lambda: taken().get("meta.start") == "spare", 60, 0.3)
+        t.ok(ok, "and are taken", *r.describe())
+        until(lambda: len([c for c in engine.containers() if c["State"] == "running"]) >= 1, 60)
+        r = None
+
+        def limited():
+            nonlocal r
+            r = mode.python("import os\ntry:\n  while True: os.fork() or os.pause()\nexcept Exception as e: print(type(e).__name__)"
+                            .replace("os.pause()", "__import__('signal').pause()"), *FLAGS, "--pids", "7", env=env)
+            return r.get("meta.start") == "spare"
+
+        t.ok(until(limited, 60, 0.3), "with limits of its own", *r.describe())
+        t.equal((r.stdout, r.get("meta.resource_limits.pids")), ("BlockingIOError\n", 7), "which hold")
+        t.equal(taken().stdout, "['main.py']\n", "and nothing of the one before")
+        server.signal(signal.SIGTERM)
+        server.wait(60)
+    none_left(t, engine, "and all go with the server")
+
+
+TESTS = (container, promises, workspace, ordinary_user, missing, gvisor, pool, leftovers)
+
+
+def test(t, mode):
+    why = caydocker.missing()
+    if why:
+        t.skip("docker", why, "docker")
+        return
+    _, conformance = load(HERE / "test-conformance.py")
+    with caydocker.Engine() as engine:
+        engine.make_image()
+        mode.env.update(DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE=caydocker.IMAGE)
+        outer = t.prefix
+        only = os.environ.get("CAY_DOCKER_ONLY", "").split()
+        for one in TESTS:
+            t.prefix = f"{outer}{one.__name__}: "
+            if not only or one.__name__ in only:
+                one(t, mode, engine)
+        t.prefix = outer
+        if not only:
+            conformance.conform(t, mode, "docker")
+
+
+if __name__ == "__main__":
+    caytest.main(test, modes=("root",))
