@@ -276,6 +276,13 @@ static void send_all_owed(struct cay *cay)
 
 /* ---- from the warden ---- */
 
+int loop_link(struct cay *cay, struct cay_error *err)
+{
+    if (link_open(&cay->link, &cay->options, &cay->config, err) < 0)
+        return -1;
+    return watch_link(cay, err);
+}
+
 int loop_add(struct run *run, struct cay_error *err)
 {
     struct cay *cay = run->cay;
@@ -283,7 +290,7 @@ int loop_add(struct run *run, struct cay_error *err)
 
     if (loop->is_closing)
         return cay_fail(err, CAY_E_USAGE, "the engine is being closed");
-    if (link_open(&cay->link, &cay->options, &cay->config, err) < 0 || watch_link(cay, err) < 0)
+    if (loop_link(cay, err) < 0)
         return -1;
     if (!loop->buf)
         loop->buf = mem_alloc(LOOP_READ_BYTES);
@@ -298,6 +305,13 @@ int loop_add(struct run *run, struct cay_error *err)
     return 0;
 }
 
+/* What it waits for is no warden's: a check, before it is asked for or after its end, or to be told
+ * that it was refused. */
+static bool is_checks(const struct run *run)
+{
+    return run->is_refused || run->policy_wait != POLICY_NO_WAIT;
+}
+
 /* Takes the runs that end with this warden out of the table: all but those that it was never told
  * of, once. */
 static struct run *take_lost(struct loop *loop)
@@ -307,7 +321,7 @@ static struct run *take_lost(struct loop *loop)
     for (int i = 0; i < LOOP_BUCKETS; i++)
         for (struct run *run = loop->runs[i], *next; run; run = next) {
             next = run->next;
-            if (run->owed & OWES_START && run->lost_links++ == 0)
+            if (is_checks(run) || (run->owed & OWES_START && run->lost_links++ == 0))
                 continue;
             loop_remove(run);
             run->next = lost;
@@ -338,8 +352,7 @@ static int lose_link(struct cay *cay, struct cay_error *err)
             run_fail(run, &run_err);
     }
     /* A callback may have opened a new one by now. */
-    if (loop->owed && link_open(&cay->link, &cay->options, &cay->config, &again_err) == 0 &&
-        watch_link(cay, &again_err) == 0)
+    if (loop->owed && loop_link(cay, &again_err) == 0)
         send_all_owed(cay);
     else
         while (loop->owed)

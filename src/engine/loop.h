@@ -73,6 +73,9 @@ int loop_open_epoll(struct cay *cay, struct cay_error *err);
 /* Gets a warden, and gives the run a number. The run can be ended by the next call of cay_dispatch
  * or loop_follow, not before. */
 int loop_add(struct run *run, struct cay_error *err);
+
+/* Gets one where there is none, or none any more. */
+int loop_link(struct cay *cay, struct cay_error *err);
 void loop_remove(struct run *run);
 
 /* Tells the warden, now or as soon as it reads. On failure, which only OWES_START has, the warden

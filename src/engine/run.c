@@ -562,7 +562,9 @@ static int ask_warden(struct run *run, struct cay_error *err)
     compiled_put(&run->compiled, &run->plan, &payload);
     run->awaits_products = compiled_is_wanted(&run->compiled);
     close_fd(&run->far_fds[WARDEN_PAYLOAD]);
-    if ((!run->is_listed && loop_add(run, err) < 0) || make_streams(run, err) < 0 ||
+    /* The warden that there was may have died while this one waited for a check. */
+    if ((run->is_listed ? loop_link(run->cay, err) : loop_add(run, err)) < 0 ||
+        make_streams(run, err) < 0 ||
         payload_write(&payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
         loop_owe(run, OWES_START, err) < 0)
         return -1;
@@ -572,11 +574,12 @@ static int ask_warden(struct run *run, struct cay_error *err)
     return 0;
 }
 
-/* Where the network can be reached, what was begun and not told may have been seen by others. */
+/* Where the network or, without isolation, the host can be reached, what was begun and not told may
+ * have been seen by others. */
 int run_begin_anew(struct run *run, struct cay_error *err)
 {
     if (run->has_started || run->has_failed || run->is_stopping || run->feed.has_read ||
-        run->plan.has_network || run->lost_links++ > 0)
+        run->plan.has_network || run->plan.backend->tier == TIER_NONE || run->lost_links++ > 0)
         return -1;
     run_unmake_streams(run);
     run_close_far(run);

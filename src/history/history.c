@@ -58,8 +58,11 @@ static int begin(struct history *history, const char *path)
 {
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW;
 
-    /* SQLite gives its other files the mode that this one has. */
-    auto_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* SQLite gives its other files the mode that this one has. Closed before SQLite has it: who
+     * closes a file loses the process's locks on it, and another process would take itself for the
+     * last one and remove the log that is in use here. */
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    close_fd(&fd);
     int rc = sqlite3_open_v2(path, &history->db, flags, NULL);
     if (rc != SQLITE_OK)
         return rc;
@@ -274,25 +277,32 @@ static int fill(struct filling *filling, struct cay_error *err)
     return has_moved ? save_place(history, &place, err) : 0;
 }
 
+/* It is made anew by who opens it next: opening alone finds little of what can be wrong. */
+static void drop_damaged(const struct history *history)
+{
+    if (is_damage(sqlite3_errcode(history->db)))
+        remove_database(sqlite3_db_filename(history->db, "main"));
+}
+
 int history_fill(struct history *history, size_t *ret, struct cay_error *err)
 {
     struct filling filling = { .history = history };
 
-    if (run_sql(history, "BEGIN IMMEDIATE") != SQLITE_OK)
+    if (run_sql(history, "BEGIN IMMEDIATE") != SQLITE_OK) {
+        drop_damaged(history);
         return history_fail(history, "lock", err);
+    }
     int rc = fill(&filling, err);
-    bool is_damaged = rc < 0 && is_damage(sqlite3_errcode(history->db));
+    if (rc < 0)
+        drop_damaged(history);
     sqlite3_finalize(filling.insert);
     sqlite3_finalize(filling.insert_image);
     sqlite3_finalize(filling.prune);
     sqlite3_finalize(filling.remove);
     if (run_sql(history, rc == 0 ? "COMMIT" : "ROLLBACK") != SQLITE_OK && rc == 0) {
         rc = history_fail(history, "write", err);
-        is_damaged = is_damage(sqlite3_errcode(history->db));
         run_sql(history, "ROLLBACK");
     }
-    if (is_damaged) /* who opens it next makes it anew, from the log */
-        remove_database(sqlite3_db_filename(history->db, "main"));
     if (rc == 0 && ret)
         *ret = filling.n;
     return rc;

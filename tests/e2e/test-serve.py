@@ -12,12 +12,14 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import cayserve
 import caytest
 from cayserve import ALL, TOKEN, Server, read_answer
 
+BUILD = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent)
 OTHER = "another-token-0123456789abcdef"
 NARROW = "narrow-token-00123456789abcdef"
 NEWER = "newer-token-000123456789abcdef"
@@ -411,6 +413,9 @@ def test_command(t, mode):
         os.kill(wardens()[0], signal.SIGKILL)
         words = run.communicate()[1]
         t.ok(run.returncode == 125 and b"the server that this run went through has ended" in words, "which says what ended it", words)
+        t.ok(caytest.until(lambda: s.execute({"command": ["/bin/true"]}).status == 200, 30), "and another")
+        lost = subprocess.run([BUILD / "tests" / "lost", mode.binary, str(wardens()[0])], env={**mode.env, **mine}, cwd=mode.cwd, capture_output=True)
+        t.equal(lost.stdout, b"refused\n" * 2, "code whose check was open then is checked all the same", lost)
 
 
 def test_sockets(t, mode, s):

@@ -22,22 +22,27 @@
 #include "base/clock.h"
 #include "sys/seccomp.h"
 
-/* So little that there is room for it in any sandbox: nobody is told if it can't be written. */
-enum { SMALL_BYTES = 64 * 1024 };
+/* So little that there is room for it in any sandbox: nobody is told if it can't be written. A file
+ * takes a page and 18 bytes of the payload at least, a folder two: a letter and a slash. */
+enum { SMALL_BYTES = 64 * 1024, FILE_BYTES = 18, FOLDER_BYTES = 2, PAGE_BYTES = 4096 };
 
 static bool is_small(const struct job *job)
 {
+    const struct cay_limits *limits = &job->limits[0];
     struct stat st;
 
-    return fstat(job->payload_fd, &st) == 0 && st.st_size <= SMALL_BYTES;
+    if (fstat(job->payload_fd, &st) < 0 || st.st_size > SMALL_BYTES)
+        return false;
+    uint64_t bytes = (uint64_t)st.st_size;
+    return limits->disk_bytes >= SMALL_BYTES + bytes + bytes / FILE_BYTES * PAGE_BYTES &&
+           limits->inodes >= 64 + bytes / FOLDER_BYTES;
 }
 
 bool direct_can_have(const struct native *native, const struct job *job)
 {
     return native->to_program_fd >= 0 && native->program_pid > 0 && native->root_fd >= 0 &&
            native->base.fds[FD_NOTICE] >= 0 && native->shared && job->n_stages == 1 &&
-           job->harvest_fd < 0 && job->limits[0].disk_bytes >= 2 * SMALL_BYTES &&
-           job->limits[0].inodes >= 64 && is_small(job);
+           job->harvest_fd < 0 && is_small(job);
 }
 
 int direct_hand_over(struct native *native, const struct job *job)

@@ -73,6 +73,7 @@ static void release(struct sandbox *sandbox)
     close_fd(&native->program_fd);
     close_fd(&native->to_program_fd);
     close_fd(&native->root_fd);
+    close_fd(&native->notice_fd);
     if (native->shared)
         munmap(native->shared, sizeof *native->shared);
     for (int i = 0; i < JOB_FOLDERS; i++)
@@ -122,7 +123,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
     native->job = *job;
     native->spare = spare;
     native->pool = host->pool;
-    native->program_fd = native->to_program_fd = native->root_fd = -1;
+    native->program_fd = native->to_program_fd = native->root_fd = native->notice_fd = -1;
     native->program_pid = -1;
     native->who.lock_fd = -1;
     native->image = (struct image)IMAGE_INIT;
@@ -412,11 +413,15 @@ static int recv_report(int fd, struct child_report *ret, int ret_fds[READY_FDS])
     return rc < 0 ? rc : fdpass_spread(ret->fd_bits, list, n, ret_fds, READY_FDS);
 }
 
-/* Its program is the one process beside pid 1: nothing of any job was there yet. */
+/* Its program is the one process beside pid 1: nothing of any job was there yet. Who is held by a
+ * notice goes on when the last of its fds is closed, and a pid 1 that is killed closes its own
+ * before the kernel ends the others: so there is one here, whoever listens. */
 static void take_ready(struct native *native, int fds[READY_FDS])
 {
-    if (native->to_program_fd >= 0) { /* no job was sent to pid 1 */
-        native->base.fds[FD_NOTICE] = take_fd(&fds[READY_NOTICE]);
+    if (native->notice_fd < 0)
+        native->notice_fd = take_fd(&fds[READY_NOTICE]);
+    if (native->to_program_fd >= 0 && native->notice_fd >= 0) { /* no job was sent to pid 1 */
+        native->base.fds[FD_NOTICE] = fcntl(native->notice_fd, F_DUPFD_CLOEXEC, 3);
         native->program_pid = cgroup_other_process(&native->cgroup, native->pid);
     }
     if (native->root_fd < 0)
@@ -520,8 +525,8 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         if (!native->handed_ns) /* else it was told already */
             stage_started(native, &from, ret);
         break;
-    case CHILD_ENDED:
-        if (!native->failed)
+    case CHILD_ENDED: /* not of one whose end was told: a signal may take it where it is held */
+        if (!native->failed && native->stage < native->job.n_stages)
             finish_stage(native, &from, ret);
         break;
     case CHILD_FAILED:

@@ -42,6 +42,7 @@ struct native {
     int program_fd;              /* for the program-to-be, until somebody has it; else -1 */
     int to_program_fd;           /* the other end, until it has its job; else -1 */
     int root_fd;                 /* of a ready spare: its root; else -1 */
+    int notice_fd;               /* likewise: kept until nothing lives (take_ready) */
     pid_t program_pid;           /* of a ready spare; -1: not known */
     struct child_shared *shared; /* with pid 1 */
     struct cgroup_limits limits; /* in force */

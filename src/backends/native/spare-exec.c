@@ -28,10 +28,13 @@ static uint32_t take_job(struct program *program, int *ret_errnum)
     struct payload payload;
     enum child_job_kind kind;
 
-    if (child_recv_job(program->job_fd, &program->own_job, &kind) < 0)
-        _exit(1); /* pid 1 is gone, and so shall we be */
+    int rc = child_recv_job(program->job_fd, &program->own_job, &kind);
+    if (rc < 0) { /* nobody is told where pid 1 is gone; an exit_group would be taken for an end */
+        *ret_errnum = -rc;
+        return STEP_STREAMS;
+    }
     program->job = &program->own_job;
-    int rc = payload_map(program->own_job.payload_fd, &payload);
+    rc = payload_map(program->own_job.payload_fd, &payload);
     if (rc == 0 && payload.argc[0] == 0)
         rc = -EINVAL;
     if (rc == 0 && kind == CHILD_JOB_WHOLE)

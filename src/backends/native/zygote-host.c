@@ -24,7 +24,8 @@
 #include "core/layer.h"
 #include "sys/spawn.h"
 
-enum { FAILURES_MAX = 4 };
+/* A program holds a few of its own until it has its job, whose limit comes with it. */
+enum { FAILURES_MAX = 4, FILES_MIN = 32 };
 
 static void program_path(const struct pool_options *options, const struct language *language,
                          char *buf, size_t size)
@@ -170,6 +171,7 @@ int zygote_order_one(struct zygote *zygote, struct native *native)
     int fds[ZYGOTE_FDS] = { native->base.fds[FD_PID], native->program_fd };
     auto_close int procs = -1;
 
+    order.limits.open_files = MAX(order.limits.open_files, (uint32_t)FILES_MIN);
     for (int i = 0; i < CGROUP_N; i++)
         fds[ZYGOTE_JOIN + i] = native->cgroup.join[i];
     if (native->cgroup.host->version == 2)
