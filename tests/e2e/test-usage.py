@@ -171,7 +171,7 @@ def refused(t, mode):
         (("--network", "example.org"), "network"),
         (("--network", "none,example.org"), "network"),
         (("--session", "s1"), "session"),
-        (("--runtime", "runsc"), "runtime"),
+        (("--backend", "native", "--runtime", "runsc"), "runtime"),
         (("--detach",), "detach"),
     ):
         done = mode.cay("run", *flags, "-l", "python", "-e", RAN)
