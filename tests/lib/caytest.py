@@ -50,8 +50,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "hostile" / "programs"
 LONG = os.environ.get("CAY_TEST_LONG", "") not in ("", "0")
 SANITIZED = bool(os.environ.get("CAY_SANITIZED"))
-ONE_MODE = ("test-conformance", "test-repeat", "test-tty", "test-watch", "test-p05-files", "test-p08-time",
-            "test-p11-counts", "test-p13-neighbours", "test-p14-truth")
+ONE_MODE = ("test-conformance", "test-doctor", "test-repeat", "test-tty", "test-watch", "test-p05-files", "test-p08-time",
+            "test-p11-counts", "test-p13-neighbours", "test-p14-truth", "test-workspace")
 MIB = 1 << 20
 
 
