@@ -172,8 +172,13 @@ void exchange_stream(struct exchange *x, const char *type, pull_fn *pull)
     exchange_header(x, "Cache-Control", "no-store");
     put_head(conn, 200, type, NULL);
     if (conn->is_head_method) {
+        /* Nothing will be pulled: whoever waits to be asked for more, or holds a file for it, is
+         * told so as when the client leaves. */
+        gone_fn *gone = x->gone;
         x->gone = NULL;
         conn->is_answered = true;
+        if (gone)
+            gone(x);
     } else {
         conn->pull = pull;
         conn->can_pull = true;
