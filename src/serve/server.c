@@ -136,7 +136,8 @@ static void reload_tokens(struct server *server)
     tokens_free(server->tokens);
     server->tokens = fresh;
     LOG(server->log, INFO, "tokens-reloaded", clock_now_ns(),
-        LOG_INT("count", (int64_t)tokens_count(fresh)));
+        LOG_INT("count", (int64_t)tokens_count(fresh)),
+        LOG_INT("weak", (int64_t)tokens_weak(fresh)));
 }
 
 static void reload_certificate(struct server *server)

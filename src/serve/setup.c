@@ -20,6 +20,7 @@
 #include "history/client.h"
 #include "serve/admit.h"
 #include "serve/confine.h"
+#include "serve/hooks.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/notify.h"
@@ -112,8 +113,17 @@ static int open_tokens(struct server *server, struct cay_error *err)
     char token[TOKEN_TEXT_SIZE];
     bool has_tcp = server->options.n_listen > 0;
 
-    if (server->options.token_file)
-        return tokens_load(server->options.token_file, &server->tokens, err);
+    if (server->options.token_file) {
+        if (tokens_load(server->options.token_file, &server->tokens, err) < 0)
+            return -1;
+        if (tokens_weak(server->tokens) > 0)
+            progress(server,
+                     "warning: %s: %zu of %zu tokens are short enough to be guessed; take "
+                     "at least %d characters",
+                     server->options.token_file, tokens_weak(server->tokens),
+                     tokens_count(server->tokens), TOKEN_LEN_GOOD);
+        return 0;
+    }
     auto_close int state_fd = -1;
     if (cay_state_open(&state_fd, err) < 0 || token_make(state_fd, "token", token, err) < 0)
         return -1;
@@ -287,7 +297,8 @@ int setup_all(struct server *server, struct cay_error *err)
     read_settings(server);
     open_log(server);
     open_admission(server);
-    if (open_tokens(server, err) < 0 || read_languages(server, err) < 0 ||
+    if (hooks_setup(server, err) < 0 || open_tokens(server, err) < 0 ||
+        read_languages(server, err) < 0 ||
         history_client_open(server->options.recorder, &server->history, err) < 0 ||
         open_base(server, err) < 0)
         return -1;
@@ -307,6 +318,7 @@ void setup_undo(struct server *server)
 {
     for (size_t i = 0; i < server->n_listeners; i++)
         close_fd(&server->listeners[i].fd);
+    hooks_close(server);                /* again, where there never was a loop */
     cay_journal_close(server->journal); /* first: so it is taken in to its end */
     history_client_close(server->history);
     monitor_close(&server->monitor);
