@@ -28,7 +28,8 @@
 #include "serve/tls.h"
 
 enum { LINGER_S = 2 };
-enum { QUIET_S = 15 }; /* that a stream may say nothing: proxies give up after a minute */
+enum { UNIX_RESERVE = 16 }; /* more for the owner, whom strangers on TCP shall not shut out */
+enum { QUIET_S = 15 };      /* that a stream may say nothing: proxies give up after a minute */
 enum { BODY_BYTES_PER_S = 16 * 1024 }; /* a body that comes slower than this runs out of time */
 
 static void set_state(struct conn *conn, enum conn_state state)
@@ -365,7 +366,8 @@ void conn_accept(struct server *server, const struct listener *listener, int fd)
         .body_bytes = 0,
     };
 
-    if (server->n_conns >= server->settings.max_connections) {
+    size_t most = server->settings.max_connections + (listener->is_unix ? UNIX_RESERVE : 0);
+    if (server->n_conns >= most) {
         refuse(server, fd);
         return;
     }
