@@ -88,8 +88,9 @@ struct server {
     struct health health;
     struct hooks hooks;
     struct checks checks;
-    const char *const *required; /* layers; NULL: the configuration has a list of its own */
-    char *languages;             /* answers that never change */
+    struct exchange *metrics_waiters; /* of on-info.c */
+    const char *const *required;      /* layers; NULL: the configuration has a list of its own */
+    char *languages;                  /* answers that never change */
     size_t languages_len;
     uint64_t max_queue;
     int64_t host_read_ns;

@@ -231,6 +231,7 @@ static void on_engine(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     engine_dispatch(server);
     check_serve(server);
+    metrics_serve(server);
     end_if_drained(server);
 }
 
@@ -309,6 +310,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         resume_accepting(server);
     tell_pools(server);
     check_serve(server);
+    metrics_serve(server);
     if (history_client_deadline_ns(server->history) <= now_ns)
         history_client_expire(server->history, now_ns);
     if (now_ns - server->host_read_ns > HOST_LOOK_NS) {

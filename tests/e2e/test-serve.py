@@ -447,8 +447,13 @@ def test_command(t, mode):
 
 def test_few_files(t, mode):
     """Strangers who connect and say nothing, where there are not files for all that is allowed."""
-    with Server(mode, env={"CAY_SPARES": "1", "CAY_SPARES_MAX": "1"}, under=("prlimit", "--nofile=256:256")) as s:
+    with Server(mode, env={"CAY_SPARES": "1", "CAY_SPARES_MAX": "1", "CAY_WARM": "command"}, under=("prlimit", "--nofile=256:256")) as s:
         t.ok("at most 256 files can be open here: no more than 64 connections" in s.words(), "few files are said", s.words())
+        metrics = [s.get("/metrics").body.decode()]
+        t.ok(caytest.until(lambda: s.execute(bash("true")).json["meta"]["start"] == "spare", 60), "sandboxes come to be made ahead")
+        metrics.append(s.get("/metrics").body.decode())
+        t.equal(['cay_pool_wanted{language="bash",kind="spare"} 1' in m for m in metrics], [False, True],
+                "the metrics of pools are those of now, not of when they were last asked for")
         crowd = [s.raw() for _ in range(64)]
         data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         t.equal(cayserve.statuses(data), [503], "few connections are allowed then", data)

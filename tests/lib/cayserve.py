@@ -65,7 +65,8 @@ class Server:
         self.write_tokens(tokens)
         if mode.uid is not None:
             os.chown(self.folder, mode.uid, mode.uid)
-        self.log = open(os.path.join(self.folder, "log"), "w+b")
+        # Appended to: its place is one for both of us, and words() moves it.
+        self.log = open(os.path.join(self.folder, "log"), "a+b")
         args = args or ("--listen", "127.0.0.1:0", "--socket", self.socket, "--token-file", self.token_file)
         options = mode.options({"env": env})
         self.proc = subprocess.Popen(
