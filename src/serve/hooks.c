@@ -103,6 +103,7 @@ void hooks_post(struct server *server, const struct execution *run)
         .id = run->id,
         .body = run->result,
         .body_len = run->result_len,
+        .tenant = run->tenant,
     };
     struct cay_error err;
 
