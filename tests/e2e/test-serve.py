@@ -81,6 +81,9 @@ def test_whole_output(t, s):
     id = r.json["id"]
     t.equal(s.get(f"/v1/executions/{id}/stdout").body, b"line\n" * 20000 + b"\n", "but can be had whole")
     t.equal(s.get(f"/v1/executions/{id}/stderr").body, b"\xff\0e", "byte by byte")
+    odd = "\\\\\"a\"\\u0041\b\f\n\r\t\0\x01\x1b\x7f\x85\u00e9\U0001f600{\"stderr\":\"x\"}\\"
+    short = s.execute({"language": "python", "code": f"import sys\nsys.stdout.write({odd!r})\nsys.stderr.write('\"')"}).json["id"]
+    t.equal([s.get(f"/v1/executions/{short}/{x}").body.decode() for x in ("stdout", "stderr")], [odd, '"'], "nor is what is short changed")
     fds = len(os.listdir(f"/proc/{s.pid}/fd"))
     t.equal([(r.status, r.body) for r in (s.ask("HEAD", f"/v1/executions/{id}/stdout") for _ in range(4))], [(200, b"")] * 4,
             "HEAD of it has no body")
