@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "base/base64.h"
+#include "base/json-scan.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "serve/conn.h"
@@ -58,44 +59,6 @@ void stream_reply_file(struct exchange *x, int fd)
 /* ---- from the result, which is JSON of our own writing (base/json.h). It can have many megabytes,
  * and everybody waits meanwhile: no tree is made of it. ---- */
 
-/* Past the string that begins here, or NULL. */
-static const char *past_string(const char *at, const char *end)
-{
-    const char *begin = at + 1;
-
-    for (const char *from = begin; (at = memchr(from, '"', (size_t)(end - from))); from = at + 1) {
-        const char *slash = at;
-        while (slash > begin && slash[-1] == '\\')
-            slash--;
-        if ((at - slash) % 2 == 0)
-            return at + 1;
-    }
-    return NULL;
-}
-
-/* What stands between the quotes of a member of the outermost object that is a string. Only those
- * before the first that is an object or a list are looked at. */
-static bool find_string(const char *json, size_t len, const char *key, const char **ret,
-                        size_t *ret_len)
-{
-    const char *at = json, *end = json + len;
-    size_t key_len = strlen(key);
-
-    while (at && end - at > 1 && (*at == '{' || *at == ',')) {
-        const char *name = at + 2, *colon = past_string(at + 1, end);
-        if (!colon || end - colon < 2)
-            return false;
-        const char *value = colon + 1;
-        at = *value == '"' ? past_string(value, end) : value + strcspn(value, ",{}[]");
-        if (!at || (size_t)(colon - 1 - name) != key_len || memcmp(name, key, key_len) != 0)
-            continue;
-        *ret = value + 1;
-        *ret_len = (size_t)(at - 1 - *ret);
-        return *value == '"';
-    }
-    return false;
-}
-
 /* Past the escape that begins here; what it stands for is added. */
 static const char *put_escape(struct strbuf *out, const char *at, const char *end)
 {
@@ -133,9 +96,9 @@ static void put_bytes(struct strbuf *out, const char *json, size_t json_len, con
     size_t len;
 
     snprintf(key, sizeof key, "%s_base64", stream);
-    if (find_string(json, json_len, key, &text, &len) && base64_decode(out, text, len) == 0)
+    if (json_find_string(json, json_len, key, &text, &len) && base64_decode(out, text, len) == 0)
         return;
-    if (find_string(json, json_len, stream, &text, &len))
+    if (json_find_string(json, json_len, stream, &text, &len))
         put_text(out, text, len);
 }
 
