@@ -223,20 +223,68 @@ bool berth_is_fresh(const struct berth *berth)
 
 /* ---- bearing: a process that enters, and has a child there that is the warden's ---- */
 
+/* The places below which a child of the warden finds all it needs: what is above them, and that is
+ * hundreds, is not even copied. */
+enum { FIRST_PLACE = 16, PLACES = 16 };
+
 struct bearing {
-    const struct berth *berth;
-    struct child *child;
+    struct child child;
+    int ns_fds[BERTH_NS];
     int cgroup_fd;
     pid_t pid; /* or -errno */
-    int pidfd;
 };
 
-static int enter(const struct berth *berth)
+bool berth_reserve_places(void)
+{
+    auto_close int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    for (int i = 0; i < PLACES && fd >= 0; i++)
+        if (fcntl(fd, F_DUPFD_CLOEXEC, FIRST_PLACE + i) != FIRST_PLACE + i)
+            return false; /* somebody else's fd is there; the few that are taken stay so */
+    return fd >= 0;
+}
+
+/* Puts what it has of the warden's into the places. */
+static int take_places(struct bearing *bearing)
+{
+    struct child *child = &bearing->child;
+    int *const fds[] = {
+        &bearing->ns_fds[BERTH_USER], &bearing->ns_fds[BERTH_NET],
+        &bearing->ns_fds[BERTH_UTS],  &bearing->ns_fds[BERTH_MOUNT],
+        &bearing->cgroup_fd,          &child->ctl_fd,
+        &child->program_fd,           &child->job_fd,
+        &child->warm.hook_fd,         &child->warm.addon_fd,
+        &child->join[CGROUP_MEMORY],  &child->join[CGROUP_PIDS],
+        &child->join[CGROUP_CPU],     &child->join[CGROUP_CPUACCT],
+    };
+    _Static_assert(ARRAY_LEN(fds) <= PLACES, "there is a place for each");
+
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        int place = FIRST_PLACE + (int)i;
+        if (*fds[i] < 0)
+            continue;
+        if (dup3(*fds[i], place, O_CLOEXEC) < 0)
+            return -errno;
+        *fds[i] = place;
+    }
+    return 0;
+}
+
+/* What was in them is closed; they stay taken. */
+static void leave_places(void)
+{
+    auto_close int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    for (int i = 0; i < PLACES && fd >= 0; i++)
+        dup3(fd, FIRST_PLACE + i, O_CLOEXEC);
+}
+
+static int enter(const int ns_fds[BERTH_NS])
 {
     static const int types[BERTH_NS] = { CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWUTS, CLONE_NEWNS };
 
     for (int i = 0; i < BERTH_NS; i++)
-        if (setns(berth->ns_fds[i], types[i]) < 0)
+        if (setns(ns_fds[i], types[i]) < 0)
             return -errno;
     return 0;
 }
@@ -244,14 +292,19 @@ static int enter(const struct berth *berth)
 static int bear_inside(void *arg)
 {
     struct bearing *bearing = arg;
+    int pidfd;
 
-    bearing->pid = enter(bearing->berth);
+    if (close_range(FIRST_PLACE + PLACES, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
+        bearing->pid = -errno;
+        return 1;
+    }
+    bearing->pid = enter(bearing->ns_fds);
     if (bearing->pid < 0)
         return 1;
     bearing->pid = launch_clone(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PARENT,
-                                bearing->cgroup_fd, &bearing->pidfd);
+                                bearing->cgroup_fd, &pidfd);
     if (bearing->pid == 0)
-        child_main(bearing->child);
+        child_main(&bearing->child);
     if (bearing->pid < 0)
         bearing->pid = -errno;
     return 0;
@@ -259,22 +312,36 @@ static int bear_inside(void *arg)
 
 /* It shares our memory, and we wait: a change of its identity takes from both of us that others of
  * our user may look at us, which is given back. */
-pid_t berth_clone(const struct berth *berth, struct child *child, int cgroup_fd, int *ret_pidfd)
+pid_t berth_clone(const struct berth *berth, const struct child *child, int cgroup_fd,
+                  int *ret_pidfd)
 {
-    struct bearing bearing = { berth, child, cgroup_fd, -ECHILD, -1 };
+    struct bearing bearing = { .child = *child, .cgroup_fd = cgroup_fd, .pid = -ECHILD };
     int is_dumpable = prctl(PR_GET_DUMPABLE);
-    char *stack = init_stack();
 
+    memcpy(bearing.ns_fds, berth->ns_fds, sizeof bearing.ns_fds);
+    int rc = take_places(&bearing);
+    char *stack = rc < 0 ? NULL : init_stack();
     if (!stack)
-        return -errno;
+        return rc < 0 ? rc : -errno;
     pid_t pid = clone(bear_inside, stack + INIT_STACK,
                       CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &bearing);
-    int errnum = errno;
+    if (pid < 0)
+        bearing.pid = -errno;
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     munmap(stack, INIT_STACK);
+    leave_places();
     if (is_dumpable == 1)
         prctl(PR_SET_DUMPABLE, 1);
-    *ret_pidfd = bearing.pidfd;
-    return pid < 0 ? -errnum : bearing.pid;
+    if (bearing.pid < 0)
+        return bearing.pid;
+    *ret_pidfd = (int)syscall(SYS_pidfd_open, bearing.pid, 0);
+    if (*ret_pidfd < 0) {
+        rc = -errno;
+        kill(bearing.pid, SIGKILL);
+        while (waitpid(bearing.pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        return rc;
+    }
+    return bearing.pid;
 }

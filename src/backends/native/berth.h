@@ -51,6 +51,10 @@ struct berth {
     int64_t made_ns;
 };
 
+/* Once, before there are others: keeps some low fds free for what a new sandbox takes along. false:
+ * there are no berths here. */
+bool berth_reserve_places(void);
+
 /* For that language (-1: commands). is_lent: the user namespace is the zygotes' user's, so that
  * they can enter it. NULL: it can't be had, and sandboxes have to be made without. */
 struct berth *berth_make(const struct backend_host *host, int32_t language, bool is_lent);
@@ -58,7 +62,8 @@ void berth_free(struct berth *berth);
 
 /* Bears pid 1 of a sandbox in it, which goes on with child_main. cgroup_fd: v2's, or -1. Returns
  * its pid, it is a child of the caller's, or -errno. */
-pid_t berth_clone(const struct berth *berth, struct child *child, int cgroup_fd, int *ret_pidfd);
+pid_t berth_clone(const struct berth *berth, const struct child *child, int cgroup_fd,
+                  int *ret_pidfd);
 
 /* Whether the next run may have it. Nothing must live in it. */
 bool berth_is_fresh(const struct berth *berth);

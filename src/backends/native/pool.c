@@ -265,7 +265,7 @@ static struct berth *take_berth(struct shape *shape)
 /* Ahead of the spare that is to be made in it, if it can be. */
 static void have_berth(struct pool *pool, struct shape *shape)
 {
-    if (shape->berths || pool->has_no_berths || geteuid() != 0)
+    if (shape->berths || pool->has_no_berths)
         return;
     struct berth *berth = berth_make(pool->host, shape->language, shape->kind == SPARE_FORK);
     pool->has_no_berths = !berth;
@@ -311,6 +311,7 @@ static struct native *make_one(struct pool *pool, struct shape *shape,
     };
     struct cay_error err;
 
+    have_berth(pool, shape);
     memset(job.id, '0', sizeof job.id - 1);
     job.id[sizeof job.id - 1] = '\0';
     for (int i = 0; i < JOB_FOLDERS; i++)
@@ -323,7 +324,6 @@ static struct native *make_one(struct pool *pool, struct shape *shape,
 
 static void make_spare(struct pool *pool, struct shape *shape)
 {
-    have_berth(pool, shape);
     struct native *native = make_one(pool, shape, pool->options->limits, 0);
 
     if (!native) {
@@ -645,6 +645,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
         pool_free(pool);
         return NULL;
     }
+    pool->has_no_berths = geteuid() != 0 || !berth_reserve_places();
     for (const int32_t *language = options->warm; language && *language >= -1; language++) {
         struct shape *shape = shape_of(pool, *language);
         if (shape)
