@@ -61,7 +61,7 @@ static int open_own(int fds[PASSED])
 
 /* It is pid 1 of a pid namespace that nothing else will ever be in: the /proc of that one is all
  * that the berth's own root has, and a kernel that finds none refuses to mount another. */
-static int build(const struct builder *builder)
+static int build_it(const struct builder *builder)
 {
     int none[CGROUP_N], fds[PASSED];
     const uint32_t word = 0;
@@ -88,7 +88,7 @@ static void builder_main(struct builder *builder)
     int *keep[] = { &builder->ctl_fd };
 
     _exit(spawn_keep_fds(keep, 1) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
-          build(builder) < 0);
+          build_it(builder) < 0);
 }
 
 /* ---- the warden ---- */
@@ -130,9 +130,15 @@ static int take_over(struct berth *berth, int ctl_fd)
         return rc;
     memcpy(berth->ns_fds, fds, sizeof berth->ns_fds);
     memcpy(berth->counter_fds, fds + BERTH_NS, sizeof berth->counter_fds);
-    if (read_counters(berth, counters) < 0)
-        return -EIO;
-    berth->counters = mem_dup(counters, strlen(counters));
+    rc = read_counters(berth, counters);
+    if (rc < 0)
+        return rc;
+    /* The host's settings are in them too, which change; then the older berths go. */
+    struct berth_kind *kind = berth->kind;
+    if (!kind->counters || strcmp(kind->counters, counters) != 0) {
+        free(kind->counters);
+        kind->counters = str_dup(counters);
+    }
     return 0;
 }
 
@@ -152,7 +158,7 @@ static pid_t bear_builder(struct builder *builder, bool is_lent)
     return pid < 0 ? -errnum : pid;
 }
 
-static int build_by(struct berth *berth, bool is_lent)
+static int build(struct berth *berth)
 {
     static const int none[CGROUP_N] = { -1, -1, -1, -1 };
     int ctl[2];
@@ -160,8 +166,8 @@ static int build_by(struct berth *berth, bool is_lent)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return -errno;
     auto_close int near = ctl[0];
-    struct builder builder = { .ctl_fd = ctl[1], .root = &berth->root };
-    pid_t pid = bear_builder(&builder, is_lent);
+    struct builder builder = { .ctl_fd = ctl[1], .root = &berth->kind->root };
+    pid_t pid = bear_builder(&builder, berth->kind->is_lent);
     close(ctl[1]);
     if (pid < 0)
         return pid;
@@ -177,23 +183,38 @@ static int build_by(struct berth *berth, bool is_lent)
     return rc;
 }
 
-struct berth *berth_make(const struct backend_host *host, int32_t language, bool is_lent)
+int berth_kind_make(int32_t language, bool is_lent, struct berth_kind *ret)
 {
-    struct berth *berth = mem_alloc(sizeof *berth);
     const struct language *found = NULL;
     struct cay_error err;
 
+    *ret = (struct berth_kind){ .language = language, .is_lent = is_lent };
+    if (language >= 0 && language_at(&ret->arena, language, &found, &err) < 0)
+        return -1;
+    op_list_host(&ret->arena, found, SANDBOX_UID, SANDBOX_GID, 0, &ret->root);
+    return 0;
+}
+
+void berth_kind_done(struct berth_kind *kind)
+{
+    arena_done(&kind->arena);
+    free(kind->counters);
+    kind->counters = NULL;
+}
+
+struct berth *berth_make(const struct backend_host *host, struct berth_kind *kind)
+{
+    struct berth *berth = mem_alloc(sizeof *berth);
+
+    berth->kind = kind;
     berth->who.lock_fd = -1;
     for (int i = 0; i < BERTH_NS; i++)
         berth->ns_fds[i] = -1;
     for (int i = 0; i < BERTH_COUNTERS; i++)
         berth->counter_fds[i] = -1;
-    int rc = language < 0 || language_at(&berth->arena, language, &found, &err) == 0 ? 0 : -ENOENT;
-    op_list_host(&berth->arena, found, SANDBOX_UID, SANDBOX_GID, 0, &berth->root);
+    int rc = identity_take(host->state_fd, false, &berth->who);
     if (rc == 0)
-        rc = identity_take(host->state_fd, false, &berth->who);
-    if (rc == 0)
-        rc = build_by(berth, is_lent);
+        rc = build(berth);
     if (rc < 0) {
         berth_free(berth);
         return NULL;
@@ -209,8 +230,6 @@ void berth_free(struct berth *berth)
     for (int i = 0; i < BERTH_COUNTERS; i++)
         close_fd(&berth->counter_fds[i]);
     identity_release(&berth->who);
-    arena_done(&berth->arena);
-    free(berth->counters);
     free(berth);
 }
 
@@ -218,7 +237,7 @@ bool berth_is_fresh(const struct berth *berth)
 {
     char now[COUNTERS_BYTES];
     return clock_now_ns() < berth->made_ns + LASTS_NS && read_counters(berth, now) >= 0 &&
-           strcmp(now, berth->counters) == 0;
+           strcmp(now, berth->kind->counters) == 0;
 }
 
 /* ---- bearing: a process that enters, and has a child there that is the warden's ---- */

@@ -16,7 +16,8 @@
  * socket is left. Its files are what they were on the host when it was made, so it is not used for
  * ever.
  *
- *     berth = berth_make(host, language, is_lent);
+ *     berth_kind_make(language, is_lent, &kind);
+ *     berth = berth_make(host, &kind);
  *     pid = berth_clone(berth, child, cgroup_fd, &pidfd);    as often as wanted, one at a time
  *     if (!berth_is_fresh(berth)) berth_free(berth);
  *
@@ -39,15 +40,23 @@ enum berth_ns { BERTH_USER, BERTH_NET, BERTH_UTS, BERTH_MOUNT, BERTH_NS };
 
 enum { BERTH_COUNTERS = 4 };
 
+/* What all berths of a kind have in common: there are many, and what the warden holds is copied
+ * with every sandbox. */
+struct berth_kind {
+    struct arena arena;
+    int32_t language; /* -1: commands */
+    bool is_lent;     /* the user namespaces are the zygotes' user's, so that they can enter them */
+    struct op_list root;
+    char *counters; /* as they are where nobody was */
+};
+
 struct berth {
     struct berth *next;
+    struct berth_kind *kind;
     unsigned shape; /* the pool's */
-    struct arena arena;
-    struct op_list root;
     struct identity who;
     int ns_fds[BERTH_NS];
     int counter_fds[BERTH_COUNTERS];
-    char *counters; /* as they were */
     int64_t made_ns;
 };
 
@@ -55,9 +64,11 @@ struct berth {
  * there are no berths here. */
 bool berth_reserve_places(void);
 
-/* For that language (-1: commands). is_lent: the user namespace is the zygotes' user's, so that
- * they can enter it. NULL: it can't be had, and sandboxes have to be made without. */
-struct berth *berth_make(const struct backend_host *host, int32_t language, bool is_lent);
+int berth_kind_make(int32_t language, bool is_lent, struct berth_kind *ret);
+void berth_kind_done(struct berth_kind *kind);
+
+/* NULL: it can't be had, and sandboxes have to be made without. */
+struct berth *berth_make(const struct backend_host *host, struct berth_kind *kind);
 void berth_free(struct berth *berth);
 
 /* Bears pid 1 of a sandbox in it, which goes on with child_main. cgroup_fd: v2's, or -1. Returns

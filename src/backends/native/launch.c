@@ -279,6 +279,8 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
             child_main(child);
         }
     }
+    if (native->shared) /* the next sandbox has nothing to do with it */
+        madvise(native->shared, sizeof *native->shared, MADV_DONTFORK);
     close(ctl[1]);
     if (native->spare == SPARE_EXEC)
         close_fd(&native->program_fd);
@@ -424,7 +426,7 @@ static void describe_berth(struct native *native, struct child *child)
     child->is_in_berth = child->has_userns = true;
     child->layers = LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS);
     native->layers |= LAYER_BIT(USER_NS);
-    native->root = native->berth->root;
+    native->root = native->berth->kind->root;
     memcpy(child->join, native->cgroup.join, sizeof child->join);
 }
 

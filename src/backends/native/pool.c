@@ -40,6 +40,8 @@ struct shape {
     struct zygote *zygote; /* of SPARE_FORK */
     struct zygote *heir;   /* that will take its place */
     struct native *spares;
+    struct berth_kind berth_kind;
+    bool has_berth_kind;
     struct berth *berths; /* where nothing is */
     unsigned n_berths;
     unsigned n[SPARE_STATES], target;
@@ -267,7 +269,11 @@ static void have_berth(struct pool *pool, struct shape *shape)
 {
     if (shape->berths || pool->has_no_berths)
         return;
-    struct berth *berth = berth_make(pool->host, shape->language, shape->kind == SPARE_FORK);
+    if (!shape->has_berth_kind &&
+        berth_kind_make(shape->language, shape->kind == SPARE_FORK, &shape->berth_kind) < 0)
+        return;
+    shape->has_berth_kind = true;
+    struct berth *berth = berth_make(pool->host, &shape->berth_kind);
     pool->has_no_berths = !berth;
     if (!berth)
         return;
@@ -280,6 +286,7 @@ static void drop_berths(struct shape *shape)
 {
     for (struct berth *berth; (berth = take_berth(shape));)
         berth_free(berth);
+    berth_kind_done(&shape->berth_kind);
 }
 
 /* No more than spares may want at once. */
