@@ -350,8 +350,8 @@ static void refuse_start(struct front *front, const struct warden_request *reque
 
     cay_fail(&failed.error, CAY_E_SYSTEM, "warden: there is no room for the files of another run");
     cay_hint(&failed.error, "raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)");
-    reply(&none, &failed);
-    reply(&none, &gone);
+    reply_now(&none, &failed);
+    reply_now(&none, &gone);
 }
 
 static void serve_front(struct warden *warden, struct front *front)
