@@ -12,12 +12,14 @@ import subprocess
 import tempfile
 import time
 
+import cayhost
+import caytest
 from cayhost import contained
 
 IMAGE = "cay-test:latest"
 
 # What the image has of this machine: programs with the libraries they are linked with, and folders.
-PROGRAMS = ("python3 sh bash cat cp echo env false head id kill ls mkdir rm sleep touch true").split()
+PROGRAMS = ("python3 sh bash cat cp echo env false head id kill ls mkdir rm setsid sleep touch true wc").split()
 FOLDERS = ("/usr/lib/python3.11",)
 LEFT_OUT = ("config-3.11-", "/test/", "/idlelib/", "/ensurepip/", "/lib2to3/", "/turtledemo/", "/tkinter/", "/dist-packages/")
 # A C compiler without what only other languages, LTO and static programs need.
@@ -90,11 +92,13 @@ def make_root(path, with_c=True):
 class Engine:
     """dockerd. `with Engine() as engine:`; engine.host is what DOCKER_HOST should be."""
 
+    PARTS = ("dockerd", "containerd", "containerd-shim", "runc")  # names of its processes, as the kernel cuts them
+
     def __init__(self):
         # Not where leftovers of cay's are looked for: an engine keeps its own things until it likes.
         place = "/tmp"
         if contained():
-            place = "/srv"
+            place = "/boot"  # of this script's own mount namespace; nothing in it has to do with us
             subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755,size=2g", "cay-docker", place], check=True)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cay-docker-", dir=place))
         self.sock = self.folder / "sock"
@@ -119,9 +123,11 @@ class Engine:
                 self.stop()
                 raise RuntimeError(f"dockerd did not come up:\n{words}")
             time.sleep(0.05)
+        cayhost.engine = self
         return self
 
     def __exit__(self, *_):
+        cayhost.engine = None
         self.stop()
 
     def answers(self):
@@ -182,4 +188,15 @@ class Engine:
         with contextlib.suppress(OSError):
             shutil.rmtree(self.folder)
         if contained():
-            subprocess.run(["umount", "-l", "/srv"], check=False)
+            subprocess.run(["umount", "-l", "/boot"], check=False)
+
+
+class DockerMode(caytest.Mode):
+    """cay run by root, everything in containers of that engine: what the scripts of tests/hostile run in."""
+
+    is_docker = True
+
+    def __init__(self, engine):
+        super().__init__("docker", None, True)
+        self.engine = engine
+        self.env.update(SANDBOX_TYPE="docker", DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE=IMAGE)

@@ -314,6 +314,8 @@ def program_text(name):
 class Mode:
     """One way to run cay: as whom, and with which cgroups. `uid` is None for the caller's own."""
 
+    is_docker = False  # in containers of an engine (caydocker.py): a fixed uid inside, and files of an image
+
     def __init__(self, name, uid, has_cgroup):
         self.name, self.uid, self.has_cgroup = name, uid, has_cgroup
         self.host_uid = os.getuid() if uid is None else uid

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "core/layer.h"
 #include "core/libexec.h"
+#include "net/http.h"
 #include "sys/userns.h"
 
 #define INSIDE_PATH "/.cay-inside"
@@ -65,10 +66,48 @@ static void put_labels(struct json_writer *w, const char *run_id)
     json_end_object(w);
 }
 
+/* Everything that a container is made from. */
+struct making {
+    const char *run_id;
+    const struct shape *shape;
+    char *const *folders;
+    const json_t *volumes; /* that the image wants, by their paths */
+    const char *inside;    /* where our init is */
+    bool is_copied;        /* and is brought in later, by bring_inside() */
+};
+
+static bool is_ours(const char *path)
+{
+    static const char *const own[] = { "/sandbox", "/tmp", "/dev/shm", "/workspace",
+                                       INSIDE_COPY_FOLDER };
+    size_t len = strlen(path);
+
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    for (size_t i = 0; i < ARRAY_LEN(own); i++)
+        if (strlen(own[i]) == len && strncmp(path, own[i], len) == 0)
+            return true;
+    return false;
+}
+
+/* A volume that an image declares would be a folder on the engine's disk without any bound: it is
+ * an empty one that nobody can write to. */
+static void put_empty_volumes(struct json_writer *w, const json_t *volumes)
+{
+    json_t *object = (json_t *)(uintptr_t)volumes; /* jansson's iterators know no const */
+
+    for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
+        if (!is_ours(json_object_iter_key(at)))
+            json_field_string(w, json_object_iter_key(at),
+                              "ro,nosuid,nodev,noexec,mode=0555,size=4096");
+}
+
 /* In eighths of what can be written; what is there of them together is the limit. A workspace and
  * copies of folders are input: they get room of their own on top of it, as in an overlay. */
-static void put_tmpfs(struct json_writer *w, const struct shape *shape, char *const *folders)
+static void put_tmpfs(struct json_writer *w, const struct making *making)
 {
+    const struct shape *shape = making->shape;
+    char *const *folders = making->folders;
     const struct {
         const char *path, *options;
         unsigned eighths;
@@ -95,6 +134,7 @@ static void put_tmpfs(struct json_writer *w, const struct shape *shape, char *co
                  (unsigned long long)shape->disk_bytes);
         json_field_string(w, *folders, text);
     }
+    put_empty_volumes(w, making->volumes);
     json_end_object(w);
 }
 
@@ -122,11 +162,17 @@ static char *seccomp_option(void)
 
 static void put_security(struct json_writer *w)
 {
-    /* The engine's own list, and what else tells about the host. */
+    /* The engine's own list, and what else tells about the host or is not needed: terminals,
+     * message queues as files, the names of the host's resolvers. */
     static const char *const masked[] = {
-        "/proc/acpi",       "/proc/asound",        "/proc/interrupts",    "/proc/kcore",
-        "/proc/keys",       "/proc/latency_stats", "/proc/sched_debug",   "/proc/scsi",
-        "/proc/timer_list", "/proc/timer_stats",   "/proc/sysrq-trigger", "/sys",
+        "/proc/acpi",          "/proc/asound",
+        "/proc/interrupts",    "/proc/kcore",
+        "/proc/keys",          "/proc/latency_stats",
+        "/proc/sched_debug",   "/proc/scsi",
+        "/proc/timer_list",    "/proc/timer_stats",
+        "/proc/sysrq-trigger", "/sys",
+        "/dev/mqueue",         "/dev/pts",
+        "/etc/resolv.conf",
     };
     static const char *const readonly[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
     auto_free char *seccomp = seccomp_option();
@@ -164,15 +210,15 @@ static void put_limits(struct json_writer *w, const struct cgroup_limits *limits
     json_field_uint(w, "PidsLimit", limits->pids + UINT64_C(1));
 }
 
-/* Of each process. The init sets open files, of which jobs have numbers of their own. */
-static void put_ulimits(struct json_writer *w, const struct shape *shape)
+/* Of each process. The init sets open files, of which jobs have numbers of their own; the size of a
+ * file is bounded by the tmpfs that it is in. */
+static void put_ulimits(struct json_writer *w)
 {
     const struct {
         const char *name;
         uint64_t soft, hard;
     } rows[] = {
         { "core", 0, 0 },
-        { "fsize", shape->disk_bytes, shape->disk_bytes },
         { "msgqueue", 819200, 819200 },
     };
 
@@ -187,33 +233,48 @@ static void put_ulimits(struct json_writer *w, const struct shape *shape)
     json_end_array(w);
 }
 
-static void put_host_config(struct json_writer *w, const struct shape *shape, char *const *folders,
-                            const char *inside)
+static void put_mount(struct json_writer *w, const char *type, const char *source,
+                      const char *target, bool is_read_only)
 {
+    json_begin_object(w);
+    json_field_string(w, "Type", type);
+    if (source)
+        json_field_string(w, "Source", source);
+    json_field_string(w, "Target", target);
+    json_field_bool(w, "ReadOnly", is_read_only);
+    json_end_object(w);
+}
+
+static void put_mounts(struct json_writer *w, const struct making *making)
+{
+    json_field_array(w, "Mounts");
+    if (making->is_copied)
+        put_mount(w, "volume", NULL, INSIDE_COPY_FOLDER, false);
+    else
+        put_mount(w, "bind", making->inside, INSIDE_PATH, true);
+    json_end_array(w);
+}
+
+static void put_host_config(struct json_writer *w, const struct making *making)
+{
+    const struct shape *shape = making->shape;
+
     json_field_object(w, "HostConfig");
     put_security(w);
     put_limits(w, &shape->limits);
-    put_ulimits(w, shape);
-    put_tmpfs(w, shape, folders);
+    put_ulimits(w);
+    put_tmpfs(w, making);
     json_field_bool(w, "AutoRemove", true);
     json_field_object(w, "LogConfig");
     json_field_string(w, "Type", "none");
     json_end_object(w);
     if (shape->runtime[0])
         json_field_string(w, "Runtime", shape->runtime);
-    json_field_array(w, "Mounts");
-    json_begin_object(w);
-    json_field_string(w, "Type", "bind");
-    json_field_string(w, "Source", inside);
-    json_field_string(w, "Target", INSIDE_PATH);
-    json_field_bool(w, "ReadOnly", true);
-    json_end_object(w);
-    json_end_array(w);
+    put_mounts(w, making);
     json_end_object(w);
 }
 
-static char *create_body(const char *run_id, const struct shape *shape, char *const *folders,
-                         const char *inside)
+static char *create_body(const struct making *making)
 {
     struct strbuf out = { 0 };
     struct json_writer w = { .out = &out };
@@ -223,9 +284,9 @@ static char *create_body(const char *run_id, const struct shape *shape, char *co
 
     snprintf(user, sizeof user, "%d:%d", SANDBOX_UID, SANDBOX_GID);
     json_begin_object(&w);
-    json_field_string(&w, "Image", shape->image);
+    json_field_string(&w, "Image", making->shape->image);
     json_field_array(&w, "Entrypoint");
-    json_put_string(&w, INSIDE_PATH);
+    json_put_string(&w, making->is_copied ? INSIDE_COPY_FOLDER "/" INSIDE_COPY_NAME : INSIDE_PATH);
     json_end_array(&w);
     json_field_array(&w, "Cmd");
     json_end_array(&w);
@@ -241,8 +302,8 @@ static char *create_body(const char *run_id, const struct shape *shape, char *co
     json_put_string(&w, "NONE");
     json_end_array(&w);
     json_end_object(&w);
-    put_labels(&w, run_id);
-    put_host_config(&w, shape, folders, inside);
+    put_labels(&w, making->run_id);
+    put_host_config(&w, making);
     json_end_object(&w);
     return strbuf_take(&out);
 }
@@ -309,29 +370,81 @@ static uint32_t layers_of(const json_t *answer)
     return layers;
 }
 
-int container_create(struct api *api, const char *run_id, const struct shape *shape,
-                     char *const *folders, struct container *ret, struct cay_error *err)
+/* The volumes that the image declares, or NULL (json_decref). -1: there is no such image. */
+static int look_at_image(struct api *api, const struct shape *shape, json_t **ret,
+                         struct cay_error *err)
 {
-    char inside[4200], target[96];
+    auto_strbuf struct strbuf target = { 0 };
     json_t *answer = NULL;
 
-    *ret = (struct container){ 0 };
-    if (libexec_find("cay-inside", inside, sizeof inside) < 0)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: cay-inside is not installed");
-    snprintf(ret->name, sizeof ret->name, "cay-%s", run_id);
+    strbuf_puts(&target, "/images/");
+    http_escape(&target, shape->image);
+    strbuf_puts(&target, "/json");
+    int status = api_call(api, "GET", strbuf_str(&target), NULL, &answer, err);
+    if (status == 200)
+        *ret = json_incref(json_object_get(json_object_get(answer, "Config"), "Volumes"));
+    json_decref(answer);
+    if (status == 404)
+        return fail_missing_image(shape, err);
+    return status < 0 ? -1 : 0;
+}
+
+/* What an engine says that does not see the file that it shall mount: Docker, podman. */
+static bool is_without_our_files(const json_t *answer)
+{
+    const char *words = api_message(answer);
+
+    return strcasestr(words, "bind source path does not exist") ||
+           (strcasestr(words, "cay-inside") && strcasestr(words, "no such file"));
+}
+
+/* Returns 1 where the engine does not see our files. */
+static int create(struct api *api, const struct making *making, struct container *ret,
+                  struct cay_error *err)
+{
+    char target[96];
+    json_t *answer = NULL;
+
     snprintf(target, sizeof target, "/containers/create?name=%s", ret->name);
-    auto_free char *body = create_body(run_id, shape, folders, inside);
+    auto_free char *body = create_body(making);
     int status = api_call(api, "POST", target, body, &answer, err);
     const char *id = json_string_value(json_object_get(answer, "Id"));
     int rc = status < 0 ? -1 : 0;
     if (rc == 0 && (status != 201 || !id || strlen(id) >= sizeof ret->id))
-        rc = fail_engine("create a container", status, shape, answer, err);
+        rc = !making->is_copied && is_without_our_files(answer)
+                 ? 1
+                 : fail_engine("create a container", status, making->shape, answer, err);
     if (rc == 0) {
         snprintf(ret->id, sizeof ret->id, "%s", id);
         ret->layers = layers_of(answer);
     }
     json_decref(answer);
     return rc;
+}
+
+int container_create(struct api *api, const char *run_id, const struct shape *shape,
+                     char *const *folders, struct container *ret, struct cay_error *err)
+{
+    char inside[4200];
+    json_t *volumes = NULL;
+
+    *ret = (struct container){ 0 };
+    if (libexec_find("cay-inside", inside, sizeof inside) < 0)
+        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: cay-inside is not installed");
+    if (look_at_image(api, shape, &volumes, err) < 0)
+        return -1;
+    /* An engine at an address may be anywhere, and have another file of that name. */
+    struct making making = {
+        run_id, shape, folders, volumes, inside, api->where.kind == ENGINE_TCP
+    };
+    snprintf(ret->name, sizeof ret->name, DOCKER_NAME_PREFIX "%s", run_id);
+    int rc = create(api, &making, ret, err);
+    if (rc > 0) {
+        making.is_copied = true;
+        rc = create(api, &making, ret, err);
+    }
+    json_decref(volumes);
+    return rc == 0 && making.is_copied ? bring_inside(api, ret, inside, err) : rc;
 }
 
 int container_start(struct api *api, const struct container *container, const struct shape *shape,

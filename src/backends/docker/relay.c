@@ -159,6 +159,7 @@ static void on_ended(struct keeper *keeper, const struct wire_stage *stage)
             .is_held = is_over, /* all of it was reaped; what is left is the engine's business */
             .wall_ns = stage->wall_ns,
             .usage.cpu_time_ns = stage->cpu_ns,
+            .unreachable = stage->unreachable,
             .disk_used = stage->disk_used,
             .disk_size = limits->disk_bytes,
             .inodes_used = stage->inodes_used,

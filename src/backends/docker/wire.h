@@ -41,7 +41,7 @@ enum wire_kind {
 };
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_PIECE = 32768,  /* the most that a frame of data holds */
     WIRE_WINDOW = 32768, /* of input that the program has not taken yet */
     WIRE_JOB_MAX = 64 << 20,
@@ -109,5 +109,6 @@ struct wire_stage {
     uint64_t max_rss;
     uint64_t disk_used, disk_size; /* of all places that can be written */
     uint64_t inodes_used, inodes_size;
+    uint64_t unreachable;            /* what found no route */
     uint32_t disk_full, inodes_full; /* one of them is */
 };

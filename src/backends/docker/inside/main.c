@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "core/layer.h"
 #include "sys/file.h"
+#include "sys/netstat.h"
 
 void inside_send(uint32_t kind, const void *data, size_t len)
 {
@@ -298,6 +299,8 @@ static void end_stage(struct inside *inside, int status)
     inside->reaped_cpu_ns += stage.cpu_ns;
     for (size_t i = 0; i < ARRAY_LEN(places) - !inside->job.has_workspace; i++)
         add_place(places[i], &stage);
+    if (status != 0)
+        stage.unreachable = netstat_unreachable(0);
     if (!is_last)
         tell_harvest(inside, harvester_tell_products);
     inside_send(WIRE_ENDED, &stage, sizeof stage);
