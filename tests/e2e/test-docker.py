@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The docker backend on a real engine that this script starts: the conformance suite, promises that are asked from
-inside, and what only a container engine has. CAY_DOCKER_RUNS=200 makes the leftover test a long one."""
-import importlib.util
+inside, and what only a container engine has. CAY_DOCKER_LONG=1 (make test-docker) asks for 200 runs, a third of them
+killed, and for all of tests/hostile."""
 import json
 import os
 import pathlib
@@ -10,27 +10,16 @@ import signal
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "../lib"))
+sys.path[:0] = [str(HERE / "../lib"), str(HERE / "../hostile")]
 import caydocker
 import caytest
+import on_docker
 from caytest import until
 
-RUNS = int(os.environ.get("CAY_DOCKER_RUNS") or 12)
+IS_LONG = os.environ.get("CAY_DOCKER_LONG", "") not in ("", "0")
+RUNS = 200 if IS_LONG else 12
 FLAGS = ("--backend", "docker")
 WAITS = "import time\nprint('ready', flush=True)\ntime.sleep(600)"
-
-
-def load(path):
-    """A test script as a module: the test function that it hands to caytest.main, and the module."""
-    box = {}
-    kept, caytest.main = caytest.main, lambda test, **options: box.update(test=test)
-    try:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        caytest.main = kept
-    return box.get("test"), module
 
 
 def none_left(t, engine, name, seconds=20):
@@ -111,15 +100,16 @@ def promises(t, mode, engine):
     t.equal((got.get("init"), got.get("init_fd")), (["Permission denied"] * 3, "Permission denied"),
             "P14: the streams that the facts go by are out of reach")
     t.equal(got.get("interfaces"), ["lo"], "P7: no network but its own")
-    for name in ("test-p02-namespaces.py", "test-p04-sockets.py"):
-        test, module = load(HERE.parent / "hostile" / name)
-        outer, t.prefix = t.prefix, f"{t.prefix}{name}: "
-        caytest.PROGRAMS = HERE.parent / "hostile/programs"
-        caytest.compiled("mkns", "sockets", "stay")
-        mode.env["SANDBOX_TYPE"] = "docker"
-        test(t, mode)
-        del mode.env["SANDBOX_TYPE"]
-        t.prefix = outer
+
+
+def hostile(t, mode, engine):
+    """What tests/hostile has, and the attacks on what is this backend's own."""
+    outer, docker = t.prefix, caydocker.DockerMode(engine)
+    on_docker.scripts(t, docker, IS_LONG)
+    for one in on_docker.TESTS:
+        t.prefix = f"{outer}{one.__name__}: "
+        one(t, docker, engine)
+    t.prefix = outer
 
 
 def workspace(t, mode, engine):
@@ -143,6 +133,26 @@ def workspace(t, mode, engine):
     t.equal(((top / "change").read_text(), (top / "sub/gone").exists()), ("old", True), "and the folder is untouched")
     (top / "closed").chmod(0o755)
     caytest.run(["rm", "-rf", top, ro])
+
+
+# --- where the engine is ---------------------------------------------------------------------------------------------
+
+
+def apart(t, mode, engine):
+    """An engine that does not see this machine's files, by its socket and by TCP: cay is where only cay can see it."""
+    hide = 'mount -t tmpfs none /mnt && cp "$1" "$2" /mnt && ln -s cay /mnt/cay-full && shift 2 && exec /mnt/cay "$@"'
+    with caydocker.Forward(engine.sock) as tcp:
+        for name, env in (("a socket", {}), ("TCP", {"DOCKER_HOST": tcp})):
+            done = mode.command("unshare", "--mount", "sh", "-c", hide, "sh", mode.binary, mode.binary.parent / "cay-inside",
+                                "exec", "--json", *FLAGS, "--", "sh", "-c", "cat; ls -a /.cay; echo x > /.cay/x", stdin="in", env=env)
+            r = caytest.Result(done)
+            t.result(r, f"another machine's engine by {name}: the init is copied in", "in.\n..\ncay-inside\n", cause="exit",
+                     exit_code=2)
+            t.matches(r.get("stderr"), "ermission denied", f"another machine's engine by {name}: where nobody can write")
+        r = mode.python("import sys; print(sys.stdin.read())", *FLAGS, stdin="over TCP", env={"DOCKER_HOST": tcp})
+        t.result(r, "TCP: input and output", "over TCP\n", cause="ok")
+    none_left(t, engine, "no container is left")
+    t.empty((engine.json("GET", "/volumes") or {}).get("Volumes") or [], "and no volume")
 
 
 # --- who may, and what is missing -----------------------------------------------------------------------------------
@@ -250,7 +260,7 @@ def pool(t, mode, engine):
     none_left(t, engine, "and all go with the server")
 
 
-TESTS = (container, promises, workspace, ordinary_user, missing, gvisor, pool, leftovers)
+TESTS = (container, promises, hostile, apart, workspace, ordinary_user, missing, gvisor, pool, leftovers)
 
 
 def test(t, mode):
@@ -258,15 +268,15 @@ def test(t, mode):
     if why:
         t.skip("docker", why, "docker")
         return
-    _, conformance = load(HERE / "test-conformance.py")
-    with caydocker.Engine() as engine:
+    _, conformance = on_docker.load(HERE / "test-conformance.py")
+    with caydocker.Engine(on_docker.weak_runtimes) as engine:
         engine.make_image()
         mode.env.update(DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE=caydocker.IMAGE)
         outer = t.prefix
         only = os.environ.get("CAY_DOCKER_ONLY", "").split()
         for one in TESTS:
             t.prefix = f"{outer}{one.__name__}: "
-            if caytest.SANITIZED and one in (promises, gvisor):
+            if caytest.SANITIZED and one in (promises, hostile, gvisor):
                 continue  # of what the kernels do, not of our code
             if not only or one.__name__ in only:
                 one(t, mode, engine)

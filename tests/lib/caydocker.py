@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 import cayhost
@@ -94,7 +95,9 @@ class Engine:
 
     PARTS = ("dockerd", "containerd", "containerd-shim", "runc")  # names of its processes, as the kernel cuts them
 
-    def __init__(self):
+    def __init__(self, runtimes=None):
+        """runtimes: OCI runtimes beside runc and gVisor's, as daemon.json has them, of a function that gets a folder."""
+        self.runtimes = runtimes
         # Not where leftovers of cay's are looked for: an engine keeps its own things until it likes.
         place = "/tmp"
         if contained():
@@ -109,7 +112,8 @@ class Engine:
         self.folder.chmod(0o755)
         config = self.folder / "daemon.json"
         runtimes = {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--platform=ptrace", "--network=none"]}}
-        config.write_text(json.dumps({"runtimes": runtimes if os.path.exists("/usr/bin/runsc") else {}}))
+        runtimes = runtimes if os.path.exists("/usr/bin/runsc") else {}
+        config.write_text(json.dumps({"runtimes": {**runtimes, **(self.runtimes(self.folder) if self.runtimes else {})}}))
         self.log = open(self.folder / "log", "wb")
         self.proc = subprocess.Popen(
             ["unshare", "-n", "dockerd", "--config-file", config, "--data-root", self.folder / "data", "--exec-root",
@@ -189,6 +193,39 @@ class Engine:
             shutil.rmtree(self.folder)
         if contained():
             subprocess.run(["umount", "-l", "/boot"], check=False)
+
+
+class Forward:
+    """The engine's socket at a TCP port of this machine's loopback; `with Forward(sock) as host:` is what DOCKER_HOST is."""
+
+    def __init__(self, sock):
+        self.sock = str(sock)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+
+    def __enter__(self):
+        threading.Thread(target=self._serve, daemon=True).start()
+        return f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                outer, _ = self.listener.accept()
+                inner = socket.socket(socket.AF_UNIX)
+                inner.connect(self.sock)
+                for pair in ((outer, inner), (inner, outer)):
+                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
+
+    @staticmethod
+    def _carry(source, target):
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                target.sendall(piece)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
 
 
 class DockerMode(caytest.Mode):

@@ -118,6 +118,12 @@ static void on_started(struct keeper *keeper, const struct wire_stage *stage)
     send_report(keeper, &report);
 }
 
+/* What the engine was asked for, and the init did not find. */
+static bool is_weak(uint32_t step)
+{
+    return step == WIRE_STEP_PID_NS || step == WIRE_STEP_READ_ONLY || step == WIRE_STEP_NET_NS;
+}
+
 static void on_failed(struct keeper *keeper, const struct wire_failed *failed)
 {
     static const char *const words[WIRE_STEP_N] = {
@@ -135,11 +141,16 @@ static void on_failed(struct keeper *keeper, const struct wire_failed *failed)
     } else if (failed->step == WIRE_STEP_EXEC) {
         cay_fail(&err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
         err.errnum = errnum;
+    } else if (is_weak(failed->step)) {
+        cay_fail(&err, CAY_E_UNSUPPORTED, "docker: %s", words[failed->step]);
+        cay_hint(&err, "the engine's runtime does not do what it is asked for: see daemon.json");
     } else {
         cay_fail_errno(&err, errnum, "docker: %s",
                        words[MIN(failed->step, (uint32_t)WIRE_STEP_N - 1)]);
         if (errnum == ENOSPC)
             cay_hint(&err, "raise disk (and memory, whose half is the most it can be)");
+        else if (failed->step == WIRE_STEP_CAPS)
+            cay_hint(&err, "the engine's runtime gives rights that nobody asked for");
     }
     relay_report_failed(keeper, &err);
     keeper->is_done = true;

@@ -76,17 +76,20 @@ struct wire_entry {
 };
 
 /* The steps of the init that can fail. */
-#define WIRE_STEPS(X)                   \
-    X(BEGIN, "start the init")          \
-    X(FILES, "write the files")         \
-    X(WORKSPACE, "copy the workspace")  \
-    X(FOLDERS, "copy the folders")      \
-    X(STREAMS, "set up the streams")    \
-    X(RLIMITS, "set rlimits")           \
-    X(NO_NEW_PRIVS, "set no_new_privs") \
-    X(LANDLOCK, "restrict by landlock") \
-    X(CAPS, "drop capabilities")        \
-    X(SECCOMP, "filter system calls")   \
+#define WIRE_STEPS(X)                                                  \
+    X(BEGIN, "start the init")                                         \
+    X(PID_NS, "layer pid_ns is missing: the init is not pid 1")        \
+    X(READ_ONLY, "layer mount_ns is missing: the root can be written") \
+    X(NET_NS, "layer net_ns is missing: the container has a network")  \
+    X(FILES, "write the files")                                        \
+    X(WORKSPACE, "copy the workspace")                                 \
+    X(FOLDERS, "copy the folders")                                     \
+    X(STREAMS, "set up the streams")                                   \
+    X(RLIMITS, "set rlimits")                                          \
+    X(NO_NEW_PRIVS, "set no_new_privs")                                \
+    X(LANDLOCK, "restrict by landlock")                                \
+    X(CAPS, "drop capabilities")                                       \
+    X(SECCOMP, "filter system calls")                                  \
     X(EXEC, "start the program")
 
 enum wire_step {

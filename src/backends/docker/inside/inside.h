@@ -57,6 +57,9 @@ struct inside {
 void inside_send(uint32_t kind, const void *data, size_t len);
 void inside_fail(uint32_t step, int errnum) __attribute__((noreturn));
 
+/* Refuses a container that is less than was asked for (check.c). */
+void check_engine(void);
+
 /* Making what is asked for (files.c). */
 void files_entry(struct inside *inside, const char *data, size_t len);
 void files_data(struct inside *inside, const char *data, size_t len);

@@ -127,6 +127,7 @@ static void hear(struct inside *inside)
     receive(data, head.len);
     switch ((enum wire_kind)head.kind) {
     case WIRE_JOB:
+        check_engine();
         take_job(inside, take_ptr(&data), head.len);
         break;
     case WIRE_ENTRY:
