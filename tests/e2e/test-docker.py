@@ -3,6 +3,7 @@
 """The docker backend on a real engine that this script starts: the conformance suite, promises that are asked from
 inside, and what only a container engine has. CAY_DOCKER_LONG=1 (make test-docker) asks for 200 runs, a third of them
 killed, and for all of tests/hostile."""
+import contextlib
 import json
 import os
 import pathlib
@@ -228,13 +229,31 @@ def leftovers(t, mode, engine):
     none_left(t, engine, "no container is left")
 
 
+@contextlib.contextmanager
+def own_run_folder():
+    """This machine may have a server of its own, and the command would find that one."""
+    os.makedirs("/run/cay", exist_ok=True)
+    caytest.run(["mount", "-t", "tmpfs", "-o", "mode=755", "cay-test", "/run/cay"])
+    try:
+        yield
+    finally:
+        caytest.run(["umount", "-l", "/run/cay"])
+
+
 def pool(t, mode, engine):
+    with own_run_folder():
+        served(t, mode, engine)
+    none_left(t, engine, "and all go with the server")
+
+
+def served(t, mode, engine):
     """A server has containers ahead."""
     env = {"CAY_SERVER": "true"}
     with mode.live("serve", "--listen", "127.0.0.1:0") as server:
         until(lambda: mode.cay("run", "-l", "python", "-e", "1", env=env).status == 0, 20)
         r = mode.python("open('left', 'w')", *FLAGS, env=env)
-        t.result(r, "the first one makes its own", cause="ok", meta__start="cold")
+        if not t.result(r, "the first one makes its own", cause="ok", meta__start="cold"):
+            return
         t.ok(until(lambda: len([c for c in engine.containers() if c["State"] == "running"]) >= 1, 60), "then some are ahead")
 
         def taken(*flags):
@@ -257,7 +276,6 @@ def pool(t, mode, engine):
         t.equal(taken().stdout, "['main.py']\n", "and nothing of the one before")
         server.signal(signal.SIGTERM)
         server.wait(60)
-    none_left(t, engine, "and all go with the server")
 
 
 TESTS = (container, promises, hostile, apart, workspace, ordinary_user, missing, gvisor, pool, leftovers)
