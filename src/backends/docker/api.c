@@ -219,6 +219,16 @@ int api_do(struct api *api, const char *method, const char *target, const char *
     return api_call(api, method, target, body, NULL, err);
 }
 
+static int fail_attach(const struct answer *answer, struct cay_error *err)
+{
+    json_t *words = json_loadb(answer->body.data, answer->body.len, 0, NULL);
+    int rc = cay_fail(err, CAY_E_UNSUPPORTED, "docker: attach to the container: %.300s (%d)",
+                      api_message(words), answer->status);
+
+    json_decref(words);
+    return rc;
+}
+
 int api_hijack(const struct api *api, const char *target, struct strbuf *rest,
                struct cay_error *err)
 {
@@ -230,13 +240,12 @@ int api_hijack(const struct api *api, const char *target, struct strbuf *rest,
         rc = receive_answer(fd, "POST", true, &answer);
     if (rc == 0)
         strbuf_add(rest, strbuf_str(&answer.rest), answer.rest.len);
-    int status = answer.status;
-    answer_done(&answer);
     if (rc < 0)
-        return fail_call(api, -rc, err);
-    if (status != 200)
-        return cay_fail(err, CAY_E_SYSTEM, "docker: the engine answered %d to an attach", status);
-    return take_fd(&fd);
+        fail_call(api, -rc, err);
+    else if (answer.status != 200)
+        rc = fail_attach(&answer, err);
+    answer_done(&answer);
+    return rc < 0 ? -1 : take_fd(&fd);
 }
 
 const char *api_message(const json_t *answer)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "backends/docker/docker.h"
@@ -73,7 +74,10 @@ struct making {
     char *const *folders;
     const json_t *volumes; /* that the image wants, by their paths */
     const char *inside;    /* where our init is */
-    bool is_copied;        /* and is brought in later, by bring_inside() */
+    /* What an engine may want otherwise, and tells by refusing it: */
+    bool is_copied;   /* the init is brought in later, by bring_inside() */
+    bool is_filtered; /* by its own profile: podman takes ours for the name of a file */
+    bool is_plain;    /* podman's tmpfs has no owner, and no bound of inodes but memory's */
 };
 
 static bool is_ours(const char *path)
@@ -108,15 +112,16 @@ static void put_tmpfs(struct json_writer *w, const struct making *making)
 {
     const struct shape *shape = making->shape;
     char *const *folders = making->folders;
+    const char *own = making->is_plain ? "mode=1777" : "mode=0755,uid=1000,gid=1000";
     const struct {
-        const char *path, *options;
+        const char *path, *options, *mode;
         unsigned eighths;
         bool is_on;
     } places[] = {
-        { "/sandbox", "exec,mode=0755,uid=1000,gid=1000", shape->has_workspace ? 2 : 4, true },
-        { "/tmp", "exec,mode=1777", shape->has_workspace ? 2 : 3, true },
-        { "/dev/shm", "noexec,mode=1777", 1, true },
-        { "/workspace", "exec,mode=0755,uid=1000,gid=1000", 3, shape->has_workspace },
+        { "/sandbox", "exec", own, shape->has_workspace ? 2 : 4, true },
+        { "/tmp", "exec", "mode=1777", shape->has_workspace ? 2 : 3, true },
+        { "/dev/shm", "noexec", "mode=1777", 1, true },
+        { "/workspace", "exec", own, 3, shape->has_workspace },
     };
     char text[160];
 
@@ -124,13 +129,16 @@ static void put_tmpfs(struct json_writer *w, const struct making *making)
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         if (!places[i].is_on)
             continue;
-        snprintf(text, sizeof text, "rw,nosuid,nodev,%s,size=%llu,nr_inodes=%llu",
-                 places[i].options, (unsigned long long)(shape->disk_bytes * places[i].eighths / 8),
-                 (unsigned long long)MAX(shape->inodes * places[i].eighths / 8, 4));
+        int len = snprintf(text, sizeof text, "rw,nosuid,nodev,%s,%s,size=%llu", places[i].options,
+                           places[i].mode,
+                           (unsigned long long)(shape->disk_bytes * places[i].eighths / 8));
+        if (!making->is_plain)
+            snprintf(text + len, sizeof text - (size_t)len, ",nr_inodes=%llu",
+                     (unsigned long long)MAX(shape->inodes * places[i].eighths / 8, 4));
         json_field_string(w, places[i].path, text);
     }
     for (; folders && *folders; folders++) {
-        snprintf(text, sizeof text, "rw,nosuid,nodev,exec,mode=0755,uid=1000,gid=1000,size=%llu",
+        snprintf(text, sizeof text, "rw,nosuid,nodev,exec,%s,size=%llu", own,
                  (unsigned long long)shape->disk_bytes);
         json_field_string(w, *folders, text);
     }
@@ -160,7 +168,7 @@ static char *seccomp_option(void)
     return strbuf_take(&out);
 }
 
-static void put_security(struct json_writer *w)
+static void put_security(struct json_writer *w, const struct making *making)
 {
     /* The engine's own list, and what else tells about the host or is not needed: terminals,
      * message queues as files, the names of the host's resolvers. */
@@ -184,7 +192,8 @@ static void put_security(struct json_writer *w)
     json_end_array(w);
     json_field_array(w, "SecurityOpt");
     json_put_string(w, "no-new-privileges");
-    json_put_string(w, seccomp);
+    if (!making->is_filtered)
+        json_put_string(w, seccomp);
     json_end_array(w);
     json_field_array(w, "MaskedPaths");
     for (size_t i = 0; i < ARRAY_LEN(masked); i++)
@@ -211,23 +220,33 @@ static void put_limits(struct json_writer *w, const struct cgroup_limits *limits
 }
 
 /* Of each process. The init sets open files, of which jobs have numbers of their own; the size of a
- * file is bounded by the tmpfs that it is in. */
-static void put_ulimits(struct json_writer *w)
+ * file is bounded by the tmpfs that it is in. podman asks the kernel for a million open files
+ * unless told, which not everybody may have: ours is as many as it can be given. */
+static void put_ulimits(struct json_writer *w, const struct making *making)
 {
+    struct rlimit files = { .rlim_max = 1024 }, processes = { .rlim_max = 1024 };
+
+    getrlimit(RLIMIT_NOFILE, &files);
+    getrlimit(RLIMIT_NPROC, &processes);
     const struct {
         const char *name;
-        uint64_t soft, hard;
+        uint64_t most;
+        bool is_on;
     } rows[] = {
-        { "core", 0, 0 },
-        { "msgqueue", 819200, 819200 },
+        { "core", 0, true },
+        { "msgqueue", 819200, true },
+        { "nofile", files.rlim_max, making->is_plain },
+        { "nproc", MIN(processes.rlim_max, 32768), making->is_plain },
     };
 
     json_field_array(w, "Ulimits");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (!rows[i].is_on)
+            continue;
         json_begin_object(w);
         json_field_string(w, "Name", rows[i].name);
-        json_field_uint(w, "Soft", rows[i].soft);
-        json_field_uint(w, "Hard", rows[i].hard);
+        json_field_uint(w, "Soft", rows[i].most);
+        json_field_uint(w, "Hard", rows[i].most);
         json_end_object(w);
     }
     json_end_array(w);
@@ -260,9 +279,9 @@ static void put_host_config(struct json_writer *w, const struct making *making)
     const struct shape *shape = making->shape;
 
     json_field_object(w, "HostConfig");
-    put_security(w);
+    put_security(w, making);
     put_limits(w, &shape->limits);
-    put_ulimits(w);
+    put_ulimits(w, making);
     put_tmpfs(w, making);
     json_field_bool(w, "AutoRemove", true);
     json_field_object(w, "LogConfig");
@@ -389,31 +408,43 @@ static int look_at_image(struct api *api, const struct shape *shape, json_t **re
     return status < 0 ? -1 : 0;
 }
 
-/* What an engine says that does not see the file that it shall mount: Docker, podman. */
-static bool is_without_our_files(const json_t *answer)
+/* Whether the engine refuses what can be had in another way, which is then set. Either way the
+ * exact filter is the init's own. */
+static bool is_mendable(struct making *making, const json_t *answer)
 {
     const char *words = api_message(answer);
+    bool is_blind = strcasestr(words, "bind source path does not exist") ||
+                    (strcasestr(words, "cay-inside") && strcasestr(words, "no such file"));
 
-    return strcasestr(words, "bind source path does not exist") ||
-           (strcasestr(words, "cay-inside") && strcasestr(words, "no such file"));
+    if (is_blind && !making->is_copied)
+        return making->is_copied = true;
+    if (strcasestr(words, "seccomp profile") && !making->is_filtered)
+        return making->is_filtered = true;
+    if (strcasestr(words, "unknown mount option") && !making->is_plain)
+        return making->is_plain = true;
+    return false;
 }
 
-/* Returns 1 where the engine does not see our files. */
-static int create(struct api *api, const struct making *making, struct container *ret,
+static int create(struct api *api, struct making *making, struct container *ret,
                   struct cay_error *err)
 {
     char target[96];
-    json_t *answer = NULL;
+    json_t *answer;
+    int status;
 
     snprintf(target, sizeof target, "/containers/create?name=%s", ret->name);
-    auto_free char *body = create_body(making);
-    int status = api_call(api, "POST", target, body, &answer, err);
+    for (;;) {
+        auto_free char *body = create_body(making);
+        answer = NULL;
+        status = api_call(api, "POST", target, body, &answer, err);
+        if (status < 400 || !is_mendable(making, answer))
+            break;
+        json_decref(answer);
+    }
     const char *id = json_string_value(json_object_get(answer, "Id"));
     int rc = status < 0 ? -1 : 0;
     if (rc == 0 && (status != 201 || !id || strlen(id) >= sizeof ret->id))
-        rc = !making->is_copied && is_without_our_files(answer)
-                 ? 1
-                 : fail_engine("create a container", status, making->shape, answer, err);
+        rc = fail_engine("create a container", status, making->shape, answer, err);
     if (rc == 0) {
         snprintf(ret->id, sizeof ret->id, "%s", id);
         ret->layers = layers_of(answer);
@@ -439,10 +470,6 @@ int container_create(struct api *api, const char *run_id, const struct shape *sh
     };
     snprintf(ret->name, sizeof ret->name, DOCKER_NAME_PREFIX "%s", run_id);
     int rc = create(api, &making, ret, err);
-    if (rc > 0) {
-        making.is_copied = true;
-        rc = create(api, &making, ret, err);
-    }
     json_decref(volumes);
     return rc == 0 && making.is_copied ? bring_inside(api, ret, inside, err) : rc;
 }
@@ -476,9 +503,14 @@ int container_update(struct api *api, const struct container *container,
     snprintf(target, sizeof target, "/containers/%s/update", container->id);
     int status = api_call(api, "POST", target, strbuf_str(&body), &answer, err);
     int rc = status < 0 ? -1 : 0;
-    if (rc == 0 && status != 200)
+    if (rc == 0 && status == 404 && !*api_message(answer)) {
+        cay_fail(err, CAY_E_UNSUPPORTED, "docker: this engine can't change a container's limits");
+        rc = cay_hint(err,
+                      "podman learned it after 4.3; compiling needs it, for it has other limits");
+    } else if (rc == 0 && status != 200) {
         rc = cay_fail(err, CAY_E_UNSUPPORTED, "docker: change the limits: %.300s (%d)",
                       api_message(answer), status);
+    }
     json_decref(answer);
     return rc;
 }

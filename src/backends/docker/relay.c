@@ -108,7 +108,7 @@ static void on_started(struct keeper *keeper, const struct wire_stage *stage)
     const struct report report = {
         .kind = REPORT_STAGE_STARTED,
         .stage = keeper->stage,
-        .layers = keeper->container.layers | stage->layers,
+        .layers = (keeper->container.layers & ~stage->missing) | stage->layers,
         .start_kind = keeper->is_spare ? START_SPARE : START_COLD,
     };
 
@@ -121,7 +121,7 @@ static void on_started(struct keeper *keeper, const struct wire_stage *stage)
 /* What the engine was asked for, and the init did not find. */
 static bool is_weak(uint32_t step)
 {
-    return step == WIRE_STEP_PID_NS || step == WIRE_STEP_READ_ONLY || step == WIRE_STEP_NET_NS;
+    return step >= WIRE_STEP_PID_NS && step <= WIRE_STEP_CGROUP_NS;
 }
 
 static void on_failed(struct keeper *keeper, const struct wire_failed *failed)
@@ -143,7 +143,10 @@ static void on_failed(struct keeper *keeper, const struct wire_failed *failed)
         err.errnum = errnum;
     } else if (is_weak(failed->step)) {
         cay_fail(&err, CAY_E_UNSUPPORTED, "docker: %s", words[failed->step]);
-        cay_hint(&err, "the engine's runtime does not do what it is asked for: see daemon.json");
+        if (failed->step == WIRE_STEP_CGROUP_NS)
+            cay_hint(&err, "podman makes one on cgroup v2 only; or leave it out of require");
+        else
+            cay_hint(&err, "the engine's runtime does not do what it was asked for");
     } else {
         cay_fail_errno(&err, errnum, "docker: %s",
                        words[MIN(failed->step, (uint32_t)WIRE_STEP_N - 1)]);

@@ -76,20 +76,21 @@ struct wire_entry {
 };
 
 /* The steps of the init that can fail. */
-#define WIRE_STEPS(X)                                                  \
-    X(BEGIN, "start the init")                                         \
-    X(PID_NS, "layer pid_ns is missing: the init is not pid 1")        \
-    X(READ_ONLY, "layer mount_ns is missing: the root can be written") \
-    X(NET_NS, "layer net_ns is missing: the container has a network")  \
-    X(FILES, "write the files")                                        \
-    X(WORKSPACE, "copy the workspace")                                 \
-    X(FOLDERS, "copy the folders")                                     \
-    X(STREAMS, "set up the streams")                                   \
-    X(RLIMITS, "set rlimits")                                          \
-    X(NO_NEW_PRIVS, "set no_new_privs")                                \
-    X(LANDLOCK, "restrict by landlock")                                \
-    X(CAPS, "drop capabilities")                                       \
-    X(SECCOMP, "filter system calls")                                  \
+#define WIRE_STEPS(X)                                                       \
+    X(BEGIN, "start the init")                                              \
+    X(PID_NS, "layer pid_ns is missing: the init is not pid 1")             \
+    X(READ_ONLY, "layer mount_ns is missing: the root can be written")      \
+    X(NET_NS, "layer net_ns is missing: the container has a network")       \
+    X(CGROUP_NS, "layer cgroup_ns is missing: the engine did not make one") \
+    X(FILES, "write the files")                                             \
+    X(WORKSPACE, "copy the workspace")                                      \
+    X(FOLDERS, "copy the folders")                                          \
+    X(STREAMS, "set up the streams")                                        \
+    X(RLIMITS, "set rlimits")                                               \
+    X(NO_NEW_PRIVS, "set no_new_privs")                                     \
+    X(LANDLOCK, "restrict by landlock")                                     \
+    X(CAPS, "drop capabilities")                                            \
+    X(SECCOMP, "filter system calls")                                       \
     X(EXEC, "start the program")
 
 enum wire_step {
@@ -106,6 +107,7 @@ struct wire_failed {
 
 struct wire_stage {
     uint32_t layers;     /* STARTED: those that the init put on, or found to be on */
+    uint32_t missing;    /* and those that the engine was asked for, and are not */
     int32_t wait_status; /* ENDED, and what follows */
     int64_t wall_ns;
     int64_t cpu_ns; /* of all that was reaped */

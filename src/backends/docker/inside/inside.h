@@ -35,7 +35,8 @@ struct inside {
     char **argv[JOB_STAGES];
     char **env, **globs, **folders;
     unsigned stage;
-    pid_t program; /* -1: none runs */
+    uint32_t missing; /* layers */
+    pid_t program;    /* -1: none runs */
     int64_t started_ns, reaped_cpu_ns;
     /* Our ends of the program's streams; -1: closed. */
     int in_fd, out_fd, err_fd;
@@ -57,8 +58,9 @@ struct inside {
 void inside_send(uint32_t kind, const void *data, size_t len);
 void inside_fail(uint32_t step, int errnum) __attribute__((noreturn));
 
-/* Refuses a container that is less than was asked for (check.c). */
-void check_engine(void);
+/* Refuses a container without a layer that is required (check.c); returns the others that the
+ * engine was asked for and that are missing. */
+uint32_t check_engine(uint32_t require);
 
 /* Making what is asked for (files.c). */
 void files_entry(struct inside *inside, const char *data, size_t len);

@@ -98,6 +98,7 @@ static void begin_stage(struct inside *inside)
 {
     struct wire_stage stage = { 0 };
 
+    stage.missing = inside->missing;
     start_program(inside, &stage.layers);
     if (getpid() == 1)
         stage.layers |= LAYER_BIT(PID_NS);
@@ -127,8 +128,8 @@ static void hear(struct inside *inside)
     receive(data, head.len);
     switch ((enum wire_kind)head.kind) {
     case WIRE_JOB:
-        check_engine();
         take_job(inside, take_ptr(&data), head.len);
+        inside->missing = check_engine(inside->job.require);
         break;
     case WIRE_ENTRY:
         files_entry(inside, data, head.len);
