@@ -278,6 +278,33 @@ def served(t, mode, engine):
         server.wait(60)
 
 
+def podman(t, mode):
+    """Another engine that speaks the same language, with an accent."""
+    if not os.path.exists("/usr/bin/podman"):
+        t.skip("podman", "it is not installed", "podman")
+        return
+    with caydocker.Podman() as engine:
+        engine.make_image(with_c=False)
+        env = dict(DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE=caydocker.IMAGE)
+        r = mode.python("print(1)", *FLAGS, env=env)
+        if r.cause != "ok":  # on cgroup v1
+            t.matches(r.get("error_message"), "layer cgroup_ns is missing", "podman: a layer that it lacks is named")
+            env["CAY_REQUIRE"] = "seccomp,landlock"
+            r = mode.python("print(1)", *FLAGS, env=env)
+        t.result(r, "podman: runs", "1\n", cause="ok")
+        r = mode.python("import sys; open('out', 'w').write(sys.stdin.read()); sys.exit(3)", *FLAGS, "--collect", "out", env=env,
+                        stdin="in")
+        t.result(r, "podman: input, files, exit code", cause="exit", exit_code=3)
+        t.equal([f["path"] for f in r.get("files")], ["/sandbox/out"], "podman: what is collected")
+        r = mode.python("import time; time.sleep(60)", *FLAGS, "--timeout", "1", env=env)
+        t.result(r, "podman: the wall clock", cause="wall_timeout", exit_code=124)
+        r = mode.python("x = bytearray(1 << 30)", *FLAGS, "--memory", "128m", env=env)
+        t.result(r, "podman: memory", cause="memory", exit_code=137)
+        r = mode.python("open('/run/x', 'w')", *FLAGS, env=env)
+        t.matches(r.get("stderr"), "Permission denied", "podman: what it lets be written, landlock does not")
+        none_left(t, engine, "podman: no container is left")
+
+
 TESTS = (container, promises, hostile, apart, workspace, ordinary_user, missing, gvisor, pool, leftovers)
 
 
@@ -301,6 +328,9 @@ def test(t, mode):
         t.prefix = outer
         if not only:
             conformance.conform(t, mode, "docker")
+    t.prefix = outer
+    if IS_LONG or "podman" in only:
+        podman(t, mode)
 
 
 if __name__ == "__main__":

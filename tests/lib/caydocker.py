@@ -108,24 +108,26 @@ class Engine:
         self.host = f"unix://{self.sock}"
         self.proc = None
 
-    def __enter__(self):
-        self.folder.chmod(0o755)
+    def command(self):
         config = self.folder / "daemon.json"
         runtimes = {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--platform=ptrace", "--network=none"]}}
         runtimes = runtimes if os.path.exists("/usr/bin/runsc") else {}
         config.write_text(json.dumps({"runtimes": {**runtimes, **(self.runtimes(self.folder) if self.runtimes else {})}}))
+        return ["unshare", "-n", "dockerd", "--config-file", config, "--data-root", self.folder / "data", "--exec-root",
+                self.folder / "exec", "--pidfile", self.folder / "pid", "--host", self.host, "--iptables=false",
+                "--bridge=none", "--group", "root"]
+
+    def __enter__(self):
+        self.folder.chmod(0o755)
         self.log = open(self.folder / "log", "wb")
-        self.proc = subprocess.Popen(
-            ["unshare", "-n", "dockerd", "--config-file", config, "--data-root", self.folder / "data", "--exec-root",
-             self.folder / "exec", "--pidfile", self.folder / "pid", "--host", self.host, "--iptables=false",
-             "--bridge=none", "--group", "root"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
+        self.proc = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                     start_new_session=True)
         deadline = time.monotonic() + 120
         while not self.answers():
             if self.proc.poll() is not None or time.monotonic() > deadline:
                 words = (self.folder / "log").read_text(errors="replace")[-2000:]
                 self.stop()
-                raise RuntimeError(f"dockerd did not come up:\n{words}")
+                raise RuntimeError(f"the engine did not come up:\n{words}")
             time.sleep(0.05)
         cayhost.engine = self
         return self
@@ -193,6 +195,18 @@ class Engine:
             shutil.rmtree(self.folder)
         if contained():
             subprocess.run(["umount", "-l", "/boot"], check=False)
+
+
+class Podman(Engine):
+    """podman's service, which speaks Docker's language. By runc: crun wants one version of cgroups only."""
+
+    PARTS = ("podman", "conmon", "runc")
+
+    def command(self):
+        places = (("--root", "root"), ("--runroot", "run"), ("--tmpdir", "tmp"))
+        return ["unshare", "-n", "podman", *(x for option, name in places for x in (option, self.folder / name)), "--runtime",
+                "/usr/sbin/runc", "--cgroup-manager", "cgroupfs", "--events-backend", "file", "system", "service", "--time", "0",
+                self.host]
 
 
 class Forward:
