@@ -536,6 +536,7 @@ def main(test, modes=("root", "user"), programs=()):
         sys.exit(1)
     os.environ.setdefault("CAY_TEST_OUTER_PID", str(os.getpid()))
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup cay would rightly ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # and this one in a shell's background
     if os.getuid() == 0:
         _contain()
     else:
