@@ -201,11 +201,11 @@ static void hear(struct pool *pool, struct spare **link)
 {
     struct spare *spare = *link;
     struct report report;
-    ssize_t n = recv(spare->fd, &report, sizeof report, MSG_DONTWAIT);
+    int rc = backend_hear(spare->fd, &report, sizeof report);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (rc == 0)
         return;
-    if (n == (ssize_t)sizeof report && report.kind == REPORT_NONE && report.stage == SPARE_READY) {
+    if (rc > 0 && report.kind == REPORT_NONE && report.stage == SPARE_READY) {
         spare->is_ready = true;
         return;
     }
