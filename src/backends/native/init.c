@@ -238,6 +238,11 @@ int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
     }
 }
 
+bool init_is_childless(void)
+{
+    return waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
+}
+
 void init_end_the_rest(void)
 {
     kill(-1, SIGKILL);
