@@ -250,11 +250,13 @@ def served(t, mode, engine):
     """A server has containers ahead."""
     env = {"CAY_SERVER": "true"}
     with mode.live("serve", "--listen", "127.0.0.1:0") as server:
-        until(lambda: mode.cay("run", "-l", "python", "-e", "1", env=env).status == 0, 20)
+        # Who finds no server does without, and would leave it nothing to be ready for.
+        t.ok(until(lambda: list(pathlib.Path("/run/cay").glob("warden-*")), 60), "a server is up", server.errors())
         r = mode.python("open('left', 'w')", *FLAGS, env=env)
         if not t.result(r, "the first one makes its own", cause="ok", meta__start="cold"):
             return
-        t.ok(until(lambda: len([c for c in engine.containers() if c["State"] == "running"]) >= 1, 60), "then some are ahead")
+        t.ok(until(lambda: len([c for c in engine.containers() if c["State"] == "running"]) >= 1, 60), "then some are ahead",
+             engine.containers(), engine.words())
 
         def taken(*flags):
             return mode.python("import os; print(os.listdir('.'))", *FLAGS, *flags, env=env)

@@ -125,7 +125,7 @@ class Engine:
         deadline = time.monotonic() + 120
         while not self.answers():
             if self.proc.poll() is not None or time.monotonic() > deadline:
-                words = (self.folder / "log").read_text(errors="replace")[-2000:]
+                words = self.words()
                 self.stop()
                 raise RuntimeError(f"the engine did not come up:\n{words}")
             time.sleep(0.05)
@@ -172,6 +172,10 @@ class Engine:
         path.unlink()
         if status != 200 or b"error" in body:
             raise RuntimeError(f"import: {status} {body[-500:]}")
+
+    def words(self):
+        """The last that it wrote into its log."""
+        return (self.folder / "log").read_text(errors="replace")[-3000:]
 
     def containers(self):
         """Those that are there in any state, of cay's; each as the engine describes it."""

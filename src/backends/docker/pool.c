@@ -270,6 +270,14 @@ static void drop_idle(struct pool *pool, int64_t now)
             link = &(*link)->next;
 }
 
+static bool has_kinds(const struct pool *pool)
+{
+    for (const struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++)
+        if (kind->used_ns)
+            return true;
+    return false;
+}
+
 /* One at a time: making them takes the engine's time from those who wait for it. */
 static int64_t serve(struct pool *pool)
 {
@@ -278,7 +286,7 @@ static int64_t serve(struct pool *pool)
     eventfd_t ignored_wakes;
 
     eventfd_read(pool->wake_fd, &ignored_wakes);
-    if (!pool->kinds[0].used_ns && !pool->spares && !pool->dying)
+    if (!has_kinds(pool) && !pool->spares && !pool->dying)
         return INT64_MAX;
     hear_all(pool);
     drop_idle(pool, now);
