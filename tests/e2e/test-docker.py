@@ -198,6 +198,20 @@ def gvisor(t, mode, engine):
                     "--min-isolation", "gvisor")
     t.result(r, "gVisor by one word", "4.4.0\n", cause="exit", exit_code=3, meta__isolation__tier="gvisor",
              meta__runtime="docker")
+    top = mode.cwd / "gvisor"
+    top.mkdir()
+    (top / "in").write_text("from the host")
+    code = ("import os\nprint(os.getresuid(), os.getresgid(), os.getgroups(), open('in').read())\nopen('in', 'a').write('!')\n"
+            "os.makedirs('/sandbox/a'); open('/sandbox/a/out', 'w').write('x'); os.chmod('/sandbox/a', 0o700)\n"
+            "print([x.split()[1] for x in open('/proc/self/status') if x.startswith('Cap')])")
+    r = mode.python(code, "--runtime", "runsc", "--workspace", str(top), "--collect", "a/*")
+    t.result(r, "gVisor: an ordinary user without rights, with folders and files", "(1000, 1000, 1000) (1000, 1000, 1000) [] "
+             f"from the host\n{['0' * 16] * 4}\n", cause="ok")
+    t.equal(sorted((f["path"], f["change"]) for f in r.get("files")), [("/sandbox/a/out", "created"), ("/workspace/in", "changed")],
+            "gVisor: what it left is told")
+    r = mode.json("run", "--runtime", "runsc", "-l", "c", "-e", "int main(void) { return 4; }")
+    t.result(r, "gVisor: a compiled program", cause="exit", exit_code=4)
+    caytest.run(["rm", "-rf", top])
 
 
 # --- what is left ---------------------------------------------------------------------------------------------------

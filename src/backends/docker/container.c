@@ -18,7 +18,7 @@
 /* ---- shapes -----------------------------------------------------------------------------------
  */
 
-struct cgroup_limits shape_limits(const struct cay_limits *limits)
+static struct cgroup_limits shape_limits(const struct cay_limits *limits)
 {
     return (struct cgroup_limits){
         .memory_bytes = limits->memory_bytes,
@@ -26,6 +26,28 @@ struct cgroup_limits shape_limits(const struct cay_limits *limits)
         .pids = limits->pids,
         .cpus_milli = limits->cpus_milli,
     };
+}
+
+static bool is_gvisor(const struct shape *shape)
+{
+    return strncmp(shape->runtime, "runsc", 5) == 0;
+}
+
+bool shape_is_split(const struct shape *shape)
+{
+    return is_gvisor(shape);
+}
+
+/* Its runtime has no update. */
+bool shape_is_fixed(const struct shape *shape)
+{
+    return is_gvisor(shape);
+}
+
+struct cgroup_limits shape_stage_limits(const struct shape *shape, const struct job *job,
+                                        unsigned stage)
+{
+    return shape_limits(&job->limits[shape_is_fixed(shape) ? job->n_stages - 1U : stage]);
 }
 
 void shape_of(const struct job *job, struct shape *ret)
@@ -36,10 +58,10 @@ void shape_of(const struct job *job, struct shape *ret)
         .disk_bytes = run->disk_bytes,
         .inodes = run->inodes,
         .has_workspace = job->folder_fds[0] >= 0,
-        .limits = shape_limits(&job->limits[0]),
     };
     memcpy(ret->image, job->image, sizeof ret->image);
     memcpy(ret->runtime, job->runtime, sizeof ret->runtime);
+    ret->limits = shape_stage_limits(ret, job, 0);
 }
 
 /* ---- what the engine answers ------------------------------------------------------------------

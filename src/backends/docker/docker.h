@@ -20,7 +20,8 @@
  * tar over an exec: that takes a tar in the image, one more process of the engine's (100 ms) and
  * gives an exit code that can't tell a signal from an exit; the archive call can't write into a
  * tmpfs. The init is trusted as pid 1 of a native sandbox is: same uid as the program, but not
- * dumpable and immune to signals from inside, and the only one to hold the streams. So wait status
+ * dumpable and immune to signals from inside, and the only one to hold the streams. In gVisor,
+ * which knows neither, it is another user: root of that kernel. So wait status
  * and files can't be forged by what runs below it; counters come from the kernel, outside.
  *
  * Whoever dies: the warden's death closes the ctl socket, and the keeper removes the container; the
@@ -50,11 +51,20 @@ struct shape {
     struct cgroup_limits limits;
 };
 
+/* Whether its init is another user than its program: where the kernel does not keep a process that
+ * is not dumpable from its own user, as gVisor's does not. */
+bool shape_is_split(const struct shape *shape);
+
 /* What a job needs before its first stage. */
 void shape_of(const struct job *job, struct shape *ret);
 
-/* The limits of one of its stages. */
-struct cgroup_limits shape_limits(const struct cay_limits *limits);
+/* Whether its limits can't be changed: then those of the last stage, which are the run's, hold from
+ * the start, for a compiler too. */
+bool shape_is_fixed(const struct shape *shape);
+
+/* The limits of one of a job's stages. */
+struct cgroup_limits shape_stage_limits(const struct shape *shape, const struct job *job,
+                                        unsigned stage);
 
 struct container {
     char id[65];

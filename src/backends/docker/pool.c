@@ -45,12 +45,17 @@ struct pool {
     struct spare *dying; /* their keepers remove their containers, and have to be reaped */
 };
 
-/* Limits can be changed, the rest can't. */
+static bool has_same_limits(const struct shape *a, const struct shape *b)
+{
+    return memcmp(&a->limits, &b->limits, sizeof a->limits) == 0;
+}
+
+/* Limits can be changed as a rule, the rest can't. */
 static bool is_same(const struct shape *a, const struct shape *b)
 {
     return strcmp(a->image, b->image) == 0 && strcmp(a->runtime, b->runtime) == 0 &&
            a->disk_bytes == b->disk_bytes && a->inodes == b->inodes &&
-           a->has_workspace == b->has_workspace;
+           a->has_workspace == b->has_workspace && (!shape_is_fixed(a) || has_same_limits(a, b));
 }
 
 static struct pool *make(const struct backend_host *host, const struct pool_options *options)
@@ -141,7 +146,7 @@ static struct spare **find(struct pool *pool, const struct shape *shape)
     for (struct spare **link = &pool->spares; *link; link = &(*link)->next) {
         if (!is_fit(*link, shape))
             continue;
-        if (memcmp(&(*link)->shape.limits, &shape->limits, sizeof shape->limits) == 0)
+        if (has_same_limits(&(*link)->shape, shape))
             return link;
         any = link;
     }

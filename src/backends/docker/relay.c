@@ -280,7 +280,7 @@ static void pass_input(struct keeper *keeper)
 
 static void begin_next(struct keeper *keeper)
 {
-    struct cgroup_limits limits = shape_limits(&keeper->job.limits[keeper->stage]);
+    struct cgroup_limits limits = shape_stage_limits(&keeper->shape, &keeper->job, keeper->stage);
     struct cay_error err;
 
     if (memcmp(&limits, &keeper->limits, sizeof limits) != 0 &&

@@ -142,6 +142,13 @@ static void put_security(struct json_writer *w, const struct spec *spec)
     json_field_array(w, "CapDrop");
     json_put_string(w, "ALL");
     json_end_array(w);
+    if (shape_is_split(spec->shape)) { /* to start the program as its user, and to end it */
+        static const char *const rights[] = { "SETUID", "SETGID", "SETPCAP", "KILL" };
+        json_field_array(w, "CapAdd");
+        for (size_t i = 0; i < ARRAY_LEN(rights); i++)
+            json_put_string(w, rights[i]);
+        json_end_array(w);
+    }
     json_field_array(w, "SecurityOpt");
     json_put_string(w, "no-new-privileges");
     if (!spec->is_filtered)
@@ -253,7 +260,10 @@ char *spec_json(const struct spec *spec)
                                          "StdinOnce" };
     char user[32];
 
-    snprintf(user, sizeof user, "%d:%d", SANDBOX_UID, SANDBOX_GID);
+    if (shape_is_split(spec->shape))
+        snprintf(user, sizeof user, "0:0");
+    else
+        snprintf(user, sizeof user, "%d:%d", SANDBOX_UID, SANDBOX_GID);
     json_begin_object(&w);
     json_field_string(&w, "Image", spec->shape->image);
     json_field_array(&w, "Entrypoint");

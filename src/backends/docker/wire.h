@@ -56,6 +56,7 @@ struct wire_job {
     struct cay_limits limits[JOB_STAGES];
     uint32_t n_stages;
     uint32_t require;       /* layers */
+    uint32_t is_split;      /* the init is root, of a kernel of its own, and the program is not */
     uint32_t has_input;     /* else the program's stdin is /dev/null */
     uint32_t has_harvest;   /* and it is told */
     uint32_t has_workspace; /* entries of place 1 follow, and the program starts there */

@@ -67,5 +67,13 @@ void files_entry(struct inside *inside, const char *data, size_t len);
 void files_data(struct inside *inside, const char *data, size_t len);
 void files_done(struct inside *inside);
 
+/* Where the init is root (wire.h): it makes files as the program's user, and is root again before
+ * there is a program, who then can't reach it. -errno. */
+int split_lower(void);
+int split_raise(void);
+
+/* For good, by a child: no right is left. -errno. */
+int split_become_user(void);
+
 /* Starts the stage's program (start.c); *ret_layers is what is in force. */
 void start_program(struct inside *inside, uint32_t *ret_layers);

@@ -116,6 +116,12 @@ static void take_input(struct inside *inside, const char *data, size_t len)
     inside->input_len += len;
 }
 
+static void take_side(int rc)
+{
+    if (rc < 0)
+        inside_fail(WIRE_STEP_CAPS, -rc);
+}
+
 static void hear(struct inside *inside)
 {
     struct wire_head head;
@@ -130,6 +136,8 @@ static void hear(struct inside *inside)
     case WIRE_JOB:
         take_job(inside, take_ptr(&data), head.len);
         inside->missing = check_engine(inside->job.require);
+        if (inside->job.is_split)
+            take_side(split_lower());
         break;
     case WIRE_ENTRY:
         files_entry(inside, data, head.len);
@@ -139,6 +147,8 @@ static void hear(struct inside *inside)
         break;
     case WIRE_BEGIN:
         files_done(inside);
+        if (inside->job.is_split)
+            take_side(split_raise());
         begin_stage(inside);
         break;
     case WIRE_NEXT:
@@ -260,6 +270,8 @@ static void tell_harvest(const struct inside *inside, void (*tell)(const struct 
     if (pid < 0)
         inside_fail(WIRE_STEP_STREAMS, errno);
     if (pid == 0) {
+        if (inside->job.is_split && split_become_user() < 0)
+            _exit(1);
         struct harvester harvest = {
             .to_fd = ends[1],
             .workspace = WORKSPACE_INIT,
