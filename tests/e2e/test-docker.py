@@ -204,7 +204,7 @@ def gvisor(t, mode, engine):
     code = ("import os\nprint(os.getresuid(), os.getresgid(), os.getgroups(), open('in').read())\nopen('in', 'a').write('!')\n"
             "os.makedirs('/sandbox/a'); open('/sandbox/a/out', 'w').write('x'); os.chmod('/sandbox/a', 0o700)\n"
             "print([x.split()[1] for x in open('/proc/self/status') if x.startswith('Cap')])")
-    r = mode.python(code, "--runtime", "runsc", "--workspace", str(top), "--collect", "a/*")
+    r = mode.python(code, "--runtime", "runsc", "--workspace", str(top), "--collect", "/sandbox/a/*")
     t.result(r, "gVisor: an ordinary user without rights, with folders and files", "(1000, 1000, 1000) (1000, 1000, 1000) [] "
              f"from the host\n{['0' * 16] * 4}\n", cause="ok")
     t.equal(sorted((f["path"], f["change"]) for f in r.get("files")), [("/sandbox/a/out", "created"), ("/workspace/in", "changed")],
