@@ -77,6 +77,8 @@ static const struct key line_keys[] = {
     { "statement", KEY_BOOL, LINE_AT(is_statement) },
     { "behind", KEY_BOOL, LINE_AT(is_behind) },
     { "library", KEY_BOOL, LINE_AT(is_library) },
+    { "last", KEY_BOOL, LINE_AT(is_last) },
+    { "command", KEY_BOOL, LINE_AT(is_command) },
     { "compile", KEY_BOOL, LINE_AT(is_compile) },
     { "run", KEY_BOOL, LINE_AT(is_run) },
     { "type", KEY_TEXT, LINE_AT(type) },

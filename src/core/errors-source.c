@@ -331,6 +331,46 @@ unsigned source_word_from(const struct errors_source *source, unsigned line, str
     return 0;
 }
 
+/* Whether a word stands where a shell takes it for a command: at the start, or behind a sign or a
+ * word that begins one. */
+static bool is_command_at(struct slice line, const char *word)
+{
+    static const char *const openers[] = { "then", "do", "else", "!", "time", "exec", "command" };
+    struct slice before = { line.data, (size_t)(word - line.data) };
+
+    while (before.len > 0 && is_blank(before.data[before.len - 1]))
+        before.len--;
+    if (before.len == 0 || strchr("|&;({`", before.data[before.len - 1]))
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(openers); i++) {
+        size_t len = strlen(openers[i]);
+        if (before.len >= len && memcmp(before.data + before.len - len, openers[i], len) == 0 &&
+            (before.len == len || is_blank(before.data[before.len - len - 1])))
+            return true;
+    }
+    return false;
+}
+
+unsigned source_command_line(const struct errors_source *source, unsigned line, struct slice name)
+{
+    struct slice text;
+    size_t at = 0;
+    unsigned found = 0;
+
+    for (unsigned i = 1; next_line(source, &at, &text); i++) {
+        const char *hit = find_word(text, name);
+        if (hit && i == line)
+            return line;
+        if (!hit || !is_command_at(text, hit) ||
+            (found > 0 && i > line && i - line >= line - found))
+            continue;
+        found = i;
+        if (i > line)
+            break;
+    }
+    return found;
+}
+
 unsigned source_function_line(const struct errors_source *source, struct slice name)
 {
     struct slice text;

@@ -54,6 +54,10 @@ unsigned source_end_line(const struct errors_source *source);
 unsigned source_word_from(const struct errors_source *source, unsigned line, struct slice word,
                           unsigned *ret_column);
 
+/* The line that starts a command by its name in a shell: the nearest to `line`, unless that one has
+ * the name in it. 0: none. */
+unsigned source_command_line(const struct errors_source *source, unsigned line, struct slice name);
+
 /* Where a shell function begins; 0: there is none of that name. */
 unsigned source_function_line(const struct errors_source *source, struct slice name);
 

@@ -125,6 +125,11 @@ static void place_by_report(struct analysis *a)
         a->failure->column = source_column(source, a->failure->line, report->echo, report->mark);
     if (source && report->row->is_statement)
         look_into_statement(a, source);
+    unsigned better = source && report->row->is_command
+                          ? source_command_line(source, a->failure->line, report->name)
+                          : 0;
+    if (better > 0)
+        a->failure->line = better;
 }
 
 /* An error that was passed on has its own place in its message: "main.lua:7: main.lua:3: no". */
