@@ -79,6 +79,7 @@ static const struct key line_keys[] = {
     { "library", KEY_BOOL, LINE_AT(is_library) },
     { "last", KEY_BOOL, LINE_AT(is_last) },
     { "command", KEY_BOOL, LINE_AT(is_command) },
+    { "redirect", KEY_BOOL, LINE_AT(is_redirect) },
     { "compile", KEY_BOOL, LINE_AT(is_compile) },
     { "run", KEY_BOOL, LINE_AT(is_run) },
     { "type", KEY_TEXT, LINE_AT(type) },

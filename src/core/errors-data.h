@@ -47,6 +47,7 @@ struct errors_line {
     bool is_library;   /* a call that is not the user's, whatever its file is called */
     bool is_last;      /* only as the last line of the text */
     bool is_command;   /* a shell's line, which may be wrong inside of a substitution */
+    bool is_redirect;  /* … or where a compound command begins whose end redirects */
     bool is_compile, is_run; /* only in this stage */
     const char *type;        /* where the line does not tell one */
     const char *category;    /* or NULL */
