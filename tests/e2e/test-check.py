@@ -118,6 +118,9 @@ def unknown(t):
                         "".join(f"f(a{i})\n" for i in range(200))), ("indices", "x" + "[0]" * 10000), ("lambdas", "lambda: " * 20000 + "1")):
         report = python.report(code, timeout_ms=60000)
         t.ok(isinstance(report["safe"], bool), f"nested: {name}", report)
+    chain = "q = db" + "".join(f".step{i}(x)" for i in range(200)) + "\nimport os\n"
+    report = python.report(chain, timeout_ms=60000)
+    t.equal([f["rule"] for f in report["findings"]], ["python-import-dangerous"], "a chain of 200 calls is followed, and what comes behind it")
     report = bash.report("$(" * 20000 + "rm -rf /" + ")" * 20000, timeout_ms=60000)
     t.ok(isinstance(report["safe"], bool), "nested: substitutions", report)
     report = bash.report("bash -c \"" * 3 + "rm -rf /" + "\"" * 3)
