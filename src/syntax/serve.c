@@ -126,6 +126,8 @@ static int serve_one(struct server *server)
     else
         rc = serve_ask(server, &ask, data, data + ask.lists_len);
     set_alarm(0);
+    if (rc >= 0 && server->checker && checker_is_spent(server->checker))
+        return 0; /* whoever asks next gets a new worker */
     return rc < 0 ? rc : 1;
 }
 
