@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,14 +12,10 @@
 
 enum { FD_BASE = 64 };
 
-static bool is_kept(int *const keep[], unsigned n, int fd)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (*keep[i] == fd)
-            return true;
-    return false;
-}
-
+/* Each gets a place above all that were moved before it, so that between two of them, and there
+ * only, is what is to be closed: a warden has hundreds open, and a call for each takes longer than
+ * the fork.
+ */
 int spawn_keep_fds(int *const keep[], unsigned n)
 {
     int top = FD_BASE;
@@ -34,12 +29,15 @@ int spawn_keep_fds(int *const keep[], unsigned n)
         *keep[i] = fd;
         top = fd + 1;
     }
-    if (close_range((unsigned)top, ~0U, 0) < 0 || close_range(0, FD_BASE - 1, 0) < 0)
-        return -errno;
-    for (int fd = FD_BASE; fd < top; fd++)
-        if (!is_kept(keep, n, fd))
-            close(fd);
-    return 0;
+    int next = 0; /* below it all is as it should be */
+    for (unsigned i = 0; i < n; i++) {
+        if (*keep[i] < 0)
+            continue;
+        if (*keep[i] > next && close_range((unsigned)next, (unsigned)*keep[i] - 1, 0) < 0)
+            return -errno;
+        next = *keep[i] + 1;
+    }
+    return close_range((unsigned)next, ~0U, 0) < 0 ? -errno : 0;
 }
 
 static int put_stream(int from, int to)

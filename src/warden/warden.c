@@ -28,6 +28,10 @@
 /* How long a program is left in its last call, where nothing else lives. */
 #define HELD_NS NS_PER_MSEC
 
+/* How long the word that a program was started waits for the word of its end: for one that is over
+ * sooner, waking the front up for the first would only keep the program from a CPU. */
+#define STARTED_NS NS_PER_MSEC
+
 /* What a run left behind is told by then, or not at all. */
 #define HARVEST_TIMEOUT_NS (30 * NS_PER_SEC)
 
@@ -57,7 +61,9 @@ struct run {
     bool awaits_next;
     bool is_killed;
     bool has_harvest;
-    bool has_ended; /* its last stage did, and the harvest is on */
+    bool has_ended;  /* its last stage did, and the harvest is on */
+    int64_t tell_ns; /* when to tell `started`; INT64_MAX: there is nothing to tell */
+    struct warden_reply started;
 };
 
 /* Backends, and those of them that make sandboxes ahead. */
@@ -84,7 +90,7 @@ struct warden {
 
 /* ---- to the front ---- */
 
-static void reply(const struct run *run, struct warden_reply *message)
+static void reply_now(const struct run *run, struct warden_reply *message)
 {
     struct front *front = run->front;
 
@@ -92,6 +98,20 @@ static void reply(const struct run *run, struct warden_reply *message)
     message->stop = run->stop;
     if (!front->is_gone && outbox_send(&front->outbox, front->fd, message) < 0)
         front->is_gone = true;
+}
+
+static void tell_started(struct run *run)
+{
+    if (run->tell_ns == INT64_MAX)
+        return;
+    run->tell_ns = INT64_MAX;
+    reply_now(run, &run->started);
+}
+
+static void reply(struct run *run, struct warden_reply *message)
+{
+    tell_started(run); /* what came first is told first */
+    reply_now(run, message);
 }
 
 static void kill_run(struct run *run, enum stop_reason reason)
@@ -243,6 +263,7 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     run->number = request->run;
     run->asked_ns = clock_now_ns();
     run->deadline_ns = run->asked_ns + SETUP_TIMEOUT_NS;
+    run->tell_ns = INT64_MAX;
     run->job = request->job;
     cap_job(warden, &run->job);
     take_fds(&run->job, fds);
@@ -365,17 +386,20 @@ static void on_gone(struct warden *warden, struct run *run)
 
 static void on_stage_started(struct warden *warden, struct run *run, const struct report *report)
 {
-    struct warden_reply message = {
+    int64_t now = clock_now_ns();
+
+    tell_started(run);
+    run->started = (struct warden_reply){
         .kind = WARDEN_STAGE_STARTED,
         .stage = report->stage,
         .layers = report->layers,
         .start_kind = report->start_kind,
-        .setup_ns = clock_now_ns() - run->asked_ns,
+        .setup_ns = now - run->asked_ns,
     };
+    run->tell_ns = now + STARTED_NS;
     run->is_up = true;
     if (!run->is_killed)
-        run->deadline_ns = clock_now_ns() + run->job.limits[report->stage].timeout_ns;
-    reply(run, &message);
+        run->deadline_ns = now + run->job.limits[report->stage].timeout_ns;
     /* What a killed neighbour left goes while a program runs: nobody waits for it. */
     if (!warden->has_swept && warden->cgroups.version)
         cgroup_sweep(&warden->cgroups);
@@ -452,6 +476,8 @@ static void serve_clock(struct warden *warden)
     int64_t now = clock_now_ns();
 
     for (struct run *run = warden->runs; run; run = run->next) {
+        if (now >= run->tell_ns)
+            tell_started(run);
         if (now >= run->deadline_ns) {
             if (!run->is_up) {
                 struct warden_reply late = { .kind = WARDEN_FAILED };
@@ -472,7 +498,7 @@ static int until_next_ms(const struct warden *warden)
     int64_t next = INT64_MAX;
 
     for (const struct run *run = warden->runs; run; run = run->next) {
-        next = MIN(next, run->deadline_ns);
+        next = MIN(next, MIN(run->deadline_ns, run->tell_ns));
         if (!run->is_killed)
             next = MIN(next, run->sandbox->tick_ns);
     }

@@ -69,7 +69,7 @@ def programs(language):
 
 def shown(r):
     """What a user sees of a run; numbers that differ from process to process are no difference."""
-    text = [re.sub(r"0x[0-9a-f]{6,}|(?<=started )\d+", "N", r[k]) for k in ("stdout", "stderr")]
+    text = [re.sub(r"0x[0-9a-f]{6,}|(?<=started )\d+|(?<=\(node:)\d+", "N", r[k]) for k in ("stdout", "stderr")]
     return text, r["exit_code"], r["signal"], r["verdict"]["cause"]
 
 
@@ -165,7 +165,7 @@ places = ["/x", "/usr/x", "/etc/x", "/dev/x", "/proc/sys/kernel/hostname", "/pro
 said = {"write": {p: errno_of(os.open, p, W) for p in places}, "own": {p: errno_of(os.open, p + "/x", W) for p in ("/tmp", "/sandbox", "/dev/shm")},
         "read": {p: errno_of(os.listdir, p) for p in ("/root", "/home", "/var", "/proc/1/fd", "/proc/1/root", "/sys", "/boot")},
         "etc": sorted(os.listdir("/etc")), "dev": sorted(os.listdir("/dev")), "names": socket.if_nameindex(),
-        "mounts": [l.split(" ", 3)[3] for l in open("/proc/self/mountinfo")], "routes": open("/proc/net/route").read(),
+        "mounts": sorted(l.split(" ", 3)[3] for l in open("/proc/self/mountinfo")), "routes": open("/proc/net/route").read(),
         "connect": {str(a): errno_of(socket.create_connection, a, 1) for a in (("127.0.0.1", 22), ("10.0.0.1", 80), ("1.1.1.1", 53))},
         "host": [socket.gethostname(), os.getpgid(0) == os.getpid()], "pid 1": errno_of(os.kill, 1, 0), "maps": open("/proc/self/uid_map").read(),
         "cgroup": open("/proc/self/cgroup").read(), "score": open("/proc/self/oom_score_adj").read(), "groups": os.getgroups(), "ids": os.getresuid() + os.getresgid()}

@@ -85,7 +85,9 @@ static int step_map(struct state *state)
  * the group. */
 static int step_cgroup_join(struct state *state)
 {
-    int rc = child_recv_word(state->child->ctl_fd, CHILD_GO, state->child->join);
+    int rc = state->child->is_in_berth
+                 ? 0
+                 : child_recv_word(state->child->ctl_fd, CHILD_GO, state->child->join);
     return rc < 0 ? rc : cgroup_join_all_but_cpu(state->child->join);
 }
 
@@ -101,12 +103,20 @@ static int step_cgroup_ns(struct state *state)
     return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
 }
 
+/* Owned by root once the identity changed, so it is opened before; or, where the /proc that has it
+ * is only there after that, with the right to look at us given back for as long: nobody is here
+ * yet. */
+static void open_oom_score(struct state *state)
+{
+    state->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+}
+
 static int step_identity(struct state *state)
 {
     const struct child *child = state->child;
 
-    /* Owned by root once the identity changed, so it is opened before. */
-    state->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (!child->is_in_berth)
+        open_oom_score(state);
     if (child->may_setgroups && setgroups(0, NULL) < 0)
         return -errno;
     if (prctl(PR_SET_KEEPCAPS, 1) < 0 || setresgid(child->gid, child->gid, child->gid) < 0 ||
@@ -134,6 +144,12 @@ static int step_keyring(struct state *state)
 
 static int step_root(struct state *state)
 {
+    if (state->child->is_in_berth) {
+        int rc = root_add_own(state->child, &state->failed_op);
+        prctl(PR_SET_DUMPABLE, 1); /* until step_init */
+        open_oom_score(state);
+        return rc;
+    }
     state->root_fd = root_build(state->child, &state->failed_op);
     return MIN(state->root_fd, 0);
 }
@@ -265,20 +281,21 @@ static int step_init(struct state *state)
 static const struct {
     int (*run)(struct state *state);
     enum layer layer;
+    bool is_berths; /* in a berth it was done before */
 } steps[STEP_N] = {
-    [STEP_NET_BEGIN] = { step_net_begin, LAYER_N },
-    [STEP_MAP] = { step_map, LAYER_N },
+    [STEP_NET_BEGIN] = { step_net_begin, LAYER_N, true },
+    [STEP_MAP] = { step_map, LAYER_N, true },
     [STEP_CGROUP_JOIN] = { step_cgroup_join, LAYER_N },
     [STEP_BOUNDING] = { step_bounding, LAYER_N },
-    [STEP_NET_JOIN] = { step_net_join, LAYER_NET_NS },
+    [STEP_NET_JOIN] = { step_net_join, LAYER_NET_NS, true },
     [STEP_CPU_JOIN] = { step_cpu_join, LAYER_N },
     [STEP_CGROUP_NS] = { step_cgroup_ns, LAYER_CGROUP_NS },
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
     [STEP_KEYRING] = { step_keyring, LAYER_N },
     [STEP_ROOT] = { step_root, LAYER_N },
     [STEP_FOLDERS] = { step_folders, LAYER_N },
-    [STEP_PIVOT] = { step_pivot, LAYER_N },
-    [STEP_HOSTNAME] = { step_hostname, LAYER_N },
+    [STEP_PIVOT] = { step_pivot, LAYER_N, true },
+    [STEP_HOSTNAME] = { step_hostname, LAYER_N, true },
     [STEP_FILES] = { step_files, LAYER_N },
     [STEP_INIT] = { step_init, LAYER_N },
 };
@@ -294,7 +311,7 @@ static uint32_t walk(struct state *state, uint32_t first, uint32_t last, uint32_
         uint32_t bit = steps[i].layer == LAYER_N ? 0 : UINT32_C(1) << steps[i].layer;
         if (bit && !(child->wanted & bit))
             continue;
-        int rc = steps[i].run(state);
+        int rc = child->is_in_berth && steps[i].is_berths ? 0 : steps[i].run(state);
         if (rc == 0) {
             *layers |= bit;
         } else if (!bit || (bit & (child->job->require | LAYER_CORE_BITS))) {
@@ -332,7 +349,7 @@ static void clear_stage(struct state *state)
 static void keep_only(struct child *child, struct job *job)
 {
     enum { OWN = 11 };
-    int *keep[OWN + JOB_FOLDERS] = {
+    int *keep[OWN + JOB_FOLDERS + CGROUP_N] = {
         &child->ctl_fd,        &job->std_fds[0], &job->std_fds[1],   &job->std_fds[2],
         &job->payload_fd,      &job->harvest_fd, &child->program_fd, &child->warm.hook_fd,
         &child->warm.addon_fd, &child->job_fd,   &child->image_fd,
@@ -340,6 +357,8 @@ static void keep_only(struct child *child, struct job *job)
 
     for (int i = 0; i < JOB_FOLDERS; i++)
         keep[OWN + i] = &job->folder_fds[i];
+    for (int i = 0; i < CGROUP_N; i++)
+        keep[OWN + JOB_FOLDERS + i] = &child->join[i];
     if (spawn_keep_fds(keep, ARRAY_LEN(keep)) < 0)
         _exit(1);
 }
@@ -379,7 +398,9 @@ void child_main(struct child *child)
         init_report(&state, &started);
         struct child_report ended = { .kind = CHILD_ENDED };
         ended.value = init_reap_until(&state, program, &is_held);
-        ended.is_held = is_held;
+        /* What it left is told after its end. */
+        bool is_last = state.stage + 1U == job.n_stages && job.harvest_fd < 0;
+        ended.is_held = is_held || (is_last && init_is_childless());
         if (ended.value != 0)
             ended.unreachable = netstat_unreachable(0);
         else if (state.stage + 1U < job.n_stages)

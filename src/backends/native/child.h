@@ -64,11 +64,12 @@ struct child {
     const struct job *job;
     const struct op_list *root;
     bool has_cgroup;
-    int join[CGROUP_N]; /* v1: comes with a word */
+    int join[CGROUP_N]; /* v1: comes with a word; in a berth it is there */
     int ctl_fd;         /* to the warden */
     uid_t uid;          /* identity inside */
     gid_t gid;
     bool has_userns;
+    bool is_in_berth; /* what a berth has is there already (berth.h) */
     bool may_setgroups;
     uint32_t layers; /* what the clone put in force, and the warden did */
     uint32_t wanted; /* what to try */
@@ -99,7 +100,8 @@ struct child_report {
     uint64_t inodes_size, inodes_free;
     uint64_t unreachable; /* of CHILD_ENDED with a failure */
     int64_t at_ns;        /* monotonic */
-    uint32_t is_held; /* of CHILD_ENDED: the program is held in its exit, and nothing else lives */
+    uint32_t
+        is_held; /* of CHILD_ENDED: nothing lives but, at most, the program, held in its exit */
     uint32_t fd_bits; /* of CHILD_READY: what comes along */
 };
 
@@ -167,6 +169,9 @@ struct netns_maker {
 int netns_begin(struct netns_maker *maker);
 int netns_join(struct netns_maker *maker);
 
+/* Brings lo up in the network namespace of the caller, whose own it is. */
+int netns_raise_lo(void);
+
 /* The image's root, to be cloned from: an fd of this mount namespace, or -errno. Where there are
  * overlays it is one, attached to the root until folders_let_go: no path of the host's is told by
  * /proc/self/mountinfo then. */
@@ -175,6 +180,11 @@ int folders_let_go_of_image(int root, int image);
 
 /* Builds the root. Returns its fd, or -errno and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);
+
+/* The same in two parts, for a berth: what lasts, and is entered by root_enter; and what each run
+ * has of its own, put into a root that is the caller's already. */
+int root_build_lasting(const struct op_list *list);
+int root_add_own(const struct child *child, uint32_t *ret_op);
 
 /* Bounds it so that the program's share is what the limits say; again after something was added. */
 int root_bound(int root, const struct cay_limits *limits);

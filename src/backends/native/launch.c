@@ -91,13 +91,13 @@ unsigned native_missing_namespace(uint64_t clone_flags, int *ret_errno)
     return LAYER_N;
 }
 
-static pid_t clone_init(uint64_t flags, int cgroup_fd, int *ret_pidfd)
+pid_t launch_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
 {
     int pidfd = -1;
     struct clone_args args = {
         .flags = flags | CLONE_PIDFD | (cgroup_fd >= 0 ? CLONE_INTO_CGROUP : 0),
         .pidfd = (uint64_t)(uintptr_t)&pidfd,
-        .exit_signal = SIGCHLD,
+        .exit_signal = flags & CLONE_PARENT ? 0 : SIGCHLD,
         .cgroup = (uint64_t)(cgroup_fd >= 0 ? cgroup_fd : 0),
     };
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
@@ -111,13 +111,13 @@ static pid_t clone_init(uint64_t flags, int cgroup_fd, int *ret_pidfd)
 
 /* The user namespace belongs to whoever makes it. The kernel's own rights on files stay root's, for
  * the cgroup that pid 1 is born into (v2). */
-static void become_zygote_user(void)
+void launch_become_zygote_user(void)
 {
     syscall(SYS_setresuid, -1, ZYGOTE_UID, -1);
     syscall(SYS_setfsuid, 0);
 }
 
-static void become_root_again(void)
+void launch_become_root_again(void)
 {
     int errnum = errno;
 
@@ -143,10 +143,10 @@ static pid_t clone_with_what_there_is(struct child *child, int cgroup_fd, int *r
         child->layers = layers & ~LAYER_BIT(USER_NS); /* claimed once the map is written */
         bool to_lend = child->spare == SPARE_FORK && geteuid() == 0;
         if (to_lend)
-            become_zygote_user();
-        pid_t pid = clone_init(flags, cgroup_fd, ret_pidfd);
+            launch_become_zygote_user();
+        pid_t pid = launch_clone(flags, cgroup_fd, ret_pidfd);
         if (to_lend && pid != 0)
-            become_root_again();
+            launch_become_root_again();
         if (pid >= 0)
             return pid;
 
@@ -265,14 +265,22 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "native: make a socket pair");
     child->ctl_fd = ctl[1];
-    native->pid = clone_with_what_there_is(child, cgroup_fd, &native->base.fds[FD_PID], err);
-    if (native->pid == 0) {
-        if (!child->has_userns) {
-            child->uid = native->who.uid;
-            child->gid = native->who.gid;
+    if (native->berth) {
+        native->pid = berth_clone(native->berth, child, cgroup_fd, &native->base.fds[FD_PID]);
+        if (native->pid < 0)
+            cay_fail_errno(err, -native->pid, "native: make a sandbox");
+    } else {
+        native->pid = clone_with_what_there_is(child, cgroup_fd, &native->base.fds[FD_PID], err);
+        if (native->pid == 0) {
+            if (!child->has_userns) {
+                child->uid = native->who.uid;
+                child->gid = native->who.gid;
+            }
+            child_main(child);
         }
-        child_main(child);
     }
+    if (native->shared) /* the next sandbox has nothing to do with it */
+        madvise(native->shared, sizeof *native->shared, MADV_DONTFORK);
     close(ctl[1]);
     if (native->spare == SPARE_EXEC)
         close_fd(&native->program_fd);
@@ -373,33 +381,74 @@ static int make_root(struct native *native, const struct language *language,
     return 0;
 }
 
-int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
+/* What is needed of the language; in a berth that is little. */
+static int take_language(struct native *native, const struct language **ret, struct cay_error *err)
 {
-    const struct language *language = NULL;
-    bool has_cgroup = host->cgroups->version != 0;
-    bool is_born_inside = host->cgroups->version == 2;
+    bool is_needed = !native->berth || native->spare == SPARE_WARM;
 
-    if (native->job.language >= 0 &&
-        language_at(&native->arena, native->job.language, &language, err) < 0)
-        return -1;
-    if (native->job.image[0] && take_image(host, native, err) < 0)
-        return -1;
+    *ret = NULL;
+    return native->job.language < 0 || !is_needed
+               ? 0
+               : language_at(&native->arena, native->job.language, ret, err);
+}
+
+static int take_identity(const struct backend_host *host, struct native *native,
+                         struct cay_error *err)
+{
+    if (native->berth) {
+        native->who = native->berth->who;
+        native->who.lock_fd = -1; /* it is the berth's */
+        return 0;
+    }
     /* What is in a user's own folders is not for a uid that is not his. */
     bool is_own =
         native->job.folder_fds[0] >= 0 || (native->job.image[0] && !native->image.is_system);
     int rc = identity_take(host->state_fd, is_own, &native->who);
-    if (rc < 0)
-        return cay_fail_errno(err, -rc, "take a uid slot in the state folder");
-    if (has_cgroup ? is_born_inside && make_cgroup(host, native, err) < 0
-                   : make_cgroup(host, native, err) < 0 || map_watched(native, err) < 0)
+    return rc < 0 ? cay_fail_errno(err, -rc, "take a uid slot in the state folder") : 0;
+}
+
+/* The cgroup is there before pid 1 where that is born into it, where it takes the files to join by
+ * along, and where there is none to make. */
+static int make_cgroup_first(const struct backend_host *host, struct native *native,
+                             struct cay_error *err)
+{
+    bool has_cgroup = host->cgroups->version != 0;
+    bool is_first = !has_cgroup || host->cgroups->version == 2 || native->berth;
+
+    if (is_first && make_cgroup(host, native, err) < 0)
         return -1;
-    if (map_child(native, err) < 0)
+    return has_cgroup ? 0 : map_watched(native, err);
+}
+
+/* It waits for nobody, for it has all it needs. */
+static void describe_berth(struct native *native, struct child *child)
+{
+    child->is_in_berth = child->has_userns = true;
+    child->layers = LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS);
+    native->layers |= LAYER_BIT(USER_NS);
+    native->root = native->berth->kind->root;
+    memcpy(child->join, native->cgroup.join, sizeof child->join);
+}
+
+int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
+{
+    const struct language *language;
+    bool has_cgroup = host->cgroups->version != 0;
+    bool is_born_inside = host->cgroups->version == 2;
+
+    if (take_language(native, &language, err) < 0)
+        return -1;
+    if (native->job.image[0] && take_image(host, native, err) < 0)
+        return -1;
+    if (take_identity(host, native, err) < 0 || make_cgroup_first(host, native, err) < 0 ||
+        map_child(native, err) < 0)
         return -1;
 
     struct child child = {
         .job = &native->job,
         .root = &native->root,
         .has_cgroup = has_cgroup,
+        .join = { -1, -1, -1, -1 },
         .may_setgroups = native->who.kind != IDENTITY_OWN,
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
@@ -413,18 +462,21 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
-    if (native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0)
-        return -1;
-    if (make_root(native, language, &child, err) < 0)
+    if (native->berth)
+        describe_berth(native, &child);
+    else if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||
+             make_root(native, language, &child, err) < 0)
         return -1;
     if (native->spare == SPARE_WARM &&
         warm_make(&native->arena, pool_settings(host->pool), language, &native->job.limits[0],
                   &child.warm, err) < 0)
         return -1;
-    rc = bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
+    int rc = bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
     warm_done(&child.warm);
     if (rc < 0)
         return -1;
+    if (native->berth)
+        return 0;
     if (child.has_userns) {
         rc = userns_map(native->pid, &native->who);
         if (rc < 0)

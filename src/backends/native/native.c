@@ -64,6 +64,8 @@ static void release(struct sandbox *sandbox)
     if (native->has_cgroup &&
         (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
         cgroup_remove(&native->cgroup);
+    if (native->berth)
+        pool_keep_berth(native->pool, native->berth);
     if (native->watched)
         munmap(native->watched, sizeof *native->watched);
     identity_release(&native->who);
@@ -111,7 +113,7 @@ static void kill_all(struct sandbox *sandbox)
 }
 
 struct native *native_make(const struct backend_host *host, const struct job *job,
-                           enum spare_kind spare, struct cay_error *err)
+                           enum spare_kind spare, struct berth *berth, struct cay_error *err)
 {
     struct native *native = mem_alloc(sizeof *native);
 
@@ -123,6 +125,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
     native->job = *job;
     native->spare = spare;
     native->pool = host->pool;
+    native->berth = berth;
     native->program_fd = native->to_program_fd = native->root_fd = native->notice_fd = -1;
     native->program_pid = -1;
     native->who.lock_fd = -1;
@@ -208,7 +211,8 @@ static bool go_on_cold(struct native *native)
 
     if (!native->keeps_fds || native->is_killed)
         return false;
-    struct native *fresh = native_make(pool_host(native->pool), &native->job, SPARE_NONE, &err);
+    struct native *fresh =
+        native_make(pool_host(native->pool), &native->job, SPARE_NONE, NULL, &err);
     if (!fresh)
         return false;
     const struct native ended = *native;
@@ -228,7 +232,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
         native = NULL;
     }
     if (!native)
-        native = native_make(host, job, SPARE_NONE, err);
+        native = native_make(host, job, SPARE_NONE, NULL, err);
     if (!native)
         return -1;
     *ret = &native->base;

@@ -3,6 +3,7 @@
 
 /* What the files of the native backend share, on the warden's side. */
 
+#include "backends/native/berth.h"
 #include "backends/native/child.h"
 #include "backends/native/watcher.h"
 #include "base/arena.h"
@@ -47,17 +48,19 @@ struct native {
     struct child_shared *shared; /* with pid 1 */
     struct cgroup_limits limits; /* in force */
     uint64_t spare_bytes;
-    bool awaits_fork;  /* it has its job, and its program is to be forked once it stands */
-    bool keeps_fds;    /* the job's are copies of ours, until the program was forked */
-    int64_t late_ns;   /* when a spare that is not ready is given up */
-    struct pool *pool; /* where its cgroup goes; NULL: nowhere */
+    bool awaits_fork;    /* it has its job, and its program is to be forked once it stands */
+    bool keeps_fds;      /* the job's are copies of ours, until the program was forked */
+    int64_t late_ns;     /* when a spare that is not ready is given up */
+    struct pool *pool;   /* where its cgroup and its berth go; NULL: nowhere */
+    struct berth *berth; /* that it was made in; NULL: none */
 };
 
 extern const struct backend backend_native;
 
-/* Makes a sandbox for a job, or a spare. */
+/* Makes a sandbox for a job, or a spare, which may have a berth; that goes back to the pool in any
+ * case. */
 struct native *native_make(const struct backend_host *host, const struct job *job,
-                           enum spare_kind spare, struct cay_error *err);
+                           enum spare_kind spare, struct berth *berth, struct cay_error *err);
 
 /* From here on, what the cgroup counts is the program's. */
 void native_start_counting(struct native *native);
@@ -99,6 +102,13 @@ int direct_hand_over(struct native *native, const struct job *job);
 
 /* Looks for a notice. Returns whether it was the end of the program, as pid 1 would tell of it. */
 bool direct_has_ended(struct native *native, struct child_report *ret);
+
+/* Clones pid 1. With CLONE_PARENT it is a child of the caller's parent. Returns as clone does. */
+pid_t launch_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
+
+/* A user namespace belongs to whoever makes it: the zygotes' user, in between. */
+void launch_become_zygote_user(void);
+void launch_become_root_again(void);
 
 /* Starting pid 1: everything from cgroup to clone. */
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err);

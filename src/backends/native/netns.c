@@ -23,17 +23,33 @@
 
 enum { HELPER_STACK = 32 * 1024 };
 
-/* Brings lo up and returns an fd of the namespace, by a socket in it: /proc is about to change
- * under the helper's feet. */
-static int make_netns(void)
+/* By a socket in the namespace, which it returns. */
+static int raise_lo(void)
 {
     struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+    auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
+    return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : take_fd(&fd);
+}
+
+int netns_raise_lo(void)
+{
+    int fd = raise_lo();
+
+    if (fd >= 0)
+        close(fd);
+    return MIN(fd, 0);
+}
+
+/* Returns an fd of the namespace, by the socket: /proc is about to change under the helper's feet.
+ */
+static int make_netns(void)
+{
     if (unshare(CLONE_NEWNET) < 0)
         return -errno;
-    auto_close int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-        return -errno;
+    auto_close int fd = raise_lo();
+    if (fd < 0)
+        return fd;
     int netns_fd = ioctl(fd, SIOCGSKNS);
     return netns_fd < 0 ? -errno : netns_fd;
 }

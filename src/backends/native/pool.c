@@ -40,6 +40,10 @@ struct shape {
     struct zygote *zygote; /* of SPARE_FORK */
     struct zygote *heir;   /* that will take its place */
     struct native *spares;
+    struct berth_kind berth_kind;
+    bool has_berth_kind;
+    struct berth *berths; /* where nothing is */
+    unsigned n_berths;
     unsigned n[SPARE_STATES], target;
     uint32_t taken, missed, failed;
     unsigned taken_lately; /* since the target was last looked at */
@@ -61,7 +65,8 @@ struct pool {
     struct shape shapes[SHAPES];
     struct native *dying; /* killed, and not yet reaped */
     uint64_t memory_bytes;
-    unsigned next; /* the shape to look at first */
+    unsigned next;      /* the shape to look at first */
+    bool has_no_berths; /* they can't be had here */
     int64_t taken_ns;
     struct kept_cgroup groups[GROUPS_MAX];
     unsigned n_groups;
@@ -246,6 +251,58 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
         shape->kind = SPARE_WARM;
 }
 
+/* ---- berths ---- */
+
+static struct berth *take_berth(struct shape *shape)
+{
+    struct berth *berth = shape->berths;
+
+    if (!berth)
+        return NULL;
+    shape->berths = berth->next;
+    shape->n_berths--;
+    return berth;
+}
+
+/* Ahead of the spare that is to be made in it, if it can be. */
+static void have_berth(struct pool *pool, struct shape *shape)
+{
+    if (shape->berths || pool->has_no_berths)
+        return;
+    if (!shape->has_berth_kind &&
+        berth_kind_make(shape->language, shape->kind == SPARE_FORK, &shape->berth_kind) < 0)
+        return;
+    shape->has_berth_kind = true;
+    struct berth *berth = berth_make(pool->host, &shape->berth_kind);
+    pool->has_no_berths = !berth;
+    if (!berth)
+        return;
+    berth->shape = (unsigned)(shape - pool->shapes);
+    shape->berths = berth;
+    shape->n_berths = 1;
+}
+
+static void drop_berths(struct shape *shape)
+{
+    for (struct berth *berth; (berth = take_berth(shape));)
+        berth_free(berth);
+    berth_kind_done(&shape->berth_kind);
+}
+
+/* No more than spares may want at once. */
+void pool_keep_berth(struct pool *pool, struct berth *berth)
+{
+    struct shape *shape = &pool->shapes[berth->shape];
+
+    if (shape->n_berths >= 2 * shape->target || !berth_is_fresh(berth)) {
+        berth_free(berth);
+        return;
+    }
+    berth->next = shape->berths;
+    shape->berths = berth;
+    shape->n_berths++;
+}
+
 /* Without a job yet, but with limits. */
 static struct native *make_one(struct pool *pool, struct shape *shape,
                                const struct cay_limits *limits, uint32_t require)
@@ -261,11 +318,12 @@ static struct native *make_one(struct pool *pool, struct shape *shape,
     };
     struct cay_error err;
 
+    have_berth(pool, shape);
     memset(job.id, '0', sizeof job.id - 1);
     job.id[sizeof job.id - 1] = '\0';
     for (int i = 0; i < JOB_FOLDERS; i++)
         job.folder_fds[i] = -1;
-    struct native *native = native_make(pool->host, &job, shape->kind, &err);
+    struct native *native = native_make(pool->host, &job, shape->kind, take_berth(shape), &err);
     if (native)
         native->shape = (unsigned)(shape - pool->shapes);
     return native;
@@ -594,6 +652,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
         pool_free(pool);
         return NULL;
     }
+    pool->has_no_berths = geteuid() != 0 || !berth_reserve_places();
     for (const int32_t *language = options->warm; language && *language >= -1; language++) {
         struct shape *shape = shape_of(pool, *language);
         if (shape)
@@ -633,6 +692,8 @@ void pool_free(struct pool *pool)
         native_reap(native, 0);
         backend_native.release(&native->base);
     }
+    for (unsigned i = 0; i < SHAPES; i++)
+        drop_berths(&pool->shapes[i]);
     while (pool->n_groups > 0)
         cgroup_remove(&pool->groups[--pool->n_groups].group);
     arena_done(&pool->arena);

@@ -20,6 +20,7 @@
 #include "core/backend.h"
 #include "sys/cgroup.h"
 
+struct berth;
 struct native;
 struct pool;
 
@@ -47,5 +48,8 @@ int pool_order(struct pool *pool, struct native *native);
 bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limits *ret_limits,
                        struct cgroup_counters *ret_zero);
 bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits);
+
+/* The berth of a sandbox that is gone, for the next of its shape. */
+void pool_keep_berth(struct pool *pool, struct berth *berth);
 
 void pool_stats(const struct pool *pool, struct pool_stats *ret);

@@ -154,22 +154,29 @@ static int op_mask(int root, const struct op *op)
 {
     if (faccessat(root, op->path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
-    auto_close int fd = clone_tree(AT_FDCWD, "/dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC, 0);
+    auto_close int fd = clone_tree(AT_FDCWD, "/dev/null",
+                                   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
     return fd < 0 ? fd : attach(fd, root, op->path);
 }
 
-static int op_scratch(int root, const struct op *op)
+/* A folder on the file system `scratch`, shown in the root. */
+static int show_scratch(int root, int scratch, const struct op *op)
 {
-    int rc = op_dir(root, op);
+    int rc = op_dir(scratch, op);
     if (rc < 0)
         return rc;
-    auto_close int fd = open_tree(root, op->path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    auto_close int fd = open_tree(scratch, op->path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (fd < 0)
         return -errno;
     struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOEXEC };
     if (op->noexec && mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
         return -errno;
     return attach(fd, root, op->path);
+}
+
+static int op_scratch(int root, const struct op *op)
+{
+    return show_scratch(root, root, op);
 }
 
 static int (*const op_table[OP_KIND_N])(int root, const struct op *op) = {
@@ -232,13 +239,12 @@ int root_enter(int root_fd)
     return chdir("/sandbox") < 0 ? -errno : 0;
 }
 
-int root_build(const struct child *child, uint32_t *ret_op)
+/* An empty one, attached where nobody looks. Returns its fd. */
+static int begin_root(const struct cay_limits *limits)
 {
-    const struct cay_limits *limits = &child->job->limits[child->job->n_stages - 1];
     struct mount_attr private = { .propagation = MS_PRIVATE };
 
     umask(0);
-    *ret_op = UINT32_MAX;
     /* Without a user namespace, mounts made here would otherwise show up on the host. */
     if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof private) < 0)
         return -errno;
@@ -246,8 +252,111 @@ int root_build(const struct child *child, uint32_t *ret_op)
     if (root < 0)
         return root;
     int rc = attach(root, AT_FDCWD, "/");
+    return rc < 0 ? rc : take_fd(&root);
+}
+
+/* A berth's root has a workshop where a run's /run will be: the /proc without which the kernel
+ * mounts no other one, and a place for the file system that each run has of its own, whose folders
+ * can be shown elsewhere only while it is attached. When a root is complete all of that goes at
+ * once. */
+static const char workshop[] = "run", workshop_proc[] = "run/proc",
+                  workshop_scratch[] = "run/scratch";
+
+static int add_workshop(int root, const struct cay_limits *limits)
+{
+    auto_close int fd = make_tmpfs(limits);
+    if (fd < 0)
+        return fd;
+    int rc = attach(fd, root, workshop);
+    if (rc == 0)
+        rc = op_dir(root, &(struct op){ .path = workshop_scratch, .mode = 0755 });
+    if (rc == 0)
+        rc = op_dir(root, &(struct op){ .path = workshop_proc, .mode = 0755 });
+    return rc < 0 ? rc : op_proc(root, &(struct op){ .path = workshop_proc });
+}
+
+int root_build_lasting(const struct op_list *list)
+{
+    static const struct cay_limits nothing_more;
+    auto_close int root = begin_root(&nothing_more);
+    int rc = MIN(root, 0);
+
+    for (size_t i = 0; i < list->n && rc == 0; i++) {
+        const struct op *op = &list->ops[i];
+        if (op->kind == OP_SCRATCH)
+            rc = op_dir(root, op);
+        else if (op->kind != OP_PROC && op->kind != OP_MASK)
+            rc = op_table[op->kind](root, op);
+    }
+    if (rc == 0)
+        rc = add_workshop(root, &nothing_more);
+    return rc < 0 ? rc : take_fd(&root);
+}
+
+/* On its own file system too the folder has the path that it has in the root. */
+static int show_own(int root, int scratch, const struct op *op)
+{
+    char above[64];
+
+    for (const char *slash = op->path; (slash = strchr(slash, '/')); slash++) {
+        size_t len = (size_t)(slash - op->path);
+        if (len >= sizeof above)
+            return -ENAMETOOLONG;
+        memcpy(above, op->path, len);
+        above[len] = '\0';
+        int rc = op_dir(scratch, &(struct op){ .path = above, .mode = 0755 });
+        if (rc < 0)
+            return rc;
+    }
+    return show_scratch(root, scratch, op);
+}
+
+static int add_own(const struct op_list *list, int root, int scratch, uint32_t *ret_op)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct op *op = &list->ops[i];
+        int rc = op->kind == OP_SCRATCH                       ? show_own(root, scratch, op)
+                 : op->kind == OP_PROC || op->kind == OP_MASK ? op_table[op->kind](root, op)
+                                                              : 0;
+        if (rc < 0) {
+            *ret_op = i;
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int root_add_own(const struct child *child, uint32_t *ret_op)
+{
+    const struct cay_limits *limits = &child->job->limits[child->job->n_stages - 1];
+
+    umask(0);
+    *ret_op = UINT32_MAX;
+    auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return -errno;
+    auto_close int scratch = make_tmpfs(limits);
+    if (scratch < 0)
+        return scratch;
+    int rc = attach(scratch, root, workshop_scratch);
+    if (rc == 0)
+        rc = add_own(child->root, root, scratch, ret_op);
+    if (rc == 0)
+        rc = root_bound(scratch, limits);
     if (rc < 0)
         return rc;
+    return umount2("/run", MNT_DETACH) < 0 || chdir("/sandbox") < 0 ? -errno : 0;
+}
+
+int root_build(const struct child *child, uint32_t *ret_op)
+{
+    const struct cay_limits *limits = &child->job->limits[child->job->n_stages - 1];
+    int rc;
+
+    *ret_op = UINT32_MAX;
+    auto_close int root = begin_root(limits);
+    if (root < 0)
+        return root;
     auto_close int image = child->image_fd < 0 ? -1 : folders_open_image(child, root);
     if (image < 0 && child->image_fd >= 0)
         return image;

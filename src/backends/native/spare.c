@@ -213,7 +213,7 @@ static bool wait_for_job(const struct state *state)
 /* The rlimits come with the job, or the program does not start. */
 static void tell_ready(const struct state *state)
 {
-    auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    auto_close int root = open("/sandbox", O_PATH | O_DIRECTORY | O_CLOEXEC);
     const int fds[READY_FDS] = { [READY_NOTICE] = state->notice_fd, [READY_ROOT] = root };
     const struct child_report ready = {
         .kind = CHILD_READY,

@@ -164,6 +164,7 @@ int zygote_order_one(struct zygote *zygote, struct native *native)
         .wanted = ~LAYER_CGROUP_BITS,
         .require = ZYGOTE_LAYERS,
         .may_setgroups = native->who.kind != IDENTITY_OWN,
+        .is_awaited = native->start_kind == START_FORK,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
         .limits = native->job.limits[0],

@@ -27,7 +27,8 @@ struct zygote_order {
     uint32_t fd_bits;
     uint32_t wanted, require;
     uint32_t may_setgroups;
-    uid_t uid; /* inside */
+    uint32_t is_awaited; /* its job is there */
+    uid_t uid;           /* inside */
     gid_t gid;
     struct cay_limits limits; /* of most jobs */
 };
@@ -69,7 +70,8 @@ struct zygote_run {
 /* Serves the warden. Returns only in a program that has its job: isolated, its streams in place,
  * environ set, in /sandbox. Before the job is there, and behind all layers, warm is called, to do
  * once what every program does: memory that it shares with the zygote is copied when it is first
- * written to, and that takes its time. */
-typedef void zygote_warm_fn(void);
+ * written to, and that takes its time. Where the job waits already, that is only what a run can't
+ * do without. */
+typedef void zygote_warm_fn(bool is_awaited);
 
 void zygote_serve(zygote_warm_fn *warm, struct zygote_run *ret);

@@ -444,7 +444,7 @@ static int prepare_run(int argc, char **argv, char **env, const char *source)
 
 /* All of it once more in the memory of its own, on a program of ours: what it reaches for is copied
  * then, and not when somebody waits. */
-static void warm_child(void)
+static void warm_memory(void)
 {
     static const char words[] = "class C:\n    def f(self, x):\n        return x\n"
                                 "def f(*a, **k):\n    return [str(i) for i in a]\n"
@@ -455,7 +455,6 @@ static void warm_child(void)
     static const char source[] = USUAL_SOURCE;
     char name[] = "python3", file[] = USUAL_NAME, *argv[] = { name, file, NULL };
 
-    PyOS_AfterFork_Child();
     if (put_environment(environ) == 0)
         ahead.env = environ;
     ahead.has_words = put_words(2, argv, source) == 0;
@@ -474,6 +473,13 @@ static void warm_child(void)
     flush("stdout", false);
     flush("stderr", false);
     PyGC_Collect();
+}
+
+static void warm_child(bool is_awaited)
+{
+    PyOS_AfterFork_Child();
+    if (!is_awaited)
+        warm_memory();
     python.main_module = make_main();
 }
 

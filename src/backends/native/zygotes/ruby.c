@@ -65,13 +65,19 @@ int open_for_ruby(const char *path, int flags, ...)
     return openat(AT_FDCWD, path, flags, mode);
 }
 
-static void warm_child(void)
+static void warm_up(void)
 {
     rb_eval_string("kind = Class.new { def f(x) = x.map { |i| i.to_s * 2 } }\n"
                    "begin; kind.new.f([1, 2.5, 'a', :b]).nope; rescue NoMethodError => e\n"
                    "e.message; e.backtrace; end\n"
                    "format('%d %s', 1, { a: 1 }); $stdout.flush; $stderr.flush\n");
     rb_set_errinfo(Qnil);
+}
+
+static void warm_child(bool is_awaited)
+{
+    if (!is_awaited)
+        warm_up();
 }
 
 /* The fds that Ruby is going to close were closed with all others. */
@@ -157,7 +163,7 @@ static void load_features(void)
 static void fork_here(void)
 {
     load_features();
-    warm_child();
+    warm_up();
     rb_eval_string("GC.start; GC.compact if GC.respond_to?(:compact)");
     rb_eval_string("ObjectSpace.each_object(File) { |f| f.rewind if f.path == '" SCRIPT "' }");
     zygote.is_to_fork = true;
