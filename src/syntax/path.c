@@ -13,8 +13,8 @@ static bool is_odd(const char *path)
     if (strstr(path, "://"))
         return false;
     return strstr(path, "//") || strstr(path, "/./") || strstr(path, "/../") ||
-           (len > 2 && strcmp(path + len - 2, "/.") == 0) ||
-           (len > 3 && strcmp(path + len - 3, "/..") == 0);
+           (len >= 2 && strcmp(path + len - 2, "/.") == 0) ||
+           (len >= 3 && strcmp(path + len - 3, "/..") == 0);
 }
 
 /* Whether what stands before a ".." goes away with it. */
