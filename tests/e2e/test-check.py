@@ -415,8 +415,9 @@ def missing(t, mode):
         t.ok(r.get("stdout") == "1\n" and any("was not checked" in w for w in r.get("meta.warnings")), "no grammar: warn runs it and says so", r.get("meta.warnings"))
         r = mode.json("run", "-l", "python", "-e", "print(1)")
         t.ok(r.get("stdout") == "1\n" and not any("policy" in w for w in r.get("meta.warnings")), "no grammar: nobody asked, nobody is told", r.get("meta.warnings"))
-        report = mode.cay("doctor", "--json").out.decode()
-        t.ok(re.search(r'"grammars"[^{}]*"warn"', report) and "install-grammars.sh" in report, "no grammar: the doctor says so, and the fix", report[-2000:])
+        if not caytest.SANITIZED:
+            report = mode.cay("doctor", "--json").out.decode()
+            t.ok(re.search(r'"grammars"[^{}]*"warn"', report) and "install-grammars.sh" in report, "no grammar: the doctor says so, and the fix", report[-2000:])
         Path(folder, "python.so").write_text("no library")
         done = mode.cay("check", "-l", "py", "-", stdin="print(1)\n")
         t.ok(done.status == 126 and b"python.so, can't be loaded" in done.out, "a broken grammar: unknown, and which", *done.describe())
