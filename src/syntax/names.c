@@ -7,7 +7,14 @@
 #include "base/arena.h"
 #include "base/auto.h"
 
-enum { TABLE = 4096, STEPS = 8 << 20, DEPTH = 64, MEMOS = 1024 };
+enum {
+    TABLE = 4096,
+    SMALL_TABLE = 256,
+    SMALL_BYTES = 8192,
+    STEPS = 8 << 20,
+    DEPTH = 64,
+    MEMOS = 256
+};
 
 struct binding {
     struct binding *next;
@@ -34,7 +41,8 @@ struct names {
     const struct roles *roles;
     names_import_fn *on_import;
     void *arg;
-    struct binding *table[TABLE];
+    struct binding **table;
+    uint32_t n_table;
     struct memo memos[MEMO_KINDS][MEMOS];
     size_t steps;
     size_t cuts; /* expressions that were too deep to be followed */
@@ -86,7 +94,7 @@ static struct binding **slot_of(struct names *names, const char *name, size_t le
 
     for (size_t i = 0; i < len; i++)
         hash = (hash ^ (unsigned char)name[i]) * 16777619U;
-    return &names->table[(hash ^ hash >> 15) % TABLE];
+    return &names->table[(hash ^ hash >> 15) % names->n_table];
 }
 
 static struct binding *find(struct names *names, const char *name, size_t len)
@@ -273,12 +281,15 @@ struct names *names_read(struct arena *arena, const struct syntax_tree *tree,
     struct tree_walk walk;
     TSNode node;
 
-    *names = (struct names){ .arena = arena,
-                             .tree = tree,
-                             .roles = roles,
-                             .on_import = on_import,
-                             .arg = arg,
-                             .steps = STEPS };
+    /* It comes zeroed, and is large beside a line of code: nothing is written twice. */
+    names->arena = arena;
+    names->tree = tree;
+    names->roles = roles;
+    names->on_import = on_import;
+    names->arg = arg;
+    names->steps = STEPS;
+    names->n_table = tree->len <= SMALL_BYTES ? SMALL_TABLE : TABLE;
+    names->table = arena_alloc(arena, names->n_table * sizeof *names->table);
     for (tree_walk_begin(&walk, ts_tree_root_node(tree->tree)); tree_walk_next(&walk, &node);)
         read_node(names, node);
     tree_walk_end(&walk);
@@ -301,7 +312,7 @@ bool names_step(struct names *names, int depth)
 static struct memo *memo_of(struct names *names, enum memo_kind kind, TSNode node)
 {
     uintptr_t id = (uintptr_t)node.id >> 3;
-    return &names->memos[kind][(id ^ id >> 10) % MEMOS];
+    return &names->memos[kind][(id ^ id >> 8) % MEMOS];
 }
 
 const char *names_memo(struct names *names, enum memo_kind kind, TSNode node, int depth,
