@@ -121,6 +121,11 @@ CAY_API void cay_request_unset(struct cay_request *req, const char *field);
 /* Whether a flag ("tty") is on: by the request, else by the configuration. */
 CAY_API bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field);
 
+/* Whether the request asks for less than the configuration does of a field with tighter and looser
+ * values ("policy"). Never where nobody has configured it. */
+CAY_API bool cay_request_loosens(const struct cay *cay, const struct cay_request *req,
+                                 const char *field);
+
 /* One field of the request, for help texts and option rows. */
 struct cay_field {
     const char *name;    /* "max_output" */

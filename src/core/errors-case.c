@@ -99,6 +99,13 @@ static const char *package_of(const struct filler *filler)
                         package_word(filler->arena, module), hole + strlen("{name}"));
 }
 
+/* "area" of "Shape::area": as it is called in the code. */
+static const char *name_tail(const char *name)
+{
+    const char *colon = name ? strrchr(name, ':') : NULL;
+    return colon && colon[1] != '\0' ? colon + 1 : name;
+}
+
 static const char *filled(const struct filler *filler, const char *name, size_t len)
 {
     int hole = template_hole(name, len);
@@ -111,6 +118,8 @@ static const char *filled(const struct filler *filler, const char *name, size_t 
         return filler->known->hint;
     if (len == 7 && memcmp(name, "package", len) == 0)
         return package_of(filler);
+    if (len == 4 && memcmp(name, "tail", len) == 0)
+        return name_tail(hole_text(filler, HOLE_NAME));
     return NULL;
 }
 

@@ -45,6 +45,9 @@ struct errors_line {
     bool is_statement; /* the line is where a statement begins; the fault may be further down */
     bool is_behind;    /* a place by itself, of the error before it and of no other */
     bool is_library;   /* a call that is not the user's, whatever its file is called */
+    bool is_last;      /* only as the last line of the text */
+    bool is_command;   /* a shell's line, which may be wrong inside of a substitution */
+    bool is_redirect;  /* … or where a compound command begins whose end redirects */
     bool is_compile, is_run; /* only in this stage */
     const char *type;        /* where the line does not tell one */
     const char *category;    /* or NULL */

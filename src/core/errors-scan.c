@@ -12,6 +12,7 @@ struct scan {
     struct errors_frame at; /* a place that was told before its error */
     struct slice function;  /* of the frame that comes */
     struct slice before;    /* the line before this one */
+    const char *end;        /* of the text, blanks at its end apart */
     bool is_awaited;        /* a trace has begun, its error has not come */
     bool has_more;          /* the message may go on */
     bool has_ended;         /* what follows belongs to something else */
@@ -191,8 +192,10 @@ static void on_caret(struct scan *scan, const struct template_match *match, cons
     }
 }
 
-static bool fits(const struct scan *scan, const struct errors_line *row)
+static bool fits(const struct scan *scan, const struct errors_line *row, const char *line_end)
 {
+    if (row->is_last && line_end < scan->end)
+        return false;
     if ((row->is_compile && scan->stage == ERRORS_RUN) ||
         (row->is_run && scan->stage == ERRORS_COMPILE))
         return false;
@@ -269,6 +272,7 @@ static void scan_line(struct scan *scan, const char *line, size_t len)
 {
     struct template_match match;
     size_t skip = prefix_len(scan, line, len);
+    const char *line_end = line + len;
 
     if (len > 0 && line[len - 1] == '\r')
         len--;
@@ -281,7 +285,7 @@ static void scan_line(struct scan *scan, const char *line, size_t len)
     scan->has_echo = false;
     for (size_t i = 0; i < scan->data->n_lines && !is_empty && !is_echo; i++) {
         const struct errors_line *row = &scan->data->lines[i];
-        if (!fits(scan, row) || !template_match(&row->match, line, len, &match))
+        if (!fits(scan, row, line_end) || !template_match(&row->match, line, len, &match))
             continue;
         take(scan, row, &match, line, len);
         scan->before = whole;
@@ -309,6 +313,9 @@ void errors_scan(const struct errors_data *data, enum errors_stage stage, const 
     struct scan scan = { .data = data, .stage = stage, .report = ret };
 
     memset(ret, 0, sizeof *ret);
+    scan.end = text + len;
+    while (scan.end > text && strchr(" \t\r\n", scan.end[-1]))
+        scan.end--;
     if (len <= ERRORS_HEAD_BYTES + ERRORS_TAIL_BYTES) {
         scan_part(&scan, text, len);
         return;

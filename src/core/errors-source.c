@@ -331,6 +331,102 @@ unsigned source_word_from(const struct errors_source *source, unsigned line, str
     return 0;
 }
 
+unsigned source_shown_line(const struct errors_source *source, unsigned line, struct slice echo,
+                           size_t mark, unsigned *ret_column)
+{
+    enum { SHOWN_MAX = 40 };
+    char shown[512], last[SHOWN_MAX] = "";
+    struct slice text;
+    size_t at = 0, n = 0;
+
+    if (mark == 0 || mark > echo.len || is_blank(echo.data[mark - 1]))
+        return 0;
+    size_t start = mark > sizeof shown ? mark - sizeof shown : 0;
+    size_t len = squeeze((struct slice){ echo.data + start, mark - start }, shown, sizeof shown);
+    const char *wanted = shown + len - MIN(len, (size_t)SHOWN_MAX);
+    len = MIN(len, (size_t)SHOWN_MAX);
+    /* The characters that came last, blanks apart, against those that end at the mark. */
+    for (unsigned i = 1; next_line(source, &at, &text); i++)
+        for (size_t c = 0; i >= line && c < text.len; c++) {
+            if (is_blank(text.data[c]))
+                continue;
+            memmove(last, last + 1, sizeof last - 1);
+            last[SHOWN_MAX - 1] = text.data[c];
+            if (++n >= len && memcmp(last + SHOWN_MAX - len, wanted, len) == 0) {
+                *ret_column = (unsigned)c + 1;
+                return i;
+            }
+        }
+    return 0;
+}
+
+/* Whether a word stands where a shell takes it for a command: at the start, or behind a sign or a
+ * word that begins one. */
+static bool is_command_at(struct slice line, const char *word)
+{
+    static const char *const openers[] = { "then", "do", "else", "!", "time", "exec", "command" };
+    struct slice before = { line.data, (size_t)(word - line.data) };
+
+    while (before.len > 0 && is_blank(before.data[before.len - 1]))
+        before.len--;
+    if (before.len == 0 || strchr("|&;({`", before.data[before.len - 1]))
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(openers); i++) {
+        size_t len = strlen(openers[i]);
+        if (before.len >= len && memcmp(before.data + before.len - len, openers[i], len) == 0 &&
+            (before.len == len || is_blank(before.data[before.len - len - 1])))
+            return true;
+    }
+    return false;
+}
+
+unsigned source_command_line(const struct errors_source *source, unsigned line, struct slice name)
+{
+    struct slice text;
+    size_t at = 0;
+    unsigned found = 0;
+
+    for (unsigned i = 1; next_line(source, &at, &text); i++) {
+        const char *hit = find_word(text, name);
+        if (hit && i == line)
+            return line;
+        if (!hit || !is_command_at(text, hit) ||
+            (found > 0 && i > line && i - line >= line - found))
+            continue;
+        found = i;
+        if (i > line)
+            break;
+    }
+    return found;
+}
+
+unsigned source_redirect_line(const struct errors_source *source, unsigned line)
+{
+    static const char *const openers[] = { "while ", "for ", "until ", "if ", "case ", "{", "(" };
+    static const char *const closers[] = { "done", "fi", "esac", "}", ")" };
+    struct slice text;
+    size_t at = 0;
+
+    for (unsigned i = 1; next_line(source, &at, &text); i++) {
+        if (i < line)
+            continue;
+        text = skip(text, blanks(text));
+        bool is_one = false;
+        if (i == line) {
+            for (size_t w = 0; w < ARRAY_LEN(openers); w++)
+                is_one = is_one || starts(text, openers[w]);
+            if (!is_one && !memchr(text.data, '{', text.len))
+                return 0;
+            continue;
+        }
+        for (size_t w = 0; w < ARRAY_LEN(closers); w++)
+            is_one = is_one || starts(text, closers[w]);
+        if (is_one && (memchr(text.data, '<', text.len) || memchr(text.data, '>', text.len)))
+            return i;
+    }
+    return 0;
+}
+
 unsigned source_function_line(const struct errors_source *source, struct slice name)
 {
     struct slice text;

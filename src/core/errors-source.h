@@ -54,6 +54,19 @@ unsigned source_end_line(const struct errors_source *source);
 unsigned source_word_from(const struct errors_source *source, unsigned line, struct slice word,
                           unsigned *ret_column);
 
+/* Where the mark below a statement stands that was shown in one line: the line, from `line` on, and
+ * its column. 0: what was shown is not there. */
+unsigned source_shown_line(const struct errors_source *source, unsigned line, struct slice echo,
+                           size_t mark, unsigned *ret_column);
+
+/* The line that starts a command by its name in a shell: the nearest to `line`, unless that one has
+ * the name in it. 0: none. */
+unsigned source_command_line(const struct errors_source *source, unsigned line, struct slice name);
+
+/* The line that redirects a shell's loop, condition or function, which begins at `line`, at its
+ * end; 0: there is none, or none begins there. */
+unsigned source_redirect_line(const struct errors_source *source, unsigned line);
+
 /* Where a shell function begins; 0: there is none of that name. */
 unsigned source_function_line(const struct errors_source *source, struct slice name);
 

@@ -74,15 +74,18 @@ static void look_into_statement(struct analysis *a, const struct errors_source *
 {
     struct slice word = a->report->name;
     unsigned column;
+    unsigned line =
+        source_shown_line(source, a->failure->line, a->report->echo, a->report->mark, &column);
 
-    if (a->report->mark > 0 && a->report->mark <= a->report->echo.len) {
+    if (line == 0 && a->report->mark > 0 && a->report->mark <= a->report->echo.len) {
         const char *start = a->report->echo.data + a->report->mark - 1;
         const char *end = a->report->echo.data + a->report->echo.len;
         word = (struct slice){ start, 0 };
         while (start + word.len < end && !strchr(" \t(),;=<>+*/", start[word.len]))
             word.len++;
     }
-    unsigned line = word.data ? source_word_from(source, a->failure->line, word, &column) : 0;
+    if (line == 0 && word.data)
+        line = source_word_from(source, a->failure->line, word, &column);
     if (line > 0) {
         a->failure->line = line;
         a->failure->column = column;
@@ -125,6 +128,13 @@ static void place_by_report(struct analysis *a)
         a->failure->column = source_column(source, a->failure->line, report->echo, report->mark);
     if (source && report->row->is_statement)
         look_into_statement(a, source);
+    unsigned better = 0;
+    if (source && report->row->is_command)
+        better = source_command_line(source, a->failure->line, report->name);
+    else if (source && report->row->is_redirect)
+        better = source_redirect_line(source, a->failure->line);
+    if (better > 0)
+        a->failure->line = better;
 }
 
 /* An error that was passed on has its own place in its message: "main.lua:7: main.lua:3: no". */

@@ -231,6 +231,17 @@ bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *
     return value->is_set && value->num != 0;
 }
 
+bool cay_request_loosens(const struct cay *cay, const struct cay_request *req, const char *field)
+{
+    enum field_id id = field_find(field);
+
+    if (id == FIELD_N || !(fields[id].flags & FIELD_HIGHER) || !req->values[id].is_set)
+        return false;
+    const struct setting *setting = &cay->config.settings[id];
+    return setting->origin != ORIGIN_BUILTIN &&
+           !field_is_tighter(id, &req->values[id], &setting->value);
+}
+
 int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, struct cay_error *err)
 {
     struct plan plan;

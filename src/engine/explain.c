@@ -33,7 +33,8 @@ static const struct errors_source *sources_of(struct arena *arena, const struct 
     };
     for (size_t i = 0; i < payload->n_files; i++) {
         const struct payload_file *file = &payload->files[i];
-        if (strcmp(file->name, own) != 0)
+        bool is_ours = strncmp(file->name, ".cay", 4) == 0; /* a driver */
+        if (!is_ours && strcmp(file->name, own) != 0)
             list[n++] = (struct errors_source){
                 .name = file->name,
                 .data = file->data,

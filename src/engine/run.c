@@ -676,9 +676,10 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
     struct run *run = run_new(cay, plan, how);
     run->compiled = compiled;
     run->req = request_hold(req);
-    run->policy = policy_begin(cay, &run->plan);
     int rc = 0;
-    if (run->policy && run->is_watched && run->plan.policy == POLICY_BLOCK)
+    if (run->plan.policy == POLICY_BLOCK)
+        run->policy = policy_begin(cay, &run->plan);
+    if (run->policy && run->is_watched)
         rc = loop_add(run, err);
     if (rc == 0 && !(run->is_listed && wait_for_policy(run, POLICY_TO_START))) {
         run->is_refused = !passes_policy(run);
@@ -688,6 +689,9 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
         run_free(run);
         return -1;
     }
+    /* The run is under way: what is only told of it need not make it wait for a processor. */
+    if (run->plan.policy != POLICY_BLOCK)
+        run->policy = policy_begin(cay, &run->plan);
     if (!run->is_watched)
         emit_text(run, CAY_EVENT_STARTED, run->id);
     if (!run->is_watched && run->plan.fallback.how)

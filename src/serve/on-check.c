@@ -99,14 +99,17 @@ static int begin(struct exchange *x, struct cay_error *err)
 {
     struct cay_check_request req = { .timeout_ms = CHECK_TIMEOUT_MS };
     struct cay_checking *checking;
+    json_error_t where;
     int rc = -1;
 
     if (!json_has_at_most(strbuf_str(&x->body), x->body.len, VALUES_MAX))
         return cay_fail(err, CAY_E_USAGE, "the body has more than language, code and strict");
     json_t *body = json_loadb(strbuf_str(&x->body), x->body.len,
-                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
 
-    if (!json_is_object(body))
+    if (!body)
+        cay_fail(err, CAY_E_USAGE, "request: line %d: %s", where.line, where.text);
+    else if (!json_is_object(body))
         cay_fail(err, CAY_E_USAGE, "the body is not a JSON object");
     else if (read_body(body, &req, err) == 0)
         rc = cay_check_begin(x->server->cay, &req, &checking, err);

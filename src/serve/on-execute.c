@@ -51,6 +51,13 @@ static bool check_fields(struct exchange *x, const struct cay_request *req)
                        "leave it out, or use a token with that scope");
         return false;
     }
+    if (cay_request_loosens(x->server->cay, req, "policy") && !(x->owner.scopes & SCOPE_BYPASS)) {
+        exchange_error(x, 403, CAY_E_POLICY,
+                       "policy: looser than this server's, and the token does not have the scope "
+                       "bypass",
+                       "leave it out, or use a token with that scope");
+        return false;
+    }
     return true;
 }
 

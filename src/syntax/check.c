@@ -29,6 +29,7 @@ struct checker {
     struct grammar grammar;
     struct roles roles;
     struct rules *rules;
+    bool is_spent;
 };
 
 /* ---- rules of the system's and the user's ---- */
@@ -124,6 +125,11 @@ const struct grammar *checker_grammar(const struct checker *checker)
 size_t checker_rules(const struct checker *checker)
 {
     return rules_count(checker->rules);
+}
+
+bool checker_is_spent(const struct checker *checker)
+{
+    return checker->is_spent;
 }
 
 /* ---- the report ---- */
@@ -241,7 +247,7 @@ void checker_run(struct checker *checker, const struct check_ask *ask, struct st
     } else {
         facts_find(&tree, &checker->roles, checker->rules, &findings);
         is_safe = !add_what_is_unknown(&findings, &tree, checker->roles.dialect);
-        syntax_tree_done(&tree);
+        checker->is_spent |= !syntax_tree_done(&tree);
     }
     for (size_t i = 0; i < findings.n; i++) {
         struct finding *finding = &findings.list[i];

@@ -40,3 +40,6 @@ void checker_run(struct checker *checker, const struct check_ask *ask, struct st
 
 const struct grammar *checker_grammar(const struct checker *checker);
 size_t checker_rules(const struct checker *checker);
+
+/* Whether it holds memory that only the end of the process gives back. */
+bool checker_is_spent(const struct checker *checker);

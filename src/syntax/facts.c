@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "core/syntax-wire.h"
 #include "syntax/names.h"
+#include "syntax/path.h"
 #include "syntax/query.h"
 #include "syntax/shell.h"
 #include "syntax/words.h"
@@ -186,7 +187,16 @@ static bool has_flag(const struct shell_command *command, char letter)
     return false;
 }
 
-static bool command_fits(const struct rule *rule, const struct shell_command *command)
+static bool is_in(struct facts *facts, const char *const *globs, const char *word)
+{
+    if (!word)
+        return false;
+    const char *plain = path_plain(facts->findings->arena, word);
+    return rules_is_in(globs, word) || (plain != word && rules_is_in(globs, plain));
+}
+
+static bool command_fits(struct facts *facts, const struct rule *rule,
+                         const struct shell_command *command)
 {
     bool has_arg = !rule->arg;
 
@@ -194,13 +204,13 @@ static bool command_fits(const struct rule *rule, const struct shell_command *co
         if (!has_flag(command, *letter))
             return false;
     for (unsigned i = 0; i < command->n && !has_arg; i++)
-        has_arg = command->args[i] && rules_is_in(rule->arg, command->args[i]);
+        has_arg = is_in(facts, rule->arg, command->args[i]);
     if (!has_arg || (rule->is_dynamic && !command->has_unknown))
         return false;
     /* The first operand: options are no matter of order. */
     for (unsigned i = 0; rule->first && i < command->n; i++)
         if (!command->args[i] || command->args[i][0] != '-')
-            return command->args[i] && rules_is_in(rule->first, command->args[i]);
+            return is_in(facts, rule->first, command->args[i]);
     return !rule->first;
 }
 
@@ -262,7 +272,7 @@ static void on_rule(void *arg, const struct rule *rule)
         return;
     if (rule->is_strict && !(flags & SYNTAX_STRICT))
         return;
-    if (look->way == WAY_COMMAND && !command_fits(rule, look->command))
+    if (look->way == WAY_COMMAND && !command_fits(look->facts, rule, look->command))
         return;
     if (look->way == WAY_CALL && !call_fits(look, rule))
         return;
@@ -275,10 +285,14 @@ static void look_up(struct facts *facts, enum way way, const char *name, TSNode 
 
     if (!name || !name[0])
         return;
-    if (way == WAY_PATH || way == WAY_WRITE)
-        rules_match(facts->rules, way, name, on_rule, &look);
-    else
+    if (way != WAY_PATH && way != WAY_WRITE) {
         rules_find(facts->rules, way, name, on_rule, &look);
+        return;
+    }
+    rules_match(facts->rules, way, name, on_rule, &look);
+    look.name = path_plain(facts->findings->arena, name);
+    if (look.name != name)
+        rules_match(facts->rules, way, look.name, on_rule, &look);
 }
 
 /* ---- imports ---- */
@@ -592,7 +606,8 @@ static void look_at_heredoc(struct facts *facts, TSNode statement)
         return;
     uint32_t at = 0;
     shell_read(facts->names, command, &at, &read);
-    if (!shell_is_shell(read.name))
+    bool is_source = read.name && (strcmp(read.name, ".") == 0 || strcmp(read.name, "source") == 0);
+    if (!shell_is_shell(read.name) && !is_source)
         return;
     for (uint32_t i = 1; i < n; i++) {
         TSNode child = ts_node_named_child(statement, i);

@@ -41,6 +41,7 @@ static long number_of(const struct folding *f, TSNode node)
 
 enum change {
     CHANGE_NONE,
+    CHANGE_TRIM,
     CHANGE_LOWER,
     CHANGE_UPPER,
     CHANGE_REVERSE,
@@ -78,6 +79,12 @@ static const char *changed(struct folding *f, const char *text, enum change chan
     size_t len = text ? strlen(text) : 0;
     bool is_right = text != NULL;
 
+    if (change == CHANGE_TRIM) {
+        while (len > 0 && isspace((unsigned char)text[len - 1]))
+            len--;
+        for (; len > 0 && isspace((unsigned char)*text); len--)
+            text++;
+    }
     if (is_right && change == CHANGE_BASE64)
         is_right = base64_decode(&f->out, text, len) == 0;
     else if (is_right && change == CHANGE_HEX)
@@ -112,10 +119,10 @@ static const struct {
 } methods[] = {
     { "lower", CHANGE_LOWER },     { "toLowerCase", CHANGE_LOWER },   { "downcase", CHANGE_LOWER },
     { "upper", CHANGE_UPPER },     { "toUpperCase", CHANGE_UPPER },   { "upcase", CHANGE_UPPER },
-    { "decode", CHANGE_NONE },     { "encode", CHANGE_NONE },         { "strip", CHANGE_NONE },
+    { "decode", CHANGE_NONE },     { "encode", CHANGE_NONE },         { "strip", CHANGE_TRIM },
     { "toString", CHANGE_NONE },   { "to_s", CHANGE_NONE },           { "to_sym", CHANGE_NONE },
-    { "reverse", CHANGE_REVERSE }, { "trim", CHANGE_NONE },           { "valueOf", CHANGE_NONE },
-    { "freeze", CHANGE_NONE },     { "casefold", CHANGE_LOWER },      { "chomp", CHANGE_NONE },
+    { "reverse", CHANGE_REVERSE }, { "trim", CHANGE_TRIM },           { "valueOf", CHANGE_NONE },
+    { "freeze", CHANGE_NONE },     { "casefold", CHANGE_LOWER },      { "chomp", CHANGE_TRIM },
 }, functions[] = {
     { "base64.b64decode", CHANGE_BASE64 },
     { "base64.standard_b64decode", CHANGE_BASE64 },
@@ -144,7 +151,7 @@ static const struct {
     { "str", CHANGE_NONE },
     { "String", CHANGE_NONE },
     { "strval", CHANGE_NONE },
-    { "trim", CHANGE_NONE },
+    { "trim", CHANGE_TRIM },
 };
 
 /* ---- joining ---- */
@@ -380,6 +387,9 @@ static const char *by_function(struct folding *f, TSNode call, const char *full,
     static const char *const codes[] = {
         "chr", "String.fromCharCode", "String.fromCodePoint", "string.char", "utf8.char", "unichr"
     };
+    static const char *const joiners[] = { "os.path.join", "posixpath.join",     "path.join",
+                                           "path.resolve", "path/filepath.Join", "path.Join",
+                                           "File.join",    "file.path" };
     static const char *const forms[] = { "sprintf", "string.format", "format", "printf" };
     TSNode none = { 0 }, first = names_argument(f->names, call, 0),
            second = names_argument(f->names, call, 1);
@@ -399,6 +409,9 @@ static const char *by_function(struct folding *f, TSNode call, const char *full,
     for (size_t i = 0; i < ARRAY_LEN(forms); i++)
         if (strcmp(full, forms[i]) == 0)
             return fold_form(f, text_of(f, first), &(struct values){ .call = call, .skip = 1 });
+    for (size_t i = 0; i < ARRAY_LEN(joiners); i++)
+        if (strcmp(full, joiners[i]) == 0)
+            return fold_concat(f, none, call, "/");
     if (strcmp(full, "paste0") == 0 || strcmp(full, "paste") == 0)
         return fold_concat(f, none, call, full[5] ? "" : " ");
     if ((strcmp(full, "implode") == 0 || strcmp(full, "join") == 0) && !ts_node_is_null(second))

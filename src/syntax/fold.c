@@ -10,7 +10,7 @@
 #include "base/utf8.h"
 #include "syntax/shell.h"
 
-enum { DEPTH = 64, CHAIN_MAX = 2048 };
+enum { CHAIN_MAX = 2048 };
 
 const char *fold_done(struct folding *f, bool is_constant)
 {
@@ -144,7 +144,8 @@ static const char *fold_binary(struct folding *f, TSNode node)
 {
     const struct roles *roles = names_roles(f->names);
     const char *concat = roles->dialect->concat;
-    auto_free TSNode *rights = mem_alloc(CHAIN_MAX * sizeof *rights);
+    TSNode few[8], *rights = few;
+    auto_free TSNode *many = NULL;
     unsigned n = 0;
 
     if (!concat)
@@ -159,6 +160,10 @@ static const char *fold_binary(struct folding *f, TSNode node)
         if (ts_node_is_null(op) || ts_node_is_null(right) ||
             !node_is(names_tree(f->names), op, concat))
             return fold_done(f, false);
+        if (n == ARRAY_LEN(few)) {
+            rights = many = mem_alloc(CHAIN_MAX * sizeof *rights);
+            memcpy(many, few, sizeof few);
+        }
         rights[n++] = right;
         node = left;
     }
@@ -178,16 +183,14 @@ static const char *fold_children(struct folding *f, TSNode node)
     return fold_done(f, is_constant);
 }
 
-const char *fold_node(struct names *names, TSNode node, int depth)
+static const char *ask_folded(struct names *names, TSNode node, int depth)
 {
     const struct roles *roles = names_roles(names);
     const struct node_role *role = role_of(roles, node);
     struct folding f = { .names = names, .depth = depth };
     uint32_t n;
-    size_t len;
-    const char *text;
 
-    if (depth > DEPTH || !names_step(names))
+    if (!names_step(names, depth))
         return NULL;
     switch (role->role) {
     case ROLE_STRING:
@@ -205,9 +208,6 @@ const char *fold_node(struct names *names, TSNode node, int depth)
     case ROLE_CAST:
         n = ts_node_named_child_count(node);
         return n ? fold_node(names, ts_node_named_child(node, 0), depth + 1) : NULL;
-    case ROLE_NAME:
-        text = node_text(names_tree(names), node, &len);
-        return names_fold_variable(names, text, len, depth);
     case ROLE_CALL:
     case ROLE_METHOD:
         return fold_call(&f, node);
@@ -221,4 +221,19 @@ const char *fold_node(struct names *names, TSNode node, int depth)
     default:
         return NULL;
     }
+}
+
+const char *fold_node(struct names *names, TSNode node, int depth)
+{
+    enum role role = (enum role)role_of(names_roles(names), node)->role;
+    size_t len;
+
+    if (role == ROLE_NONE)
+        return NULL;
+    if (role != ROLE_NAME)
+        return names_memo(names, MEMO_FOLDED, node, depth, ask_folded);
+    if (!names_step(names, depth))
+        return NULL;
+    const char *text = node_text(names_tree(names), node, &len);
+    return names_fold_variable(names, text, len, depth);
 }

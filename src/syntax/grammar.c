@@ -82,15 +82,20 @@ static bool folder_at(int i, char *out, size_t size)
     return i < 4;
 }
 
-static void *load(const char *name)
+/* NULL: there is none; or with a path in `ret_bad`, one that is no library of this machine's. */
+static void *load(const char *name, char *ret_bad, size_t size)
 {
     char folder[3000], path[4096];
+
+    ret_bad[0] = '\0';
 
     for (int i = 0; folder_at(i, folder, sizeof folder); i++) {
         snprintf(path, sizeof path, "%s/%s.so", folder, name);
         void *handle = folder[0] ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
         if (handle)
             return handle;
+        if (folder[0] && !ret_bad[0] && access(path, F_OK) == 0)
+            snprintf(ret_bad, size, "%s", path);
     }
     return NULL;
 }
@@ -98,7 +103,7 @@ static void *load(const char *name)
 int grammar_open(const char *language, struct grammar *ret, struct cay_error *err)
 {
     const struct row *row = find_row(language);
-    char symbol[64];
+    char symbol[64], bad[200];
 
     if (!row)
         return cay_fail(err, CAY_E_UNSUPPORTED, "there is no grammar for %.40s", language);
@@ -106,7 +111,12 @@ int grammar_open(const char *language, struct grammar *ret, struct cay_error *er
         *ret = (struct grammar){ row->language, NULL };
         return 0;
     }
-    void *handle = load(row->grammar);
+    void *handle = load(row->grammar, bad, sizeof bad);
+    if (!handle && bad[0]) {
+        cay_fail(err, CAY_E_UNSUPPORTED, "the grammar for %.40s, %s, can't be loaded", language,
+                 bad);
+        return cay_hint(err, "remove its folder, then tools/install-grammars.sh");
+    }
     if (!handle) {
         cay_fail(err, CAY_E_UNSUPPORTED, "the grammar for %.40s is not installed", language);
         return cay_hint(err, "tools/install-grammars.sh installs the grammars");

@@ -7,7 +7,14 @@
 #include "base/arena.h"
 #include "base/auto.h"
 
-enum { TABLE = 4096, STEPS = 8 << 20, DEPTH = 64 };
+enum {
+    TABLE = 4096,
+    SMALL_TABLE = 256,
+    SMALL_BYTES = 8192,
+    STEPS = 8 << 20,
+    DEPTH = 64,
+    MEMOS = 256
+};
 
 struct binding {
     struct binding *next;
@@ -21,14 +28,24 @@ struct binding {
     const char *folded, *resolved;
 };
 
+/* What came of a node when it was last asked for. */
+struct memo {
+    const void *id; /* of the node */
+    const char *text;
+    int depth; /* from less far down there may be more to it; 0: no */
+};
+
 struct names {
     struct arena *arena;
     const struct syntax_tree *tree;
     const struct roles *roles;
     names_import_fn *on_import;
     void *arg;
-    struct binding *table[TABLE];
+    struct binding **table;
+    uint32_t n_table;
+    struct memo memos[MEMO_KINDS][MEMOS];
     size_t steps;
+    size_t cuts; /* expressions that were too deep to be followed */
 };
 
 /* Python takes ｏｓ and 𝐨𝐬 for os (PEP 3131, NFKC): letters and digits that have a form of their
@@ -77,7 +94,7 @@ static struct binding **slot_of(struct names *names, const char *name, size_t le
 
     for (size_t i = 0; i < len; i++)
         hash = (hash ^ (unsigned char)name[i]) * 16777619U;
-    return &names->table[(hash ^ hash >> 15) % TABLE];
+    return &names->table[(hash ^ hash >> 15) % names->n_table];
 }
 
 static struct binding *find(struct names *names, const char *name, size_t len)
@@ -264,12 +281,15 @@ struct names *names_read(struct arena *arena, const struct syntax_tree *tree,
     struct tree_walk walk;
     TSNode node;
 
-    *names = (struct names){ .arena = arena,
-                             .tree = tree,
-                             .roles = roles,
-                             .on_import = on_import,
-                             .arg = arg,
-                             .steps = STEPS };
+    /* It comes zeroed, and is large beside a line of code: nothing is written twice. */
+    names->arena = arena;
+    names->tree = tree;
+    names->roles = roles;
+    names->on_import = on_import;
+    names->arg = arg;
+    names->steps = STEPS;
+    names->n_table = tree->len <= SMALL_BYTES ? SMALL_TABLE : TABLE;
+    names->table = arena_alloc(arena, names->n_table * sizeof *names->table);
     for (tree_walk_begin(&walk, ts_tree_root_node(tree->tree)); tree_walk_next(&walk, &node);)
         read_node(names, node);
     tree_walk_end(&walk);
@@ -278,11 +298,34 @@ struct names *names_read(struct arena *arena, const struct syntax_tree *tree,
 
 /* ---- asking ---- */
 
-bool names_step(struct names *names)
+bool names_step(struct names *names, int depth)
 {
     if (names->steps > 0)
         names->steps--;
-    return names->steps > 0;
+    if (names->steps > 0 && depth <= DEPTH)
+        return true;
+    names->cuts++;
+    return false;
+}
+
+/* a.b().c().d(): each call asks for the one before it more than once, the walk for each again. */
+static struct memo *memo_of(struct names *names, enum memo_kind kind, TSNode node)
+{
+    uintptr_t id = (uintptr_t)node.id >> 3;
+    return &names->memos[kind][(id ^ id >> 8) % MEMOS];
+}
+
+const char *names_memo(struct names *names, enum memo_kind kind, TSNode node, int depth,
+                       names_ask_fn *ask)
+{
+    struct memo *memo = memo_of(names, kind, node);
+    size_t cuts = names->cuts;
+
+    if (memo->id == node.id && depth >= memo->depth)
+        return memo->text;
+    const char *text = ask(names, node, depth);
+    *memo = (struct memo){ node.id, text, names->cuts == cuts ? 0 : depth };
+    return text;
 }
 
 bool names_is_spent(const struct names *names)
@@ -411,8 +454,13 @@ static const char *join(struct names *names, const char *whole, const char *name
 {
     if (!whole || !name || strlen(whole) + strlen(name) + 2 > NAME_MAX_BYTES)
         return NULL;
-    return plain_name(
-        names, arena_printf(names->arena, "%s%s%s", whole, names->roles->dialect->separator, name));
+    const char *separator = names->roles->dialect->separator;
+    size_t n = strlen(whole), between = strlen(separator), len = strlen(name);
+    char *joined = arena_alloc(names->arena, n + between + len + 1);
+    memcpy(joined, whole, n);
+    memcpy(joined + n, separator, between);
+    memcpy(joined + n + between, name, len + 1);
+    return plain_name(names, joined);
 }
 
 TSNode names_argument(const struct names *names, TSNode call, unsigned n)
@@ -437,7 +485,7 @@ TSNode names_argument(const struct names *names, TSNode call, unsigned n)
     return (TSNode){ 0 };
 }
 
-static const char *called_name(struct names *names, TSNode call, int depth)
+static const char *ask_called(struct names *names, TSNode call, int depth)
 {
     const struct node_role *role = role_of(names->roles, call);
     TSNode a = part(call, role->a), b = part(call, role->b);
@@ -463,12 +511,12 @@ static const char *called_name(struct names *names, TSNode call, int depth)
 
 const char *names_called(struct names *names, TSNode call, int depth)
 {
-    return called_name(names, call, depth);
+    return names_memo(names, MEMO_CALLED, call, depth, ask_called);
 }
 
 static const char *module_of(struct names *names, TSNode call, int depth)
 {
-    const char *function = called_name(names, call, depth);
+    const char *function = names_called(names, call, depth);
 
     if (!function || !is_one_of(names->roles->dialect->importers, function))
         return NULL;
@@ -494,7 +542,7 @@ static const char *resolve_call(struct names *names, TSNode node, int depth)
 
     if (module)
         return plain_name(names, module);
-    const char *function = called_name(names, node, depth);
+    const char *function = names_called(names, node, depth);
     if (!function)
         return NULL;
     if (is_one_of(names->roles->dialect->getters, function)) {
@@ -512,13 +560,39 @@ static const char *resolve_call(struct names *names, TSNode node, int depth)
     return join(names, function, "()");
 }
 
-const char *resolve_node(struct names *names, TSNode node, int depth)
+static const char *resolve_member(struct names *names, TSNode node, int depth)
 {
     const struct node_role *role = role_of(names->roles, node);
     TSNode a = part(node, role->a), b = part(node, role->b);
+
+    if (ts_node_is_null(b))
+        return NULL;
+    const char *whole = ts_node_is_null(a) ? "" : resolve_node(names, a, depth + 1);
+    const char *name = names_text(names, b);
+    if (ts_node_is_null(a))
+        return name;
+    if (whole && strcmp(name, "__dict__") == 0)
+        return whole;
+    return join(names, whole ? whole : "?", name);
+}
+
+static const char *resolve_index(struct names *names, TSNode node, int depth)
+{
+    const struct node_role *role = role_of(names->roles, node);
+    TSNode a = part(node, role->a), b = part(node, role->b);
+
+    if (ts_node_is_null(a) || ts_node_is_null(b))
+        return NULL;
+    const char *whole = resolve_node(names, a, depth + 1);
+    return join(names, whole ? whole : "?", fold_node(names, b, depth + 1));
+}
+
+const char *resolve_node(struct names *names, TSNode node, int depth)
+{
+    const struct node_role *role = role_of(names->roles, node);
     uint32_t n;
 
-    if (depth > DEPTH || !names_step(names))
+    if (!names_step(names, depth))
         return NULL;
     switch (role->role) {
     case ROLE_NAME:
@@ -529,27 +603,14 @@ const char *resolve_node(struct names *names, TSNode node, int depth)
     case ROLE_CAST:
         n = ts_node_named_child_count(node);
         return n ? resolve_node(names, ts_node_named_child(node, 0), depth + 1) : NULL;
-    case ROLE_MEMBER: {
-        if (ts_node_is_null(b))
-            return NULL;
-        const char *whole = ts_node_is_null(a) ? "" : resolve_node(names, a, depth + 1);
-        const char *name = names_text(names, b);
-        if (ts_node_is_null(a))
-            return name;
-        if (whole && strcmp(name, "__dict__") == 0)
-            return whole;
-        return join(names, whole ? whole : "?", name);
-    }
-    case ROLE_INDEX: {
-        if (ts_node_is_null(a) || ts_node_is_null(b))
-            return NULL;
-        const char *whole = resolve_node(names, a, depth + 1);
-        return join(names, whole ? whole : "?", fold_node(names, b, depth + 1));
-    }
+    case ROLE_MEMBER:
+        return names_memo(names, MEMO_RESOLVED, node, depth, resolve_member);
+    case ROLE_INDEX:
+        return names_memo(names, MEMO_RESOLVED, node, depth, resolve_index);
     case ROLE_CALL:
     case ROLE_METHOD:
     case ROLE_NEW:
-        return resolve_call(names, node, depth);
+        return names_memo(names, MEMO_RESOLVED, node, depth, resolve_call);
     default:
         return NULL;
     }

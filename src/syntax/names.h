@@ -54,7 +54,17 @@ bool names_is_spent(const struct names *names);
 const struct syntax_tree *names_tree(const struct names *names);
 const struct roles *names_roles(const struct names *names);
 struct arena *names_arena(const struct names *names);
-bool names_step(struct names *names);
+/* Whether an expression that far down is still followed: not too deep, and steps are left. */
+bool names_step(struct names *names, int depth);
+
+enum memo_kind { MEMO_CALLED, MEMO_RESOLVED, MEMO_FOLDED, MEMO_KINDS };
+
+typedef const char *names_ask_fn(struct names *names, TSNode node, int depth);
+
+/* What `ask` gives for a node, which is remembered for a while. */
+const char *names_memo(struct names *names, enum memo_kind kind, TSNode node, int depth,
+                       names_ask_fn *ask);
+
 void names_alias(struct names *names, const char *name, size_t len, const char *full);
 void names_tell_import(struct names *names, const char *module, TSNode node);
 const char *names_text(struct names *names, TSNode node);

@@ -68,8 +68,12 @@ static void set_alarm(unsigned timeout_ms)
 static int answer(int fd, enum syntax_status status, unsigned flags, const char *text, size_t len)
 {
     struct syntax_answer head = { SYNTAX_MAGIC, status, flags, (uint32_t)len };
-    int rc = write_all(fd, &head, sizeof head);
-    return rc < 0 ? rc : write_all(fd, text, len);
+    auto_strbuf struct strbuf out = { 0 };
+
+    /* In one piece: whoever waits is woken once. */
+    strbuf_add(&out, (const char *)&head, sizeof head);
+    strbuf_add(&out, text, len);
+    return write_all(fd, out.data, out.len);
 }
 
 static int serve_ask(struct server *server, const struct syntax_ask *ask, const char *lists,
@@ -122,6 +126,8 @@ static int serve_one(struct server *server)
     else
         rc = serve_ask(server, &ask, data, data + ask.lists_len);
     set_alarm(0);
+    if (rc >= 0 && server->checker && checker_is_spent(server->checker))
+        return 0; /* whoever asks next gets a new worker */
     return rc < 0 ? rc : 1;
 }
 

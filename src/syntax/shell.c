@@ -104,7 +104,15 @@ static const char *fold_substitution(struct names *names, TSNode node, int depth
     const char *name = fold_node(names, ts_node_named_child(command, 0), depth + 1);
     if (!name || (strcmp(name, "echo") != 0 && strcmp(name, "printf") != 0))
         return NULL;
-    return fold_node(names, ts_node_named_child(command, 1), depth + 1);
+    const char *text = fold_node(names, ts_node_named_child(command, 1), depth + 1);
+    if (!text || strcmp(name, "printf") != 0 || !strchr(text, '\\'))
+        return text;
+    struct strbuf out = { 0 };
+    fold_unescape(&out, text, strlen(text));
+    bool is_text = out.len > 0 && !memchr(out.data, '\0', out.len);
+    text = is_text ? arena_dup(names_arena(names), out.data, out.len) : NULL;
+    strbuf_done(&out);
+    return text;
 }
 
 const char *shell_fold(struct names *names, TSNode node, enum role role, int depth)
@@ -151,13 +159,14 @@ static const struct {
     const char *name, *valued; /* letters of options with a value in the next word */
     unsigned operands;         /* words of its own before the command */
 } wrappers[] = {
-    { "sudo", "ugCph", 0 }, { "doas", "uC", 0 },    { "env", "uCS", 0 },
-    { "nohup", "", 0 },     { "nice", "n", 0 },     { "ionice", "cn", 0 },
-    { "time", "fo", 0 },    { "timeout", "ks", 1 }, { "command", "", 0 },
-    { "builtin", "", 0 },   { "exec", "a", 0 },     { "busybox", "", 0 },
-    { "setsid", "", 0 },    { "stdbuf", "ioe", 0 }, { "xargs", "aEeIiLlnPsd", 0 },
-    { "chroot", "", 1 },    { "unshare", "", 0 },   { "strace", "eopsu", 0 },
-    { "taskset", "", 1 },   { "watch", "n", 0 },    { "then", "", 0 },
+    { "sudo", "ugCph", 0 }, { "doas", "uC", 0 },     { "env", "uCS", 0 },
+    { "nohup", "", 0 },     { "nice", "n", 0 },      { "ionice", "cn", 0 },
+    { "time", "fo", 0 },    { "timeout", "ks", 1 },  { "command", "", 0 },
+    { "builtin", "", 0 },   { "exec", "a", 0 },      { "busybox", "", 0 },
+    { "setsid", "", 0 },    { "stdbuf", "ioe", 0 },  { "xargs", "aEeIiLlnPsd", 0 },
+    { "chroot", "", 1 },    { "unshare", "", 0 },    { "strace", "eopsu", 0 },
+    { "taskset", "", 1 },   { "watch", "n", 0 },     { "then", "", 0 },
+    { "coproc", "", 0 },    { "parallel", "jN", 0 },
 };
 
 static const char *base_name(const char *path)
@@ -278,7 +287,8 @@ const char *shell_code_of(struct names *names, const struct shell_command *comma
         const char *sign = word ? strchr(word, '=') : NULL;
         return sign ? sign + 1 : NULL;
     }
-    if (!shell_is_shell(command->name))
+    if (!shell_is_shell(command->name) && strcmp(command->name, "su") != 0 &&
+        strcmp(command->name, "script") != 0)
         return NULL;
     for (unsigned i = 0; i + 1 < command->n; i++)
         if (command->args[i] && command->args[i][0] == '-' && strchr(command->args[i], 'c'))

@@ -39,11 +39,18 @@ int syntax_parse(const struct grammar *grammar, const char *text, size_t len,
     return 0;
 }
 
-void syntax_tree_done(struct syntax_tree *tree)
+/* libtree-sitter (0.20) frees what it never had for a node of more than 65535 children, which a
+ * text can only have where it is broken: its repetitions are trees. */
+bool syntax_tree_done(struct syntax_tree *tree)
 {
-    if (tree->tree)
+    enum { CHILDREN_MAX = 0xffff };
+    bool is_safe = !tree->tree || tree->len <= CHILDREN_MAX ||
+                   !ts_node_has_error(ts_tree_root_node(tree->tree));
+
+    if (tree->tree && is_safe)
         ts_tree_delete(tree->tree);
     tree->tree = NULL;
+    return is_safe;
 }
 
 void tree_walk_begin(struct tree_walk *walk, TSNode root)

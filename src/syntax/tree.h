@@ -35,7 +35,8 @@ struct syntax_tree {
 int syntax_parse(const struct grammar *grammar, const char *text, size_t len,
                  const struct syntax_limits *limits, struct syntax_tree *ret,
                  struct cay_error *err);
-void syntax_tree_done(struct syntax_tree *tree);
+/* False where its memory is left to the end of the process, which should come soon: see there. */
+bool syntax_tree_done(struct syntax_tree *tree);
 
 /* Whether the text has no NUL in it and is UTF-8. */
 bool syntax_is_text(const char *text, size_t len);

@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
+import cayserve
 
 FOLDER = Path(__file__).resolve().parent / "check"
 MAGIC, CHECK, HIGHLIGHT, COMPLETE = 0x79617331, 1, 2, 3
@@ -118,6 +119,9 @@ def unknown(t):
                         "".join(f"f(a{i})\n" for i in range(200))), ("indices", "x" + "[0]" * 10000), ("lambdas", "lambda: " * 20000 + "1")):
         report = python.report(code, timeout_ms=60000)
         t.ok(isinstance(report["safe"], bool), f"nested: {name}", report)
+    chain = "q = db" + "".join(f".step{i}(x)" for i in range(200)) + "\nimport os\n"
+    report = python.report(chain, timeout_ms=60000)
+    t.equal([f["rule"] for f in report["findings"]], ["python-import-dangerous"], "a chain of 200 calls is followed, and what comes behind it")
     report = bash.report("$(" * 20000 + "rm -rf /" + ")" * 20000, timeout_ms=60000)
     t.ok(isinstance(report["safe"], bool), "nested: substitutions", report)
     report = bash.report("bash -c \"" * 3 + "rm -rf /" + "\"" * 3)
@@ -249,6 +253,18 @@ def doors(t, mode):
     events = [json.loads(line) for line in mode.cay("run", "--events", "--policy", "block", "x.py").out.splitlines()]
     t.equal((events[0]["event"], events[-1]["event"], events[-1]["result"]["verdict"]["cause"]), ("started", "finished", "policy"), "door: events")
     library(t, mode, code)
+    blocked(mode.json("run", "--policy", "block", "--workspace", ".", "x.py"), "door: a workspace")
+    blocked(mode.json("run", "--policy", "block", "--backend", "docker", "x.py"), "door: a container, before there is one")
+    done = mode.cay("run", "--policy", "block", "--repeat", "2", "x.py")
+    t.ok(b"2 policy" in done.err and b"ran" not in done.out, "door: repeated", *done.describe())
+    text = mode.terminal("run", "-t", "--policy", "block", "x.py")
+    t.ok((IMPORT + "os").encode() in text and b"ran\r" not in text, "door: a terminal", text)
+    c = mode.cwd / "x.c"
+    c.write_text('#include <stdlib.h>\nint main(void) { return system("true"); }\n')
+    first = mode.json("run", "--policy", "off", "x.c")
+    r = mode.json("run", "--policy", "block", "x.c")
+    t.ok(first.get("exit_code") == 0 and r.get("verdict.cause") == "policy", "door: a compiled program that was kept", *r.describe())
+    c.unlink()
 
     r = mode.json("run", "x.py")
     t.result(r, "warn is the default, and runs", stdout="ran\n", cause="ok", meta__blocked_imports=[])
@@ -274,6 +290,63 @@ def doors(t, mode):
     config.unlink()
     for path in (file, request, helper):
         path.unlink()
+
+
+# What starts code, of all that there is: each is walked below, or in the test that is named. Who adds one adds it here.
+COMMANDS = {"run": "doors", "exec": "a command, no code", "serve": "server_doors", "bench": "programs of its own", "doctor": "a program of its own"}
+ROUTES = {"/v1/execute": "server_doors", "/v1/check": "runs nothing"}
+LIBRARY = {"cay_run": "library", "cay_start": "server_doors", "cay_check": "runs nothing"}
+BACKENDS = {"native": "doors", "process": "test-fallback", "docker": "doors"}
+
+
+def all_doors(t, mode):
+    """A door that nobody has thought of here is a failure."""
+    if not (caytest.ROOT / "src").is_dir():
+        return
+    other = {"check", "show", "explain", "apply", "discard", "history", "stats", "image", "audit", "cleanup", "languages", "config", "setup",
+             "completion", "version", "help"}
+    rows = re.findall(r"^    (?:CMD|FULL)\((\w+),", (caytest.ROOT / "src/cli/commands.h").read_text(), re.M)
+    t.equal(sorted(rows), sorted(other | set(COMMANDS)), "each command is a door, or known to be none")
+    rows = re.findall(r'"(?:POST|PUT|PATCH)", "([^"]+)"', (caytest.ROOT / "src/serve/route.h").read_text())
+    t.equal(sorted(rows), sorted(ROUTES), "each route that takes a body is walked")
+    header = (caytest.ROOT / "include/cay/run.h").read_text() + (caytest.ROOT / "include/cay/check.h").read_text()
+    rows = re.findall(r"CAY_API [^;]*?\b(cay_(?:run|start|exec|check|submit)\w*)\(", header)
+    t.equal(sorted(x for x in rows if x in LIBRARY or not x.startswith(("cay_run_", "cay_running", "cay_check_"))), sorted(LIBRARY), "each way to start a run by the library is walked")
+    rows = [p.name for p in (caytest.ROOT / "src/backends").iterdir() if p.is_dir()]
+    t.equal(sorted(rows), sorted(BACKENDS), "each backend is walked")
+    begins = [p.name for p in (caytest.ROOT / "src").rglob("*.c") if re.search(r"\bask_warden\(run", p.read_text())]
+    t.equal(begins, ["run.c"], "and all runs go the same way, past the policy")
+
+
+def server_doors(t, mode):
+    """A server that blocks: no form of asking, and no client's word, gets past it."""
+    if not mode.has_cgroup:
+        return
+    code = "import os\nprint('ran')\n"
+    tokens = f"{cayserve.TOKEN} main {cayserve.ALL}\nbypass-token-of-0123456789abcdef main execute,read,bypass\n"
+    ask = {"language": "python", "code": code}
+    with cayserve.Server(mode, tokens=tokens, env={"CAY_POLICY": "block"}) as s:
+        for name, options in (("TCP", {}), ("the unix socket", {"over": "unix", "token": None})):
+            r = s.execute(ask, **options)
+            t.equal((r.status, r.json.get("error_message"), r.json.get("stdout")), (200, IMPORT + "os", ""), f"door: {name}", r)
+        for form in ("text/event-stream", "application/x-ndjson"):
+            last = s.events("/v1/execute", form=form, body=ask)[-1][1]
+            t.equal((last["event"], last["result"]["verdict"]["cause"]), ("finished", "policy"), f"door: {form}", last)
+        r = s.execute({**ask, "detach": True})
+        page = s.until(r.json["id"])
+        t.equal((r.status, page["verdict"]["cause"], page["error_message"]), (202, "policy", IMPORT + "os"), "door: detached", page)
+        r = s.execute({"language": "python", "code": "import helper", "files": {"helper.py": code}})
+        t.equal(r.json.get("error_message"), IMPORT + "os", "door: a file of the request's", r)
+        for policy in ("off", "warn"):
+            r = s.execute({**ask, "policy": policy})
+            t.ok(r.status == 403 and "policy" in r.error.get("message", ""), f"a client can't ask for {policy}", r)
+        r = s.execute({**ask, "policy": "off"}, token="bypass-token-of-0123456789abcdef")
+        t.equal((r.status, r.json.get("stdout")), (200, "ran\n"), "unless its token may", r)
+        file = mode.cwd / "y.py"
+        file.write_text(code)
+        r = mode.json("run", "--policy", "block", "y.py")
+        t.result(r, "door: a run that a server's warden makes", cause="policy", error_message=IMPORT + "os", stdout="")
+        file.unlink()
 
 
 def library(t, mode, code):
@@ -342,6 +415,12 @@ def missing(t, mode):
         t.ok(r.get("stdout") == "1\n" and any("was not checked" in w for w in r.get("meta.warnings")), "no grammar: warn runs it and says so", r.get("meta.warnings"))
         r = mode.json("run", "-l", "python", "-e", "print(1)")
         t.ok(r.get("stdout") == "1\n" and not any("policy" in w for w in r.get("meta.warnings")), "no grammar: nobody asked, nobody is told", r.get("meta.warnings"))
+        if not caytest.SANITIZED:
+            report = mode.cay("doctor", "--json").out.decode()
+            t.ok(re.search(r'"grammars"[^{}]*"warn"', report) and "install-grammars.sh" in report, "no grammar: the doctor says so, and the fix", report[-2000:])
+        Path(folder, "python.so").write_text("no library")
+        done = mode.cay("check", "-l", "py", "-", stdin="print(1)\n")
+        t.ok(done.status == 126 and b"python.so, can't be loaded" in done.out, "a broken grammar: unknown, and which", *done.describe())
     finally:
         subprocess.run(["umount", folder], check=True)
 
@@ -356,7 +435,9 @@ def test(t, mode):
         reading(t)
     command(t, mode)
     own_rules(t, mode)
+    all_doors(t, mode)
     doors(t, mode)
+    server_doors(t, mode)
     terminal(t, mode)
     missing(t, mode)
     shutil.rmtree(mode.home / ".config", ignore_errors=True)

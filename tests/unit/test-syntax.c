@@ -16,9 +16,39 @@
 #include "core/syntax-wire.h"
 #include "syntax/check.h"
 #include "syntax/names.h"
+#include "syntax/path.h"
 #include "syntax/rules.h"
 #include "syntax/serve.h"
 #include "syntax/shell.h"
+
+/* ---- paths ---- */
+
+static void test_paths(void **state)
+{
+    static const char *const rows[][2] = {
+        { "/etc//shadow", "/etc/shadow" },
+        { "/etc/./shadow", "/etc/shadow" },
+        { "/etc/x/../shadow", "/etc/shadow" },
+        { "///", "/" },
+        { "/.", "/" },
+        { "/tmp/..", "/" },
+        { "/../../x/", "/x/" },
+        { "a/../b", "b" },
+        { "a/..", "." },
+        { "../../b//c", "../../b/c" },
+        { "~/../x", "~/../x" },
+        { "/etc/shadow", "/etc/shadow" },
+        { "http://x//y", "http://x//y" },
+        { "", "" },
+        { "..", ".." },
+    };
+    struct arena arena = { 0 };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        assert_string_equal(path_plain(&arena, rows[i][0]), rows[i][1]);
+    arena_done(&arena);
+}
 
 /* ---- rules ---- */
 
@@ -294,10 +324,11 @@ static void test_wire(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),      cmocka_unit_test(test_broken_rules),
-        cmocka_unit_test(test_unescape),   cmocka_unit_test(test_names),
-        cmocka_unit_test(test_fold),       cmocka_unit_test(test_check),
-        cmocka_unit_test(test_no_grammar), cmocka_unit_test(test_wire),
+        cmocka_unit_test(test_paths),        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_broken_rules), cmocka_unit_test(test_unescape),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_fold),
+        cmocka_unit_test(test_check),        cmocka_unit_test(test_no_grammar),
+        cmocka_unit_test(test_wire),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,5 @@
+local t = { 1, 2, 3 }
+for i, v in ipairs(t) do
+  v += 1
+  print(v)
+end

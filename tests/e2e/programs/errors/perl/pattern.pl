@@ -1,0 +1,5 @@
+use strict;
+my $text = "a/b";
+if ($text =~ m/a {
+    print "yes\n";
+}

@@ -1,0 +1,3 @@
+autoload -Uz missing_function
+print one
+missing_function a b
