@@ -64,8 +64,8 @@ struct job {
 struct stage_end {
     bool has_status; /* false: the sandbox was killed before the program ended by itself */
     int wait_status;
-    bool is_held;     /* the program is held in its last call, and nothing else lives: what it wrote
-                         is in the pipes already, and being gone is a matter of cleaning up */
+    bool is_held; /* nothing lives but, at most, the program, which is held in its last call: what
+                   * it wrote is in the pipes already, and being gone is a matter of cleaning up */
     bool exec_failed; /* the program could not be started: errnum says why */
     int errnum;
     int64_t wall_ns;

@@ -406,7 +406,9 @@ void child_main(struct child *child)
         init_report(&state, &started);
         struct child_report ended = { .kind = CHILD_ENDED };
         ended.value = init_reap_until(&state, program, &is_held);
-        ended.is_held = is_held;
+        /* What it left is told after its end. */
+        bool is_last = state.stage + 1U == job.n_stages && job.harvest_fd < 0;
+        ended.is_held = is_held || (is_last && init_is_childless());
         if (ended.value != 0)
             ended.unreachable = netstat_unreachable(0);
         else if (state.stage + 1U < job.n_stages)

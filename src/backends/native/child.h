@@ -100,7 +100,8 @@ struct child_report {
     uint64_t inodes_size, inodes_free;
     uint64_t unreachable; /* of CHILD_ENDED with a failure */
     int64_t at_ns;        /* monotonic */
-    uint32_t is_held; /* of CHILD_ENDED: the program is held in its exit, and nothing else lives */
+    uint32_t
+        is_held; /* of CHILD_ENDED: nothing lives but, at most, the program, held in its exit */
     uint32_t fd_bits; /* of CHILD_READY: what comes along */
 };
 

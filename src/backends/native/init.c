@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -169,21 +168,16 @@ static void watch(struct state *state)
     kill(-1, SIGKILL);
 }
 
-/* Whether the program is one thread, and the only process but for pid 1. What is dead and not yet
- * reaped by its parent counts as alive: then the wait status tells. */
-static bool is_alone(pid_t program)
+/* Whether the program is the only process but for pid 1. What is dead and not yet reaped by its
+ * parent counts as alive: then the wait status tells. Other threads of the program's own may go on
+ * for as long as it is held; what they would do, its exit was to end. */
+static bool is_alone(void)
 {
     /* The numbers come behind the other names, from this position on. */
     enum { FIRST_PROCESS = 256 };
-    char path[40] = "/proc/", number[24], buf[1024], *end = path + strlen(path);
-    struct stat st;
+    char buf[1024];
     unsigned n = 0;
 
-    for (const char *digit = uint_text(number, (uint64_t)program); *digit; digit++)
-        *end++ = *digit;
-    memcpy(end, "/task", sizeof "/task");
-    if (stat(path, &st) < 0 || st.st_nlink != 3)
-        return false;
     auto_close int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || lseek(fd, FIRST_PROCESS, SEEK_SET) < 0)
         return false;
@@ -208,8 +202,7 @@ static bool take_notice(struct state *state, pid_t program, int *ret_status)
     state->has_notice = false;
     if (seccomp_take_notice(state->notice_fd, &notice) < 0)
         return false;
-    if (notice.pid == program && is_last && state->child->job->harvest_fd < 0 &&
-        is_alone(program)) {
+    if (notice.pid == program && is_last && state->child->job->harvest_fd < 0 && is_alone()) {
         *ret_status = notice.status;
         return true;
     }
@@ -236,6 +229,11 @@ int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
             state->next_look_ns = clock_now_ns() + state->watcher.interval_ns;
         }
     }
+}
+
+bool init_is_childless(void)
+{
+    return waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
 }
 
 void init_end_the_rest(void)

@@ -62,6 +62,9 @@ int init_reap_until(struct state *state, pid_t program, bool *ret_is_held);
  * whichever comes first. Returns the word, or 0. */
 int init_listen(struct state *state);
 
+/* Whether nothing lives here but pid 1: whoever loses his parent becomes its child. */
+bool init_is_childless(void);
+
 void init_end_the_rest(void);
 
 /* To the warden. Without it there is no reason to be here: they end pid 1 then. */

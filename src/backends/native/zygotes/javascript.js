@@ -29,6 +29,11 @@ process.execArgv.splice(0, process.execArgv.length, ...started);
 const named = Object.getOwnPropertyDescriptor(process, '_preload_modules');
 if (named) Object.defineProperty(process, '_preload_modules', { ...named, value: [] });
 
+// Where Node looks for it; a program finds it where it was.
+Object.defineProperty(Object.getPrototypeOf(process), 'emit', {
+  value: addon.exports.watch(process), writable: true, enumerable: false, configurable: true,
+});
+
 const words = addon.exports.take();
 const options = words.slice(1, 1 + started.length);
 const source = words[1 + started.length];
