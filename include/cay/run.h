@@ -373,6 +373,10 @@ struct cay_pool {
  * the next cay_dispatch. Returns how many of the list were filled. */
 CAY_API size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *ret_memory);
 
+/* How often it has told so far: what cay_pool gives once this has grown is younger than the
+ * question before. -1: there is no warden to ask, and none to have made anything. */
+CAY_API int64_t cay_pool_answers(const struct cay *cay);
+
 /* ---- text forms; the caller frees what is returned ---- */
 
 CAY_API char *cay_result_json(const struct cay_result *result);

@@ -100,11 +100,15 @@ static void add_escape(struct strbuf *out, unsigned char code)
         ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n",  ['\f'] = "\\f",
         ['\r'] = "\\r", ['"'] = "\\\"", ['\\'] = "\\\\",
     };
+    static const char hex[] = "0123456789abcdef";
+
+    /* Not by printf: output may be nothing but these, by the megabyte. */
+    const char long_form[] = { '\\', 'u', '0', '0', hex[code >> 4], hex[code & 15] };
 
     if (code < ARRAY_LEN(short_form) && short_form[code][0])
         strbuf_add(out, short_form[code], 2);
     else
-        strbuf_printf(out, "\\u%04x", code);
+        strbuf_add(out, long_form, sizeof long_form);
 }
 
 /* Appends valid UTF-8, escaped. */

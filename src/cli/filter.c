@@ -96,6 +96,8 @@ int filter_ask(const struct history_query *query, struct strbuf *out, struct cay
     if (history_fill(history, NULL, &warning) < 0)
         tell("warning: the newest runs are missing: %s", warning.msg);
     int rc = history_answer(history, query, out, err);
+    if (history_was_damaged(history, &warning))
+        tell("warning: %s (%s)", warning.msg, warning.hint);
     history_close(history);
     return rc;
 }

@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/base64.h"
 #include "base/error.h"
+#include "base/json-scan.h"
 #include "base/strbuf.h"
 
 struct cay_request *cay_request_new(void)
@@ -101,9 +102,14 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
     return 0;
 }
 
-/* Appends without a copy of the data. */
-static int append_file(struct cay_request *req, const char *name, const char *data, size_t len,
-                       unsigned mode, struct cay_error *err)
+static int fail_clash(struct cay_error *err, const char *one, const char *other)
+{
+    return cay_fail(err, CAY_E_USAGE, "files: '%.80s' and '%.80s' can't both be there", one, other);
+}
+
+/* Appends without a copy of the data, and without a look at the others. */
+static int add_file(struct cay_request *req, const char *name, const char *data, size_t len,
+                    unsigned mode, struct cay_error *err)
 {
     struct file_list *files = &req->files;
 
@@ -116,10 +122,6 @@ static int append_file(struct cay_request *req, const char *name, const char *da
                         len, (unsigned long long)REQUEST_BYTES_MAX);
     if (files->n >= PAYLOAD_FILES_MAX - 1)
         return cay_fail(err, CAY_E_USAGE, "files: more than %d", PAYLOAD_FILES_MAX - 1);
-    for (size_t i = 0; i < files->n; i++)
-        if (payload_names_clash(files->items[i].name, name))
-            return cay_fail(err, CAY_E_USAGE, "files: '%.80s' and '%.80s' can't both be there",
-                            files->items[i].name, name);
     if (files->n == files->room) {
         files->room = files->room ? files->room * 2 : 8;
         files->items = mem_resize(files->items, files->room * sizeof *files->items);
@@ -131,6 +133,15 @@ static int append_file(struct cay_request *req, const char *name, const char *da
         .mode = mode ? mode & 0777 : 0644,
     };
     return 0;
+}
+
+static int append_file(struct cay_request *req, const char *name, const char *data, size_t len,
+                       unsigned mode, struct cay_error *err)
+{
+    for (size_t i = 0; i < req->files.n; i++)
+        if (payload_names_clash(req->files.items[i].name, name))
+            return fail_clash(err, req->files.items[i].name, name);
+    return add_file(req, name, data, len, mode, err);
 }
 
 int cay_request_add_file(struct cay_request *req, const char *name, const char *data, size_t len,
@@ -329,23 +340,57 @@ static int set_bytes_from_json(struct cay_request *req, const char *field, json_
                                  err);
 }
 
-static bool has_file(const struct cay_request *req, const char *name)
+/* One of the first n. */
+static bool has_file(const struct cay_request *req, const char *name, size_t n)
 {
-    for (size_t i = 0; i < req->files.n; i++)
+    for (size_t i = 0; i < n; i++)
         if (strcmp(req->files.items[i].name, name) == 0)
             return true;
     return false;
 }
 
+/* A folder is followed by what is in it. */
+static int compare_names(const void *a, const void *b)
+{
+    const unsigned char *one = *(unsigned char *const *)a, *other = *(unsigned char *const *)b;
+
+    while (*one && *one == *other)
+        one++, other++;
+    int ranks[] = { *one == '/' ? 1
+                    : *one      ? *one + 1
+                                : 0,
+                    *other == '/' ? 1
+                    : *other      ? *other + 1
+                                  : 0 };
+    return ranks[0] - ranks[1];
+}
+
+/* Each beside its neighbours alone: ten thousand compared with each other would hold a server up.
+ */
+static int check_clashes(const struct cay_request *req, struct cay_error *err)
+{
+    size_t n = req->files.n;
+    auto_free const char **names = mem_alloc((n + 1) * sizeof *names);
+
+    for (size_t i = 0; i < n; i++)
+        names[i] = req->files.items[i].name;
+    qsort(names, n, sizeof *names, compare_names);
+    for (size_t i = 1; i < n; i++)
+        if (payload_names_clash(names[i - 1], names[i]))
+            return fail_clash(err, names[i - 1], names[i]);
+    return 0;
+}
+
 static int files_from_json(struct cay_request *req, json_t *files, struct cay_error *err)
 {
+    const size_t n_before = req->files.n;
     const char *name;
     json_t *value;
 
     if (!json_is_object(files))
         return cay_fail(err, CAY_E_USAGE, "files: %s is not an object", json_kind(files));
     json_object_foreach (files, name, value) {
-        if (has_file(req, name))
+        if (has_file(req, name, n_before)) /* a key is there once */
             continue;
         json_t *encoded = json_is_object(value) ? json_object_get(value, "base64") : NULL;
         auto_strbuf struct strbuf decoded = { 0 };
@@ -357,10 +402,11 @@ static int files_from_json(struct cay_request *req, json_t *files, struct cay_er
         else if (base64_decode(&decoded, json_string_value(encoded), json_string_length(encoded)) <
                  0)
             return cay_fail(err, CAY_E_USAGE, "files: %.80s: not base64", name);
-        if (cay_request_add_file(req, name, strbuf_str(&decoded), decoded.len, 0, err) < 0)
+        const char *data = arena_dup(&req->arena, strbuf_str(&decoded), decoded.len);
+        if (add_file(req, name, data, decoded.len, 0, err) < 0)
             return -1;
     }
-    return 0;
+    return check_clashes(req, err);
 }
 
 static int env_from_json(struct cay_request *req, json_t *env, struct cay_error *err)
@@ -422,14 +468,19 @@ static int field_from_json(struct cay_request *req, const char *name, json_t *va
     return set_from_json(req, name, value, err);
 }
 
+/* A request has a few; a command can have as many words as the kernel takes, which is fewer. */
+enum { VALUES_MAX = 1 << 18 };
+
 int cay_request_parse(struct cay_request *req, const char *json, size_t len, struct cay_error *err)
 {
     json_error_t where;
-    json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
     const char *name;
     json_t *value;
     int rc = 0;
 
+    if (!json_has_at_most(json, len, VALUES_MAX))
+        return cay_fail(err, CAY_E_LIMIT, "request: it has more than %d values", VALUES_MAX);
+    json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
     if (!root)
         return cay_fail(err, CAY_E_USAGE, "request: line %d: %s", where.line, where.text);
     if (!json_is_object(root))

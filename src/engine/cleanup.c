@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +27,7 @@
 #include "engine/engine.h"
 #include "engine/image-store.h"
 #include "engine/journal.h"
+#include "engine/link-server.h"
 #include "engine/record.h"
 #include "sys/cgroup.h"
 #include "sys/rmtree.h"
@@ -173,49 +172,6 @@ static int clean_journals(struct cleaner *c, struct cay_error *err)
     return c->options->dry_run ? 0 : cay_journal_take(c->cay, NULL, err);
 }
 
-/* ---- a server's sockets: its own, and its wardens' (link-server.c) ---- */
-
-static bool is_dead_socket(int dir_fd, const char *dir, const char *name, struct sockaddr_un *ret)
-{
-    bool is_warden = strncmp(name, "warden-", 7) == 0;
-    struct stat st;
-
-    *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    if ((!is_warden && strcmp(name, "cay.sock") != 0) ||
-        fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode) ||
-        st.st_uid != geteuid() ||
-        snprintf(ret->sun_path, sizeof ret->sun_path, "%s/%s", dir, name) >=
-            (int)sizeof ret->sun_path)
-        return false;
-    int type = is_warden ? SOCK_SEQPACKET : SOCK_STREAM;
-    auto_close int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    return fd >= 0 && connect(fd, (struct sockaddr *)ret, sizeof *ret) < 0 && errno == ECONNREFUSED;
-}
-
-static void clean_sockets(struct cleaner *c)
-{
-    const char *runtime = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
-    struct sockaddr_un address;
-    struct dirent *entry;
-    char path[64];
-
-    if (runtime && *runtime == '/')
-        snprintf(path, sizeof path, "%s/cay", runtime);
-    else
-        snprintf(path, sizeof path, "/tmp/cay-%u", geteuid());
-    int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
-    if (!dir) {
-        close_fd(&dir_fd);
-        return;
-    }
-    while ((entry = readdir(dir)) != NULL)
-        if (is_dead_socket(dir_fd, path, entry->d_name, &address) &&
-            (c->options->dry_run || unlinkat(dir_fd, entry->d_name, 0) == 0))
-            told(c, "socket", address.sun_path);
-    closedir(dir);
-}
-
 int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_error *err)
 {
     struct cleaner c = { .options = options, .cay = cay };
@@ -225,7 +181,7 @@ int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_e
 
     clean_cgroups(&c);
     clean_backends(&c);
-    clean_sockets(&c);
+    link_sweep(options->dry_run, told, &c);
     if (state_fd < 0)
         return cay_fail_errno(err, -state_fd, "open the state folder");
     clean_runs(&c);

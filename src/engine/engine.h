@@ -25,6 +25,7 @@ struct cay {
     struct config config;
     struct link link;
     struct pool_stats pool; /* as the warden last told */
+    int64_t pool_answers;   /* how often it did */
     struct loop loop;
     struct version_memo versions;
     int compiled_fd;       /* where a server's compiled programs are; -1: in the state folder */

@@ -11,6 +11,8 @@
  * there is no such socket.
  */
 
+#include <stdbool.h>
+
 struct cay_limits;
 
 struct link_terms {
@@ -18,8 +20,8 @@ struct link_terms {
     int state_fd;
 };
 
-/* An fd that fronts connect to, or -errno. The name goes when the process does, or with the next.
- */
+/* An fd that fronts connect to, or -errno. The name goes when the process does, or, where it was
+ * killed, when the next one listens: sweeps. */
 int link_listen(const struct link_terms *terms);
 
 /* Removes the name. */
@@ -27,3 +29,8 @@ void link_unlisten(const struct link_terms *terms);
 
 /* An fd to a warden of this user that listens, or -errno. */
 int link_connect(const struct link_terms *terms);
+
+/* Removes the sockets in that folder, a server's own and its wardens', at which nobody answers.
+ * told, which may be NULL, hears of each. */
+void link_sweep(bool dry_run, void (*told)(void *arg, const char *what, const char *name),
+                void *arg);

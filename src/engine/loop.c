@@ -344,6 +344,7 @@ static int lose_link(struct cay *cay, struct cay_error *err)
         cay->link.is_server_lost = true;
     }
     link_close(&cay->link);
+    cay->pool = (struct pool_stats){ 0 }; /* gone with it */
     loop->is_link_watched = loop->wants_out = false;
     for (struct run *run = take_lost(loop), *next; run; run = next) {
         next = run->next;
@@ -378,6 +379,7 @@ static int read_link(struct cay *cay, int most, struct cay_error *err)
             return lose_link(cay, err);
         if (answer.kind == WARDEN_POOL) {
             cay->pool = answer.pool.stats;
+            cay->pool_answers++;
             continue;
         }
         struct run *run = find(&cay->loop, answer.reply.run);
@@ -414,6 +416,11 @@ size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *r
             language_name_at(i, last->language, sizeof last->language);
     }
     return n;
+}
+
+int64_t cay_pool_answers(const struct cay *cay)
+{
+    return cay->link.fd < 0 ? -1 : cay->pool_answers;
 }
 
 int cay_fd(struct cay *cay)

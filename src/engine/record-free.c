@@ -12,7 +12,7 @@
 
 #define NEW ".new-"
 
-enum { TRIES = 16, SLOT_NAME = 16, NEW_NAME = 48 };
+enum { TRIES = 4, SLOT_NAME = 16, NEW_NAME = 48 };
 
 static void slot_name(unsigned which, char buf[SLOT_NAME])
 {

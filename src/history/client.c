@@ -174,9 +174,30 @@ static void take_part(struct history_client *client, size_t len)
     struct question *question = part.number ? find(client, part.number) : NULL;
     if (!question || part.len != len - sizeof part)
         return;
+    /* A recorder that was taken over could go on for ever. */
+    if (part.len > HISTORY_ANSWER_MAX - question->text.len) {
+        end(question, -EFBIG);
+        return;
+    }
     strbuf_add(&question->text, client->part + sizeof part, part.len);
     if (part.is_last)
         end(question, part.status);
+}
+
+/* One fd is taken. Where one fits two do, for such space is rounded up, and a recorder that was
+ * taken over could send as many: the rest is closed. */
+static void take_fds(struct history_client *client, const struct cmsghdr *head)
+{
+    size_t n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+    for (size_t i = 0; i < n; i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
+        if (i == 0)
+            client->fd_in = fd;
+        else
+            close(fd);
+    }
 }
 
 static ssize_t receive(struct history_client *client)
@@ -193,7 +214,7 @@ static ssize_t receive(struct history_client *client)
     ssize_t n = recvmsg(client->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     const struct cmsghdr *head = n < 0 ? NULL : CMSG_FIRSTHDR(&message);
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
-        memcpy(&client->fd_in, CMSG_DATA(head), sizeof client->fd_in);
+        take_fds(client, head);
     return n;
 }
 

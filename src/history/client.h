@@ -52,7 +52,8 @@ struct history_query {
     char id[33];                /* of ONE; of LIST: those before this one, for the next page */
     char language[32];
     char cause[32];
-    char tenant[64]; /* also of those by id: another tenant's is not found */
+    char tenant[65]; /* names have up to 64 letters (serve/token.h); also of those by id: another
+                        tenant's is not found */
 };
 
 /*

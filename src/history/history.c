@@ -20,105 +20,7 @@
 #include "base/strbuf.h"
 #include "history/when.h"
 
-/* Rows are found by id, for a log that begins anew counts from 1 again. */
-static const char schema[] =
-    "CREATE TABLE IF NOT EXISTS runs("
-    "  id TEXT PRIMARY KEY, seq INTEGER NOT NULL, time_ms INTEGER NOT NULL, time TEXT NOT NULL,"
-    "  tenant TEXT, language TEXT, backend TEXT, tier TEXT, start TEXT, cause TEXT NOT NULL,"
-    "  exit_code INTEGER NOT NULL, run REAL NOT NULL, total REAL NOT NULL,"
-    "  stdout_bytes INTEGER NOT NULL, stderr_bytes INTEGER NOT NULL"
-    ") WITHOUT ROWID;"
-    "CREATE INDEX IF NOT EXISTS runs_by_time ON runs(time_ms, seq);"
-    /* Most runs have none. */
-    "CREATE TABLE IF NOT EXISTS images(id TEXT PRIMARY KEY, image TEXT NOT NULL) WITHOUT ROWID;"
-    "CREATE TRIGGER IF NOT EXISTS images_go AFTER DELETE ON runs"
-    "  BEGIN DELETE FROM images WHERE id = OLD.id; END;"
-    "CREATE TABLE IF NOT EXISTS place(one INTEGER PRIMARY KEY CHECK (one = 1),"
-    "  seq INTEGER NOT NULL, hash TEXT NOT NULL, file INTEGER NOT NULL, at INTEGER NOT NULL);"
-    "INSERT OR IGNORE INTO place VALUES (1, 0, '', 0, 0);"
-    "CREATE TABLE IF NOT EXISTS removed(id TEXT PRIMARY KEY) WITHOUT ROWID;"
-    "PRAGMA user_version = 1;";
-
-enum { BUSY_MS = 10000, LIST_LIMIT = 100 };
-
-int history_fail(const struct history *history, const char *what, struct cay_error *err)
-{
-    return cay_fail(err, CAY_E_SYSTEM, "history: %s: %s", what, sqlite3_errmsg(history->db));
-}
-
-/* ---- opening ---- */
-
-static int run_sql(const struct history *history, const char *sql)
-{
-    return sqlite3_exec(history->db, sql, NULL, NULL, NULL);
-}
-
-/* NORMAL: the log is what must not be lost, and all of this can be made from it again. */
-static int begin(struct history *history, const char *path)
-{
-    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW;
-
-    /* SQLite gives its other files the mode that this one has. Closed before SQLite has it: who
-     * closes a file loses the process's locks on it, and another process would take itself for the
-     * last one and remove the log that is in use here. */
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    close_fd(&fd);
-    int rc = sqlite3_open_v2(path, &history->db, flags, NULL);
-    if (rc != SQLITE_OK)
-        return rc;
-    sqlite3_busy_timeout(history->db, BUSY_MS);
-    rc = run_sql(history, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-                          /* of the state folder alone: no files elsewhere */
-                          "PRAGMA temp_store = MEMORY;");
-    return rc == SQLITE_OK ? run_sql(history, schema) : rc;
-}
-
-static void remove_database(const char *path)
-{
-    static const char *const suffixes[] = { "", "-wal", "-shm" };
-    char name[4200];
-
-    for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
-        snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
-        unlink(name);
-    }
-}
-
-static bool is_damage(int rc)
-{
-    return rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB;
-}
-
-int history_open(struct history **ret, struct cay_error *err)
-{
-    auto_free struct history *history = mem_alloc(sizeof *history);
-    char path[4160];
-
-    if (cay_state_folder(path, sizeof path - 16, err) < 0)
-        return -1;
-    strncat(path, "/history.db", 16);
-    int rc = begin(history, path);
-    if (is_damage(rc)) {
-        sqlite3_close(history->db);
-        remove_database(path);
-        rc = begin(history, path);
-    }
-    if (rc != SQLITE_OK) {
-        history_fail(history, path, err);
-        sqlite3_close(history->db);
-        return -1;
-    }
-    *ret = take_ptr(&history);
-    return 0;
-}
-
-void history_close(struct history *history)
-{
-    if (!history)
-        return;
-    sqlite3_close(history->db);
-    free(history);
-}
+enum { LIST_LIMIT = 100 };
 
 /* ---- filling ---- */
 
@@ -212,8 +114,7 @@ static int take_entry(void *arg, uint64_t seq, const char *line, size_t len)
     return is_done ? 0 : -1;
 }
 
-static int load_place(const struct history *history, struct cay_audit_place *place,
-                      struct cay_error *err)
+static int load_place(struct history *history, struct cay_audit_place *place, struct cay_error *err)
 {
     sqlite3_stmt *stmt;
 
@@ -233,7 +134,7 @@ static int load_place(const struct history *history, struct cay_audit_place *pla
     return has_row ? 0 : history_fail(history, "read", err);
 }
 
-static int save_place(const struct history *history, const struct cay_audit_place *place,
+static int save_place(struct history *history, const struct cay_audit_place *place,
                       struct cay_error *err)
 {
     sqlite3_stmt *stmt;
@@ -277,34 +178,34 @@ static int fill(struct filling *filling, struct cay_error *err)
     return has_moved ? save_place(history, &place, err) : 0;
 }
 
-/* It is made anew by who opens it next: opening alone finds little of what can be wrong. */
-static void drop_damaged(const struct history *history)
-{
-    if (is_damage(sqlite3_errcode(history->db)))
-        remove_database(sqlite3_db_filename(history->db, "main"));
-}
-
-int history_fill(struct history *history, size_t *ret, struct cay_error *err)
+static int fill_once(struct history *history, size_t *ret, struct cay_error *err)
 {
     struct filling filling = { .history = history };
 
-    if (run_sql(history, "BEGIN IMMEDIATE") != SQLITE_OK) {
-        drop_damaged(history);
+    if (history_sql(history, "BEGIN IMMEDIATE") != SQLITE_OK)
         return history_fail(history, "lock", err);
-    }
     int rc = fill(&filling, err);
-    if (rc < 0)
-        drop_damaged(history);
     sqlite3_finalize(filling.insert);
     sqlite3_finalize(filling.insert_image);
     sqlite3_finalize(filling.prune);
     sqlite3_finalize(filling.remove);
-    if (run_sql(history, rc == 0 ? "COMMIT" : "ROLLBACK") != SQLITE_OK && rc == 0) {
+    if (history_sql(history, rc == 0 ? "COMMIT" : "ROLLBACK") != SQLITE_OK && rc == 0) {
         rc = history_fail(history, "write", err);
-        run_sql(history, "ROLLBACK");
+        history_sql(history, "ROLLBACK");
     }
     if (rc == 0 && ret)
         *ret = filling.n;
+    return rc;
+}
+
+int history_fill(struct history *history, size_t *ret, struct cay_error *err)
+{
+    /* Another process may have found it damaged, and put it aside. */
+    if (history_has_moved(history) && history_renew(history, err) < 0)
+        return -1;
+    int rc = fill_once(history, ret, err);
+    if (rc < 0 && history->is_damaged && (rc = history_renew(history, err)) == 0)
+        rc = fill_once(history, ret, err);
     return rc;
 }
 
@@ -335,9 +236,8 @@ static void bind_filter(sqlite3_stmt *stmt, int i, const char *text)
         sqlite3_bind_text(stmt, i, text, -1, SQLITE_TRANSIENT);
 }
 
-int history_select(const struct history *history, const char *columns,
-                   const struct history_query *query, const char *tail, sqlite3_stmt **ret,
-                   struct cay_error *err)
+int history_select(struct history *history, const char *columns, const struct history_query *query,
+                   const char *tail, sqlite3_stmt **ret, struct cay_error *err)
 {
     auto_strbuf struct strbuf sql = { 0 };
     sqlite3_stmt *stmt;
@@ -419,7 +319,16 @@ int history_list(struct history *history, const struct history_query *query, str
     return rc == SQLITE_DONE ? 0 : history_fail(history, "read", err);
 }
 
-int history_find(struct history *history, const struct history_query *query, struct cay_error *err)
+/* Damage that only reading met: the same is asked again of a database that was made anew. */
+static bool is_mended(struct history *history)
+{
+    struct cay_error ignored; /* what went wrong at first says more */
+
+    return history->is_damaged && history_renew(history, &ignored) == 0 &&
+           fill_once(history, NULL, &ignored) == 0;
+}
+
+static int find(struct history *history, const struct history_query *query, struct cay_error *err)
 {
     sqlite3_stmt *stmt;
 
@@ -433,11 +342,18 @@ int history_find(struct history *history, const struct history_query *query, str
     sqlite3_bind_text(stmt, 1, query->id, -1, SQLITE_TRANSIENT);
     bind_filter(stmt, 2, query->tenant);
     sqlite3_bind_int(stmt, 3, history->is_servers);
-    bool is_found = sqlite3_step(stmt) == SQLITE_ROW;
+    int rc = sqlite3_step(stmt);
     sqlite3_finalize(stmt);
-    if (!is_found)
+    if (rc == SQLITE_DONE)
         return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", query->id);
-    return 0;
+    return rc == SQLITE_ROW ? 0 : history_fail(history, "read", err);
+}
+
+int history_find(struct history *history, const struct history_query *query, struct cay_error *err)
+{
+    int rc = find(history, query, err);
+
+    return rc < 0 && is_mended(history) ? find(history, query, err) : rc;
 }
 
 int history_one(struct history *history, const struct history_query *query, struct strbuf *out,
@@ -466,5 +382,11 @@ int history_answer(struct history *history, const struct history_query *query, s
         return -1;
     if (query->kind >= ARRAY_LEN(rows))
         return cay_fail(err, CAY_E_USAGE, "history: this is the recorder's to answer");
-    return rows[query->kind](history, query, out, err);
+    size_t len = out->len;
+    int rc = rows[query->kind](history, query, out, err);
+    if (rc < 0 && is_mended(history)) {
+        out->len = len;
+        rc = rows[query->kind](history, query, out, err);
+    }
+    return rc;
 }

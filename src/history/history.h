@@ -11,8 +11,10 @@
  *     history_close(history);
  *
  * It holds nothing that the log does not: history.db in the state folder can be removed, and is
- * made again, also when it is damaged. Any number of processes may fill and read it at once (WAL);
- * what is read is read in one piece. Entries that the log has pruned go from here too.
+ * made again. So it is where it is found to be damaged, be it by filling or by asking: it is put
+ * aside as history.db.damaged, and history_was_damaged says so. Any number of processes may fill
+ * and read it at once (WAL); what is read is read in one piece. Entries that the log has pruned go
+ * from here too.
  */
 
 #include <stdbool.h>
@@ -30,6 +32,9 @@ void history_close(struct history *history);
 
 /* ret may be NULL: how many executions are new. */
 int history_fill(struct history *history, size_t *ret, struct cay_error *err);
+
+/* Once for each time that it was: true, and what to tell people. */
+bool history_was_damaged(struct history *history, struct cay_error *err);
 
 /* Checks that a query's numbers make sense and its texts end. */
 int history_check(const struct history_query *query, struct cay_error *err);
@@ -55,15 +60,28 @@ int history_answer(struct history *history, const struct history_query *query, s
 struct sqlite3;
 struct sqlite3_stmt;
 
+#define HISTORY_ASIDE ".damaged" /* behind its name */
+
 struct history {
     struct sqlite3 *db;
-    bool is_servers; /* only what servers ran is shown: what `cay run` did is nobody's over HTTP */
+    char path[4160];
+    bool is_damaged;  /* as SQLite said: it is put aside when it is closed */
+    bool was_damaged; /* and that is to be told */
+    bool is_servers;  /* only what servers ran is shown: what `cay run` did is nobody's over HTTP */
 };
 
-/* CAY_E_SYSTEM with what SQLite says. */
-int history_fail(const struct history *history, const char *what, struct cay_error *err);
+/* CAY_E_SYSTEM with what SQLite says; notes damage. */
+int history_fail(struct history *history, const char *what, struct cay_error *err);
+
+/* SQLite's own result. */
+int history_sql(const struct history *history, const char *sql);
+
+/* Whether the file that is open is not the one of that name any more. */
+bool history_has_moved(const struct history *history);
+
+/* Closes it, puts it aside where it is damaged, and opens what is there then. */
+int history_renew(struct history *history, struct cay_error *err);
 
 /* Prepares "SELECT columns FROM runs WHERE … tail" with the query's filters bound. */
-int history_select(const struct history *history, const char *columns,
-                   const struct history_query *query, const char *tail, struct sqlite3_stmt **ret,
-                   struct cay_error *err);
+int history_select(struct history *history, const char *columns, const struct history_query *query,
+                   const char *tail, struct sqlite3_stmt **ret, struct cay_error *err);

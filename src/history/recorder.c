@@ -56,13 +56,23 @@ static void complain(struct recorder *r, const struct cay_error *err)
     memcpy(r->last_error, err->msg, sizeof r->last_error);
 }
 
+static void tell_damage(struct recorder *r)
+{
+    struct cay_error was;
+
+    if (r->history && history_was_damaged(r->history, &was) && r->on_error)
+        r->on_error(&was);
+}
+
 /* Opening it again puts right what can be. */
 static int fill(struct recorder *r, struct cay_error *err)
 {
     if (!r->history && history_open(&r->history, err) < 0)
         return -1;
     r->history->is_servers = true;
-    if (history_fill(r->history, NULL, err) == 0)
+    int rc = history_fill(r->history, NULL, err);
+    tell_damage(r);
+    if (rc == 0)
         return 0;
     history_close(r->history);
     r->history = NULL;
@@ -201,6 +211,7 @@ static bool serve_one(struct recorder *r)
         return true;
     take_in(r);
     int status = answer(r, &query, &text, &fd);
+    tell_damage(r);
     send_answer(r->socket_fd, query.number, status, &text, fd);
     return true;
 }

@@ -160,7 +160,8 @@ static int put_busiest(struct history *history, const struct history_query *quer
     if (history_select(history, "substr(time, 1, 13) AS hour, count(*) AS n", query,
                        "GROUP BY hour ORDER BY n DESC, hour LIMIT 1", &stmt, err) < 0)
         return -1;
-    if (sqlite3_step(stmt) == SQLITE_ROW) {
+    int rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW) {
         auto_strbuf struct strbuf hour = { 0 };
         strbuf_printf(&hour, "%s:00Z", (const char *)sqlite3_column_text(stmt, 0));
         json_field_object(w, "busiest_hour");
@@ -171,7 +172,7 @@ static int put_busiest(struct history *history, const struct history_query *quer
         json_field_null(w, "busiest_hour");
     }
     sqlite3_finalize(stmt);
-    return 0;
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : history_fail(history, "read", err);
 }
 
 int history_stats(struct history *history, const struct history_query *query, struct strbuf *out,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/url.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,6 +16,29 @@ static int refuse(const char **why, const char *words)
 {
     *why = words;
     return -EINVAL;
+}
+
+/* "7", "0x7f": what is a part of an address to some readers. */
+static bool is_number(const char *label, size_t len)
+{
+    bool is_hex = len >= 2 && label[0] == '0' && label[1] == 'x';
+    size_t digits =
+        is_hex ? 2 + strspn(label + 2, "0123456789abcdef") : strspn(label, "0123456789");
+
+    return digits == len;
+}
+
+/* A name without empty labels, or an address of four decimal numbers. "127.1", "2130706433" and
+ * "0177.0.0.1" are one address to one reader, and another or none to the next. */
+static bool is_clear(const char *host)
+{
+    struct in_addr address;
+    const char *label = host;
+    size_t len;
+
+    while ((len = strcspn(label, ".")) > 0 && label[len] && label[len + 1]) /* a dot may end it */
+        label += len + 1;
+    return len > 0 && (!is_number(label, len) || inet_pton(AF_INET, host, &address) == 1);
 }
 
 static int split_authority(struct url *url, const char **why)
@@ -32,6 +56,8 @@ static int split_authority(struct url *url, const char **why)
         url->host[i] = (char)(is_upper ? host[i] + 'a' - 'A' : host[i]);
     }
     url->host[len] = '\0';
+    if (!is_bracketed && !is_clear(url->host))
+        return refuse(why, "its host is neither a name nor an address of four decimal numbers");
     if (port)
         url->port = port;
     return 0;

@@ -3,7 +3,8 @@
 
 /*
  * An http or https address as a caller may write it, strictly: no user name or password, no
- * fragment, nothing but visible ASCII, so that no two readers see another host in it.
+ * fragment, nothing but visible ASCII, a host that is no number in disguise, so that no two readers
+ * see another host in it.
  */
 
 #include <stdbool.h>

@@ -28,7 +28,8 @@
 #include "serve/tls.h"
 
 enum { LINGER_S = 2 };
-enum { QUIET_S = 15 }; /* that a stream may say nothing: proxies give up after a minute */
+enum { UNIX_RESERVE = 16 }; /* more for the owner, whom strangers on TCP shall not shut out */
+enum { QUIET_S = 15 };      /* that a stream may say nothing: proxies give up after a minute */
 enum { BODY_BYTES_PER_S = 16 * 1024 }; /* a body that comes slower than this runs out of time */
 
 static void set_state(struct conn *conn, enum conn_state state)
@@ -141,6 +142,8 @@ static void end_answer(struct conn *conn)
     if (is_last || conn->x.server->is_draining) {
         set_state(conn, CONN_LINGER);
         conn->ahead.len = 0;
+        if (conn->tls)
+            tls_end(conn->tls);
         shutdown(conn->fd, SHUT_WR);
         if (conn->is_paused)
             die(conn);
@@ -285,6 +288,20 @@ static ssize_t receive(struct conn *conn)
     return n < 0 ? -errno : n;
 }
 
+/* To who speaks plain HTTP where TLS is spoken, and would see no more than a connection that is cut
+ * otherwise. */
+static void say_tls(struct conn *conn)
+{
+    static const char answer[] =
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        "Content-Length: 104\r\n\r\n"
+        "{\"error\":{\"kind\":\"usage\",\"message\":\"TLS is spoken here\","
+        "\"hint\":\"an address that begins with https://\"}}\n";
+    (void)!send(conn->fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    /* What is left unread when it is closed would take the answer with it. */
+    (void)!recv(conn->fd, conn->x.server->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *conn = arg;
@@ -302,6 +319,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
             return;
         }
         if (n <= 0) {
+            if (n == -EPROTO)
+                say_tls(conn);
             conn_lose(conn);
             return;
         }
@@ -347,7 +366,8 @@ void conn_accept(struct server *server, const struct listener *listener, int fd)
         .body_bytes = 0,
     };
 
-    if (server->n_conns >= server->settings.max_connections) {
+    size_t most = server->settings.max_connections + (listener->is_unix ? UNIX_RESERVE : 0);
+    if (server->n_conns >= most) {
         refuse(server, fd);
         return;
     }
@@ -360,6 +380,7 @@ void conn_accept(struct server *server, const struct listener *listener, int fd)
         return;
     }
     conn->x.server = server;
+    conn->x.route = ROUTE_N;
     http_parser_init(&conn->parser, HTTP_REQUESTS, &limits);
     event_assign(&conn->read_event, server->base, fd, EV_READ | EV_CLOSED | EV_PERSIST, on_readable,
                  conn);

@@ -61,7 +61,7 @@ struct exchange {
     gone_fn *gone;
     void *arg;
 
-    /* Of a reader of events. */
+    /* Of a reader of events; of who asks for metrics. */
     uint64_t after; /* the last number it has */
     void (*put)(struct strbuf *out, const struct logged_event *event);
     bool is_owner;                /* the run is this client's */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/engine.h"
 
+#include <errno.h>
+
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -31,8 +33,12 @@ int engine_start(struct server *server, const struct cay_request *req,
         return cay_hint(err, "try again in a moment");
     }
     if (cay_start(server->cay, req, options, ret, err) < 0) {
-        if (err->kind == CAY_E_SYSTEM)
+        if (err->kind == CAY_E_SYSTEM && (err->errnum == EMFILE || err->errnum == ENFILE)) {
+            cay_fail(err, CAY_E_BUSY, "there is no room for the files of another run");
+            cay_hint(err, "try again in a moment"); /* the warden is as well as ever */
+        } else if (err->kind == CAY_E_SYSTEM) {
             hold_back(server, "start-failed", err);
+        }
         return -1;
     }
     return 0;

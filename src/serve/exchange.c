@@ -172,8 +172,13 @@ void exchange_stream(struct exchange *x, const char *type, pull_fn *pull)
     exchange_header(x, "Cache-Control", "no-store");
     put_head(conn, 200, type, NULL);
     if (conn->is_head_method) {
+        /* Nothing will be pulled: whoever waits to be asked for more, or holds a file for it, is
+         * told so as when the client leaves. */
+        gone_fn *gone = x->gone;
         x->gone = NULL;
         conn->is_answered = true;
+        if (gone)
+            gone(x);
     } else {
         conn->pull = pull;
         conn->can_pull = true;
@@ -331,6 +336,11 @@ static bool check_route(struct conn *conn, int found, const char *path, size_t l
     return true;
 }
 
+static uint64_t body_limit(const struct conn *conn)
+{
+    return routes[conn->x.route].body ? conn->x.server->settings.max_body_bytes : 0;
+}
+
 /* A page can send a form or text to another origin without asking; JSON it can't. */
 static bool check_body(struct conn *conn)
 {
@@ -345,7 +355,12 @@ static bool check_body(struct conn *conn)
                        "send the header Content-Type: " JSON_TYPE);
         return false;
     }
-    http_parser_limit_body(&conn->parser, settings->max_body_bytes);
+    if (http_header(x->head, "Content-Encoding")) {
+        exchange_error(x, 415, CAY_E_USAGE, "the body has to be JSON as it is",
+                       "send it without Content-Encoding");
+        return false;
+    }
+    http_parser_limit_body(&conn->parser, body_limit(conn));
     if (x->head->framing == HTTP_LENGTH && x->head->body_bytes <= settings->max_body_bytes) {
         if (server->bodies_bytes + x->head->body_bytes > settings->max_bodies_bytes) {
             exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of requests are being read",
@@ -377,7 +392,10 @@ void exchange_begin(struct conn *conn)
     if ((!is_open && !check_token(conn)) || !check_route(conn, found, path, len, &match) ||
         !check_body(conn))
         return;
-    if (x->head->expect_continue && x->head->framing != HTTP_NO_BODY) {
+    /* Who asks first shall not send what the parser is about to refuse. */
+    bool is_wanted = x->head->framing == HTTP_CHUNKED ? routes[x->route].body != NULL
+                                                      : x->head->body_bytes <= body_limit(conn);
+    if (x->head->expect_continue && is_wanted) {
         http_write_continue(&conn->out);
         conn->state = CONN_BUSY; /* only there it is sent */
         conn_flush(conn);

@@ -324,6 +324,7 @@ static void note_result(struct execution *run, const struct cay_result *result)
     run->cause = cause_names[result->verdict.cause];
     run->exit_code = result->exit_code;
     run->success = result->success;
+    run->is_cut = result->out.truncated || result->err.truncated;
     run->seconds = clock_seconds(result->execution_time_ns);
     if (result->language) /* of one that could not be started, what was asked for stays */
         snprintf(run->language, sizeof run->language, "%s", result->language);

@@ -59,10 +59,12 @@ struct execution {
     const char *cause; /* "ok", … */
     int exit_code;
     bool success;
+    bool is_cut; /* its result does not have all of its output */
     double seconds;
     struct exchange *waiter;  /* its answer is the result */
     struct exchange *readers; /* streams of events */
 
+    uint64_t listed; /* by list.c: the number of a list that has it */
     struct execution *bucket_next;
     struct execution *newer, *older;
 };
@@ -74,7 +76,8 @@ struct executions {
     struct execution *newest, *oldest;            /* by when they were taken */
     size_t n_active;                              /* waiting or running */
     size_t n_finished;
-    size_t log_bytes; /* of all logs */
+    size_t log_bytes;     /* of all logs */
+    uint64_t list_number; /* of the last list */
 };
 
 /* Takes req. */

@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "net/http.h"
 #include "net/tls-client.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
@@ -33,15 +34,25 @@ static void on_done(void *arg, const struct webhook_report *report)
              });
 }
 
-/* The setting's words, with commas between them, as a list. */
-static void split_allowed(struct hooks *hooks, const char *text)
+int hooks_setup(struct server *server, struct cay_error *err)
 {
-    hooks->allow_text = str_dup(text ? text : "");
+    struct hooks *hooks = &server->hooks;
+    const char *text = cay_setting(server->cay, "webhook_allow");
     char *save = NULL;
+
+    hooks->allow_text = str_dup(text ? text : "");
     for (char *word = strtok_r(hooks->allow_text, ", ", &save); word;
-         word = strtok_r(NULL, ", ", &save))
-        if (hooks->n_allow < ARRAY_LEN(hooks->allow))
-            hooks->allow[hooks->n_allow++] = word;
+         word = strtok_r(NULL, ", ", &save)) {
+        if (!http_split_host(word, NULL, NULL)) {
+            cay_fail(err, CAY_E_USAGE, "webhook_allow: '%.100s' is not HOST or HOST:PORT", word);
+            return cay_hint(err, "names and addresses one by one: no schemes, ranges or '*'");
+        }
+        if (hooks->n_allow == ARRAY_LEN(hooks->allow))
+            return cay_fail(err, CAY_E_LIMIT, "webhook_allow: more than %zu hosts",
+                            ARRAY_LEN(hooks->allow));
+        hooks->allow[hooks->n_allow++] = word;
+    }
+    return 0;
 }
 
 static int open_hooks(struct server *server, struct cay_error *err)
@@ -51,8 +62,6 @@ static int open_hooks(struct server *server, struct cay_error *err)
 
     if (hooks->webhooks)
         return 0;
-    if (!hooks->allow_text)
-        split_allowed(hooks, cay_setting(server->cay, "webhook_allow"));
     if (!hooks->tls && tls_client_open(NULL, &hooks->tls, &no_tls) < 0)
         LOG(server->log, WARN, "webhooks-without-tls", clock_now_ns(),
             LOG_TEXT("error", no_tls.msg));
@@ -94,6 +103,7 @@ void hooks_post(struct server *server, const struct execution *run)
         .id = run->id,
         .body = run->result,
         .body_len = run->result_len,
+        .tenant = run->tenant,
     };
     struct cay_error err;
 

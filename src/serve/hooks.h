@@ -13,6 +13,9 @@ struct cay_error;
 struct execution;
 struct server;
 
+/* Reads which hosts the operator allows. */
+int hooks_setup(struct server *server, struct cay_error *err);
+
 /* Whether a result may be posted there; when the request comes in. */
 int hooks_check(struct server *server, const char *url, struct cay_error *err);
 

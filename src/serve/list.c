@@ -2,7 +2,6 @@
 #include "serve/list.h"
 
 #include <cay/run.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,55 +124,98 @@ static const struct execution *first_of(const struct server *server, const char 
     return run ? run->older : NULL;
 }
 
-static bool has_id(json_t *list, const char *id)
-{
-    size_t i;
-    json_t *row;
+/* ---- what the recorder told: one execution a line (history/history.h), ids and times in front.
+ * Passed on as it came: reading a thousand of them as JSON and writing them again would keep
+ * everybody else waiting. ---- */
 
-    json_array_foreach (list, i, row) {
-        const char *other = json_string_value(json_object_get(row, "id"));
-        if (other && strcmp(other, id) == 0)
-            return true;
+struct row {
+    const char *text; /* "{…", to before its last brace */
+    size_t len;
+    char id[33];
+    char timestamp[32];
+};
+
+/* Takes the word that the text begins with, in front of which `before` stands, up to a quote. */
+static bool take_word(const char **text, const char *end, const char *before, char *out,
+                      size_t size)
+{
+    size_t len = strlen(before);
+
+    if ((size_t)(end - *text) < len || memcmp(*text, before, len) != 0)
+        return false;
+    const char *word = *text + len, *quote = memchr(word, '"', (size_t)(end - word));
+    if (!quote || (size_t)(quote - word) >= size)
+        return false;
+    memcpy(out, word, (size_t)(quote - word));
+    out[quote - word] = '\0';
+    *text = quote + 1;
+    return true;
+}
+
+/* The next row of the text; false: there is none. */
+static bool next_row(const char **text, const char *end, struct row *ret)
+{
+    while (*text < end) {
+        const char *line = *text, *stop = memchr(line, '\n', (size_t)(end - line));
+        stop = stop ? stop : end;
+        *text = stop < end ? stop + 1 : end;
+        stop -= stop > line && stop[-1] == ',';
+        const char *at = line;
+        if (!take_word(&at, stop, "{\"id\":\"", ret->id, sizeof ret->id) ||
+            !take_word(&at, stop, ",\"timestamp\":\"", ret->timestamp, sizeof ret->timestamp) ||
+            stop[-1] != '}')
+            continue;
+        ret->text = line;
+        ret->len = (size_t)(stop - 1 - line);
+        return true;
     }
     return false;
 }
 
-static const char *timestamp_of(json_t *row)
+/* Marks those that are recorded: they are listed once, as the record has them. */
+static void mark_recorded(struct server *server, const struct token_owner *owner, const char *text,
+                          const char *end)
 {
-    const char *text = json_string_value(json_object_get(row, "timestamp"));
-    return text ? text : "";
+    struct row row;
+
+    server->executions.list_number++;
+    while (next_row(&text, end, &row)) {
+        struct execution *run = execution_find(server, row.id, owner);
+        if (run)
+            run->listed = server->executions.list_number;
+    }
 }
 
-static void put_recorded(struct strbuf *out, json_t *row)
+static void put_recorded(struct strbuf *out, const struct row *row)
 {
-    json_object_set_new(row, "status", json_string("finished"));
-    auto_free char *text = json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(12));
-    strbuf_puts(out, text ? text : "null");
+    strbuf_add(out, row->text, row->len);
+    strbuf_puts(out, ",\"status\":\"finished\"}");
 }
 
-void list_put(struct strbuf *out, const struct server *server, const struct token_owner *owner,
+void list_put(struct strbuf *out, struct server *server, const struct token_owner *owner,
               const struct list_query *query, const char *recorded, size_t recorded_len)
 {
-    json_t *list = recorded ? json_loadb(recorded, recorded_len, 0, NULL) : NULL;
+    const char *text = recorded ? recorded : "", *end = text + recorded_len;
     const struct execution *run = first_of(server, query->before);
-    size_t n = 0, at = 0;
+    struct row row;
 
+    mark_recorded(server, owner, text, end);
+    bool has_row = next_row(&text, end, &row);
     strbuf_puts(out, "{\"executions\":[");
-    while (n < query->limit) {
-        while (run && (!matches(run, owner, query) || has_id(list, run->id)))
+    for (size_t n = 0; n < query->limit; n++) {
+        while (run &&
+               (!matches(run, owner, query) || run->listed == server->executions.list_number))
             run = run->older;
-        json_t *row = json_array_get(list, at);
-        if (!run && !row)
+        if (!run && !has_row)
             break;
-        strbuf_puts(out, n++ > 0 ? "," : "");
-        if (run && (!row || strcmp(run->timestamp, timestamp_of(row)) >= 0)) {
+        strbuf_puts(out, n > 0 ? "," : "");
+        if (run && (!has_row || strcmp(run->timestamp, row.timestamp) >= 0)) {
             list_put_one(out, run);
             run = run->older;
         } else {
-            put_recorded(out, row);
-            at++;
+            put_recorded(out, &row);
+            has_row = next_row(&text, end, &row);
         }
     }
-    strbuf_printf(out, "],\"complete\":%s}\n", list ? "true" : "false");
-    json_decref(list);
+    strbuf_printf(out, "],\"complete\":%s}\n", recorded ? "true" : "false");
 }

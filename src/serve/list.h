@@ -25,7 +25,7 @@ struct list_query {
 int list_parse(const char *target, struct list_query *ret, struct cay_error *err);
 
 /* recorded is the recorder's answer, a JSON array; NULL: it has none, and the list says so. */
-void list_put(struct strbuf *out, const struct server *server, const struct token_owner *owner,
+void list_put(struct strbuf *out, struct server *server, const struct token_owner *owner,
               const struct list_query *query, const char *recorded, size_t recorded_len);
 
 /* One execution as it stands in the list. */

@@ -11,13 +11,14 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/json-scan.h"
 #include "base/strbuf.h"
 #include "serve/conn.h"
 #include "serve/on.h"
 #include "serve/server-state.h"
 
 /* Code that takes longer is unknown. */
-enum { CHECK_TIMEOUT_MS = 1000, CHECKS_AT_ONCE = 2, CHECKS_MAX = 64 };
+enum { CHECK_TIMEOUT_MS = 1000, CHECKS_AT_ONCE = 2, CHECKS_MAX = 64, VALUES_MAX = 64 };
 
 static int read_text(json_t *value, const char *key, const char **ret, size_t *ret_len,
                      struct cay_error *err)
@@ -98,9 +99,12 @@ static int begin(struct exchange *x, struct cay_error *err)
 {
     struct cay_check_request req = { .timeout_ms = CHECK_TIMEOUT_MS };
     struct cay_checking *checking;
+    int rc = -1;
+
+    if (!json_has_at_most(strbuf_str(&x->body), x->body.len, VALUES_MAX))
+        return cay_fail(err, CAY_E_USAGE, "the body has more than language, code and strict");
     json_t *body = json_loadb(strbuf_str(&x->body), x->body.len,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-    int rc = -1;
 
     if (!json_is_object(body))
         cay_fail(err, CAY_E_USAGE, "the body is not a JSON object");

@@ -282,7 +282,7 @@ static void on_stream(struct exchange *x)
     if (run && run->state != EXECUTION_FINISHED)
         exchange_error(x, 409, CAY_E_BUSY, "the execution has not finished",
                        "its events have the output as it comes");
-    else if (run && stream_is_whole(run->result, run->result_len))
+    else if (run && !run->is_cut)
         answer_from_result(x, 0, run->result, run->result_len);
     else
         ask_of(x, x->route == ROUTE_STDERR ? HISTORY_STDERR : HISTORY_STDOUT, answer_file);

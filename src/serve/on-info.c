@@ -63,7 +63,7 @@ static size_t list_pools(struct server *server, struct cay_pool *pools,
     return n_rows;
 }
 
-void on_metrics(struct exchange *x)
+static void answer_metrics(struct exchange *x)
 {
     struct server *server = x->server;
     struct strbuf out = { 0 };
@@ -92,4 +92,52 @@ void on_metrics(struct exchange *x)
     metrics_write(server->metrics, &now, clock_now_ns(), &out);
     size_t len = out.len;
     exchange_reply(x, 200, METRICS_CONTENT_TYPE, strbuf_take(&out), len);
+}
+
+/* ---- the pools are the warden's: it is asked, and nobody waits for it but who wants to know ----
+ */
+
+#define POOLS_NS (500 * NS_PER_MSEC) /* then what it said last has to do */
+
+static void leave(struct exchange *x)
+{
+    if (x->prev)
+        x->prev->next = x->next;
+    else
+        x->server->metrics_waiters = x->next;
+    if (x->next)
+        x->next->prev = x->prev;
+    x->prev = x->next = NULL;
+    x->gone = NULL;
+}
+
+void metrics_serve(struct server *server)
+{
+    int64_t answers = cay_pool_answers(server->cay);
+
+    for (struct exchange *x = server->metrics_waiters, *next; x; x = next) {
+        next = x->next;
+        if (answers >= 0 && answers <= (int64_t)x->after && clock_now_ns() - x->taken_ns < POOLS_NS)
+            continue;
+        leave(x);
+        answer_metrics(x);
+    }
+}
+
+void on_metrics(struct exchange *x)
+{
+    int64_t answers = cay_pool_answers(x->server->cay);
+    uint64_t memory;
+
+    if (answers < 0) {
+        answer_metrics(x);
+        return;
+    }
+    cay_pool(x->server->cay, NULL, 0, &memory); /* asks */
+    x->after = (uint64_t)answers;
+    x->gone = leave;
+    x->next = x->server->metrics_waiters;
+    if (x->next)
+        x->next->prev = x;
+    x->server->metrics_waiters = x;
 }

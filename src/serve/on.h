@@ -18,3 +18,6 @@ struct server;
 
 /* Answers checks that are done, and begins those whose turn it is. */
 void check_serve(struct server *server);
+
+/* Of /metrics: answers those whose numbers have come, or did not in time. */
+void metrics_serve(struct server *server);

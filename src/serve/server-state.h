@@ -28,7 +28,7 @@ struct tokens;
 
 /* Settings of the configuration that are the server's own, read once. */
 struct serve_settings {
-    uint64_t max_connections, max_body_bytes, max_bodies_bytes;
+    uint64_t max_connections, max_running, max_body_bytes, max_bodies_bytes;
     int64_t head_ns, idle_ns, write_ns, drain_ns;
     uint64_t event_log_bytes;
 };
@@ -88,8 +88,9 @@ struct server {
     struct health health;
     struct hooks hooks;
     struct checks checks;
-    const char *const *required; /* layers; NULL: the configuration has a list of its own */
-    char *languages;             /* answers that never change */
+    struct exchange *metrics_waiters; /* of on-info.c */
+    const char *const *required;      /* layers; NULL: the configuration has a list of its own */
+    char *languages;                  /* answers that never change */
     size_t languages_len;
     uint64_t max_queue;
     int64_t host_read_ns;
@@ -101,6 +102,7 @@ struct server {
     bool is_warm; /* what was wanted of the pools from the start was there once */
     unsigned told_ready;
     bool is_accept_paused; /* until the next tick */
+    int64_t no_files_ns;   /* when it was last told of */
     bool is_draining;
     int64_t drain_until_ns;
     int64_t warden_retry_ns; /* not before this; 0: the engine is well */

@@ -48,8 +48,9 @@ enum {
     HOST_LOOK_NS = 1000000000, /* how often the host's memory is looked at */
 };
 
-#define TRIM_NS   (10 * NS_PER_SEC)
-#define CANCEL_NS (10 * NS_PER_SEC) /* for what was cancelled to end */
+#define TRIM_NS     (10 * NS_PER_SEC)
+#define NO_FILES_NS (10 * NS_PER_SEC) /* it is not told again before */
+#define CANCEL_NS   (10 * NS_PER_SEC) /* for what was cancelled to end */
 
 static void progress(const struct server *server, const char *line)
 {
@@ -136,7 +137,8 @@ static void reload_tokens(struct server *server)
     tokens_free(server->tokens);
     server->tokens = fresh;
     LOG(server->log, INFO, "tokens-reloaded", clock_now_ns(),
-        LOG_INT("count", (int64_t)tokens_count(fresh)));
+        LOG_INT("count", (int64_t)tokens_count(fresh)),
+        LOG_INT("weak", (int64_t)tokens_weak(fresh)));
 }
 
 static void reload_certificate(struct server *server)
@@ -180,8 +182,13 @@ static bool is_welcome(const struct server *server, const struct listener *liste
 /* There are no more fds: who wants in waits in the backlog, and the loop does not turn in vain. */
 static void pause_accepting(struct server *server)
 {
-    LOG(server->log, WARN, "no-more-files", clock_now_ns(),
-        LOG_INT("connections", (int64_t)server->n_conns));
+    int64_t now_ns = clock_now_ns();
+
+    if (server->no_files_ns == 0 || now_ns - server->no_files_ns > NO_FILES_NS) {
+        LOG(server->log, WARN, "no-more-files", now_ns,
+            LOG_INT("connections", (int64_t)server->n_conns));
+        server->no_files_ns = now_ns;
+    }
     for (size_t i = 0; i < server->n_listeners; i++)
         event_del(server->accepts[i]);
     server->is_accept_paused = true;
@@ -224,6 +231,7 @@ static void on_engine(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     engine_dispatch(server);
     check_serve(server);
+    metrics_serve(server);
     end_if_drained(server);
 }
 
@@ -302,6 +310,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         resume_accepting(server);
     tell_pools(server);
     check_serve(server);
+    metrics_serve(server);
     if (history_client_deadline_ns(server->history) <= now_ns)
         history_client_expire(server->history, now_ns);
     if (now_ns - server->host_read_ns > HOST_LOOK_NS) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cay/record.h>
@@ -20,6 +21,7 @@
 #include "history/client.h"
 #include "serve/admit.h"
 #include "serve/confine.h"
+#include "serve/hooks.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/notify.h"
@@ -28,7 +30,7 @@
 #include "serve/tls.h"
 #include "serve/token.h"
 
-enum { FILES_PER_RUN = 10, FILES_SPARE = 256 };
+enum { FILES_PER_RUN = 10, WARDEN_FILES_PER_RUN = 16, FILES_SPARE = 256 };
 
 /* All of them; what a host does not have, a run there can't be made with, and is refused. */
 static const char *const all_layers[] = {
@@ -112,8 +114,17 @@ static int open_tokens(struct server *server, struct cay_error *err)
     char token[TOKEN_TEXT_SIZE];
     bool has_tcp = server->options.n_listen > 0;
 
-    if (server->options.token_file)
-        return tokens_load(server->options.token_file, &server->tokens, err);
+    if (server->options.token_file) {
+        if (tokens_load(server->options.token_file, &server->tokens, err) < 0)
+            return -1;
+        if (tokens_weak(server->tokens) > 0)
+            progress(server,
+                     "warning: %s: %zu of %zu tokens are short enough to be guessed; take "
+                     "at least %d characters",
+                     server->options.token_file, tokens_weak(server->tokens),
+                     tokens_count(server->tokens), TOKEN_LEN_GOOD);
+        return 0;
+    }
     auto_close int state_fd = -1;
     if (cay_state_open(&state_fd, err) < 0 || token_make(state_fd, "token", token, err) < 0)
         return -1;
@@ -182,6 +193,7 @@ static void read_settings(struct server *server)
 
     server->settings = (struct serve_settings){
         .max_connections = cay_setting_number(cay, "max_connections"),
+        .max_running = cay_setting_number(cay, "max_running"),
         .max_body_bytes = cay_setting_number(cay, "max_body"),
         .max_bodies_bytes = cay_setting_number(cay, "max_bodies"),
         .head_ns = (int64_t)cay_setting_number(cay, "head_timeout"),
@@ -193,6 +205,33 @@ static void read_settings(struct server *server)
     server->max_queue = cay_setting_number(cay, "max_queue");
     if (!cay_setting(cay, "require"))
         server->required = all_layers;
+}
+
+static uint64_t files_wanted(const struct server *server)
+{
+    return server->settings.max_connections + FILES_SPARE +
+           FILES_PER_RUN * server->settings.max_running;
+}
+
+/* Where we may open fewer files than that, connections get a quarter: strangers who connect and say
+ * nothing must not take from runs what these need. The warden has the same limit. */
+static void fit_to_files(struct server *server)
+{
+    struct serve_settings *settings = &server->settings;
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_max >= files_wanted(server))
+        return;
+    uint64_t quarter = files.rlim_max / 4;
+    uint64_t runs =
+        (files.rlim_max - quarter - MIN(quarter, (uint64_t)FILES_SPARE)) / WARDEN_FILES_PER_RUN;
+    settings->max_connections = MIN(settings->max_connections, MAX(quarter, UINT64_C(1)));
+    settings->max_running = MIN(settings->max_running, MAX(runs, UINT64_C(1)));
+    progress(server,
+             "warning: at most %llu files can be open here: no more than %llu connections and %llu "
+             "runs at once; a higher hard limit (ulimit -Hn, LimitNOFILE=) allows more",
+             (unsigned long long)files.rlim_max, (unsigned long long)settings->max_connections,
+             (unsigned long long)settings->max_running);
 }
 
 static void open_log(struct server *server)
@@ -228,7 +267,7 @@ static void open_admission(struct server *server)
     struct admit_host host;
     const struct cay_tenant *tenant;
 
-    settings.max_running = (uint32_t)cay_setting_number(server->cay, "max_running");
+    settings.max_running = (uint32_t)server->settings.max_running;
     settings.max_queue = (uint32_t)server->max_queue;
     settings.overcommit_milli = (uint32_t)cay_setting_number(server->cay, "memory_overcommit");
     settings.runs_per_core = (uint32_t)cay_setting_number(server->cay, "runs_per_core");
@@ -285,9 +324,11 @@ int setup_all(struct server *server, struct cay_error *err)
         open_tls(server, err) < 0 || open_engine(server, &user, err) < 0)
         return -1;
     read_settings(server);
+    fit_to_files(server);
     open_log(server);
     open_admission(server);
-    if (open_tokens(server, err) < 0 || read_languages(server, err) < 0 ||
+    if (hooks_setup(server, err) < 0 || open_tokens(server, err) < 0 ||
+        read_languages(server, err) < 0 ||
         history_client_open(server->options.recorder, &server->history, err) < 0 ||
         open_base(server, err) < 0)
         return -1;
@@ -296,17 +337,16 @@ int setup_all(struct server *server, struct cay_error *err)
     /* The state folder is that of who started it, whoever we are from here on. */
     if (user.is_changed)
         setenv("XDG_STATE_HOME", "/var/lib", 1);
-    uint64_t files = server->settings.max_connections + FILES_SPARE +
-                     FILES_PER_RUN * cay_setting_number(server->cay, "max_running");
     if (cay_fd(server->cay) < 0)
         return cay_fail(err, CAY_E_SYSTEM, "the engine has no fd to wait for");
-    return confine(&user, files, err);
+    return confine(&user, files_wanted(server), err);
 }
 
 void setup_undo(struct server *server)
 {
     for (size_t i = 0; i < server->n_listeners; i++)
         close_fd(&server->listeners[i].fd);
+    hooks_close(server);                /* again, where there never was a loop */
     cay_journal_close(server->journal); /* first: so it is taken in to its end */
     history_client_close(server->history);
     monitor_close(&server->monitor);

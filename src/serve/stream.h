@@ -4,13 +4,9 @@
 /* A whole stream of a finished execution: from its result, where that has all of it, else from the
  * file that was kept, read at the client's pace. */
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct exchange;
-
-/* Whether this result has all of both streams. */
-bool stream_is_whole(const char *result, size_t len);
 
 /* Answers x with the stream ("stdout" or "stderr") as far as this result has it. */
 void stream_reply(struct exchange *x, const char *stream, const char *result, size_t len);

@@ -40,6 +40,7 @@
     X(ssl, void, SSL_set_accept_state, (SSL *))                                       \
     X(ssl, int, SSL_read, (SSL *, void *, int))                                       \
     X(ssl, int, SSL_write, (SSL *, const void *, int))                                \
+    X(ssl, int, SSL_shutdown, (SSL *))                                                \
     X(ssl, int, SSL_pending, (const SSL *))                                           \
     X(ssl, int, SSL_get_error, (const SSL *, int))
 
@@ -229,7 +230,11 @@ static ssize_t outcome(struct tls_conn *conn, int n)
     if (n > 0)
         return n;
     int why = conn->call->SSL_get_error(conn->ssl, n);
+    bool is_plain =
+        why == SSL_ERROR_SSL && ERR_GET_REASON(conn->call->ERR_get_error()) == SSL_R_HTTP_REQUEST;
     conn->call->ERR_clear_error();
+    if (is_plain)
+        return -EPROTO;
     conn->wants_write = why == SSL_ERROR_WANT_WRITE;
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
         return -EAGAIN;
@@ -245,6 +250,12 @@ ssize_t tls_send(struct tls_conn *conn, const void *data, size_t len)
 {
     ssize_t n = outcome(conn, conn->call->SSL_write(conn->ssl, data, (int)MIN(len, 1U << 30)));
     return n == 0 ? -EPIPE : n;
+}
+
+void tls_end(struct tls_conn *conn)
+{
+    conn->call->SSL_shutdown(conn->ssl); /* half of it: the answer is not waited for */
+    conn->call->ERR_clear_error();
 }
 
 bool tls_wants_write(const struct tls_conn *conn)

@@ -33,8 +33,11 @@ void tls_close(struct tls *tls);
 struct tls_conn *tls_accept(struct tls *tls, int fd);
 void tls_free(struct tls_conn *conn);
 
+/* recv: -EPROTO where plain HTTP is spoken. */
 ssize_t tls_recv(struct tls_conn *conn, void *data, size_t len);
 ssize_t tls_send(struct tls_conn *conn, const void *data, size_t len);
+/* Tells the other side that nothing more comes, so that it is no cut. */
+void tls_end(struct tls_conn *conn);
 bool tls_wants_write(const struct tls_conn *conn);
 
 /* Bytes that were taken from the socket and not handed out: no event will tell of them. */

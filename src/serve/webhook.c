@@ -35,6 +35,7 @@ struct job {
     struct url url;
     char *secret;
     char *id;
+    char *tenant;
     char *body;
     size_t body_len;
 
@@ -94,6 +95,7 @@ static void free_job(struct job *job)
         explicit_bzero(job->secret, strlen(job->secret));
     free(job->secret);
     free(job->id);
+    free(job->tenant);
     free(job->body);
     free(job);
 }
@@ -160,14 +162,57 @@ int webhook_check(const char *url, const struct webhook_options *options, struct
     return check(url, options, &parsed, err);
 }
 
+static void drop(struct job *job, bool is_delivered, const char *why);
+
+static size_t jobs_of(const struct webhooks *hooks, const char *tenant)
+{
+    size_t n = 0;
+
+    for (const struct job *job = hooks->jobs; job; job = job->next)
+        n += strcmp(job->tenant, tenant) == 0;
+    return n;
+}
+
+/* The newest that is not under way of whoever has most, if that is more than `few`. */
+static struct job *find_surplus(const struct webhooks *hooks, size_t few)
+{
+    struct job *found = NULL;
+
+    for (struct job *job = hooks->jobs; job; job = job->next) {
+        size_t n = job->is_running ? 0 : jobs_of(hooks, job->tenant);
+        if (n > few || (found && n == few)) {
+            found = job;
+            few = n;
+        }
+    }
+    return found;
+}
+
+/* One tenant's flood to a place that never answers is not the others' loss. */
+static bool make_room(struct webhooks *hooks, const char *tenant, size_t len)
+{
+    const struct webhook_options *options = &hooks->options;
+    struct job *job = NULL;
+
+    if (len > options->max_bytes)
+        return false;
+    while (hooks->n_jobs >= options->max_waiting || len > options->max_bytes - hooks->bytes) {
+        job = find_surplus(hooks, jobs_of(hooks, tenant) + 1);
+        if (!job)
+            return false;
+        drop(job, false, "too many of this tenant's wait, and others have fewer");
+    }
+    return true;
+}
+
 int webhooks_post(struct webhooks *hooks, const struct webhook *webhook, struct cay_error *err)
 {
+    const char *tenant = webhook->tenant ? webhook->tenant : "";
     struct url url;
 
     if (check(webhook->url, &hooks->options, &url, err) < 0)
         return -1;
-    if (hooks->n_jobs >= hooks->options.max_waiting ||
-        webhook->body_len > hooks->options.max_bytes - hooks->bytes)
+    if (!make_room(hooks, tenant, webhook->body_len))
         return cay_fail(err, CAY_E_LIMIT, "webhook: too many are waiting (%zu)", hooks->n_jobs);
 
     struct job *job = mem_alloc(sizeof(*job));
@@ -175,6 +220,7 @@ int webhooks_post(struct webhooks *hooks, const struct webhook *webhook, struct 
     job->url = url;
     job->secret = str_dup(webhook->secret);
     job->id = str_dup(webhook->id);
+    job->tenant = str_dup(tenant);
     job->body = mem_dup(webhook->body, webhook->body_len);
     job->body_len = webhook->body_len;
     struct job **last = &hooks->jobs;
@@ -376,20 +422,44 @@ static bool has_room(const struct webhooks *hooks, const struct job *job)
     return hooks->n_running < hooks->options.max_at_once && same < hooks->options.max_per_host;
 }
 
+static size_t running_of(const struct webhooks *hooks, const char *tenant)
+{
+    size_t n = 0;
+
+    for (const struct job *job = hooks->jobs; job; job = job->next)
+        n += job->is_running && strcmp(job->tenant, tenant) == 0;
+    return n;
+}
+
+/* The oldest that is due and has room, of whoever has the fewest under way. */
+static struct job *find_due(const struct webhooks *hooks, int64_t now)
+{
+    struct job *found = NULL;
+    size_t few = SIZE_MAX;
+
+    for (struct job *job = hooks->jobs; job && few > 0; job = job->next) {
+        if (job->is_running || job->due_ns > now || !has_room(hooks, job))
+            continue;
+        size_t n = running_of(hooks, job->tenant);
+        if (n < few) {
+            found = job;
+            few = n;
+        }
+    }
+    return found;
+}
+
 /* Starts what is due and has room; the timer is for what will be due next. */
 static void pump(struct webhooks *hooks)
 {
     int64_t now = clock_now_ns();
     int64_t next = INT64_MAX;
 
-    for (struct job *job = hooks->jobs; job; job = job->next) {
-        if (job->is_running)
-            continue;
-        if (job->due_ns > now)
+    for (struct job *job; (job = find_due(hooks, now));)
+        start_try(job);
+    for (const struct job *job = hooks->jobs; job; job = job->next)
+        if (!job->is_running && job->due_ns > now)
             next = MIN(next, job->due_ns);
-        else if (has_room(hooks, job))
-            start_try(job);
-    }
     if (next == INT64_MAX)
         return;
     struct timeval wait = { (next - now) / NS_PER_SEC, (next - now) % NS_PER_SEC / 1000 + 1 };

@@ -13,7 +13,8 @@
  *
  * Any 2xx means delivered. Network errors, 408, 429 and 5xx are tried again, five times in all,
  * with growing pauses; everything else is final, redirects too: none is followed. How many wait,
- * how many bytes they hold, and how many are under way (in all, and to one host) is bounded.
+ * how many bytes they hold, and how many are under way (in all, and to one host) is bounded, and
+ * shared fairly between tenants.
  *
  * Who asks for a webhook makes us connect to a place of their choice (SSRF). So the address that a
  * name resolves to decides: it has to be public (net/address.h), all of them have to be, and the
@@ -77,9 +78,11 @@ struct webhook {
     const char *id;     /* the execution's */
     const char *body;
     size_t body_len;
+    const char *tenant; /* whose it is; NULL: nobody's in particular */
 };
 
-/* Copies all of it. What webhook_check says, and CAY_E_LIMIT: too much is waiting. */
+/* Copies all of it. What webhook_check says, and CAY_E_LIMIT: too much is waiting. Where it is
+ * another tenant that has more waiting, the newest of those gives way, and is reported. */
 int webhooks_post(struct webhooks *hooks, const struct webhook *webhook, struct cay_error *err);
 
 /* Waiting or under way: what a server that drains has to give time. */

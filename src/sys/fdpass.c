@@ -79,6 +79,8 @@ static int receive(int sock, int flags, void *data, size_t len, int list[FDPASS_
     }
     while (n > 0)
         close_fd(&list[--n]);
+    if (got == (ssize_t)len && !(header.msg_flags & MSG_TRUNC))
+        return -EMFILE;
     return got == 0 ? -EPIPE : -EBADMSG;
 }
 

@@ -19,7 +19,9 @@ uint32_t fdpass_bits(const int *fds, unsigned n);
 int fdpass_send(int sock, const void *data, size_t len, const int *fds, unsigned n);
 
 /* Receives a message of exactly len bytes with at most FDPASS_MAX fds into list, close-on-exec, and
- * how many. -EPIPE: the other side is gone; -EBADMSG: not such a message, and no fd is kept. */
+ * how many. -EPIPE: the other side is gone; -EBADMSG: not such a message, and no fd is kept;
+ * -EMFILE: the message is there, but there was no room for its fds (this process has no more, or
+ * they were more than FDPASS_MAX), and none is kept. */
 int fdpass_recv(int sock, void *data, size_t len, int list[FDPASS_MAX], unsigned *ret_n);
 
 /* The same, and -EAGAIN where there is none yet. */

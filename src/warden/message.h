@@ -72,7 +72,8 @@ union warden_answer {
 
 /* Sends or receives one whole message. Return -errno; receiving 0 bytes (the other side is gone) is
  * -EPIPE. Replies are never waited for, nor are requests on the engine's own socket, which does not
- * block: -EAGAIN says that the other side has to read first, or that nothing is there. */
+ * block: -EAGAIN says that the other side has to read first, or that nothing is there. -EMFILE: a
+ * request is there, but its fds found no room here. */
 int message_send_request(int fd, const struct warden_request *request, const int fds[WARDEN_FDS]);
 int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_FDS]);
 int message_send_reply(int fd, const struct warden_reply *reply);

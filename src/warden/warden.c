@@ -83,7 +83,8 @@ struct warden {
     struct front main_front;
     struct front *others;
     unsigned n_others;
-    bool is_full; /* and nobody of them is idle */
+    bool is_full;            /* and nobody of them is idle */
+    int64_t accept_again_ns; /* no fd was left for one that came: not to be tried before; 0: now */
     bool has_swept;
     bool has_run;
 };
@@ -341,6 +342,18 @@ static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct front *,
     [WARDEN_STATS] = on_stats,
 };
 
+/* A run whose fds found no room here: it can't be made, and the others go on. */
+static void refuse_start(struct front *front, const struct warden_request *request)
+{
+    const struct run none = { .front = front, .number = request->run };
+    struct warden_reply failed = { .kind = WARDEN_FAILED }, gone = { .kind = WARDEN_GONE };
+
+    cay_fail(&failed.error, CAY_E_SYSTEM, "warden: there is no room for the files of another run");
+    cay_hint(&failed.error, "raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)");
+    reply_now(&none, &failed);
+    reply_now(&none, &gone);
+}
+
 static void serve_front(struct warden *warden, struct front *front)
 {
     struct warden_request request;
@@ -349,7 +362,9 @@ static void serve_front(struct warden *warden, struct front *front)
 
     if (rc == -EINTR || rc == -EAGAIN)
         return;
-    if (rc < 0 || request.kind >= WARDEN_REQUEST_N) {
+    if (rc == -EMFILE && request.kind == WARDEN_START) {
+        refuse_start(front, &request);
+    } else if (rc < 0 || request.kind >= WARDEN_REQUEST_N) {
         front->is_gone = true; /* or speaks gibberish, which is as good */
     } else {
         handlers[request.kind](warden, front, &request, fds);
@@ -475,6 +490,8 @@ static void serve_clock(struct warden *warden)
 {
     int64_t now = clock_now_ns();
 
+    if (now >= warden->accept_again_ns)
+        warden->accept_again_ns = 0;
     for (struct run *run = warden->runs; run; run = run->next) {
         if (now >= run->tell_ns)
             tell_started(run);
@@ -504,6 +521,8 @@ static int until_next_ms(const struct warden *warden)
     }
     for (unsigned i = 0; i < warden->n_pools; i++)
         next = MIN(next, warden->pools[i].due_ns);
+    if (warden->accept_again_ns)
+        next = MIN(next, warden->accept_again_ns);
     if (next == INT64_MAX)
         return -1;
     int64_t left = next - clock_now_ns();
@@ -513,6 +532,9 @@ static int until_next_ms(const struct warden *warden)
 /* ---- the other fronts ---- */
 
 enum { FRONTS_MAX = 256 };
+
+/* Without a pause, one that waits to be accepted would wake us again and again. */
+#define NO_FILES_NS (100 * NS_PER_MSEC)
 
 static bool has_runs(const struct warden *warden, const struct front *front)
 {
@@ -549,6 +571,8 @@ static void accept_front(struct warden *warden)
     }
     auto_close int fd =
         accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
+        warden->accept_again_ns = clock_now_ns() + NO_FILES_NS;
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())
         return;
     if (idle)
@@ -623,9 +647,8 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
             i < warden->n_pools ? warden->pools[i].backend->pool->fd(warden->pools[i].pool) : -1,
             POLLIN, 0
         };
-    list[P_LISTEN] =
-        (struct pollfd){ !warden->is_full && !main->is_gone ? warden->options->listen_fd : -1,
-                         POLLIN, 0 };
+    bool listens = !warden->is_full && !main->is_gone && !warden->accept_again_ns;
+    list[P_LISTEN] = (struct pollfd){ listens ? warden->options->listen_fd : -1, POLLIN, 0 };
     for (struct front *front = warden->others; front; front = front->next) {
         front->poll_at = n < POLL_MAX ? n : 0;
         if (front->poll_at)

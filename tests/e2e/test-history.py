@@ -79,6 +79,16 @@ def test_list(t, mode):
     return want
 
 
+def spoil(db, name):
+    """Overwrites the first page of a table or index."""
+    with contextlib.closing(sqlite3.connect(db)) as one:
+        root = one.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0]
+        one.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with open(db, "r+b") as f:
+        f.seek((root - 1) * 4096)
+        f.write(b"\xff" * 4096)
+
+
 def test_database(t, mode, want):
     db = mode.home / ".local/state/cay/history.db"
     t.equal({p.stat().st_mode & 0o777 for p in db.parent.glob("history.db*")}, {0o600}, "only its owner can read the history")
@@ -88,14 +98,20 @@ def test_database(t, mode, want):
     for path in db.parent.glob("history.db*"):
         path.write_bytes(b"this is no database " * 1000)
     t.equal(ids(mode), want, "damaged: likewise")
-    with contextlib.closing(sqlite3.connect(db)) as one:
-        root = one.execute("SELECT rootpage FROM sqlite_master WHERE name = 'runs_by_time'").fetchone()[0]
-    with open(db, "r+b") as f:  # a page that is not looked at before something is to be written
-        f.seek((root - 1) * 4096)
-        f.write(b"\xff" * 4096)
+    spoil(db, "runs_by_time")  # not looked at before something is to be written
     want = [json.loads(mode.cay("exec", "--json", "--", "true").out)["id"], *want]
-    mode.cay("history")
-    t.equal(ids(mode), want, "damaged within: made anew once that was found")
+    t.equal(ids(mode), want, "damaged within: made anew when that is found")
+    for args in (("history", "--json"), ("stats", "--json")):
+        spoil(db, "runs")  # not looked at before something is read
+        r = mode.cay(*args)
+        t.ok(r.status == 0 and b"was damaged, and is made anew from the audit log" in r.err, f"{args[0]}: so it is when reading finds it",
+             r.describe())
+        page = json.loads(r.out)
+        t.equal(page["runs"] if args[0] == "stats" else [x["id"] for x in page], len(want) if args[0] == "stats" else want,
+                f"{args[0]}: and nothing is missing")
+    t.equal((ids(mode), mode.cay("history").err), (want, b""), "which is said once")
+    kept = db.with_name("history.db.damaged")
+    t.ok(b"\xff" * 4096 in kept.read_bytes() and kept.stat().st_mode & 0o777 == 0o600, "the damaged one is kept")
 
 
 def test_usage(t, mode):
@@ -103,7 +119,7 @@ def test_usage(t, mode):
                         (["history", "--cause", "memry"], b"did you mean memory?"), (["history", "--limit", "0"], b"from 1 to 1000"),
                         (["history", "--limit", "1001"], b"from 1 to 1000"), (["history", "x"], b"too many"),
                         (["stats", "--sinc", "1h"], b"--since"), (["stats", "x"], b"too many"), (["cleanup", "x"], b"too many"),
-                        (["history", "--tenant", "t" * 64], b"--tenant"))):
+                        (["history", "--tenant", "t" * 65], b"--tenant"))):
         done = mode.cay(*args)
         t.ok(done.status == 2 and done.out == b"" and words in done.err, "misuse: " + " ".join(args), *done.describe())
 

@@ -23,7 +23,9 @@ BUILD = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent)
 OTHER = "another-token-0123456789abcdef"
 NARROW = "narrow-token-00123456789abcdef"
 NEWER = "newer-token-000123456789abcdef"
-TOKENS = f"{TOKEN} main {ALL}\n{OTHER} other\n# a comment\n{NARROW} main read\n"
+LONG = "t" * 63, "t" * 64  # names of tenants, with tokens of their own
+TOKENS = (f"{TOKEN} main {ALL}\n{OTHER} other\n# a comment\n{NARROW} main read\nshort other\n"
+          + "".join(f"token-of-{name} {name}\n" for name in LONG))
 SLEEP = {"command": ["/bin/sleep", "60"]}
 
 
@@ -79,6 +81,13 @@ def test_whole_output(t, s):
     id = r.json["id"]
     t.equal(s.get(f"/v1/executions/{id}/stdout").body, b"line\n" * 20000 + b"\n", "but can be had whole")
     t.equal(s.get(f"/v1/executions/{id}/stderr").body, b"\xff\0e", "byte by byte")
+    odd = "\\\\\"a\"\\u0041\b\f\n\r\t\0\x01\x1b\x7f\x85\u00e9\U0001f600{\"stderr\":\"x\"}\\"
+    short = s.execute({"language": "python", "code": f"import sys\nsys.stdout.write({odd!r})\nsys.stderr.write('\"')"}).json["id"]
+    t.equal([s.get(f"/v1/executions/{short}/{x}").body.decode() for x in ("stdout", "stderr")], [odd, '"'], "nor is what is short changed")
+    fds = len(os.listdir(f"/proc/{s.pid}/fd"))
+    t.equal([(r.status, r.body) for r in (s.ask("HEAD", f"/v1/executions/{id}/stdout") for _ in range(4))], [(200, b"")] * 4,
+            "HEAD of it has no body")
+    t.ok(caytest.until(lambda: len(os.listdir(f"/proc/{s.pid}/fd")) <= fds, 10), "and leaves no file open", fds)
 
 
 def test_streams(t, s):
@@ -109,6 +118,10 @@ def test_resume(t, s):
     t.equal(seqs, list(range(1, len(seqs) + 1)), "goes on where it was")
     out = "".join(e.get("data", "") for _, e in first + rest if e["event"] == "stdout")
     t.equal(out, "1\n2\n3\n4\n5\n6\n", "and misses nothing")
+    head = s.execute(bash("for i in 1 2 3; do sleep 0.2; echo $i; done", detach=True)).json
+    for _ in range(3):  # each over a connection of its own, which is gone when there are events
+        t.equal(s.ask("HEAD", head["events"]).status, 200, "HEAD of a stream that goes on")
+    t.equal(s.until(head["id"])["stdout"], "1\n2\n3\n", "which goes on as ever")
     late = s.events(r.json["events"] + f"?after={seqs[-2]}")
     t.equal([e["event"] for _, e in late], ["finished"], "?after= does the same")
     big = s.execute({"language": "python", "code": "for i in range(400): print(str(i % 10) * 65535)"})
@@ -218,6 +231,11 @@ def test_errors(t, s):
         t.ok((r.status, r.error.get("kind")) == (status, kind) and words in text, f"{name}: {status}", r)
     r = s.execute({"command": ["true"], "files": {"x": "y" * 300000}})
     t.equal((r.status, r.error.get("kind")), (413, "limit"), "too large a request: 413", r)
+    post = b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nExpect: 100-continue\r\n"
+    data = s.exchange(post + b"Content-Length: 300000\r\n\r\n")
+    t.equal(cayserve.statuses(data), [413], "who asks before sending it is not told to go on", data)
+    r = s.ask("POST", "/v1/execute", {"command": ["true"]}, headers={"Content-Encoding": "gzip"})
+    t.equal((r.status, r.error.get("kind")), (415, "usage"), "an encoded body: 415", r)
     connection, r = s.open("HEAD", "/v1/languages")
     t.ok(r.status == 200 and int(r.getheader("Content-Length")) > 100 and r.read() == b"", "HEAD has no body")
     connection.close()
@@ -250,6 +268,12 @@ def test_tenants(t, s):
     t.equal(s.ask("DELETE", f"/v1/executions/{mine}", token=OTHER).status, 404, "nor stop each other's runs")
     ids = [x["id"] for x in s.get("/v1/executions?limit=1000", token=OTHER).json["executions"]]
     t.ok(his in ids and mine not in ids, "nor find them in the list", ids)
+    his, mine = [s.execute({"command": ["/bin/true"]}, token=f"token-of-{name}").json["id"] for name in LONG]
+    ids = [x["id"] for x in s.get("/v1/executions?limit=1000", token=f"token-of-{LONG[1]}").json["executions"]]
+    t.equal((his in ids, mine in ids), (False, True), "nor those of one whose name is as theirs but for a letter", ids)
+    ids = [x["id"] for x in json.loads(s.mode.cay("history", "--json", "--tenant", LONG[1]).out)]
+    t.equal((his in ids, mine in ids), (False, True), "which the history tells apart, too", ids)
+    mine = s.execute({"command": ["/bin/true"]}).json["id"]
     first, second = [[x["id"] for x in s.get(f"/v1/executions?limit=2{more}").json["executions"]]
                      for more in ("", f"&before={mine}")]
     t.ok(len(first) == 2 and first[0] == mine and mine not in second, "the newest is first, and pages follow", first, second)
@@ -373,11 +397,12 @@ def test_lost_zygote(t, s):
 
 
 def warden_socket(pid):
-    """Where commands of the same user connect to it."""
+    """Where commands of the same user connect to it; and the name that it was made under, by which the kernel lists it."""
     own = {os.readlink(f"/proc/{pid}/fd/{x}") for x in os.listdir(f"/proc/{pid}/fd")}
     with open("/proc/net/unix") as f:
         rows = [line.split() for line in f]
-    return next(x[7] for x in rows if len(x) > 7 and f"socket:[{x[6]}]" in own and "/warden-" in x[7])
+    made = next(x[7] for x in rows if len(x) > 7 and f"socket:[{x[6]}]" in own and "/.warden-" in x[7])
+    return made.replace("/.warden-", "/warden-"), made
 
 
 def test_command(t, mode):
@@ -386,9 +411,14 @@ def test_command(t, mode):
     def begin(*args):
         return subprocess.Popen([mode.binary, "run", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 env={**mode.env, **mine}, cwd=mode.cwd)
+    dead = "/run/cay/warden-0123456789abcdef"
+    os.makedirs(os.path.dirname(dead), exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
+        left.bind(dead)
     with Server(mode, env={**mine, "CAY_WARM": "python", "CAY_SPARES": "1", "CAY_SPARES_MAX": "1"}) as s:
         test_lost_zygote(t, s)
-        place, idle = warden_socket(wardens()[0]), []
+        (place, made), idle = warden_socket(wardens()[0]), []
+        t.ok(not os.path.exists(dead), "what a killed server left beside it is swept")
         for _ in range(300):
             idle.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
             idle[-1].connect(place)
@@ -403,7 +433,7 @@ def test_command(t, mode):
         os.kill(pid, signal.SIGSTOP)
         run = begin("--json", "-l", "python", "-e", "print(2)")
         unix = "/proc/net/unix"
-        t.ok(caytest.until(lambda: open(unix).read().count(place) > 1, 20), "one connects")
+        t.ok(caytest.until(lambda: open(unix).read().count(made) > 1, 20), "one connects")
         os.kill(pid, signal.SIGKILL)
         out = run.communicate()[0]
         t.equal((json.loads(out or b"{}").get("stdout"), run.returncode), ("2\n", 0), "what had not begun goes on without the server", out)
@@ -418,8 +448,29 @@ def test_command(t, mode):
         t.equal(lost.stdout, b"refused\n" * 2, "code whose check was open then is checked all the same", lost)
 
 
+def test_few_files(t, mode):
+    """Strangers who connect and say nothing, where there are not files for all that is allowed."""
+    with Server(mode, env={"CAY_SPARES": "1", "CAY_SPARES_MAX": "1", "CAY_WARM": "command"}, under=("prlimit", "--nofile=256:256")) as s:
+        t.ok("at most 256 files can be open here: no more than 64 connections" in s.words(), "few files are said", s.words())
+        metrics = [s.get("/metrics").body.decode()]
+        t.ok(caytest.until(lambda: s.execute(bash("true")).json["meta"]["start"] == "spare", 60), "sandboxes come to be made ahead")
+        metrics.append(s.get("/metrics").body.decode())
+        t.equal(['cay_pool_wanted{language="bash",kind="spare"} 1' in m for m in metrics], [False, True],
+                "the metrics of pools are those of now, not of when they were last asked for")
+        crowd = [s.raw() for _ in range(64)]
+        data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        t.equal(cayserve.statuses(data), [503], "few connections are allowed then", data)
+        r = s.execute({"command": ["/bin/echo", "hi"]}, over="unix", token=None)
+        t.equal((r.status, (r.json or {}).get("stdout")), (200, "hi\n"), "the owner comes in all the same, and runs have what they need", r)
+        for raw in crowd:
+            raw.close()
+
+
 def test_sockets(t, mode, s):
     """Places that are taken, and one that is not any more."""
+    t.ok("1 of 6 tokens are short enough to be guessed" in s.words(), "a token that can be guessed is said")
+    said = mode.cay("serve", "--listen", "127.0.0.1:0", "--socket", "none", env={"CAY_WEBHOOK_ALLOW": "a.example,10.0.0.0/8"}).err.decode()
+    t.matches(said, r"webhook_allow: '10.0.0.0/8' is not HOST or HOST:PORT", "an entry of webhook_allow that can match nothing is said")
     said = mode.cay("serve", "--listen", f"127.0.0.1:{s.port}", "--socket", "none").err.decode()
     t.matches(said, r"listen on 127.*: Address already in use", "a port that is taken is said")
     said = mode.cay("serve", "--no-tcp", "--socket", s.socket).err.decode()
@@ -535,7 +586,13 @@ def test_tls(t, mode):
             t.ok(r.status == 200 and r.json["stdout"] == text + "\n", f"TLS: a large request, {i + 1}", r)
         connection.close()
         data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        t.ok(data is not None and b"200" not in data[:20], "TLS: plain HTTP gets no answer", data)
+        t.ok(cayserve.statuses(data) == [400] and b"https://" in data, "TLS: plain HTTP is told that it is", data)
+        raw = s.connection("tls")
+        raw.connect()
+        raw.sock.suppress_ragged_eofs = False  # an end without a word from TLS is an error then
+        raw.sock.sendall(b"GET /v1/health HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+        t.ok(b'"ok"' in cayserve.read_all(raw.sock), "TLS: an end is told from a cut")
+        raw.close()
         s.proc.send_signal(signal.SIGHUP)
         t.ok(caytest.until(lambda: "certificate-reloaded" in s.words(), 20), "TLS: SIGHUP reads the certificate again")
         t.equal(s.get("/v1/languages", over="tls").status, 200, "TLS: which is as good as before")
@@ -576,6 +633,7 @@ def test(t, mode):
         test_sockets(t, mode, s)
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
         test_queue(t, s)
+    test_few_files(t, mode)
     test_command(t, mode)
     test_drain(t, mode)
     test_tls(t, mode)

@@ -278,6 +278,45 @@ static void test_bounds(void **state)
     free(seen(f));
 }
 
+/* Where there is no more room, whoever has most gives way to who has fewer. */
+static void test_fair(void **state)
+{
+    static const struct {
+        const char *id, *tenant;
+        int rc;
+    } rows[] = {
+        { "a1", "a", 0 }, { "a2", "a", 0 },  { "a3", "a", 0 }, { "a4", "a", 0 },  { "a5", "a", -1 },
+        { "b1", "b", 0 }, { "a6", "a", -1 }, { "b2", "b", 0 }, { "b3", "b", -1 }, { "c1", "c", 0 },
+    };
+    struct fixture *f = *state;
+    struct webhook_options options = f->options;
+    struct cay_error err = { 0 };
+    char url[128];
+
+    options.max_waiting = 4;
+    options.max_bytes = 100;
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/fair", f->server.port);
+    struct webhooks *hooks = webhooks_new(&options);
+    f->reports.len = 0;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct webhook one = { url, SECRET, rows[i].id, "{}", 2, rows[i].tenant };
+        if (webhooks_post(hooks, &one, &err) != rows[i].rc)
+            fail_msg("%s: not %d", rows[i].id, rows[i].rc);
+    }
+    must_report(f, "a4 given-up 0 0: too many of this tenant's wait, and others have fewer;\n"
+                   "a3 given-up 0 0: too many of this tenant's wait, and others have fewer;\n"
+                   "b2 given-up 0 0: too many of this tenant's wait, and others have fewer;\n");
+    /* What can never have room takes it from nobody. */
+    char body[200] = { 0 };
+    struct webhook large = { url, SECRET, "c2", body, sizeof body, "c" };
+    assert_int_equal(webhooks_post(hooks, &large, &err), -1);
+    assert_int_equal(webhooks_pending(hooks), 4);
+    event_base_dispatch(f->base);
+    assert_int_equal(count(strbuf_str(&f->reports), " delivered 1 200;"), 4);
+    webhooks_free(hooks);
+    free(seen(f));
+}
+
 /* RFC 4231 */
 static void test_hmac(void **state)
 {
@@ -302,10 +341,9 @@ static void test_hmac(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hmac),
-        cmocka_unit_test(test_delivery),
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_hmac),      cmocka_unit_test(test_delivery),
+        cmocka_unit_test(test_addresses), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_fair),
     };
 
     signal(SIGPIPE, SIG_IGN);

@@ -57,7 +57,7 @@ class _Unix(http.client.HTTPConnection):
 
 
 class Server:
-    def __init__(self, mode, *args, tokens=f"{TOKEN} main {ALL}\n", env=None, is_ready=True):
+    def __init__(self, mode, *args, tokens=f"{TOKEN} main {ALL}\n", env=None, is_ready=True, under=()):
         self.mode = mode
         self.folder = tempfile.mkdtemp(dir=mode.cwd, prefix="serve-")
         self.socket = os.path.join(self.folder, "s")
@@ -65,11 +65,12 @@ class Server:
         self.write_tokens(tokens)
         if mode.uid is not None:
             os.chown(self.folder, mode.uid, mode.uid)
-        self.log = open(os.path.join(self.folder, "log"), "w+b")
+        # Appended to: its place is one for both of us, and words() moves it.
+        self.log = open(os.path.join(self.folder, "log"), "a+b")
         args = args or ("--listen", "127.0.0.1:0", "--socket", self.socket, "--token-file", self.token_file)
         options = mode.options({"env": env})
         self.proc = subprocess.Popen(
-            [mode.binary, "serve", *args], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            [*under, mode.binary, "serve", *args], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
             env=options["env"], cwd=options["cwd"], start_new_session=True, **caytest._identity(options["user"]))
         self.pid = self.proc.pid
         self.port = None

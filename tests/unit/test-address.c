@@ -124,6 +124,8 @@ static void test_addresses(void **state)
     assert_non_null(address_not_public(&other));
 }
 
+#define NO_ADDRESS "!its host is neither a name nor an address of four decimal numbers"
+
 /* "HOST PORT AUTHORITY TARGET", with "s" before it for https; or what is wrong. */
 static const struct {
     const char *text;
@@ -136,8 +138,24 @@ static const struct {
     { "http://[::1]:80/", "::1 80 [::1]:80 /" },
     { "http://[2001:DB8::1]", "2001:db8::1 80 [2001:DB8::1] /" },
     { "http://127.0.0.1/../x", "127.0.0.1 80 127.0.0.1 /../x" },
-    { "http://2130706433/", "2130706433 80 2130706433 /" },
     { "http://a./", "a. 80 a. /" },
+    { "http://1a.0xg/", "1a.0xg 80 1a.0xg /" },
+    { "http://1.a", "1.a 80 1.a /" },
+    { "http://2130706433/", NO_ADDRESS },
+    { "http://0x7F000001/", NO_ADDRESS },
+    { "http://0x", NO_ADDRESS },
+    { "http://127.1/", NO_ADDRESS },
+    { "http://127.0.0.1./", NO_ADDRESS },
+    { "http://0177.0.0.1/", NO_ADDRESS },
+    { "http://127.0.0.0x1/", NO_ADDRESS },
+    { "http://256.1.1.1/", NO_ADDRESS },
+    { "http://1.2.3.4.5/", NO_ADDRESS },
+    { "http://a.7/", NO_ADDRESS },
+    { "http://0", NO_ADDRESS },
+    { "http://.", NO_ADDRESS },
+    { "http://.a", NO_ADDRESS },
+    { "http://a..b", NO_ADDRESS },
+    { "http://a..", NO_ADDRESS },
     { "", "!it does not begin with http:// or https://" },
     { "a", "!it does not begin with http:// or https://" },
     { "ftp://a", "!it does not begin with http:// or https://" },

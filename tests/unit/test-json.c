@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/auto.h"
+#include "base/json-scan.h"
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
@@ -286,13 +287,65 @@ static void test_stream(void **state)
     assert_string_equal(out.data, "{\"seq\":1}\n{\"seq\":2}\n{\"seq\":3}\n");
 }
 
+/* How many values there are, and no fewer than a parser would make. */
+static void test_counting(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+    } rows[] = {
+        { "1", 1 },
+        { "\"a,b[c{\"", 1 },
+        { "{\"a\":1,\"b\":\"x,\\\",y\",\"c\":\"\\\\\"}", 4 },
+        { "[{},{},[1,2]]", 8 }, /* an empty one counts for one more */
+        { "[\"\\\\\",\"\\\\\\\"\",1]", 4 },
+        { "[1,\"no end, [{", 3 },
+        { "", 1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t len = strlen(rows[i].text);
+        if (!json_has_at_most(rows[i].text, len, rows[i].n) ||
+            json_has_at_most(rows[i].text, len, rows[i].n - 1))
+            fail_msg("%s has not %zu", rows[i].text, rows[i].n);
+    }
+}
+
+static void test_finding(void **state)
+{
+    static const char text[] = "{\"a\":1,\"stdout\":\"x\\\"\\\\\",\"b\":null,\"c\":\"\",\"d\":true,"
+                               "\"o\":{\"in\":\"y\"},\"late\":\"z\"}";
+    const char *found;
+    size_t len;
+
+    (void)state;
+    assert_true(json_find_string(text, sizeof text - 1, "stdout", &found, &len));
+    assert_int_equal(len, 5);
+    assert_memory_equal(found, "x\\\"\\\\", 5);
+    assert_true(json_find_string(text, sizeof text - 1, "c", &found, &len));
+    assert_int_equal(len, 0);
+    static const char *const none[] = { "a", "b", "d", "o", "in", "y", "late", "std", "", "x" };
+    for (size_t i = 0; i < ARRAY_LEN(none); i++)
+        assert_false(json_find_string(text, sizeof text - 1, none[i], &found, &len));
+    /* Cut anywhere, it is read to there and not beyond. */
+    for (size_t cut = 0; cut < sizeof text; cut++) {
+        auto_free char *piece = mem_dup(text, cut);
+        auto_free char *exact = malloc(cut ? cut : 1);
+        memcpy(exact, piece, cut);
+        json_find_string(exact, cut, "late", &found, &len);
+        json_has_at_most(exact, cut, 100);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compact),         cmocka_unit_test(test_pretty),
         cmocka_unit_test(test_reals),           cmocka_unit_test(test_strings_exact),
         cmocka_unit_test(test_strings_hostile), cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_stream),          cmocka_unit_test(test_counting),
+        cmocka_unit_test(test_finding),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

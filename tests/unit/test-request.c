@@ -276,6 +276,63 @@ static void test_depth_is_bounded(void **state)
     cay_request_free(req);
 }
 
+/* An empty list is two bytes, and a hundred when it was read. */
+static void test_values_are_bounded(void **state)
+{
+    struct cay_request *req = cay_request_new();
+    auto_strbuf struct strbuf json = { 0 };
+    struct cay_error err = { 0 };
+
+    (void)state;
+    strbuf_puts(&json, "{\"args\":[\"x\"");
+    for (int i = 0; i < 1 << 18; i++)
+        strbuf_puts(&json, ",1");
+    strbuf_puts(&json, "]}");
+    assert_int_equal(cay_request_parse(req, json.data, json.len, &err), -1);
+    assert_int_equal(err.kind, CAY_E_LIMIT);
+    cay_request_free(req);
+}
+
+/* Whatever else there is: a file and a folder of one name are found in any order. */
+static void test_clashes(void **state)
+{
+    static const struct {
+        const char *json;
+        bool is_fine;
+    } rows[] = {
+        { "{\"files\":{\"a\":\"\",\"a/b\":\"\"}}", false },
+        { "{\"files\":{\"a/b/c\":\"\",\"a.\":\"\",\"a-/x\":\"\",\"b\":\"\",\"a\":\"\"}}", false },
+        { "{\"files\":{\"x/a/b\":\"\",\"x/a!\":\"\",\"x/a!/c\":\"\"}}", false },
+        { "{\"files\":{\"a\":\"\",\"ab\":\"\",\"a.b/c\":\"\",\"a-/d\":\"\",\"b/a\":\"\",\"b/"
+          "a0\":\"\"}}",
+          true },
+        { "{\"files\":{\"a/b\":\"\",\"a/c\":\"\",\"a/b!\":\"\",\"\u00e9/"
+          "a\":\"\",\"\u00e9a\":\"\"}}",
+          true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct cay_request *req = cay_request_new();
+        struct cay_error err = { 0 };
+        int rc = cay_request_parse(req, rows[i].json, strlen(rows[i].json), &err);
+        if ((rc == 0) != rows[i].is_fine || (rc < 0 && !strstr(err.msg, "can't both be there")))
+            fail_msg("%s: %d %s", rows[i].json, rc, err.msg);
+        cay_request_free(req);
+    }
+    /* One that was there before is not taken from its place. */
+    static const char more[] = "{\"files\":{\"a\":\"second\",\"b\":\"\"}}",
+                      within[] = "{\"files\":{\"a/b\":\"\"}}";
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+    assert_int_equal(cay_request_add_file(req, "a", "first", 5, 0, &err), 0);
+    assert_int_equal(cay_request_parse(req, more, sizeof more - 1, &err), 0);
+    assert_int_equal(req->files.n, 2);
+    assert_memory_equal(req->files.items[0].data, "first", 5);
+    assert_int_equal(cay_request_parse(req, within, sizeof within - 1, &err), -1);
+    cay_request_free(req);
+}
+
 static void test_names_of_files(void **state)
 {
     struct cay_request *req = cay_request_new();
@@ -422,6 +479,8 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_no_field_beside_the_contract),
         cmocka_unit_test(test_depth_is_bounded),
+        cmocka_unit_test(test_values_are_bounded),
+        cmocka_unit_test(test_clashes),
         cmocka_unit_test(test_names_of_files),
         cmocka_unit_test(test_number_of_files),
         cmocka_unit_test(test_size_is_bounded),

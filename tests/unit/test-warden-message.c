@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -225,7 +226,8 @@ static void test_garbage(void **state)
     const size_t counts[] = { WARDEN_FDS + 1, WARDEN_FDS + 2, MANY };
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
         send_raw(pair.front, &request, sizeof request, many, counts[i]);
-        assert_int_equal(message_recv_request(pair.back, &got, fds), -EBADMSG);
+        assert_int_equal(message_recv_request(pair.back, &got, fds),
+                         counts[i] == MANY ? -EMFILE : -EBADMSG);
         assert_int_equal(open_fds(), before);
     }
 
@@ -233,6 +235,38 @@ static void test_garbage(void **state)
     request = some_request();
     assert_int_equal(message_send_request(pair.front, &request, NULL), 0);
     assert_int_equal(message_recv_request(pair.back, &got, fds), 0);
+    close_pair(&pair);
+}
+
+/* A warden that may open no more files: the request is told apart from garbage, for it can be
+ * answered, and nothing is kept of it. */
+static void test_no_room(void **state)
+{
+    struct pair pair = make_pair();
+    struct warden_request sent = some_request(), got;
+    int fds[WARDEN_FDS], got_fds[WARDEN_FDS];
+    struct rlimit usual, few;
+
+    (void)state;
+    for (int i = 0; i < WARDEN_FDS; i++)
+        fds[i] = STDERR_FILENO;
+    size_t before = open_fds();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    int next = dup(STDERR_FILENO);
+    close(next);
+    for (rlim_t room = 0; room < WARDEN_FDS; room++) {
+        assert_int_equal(message_send_request(pair.front, &sent, fds), 0);
+        few = (struct rlimit){ (rlim_t)next + room, usual.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        int rc = message_recv_request(pair.back, &got, got_fds);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+        assert_int_equal(rc, -EMFILE);
+        assert_int_equal(got.kind, WARDEN_START);
+        assert_int_equal(got.run, 7);
+        for (int i = 0; i < WARDEN_FDS; i++)
+            assert_int_equal(got_fds[i], -1);
+        assert_int_equal(open_fds(), before);
+    }
     close_pair(&pair);
 }
 
@@ -273,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_reply),
         cmocka_unit_test(test_other_side_is_gone),
         cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_garbage_reply),
         cmocka_unit_test(test_nothing_there),
     };

@@ -9,7 +9,7 @@
  *
  * What pid 1 would check, the warden can see from outside: that the one who exits is the program
  * (its number, which the cgroup listed before any code of the job was there), and that nothing else
- * lives (the cgroup has two processes, one of which is pid 1). Where it is not so, pid 1 gets the
+ * lives (the cgroup has two tasks, one of which is pid 1). Where it is not so, pid 1 gets the
  * notice fd to itself and does what it does for every other run: a program that makes many notices
  * is not to keep the warden busy.
  */
@@ -80,13 +80,6 @@ static void read_disk(const struct native *native, struct child_report *ret)
     ret->inodes_free = fs.f_ffree;
 }
 
-/* Its own threads are no others: what they would do, its exit was to end. */
-static bool is_alone(struct native *native)
-{
-    return cgroup_tasks(&native->cgroup) == 2 ||
-           cgroup_other_process(&native->cgroup, native->pid) == native->program_pid;
-}
-
 bool direct_has_ended(struct native *native, struct child_report *ret)
 {
     struct pollfd own = { .fd = native->base.fds[FD_NOTICE], .events = POLLIN };
@@ -100,7 +93,7 @@ bool direct_has_ended(struct native *native, struct child_report *ret)
     }
     if (seccomp_take_notice(own.fd, &notice) < 0)
         return false;
-    if (notice.pid != native->program_pid || !is_alone(native)) {
+    if (notice.pid != native->program_pid || cgroup_tasks(&native->cgroup) != 2) {
         leave_to_init(native);
         seccomp_let_go(own.fd, &notice);
         close_fd(&native->base.fds[FD_NOTICE]);

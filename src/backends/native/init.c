@@ -9,10 +9,13 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -169,8 +172,7 @@ static void watch(struct state *state)
 }
 
 /* Whether the program is the only process but for pid 1. What is dead and not yet reaped by its
- * parent counts as alive: then the wait status tells. Other threads of the program's own may go on
- * for as long as it is held; what they would do, its exit was to end. */
+ * parent counts as alive: then the wait status tells. */
 static bool is_alone(void)
 {
     /* The numbers come behind the other names, from this position on. */
@@ -190,6 +192,83 @@ static bool is_alone(void)
     return n == 2;
 }
 
+/* Opens the folder of a process's threads in /proc. */
+static int open_threads(pid_t program)
+{
+    char path[40] = "/proc/", number[24], *end = path + strlen(path);
+
+    for (const char *digit = uint_text(number, (uint64_t)program); *digit; digit++)
+        *end++ = *digit;
+    memcpy(end, "/task", sizeof "/task");
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* "7 (node) T …": the name may be anything, so the last bracket counts. */
+static bool is_stopped(int threads_fd, const char *tid)
+{
+    char path[32] = "", text[512], *end = path;
+
+    while (*tid && end < path + sizeof path - sizeof "/stat")
+        *end++ = *tid++;
+    memcpy(end, "/stat", sizeof "/stat");
+    if (file_read_at(threads_fd, path, text, sizeof text) <= 0)
+        return true; /* gone */
+    const char *bracket = strrchr(text, ')');
+    return bracket && bracket[1] == ' ' && strchr("TZX", bracket[2]);
+}
+
+/* Of all threads but the one that has the program's number, which is held: sends the signal, or if
+ * it is 0 looks whether they are stopped. */
+static bool for_others(int threads_fd, pid_t program, int signal)
+{
+    char buf[2048], number[24];
+    const char *held = uint_text(number, (uint64_t)program);
+
+    if (lseek(threads_fd, 0, SEEK_SET) < 0)
+        return false;
+    for (ssize_t len; (len = getdents64(threads_fd, buf, sizeof buf)) > 0;)
+        for (ssize_t at = 0; at < len;) {
+            const struct dirent64 *entry = (const void *)(buf + at);
+            at += entry->d_reclen;
+            if (entry->d_name[0] == '.' || strcmp(entry->d_name, held) == 0)
+                continue;
+            if (signal)
+                syscall(SYS_tgkill, program, strtol(entry->d_name, NULL, 10), signal);
+            else if (!is_stopped(threads_fd, entry->d_name))
+                return false;
+        }
+    return true;
+}
+
+/* The other threads of a program that is held in its exit would go on until it is killed, so they
+ * are stopped. What one of them has begun just before is seen after that. Where they don't stop at
+ * once, everything goes on, and no notice is taken any more. */
+static bool has_stopped(struct state *state, pid_t program)
+{
+    enum {
+        TRIES = 50,
+        PAUSE_NS = 20000,
+        FEW = 3
+    }; /* two names that are always there, and itself */
+    const struct timespec pause = { .tv_nsec = PAUSE_NS };
+    auto_close int fd = open_threads(program);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return false;
+    if (st.st_nlink == FEW)
+        return true;
+    for_others(fd, program, SIGSTOP); /* one that is held could not pass it on */
+    for (int i = 0; i < TRIES; i++) {
+        if (for_others(fd, program, 0) && is_alone())
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    state->takes_no_notice = true;
+    kill(program, SIGCONT);
+    return false;
+}
+
 /* Somebody is about to exit. The program's own exit is its end when nobody else is there who could
  * go on: it is left in the call, which nothing but a kill ends, and *ret_status is what it would
  * be.
@@ -202,7 +281,8 @@ static bool take_notice(struct state *state, pid_t program, int *ret_status)
     state->has_notice = false;
     if (seccomp_take_notice(state->notice_fd, &notice) < 0)
         return false;
-    if (notice.pid == program && is_last && state->child->job->harvest_fd < 0 && is_alone()) {
+    if (notice.pid == program && is_last && state->child->job->harvest_fd < 0 &&
+        !state->takes_no_notice && is_alone() && has_stopped(state, program)) {
         *ret_status = notice.status;
         return true;
     }

@@ -35,6 +35,7 @@ struct state {
     int64_t released_ns; /* of a spare: when its program was let go */
     int notice_fd;       /* tells of exits before they happen; -1: none */
     bool has_notice;
+    bool takes_no_notice; /* of the program's exit: it is reaped, and that tells */
 };
 
 enum { INIT_STACK = 64 * 1024 };

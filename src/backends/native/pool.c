@@ -65,8 +65,9 @@ struct pool {
     struct shape shapes[SHAPES];
     struct native *dying; /* killed, and not yet reaped */
     uint64_t memory_bytes;
-    unsigned next;      /* the shape to look at first */
-    bool has_no_berths; /* they can't be had here */
+    unsigned next;       /* the shape to look at first */
+    bool has_no_berths;  /* they can't be had here */
+    bool has_had_berths; /* they can */
     int64_t taken_ns;
     struct kept_cgroup groups[GROUPS_MAX];
     unsigned n_groups;
@@ -274,9 +275,10 @@ static void have_berth(struct pool *pool, struct shape *shape)
         return;
     shape->has_berth_kind = true;
     struct berth *berth = berth_make(pool->host, &shape->berth_kind);
-    pool->has_no_berths = !berth;
+    pool->has_no_berths = !berth && !pool->has_had_berths; /* else it is short of something now */
     if (!berth)
         return;
+    pool->has_had_berths = true;
     berth->shape = (unsigned)(shape - pool->shapes);
     shape->berths = berth;
     shape->n_berths = 1;
