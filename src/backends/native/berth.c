@@ -335,6 +335,9 @@ static int enter(const int ns_fds[BERTH_NS])
 static int bear_inside(void *arg)
 {
     struct bearing *bearing = arg;
+    /* Not by its name: before a call that does not return a sanitizer looks for the stack that it
+     * knows, and has no place here to say that this is another. */
+    void (*volatile go_on)(struct child *) = child_main;
     int pidfd;
 
     if (close_range(FIRST_PLACE + PLACES, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
@@ -349,7 +352,7 @@ static int bear_inside(void *arg)
     pid_t pid = launch_clone(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PARENT,
                              bearing->cgroup_fd, &pidfd);
     if (pid == 0)
-        child_main(&bearing->child);
+        go_on(&bearing->child);
     bearing->pid = pid < 0 ? -errno : pid;
     return 0;
 }
