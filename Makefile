@@ -37,10 +37,10 @@ test-images: ## build images from Debian packages, and run code in them (takes m
 	@ninja -C build --quiet
 	@tests/images/run.py
 
-test-docker: ## the docker backend at length: 200 runs, a third of them killed
-	@tools/install-packages.sh build run test
+test-docker: ## the docker backend at length: all hostile programs; 200 runs, a third of them killed
+	@tools/install-packages.sh build run test engine
 	@tools/configure.sh build -Dtests=true && ninja -C build --quiet
-	@CAY=$(CURDIR)/build/cay CAY_SOURCE=$(CURDIR) CAY_BUILD=$(CURDIR)/build CAY_DOCKER_RUNS=200 /usr/bin/python3 -B tests/e2e/test-docker.py
+	@CAY=$(CURDIR)/build/cay CAY_SOURCE=$(CURDIR) CAY_BUILD=$(CURDIR)/build CAY_DOCKER_LONG=1 /usr/bin/python3 -B tests/e2e/test-docker.py
 
 bench: ## measure, and compare with running bare and with others
 	@tools/install-packages.sh build run bench
@@ -71,7 +71,7 @@ fuzz: ## fuzz each parser for FUZZ_SECONDS (60)
 	@tools/run-fuzz.sh $(FUZZ_SECONDS)
 
 deps: ## install the packages that all of these need
-	@tools/install-packages.sh build run image test lint fuzz bench
+	@tools/install-packages.sh build run image test engine lint fuzz bench
 	@tools/install-esbuild.sh
 	@tools/install-grammars.sh
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "base/auto.h"
 
@@ -39,6 +41,21 @@ int backend_mark_lacking(struct cay_error *err)
 bool backend_is_lacking(const struct cay_error *err)
 {
     return err->kind == CAY_E_UNSUPPORTED && err->errnum == ENODEV;
+}
+
+int backend_hear(int fd, void *word, size_t size)
+{
+    ssize_t n = recv(fd, word, size, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    return n == (ssize_t)size ? 1 : -1;
+}
+
+void backend_reap(pid_t pid)
+{
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
 }
 
 /* FNV-1a: a name, not a proof. */

@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <cay/error.h>
 #include <cay/limits.h>
@@ -193,6 +194,13 @@ struct backend_pool {
 extern const struct backend *const backends[];
 
 const struct backend *backend_find(const char *name);
+
+/* A word of the process that keeps a sandbox, by its socket: 1; 0: there is none yet; -1: it is
+ * gone, or about to be. */
+int backend_hear(int fd, void *word, size_t size);
+
+/* Waits for the end of such a process, which is near. */
+void backend_reap(pid_t pid);
 
 /* A number for where the container engine is, so that a front whose configuration names another
  * than its warden's finds out. 0 for NULL. */

@@ -748,9 +748,11 @@ static int plan_root(const struct making *m)
         op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, flags, &plan->root);
         return 0;
     }
-    if (!(plan->backend->abilities & BACKEND_SHELL))
-        return cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root for that",
-                        plan->backend->name);
+    if (!(plan->backend->abilities & BACKEND_SHELL)) {
+        cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root for that",
+                 plan->backend->name);
+        return cay_hint(m->err, "take backend native, or an image that has these commands only");
+    }
     if (plan->version)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "shell_allow: goes with %s, not with a version of it",

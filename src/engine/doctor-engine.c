@@ -257,9 +257,12 @@ void judge_runsc(const struct facts *f, struct finding *out)
         const char *install = facts_install(f, "runsc");
         if (!is_there)
             finding_fix(f, out, "install it", install ? "%s" : NULL, install);
-        finding_fix(f, out, "make it a runtime of the engine, and start that again",
+        finding_fix(f, out,
+                    "make it a runtime of the engine, for containers without a network as cay's "
+                    "are, and start that again",
                     "echo '{\"runtimes\": {\"runsc\": {\"path\": \"/usr/bin/runsc\", "
-                    "\"runtimeArgs\": [\"--platform=ptrace\"]}}}' | %stee /etc/docker/daemon.json",
+                    "\"runtimeArgs\": [\"--platform=ptrace\", \"--network=none\"]}}}' | "
+                    "%stee /etc/docker/daemon.json",
                     facts_sudo(f));
     } else {
         finding_say(f, out, FINDING_SKIP, "%s; not needed by the default",

@@ -149,7 +149,7 @@ static int send_tar(int fd, int tar_fd, const struct image_watch *watch)
             return 0;
         int rc = send_chunk(fd, block, (size_t)n);
         if (rc < 0)
-            return rc;
+            return rc == -ECONNRESET ? -EPIPE : rc;
     }
 }
 

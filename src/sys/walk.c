@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -29,6 +30,33 @@ int walk_open(const struct walk *walk, int dir_fd, const char *name, const struc
     return fd < 0 ? -errno : fd;
 }
 
+/* Where there is no openat2(2), as in gVisor of 2022: no part of the way may be a link, or lead up.
+ */
+static int open_by_parts(int root_fd, const char *path, int flags)
+{
+    auto_close int at = fcntl(root_fd, F_DUPFD_CLOEXEC, 3);
+    char name[NAME_MAX + 1];
+
+    while (at >= 0) {
+        size_t len = strcspn(path, "/");
+        bool is_last = path[len] == '\0';
+        if (len == 0 || len > NAME_MAX)
+            return len ? -ENAMETOOLONG : -EINVAL;
+        memcpy(name, path, len);
+        name[len] = '\0';
+        if (strcmp(name, "..") == 0)
+            return -EXDEV;
+        int next =
+            openat(at, name, (is_last ? flags : O_PATH | O_DIRECTORY) | O_NOFOLLOW | O_CLOEXEC);
+        if (is_last || next < 0)
+            return next < 0 ? -errno : next;
+        close(at);
+        at = next;
+        path += len + 1;
+    }
+    return -errno;
+}
+
 int walk_open_beneath(int root_fd, const char *path, int flags)
 {
     struct open_how how = {
@@ -36,6 +64,8 @@ int walk_open_beneath(int root_fd, const char *path, int flags)
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
     };
     int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
+    if (fd < 0 && errno == ENOSYS)
+        return open_by_parts(root_fd, path, flags);
     return fd < 0 ? -errno : fd;
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The docker backend on a real engine that this script starts: the conformance suite, promises that are asked from
-inside, and what only a container engine has. CAY_DOCKER_RUNS=200 makes the leftover test a long one."""
-import importlib.util
+inside, and what only a container engine has. CAY_DOCKER_LONG=1 (make test-docker) asks for 200 runs, a third of them
+killed, and for all of tests/hostile."""
+import contextlib
 import json
 import os
 import pathlib
@@ -10,27 +11,16 @@ import signal
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE / "../lib"))
+sys.path[:0] = [str(HERE / "../lib"), str(HERE / "../hostile")]
 import caydocker
 import caytest
+import on_docker
 from caytest import until
 
-RUNS = int(os.environ.get("CAY_DOCKER_RUNS") or 12)
+IS_LONG = os.environ.get("CAY_DOCKER_LONG", "") not in ("", "0")
+RUNS = 200 if IS_LONG else 12
 FLAGS = ("--backend", "docker")
 WAITS = "import time\nprint('ready', flush=True)\ntime.sleep(600)"
-
-
-def load(path):
-    """A test script as a module: the test function that it hands to caytest.main, and the module."""
-    box = {}
-    kept, caytest.main = caytest.main, lambda test, **options: box.update(test=test)
-    try:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        caytest.main = kept
-    return box.get("test"), module
 
 
 def none_left(t, engine, name, seconds=20):
@@ -111,15 +101,16 @@ def promises(t, mode, engine):
     t.equal((got.get("init"), got.get("init_fd")), (["Permission denied"] * 3, "Permission denied"),
             "P14: the streams that the facts go by are out of reach")
     t.equal(got.get("interfaces"), ["lo"], "P7: no network but its own")
-    for name in ("test-p02-namespaces.py", "test-p04-sockets.py"):
-        test, module = load(HERE.parent / "hostile" / name)
-        outer, t.prefix = t.prefix, f"{t.prefix}{name}: "
-        caytest.PROGRAMS = HERE.parent / "hostile/programs"
-        caytest.compiled("mkns", "sockets", "stay")
-        mode.env["SANDBOX_TYPE"] = "docker"
-        test(t, mode)
-        del mode.env["SANDBOX_TYPE"]
-        t.prefix = outer
+
+
+def hostile(t, mode, engine):
+    """What tests/hostile has, and the attacks on what is this backend's own."""
+    outer, docker = t.prefix, caydocker.DockerMode(engine)
+    on_docker.scripts(t, docker, IS_LONG)
+    for one in on_docker.TESTS:
+        t.prefix = f"{outer}{one.__name__}: "
+        one(t, docker, engine)
+    t.prefix = outer
 
 
 def workspace(t, mode, engine):
@@ -143,6 +134,26 @@ def workspace(t, mode, engine):
     t.equal(((top / "change").read_text(), (top / "sub/gone").exists()), ("old", True), "and the folder is untouched")
     (top / "closed").chmod(0o755)
     caytest.run(["rm", "-rf", top, ro])
+
+
+# --- where the engine is ---------------------------------------------------------------------------------------------
+
+
+def apart(t, mode, engine):
+    """An engine that does not see this machine's files, by its socket and by TCP: cay is where only cay can see it."""
+    hide = 'mount -t tmpfs none /mnt && cp "$1" "$2" /mnt && ln -s cay /mnt/cay-full && shift 2 && exec /mnt/cay "$@"'
+    with caydocker.Forward(engine.sock) as tcp:
+        for name, env in (("a socket", {}), ("TCP", {"DOCKER_HOST": tcp})):
+            done = mode.command("unshare", "--mount", "sh", "-c", hide, "sh", mode.binary, mode.binary.parent / "cay-inside",
+                                "exec", "--json", *FLAGS, "--", "sh", "-c", "cat; ls -a /.cay; echo x > /.cay/x", stdin="in", env=env)
+            r = caytest.Result(done)
+            t.result(r, f"another machine's engine by {name}: the init is copied in", "in.\n..\ncay-inside\n", cause="exit",
+                     exit_code=2)
+            t.matches(r.get("stderr"), "ermission denied", f"another machine's engine by {name}: where nobody can write")
+        r = mode.python("import sys; print(sys.stdin.read())", *FLAGS, stdin="over TCP", env={"DOCKER_HOST": tcp})
+        t.result(r, "TCP: input and output", "over TCP\n", cause="ok")
+    none_left(t, engine, "no container is left")
+    t.empty((engine.json("GET", "/volumes") or {}).get("Volumes") or [], "and no volume")
 
 
 # --- who may, and what is missing -----------------------------------------------------------------------------------
@@ -187,6 +198,20 @@ def gvisor(t, mode, engine):
                     "--min-isolation", "gvisor")
     t.result(r, "gVisor by one word", "4.4.0\n", cause="exit", exit_code=3, meta__isolation__tier="gvisor",
              meta__runtime="docker")
+    top = mode.cwd / "gvisor"
+    top.mkdir()
+    (top / "in").write_text("from the host")
+    code = ("import os\nprint(os.getresuid(), os.getresgid(), os.getgroups(), open('in').read())\nopen('in', 'a').write('!')\n"
+            "os.makedirs('/sandbox/a'); open('/sandbox/a/out', 'w').write('x'); os.chmod('/sandbox/a', 0o700)\n"
+            "print([x.split()[1] for x in open('/proc/self/status') if x.startswith('Cap')])")
+    r = mode.python(code, "--runtime", "runsc", "--workspace", str(top), "--collect", "/sandbox/a/*")
+    t.result(r, "gVisor: an ordinary user without rights, with folders and files", "(1000, 1000, 1000) (1000, 1000, 1000) [] "
+             f"from the host\n{['0' * 16] * 4}\n", cause="ok")
+    t.equal(sorted((f["path"], f["change"]) for f in r.get("files")), [("/sandbox/a/out", "created"), ("/workspace/in", "changed")],
+            "gVisor: what it left is told")
+    r = mode.json("run", "--runtime", "runsc", "-l", "c", "-e", "int main(void) { return 4; }")
+    t.result(r, "gVisor: a compiled program", cause="exit", exit_code=4)
+    caytest.run(["rm", "-rf", top])
 
 
 # --- what is left ---------------------------------------------------------------------------------------------------
@@ -218,14 +243,34 @@ def leftovers(t, mode, engine):
     none_left(t, engine, "no container is left")
 
 
+@contextlib.contextmanager
+def own_run_folder():
+    """This machine may have a server of its own, and the command would find that one."""
+    os.makedirs("/run/cay", exist_ok=True)
+    caytest.run(["mount", "-t", "tmpfs", "-o", "mode=755", "cay-test", "/run/cay"])
+    try:
+        yield
+    finally:
+        caytest.run(["umount", "-l", "/run/cay"])
+
+
 def pool(t, mode, engine):
+    with own_run_folder():
+        served(t, mode, engine)
+    none_left(t, engine, "and all go with the server")
+
+
+def served(t, mode, engine):
     """A server has containers ahead."""
     env = {"CAY_SERVER": "true"}
     with mode.live("serve", "--listen", "127.0.0.1:0") as server:
-        until(lambda: mode.cay("run", "-l", "python", "-e", "1", env=env).status == 0, 20)
+        # Who finds no server does without, and would leave it nothing to be ready for.
+        t.ok(until(lambda: list(pathlib.Path("/run/cay").glob("warden-*")), 60), "a server is up", server.errors())
         r = mode.python("open('left', 'w')", *FLAGS, env=env)
-        t.result(r, "the first one makes its own", cause="ok", meta__start="cold")
-        t.ok(until(lambda: len([c for c in engine.containers() if c["State"] == "running"]) >= 1, 60), "then some are ahead")
+        if not t.result(r, "the first one makes its own", cause="ok", meta__start="cold"):
+            return
+        t.ok(until(lambda: len([c for c in engine.containers() if c["State"] == "running"]) >= 1, 60), "then some are ahead",
+             engine.containers(), engine.words())
 
         def taken(*flags):
             return mode.python("import os; print(os.listdir('.'))", *FLAGS, *flags, env=env)
@@ -247,10 +292,36 @@ def pool(t, mode, engine):
         t.equal(taken().stdout, "['main.py']\n", "and nothing of the one before")
         server.signal(signal.SIGTERM)
         server.wait(60)
-    none_left(t, engine, "and all go with the server")
 
 
-TESTS = (container, promises, workspace, ordinary_user, missing, gvisor, pool, leftovers)
+def podman(t, mode):
+    """Another engine that speaks the same language, with an accent."""
+    if not os.path.exists("/usr/bin/podman"):
+        t.skip("podman", "it is not installed", "podman")
+        return
+    with caydocker.Podman() as engine:
+        engine.make_image(with_c=False)
+        env = dict(DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE=caydocker.IMAGE)
+        r = mode.python("print(1)", *FLAGS, env=env)
+        if r.cause != "ok":  # on cgroup v1
+            t.matches(r.get("error_message"), "layer cgroup_ns is missing", "podman: a layer that it lacks is named")
+            env["CAY_REQUIRE"] = "seccomp,landlock"
+            r = mode.python("print(1)", *FLAGS, env=env)
+        t.result(r, "podman: runs", "1\n", cause="ok")
+        r = mode.python("import sys; open('out', 'w').write(sys.stdin.read()); sys.exit(3)", *FLAGS, "--collect", "out", env=env,
+                        stdin="in")
+        t.result(r, "podman: input, files, exit code", cause="exit", exit_code=3)
+        t.equal([f["path"] for f in r.get("files")], ["/sandbox/out"], "podman: what is collected")
+        r = mode.python("import time; time.sleep(60)", *FLAGS, "--timeout", "1", env=env)
+        t.result(r, "podman: the wall clock", cause="wall_timeout", exit_code=124)
+        r = mode.python("x = bytearray(1 << 30)", *FLAGS, "--memory", "128m", env=env)
+        t.result(r, "podman: memory", cause="memory", exit_code=137)
+        r = mode.python("open('/run/x', 'w')", *FLAGS, env=env)
+        t.matches(r.get("stderr"), "Permission denied", "podman: what it lets be written, landlock does not")
+        none_left(t, engine, "podman: no container is left")
+
+
+TESTS = (container, promises, hostile, apart, workspace, ordinary_user, missing, gvisor, pool, leftovers)
 
 
 def test(t, mode):
@@ -258,21 +329,24 @@ def test(t, mode):
     if why:
         t.skip("docker", why, "docker")
         return
-    _, conformance = load(HERE / "test-conformance.py")
-    with caydocker.Engine() as engine:
+    _, conformance = on_docker.load(HERE / "test-conformance.py")
+    with caydocker.Engine(on_docker.weak_runtimes) as engine:
         engine.make_image()
         mode.env.update(DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE=caydocker.IMAGE)
         outer = t.prefix
         only = os.environ.get("CAY_DOCKER_ONLY", "").split()
         for one in TESTS:
             t.prefix = f"{outer}{one.__name__}: "
-            if caytest.SANITIZED and one in (promises, gvisor):
+            if caytest.SANITIZED and one in (promises, hostile, gvisor):
                 continue  # of what the kernels do, not of our code
             if not only or one.__name__ in only:
                 one(t, mode, engine)
         t.prefix = outer
         if not only:
             conformance.conform(t, mode, "docker")
+    t.prefix = outer
+    if IS_LONG or "podman" in only:
+        podman(t, mode)
 
 
 if __name__ == "__main__":

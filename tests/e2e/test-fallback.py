@@ -15,11 +15,11 @@ import cayserve
 NO_ENGINE = {"DOCKER_HOST": "unix:///nonexistent/engine.sock"}
 
 
-def lacking(mode, *args, **options):
+def lacking(mode, *args, layer="landlock", **options):
     """cay on a host without Landlock, and without an engine that could take native's place."""
     options.setdefault("env", {})
     options["env"] = {**NO_ENGINE, **options["env"]}
-    return mode.command(caytest.workdir() / "deny", "landlock", mode.binary, *args, **options)
+    return mode.command(caytest.workdir() / "deny", layer, mode.binary, *args, **options)
 
 
 def never(t, mode):
@@ -57,6 +57,9 @@ def unsafe(t, mode):
     done = lacking(mode, "exec", "--fallback", "unsafe", "--min-isolation", "kernel", "--", "/bin/echo", "RAN")
     t.ok(done.status == 126 and b"RAN" not in done.out and b"min_isolation" in done.err, "nor below the tier that was asked for",
          *done.describe())
+    done = lacking(mode, "exec", "--fallback", "unsafe", "--", "/bin/echo", "RAN", layer="landlock-short")
+    t.ok(done.status == 125 and b"RAN" not in done.out and b"UNSAFE" not in done.err and b"landlock" in done.err,
+         "nor is a host that is short of memory just now", *done.describe())
     script = caytest.workdir() / "not-a-program"
     script.write_text("\x01\x02")
     script.chmod(0o755)

@@ -66,7 +66,9 @@ def from_outside(t, mode):
             t.ok(len(set(ids)) == 1 and len(set(gids)) == 1, f"outside: {mark} has one uid and one gid", ids, gids)
             t.ok(status["NSpid"].split()[-1] != "1", f"outside: {mark} is not pid 1", status["NSpid"])
             uids.append(int(ids[0]))
-        if mode.is_root:
+        if mode.is_docker:
+            t.equal(uids, [1000] * 2, "outside: the uid is the container's fixed one")
+        elif mode.is_root:
             t.ok(uids[0] != uids[1], "outside: concurrent runs have different host uids", uids)
             t.ok(all(u >= 1000 and u != 65534 for u in uids), "outside: the uids belong to no system user", uids)
         elif has_subuids(mode.host_uid):

@@ -10,14 +10,17 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
+import cayhost
+import caytest
 from cayhost import contained
 
 IMAGE = "cay-test:latest"
 
 # What the image has of this machine: programs with the libraries they are linked with, and folders.
-PROGRAMS = ("python3 sh bash cat cp echo env false head id kill ls mkdir rm sleep touch true").split()
+PROGRAMS = ("python3 sh bash cat cp echo env false head id kill ls mkdir rm setsid sleep touch true wc").split()
 FOLDERS = ("/usr/lib/python3.11",)
 LEFT_OUT = ("config-3.11-", "/test/", "/idlelib/", "/ensurepip/", "/lib2to3/", "/turtledemo/", "/tkinter/", "/dist-packages/")
 # A C compiler without what only other languages, LTO and static programs need.
@@ -90,38 +93,47 @@ def make_root(path, with_c=True):
 class Engine:
     """dockerd. `with Engine() as engine:`; engine.host is what DOCKER_HOST should be."""
 
-    def __init__(self):
+    PARTS = ("dockerd", "containerd", "containerd-shim", "runc")  # names of its processes, as the kernel cuts them
+
+    def __init__(self, runtimes=None):
+        """runtimes: OCI runtimes beside runc and gVisor's, as daemon.json has them, of a function that gets a folder."""
+        self.runtimes = runtimes
         # Not where leftovers of cay's are looked for: an engine keeps its own things until it likes.
         place = "/tmp"
         if contained():
-            place = "/srv"
+            place = "/boot"  # of this script's own mount namespace; nothing in it has to do with us
             subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755,size=2g", "cay-docker", place], check=True)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cay-docker-", dir=place))
         self.sock = self.folder / "sock"
         self.host = f"unix://{self.sock}"
         self.proc = None
 
-    def __enter__(self):
-        self.folder.chmod(0o755)
+    def command(self):
         config = self.folder / "daemon.json"
         runtimes = {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--platform=ptrace", "--network=none"]}}
-        config.write_text(json.dumps({"runtimes": runtimes if os.path.exists("/usr/bin/runsc") else {}}))
+        runtimes = runtimes if os.path.exists("/usr/bin/runsc") else {}
+        config.write_text(json.dumps({"runtimes": {**runtimes, **(self.runtimes(self.folder) if self.runtimes else {})}}))
+        return ["unshare", "-n", "dockerd", "--config-file", config, "--data-root", self.folder / "data", "--exec-root",
+                self.folder / "exec", "--pidfile", self.folder / "pid", "--host", self.host, "--iptables=false",
+                "--bridge=none", "--group", "root"]
+
+    def __enter__(self):
+        self.folder.chmod(0o755)
         self.log = open(self.folder / "log", "wb")
-        self.proc = subprocess.Popen(
-            ["unshare", "-n", "dockerd", "--config-file", config, "--data-root", self.folder / "data", "--exec-root",
-             self.folder / "exec", "--pidfile", self.folder / "pid", "--host", self.host, "--iptables=false",
-             "--bridge=none", "--group", "root"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
+        self.proc = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                     start_new_session=True)
         deadline = time.monotonic() + 120
         while not self.answers():
             if self.proc.poll() is not None or time.monotonic() > deadline:
-                words = (self.folder / "log").read_text(errors="replace")[-2000:]
+                words = self.words()
                 self.stop()
-                raise RuntimeError(f"dockerd did not come up:\n{words}")
+                raise RuntimeError(f"the engine did not come up:\n{words}")
             time.sleep(0.05)
+        cayhost.engine = self
         return self
 
     def __exit__(self, *_):
+        cayhost.engine = None
         self.stop()
 
     def answers(self):
@@ -161,6 +173,10 @@ class Engine:
         if status != 200 or b"error" in body:
             raise RuntimeError(f"import: {status} {body[-500:]}")
 
+    def words(self):
+        """The last that it wrote into its log."""
+        return (self.folder / "log").read_text(errors="replace")[-3000:]
+
     def containers(self):
         """Those that are there in any state, of cay's; each as the engine describes it."""
         return self.json("GET", '/containers/json?all=true&filters=%7B%22label%22%3A%5B%22cay.run%22%5D%7D')
@@ -182,4 +198,60 @@ class Engine:
         with contextlib.suppress(OSError):
             shutil.rmtree(self.folder)
         if contained():
-            subprocess.run(["umount", "-l", "/srv"], check=False)
+            subprocess.run(["umount", "-l", "/boot"], check=False)
+
+
+class Podman(Engine):
+    """podman's service, which speaks Docker's language. By runc: crun wants one version of cgroups only."""
+
+    PARTS = ("podman", "conmon", "runc")
+
+    def command(self):
+        places = (("--root", "root"), ("--runroot", "run"), ("--tmpdir", "tmp"))
+        return ["unshare", "-n", "podman", *(x for option, name in places for x in (option, self.folder / name)), "--runtime",
+                "/usr/sbin/runc", "--cgroup-manager", "cgroupfs", "--events-backend", "file", "system", "service", "--time", "0",
+                self.host]
+
+
+class Forward:
+    """The engine's socket at a TCP port of this machine's loopback; `with Forward(sock) as host:` is what DOCKER_HOST is."""
+
+    def __init__(self, sock):
+        self.sock = str(sock)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+
+    def __enter__(self):
+        threading.Thread(target=self._serve, daemon=True).start()
+        return f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                outer, _ = self.listener.accept()
+                inner = socket.socket(socket.AF_UNIX)
+                inner.connect(self.sock)
+                for pair in ((outer, inner), (inner, outer)):
+                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
+
+    @staticmethod
+    def _carry(source, target):
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                target.sendall(piece)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+
+class DockerMode(caytest.Mode):
+    """cay run by root, everything in containers of that engine: what the scripts of tests/hostile run in."""
+
+    is_docker = True
+
+    def __init__(self, engine):
+        super().__init__("docker", None, True)
+        self.engine = engine
+        self.env.update(SANDBOX_TYPE="docker", DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE=IMAGE)

@@ -13,6 +13,7 @@ from pathlib import Path
 PRIVATE_DIRS = ("/tmp", "/var/tmp", "/dev/shm")
 private = set()  # those of PRIVATE_DIRS that only this script sees
 test_uids = set()  # users made up by this script
+engine = None  # a container engine that this script started (caydocker.py): its own things are the host's
 
 
 def contained():
@@ -72,6 +73,15 @@ def processes():
     return found
 
 
+def is_engines(p):
+    """Whether it is a part of the engine. What lives in a container is in a pid namespace of its own and never is."""
+    if engine is None or p.name.split(":")[0] not in engine.PARTS:
+        return False
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/{p.pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+    return True
+
+
 def descendants(root=None):
     """Living processes below `root`; without it, all that this script started, orphans included."""
     everything = processes()
@@ -84,7 +94,7 @@ def descendants(root=None):
         for p in children.get(todo.pop(), []):
             found.append(p)
             todo.append(p.pid)
-    return [p for p in found if p.alive() and p.pid != os.getpid()]
+    return [p for p in found if p.alive() and p.pid != os.getpid() and not is_engines(p)]
 
 
 def marked(mark, root=None):
@@ -118,7 +128,8 @@ def mounts():
     found = set()
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
-        found.add(f"{left.split()[4]} {right.split()[0]} {right.split()[1]}")
+        if engine is None or not left.split()[4].startswith(str(engine.folder)):
+            found.add(f"{left.split()[4]} {right.split()[0]} {right.split()[1]}")
     return found
 
 

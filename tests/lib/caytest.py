@@ -314,6 +314,8 @@ def program_text(name):
 class Mode:
     """One way to run cay: as whom, and with which cgroups. `uid` is None for the caller's own."""
 
+    is_docker = False  # in containers of an engine (caydocker.py): a fixed uid inside, and files of an image
+
     def __init__(self, name, uid, has_cgroup):
         self.name, self.uid, self.has_cgroup = name, uid, has_cgroup
         self.host_uid = os.getuid() if uid is None else uid
@@ -534,6 +536,7 @@ def main(test, modes=("root", "user"), programs=()):
         sys.exit(1)
     os.environ.setdefault("CAY_TEST_OUTER_PID", str(os.getpid()))
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup cay would rightly ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # and this one in a shell's background
     if os.getuid() == 0:
         _contain()
     else:

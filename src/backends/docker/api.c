@@ -71,19 +71,25 @@ static int fail_call(const struct api *api, int errnum, struct cay_error *err)
     return engine_no_sense(&api->where, strerror(errnum), err);
 }
 
-static int send_request(int fd, const char *method, const char *target, const char *body)
+struct content {
+    const char *type; /* NULL: there is none */
+    const void *data;
+    size_t len;
+};
+
+static int send_request(int fd, const char *method, const char *target,
+                        const struct content *content)
 {
     auto_strbuf struct strbuf out = { 0 };
     struct http_writer head;
 
     http_write_request(&head, &out, method, target, "docker");
-    if (body)
-        http_write_header(&head, "Content-Type", "application/json");
-    http_write_length(&head, body ? strlen(body) : 0);
+    if (content->type)
+        http_write_header(&head, "Content-Type", content->type);
+    http_write_length(&head, content->len);
     if (http_write_end(&head) < 0)
         return -EINVAL;
-    if (body)
-        strbuf_puts(&out, body);
+    strbuf_add(&out, content->data, content->len);
     /* The engine may have closed a connection that was idle. */
     for (size_t at = 0; at < out.len;) {
         ssize_t n = send(fd, out.data + at, out.len - at, MSG_NOSIGNAL);
@@ -162,15 +168,15 @@ static void answer_done(struct answer *answer)
     strbuf_done(&answer->rest);
 }
 
-static int exchange(struct api *api, const char *method, const char *target, const char *body,
-                    struct answer *ret)
+static int exchange(struct api *api, const char *method, const char *target,
+                    const struct content *content, struct answer *ret)
 {
     bool is_used = api->fd >= 0;
 
     for (int tries = 0;; tries++) {
         if (api->fd < 0)
             api->fd = connect_to(api);
-        int rc = api->fd < 0 ? api->fd : send_request(api->fd, method, target, body);
+        int rc = api->fd < 0 ? api->fd : send_request(api->fd, method, target, content);
         if (rc == 0)
             rc = receive_answer(api->fd, method, false, ret);
         if (rc < 0 || !ret->keep_alive)
@@ -181,11 +187,11 @@ static int exchange(struct api *api, const char *method, const char *target, con
     }
 }
 
-int api_call(struct api *api, const char *method, const char *target, const char *body,
-             json_t **ret, struct cay_error *err)
+static int call(struct api *api, const char *method, const char *target,
+                const struct content *content, json_t **ret, struct cay_error *err)
 {
     struct answer answer = { 0 };
-    int rc = exchange(api, method, target, body, &answer);
+    int rc = exchange(api, method, target, content, &answer);
     int status = answer.status;
 
     if (rc == 0 && ret)
@@ -194,10 +200,33 @@ int api_call(struct api *api, const char *method, const char *target, const char
     return rc < 0 ? fail_call(api, -rc, err) : status;
 }
 
+int api_call(struct api *api, const char *method, const char *target, const char *body,
+             json_t **ret, struct cay_error *err)
+{
+    const struct content json = { "application/json", body, body ? strlen(body) : 0 };
+    return call(api, method, target, body ? &json : &(struct content){ 0 }, ret, err);
+}
+
+int api_upload(struct api *api, const char *target, const void *tar, size_t len, json_t **ret,
+               struct cay_error *err)
+{
+    return call(api, "PUT", target, &(struct content){ "application/x-tar", tar, len }, ret, err);
+}
+
 int api_do(struct api *api, const char *method, const char *target, const char *body,
            struct cay_error *err)
 {
     return api_call(api, method, target, body, NULL, err);
+}
+
+static int fail_attach(const struct answer *answer, struct cay_error *err)
+{
+    json_t *words = json_loadb(answer->body.data, answer->body.len, 0, NULL);
+    int rc = cay_fail(err, CAY_E_UNSUPPORTED, "docker: attach to the container: %.300s (%d)",
+                      api_message(words), answer->status);
+
+    json_decref(words);
+    return rc;
 }
 
 int api_hijack(const struct api *api, const char *target, struct strbuf *rest,
@@ -205,19 +234,18 @@ int api_hijack(const struct api *api, const char *target, struct strbuf *rest,
 {
     struct answer answer = { 0 };
     auto_close int fd = connect_to(api);
-    int rc = fd < 0 ? fd : send_request(fd, "POST", target, NULL);
+    int rc = fd < 0 ? fd : send_request(fd, "POST", target, &(struct content){ 0 });
 
     if (rc == 0)
         rc = receive_answer(fd, "POST", true, &answer);
     if (rc == 0)
         strbuf_add(rest, strbuf_str(&answer.rest), answer.rest.len);
-    int status = answer.status;
-    answer_done(&answer);
     if (rc < 0)
-        return fail_call(api, -rc, err);
-    if (status != 200)
-        return cay_fail(err, CAY_E_SYSTEM, "docker: the engine answered %d to an attach", status);
-    return take_fd(&fd);
+        fail_call(api, -rc, err);
+    else if (answer.status != 200)
+        rc = fail_attach(&answer, err);
+    answer_done(&answer);
+    return rc < 0 ? -1 : take_fd(&fd);
 }
 
 const char *api_message(const json_t *answer)

@@ -39,7 +39,11 @@ void api_close(struct api *api);
 int api_call(struct api *api, const char *method, const char *target, const char *body,
              json_t **ret, struct cay_error *err);
 
-/* The same where only the status matters. */
+/* The same for an archive. */
+int api_upload(struct api *api, const char *target, const void *tar, size_t len, json_t **ret,
+               struct cay_error *err);
+
+/* A call where only the status matters. */
 int api_do(struct api *api, const char *method, const char *target, const char *body,
            struct cay_error *err);
 

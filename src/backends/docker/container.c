@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A container as JSON for the engine: everything that can be limited is. */
+/* A container: making, starting, changing and removing it, and what the engine answers. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,27 +7,18 @@
 #include <unistd.h>
 
 #include "backends/docker/docker.h"
+#include "backends/docker/spec.h"
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "core/layer.h"
 #include "core/libexec.h"
-#include "sys/userns.h"
-
-#define INSIDE_PATH "/.cay-inside"
-
-/* The names that reach the kernel, from the same rows that the native filter is compiled from. The
- * engine's filter is the outer one: it looks at names only, and lets the init put on the exact one
- * and landlock. */
-static const char *const allowed_calls[] = {
-#include "backends/docker/docker-syscalls.h"
-    "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "capset",
-};
+#include "net/http.h"
 
 /* ---- shapes -----------------------------------------------------------------------------------
  */
 
-struct cgroup_limits shape_limits(const struct cay_limits *limits)
+static struct cgroup_limits shape_limits(const struct cay_limits *limits)
 {
     return (struct cgroup_limits){
         .memory_bytes = limits->memory_bytes,
@@ -35,6 +26,28 @@ struct cgroup_limits shape_limits(const struct cay_limits *limits)
         .pids = limits->pids,
         .cpus_milli = limits->cpus_milli,
     };
+}
+
+static bool is_gvisor(const struct shape *shape)
+{
+    return strncmp(shape->runtime, "runsc", 5) == 0;
+}
+
+bool shape_is_split(const struct shape *shape)
+{
+    return is_gvisor(shape);
+}
+
+/* Its runtime has no update. */
+bool shape_is_fixed(const struct shape *shape)
+{
+    return is_gvisor(shape);
+}
+
+struct cgroup_limits shape_stage_limits(const struct shape *shape, const struct job *job,
+                                        unsigned stage)
+{
+    return shape_limits(&job->limits[shape_is_fixed(shape) ? job->n_stages - 1U : stage]);
 }
 
 void shape_of(const struct job *job, struct shape *ret)
@@ -45,206 +58,10 @@ void shape_of(const struct job *job, struct shape *ret)
         .disk_bytes = run->disk_bytes,
         .inodes = run->inodes,
         .has_workspace = job->folder_fds[0] >= 0,
-        .limits = shape_limits(&job->limits[0]),
     };
     memcpy(ret->image, job->image, sizeof ret->image);
     memcpy(ret->runtime, job->runtime, sizeof ret->runtime);
-}
-
-/* ---- making it --------------------------------------------------------------------------------
- */
-
-static void put_labels(struct json_writer *w, const char *run_id)
-{
-    char owner[128];
-
-    sweep_owner(owner, sizeof owner);
-    json_field_object(w, "Labels");
-    json_field_string(w, DOCKER_LABEL_RUN, run_id);
-    json_field_string(w, DOCKER_LABEL_OWNER, owner);
-    json_end_object(w);
-}
-
-/* In eighths of what can be written; what is there of them together is the limit. A workspace and
- * copies of folders are input: they get room of their own on top of it, as in an overlay. */
-static void put_tmpfs(struct json_writer *w, const struct shape *shape, char *const *folders)
-{
-    const struct {
-        const char *path, *options;
-        unsigned eighths;
-        bool is_on;
-    } places[] = {
-        { "/sandbox", "exec,mode=0755,uid=1000,gid=1000", shape->has_workspace ? 2 : 4, true },
-        { "/tmp", "exec,mode=1777", shape->has_workspace ? 2 : 3, true },
-        { "/dev/shm", "noexec,mode=1777", 1, true },
-        { "/workspace", "exec,mode=0755,uid=1000,gid=1000", 3, shape->has_workspace },
-    };
-    char text[160];
-
-    json_field_object(w, "Tmpfs");
-    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        if (!places[i].is_on)
-            continue;
-        snprintf(text, sizeof text, "rw,nosuid,nodev,%s,size=%llu,nr_inodes=%llu",
-                 places[i].options, (unsigned long long)(shape->disk_bytes * places[i].eighths / 8),
-                 (unsigned long long)MAX(shape->inodes * places[i].eighths / 8, 4));
-        json_field_string(w, places[i].path, text);
-    }
-    for (; folders && *folders; folders++) {
-        snprintf(text, sizeof text, "rw,nosuid,nodev,exec,mode=0755,uid=1000,gid=1000,size=%llu",
-                 (unsigned long long)shape->disk_bytes);
-        json_field_string(w, *folders, text);
-    }
-    json_end_object(w);
-}
-
-static char *seccomp_option(void)
-{
-    auto_strbuf struct strbuf out = { 0 };
-    struct json_writer w = { .out = &out };
-
-    strbuf_puts(&out, "seccomp=");
-    json_begin_object(&w);
-    json_field_string(&w, "defaultAction", "SCMP_ACT_ERRNO");
-    json_field_uint(&w, "defaultErrnoRet", ENOSYS);
-    json_field_array(&w, "syscalls");
-    json_begin_object(&w);
-    json_field_array(&w, "names");
-    for (size_t i = 0; i < ARRAY_LEN(allowed_calls); i++)
-        json_put_string(&w, allowed_calls[i]);
-    json_end_array(&w);
-    json_field_string(&w, "action", "SCMP_ACT_ALLOW");
-    json_end_object(&w);
-    json_end_array(&w);
-    json_end_object(&w);
-    return strbuf_take(&out);
-}
-
-static void put_security(struct json_writer *w)
-{
-    /* The engine's own list, and what else tells about the host. */
-    static const char *const masked[] = {
-        "/proc/acpi",       "/proc/asound",        "/proc/interrupts",    "/proc/kcore",
-        "/proc/keys",       "/proc/latency_stats", "/proc/sched_debug",   "/proc/scsi",
-        "/proc/timer_list", "/proc/timer_stats",   "/proc/sysrq-trigger", "/sys",
-    };
-    static const char *const readonly[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
-    auto_free char *seccomp = seccomp_option();
-
-    json_field_bool(w, "ReadonlyRootfs", true);
-    json_field_bool(w, "Privileged", false);
-    json_field_array(w, "CapDrop");
-    json_put_string(w, "ALL");
-    json_end_array(w);
-    json_field_array(w, "SecurityOpt");
-    json_put_string(w, "no-new-privileges");
-    json_put_string(w, seccomp);
-    json_end_array(w);
-    json_field_array(w, "MaskedPaths");
-    for (size_t i = 0; i < ARRAY_LEN(masked); i++)
-        json_put_string(w, masked[i]);
-    json_end_array(w);
-    json_field_array(w, "ReadonlyPaths");
-    for (size_t i = 0; i < ARRAY_LEN(readonly); i++)
-        json_put_string(w, readonly[i]);
-    json_end_array(w);
-    json_field_string(w, "NetworkMode", "none");
-    json_field_string(w, "IpcMode", "none"); /* a namespace of its own; /dev/shm is one of ours */
-    json_field_string(w, "CgroupnsMode", "private");
-}
-
-/* Quota rather than NanoCpus, which the engine refuses beyond the CPUs that there are. The init is
- * one process more than the program has. */
-static void put_limits(struct json_writer *w, const struct cgroup_limits *limits)
-{
-    json_field_uint(w, "Memory", limits->memory_bytes);
-    json_field_uint(w, "MemorySwap", limits->memory_bytes + limits->swap_bytes);
-    json_field_uint(w, "CpuPeriod", 100000);
-    json_field_uint(w, "CpuQuota", MAX(limits->cpus_milli * UINT64_C(100), 1000));
-    json_field_uint(w, "PidsLimit", limits->pids + UINT64_C(1));
-}
-
-/* Of each process. The init sets open files, of which jobs have numbers of their own. */
-static void put_ulimits(struct json_writer *w, const struct shape *shape)
-{
-    const struct {
-        const char *name;
-        uint64_t soft, hard;
-    } rows[] = {
-        { "core", 0, 0 },
-        { "fsize", shape->disk_bytes, shape->disk_bytes },
-        { "msgqueue", 819200, 819200 },
-    };
-
-    json_field_array(w, "Ulimits");
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        json_begin_object(w);
-        json_field_string(w, "Name", rows[i].name);
-        json_field_uint(w, "Soft", rows[i].soft);
-        json_field_uint(w, "Hard", rows[i].hard);
-        json_end_object(w);
-    }
-    json_end_array(w);
-}
-
-static void put_host_config(struct json_writer *w, const struct shape *shape, char *const *folders,
-                            const char *inside)
-{
-    json_field_object(w, "HostConfig");
-    put_security(w);
-    put_limits(w, &shape->limits);
-    put_ulimits(w, shape);
-    put_tmpfs(w, shape, folders);
-    json_field_bool(w, "AutoRemove", true);
-    json_field_object(w, "LogConfig");
-    json_field_string(w, "Type", "none");
-    json_end_object(w);
-    if (shape->runtime[0])
-        json_field_string(w, "Runtime", shape->runtime);
-    json_field_array(w, "Mounts");
-    json_begin_object(w);
-    json_field_string(w, "Type", "bind");
-    json_field_string(w, "Source", inside);
-    json_field_string(w, "Target", INSIDE_PATH);
-    json_field_bool(w, "ReadOnly", true);
-    json_end_object(w);
-    json_end_array(w);
-    json_end_object(w);
-}
-
-static char *create_body(const char *run_id, const struct shape *shape, char *const *folders,
-                         const char *inside)
-{
-    struct strbuf out = { 0 };
-    struct json_writer w = { .out = &out };
-    static const char *const flags[] = { "AttachStdin", "AttachStdout", "AttachStderr", "OpenStdin",
-                                         "StdinOnce" };
-    char user[32];
-
-    snprintf(user, sizeof user, "%d:%d", SANDBOX_UID, SANDBOX_GID);
-    json_begin_object(&w);
-    json_field_string(&w, "Image", shape->image);
-    json_field_array(&w, "Entrypoint");
-    json_put_string(&w, INSIDE_PATH);
-    json_end_array(&w);
-    json_field_array(&w, "Cmd");
-    json_end_array(&w);
-    json_field_string(&w, "User", user);
-    json_field_string(&w, "WorkingDir", "/sandbox");
-    json_field_string(&w, "Hostname", "cay");
-    json_field_string(&w, "StopSignal", "SIGKILL");
-    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
-        json_field_bool(&w, flags[i], true);
-    json_field_bool(&w, "Tty", false);
-    json_field_object(&w, "Healthcheck");
-    json_field_array(&w, "Test");
-    json_put_string(&w, "NONE");
-    json_end_array(&w);
-    json_end_object(&w);
-    put_labels(&w, run_id);
-    put_host_config(&w, shape, folders, inside);
-    json_end_object(&w);
-    return strbuf_take(&out);
+    ret->limits = shape_stage_limits(ret, job, 0);
 }
 
 /* ---- what the engine answers ------------------------------------------------------------------
@@ -280,7 +97,11 @@ static int fail_engine(const char *what, int status, const struct shape *shape,
     if (shape->runtime[0] && strcasestr(words, shape->runtime) &&
         (strcasestr(words, "executable file not found") || strcasestr(words, "no such file")))
         return fail_missing_runtime(shape, err);
-    return cay_fail(err, CAY_E_UNSUPPORTED, "docker: %s: %.300s (%d)", what, words, status);
+    cay_fail(err, CAY_E_UNSUPPORTED, "docker: %s: %.300s (%d)", what, words, status);
+    if (strcasestr(words, "network enabled in root network namespace")) /* gVisor's words */
+        return cay_hint(err,
+                        "give runsc --network=none: \"runtimeArgs\" in /etc/docker/daemon.json");
+    return -1;
 }
 
 /* What the engine was asked for and did not refuse; its warnings name what the kernel lacks. */
@@ -309,29 +130,86 @@ static uint32_t layers_of(const json_t *answer)
     return layers;
 }
 
-int container_create(struct api *api, const char *run_id, const struct shape *shape,
-                     char *const *folders, struct container *ret, struct cay_error *err)
+/* The volumes that the image declares, or NULL (json_decref). -1: there is no such image. */
+static int look_at_image(struct api *api, const struct shape *shape, json_t **ret,
+                         struct cay_error *err)
 {
-    char inside[4200], target[96];
+    auto_strbuf struct strbuf target = { 0 };
     json_t *answer = NULL;
 
-    *ret = (struct container){ 0 };
-    if (libexec_find("cay-inside", inside, sizeof inside) < 0)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: cay-inside is not installed");
-    snprintf(ret->name, sizeof ret->name, "cay-%s", run_id);
+    strbuf_puts(&target, "/images/");
+    http_escape(&target, shape->image);
+    strbuf_puts(&target, "/json");
+    int status = api_call(api, "GET", strbuf_str(&target), NULL, &answer, err);
+    if (status == 200)
+        *ret = json_incref(json_object_get(json_object_get(answer, "Config"), "Volumes"));
+    json_decref(answer);
+    if (status == 404)
+        return fail_missing_image(shape, err);
+    return status < 0 ? -1 : 0;
+}
+
+/* Whether the engine refuses what can be had in another way, which is then set. Either way the
+ * exact filter is the init's own. */
+static bool is_mendable(struct spec *spec, const json_t *answer)
+{
+    const char *words = api_message(answer);
+    bool is_blind = strcasestr(words, "bind source path does not exist") ||
+                    (strcasestr(words, "cay-inside") && strcasestr(words, "no such file"));
+
+    if (is_blind && !spec->is_copied)
+        return spec->is_copied = true;
+    if (strcasestr(words, "seccomp profile") && !spec->is_filtered)
+        return spec->is_filtered = true;
+    if (strcasestr(words, "unknown mount option") && !spec->is_plain)
+        return spec->is_plain = true;
+    return false;
+}
+
+static int create(struct api *api, struct spec *spec, struct container *ret, struct cay_error *err)
+{
+    char target[96];
+    json_t *answer;
+    int status;
+
     snprintf(target, sizeof target, "/containers/create?name=%s", ret->name);
-    auto_free char *body = create_body(run_id, shape, folders, inside);
-    int status = api_call(api, "POST", target, body, &answer, err);
+    for (;;) {
+        auto_free char *body = spec_json(spec);
+        answer = NULL;
+        status = api_call(api, "POST", target, body, &answer, err);
+        if (status < 400 || !is_mendable(spec, answer))
+            break;
+        json_decref(answer);
+    }
     const char *id = json_string_value(json_object_get(answer, "Id"));
     int rc = status < 0 ? -1 : 0;
     if (rc == 0 && (status != 201 || !id || strlen(id) >= sizeof ret->id))
-        rc = fail_engine("create a container", status, shape, answer, err);
+        rc = fail_engine("create a container", status, spec->shape, answer, err);
     if (rc == 0) {
         snprintf(ret->id, sizeof ret->id, "%s", id);
         ret->layers = layers_of(answer);
     }
     json_decref(answer);
     return rc;
+}
+
+int container_create(struct api *api, const char *run_id, const struct shape *shape,
+                     char *const *folders, struct container *ret, struct cay_error *err)
+{
+    char inside[4200];
+    json_t *volumes = NULL;
+
+    *ret = (struct container){ 0 };
+    if (libexec_find("cay-inside", inside, sizeof inside) < 0)
+        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: cay-inside is not installed");
+    if (look_at_image(api, shape, &volumes, err) < 0)
+        return -1;
+    /* An engine at an address may be anywhere, and have another file of that name. */
+    struct spec spec = { run_id, shape, folders, volumes, inside, api->where.kind == ENGINE_TCP };
+    snprintf(ret->name, sizeof ret->name, DOCKER_NAME_PREFIX "%s", run_id);
+    int rc = create(api, &spec, ret, err);
+    json_decref(volumes);
+    return rc == 0 && spec.is_copied ? bring_inside(api, ret, inside, err) : rc;
 }
 
 int container_start(struct api *api, const struct container *container, const struct shape *shape,
@@ -358,14 +236,19 @@ int container_update(struct api *api, const struct container *container,
     json_t *answer = NULL;
 
     json_begin_object(&w);
-    put_limits(&w, limits);
+    spec_put_limits(&w, limits);
     json_end_object(&w);
     snprintf(target, sizeof target, "/containers/%s/update", container->id);
     int status = api_call(api, "POST", target, strbuf_str(&body), &answer, err);
     int rc = status < 0 ? -1 : 0;
-    if (rc == 0 && status != 200)
+    if (rc == 0 && status == 404 && !*api_message(answer)) {
+        cay_fail(err, CAY_E_UNSUPPORTED, "docker: this engine can't change a container's limits");
+        rc = cay_hint(err,
+                      "podman learned it after 4.3; compiling needs it, for it has other limits");
+    } else if (rc == 0 && status != 200) {
         rc = cay_fail(err, CAY_E_UNSUPPORTED, "docker: change the limits: %.300s (%d)",
                       api_message(answer), status);
+    }
     json_decref(answer);
     return rc;
 }

@@ -132,8 +132,7 @@ static void keeper_gone(struct docker *docker, struct report *ret)
         };
         return;
     }
-    while (waitpid(docker->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    backend_reap(docker->pid);
     docker->pid = -1;
     ret->kind = REPORT_GONE;
 }
@@ -144,13 +143,11 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
     struct report report;
 
     *ret = (struct report){ .kind = REPORT_NONE };
-    ssize_t n = recv(docker->base.fds[0], &report, sizeof report, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n != (ssize_t)sizeof report) {
+    int rc = backend_hear(docker->base.fds[0], &report, sizeof report);
+    if (rc < 0)
         keeper_gone(docker, ret);
+    if (rc <= 0)
         return;
-    }
     docker->has_started =
         report.kind == REPORT_STAGE_STARTED || (docker->has_started && report.kind == REPORT_OVER);
     docker->stage = report.stage;

@@ -14,12 +14,14 @@
  * carries files in and streams out, looks at the counters of its cgroup (counters.c), and removes
  * it. What it tells the warden are the reports of core/backend.h.
  *
- * The container's command is cay's own static init, mounted read-only from the host. Files and
+ * The container's command is cay's own static init, mounted read-only from the host; where the
+ * engine sees other files than we do, as on another machine, it is copied in (bring.c). Files and
  * input go in and output and facts come out by the streams that the keeper is attached to, not by
  * tar over an exec: that takes a tar in the image, one more process of the engine's (100 ms) and
  * gives an exit code that can't tell a signal from an exit; the archive call can't write into a
  * tmpfs. The init is trusted as pid 1 of a native sandbox is: same uid as the program, but not
- * dumpable and immune to signals from inside, and the only one to hold the streams. So wait status
+ * dumpable and immune to signals from inside, and the only one to hold the streams. In gVisor,
+ * which knows neither, it is another user: root of that kernel. So wait status
  * and files can't be forged by what runs below it; counters come from the kernel, outside.
  *
  * Whoever dies: the warden's death closes the ctl socket, and the keeper removes the container; the
@@ -36,6 +38,7 @@
 #include "core/backend.h"
 #include "sys/cgroup.h"
 
+#define DOCKER_NAME_PREFIX "cay-"      /* of a container's name; the run's id is the rest */
 #define DOCKER_LABEL_RUN   "cay.run"   /* the run's id; a spare's is its own */
 #define DOCKER_LABEL_OWNER "cay.owner" /* the keeper: see sweep.c */
 
@@ -48,11 +51,20 @@ struct shape {
     struct cgroup_limits limits;
 };
 
+/* Whether its init is another user than its program: where the kernel does not keep a process that
+ * is not dumpable from its own user, as gVisor's does not. */
+bool shape_is_split(const struct shape *shape);
+
 /* What a job needs before its first stage. */
 void shape_of(const struct job *job, struct shape *ret);
 
-/* The limits of one of its stages. */
-struct cgroup_limits shape_limits(const struct cay_limits *limits);
+/* Whether its limits can't be changed: then those of the last stage, which are the run's, hold from
+ * the start, for a compiler too. */
+bool shape_is_fixed(const struct shape *shape);
+
+/* The limits of one of a job's stages. */
+struct cgroup_limits shape_stage_limits(const struct shape *shape, const struct job *job,
+                                        unsigned stage);
 
 struct container {
     char id[65];
@@ -70,6 +82,14 @@ int container_start(struct api *api, const struct container *container, const st
 /* Gives it other limits. */
 int container_update(struct api *api, const struct container *container,
                      const struct cgroup_limits *limits, struct cay_error *err);
+
+/* Where the init is when the engine can't mount ours: in a volume of the container's own. */
+#define INSIDE_COPY_FOLDER "/.cay"
+#define INSIDE_COPY_NAME   "cay-inside"
+
+/* Copies the init there, from that path; before the container is started (bring.c). */
+int bring_inside(struct api *api, const struct container *container, const char *path,
+                 struct cay_error *err);
 
 /* Ends and removes it, and waits until that is done. */
 void container_remove(struct api *api, const char *id);

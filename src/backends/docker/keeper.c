@@ -180,7 +180,7 @@ static int check_layers(const struct keeper *keeper, struct cay_error *err)
 
 static int run_job(struct keeper *keeper, struct cay_error *err)
 {
-    struct cgroup_limits limits = shape_limits(&keeper->job.limits[0]);
+    struct cgroup_limits limits = shape_stage_limits(&keeper->shape, &keeper->job, 0);
 
     if (check_layers(keeper, err) < 0)
         return -1;

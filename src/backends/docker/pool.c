@@ -45,12 +45,17 @@ struct pool {
     struct spare *dying; /* their keepers remove their containers, and have to be reaped */
 };
 
-/* Limits can be changed, the rest can't. */
+static bool has_same_limits(const struct shape *a, const struct shape *b)
+{
+    return memcmp(&a->limits, &b->limits, sizeof a->limits) == 0;
+}
+
+/* Limits can be changed as a rule, the rest can't. */
 static bool is_same(const struct shape *a, const struct shape *b)
 {
     return strcmp(a->image, b->image) == 0 && strcmp(a->runtime, b->runtime) == 0 &&
            a->disk_bytes == b->disk_bytes && a->inodes == b->inodes &&
-           a->has_workspace == b->has_workspace;
+           a->has_workspace == b->has_workspace && (!shape_is_fixed(a) || has_same_limits(a, b));
 }
 
 static struct pool *make(const struct backend_host *host, const struct pool_options *options)
@@ -141,7 +146,7 @@ static struct spare **find(struct pool *pool, const struct shape *shape)
     for (struct spare **link = &pool->spares; *link; link = &(*link)->next) {
         if (!is_fit(*link, shape))
             continue;
-        if (memcmp(&(*link)->shape.limits, &shape->limits, sizeof shape->limits) == 0)
+        if (has_same_limits(&(*link)->shape, shape))
             return link;
         any = link;
     }
@@ -201,11 +206,11 @@ static void hear(struct pool *pool, struct spare **link)
 {
     struct spare *spare = *link;
     struct report report;
-    ssize_t n = recv(spare->fd, &report, sizeof report, MSG_DONTWAIT);
+    int rc = backend_hear(spare->fd, &report, sizeof report);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (rc == 0)
         return;
-    if (n == (ssize_t)sizeof report && report.kind == REPORT_NONE && report.stage == SPARE_READY) {
+    if (rc > 0 && report.kind == REPORT_NONE && report.stage == SPARE_READY) {
         spare->is_ready = true;
         return;
     }
@@ -270,6 +275,14 @@ static void drop_idle(struct pool *pool, int64_t now)
             link = &(*link)->next;
 }
 
+static bool has_kinds(const struct pool *pool)
+{
+    for (const struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++)
+        if (kind->used_ns)
+            return true;
+    return false;
+}
+
 /* One at a time: making them takes the engine's time from those who wait for it. */
 static int64_t serve(struct pool *pool)
 {
@@ -278,7 +291,7 @@ static int64_t serve(struct pool *pool)
     eventfd_t ignored_wakes;
 
     eventfd_read(pool->wake_fd, &ignored_wakes);
-    if (!pool->kinds[0].used_ns && !pool->spares && !pool->dying)
+    if (!has_kinds(pool) && !pool->spares && !pool->dying)
         return INT64_MAX;
     hear_all(pool);
     drop_idle(pool, now);

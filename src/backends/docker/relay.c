@@ -108,7 +108,7 @@ static void on_started(struct keeper *keeper, const struct wire_stage *stage)
     const struct report report = {
         .kind = REPORT_STAGE_STARTED,
         .stage = keeper->stage,
-        .layers = keeper->container.layers | stage->layers,
+        .layers = (keeper->container.layers & ~stage->missing) | stage->layers,
         .start_kind = keeper->is_spare ? START_SPARE : START_COLD,
     };
 
@@ -116,6 +116,12 @@ static void on_started(struct keeper *keeper, const struct wire_stage *stage)
     keeper->look_ns = limits->cpu_time_ns > 0 ? keeper->started_ns : INT64_MAX;
     keeper->credit = WIRE_WINDOW;
     send_report(keeper, &report);
+}
+
+/* What the engine was asked for, and the init did not find. */
+static bool is_weak(uint32_t step)
+{
+    return step >= WIRE_STEP_PID_NS && step <= WIRE_STEP_CGROUP_NS;
 }
 
 static void on_failed(struct keeper *keeper, const struct wire_failed *failed)
@@ -134,12 +140,19 @@ static void on_failed(struct keeper *keeper, const struct wire_failed *failed)
                  keeper->shape.image);
     } else if (failed->step == WIRE_STEP_EXEC) {
         cay_fail(&err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
-        err.errnum = errnum;
+    } else if (is_weak(failed->step)) {
+        cay_fail(&err, CAY_E_UNSUPPORTED, "docker: %s", words[failed->step]);
+        if (failed->step == WIRE_STEP_CGROUP_NS)
+            cay_hint(&err, "podman makes one on cgroup v2 only; or leave it out of require");
+        else
+            cay_hint(&err, "the engine's runtime does not do what it was asked for");
     } else {
         cay_fail_errno(&err, errnum, "docker: %s",
                        words[MIN(failed->step, (uint32_t)WIRE_STEP_N - 1)]);
         if (errnum == ENOSPC)
             cay_hint(&err, "raise disk (and memory, whose half is the most it can be)");
+        else if (failed->step == WIRE_STEP_CAPS)
+            cay_hint(&err, "the engine's runtime gives rights that nobody asked for");
     }
     relay_report_failed(keeper, &err);
     keeper->is_done = true;
@@ -159,6 +172,7 @@ static void on_ended(struct keeper *keeper, const struct wire_stage *stage)
             .is_held = is_over, /* all of it was reaped; what is left is the engine's business */
             .wall_ns = stage->wall_ns,
             .usage.cpu_time_ns = stage->cpu_ns,
+            .unreachable = stage->unreachable,
             .disk_used = stage->disk_used,
             .disk_size = limits->disk_bytes,
             .inodes_used = stage->inodes_used,
@@ -266,7 +280,7 @@ static void pass_input(struct keeper *keeper)
 
 static void begin_next(struct keeper *keeper)
 {
-    struct cgroup_limits limits = shape_limits(&keeper->job.limits[keeper->stage]);
+    struct cgroup_limits limits = shape_stage_limits(&keeper->shape, &keeper->job, keeper->stage);
     struct cay_error err;
 
     if (memcmp(&limits, &keeper->limits, sizeof limits) != 0 &&

@@ -60,6 +60,7 @@ static int send_head(struct keeper *keeper)
     struct wire_job head = {
         .n_stages = job->n_stages,
         .require = job->require,
+        .is_split = shape_is_split(&keeper->shape),
         .has_input = job->std_fds[0] >= 0,
         .has_harvest = job->harvest_fd >= 0,
         .has_workspace = job->folder_fds[0] >= 0,

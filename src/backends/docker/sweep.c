@@ -66,6 +66,24 @@ static bool is_left(const char *owner)
     return start_of(pid) != strtoull(end, NULL, 10);
 }
 
+/* Labels alone prove nothing: an image that was made of a container of ours has them too, and gives
+ * them to each container that somebody makes of it. Names are given to one only, and by its maker.
+ */
+static bool has_own_name(const json_t *container, const char *run)
+{
+    const json_t *names = json_object_get(container, "Names"), *name;
+    size_t i;
+
+    json_array_foreach (names, i, name) {
+        const char *text = json_string_value(name);
+        if (text && run &&
+            strncmp(text, "/" DOCKER_NAME_PREFIX, strlen(DOCKER_NAME_PREFIX) + 1) == 0 &&
+            strcmp(text + strlen(DOCKER_NAME_PREFIX) + 1, run) == 0)
+            return true;
+    }
+    return false;
+}
+
 int sweep_containers(struct api *api, bool dry_run)
 {
     auto_strbuf struct strbuf target = { 0 };
@@ -85,6 +103,7 @@ int sweep_containers(struct api *api, bool dry_run)
         const json_t *labels = json_object_get(one, "Labels");
         const char *id = json_string_value(json_object_get(one, "Id"));
         if (!id || strlen(id) > 64 ||
+            !has_own_name(one, json_string_value(json_object_get(labels, DOCKER_LABEL_RUN))) ||
             !is_left(json_string_value(json_object_get(labels, DOCKER_LABEL_OWNER))))
             continue;
         if (!dry_run)

@@ -41,7 +41,7 @@ enum wire_kind {
 };
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_PIECE = 32768,  /* the most that a frame of data holds */
     WIRE_WINDOW = 32768, /* of input that the program has not taken yet */
     WIRE_JOB_MAX = 64 << 20,
@@ -56,6 +56,7 @@ struct wire_job {
     struct cay_limits limits[JOB_STAGES];
     uint32_t n_stages;
     uint32_t require;       /* layers */
+    uint32_t is_split;      /* the init is root, of a kernel of its own, and the program is not */
     uint32_t has_input;     /* else the program's stdin is /dev/null */
     uint32_t has_harvest;   /* and it is told */
     uint32_t has_workspace; /* entries of place 1 follow, and the program starts there */
@@ -76,17 +77,21 @@ struct wire_entry {
 };
 
 /* The steps of the init that can fail. */
-#define WIRE_STEPS(X)                   \
-    X(BEGIN, "start the init")          \
-    X(FILES, "write the files")         \
-    X(WORKSPACE, "copy the workspace")  \
-    X(FOLDERS, "copy the folders")      \
-    X(STREAMS, "set up the streams")    \
-    X(RLIMITS, "set rlimits")           \
-    X(NO_NEW_PRIVS, "set no_new_privs") \
-    X(LANDLOCK, "restrict by landlock") \
-    X(CAPS, "drop capabilities")        \
-    X(SECCOMP, "filter system calls")   \
+#define WIRE_STEPS(X)                                                       \
+    X(BEGIN, "start the init")                                              \
+    X(PID_NS, "layer pid_ns is missing: the init is not pid 1")             \
+    X(READ_ONLY, "layer mount_ns is missing: the root can be written")      \
+    X(NET_NS, "layer net_ns is missing: the container has a network")       \
+    X(CGROUP_NS, "layer cgroup_ns is missing: the engine did not make one") \
+    X(FILES, "write the files")                                             \
+    X(WORKSPACE, "copy the workspace")                                      \
+    X(FOLDERS, "copy the folders")                                          \
+    X(STREAMS, "set up the streams")                                        \
+    X(RLIMITS, "set rlimits")                                               \
+    X(NO_NEW_PRIVS, "set no_new_privs")                                     \
+    X(LANDLOCK, "restrict by landlock")                                     \
+    X(CAPS, "drop capabilities")                                            \
+    X(SECCOMP, "filter system calls")                                       \
     X(EXEC, "start the program")
 
 enum wire_step {
@@ -103,11 +108,13 @@ struct wire_failed {
 
 struct wire_stage {
     uint32_t layers;     /* STARTED: those that the init put on, or found to be on */
+    uint32_t missing;    /* and those that the engine was asked for, and are not */
     int32_t wait_status; /* ENDED, and what follows */
     int64_t wall_ns;
     int64_t cpu_ns; /* of all that was reaped */
     uint64_t max_rss;
     uint64_t disk_used, disk_size; /* of all places that can be written */
     uint64_t inodes_used, inodes_size;
+    uint64_t unreachable;            /* what found no route */
     uint32_t disk_full, inodes_full; /* one of them is */
 };

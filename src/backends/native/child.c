@@ -47,6 +47,7 @@
 #include "core/payload.h"
 #include "sys/fdpass.h"
 #include "sys/landlock.h"
+#include "sys/netstat.h"
 #include "sys/pty.h"
 #include "sys/spawn.h"
 

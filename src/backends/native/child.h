@@ -150,10 +150,6 @@ struct child_shared {
     volatile uint32_t is_running; /* the program got its job whole */
 };
 
-/* How often what is in the network namespace of that process (0: the caller's own) tried to reach
- * what there is no route to. */
-uint64_t netstat_unreachable(pid_t pid);
-
 /* Never returns. */
 void child_main(struct child *child) __attribute__((noreturn));
 

@@ -20,6 +20,7 @@
 #include "backends/native/native.h"
 #include "base/auto.h"
 #include "base/clock.h"
+#include "sys/netstat.h"
 #include "sys/seccomp.h"
 
 /* So little that there is room for it in any sandbox: nobody is told if it can't be written. A file

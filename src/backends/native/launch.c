@@ -51,8 +51,19 @@ static const char *const remedies[LAYER_N] = {
     [LAYER_NONROOT] = "map the ids: install uidmap, or check /etc/subuid",
 };
 
+/* A host that is short of something has the layer all the same: who fills it up must not get a run
+ * into a weaker place (backend_mark_lacking). */
+static bool is_shortage(int errnum)
+{
+    return errnum == ENOMEM || errnum == EAGAIN || errnum == EMFILE || errnum == ENFILE;
+}
+
 int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const char *what)
 {
+    if (is_shortage(errnum)) {
+        cay_fail_errno(err, errnum, "layer %s: %s", layer_name((enum layer)layer), what);
+        return cay_hint(err, "this host is short of memory, processes or open files: try again");
+    }
     cay_fail(err, CAY_E_UNSUPPORTED, "layer %s cannot be had here: %s%s%s",
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");

@@ -170,8 +170,7 @@ static void supervisor_gone(struct process *process, struct report *ret)
         stage_ended(process, NULL, ret);
         return;
     }
-    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    backend_reap(process->pid);
     process->pid = -1;
     ret->kind = REPORT_GONE;
 }
@@ -182,13 +181,11 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
     struct note note;
 
     *ret = (struct report){ .kind = REPORT_NONE };
-    ssize_t n = recv(process->base.fds[0], &note, sizeof note, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n != (ssize_t)sizeof note) {
+    int rc = backend_hear(process->base.fds[0], &note, sizeof note);
+    if (rc < 0)
         supervisor_gone(process, ret);
+    if (rc <= 0)
         return;
-    }
     switch (note.kind) {
     case NOTE_STARTED:
         stage_started(process, ret);

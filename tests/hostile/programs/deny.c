@@ -38,6 +38,7 @@ struct rule {
 
 static const struct rule rules[] = {
     CALL("landlock", SYS_landlock_create_ruleset, ENOSYS),
+    CALL("landlock-short", SYS_landlock_create_ruleset, ENOMEM),
     CALL("landlock-add", SYS_landlock_add_rule, EINVAL),
     CALL("landlock-restrict", SYS_landlock_restrict_self, EPERM),
     CALL("mount", SYS_mount, EPERM),

@@ -35,7 +35,8 @@ struct inside {
     char **argv[JOB_STAGES];
     char **env, **globs, **folders;
     unsigned stage;
-    pid_t program; /* -1: none runs */
+    uint32_t missing; /* layers */
+    pid_t program;    /* -1: none runs */
     int64_t started_ns, reaped_cpu_ns;
     /* Our ends of the program's streams; -1: closed. */
     int in_fd, out_fd, err_fd;
@@ -57,10 +58,22 @@ struct inside {
 void inside_send(uint32_t kind, const void *data, size_t len);
 void inside_fail(uint32_t step, int errnum) __attribute__((noreturn));
 
+/* Refuses a container without a layer that is required (check.c); returns the others that the
+ * engine was asked for and that are missing. */
+uint32_t check_engine(uint32_t require);
+
 /* Making what is asked for (files.c). */
 void files_entry(struct inside *inside, const char *data, size_t len);
 void files_data(struct inside *inside, const char *data, size_t len);
 void files_done(struct inside *inside);
+
+/* Where the init is root (wire.h): it makes files as the program's user, and is root again before
+ * there is a program, who then can't reach it. -errno. */
+int split_lower(void);
+int split_raise(void);
+
+/* For good, by a child: no right is left. -errno. */
+int split_become_user(void);
 
 /* Starts the stage's program (start.c); *ret_layers is what is in force. */
 void start_program(struct inside *inside, uint32_t *ret_layers);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "core/layer.h"
 #include "sys/file.h"
+#include "sys/netstat.h"
 
 void inside_send(uint32_t kind, const void *data, size_t len)
 {
@@ -97,6 +98,7 @@ static void begin_stage(struct inside *inside)
 {
     struct wire_stage stage = { 0 };
 
+    stage.missing = inside->missing;
     start_program(inside, &stage.layers);
     if (getpid() == 1)
         stage.layers |= LAYER_BIT(PID_NS);
@@ -114,6 +116,12 @@ static void take_input(struct inside *inside, const char *data, size_t len)
     inside->input_len += len;
 }
 
+static void take_side(int rc)
+{
+    if (rc < 0)
+        inside_fail(WIRE_STEP_CAPS, -rc);
+}
+
 static void hear(struct inside *inside)
 {
     struct wire_head head;
@@ -127,6 +135,9 @@ static void hear(struct inside *inside)
     switch ((enum wire_kind)head.kind) {
     case WIRE_JOB:
         take_job(inside, take_ptr(&data), head.len);
+        inside->missing = check_engine(inside->job.require);
+        if (inside->job.is_split)
+            take_side(split_lower());
         break;
     case WIRE_ENTRY:
         files_entry(inside, data, head.len);
@@ -136,6 +147,8 @@ static void hear(struct inside *inside)
         break;
     case WIRE_BEGIN:
         files_done(inside);
+        if (inside->job.is_split)
+            take_side(split_raise());
         begin_stage(inside);
         break;
     case WIRE_NEXT:
@@ -257,6 +270,8 @@ static void tell_harvest(const struct inside *inside, void (*tell)(const struct 
     if (pid < 0)
         inside_fail(WIRE_STEP_STREAMS, errno);
     if (pid == 0) {
+        if (inside->job.is_split && split_become_user() < 0)
+            _exit(1);
         struct harvester harvest = {
             .to_fd = ends[1],
             .workspace = WORKSPACE_INIT,
@@ -298,6 +313,8 @@ static void end_stage(struct inside *inside, int status)
     inside->reaped_cpu_ns += stage.cpu_ns;
     for (size_t i = 0; i < ARRAY_LEN(places) - !inside->job.has_workspace; i++)
         add_place(places[i], &stage);
+    if (status != 0)
+        stage.unreachable = netstat_unreachable(0);
     if (!is_last)
         tell_harvest(inside, harvester_tell_products);
     inside_send(WIRE_ENDED, &stage, sizeof stage);

@@ -95,8 +95,12 @@ static int step_caps(const struct starting *starting)
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
     struct __user_cap_data_struct data[2] = { { 0 } };
 
-    (void)starting;
-    if (getuid() == 0)
+    if (starting->inside->job.is_split) {
+        int rc = split_become_user();
+        if (rc < 0)
+            return rc;
+    }
+    if (getuid() == 0 || geteuid() == 0)
         return -EPERM;
     for (int cap = 0; cap <= 63; cap++)
         if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's own count of what found no route in this network namespace, IPv4 and IPv6. */
+#include "sys/netstat.h"
+
 #include <fcntl.h>
 #include <string.h>
 
-#include "backends/native/child.h"
 #include "base/auto.h"
 #include "sys/file.h"
 
