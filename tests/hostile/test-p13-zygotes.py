@@ -206,6 +206,71 @@ def wall(t, ahead):
     t.empty([k for k, v in said["tries"].items() if v == 0], "no call gives more rights")
 
 
+# --- what a place that is used again could keep ---
+
+# What the network namespace tells of those who were there before; without a socket, which would be seen.
+SEEN = """
+import json, os
+files = {f: open("/proc/net/" + f).read() for f in ("dev", "ip6_flowlabel", "rt6_stats", "igmp", "igmp6", "unix", "tcp", "udp")}
+for f in ("snmp", "snmp6"):
+    files[f] = [l for l in open("/proc/net/" + f).read().splitlines() if l.split()[-1] != "0" and f == "snmp6" or l.startswith(("Ip: 1", "Ip: 2"))]
+files["sockets"] = open("/proc/net/sockstat").readline()
+print(json.dumps([os.readlink("/proc/self/ns/net"), files]))
+"""
+# Each leaves something that outlives its socket, or could, and sends nothing itself.
+LEAVE = """
+import os, socket, struct
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+def tried(f, *a):
+    try: f(*a); return 0
+    except OSError as e: return e.errno
+six, group = socket.inet_pton(socket.AF_INET6, "::1"), socket.inet_aton("239.1.2.3")
+%s
+os.write(1, str(rc).encode()); os._exit(0)
+"""
+LEFT = {
+    "a flow label": "rc = tried(s.setsockopt, 41, 32, six + struct.pack('!I', 0xabcde) + struct.pack('BBHHHI', 0, 255, 1, 0, 60, 0))",
+    "a route in use": "rc = tried(s.connect, ('::1', 9))",
+    "a group": "rc = tried(socket.socket(socket.AF_INET, socket.SOCK_DGRAM).setsockopt, 0, 35, group + bytes(4) + struct.pack('I', 1))",
+    "an IPv6 group": "rc = tried(s.setsockopt, 41, 20, socket.inet_pton(socket.AF_INET6, 'ff02::1234') + struct.pack('I', 1))",
+    "a name": "s = socket.socket(socket.AF_UNIX); rc = tried(s.bind, '\\0mark') or tried(s.listen)",
+}
+REFUSED = {"a group": "19", "an IPv6 group": "19"}  # ENODEV
+
+
+def used_again(t, ahead):
+    """As root, a sandbox may stand where another stood: there is nothing left of that one."""
+    places = [json.loads(ahead.run("python", SEEN)["stdout"]) for _ in range(8)]
+    t.ok(len({place for place, _ in places}) < 8, "some stand where another stood", [place for place, _ in places])
+    clean = json.loads(ahead.run("python", SEEN, strict=True)["stdout"])[1]
+    for name, code in LEFT.items():
+        t.equal([ahead.run("python", LEAVE % code)["stdout"] for _ in range(2)], [REFUSED.get(name, "0")] * 2, f"{name}: made, or refused")
+        places += [json.loads(ahead.run("python", SEEN)["stdout"]) for _ in range(3)]
+    t.empty([(place, f, seen[f]) for place, seen in places for f in seen if seen[f] != clean[f]], "and none finds a trace of another")
+
+
+# Deeper than folders are kept open, with long names: what pid 1 needs to tell of it.
+DEEP = """
+import os
+for i in range(90):
+    os.mkdir("d" * 40); os.chdir("d" * 40)
+    open("f", "w").write("x")
+"""
+EXEC_AROUND = """
+cut -d' ' -f4-6 /proc/self/mountinfo | sort; cat /proc/self/oom_score_adj; ls /dev /etc /run; grep -E '^Cap|^No' /proc/self/status
+for f in /x /run/x /etc/hosts /dev/x /proc/self/oom_score_adj; do (echo > $f) 2>&1; done; umask; hostname; ls /proc/self/fd | wc -l
+"""
+
+
+def others(t, mode):
+    """Those that wait for their program are made in the same way."""
+    with Ahead(mode, languages=["bash"]) as ahead:
+        warm, cold = ahead.run("bash", EXEC_AROUND), ahead.run("bash", EXEC_AROUND, strict=True)
+    t.equal((warm["meta"]["start"], cold["meta"]["start"]), ("spare", "cold"), "bash: one is a spare, one cold")
+    t.equal(warm["stdout"], cold["stdout"], "bash: the same from both")
+    t.equal(warm["meta"]["isolation"], cold["meta"]["isolation"], "bash: the same layers are reported")
+
+
 def chosen(t, ahead):
     """Who has a say in how his interpreter starts gets one of his own."""
     rows = {
@@ -264,7 +329,11 @@ def test(t, mode):
             apart(t, ahead, language)
         wall(t, ahead)
         if mode.is_root:
+            used_again(t, ahead)
+            r = ahead.run("python", DEEP, collect=["/sandbox/**"])
+            t.equal((r["meta"]["start"], r["verdict"]["cause"], len(r["files"])), ("warm", "ok", 91), "a deep tree is collected from a warm run", r["stderr"])
             chosen(t, ahead)
+    others(t, mode)
     if mode.is_root:
         same(t, mode)
     else:

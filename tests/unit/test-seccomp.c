@@ -313,7 +313,21 @@ static void socket_options(const void *arg)
 static void test_socket_options(void **state)
 {
     (void)state;
+    static const struct call calls[] = {
+        { "IP_ADD_MEMBERSHIP", ENODEV, SYS_setsockopt, { -1UL, 0, IP_ADD_MEMBERSHIP } },
+        { "IP_ADD_SOURCE_MEMBERSHIP", ENODEV, SYS_setsockopt, { -1UL, 0, 39 } },
+        { "high bits", ENODEV, SYS_setsockopt, { -1UL, HIGH_BITS, HIGH_BITS | 35 } },
+        { "MCAST_JOIN_GROUP", ENODEV, SYS_setsockopt, { -1UL, 0, MCAST_JOIN_GROUP } },
+        { "IPV6_JOIN_GROUP", ENODEV, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_JOIN_GROUP } },
+        { "MCAST_JOIN_GROUP, 6", ENODEV, SYS_setsockopt, { -1UL, IPPROTO_IPV6, 42 } },
+        { "MCAST_JOIN_SOURCE_GROUP, 6", ENODEV, SYS_setsockopt, { -1UL, IPPROTO_IPV6, 46 } },
+        { "IP_TTL", EBADF, SYS_setsockopt, { -1UL, 0, IP_TTL } },
+        { "IPV6_V6ONLY", EBADF, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_V6ONLY } },
+        { NULL },
+    };
+
     assert_int_equal(run_filtered(SECCOMP_PROFILE_DEFAULT, socket_options, NULL), 0);
+    check_calls(SECCOMP_PROFILE_DEFAULT, calls);
 }
 
 /* fd -1: a request that gets past the filter answers EBADF. */

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "backends/native/child.h"
-#include "backends/native/init.h"
 #include "backends/native/native.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -29,6 +28,8 @@
 #define LASTS_NS (300 * NS_PER_SEC)
 
 enum { MAKE_MS = 5000, COUNTERS_BYTES = 16 * 1024, PASSED = BERTH_NS + BERTH_COUNTERS };
+
+_Static_assert((int)PASSED <= (int)FDPASS_MAX, "they go in one message");
 
 /* ---- the builder: a process that lives as long as the berth is being made ---- */
 
@@ -51,10 +52,16 @@ static int open_all(const char *const *paths, unsigned n, int *ret)
 static int open_own(int fds[PASSED])
 {
     static const char *const paths[PASSED] = {
-        [BERTH_USER] = "/proc/self/ns/user",     [BERTH_NET] = "/proc/self/ns/net",
-        [BERTH_UTS] = "/proc/self/ns/uts",       [BERTH_MOUNT] = "/proc/self/ns/mnt",
-        [BERTH_NS + 0] = "/proc/self/net/dev",   [BERTH_NS + 1] = "/proc/self/net/snmp",
-        [BERTH_NS + 2] = "/proc/self/net/snmp6", [BERTH_NS + 3] = "/proc/self/net/sockstat",
+        [BERTH_USER] = "/proc/self/ns/user",
+        [BERTH_NET] = "/proc/self/ns/net",
+        [BERTH_UTS] = "/proc/self/ns/uts",
+        [BERTH_MOUNT] = "/proc/self/ns/mnt",
+        [BERTH_NS + 0] = "/proc/self/net/dev",
+        [BERTH_NS + 1] = "/proc/self/net/snmp",
+        [BERTH_NS + 2] = "/proc/self/net/snmp6",
+        [BERTH_NS + 3] = "/proc/self/net/ip6_flowlabel",
+        [BERTH_NS + 4] = "/proc/self/net/rt6_stats",
+        [BERTH_NS + 5] = "/proc/self/net/sockstat",
     };
     return open_all(paths, PASSED, fds);
 }
@@ -244,7 +251,10 @@ bool berth_is_fresh(const struct berth *berth)
 
 /* The places below which a child of the warden finds all it needs: what is above them, and that is
  * hundreds, is not even copied. */
-enum { FIRST_PLACE = 16, PLACES = 16 };
+enum { FIRST_PLACE = 16, PLACES = 16, EMPTY_PLACE = FIRST_PLACE + PLACES - 1 };
+
+/* Pid 1 stays on it all its life, and what it may have to tell of a run takes 40 KiB. */
+enum { BEARING_STACK = 256 * 1024, GUARD = 4096 };
 
 struct bearing {
     struct child child;
@@ -276,7 +286,7 @@ static int take_places(struct bearing *bearing)
         &child->join[CGROUP_MEMORY],  &child->join[CGROUP_PIDS],
         &child->join[CGROUP_CPU],     &child->join[CGROUP_CPUACCT],
     };
-    _Static_assert(ARRAY_LEN(fds) <= PLACES, "there is a place for each");
+    _Static_assert(ARRAY_LEN(fds) < PLACES, "there is a place for each, and one stays empty");
 
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         int place = FIRST_PLACE + (int)i;
@@ -289,13 +299,27 @@ static int take_places(struct bearing *bearing)
     return 0;
 }
 
-/* What was in them is closed; they stay taken. */
+/* What was in them is closed; they stay taken. That takes no new fd, of which none may be left: a
+ * sandbox's socket that stayed here would never be at its end. */
 static void leave_places(void)
 {
-    auto_close int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int place = FIRST_PLACE; place < EMPTY_PLACE; place++)
+        dup3(EMPTY_PLACE, place, O_CLOEXEC);
+}
 
-    for (int i = 0; i < PLACES && fd >= 0; i++)
-        dup3(fd, FIRST_PLACE + i, O_CLOEXEC);
+static char *make_stack(void)
+{
+    char *stack =
+        mmap(NULL, BEARING_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (stack == MAP_FAILED)
+        return NULL;
+    if (mprotect(stack, GUARD, PROT_NONE) == 0)
+        return stack;
+    int errnum = errno;
+    munmap(stack, BEARING_STACK);
+    errno = errnum;
+    return NULL;
 }
 
 static int enter(const int ns_fds[BERTH_NS])
@@ -311,21 +335,25 @@ static int enter(const int ns_fds[BERTH_NS])
 static int bear_inside(void *arg)
 {
     struct bearing *bearing = arg;
+    /* Not by its name: before a call that does not return a sanitizer looks for the stack that it
+     * knows, and has no place here to say that this is another. */
+    void (*volatile go_on)(struct child *) = child_main;
     int pidfd;
 
     if (close_range(FIRST_PLACE + PLACES, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
         bearing->pid = -errno;
         return 1;
     }
-    bearing->pid = enter(bearing->ns_fds);
-    if (bearing->pid < 0)
+    int rc = enter(bearing->ns_fds);
+    if (rc < 0) {
+        bearing->pid = rc;
         return 1;
-    bearing->pid = launch_clone(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PARENT,
-                                bearing->cgroup_fd, &pidfd);
-    if (bearing->pid == 0)
-        child_main(&bearing->child);
-    if (bearing->pid < 0)
-        bearing->pid = -errno;
+    }
+    pid_t pid = launch_clone(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PARENT,
+                             bearing->cgroup_fd, &pidfd);
+    if (pid == 0)
+        go_on(&bearing->child);
+    bearing->pid = pid < 0 ? -errno : pid;
     return 0;
 }
 
@@ -339,16 +367,19 @@ pid_t berth_clone(const struct berth *berth, const struct child *child, int cgro
 
     memcpy(bearing.ns_fds, berth->ns_fds, sizeof bearing.ns_fds);
     int rc = take_places(&bearing);
-    char *stack = rc < 0 ? NULL : init_stack();
-    if (!stack)
-        return rc < 0 ? rc : -errno;
-    pid_t pid = clone(bear_inside, stack + INIT_STACK,
+    char *stack = rc < 0 ? NULL : make_stack();
+    if (!stack) {
+        rc = rc < 0 ? rc : -errno;
+        leave_places();
+        return rc;
+    }
+    pid_t pid = clone(bear_inside, stack + BEARING_STACK,
                       CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &bearing);
     if (pid < 0)
         bearing.pid = -errno;
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
-    munmap(stack, INIT_STACK);
+    munmap(stack, BEARING_STACK);
     leave_places();
     if (is_dumpable == 1)
         prctl(PR_SET_DUMPABLE, 1);

@@ -12,9 +12,10 @@
  *
  * Every run has its own processes, pid, mount, ipc and cgroup namespaces, /proc, and a file system
  * to write to. A berth is used again when the last run's pid 1 was reaped, and only if its network
- * is as it was when it was made: the kernel's counters say that nobody sent anything, and that no
- * socket is left. Its files are what they were on the host when it was made, so it is not used for
- * ever.
+ * is as it was when it was made: the kernel's counters say that nobody sent anything, that no
+ * socket is left, and nothing of one that outlives it (flow labels, routes in use). What the kernel
+ * would send later for a socket that is gone, programs can't ask for (multicast: seccomp.rows). Its
+ * files are what they were on the host when it was made, so it is not used for ever.
  *
  *     berth_kind_make(language, is_lent, &kind);
  *     berth = berth_make(host, &kind);
@@ -38,7 +39,7 @@ struct child;
 
 enum berth_ns { BERTH_USER, BERTH_NET, BERTH_UTS, BERTH_MOUNT, BERTH_NS };
 
-enum { BERTH_COUNTERS = 4 };
+enum { BERTH_COUNTERS = 6 };
 
 /* What all berths of a kind have in common: there are many, and what the warden holds is copied
  * with every sandbox. */

@@ -29,6 +29,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -104,20 +105,27 @@ static int step_cgroup_ns(struct state *state)
     return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
 }
 
-/* Owned by root once the identity changed, so it is opened before; or, where the /proc that has it
- * is only there after that, with the right to look at us given back for as long: nobody is here
- * yet. */
-static void open_oom_score(struct state *state)
+/* In a berth there is no other /proc than the run's own, which can only be read: so by a mount of
+ * it that is nowhere. It is root's where nobody may look at us, which is taken back in step_init.
+ */
+static int open_own_oom_score(void)
 {
-    state->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    struct mount_attr attr = { .attr_clr = MOUNT_ATTR_RDONLY };
+    auto_close int proc = open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+    if (proc < 0 || mount_setattr(proc, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0 ||
+        prctl(PR_SET_DUMPABLE, 1) < 0)
+        return -1;
+    return openat(proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 }
 
 static int step_identity(struct state *state)
 {
     const struct child *child = state->child;
 
+    /* Owned by root once the identity changed, so it is opened before. */
     if (!child->is_in_berth)
-        open_oom_score(state);
+        state->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (child->may_setgroups && setgroups(0, NULL) < 0)
         return -errno;
     if (prctl(PR_SET_KEEPCAPS, 1) < 0 || setresgid(child->gid, child->gid, child->gid) < 0 ||
@@ -147,8 +155,8 @@ static int step_root(struct state *state)
 {
     if (state->child->is_in_berth) {
         int rc = root_add_own(state->child, &state->failed_op);
-        prctl(PR_SET_DUMPABLE, 1); /* until step_init */
-        open_oom_score(state);
+        if (rc == 0 && state->child->spare != SPARE_FORK) /* that one's program has the zygote's */
+            state->oom_fd = open_own_oom_score();
         return rc;
     }
     state->root_fd = root_build(state->child, &state->failed_op);

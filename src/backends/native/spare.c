@@ -50,15 +50,13 @@ static void prepare_exec(struct state *state, struct job *job)
     program->wants_notice = true;
     program->job_fd = state->child->job_fd;
     state->spare_tid = -1;
-    init_oom_score(state, "1000");
+    init_oom_score(state, "1000"); /* of both, as long as they share their memory */
     state->spare =
         clone(program_spare_main, stack + INIT_STACK,
               CLONE_VM | CLONE_FILES | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, program,
               NULL, NULL, (void *)(uintptr_t)&state->spare_tid);
-    int errnum = errno;
-    init_oom_score(state, "0");
     if (state->spare < 0)
-        init_fail(state, STEP_EXEC, errnum);
+        init_fail(state, STEP_EXEC, errno);
     while (program->go == 0 && program->failed_step == STEP_N)
         futex_wait(&program->go, 0);
     if (program->failed_step != STEP_N)
@@ -71,6 +69,7 @@ static void check_exec(struct state *state)
     const struct program *program = &state->program;
 
     wait_for_exec(state);
+    init_oom_score(state, "0");
     if (program->failed_step != STEP_N)
         init_fail(state, program->failed_step, program->failed_errno);
 }

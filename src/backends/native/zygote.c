@@ -248,8 +248,8 @@ static void have_tables_copied(void)
         char rights[5];
         bool is_file = strchr(line, '/') != NULL;
         if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3 || !is_file ||
-            rights[1] == 'w' || rights[3] != 'p')
-            continue;
+            rights[0] != 'r' || rights[1] == 'w' || rights[3] != 'p')
+            continue; /* what can't be read is the gap between two segments */
         unsigned char byte = *(const volatile unsigned char *)start;
         if (pwrite(mem, &byte, 1, (off_t)start) < 0)
             break;
