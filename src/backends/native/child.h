@@ -80,6 +80,7 @@ struct child {
     int job_fd;                  /* SPARE_EXEC: the other end, until that has it; else -1 */
     struct child_shared *shared; /* of a spare */
     struct warm warm;            /* of SPARE_WARM */
+    char *heap;   /* of a spare: where the warden's own begins, which pid 1 does without; or NULL */
     int image_fd; /* the image's root, in the host's mount namespace; -1: this machine's own */
     uint32_t
         folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */

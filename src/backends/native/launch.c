@@ -466,6 +466,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .watched = native->watched,
         .shared = native->shared,
         .spare = native->spare,
+        .heap = native->spare ? pool_heap(host->pool) : NULL,
         .program_fd = -1,
         .image_fd = native->image.root_fd,
         .job_fd = -1,

@@ -2,6 +2,7 @@
 #include "backends/native/pool.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -65,6 +66,7 @@ struct pool {
     struct shape shapes[SHAPES];
     struct native *dying; /* killed, and not yet reaped */
     uint64_t memory_bytes;
+    char *heap;
     unsigned next;       /* the shape to look at first */
     bool has_no_berths;  /* they can't be had here */
     bool has_had_berths; /* they can */
@@ -642,6 +644,27 @@ bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgro
 
 /* ---- the pool ---- */
 
+/* The first pages of it hold what the C library has for each thread, in a static program. */
+static char *find_heap(void)
+{
+    enum { KEPT = 2 * 4096 };
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[4352];
+    unsigned long from = 0;
+
+    while (maps && from == 0 && fgets(line, sizeof line, maps))
+        if (!strstr(line, "[heap]") || sscanf(line, "%lx-", &from) != 1)
+            from = 0;
+    if (maps)
+        fclose(maps);
+    return from ? (char *)(uintptr_t)(from + KEPT) : NULL;
+}
+
+char *pool_heap(const struct pool *pool)
+{
+    return pool->heap;
+}
+
 struct pool *pool_new(const struct backend_host *host, const struct pool_options *options)
 {
     struct pool *pool = mem_alloc(sizeof *pool);
@@ -654,6 +677,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
         pool_free(pool);
         return NULL;
     }
+    pool->heap = find_heap();
     pool->has_no_berths = geteuid() != 0 || !berth_reserve_places();
     for (const int32_t *language = options->warm; language && *language >= -1; language++) {
         struct shape *shape = shape_of(pool, *language);

@@ -32,6 +32,10 @@ const struct backend_host *pool_host(const struct pool *pool);
 
 int pool_fd(const struct pool *pool);
 
+/* Where the caller's memory begins that is of no use to anybody else: what malloc gave. NULL: it is
+ * not known. */
+char *pool_heap(const struct pool *pool);
+
 /* Takes in what spares and zygotes say, and makes at most one new spare. Returns when it wants to
  * be called again, whatever happens (monotonic; INT64_MAX: only when the fd is readable). */
 int64_t pool_serve(struct pool *pool);

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -224,11 +225,21 @@ static void tell_ready(const struct state *state)
         _exit(1);
 }
 
+/* What came along of the warden's memory is needed no more, and there are many who wait. */
+static void forget_warden(const struct state *state)
+{
+    char *from = state->child->heap, *to = sbrk(0);
+
+    if (from && from < to)
+        madvise(from, (size_t)(to - from), MADV_DONTNEED);
+}
+
 void spare_wait(struct state *state, struct job *ret_job)
 {
     enum child_job_kind kind;
 
     get_ready[state->child->spare](state, ret_job);
+    forget_warden(state);
     if (state->notice_fd < 0)
         state->notice_fd = state->program.notice_fd;
     int rc = program_keep_caps(0);
