@@ -121,7 +121,7 @@ class Engine:
         self.folder.chmod(0o755)
         self.log = open(self.folder / "log", "wb")
         self.proc = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                     start_new_session=True)
+                                     cwd=self.folder, start_new_session=True)  # conmon leaves a file where it stands
         deadline = time.monotonic() + 120
         while not self.answers():
             if self.proc.poll() is not None or time.monotonic() > deadline:
