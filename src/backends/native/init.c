@@ -211,8 +211,9 @@ static bool is_stopped(int threads_fd, const char *tid)
     while (*tid && end < path + sizeof path - sizeof "/stat")
         *end++ = *tid++;
     memcpy(end, "/stat", sizeof "/stat");
-    if (file_read_at(threads_fd, path, text, sizeof text) <= 0)
-        return true; /* gone */
+    ssize_t len = file_read_at(threads_fd, path, text, sizeof text);
+    if (len <= 0) /* it is gone; or this can't be told, and then it is not */
+        return len == -ENOENT || len == -ESRCH;
     const char *bracket = strrchr(text, ')');
     return bracket && bracket[1] == ' ' && strchr("TZX", bracket[2]);
 }
@@ -224,9 +225,8 @@ static bool for_others(int threads_fd, pid_t program, int signal)
     char buf[2048], number[24];
     const char *held = uint_text(number, (uint64_t)program);
 
-    if (lseek(threads_fd, 0, SEEK_SET) < 0)
-        return false;
-    for (ssize_t len; (len = getdents64(threads_fd, buf, sizeof buf)) > 0;)
+    ssize_t len = lseek(threads_fd, 0, SEEK_SET);
+    while (len >= 0 && (len = getdents64(threads_fd, buf, sizeof buf)) > 0)
         for (ssize_t at = 0; at < len;) {
             const struct dirent64 *entry = (const void *)(buf + at);
             at += entry->d_reclen;
@@ -237,7 +237,7 @@ static bool for_others(int threads_fd, pid_t program, int signal)
             else if (!is_stopped(threads_fd, entry->d_name))
                 return false;
         }
-    return true;
+    return len == 0;
 }
 
 /* The other threads of a program that is held in its exit would go on until it is killed, so they
