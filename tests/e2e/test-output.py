@@ -87,7 +87,7 @@ def as_events(t, mode):
 def stages_do_not_mix(t, mode):
     """What a program prints is never taken for its compiler's words, however late cay comes to read it: cay itself is
     stopped from the compile stage on until there is nothing left to wait for."""
-    code = "".join(f"int f{i}(int x) {{ int y = 0; for (int j = 0; j < x; j++) y += j % {i + 1}; return y; }}\n" for i in range(1500))
+    code = "".join(f"int f{i}(int x) {{ int y = 0; for (int j = 0; j < x; j++) y += j % {i + 1}; return y; }}\n" for i in range(300))
     code += '#include <stdio.h>\nint main(void) { puts("of the program"); return 0; }\n'
     code += f"/* never compiled before: {os.urandom(8).hex()} */\n"
     (mode.cwd / "slow.c").write_text(code)
