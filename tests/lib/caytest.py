@@ -508,6 +508,10 @@ def _own_state():
     Three things are everybody's: the uids in use, and what is known of this machine's languages and of compiled programs.
     Gives back the folder behind it."""
     STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in STATE.parent.glob("cay-test-*"):  # of a script that was killed
+        with contextlib.suppress(FileNotFoundError):  # or of one that has just ended
+            if time.time() - old.stat().st_mtime > 86400:
+                shutil.rmtree(old, ignore_errors=True)
     own = Path(tempfile.mkdtemp(prefix="cay-test-", dir=STATE.parent))
     for top in (STATE, own):
         (top / "compiled").mkdir(mode=0o700, exist_ok=True)
@@ -558,8 +562,8 @@ def _modes(t, wanted):
     if os.getuid() != 0:
         yield Mode("user", None, False)
         return
-    # A number of its own for each script, so that neighbours do not meet; far from system and login users.
-    uid = 47000 + _outer_pid() % 10000
+    # A number of its own for each script, so that neighbours do not meet; far from system and login users, and from nobody.
+    uid = 47000 + _outer_pid() % 8000
     for name in wanted:
         if name == "root":
             yield Mode("root", None, True)
