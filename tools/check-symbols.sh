@@ -8,7 +8,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 build=${1:-build}
-# The only state that outlives a call: where the log goes, and what happens without memory.
+# The only state that outlives a call: where the log goes, and what happens without memory; besides it
+# all of sys/musl/heap.c, which malloc is made of.
 allowed='cancel_pipe asked window_pipe'
 banned='strcpy strcat sprintf gets system popen mktemp tmpnam alloca'
 failed=0
@@ -27,7 +28,7 @@ objdump -t $objects | awk -v allowed=" $allowed " '
     / O \.(data|bss|tdata|tbss)/ && !/ O \.data\.rel\.ro/ {
         name = $NF
         sub(/\.[0-9]+$/, "", name) # a static in a function
-        if (!index(allowed, " " name " ")) {
+        if (!index(allowed, " " name " ") && object !~ /sys_musl_heap\.c\.o/) {
             print object " writable global: " name
             failed = 1
         }
