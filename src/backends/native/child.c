@@ -66,6 +66,7 @@ static int step_bounding(struct state *state)
     return program_drop_bounding();
 }
 
+/* As late as can be: the helper has the longest way of all. */
 static int step_net_join(struct state *state)
 {
     return netns_join(&state->netns);
