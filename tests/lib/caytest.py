@@ -176,6 +176,12 @@ def _identity(user):
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 
 
+def _read(file, most):
+    """At most so much of a file, and no room for more than there is: meson has malloc fill all that is asked for."""
+    file.seek(0)
+    return file.read(min(most, os.fstat(file.fileno()).st_size))
+
+
 def run(args, stdin=b"", env=None, user=None, timeout=60, cwd=None, pass_fds=(), stdin_fd=None):
     """Runs a command to its end and gives back a Done. Waits for the command only, not for its pipes to close; past
     `timeout` seconds the command is killed and the Done says so."""
@@ -199,9 +205,7 @@ def run(args, stdin=b"", env=None, user=None, timeout=60, cwd=None, pass_fds=(),
             proc.kill()
             proc.wait()
         seconds = time.monotonic() - start
-        out.seek(0)
-        err.seek(0)
-        return Done(args, proc.returncode, out.read(64 * MIB), err.read(MIB), seconds, timed_out)
+        return Done(args, proc.returncode, _read(out, 64 * MIB), _read(err, MIB), seconds, timed_out)
 
 
 class Live:
