@@ -57,7 +57,7 @@ def test_table(t, mode):
 
 LIMITS = (
     ("timeout", ("--timeout", "0.3"), "while True: pass", "Timeout", "timeout", "raise timeout"),
-    ("output", ("--output-cap", "10k"), "print('a' * 100000)", "OutputLimit", "output", "raise output_cap"),
+    ("output", ("--output-cap", "10k"), "while True: print('a' * 100000)", "OutputLimit", "output", "raise output_cap"),
     ("disk", ("--disk", "1m"), "open('x', 'w').write('a' * (8 << 20))", "OSError", "disk", "raise disk"),
     ("memory", ("--memory", "64m"), "x = b'a' * (1 << 30)", "OutOfMemory", "memory", "raise memory"),
     ("network", (), "import socket\nsocket.create_connection(('192.0.2.1', 80))", "OSError", "network", "network is off"),
