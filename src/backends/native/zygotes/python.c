@@ -8,11 +8,14 @@
 #include <Python.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/native/zygote.h"
@@ -46,6 +49,38 @@ static void start_python(void)
     must(Py_InitializeFromConfig(&config));
     PyConfig_Clear(&config);
 }
+
+#ifdef CAY_PYTHON_INSIDE
+/* Whether python3 is what was linked in: of the same day and time. An update would not reach us. */
+static bool is_of_this_host(void)
+{
+    char info[64];
+    bool is_same = false;
+    int fd = open(PYTHON, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+
+    snprintf(info, sizeof info, "%s", Py_GetBuildInfo()); /* "main, Oct  7 2026, 12:35:07" */
+    char *time = strrchr(info, ',');
+    if (fd < 0 || fstat(fd, &st) < 0 || !time)
+        return false;
+    *time = '\0';
+    time += 2;
+    const char *day = strrchr(info, ',');
+    void *file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (file != MAP_FAILED) {
+        is_same = day && memmem(file, (size_t)st.st_size, day + 2, strlen(day + 2) + 1) &&
+                  memmem(file, (size_t)st.st_size, time, strlen(time) + 1);
+        munmap(file, (size_t)st.st_size);
+    }
+    close(fd);
+    return is_same;
+}
+#else
+static bool is_of_this_host(void)
+{
+    return true;
+}
+#endif
 
 /* Runs words of ours. A failure ends the process: there is no such Python then. */
 static void run_words(const char *words)
@@ -502,6 +537,8 @@ int main(int argc, char **argv)
 {
     struct zygote_run run;
 
+    if (!is_of_this_host())
+        return 1;
     start_python();
     python.loader = find("_frozen_importlib_external", "SourceFileLoader");
     python.exit_functions = find("atexit", "_run_exitfuncs");
