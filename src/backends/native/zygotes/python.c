@@ -27,6 +27,7 @@ static struct {
     PyObject *loader;         /* the class of __loader__ */
     PyObject *exit_functions; /* calls what was registered by atexit */
     PyObject *main_module;    /* of the run */
+    PyObject *numpy_random;   /* NULL: not loaded */
     bool was_interrupted;
 } python;
 
@@ -98,29 +99,6 @@ static PyObject *find(const char *module, const char *name)
     if (!found)
         exit(1);
     return found;
-}
-
-/* What every program does is done once here, so that it is warm: compiling, printing, an
- * exception. Then everything that is there leaves the collector's sight. */
-static void warm_up(int n, char **modules)
-{
-    for (int i = 0; i < n; i++) {
-        PyObject *module = PyImport_ImportModule(modules[i]);
-        if (!module)
-            PyErr_Print(); /* programs that want it will say so themselves */
-        Py_XDECREF(module);
-    }
-    run_words("import gc, sys\n"
-              "exec(compile('def f(x):\\n    return [str(i) for i in range(x)]\\nf(3)\\n'\n"
-              "             'print(1, 2.5, {}, \"a\".encode(), file=sys.stderr)\\n',\n"
-              "             'warm', 'exec'), {'sys': sys})\n"
-              "try:\n    raise ValueError('warm')\nexcept ValueError:\n    pass\n"
-              "sys.stdout.flush()\n"
-              "del gc.callbacks[:]\n"
-              "gc.collect()\n"
-              "gc.freeze()\n"
-              "for name in ('gc', 'atexit'): del sys.modules[name]\n"
-              "del gc, sys, name\n");
 }
 
 /* ---- in the run ---- */
@@ -195,12 +173,9 @@ static int put_environment(char **env)
 /* Generators that a fork does not seed anew by itself. */
 static int reseed(void)
 {
-    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
-    PyObject *numpy = PyDict_GetItemString(modules, "numpy.random");
-
-    if (!numpy)
+    if (!python.numpy_random)
         return 0;
-    PyObject *done = PyObject_CallMethod(numpy, "seed", NULL);
+    PyObject *done = PyObject_CallMethod(python.numpy_random, "seed", NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
@@ -329,9 +304,7 @@ static int run_main(PyObject *globals, const struct zygote_run *run, const char 
                 strerror(errno));
         return 2;
     }
-    if (set_loader(globals, source) < 0) {
-        done = NULL;
-    } else if (file) {
+    if (file) {
         done = PyRun_FileExFlags(file, source, Py_file_input, globals, globals, 1, NULL);
     } else {
         PyObject *code = Py_CompileString(text, source, Py_file_input);
@@ -422,7 +395,7 @@ static int end_by_interrupt(void)
     return 128 + SIGINT;
 }
 
-/* For most runs it is what the warming prepared: the same words, in the same order. */
+/* Most runs are what the zygote has prepared: the same words, in the same order. */
 static struct {
     char **env;
     bool has_words; /* of python3 main.py */
@@ -450,7 +423,8 @@ static bool has_usual_words(int argc, char **argv, const char *source)
 static int put_words(int argc, char **argv, const char *source)
 {
     return set_list("argv", argc - 1, argv + 1) < 0 || set_list("orig_argv", argc, argv) < 0 ||
-                   put_folder(source) < 0 || note_source(source) < 0
+                   put_folder(source) < 0 || note_source(source) < 0 ||
+                   set_loader(PyModule_GetDict(python.main_module), source) < 0
                ? -1
                : 0;
 }
@@ -477,27 +451,21 @@ static int prepare_run(int argc, char **argv, char **env, const char *source)
     return put_words(argc, argv, source);
 }
 
-/* All of it once more in the memory of its own, on a program of ours: what it reaches for is copied
- * then, and not when somebody waits. */
-static void warm_memory(void)
-{
-    static const char words[] = "class C:\n    def f(self, x):\n        return x\n"
-                                "def f(*a, **k):\n    return [str(i) for i in a]\n"
-                                "try:\n    f(1, 2.5, C().f({'a': [1]}), 'a'.encode()).x\n"
-                                "except AttributeError as e:\n    str(e)\n"
-                                "print('', end='', flush=True)\n";
-    extern char **environ;
-    static const char source[] = USUAL_SOURCE;
-    char name[] = "python3", file[] = USUAL_NAME, *argv[] = { name, file, NULL };
+/* What short programs do. */
+#define USUAL_PROGRAM                                                                           \
+    "class C:\n    def f(self, x):\n        return x\n"                                         \
+    "def f(*a, **k):\n    return [str(i) for i in a]\n"                                         \
+    "try:\n    f(1, 2.5, C().f({'a': [1]}), 'a'.encode()).x\nexcept AttributeError as e:\n    " \
+    "str(e)\n"
 
-    if (put_environment(environ) == 0)
-        ahead.env = environ;
-    ahead.has_words = put_words(2, argv, source) == 0;
+static void run_ours(void)
+{
     PyObject *globals = PyDict_New();
+
     if (globals && PyDict_SetItemString(globals, "__builtins__", PyEval_GetBuiltins()) == 0 &&
-        set_loader(globals, source) == 0) {
-        char *text = strdup(words);
-        PyObject *code = Py_CompileString(text, source, Py_file_input);
+        set_loader(globals, USUAL_SOURCE) == 0) {
+        char *text = strdup(USUAL_PROGRAM "print('', end='', flush=True)\n");
+        PyObject *code = Py_CompileString(text, USUAL_SOURCE, Py_file_input);
         PyObject *done = code ? PyEval_EvalCode(code, globals, globals) : NULL;
         Py_XDECREF(done);
         Py_XDECREF(code);
@@ -510,12 +478,13 @@ static void warm_memory(void)
     PyGC_Collect();
 }
 
+/* Once more in the memory of its own: what it reaches for is copied then, and not when somebody
+ * waits. */
 static void warm_child(bool is_awaited)
 {
     PyOS_AfterFork_Child();
     if (!is_awaited)
-        warm_memory();
-    python.main_module = make_main();
+        run_ours();
 }
 
 static int run_file(const struct zygote_run *run)
@@ -533,19 +502,59 @@ static int run_file(const struct zygote_run *run)
     return python.was_interrupted ? end_by_interrupt() : status;
 }
 
+/* ---- in the zygote ---- */
+
+static void load_modules(int n, char **names)
+{
+    for (int i = 0; i < n; i++) {
+        PyObject *module = PyImport_ImportModule(names[i]);
+        if (!module)
+            PyErr_Print(); /* programs that want it will say so themselves */
+        Py_XDECREF(module);
+    }
+    python.loader = find("_frozen_importlib_external", "SourceFileLoader");
+    python.exit_functions = find("atexit", "_run_exitfuncs");
+    python.numpy_random = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.random");
+    Py_XINCREF(python.numpy_random);
+}
+
+/* What every program does is done once, so that it is warm, and everything that is there leaves the
+ * collector's sight. What comes after that is the run's, and within it. */
+static void warm_up(char **argv)
+{
+    extern char **environ;
+
+    run_ours();
+    run_words("import gc, sys\n"
+              "del gc.callbacks[:]\n"
+              "gc.collect()\n"
+              "gc.freeze()\n"
+              "for name in ('gc', 'atexit'): del sys.modules[name]\n"
+              "del gc, sys, name\n");
+    python.main_module = make_main();
+    if (put_environment(environ) < 0 || put_words(2, argv, USUAL_SOURCE) < 0)
+        exit(1);
+    ahead.env = environ;
+    ahead.has_words = true;
+}
+
 int main(int argc, char **argv)
 {
-    struct zygote_run run;
+    static const char program[] = USUAL_PROGRAM "print(1)\n";
+    extern char **environ;
+    char name[] = "python3", file[] = USUAL_NAME, *words[] = { name, file, NULL };
+    struct zygote_run run = { .argc = 2,
+                              .argv = words,
+                              .env = environ,
+                              .source = program,
+                              .source_len = sizeof program - 1 };
 
     if (!is_of_this_host())
         return 1;
     start_python();
-    python.loader = find("_frozen_importlib_external", "SourceFileLoader");
-    python.exit_functions = find("atexit", "_run_exitfuncs");
-    warm_up(argc - 1, argv + 1);
+    load_modules(argc - 1, argv + 1);
+    warm_up(words);
     PyOS_BeforeFork();
     zygote_serve(warm_child, &run);
-    int status = run_file(&run);
-    fflush(NULL);
-    _exit(status); /* the libraries' own ends would only cost time */
+    zygote_leave(run_file(&run));
 }
