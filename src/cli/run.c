@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/opt.h"
+#include "base/signals.h"
 #include "base/strbuf.h"
 #include "cli/changes.h"
 #include "cli/commands.h"
@@ -285,7 +286,8 @@ static void tell_result(struct screen *screen, const struct cay_result *result)
         return;
     end_line(screen);
     if (result->verdict.cause == CAY_CAUSE_SIGNAL)
-        tell("ended by signal %d (%s)", result->signal, strsignal(result->signal));
+        tell("ended by signal %d (%s)", result->signal,
+             signal_text(result->signal, (char[SIGNAL_TEXT_MAX]){ 0 }));
     else if (result->verdict.cause == CAY_CAUSE_NETWORK) /* its message is what was shown already */
         tell("it failed, and had tried to reach the network");
     else

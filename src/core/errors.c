@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/auto.h"
+#include "base/signals.h"
 #include "core/errors-case.h"
 #include "core/errors-scan.h"
 
@@ -394,11 +395,13 @@ static const struct {
 static void make_from_signal(struct analysis *a, int number)
 {
     struct cay_failure *failure = a->failure;
-    const char *name = sigabbrev_np(number);
+    const char *name = signal_name(number);
+    char text[SIGNAL_TEXT_MAX];
 
     failure->type = failure->full_type =
         name ? arena_printf(a->arena, "SIG%s", name) : arena_printf(a->arena, "signal %d", number);
-    failure->message = arena_printf(a->arena, "ended by signal %d (%s)", number, strsignal(number));
+    failure->message =
+        arena_printf(a->arena, "ended by signal %d (%s)", number, signal_text(number, text));
     failure->category = "runtime";
     for (size_t i = 0; i < ARRAY_LEN(signals); i++)
         if (signals[i].number == number) {

@@ -122,7 +122,7 @@ char *plan_json(const struct plan *plan)
     json_field_bool(&w, "tty", plan->job.tty);
     put_environment(&w, plan);
     put_files(&w, plan);
-    json_field_uint(&w, "stdin_bytes", plan->stdin.len);
+    json_field_uint(&w, "stdin_bytes", plan->input.len);
     put_folders(&w, plan);
     if (plan->job.image[0] && !plan->image)
         json_field_string(&w, "image", plan->job.image);

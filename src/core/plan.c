@@ -709,7 +709,7 @@ static int fill_files(const struct making *m)
     plan->payload.files = files;
     plan->payload.n_files = n;
     plan->code = m->req->code;
-    plan->stdin = m->req->stdin;
+    plan->input = m->req->input;
     return 0;
 }
 

@@ -73,7 +73,7 @@ struct plan {
     struct job job; /* without its fds and id */
     struct payload_source payload;
     bool is_strict; /* nothing of an earlier run is used */
-    struct bytes stdin;
+    struct bytes input;
     struct bytes code;          /* for the record, where that may hold it */
     const char *source;         /* the code's path inside, from where the program starts; or NULL */
     bool is_source_there;       /* it is a file of the workspace */

@@ -55,7 +55,7 @@ int cay_request_set_bytes(struct cay_request *req, const char *field, const char
                           struct cay_error *err)
 {
     struct bytes *target = strcmp(field, "code") == 0    ? &req->code
-                           : strcmp(field, "stdin") == 0 ? &req->stdin
+                           : strcmp(field, "stdin") == 0 ? &req->input
                                                          : NULL;
     if (!target)
         return cay_fail(err, CAY_E_USAGE, "%.80s: takes no bytes", field);
@@ -229,7 +229,7 @@ bool cay_request_has(const struct cay_request *req, const char *field)
     if (strcmp(field, "code") == 0)
         return req->code.data != NULL;
     if (strcmp(field, "stdin") == 0)
-        return req->stdin.data != NULL;
+        return req->input.data != NULL;
     if (strcmp(field, "command") == 0)
         return req->command.is_set;
     if (strcmp(field, "args") == 0)

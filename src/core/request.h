@@ -35,7 +35,7 @@ struct cay_request {
     struct arena arena;
     unsigned holders; /* runs that still need it, beside its owner */
     struct value values[FIELD_N];
-    struct bytes code, stdin;
+    struct bytes code, input;
     struct value args, command, env; /* lists; env as "NAME=value" */
     struct file_list files;
     struct mapping *mappings;

@@ -40,7 +40,7 @@ static uint64_t hard_limit(int resource)
 {
     struct rlimit limit;
 
-    if (getrlimit((__rlimit_resource_t)resource, &limit) < 0 || limit.rlim_max == RLIM_INFINITY)
+    if (prlimit(0, resource, NULL, &limit) < 0 || limit.rlim_max == RLIM_INFINITY)
         return UINT64_MAX;
     return limit.rlim_max;
 }

@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/signals.h"
 #include "core/language.h"
 #include "core/verdict.h"
 
@@ -59,7 +60,7 @@ static const char *failed_with(struct arena *arena, const struct cay_result *res
         return arena_printf(arena, "Execution failed: %s", quote);
     if (result->signal)
         return arena_printf(arena, "Execution failed: killed by signal %d (%s)", result->signal,
-                            strsignal(result->signal));
+                            signal_text(result->signal, (char[SIGNAL_TEXT_MAX]){ 0 }));
     return arena_printf(arena, "Execution failed: exit code %d", result->exit_code);
 }
 

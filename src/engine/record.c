@@ -416,8 +416,8 @@ static void make_entry(struct record *record, const struct plan *plan,
         .asked = plan->fallback.asked,
         .fallback = plan->fallback.how,
     };
-    if (plan->stdin.len > 0) {
-        digest_add(&record->input, plan->stdin.data, plan->stdin.len);
+    if (plan->input.len > 0) {
+        digest_add(&record->input, plan->input.data, plan->input.len);
         ret->in = digest_end(&record->input);
     }
     ret->files = sum_files(plan, &ret->n_files);

@@ -341,7 +341,7 @@ static int take_pipe(struct loop *loop, int *ret_near, int *ret_far, struct cay_
 /* Where the program gets a terminal, the pipes are for what a compiler says before it. */
 int run_make_streams(struct run *run, struct cay_error *err)
 {
-    bool has_input = run->options.stdin_fd >= 0 || run->plan.stdin.len > 0;
+    bool has_input = run->options.stdin_fd >= 0 || run->plan.input.len > 0;
     bool tty = run->plan.job.tty, has_pipes = !tty || run->plan.job.n_stages > 1;
     int *far = run->far_fds;
 
@@ -364,8 +364,8 @@ int run_make_streams(struct run *run, struct cay_error *err)
     if (run->feed.from_fd >= 0) {
         run->feed.buf = arena_alloc(run->arena, FEED_BYTES);
     } else {
-        run->feed.data = run->plan.stdin.data;
-        run->feed.len = run->plan.stdin.len;
+        run->feed.data = run->plan.input.data;
+        run->feed.len = run->plan.input.len;
     }
     return 0;
 }

@@ -261,14 +261,42 @@ static bool remove_leftover(int parent, const char *name)
     return false;
 }
 
+/* Makers that were found alive. Who makes many groups begins their names with digits of his own
+ * (CGROUP_MAKER_DIGITS), so that one look at each maker is enough. */
+struct makers {
+    char digits[8][CGROUP_MAKER_DIGITS];
+    unsigned next;
+};
+
+static bool is_known(const struct makers *makers, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(makers->digits); i++)
+        if (memcmp(makers->digits[i], name + strlen("cay-"), CGROUP_MAKER_DIGITS) == 0)
+            return true;
+    return false;
+}
+
+static void remember(struct makers *makers, const char *name)
+{
+    memcpy(makers->digits[makers->next], name + strlen("cay-"), CGROUP_MAKER_DIGITS);
+    makers->next = (makers->next + 1) % ARRAY_LEN(makers->digits);
+}
+
 /* The first hierarchy goes last, as when a group is removed by its maker: as long as anything is
  * left of a group, it is to be found there. */
-static bool sweep_one(const struct cgroup_host *host, const char *name, bool only_count)
+static bool sweep_one(const struct cgroup_host *host, const char *name, struct makers *alive,
+                      bool only_count)
 {
+    if (is_known(alive, name))
+        return false;
     auto_close int dir = open_dir_at(host->parent[CGROUP_MEMORY], name);
-
-    if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
-        return false; /* its maker lives */
+    if (dir < 0)
+        return false;
+    if (flock(dir, LOCK_EX | LOCK_NB) < 0) {
+        if (errno == EWOULDBLOCK)
+            remember(alive, name);
+        return false;
+    }
     if (only_count)
         return true;
     for (int i = CGROUP_N - 1; i >= 0; i--)
@@ -280,6 +308,7 @@ static bool sweep_one(const struct cgroup_host *host, const char *name, bool onl
 static int sweep(const struct cgroup_host *host, bool only_count)
 {
     char buf[4096] __attribute__((aligned(16)));
+    struct makers alive = { 0 };
     int swept = 0;
 
     auto_close int dir = open_dir_at(host->parent[CGROUP_MEMORY], ".");
@@ -289,7 +318,7 @@ static int sweep(const struct cgroup_host *host, bool only_count)
     for (long n; (n = syscall(SYS_getdents64, dir, buf, sizeof buf)) > 0;)
         for (long pos = 0; pos < n;) {
             const struct dirent64 *entry = (const struct dirent64 *)(buf + pos);
-            if (is_run_name(entry->d_name) && sweep_one(host, entry->d_name, only_count))
+            if (is_run_name(entry->d_name) && sweep_one(host, entry->d_name, &alive, only_count))
                 swept++;
             pos += entry->d_reclen;
         }

@@ -26,6 +26,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Of the 32 in "cay-DIGITS-0": the same in all groups of a process that makes many, and in nobody
+ * else's. */
+enum { CGROUP_MAKER_DIGITS = 16 };
+
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_N };
 
 struct cgroup_host {

@@ -67,11 +67,11 @@ int spawn_rlimit(int resource, uint64_t soft, uint64_t hard)
 {
     struct rlimit now, limit = { soft, hard };
 
-    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+    if (prlimit(0, resource, NULL, &now) < 0)
         return -errno;
     limit.rlim_max = MIN(limit.rlim_max, now.rlim_max);
     limit.rlim_cur = MIN(limit.rlim_cur, limit.rlim_max);
-    return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
+    return prlimit(0, resource, &limit, NULL) < 0 ? -errno : 0;
 }
 
 int spawn_exec(char **argv, char **env)

@@ -87,6 +87,7 @@ struct warden {
     int64_t accept_again_ns; /* no fd was left for one that came: not to be tried before; 0: now */
     bool has_swept;
     bool has_run;
+    struct pollfd *list; /* of POLL_MAX: pages of it that stay unused are never touched */
 };
 
 /* ---- to the front ---- */
@@ -673,7 +674,7 @@ static bool is_ready(const struct pollfd *list, const struct run *run)
 
 static void serve_once(struct warden *warden)
 {
-    struct pollfd list[POLL_MAX];
+    struct pollfd *list = warden->list;
     nfds_t n = gather(warden, list);
 
     if (poll(list, n, until_next_ms(warden)) < 0 && errno != EINTR)
@@ -732,6 +733,7 @@ static void open_pools(struct warden *warden)
 int warden_main(const struct warden_options *options)
 {
     struct warden warden = { .options = options, .main_front = { .fd = options->front_fd } };
+    warden.list = mem_alloc(POLL_MAX * sizeof *warden.list);
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
     for (unsigned i = 0; backends[i] && i < BACKENDS_MAX; i++)
@@ -752,5 +754,6 @@ int warden_main(const struct warden_options *options)
     for (unsigned i = 0; i < warden.n_pools; i++)
         warden.pools[i].backend->pool->free(warden.pools[i].pool);
     cgroup_host_close(&warden.cgroups);
+    free(warden.list);
     return 0;
 }

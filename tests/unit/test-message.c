@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/signals.h"
 #include "base/utf8.h"
 #include "core/language.h"
 #include "core/verdict.h"
@@ -208,12 +209,30 @@ static void test_nul(void **state)
     arena_done(&arena);
 }
 
+/* A signal is called what people know from their shell. */
+static void test_signals(void **state)
+{
+    char buf[SIGNAL_TEXT_MAX];
+
+    (void)state;
+    for (int number = 0; number <= 70; number++) {
+        const char *name = sigabbrev_np(number);
+        if (name)
+            assert_string_equal(signal_name(number), name);
+        else
+            assert_null(signal_name(number));
+        if (number < 32 || number >= 34) /* glibc keeps two for itself */
+            assert_string_equal(signal_text(number, buf), strsignal(number));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms), cmocka_unit_test(test_run_of_a_compiled_program),
-        cmocka_unit_test(test_times), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_long),  cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_forms),   cmocka_unit_test(test_run_of_a_compiled_program),
+        cmocka_unit_test(test_times),   cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_long),    cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_signals),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

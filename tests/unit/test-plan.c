@@ -579,7 +579,7 @@ static void test_command(void **state)
     assert_int_equal(m.plan.job.n_stages, 1);
     check_words(m.plan.payload.argv[0], (const char *const[]){ "ls", "-l", "/", NULL });
     assert_int_equal(m.plan.payload.n_files, 1);
-    assert_int_equal(m.plan.stdin.len, 2);
+    assert_int_equal(m.plan.input.len, 2);
     unmake(&m);
 
     check_refused((struct making){ .json = "{\"command\": [\"ls\"], \"code\": \"x\"}" },

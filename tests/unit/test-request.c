@@ -46,7 +46,7 @@ static void test_empty(void **state)
     for (int i = 0; i < FIELD_N; i++)
         assert_false(req->values[i].is_set);
     assert_null(req->code.data);
-    assert_null(req->stdin.data);
+    assert_null(req->input.data);
     assert_false(req->args.is_set);
     assert_false(req->command.is_set);
     assert_false(req->env.is_set);
@@ -76,7 +76,7 @@ static void test_everything(void **state)
     assert_string_equal(req->values[FIELD_LANGUAGE].text, "python:3.11");
     assert_int_equal(req->code.len, 9);
     assert_memory_equal(req->code.data, "print(1)\n", 9);
-    assert_int_equal(req->stdin.len, 2);
+    assert_int_equal(req->input.len, 2);
     check_list(&req->args, (const char *const[]){ "-v", "", NULL });
     check_list(&req->env, (const char *const[]){ "A=1", "B=", NULL });
     assert_int_equal(req->values[FIELD_TIMEOUT].num, INT64_C(2500000000));
@@ -125,7 +125,7 @@ static void test_bytes_may_hold_nul(void **state)
     (void)state;
     assert_int_equal(req->code.len, 3);
     assert_memory_equal(req->code.data, "a\0b", 3);
-    assert_int_equal(req->stdin.len, 1);
+    assert_int_equal(req->input.len, 1);
     assert_int_equal(cay_request_set_bytes(req, "code", "x\0y\0", 4, &err), 0);
     assert_int_equal(req->code.len, 4);
     assert_memory_equal(req->code.data, "x\0y\0", 4);

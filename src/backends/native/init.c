@@ -183,7 +183,7 @@ static bool is_alone(void)
     auto_close int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || lseek(fd, FIRST_PROCESS, SEEK_SET) < 0)
         return false;
-    for (ssize_t len; (len = getdents64(fd, buf, sizeof buf)) > 0;)
+    for (ssize_t len; (len = getdents64(fd, (void *)buf, sizeof buf)) > 0;)
         for (ssize_t at = 0; at < len;) {
             const struct dirent64 *entry = (const void *)(buf + at);
             n += entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
@@ -226,7 +226,7 @@ static bool for_others(int threads_fd, pid_t program, int signal)
     const char *held = uint_text(number, (uint64_t)program);
 
     ssize_t len = lseek(threads_fd, 0, SEEK_SET);
-    while (len >= 0 && (len = getdents64(threads_fd, buf, sizeof buf)) > 0)
+    while (len >= 0 && (len = getdents64(threads_fd, (void *)buf, sizeof buf)) > 0)
         for (ssize_t at = 0; at < len;) {
             const struct dirent64 *entry = (const void *)(buf + at);
             at += entry->d_reclen;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a sandbox, from the warden's side: identity, cgroup, clone, id map. */
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include "backends/native/pool.h"
 #include "backends/native/zygote-host.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "core/language.h"
 #include "core/layer.h"
@@ -174,15 +176,15 @@ static pid_t clone_with_what_there_is(struct child *child, int cgroup_fd, int *r
     }
 }
 
-/* A spare has no id yet. */
-static const char *random_name(char buf[33])
+/* A spare has no id yet. The first half is its maker's, so that a sweeper who has found one of many
+ * alive need not look at the others. */
+static const char *random_name(const struct pool *pool, char buf[33])
 {
-    unsigned char bytes[16];
+    uint64_t random = 0;
 
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        memset(bytes, 0, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(buf + 2 * i, 3, "%02x", bytes[i]);
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        random = (uint64_t)clock_now_ns();
+    snprintf(buf, 33, "%016" PRIx64 "%016" PRIx64, pool_number(pool), random);
     return buf;
 }
 
@@ -203,7 +205,7 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
 {
     enum cgroup_controller which = CGROUP_MEMORY;
     char name[64], random_id[33];
-    const char *id = native->spare ? random_name(random_id) : native->job.id;
+    const char *id = native->spare ? random_name(host->pool, random_id) : native->job.id;
     int rc = -EAGAIN;
 
     if (host->cgroups->version == 0) {

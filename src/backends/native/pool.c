@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,7 @@ struct pool {
     struct shape shapes[SHAPES];
     struct native *dying; /* killed, and not yet reaped */
     uint64_t memory_bytes;
+    uint64_t number;
     char *heap;
     unsigned next;       /* the shape to look at first */
     bool has_no_berths;  /* they can't be had here */
@@ -665,6 +667,11 @@ char *pool_heap(const struct pool *pool)
     return pool->heap;
 }
 
+uint64_t pool_number(const struct pool *pool)
+{
+    return pool->number;
+}
+
 struct pool *pool_new(const struct backend_host *host, const struct pool_options *options)
 {
     struct pool *pool = mem_alloc(sizeof *pool);
@@ -678,6 +685,8 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
         return NULL;
     }
     pool->heap = find_heap();
+    if (getrandom(&pool->number, sizeof pool->number, 0) != (ssize_t)sizeof pool->number)
+        pool->number = (uint64_t)clock_now_ns();
     pool->has_no_berths = geteuid() != 0 || !berth_reserve_places();
     for (const int32_t *language = options->warm; language && *language >= -1; language++) {
         struct shape *shape = shape_of(pool, *language);

@@ -36,6 +36,9 @@ int pool_fd(const struct pool *pool);
  * not known. */
 char *pool_heap(const struct pool *pool);
 
+/* What the names of its groups begin with, CGROUP_MAKER_DIGITS of them. */
+uint64_t pool_number(const struct pool *pool);
+
 /* Takes in what spares and zygotes say, and makes at most one new spare. Returns when it wants to
  * be called again, whatever happens (monotonic; INT64_MAX: only when the fd is readable). */
 int64_t pool_serve(struct pool *pool);
