@@ -20,82 +20,186 @@
 
 /* Of an entry of /proc/PID/pagemap. */
 #define ENTRY_PRESENT (UINT64_C(1) << 63)
-#define ENTRY_SWAPPED (UINT64_C(1) << 62)
 #define ENTRY_OF_FILE (UINT64_C(1) << 61)
 
-enum { ENTRIES = 512 };
+enum {
+    ENTRIES = 512,
+    SETTLE_MIN = 32, /* pages: fewer are not worth a mapping of their own */
+    SETTLE_GAP = 4,  /* a hole of as many pages is left one, and what is beyond it is another */
+};
 
 struct area {
-    const char *start;
+    char *start;
     size_t n_pages;
     size_t first; /* its place in are_needed */
+    bool is_of_file;
+    bool is_data; /* to be read and written, with nothing special about it */
 };
 
 /* ---- what is there ---- */
 
-/* Looks at each page; false where one is the process's own, as what the loader has relocated. */
-static bool look_at(int pagemap, const struct area *area, unsigned char *ret_is_there)
-{
-    uint64_t entries[ENTRIES];
-
-    for (size_t at = 0; at < area->n_pages; at += ENTRIES) {
-        size_t n = MIN(area->n_pages - at, (size_t)ENTRIES);
-        off_t place =
-            (off_t)(((uintptr_t)area->start / (size_t)getpagesize() + at) * sizeof *entries);
-        if (pread(pagemap, entries, n * sizeof *entries, place) != (ssize_t)(n * sizeof *entries))
-            return false;
-        for (size_t i = 0; i < n; i++) {
-            bool is_there = entries[i] & ENTRY_PRESENT;
-            if ((entries[i] & ENTRY_SWAPPED) || (is_there && !(entries[i] & ENTRY_OF_FILE)))
-                return false;
-            if (ret_is_there)
-                ret_is_there[at + i] = is_there;
-        }
-    }
-    return true;
-}
-
-/* One that is mapped from a file to be read only; what can't be read is the gap between two
- * segments. */
+/* A private mapping that can be read: what can't is the gap between two segments. */
 static bool parse_area(const char *line, struct area *ret)
 {
     unsigned long start, end;
     char rights[5];
 
-    if (!strchr(line, '/') || sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3 ||
-        rights[0] != 'r' || rights[1] == 'w' || rights[3] != 'p')
+    if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3 || rights[0] != 'r' ||
+        rights[3] != 'p')
         return false;
     *ret = (struct area){
-        .start = (const char *)start,
+        .start = (char *)start,
         .n_pages = (end - start) / (size_t)getpagesize(),
+        .is_of_file = strchr(line, '/') != NULL,
+        .is_data = rights[1] == 'w' && rights[2] != 'x' && !strstr(line, "[stack]"),
     };
     return true;
 }
 
-void pages_list(struct pages *pages)
+/* What a fork leaves out or wipes, what is locked, and what the kernel may drop. */
+static bool has_special_flag(const char *line)
 {
-    auto_close int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    FILE *maps = pagemap < 0 ? NULL : fopen("/proc/self/maps", "re");
+    static const char *const flags[] = { " dc", " wf", " lo", " dp" };
+
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        if (strstr(line, flags[i]))
+            return true;
+    return false;
+}
+
+static size_t list_areas(struct area **ret)
+{
+    FILE *maps = fopen("/proc/self/smaps", "re");
     char line[4352];
     struct area area;
+    size_t n = 0;
+    bool is_in_list = false;
 
-    *pages = (struct pages){ 0 };
+    *ret = NULL;
     while (maps && fgets(line, sizeof line, maps)) {
-        if (!parse_area(line, &area) || !look_at(pagemap, &area, NULL))
-            continue;
-        area.first = pages->n_pages;
-        pages->n_pages += area.n_pages;
-        pages->areas = mem_resize(pages->areas, (pages->n_areas + 1) * sizeof area);
-        pages->areas[pages->n_areas++] = area;
+        if (strncmp(line, "VmFlags:", 8) == 0) {
+            if (is_in_list && has_special_flag(line))
+                (*ret)[n - 1].is_data = false;
+        } else if (line[0] < 'A' || line[0] > 'Z') { /* an address; else more on the last one */
+            is_in_list = parse_area(line, &area);
+            if (!is_in_list)
+                continue;
+            *ret = mem_resize(*ret, (n + 1) * sizeof area);
+            (*ret)[n++] = area;
+        }
     }
     if (maps)
         fclose(maps);
+    return n;
+}
+
+/* Calls what for each run of pages of which the kernel says the same. */
+typedef void run_fn(const struct area *area, size_t at, size_t n, uint64_t entry, void *data);
+
+static int for_each_run(int pagemap, const struct area *area, run_fn *what, void *data)
+{
+    uint64_t entries[ENTRIES];
+
+    for (size_t at = 0, n; at < area->n_pages; at += n) {
+        n = MIN(area->n_pages - at, (size_t)ENTRIES);
+        size_t place = ((uintptr_t)area->start / (size_t)getpagesize() + at) * sizeof *entries;
+        if (pread(pagemap, entries, n * sizeof *entries, (off_t)place) !=
+            (ssize_t)(n * sizeof *entries))
+            return -1;
+        for (size_t i = 0, end; i < n; i = end) {
+            uint64_t entry = entries[i] & (ENTRY_PRESENT | ENTRY_OF_FILE);
+            for (end = i + 1; end < n; end++)
+                if ((entries[end] & (ENTRY_PRESENT | ENTRY_OF_FILE)) != entry)
+                    break;
+            what(area, at + i, end - i, entry, data);
+        }
+    }
+    return 0;
+}
+
+/* ---- what the interpreter has made, as a file ---- */
+
+/* Puts a private mapping of a sealed file with the same content in the place of pages. */
+static void settle(char *start, size_t len)
+{
+    auto_close int fd = memfd_create("cay-zygote", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    for (size_t done = 0; fd >= 0 && done < len;) {
+        ssize_t n = write(fd, start + done, len - done);
+        if (n <= 0)
+            return;
+        done += (size_t)n;
+    }
+    if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+        return;
+    if (mmap(start, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
+        _exit(1); /* nothing may be there now */
+}
+
+struct extent {
+    size_t first, end;
+};
+
+static void settle_extent(const struct area *area, struct extent *extent)
+{
+    const size_t page_bytes = (size_t)getpagesize();
+
+    if (extent->end - extent->first >= SETTLE_MIN)
+        settle(area->start + extent->first * page_bytes,
+               (extent->end - extent->first) * page_bytes);
+    *extent = (struct extent){ 0 };
+}
+
+static void gather(const struct area *area, size_t at, size_t n, uint64_t entry, void *data)
+{
+    struct extent *extent = data;
+
+    if (entry != ENTRY_PRESENT)
+        return;
+    if (at - extent->end >= SETTLE_GAP)
+        settle_extent(area, extent);
+    if (extent->end == 0)
+        extent->first = at;
+    extent->end = at + n;
+}
+
+static void settle_all(int pagemap)
+{
+    struct area *areas;
+    size_t n = list_areas(&areas);
+
+    for (size_t i = 0; i < n; i++) {
+        struct extent extent = { 0 };
+        if (areas[i].is_data && for_each_run(pagemap, &areas[i], gather, &extent) == 0)
+            settle_extent(&areas[i], &extent);
+    }
+    free(areas);
+}
+
+/* ---- in the zygote, before ---- */
+
+void pages_list(struct pages *pages)
+{
+    auto_close int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+    *pages = (struct pages){ 0 };
+    if (pagemap < 0)
+        return;
+    settle_all(pagemap);
+    size_t n = list_areas(&pages->areas);
+    for (size_t i = 0; i < n; i++) {
+        struct area area = pages->areas[i];
+        if (!area.is_of_file)
+            continue;
+        area.first = pages->n_pages;
+        pages->n_pages += area.n_pages;
+        pages->areas[pages->n_areas++] = area;
+    }
     void *map =
         mmap(NULL, pages->n_pages + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
-        pages->n_areas = 0;
-    else
-        pages->are_needed = map;
+        _exit(1);
+    pages->are_needed = map;
 }
 
 /* ---- in the rehearsal ---- */
@@ -119,16 +223,38 @@ static void have_single_faults(const struct pages *pages)
     }
 }
 
-static void give_back(const char *start, size_t n)
+/* Gives back those that are as in their file and not needed (all, without a list of these). */
+static void give_back(const struct area *area, size_t at, size_t n, uint64_t entry, void *data)
 {
-    madvise((void *)(uintptr_t)start, n * (size_t)getpagesize(), MADV_DONTNEED);
+    const unsigned char *are_needed = data;
+    const size_t page_bytes = (size_t)getpagesize();
+
+    if (entry != (ENTRY_PRESENT | ENTRY_OF_FILE))
+        return;
+    for (size_t i = at, end; i < at + n; i = end) {
+        bool is_needed = are_needed && are_needed[area->first + i];
+        for (end = i + 1; end < at + n; end++)
+            if ((are_needed && are_needed[area->first + end]) != is_needed)
+                break;
+        if (!is_needed)
+            madvise(area->start + i * page_bytes, (end - i) * page_bytes, MADV_DONTNEED);
+    }
 }
 
 void pages_forget(const struct pages *pages)
 {
+    auto_close int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
     have_single_faults(pages);
     for (size_t i = 0; i < pages->n_areas; i++)
-        give_back(pages->areas[i].start, pages->areas[i].n_pages);
+        for_each_run(pagemap, &pages->areas[i], give_back, NULL);
+}
+
+static void note(const struct area *area, size_t at, size_t n, uint64_t entry, void *data)
+{
+    unsigned char *are_needed = data;
+
+    memset(are_needed + area->first + at, (entry & ENTRY_PRESENT) != 0, n);
 }
 
 void pages_tell(const struct pages *pages)
@@ -137,15 +263,13 @@ void pages_tell(const struct pages *pages)
         return;
     auto_close int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 
-    for (size_t i = 0; i < pages->n_areas; i++) {
-        const struct area *area = &pages->areas[i];
-        if (!look_at(pagemap, area, pages->are_needed + area->first))
+    for (size_t i = 0; i < pages->n_areas; i++)
+        if (for_each_run(pagemap, &pages->areas[i], note, pages->are_needed) < 0)
             return;
-    }
     pages->are_needed[pages->n_pages] = true;
 }
 
-/* ---- what is kept ---- */
+/* ---- in the zygote, after ---- */
 
 /* A fork copies the page tables of what was written to, and leaves the rest to be faulted in. So
  * one byte of one that is needed is written, as what it is. Where the kernel does not let us, it is
@@ -158,36 +282,32 @@ static void have_table_copied(int mem, const volatile char *page)
         return;
 }
 
-static void keep_area(const struct area *area, const unsigned char *are_needed, int mem)
+static void take(const struct area *area, const unsigned char *are_needed, int mem)
 {
-    const size_t page_bytes = (size_t)getpagesize();
-    bool is_copied = false;
+    bool is_first = true;
 
     for (size_t i = 0; i < area->n_pages; i++) {
-        if (!are_needed[i])
+        const volatile char *page = area->start + i * (size_t)getpagesize();
+        if (!are_needed[area->first + i])
             continue;
-        const volatile char *page = area->start + i * page_bytes;
-        if (!is_copied)
+        if (is_first)
             have_table_copied(mem, page);
-        is_copied = true;
+        is_first = false;
         (void)*page;
-    }
-    for (size_t i = 0, n; i < area->n_pages; i += n) {
-        for (n = 1; i + n < area->n_pages && are_needed[i] == are_needed[i + n];)
-            n++;
-        if (!are_needed[i])
-            give_back(area->start + i * page_bytes, n);
     }
 }
 
 void pages_keep(struct pages *pages)
 {
     auto_close int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    auto_close int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 
     if (pages->n_areas > 0 && !pages->are_needed[pages->n_pages])
         pages_tell(pages);
-    for (size_t i = 0; i < pages->n_areas; i++)
-        keep_area(&pages->areas[i], pages->are_needed + pages->areas[i].first, mem);
+    for (size_t i = 0; i < pages->n_areas; i++) {
+        take(&pages->areas[i], pages->are_needed, mem);
+        for_each_run(pagemap, &pages->areas[i], give_back, pages->are_needed);
+    }
     if (pages->are_needed)
         munmap(pages->are_needed, pages->n_pages + 1);
     free(pages->areas);

@@ -2,17 +2,18 @@
 #pragma once
 
 /*
- * Which pages of files a zygote hands on. Code and constants of its libraries take a page fault
- * each where they are not handed on, and a fork and an exit more, some tenths of a microsecond for
- * each page, where they are: it should be just those that a short program needs. Which these are,
- * one tells that was forked to find out:
+ * Which pages a zygote hands on. Each that is mapped costs a fork and an exit some tenths of a
+ * microsecond, each that is not a page fault where it is needed: it should be just those that a
+ * short program needs. What they are, one tells that was forked to find out:
  *
  *     zygote     pages_list, then forks
  *     rehearsal    pages_forget; does what a program does; pages_tell
  *     zygote     pages_keep: has those that were needed, and no others
  *
  * Where there was no rehearsal, or it did not get to its end, what the zygote has is what it hands
- * on. Only what is as in its file is ever given back: nothing can be lost by it.
+ * on. Pages can be given back where they are as in their file: code and constants, and by
+ * pages_list what the interpreter has made since its start, too, which it turns into private
+ * mappings of sealed files in memory. What is written to after that stays; nothing can be lost.
  */
 
 #include <stdbool.h>
@@ -26,7 +27,7 @@ struct pages {
     size_t n_pages;
 };
 
-/* Leaves pages empty where it can't be found out. */
+/* With an empty list where there is no looking at pages. */
 void pages_list(struct pages *pages);
 
 void pages_forget(const struct pages *pages);
