@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,24 @@ static void settle_all(int pagemap)
 
 /* ---- in the zygote, before ---- */
 
+/* What a program allocates would be put into the gaps of the heap, and each would have its page
+ * copied; with the gaps filled, it is side by side at the end. From the largest down, until what
+ * is given is past all that was there. */
+static void fill_gaps(void)
+{
+    enum { LARGEST = 16 * 1024, SMALLEST = 24, STEP = 16, ALL_MAX = 8 << 20 };
+    size_t left = ALL_MAX;
+
+    for (size_t size = LARGEST + SMALLEST; size >= SMALLEST;
+         size -= size > 1024 + SMALLEST ? 1024 : STEP) {
+        const char *end = (const char *)sbrk(0) - mallinfo2().keepcost;
+        char *block = malloc(size);
+        for (; block && block < end && left > size; left -= size)
+            block = malloc(size);
+        free(block);
+    }
+}
+
 void pages_list(struct pages *pages)
 {
     auto_close int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -185,6 +204,7 @@ void pages_list(struct pages *pages)
     *pages = (struct pages){ 0 };
     if (pagemap < 0)
         return;
+    fill_gaps();
     settle_all(pagemap);
     size_t n = list_areas(&pages->areas);
     for (size_t i = 0; i < n; i++) {
