@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "core/language.h"
 #include "core/layer.h"
+#include "sys/heap.h"
 
 /* A shape that nobody asked for in this time keeps no more than what is wanted at least. */
 #define SHRINK_NS    (5 * NS_PER_SEC)
@@ -646,22 +647,6 @@ bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgro
 
 /* ---- the pool ---- */
 
-/* The first pages of it hold what the C library has for each thread, in a static program. */
-static char *find_heap(void)
-{
-    enum { KEPT = 2 * 4096 };
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char line[4352];
-    unsigned long from = 0;
-
-    while (maps && from == 0 && fgets(line, sizeof line, maps))
-        if (!strstr(line, "[heap]") || sscanf(line, "%lx-", &from) != 1)
-            from = 0;
-    if (maps)
-        fclose(maps);
-    return from ? (char *)(uintptr_t)(from + KEPT) : NULL;
-}
-
 char *pool_heap(const struct pool *pool)
 {
     return pool->heap;
@@ -684,7 +669,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
         pool_free(pool);
         return NULL;
     }
-    pool->heap = find_heap();
+    pool->heap = heap_begin();
     if (getrandom(&pool->number, sizeof pool->number, 0) != (ssize_t)sizeof pool->number)
         pool->number = (uint64_t)clock_now_ns();
     pool->has_no_berths = geteuid() != 0 || !berth_reserve_places();

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "core/layer.h"
 #include "sys/fdpass.h"
+#include "sys/heap.h"
 
 /* ---- a program that will exec: it shares pid 1's memory until then ---- */
 
@@ -228,7 +229,7 @@ static void tell_ready(const struct state *state)
 /* What came along of the warden's memory is needed no more, and there are many who wait. */
 static void forget_warden(const struct state *state)
 {
-    char *from = state->child->heap, *to = sbrk(0);
+    char *from = state->child->heap, *to = heap_end();
 
     if (from && from < to)
         madvise(from, (size_t)(to - from), MADV_DONTNEED);

@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sys/heap.h"
+
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *old, size_t size);
@@ -46,6 +48,16 @@ __attribute__((constructor)) static void make_ready(void)
     int saved = errno;
     madvise(first, READY_BYTES, MADV_POPULATE_WRITE); /* EINVAL before Linux 5.14: page by page */
     errno = saved;
+}
+
+char *heap_begin(void)
+{
+    return first;
+}
+
+char *heap_end(void)
+{
+    return first + sizeof first;
 }
 
 static bool is_first(const void *ptr)
