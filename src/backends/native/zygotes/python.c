@@ -7,6 +7,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+/* Who asked to be called at a fork is nowhere else to be seen. */
+#define Py_BUILD_CORE
+#include <internal/pycore_interp.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,6 +32,7 @@ static struct {
     PyObject *exit_functions; /* calls what was registered by atexit */
     PyObject *main_module;    /* of the run */
     PyObject *numpy_random;   /* NULL: not loaded */
+    bool has_to_know;         /* of a fork */
     bool was_interrupted;
 } python;
 
@@ -478,11 +483,21 @@ static void run_ours(void)
     PyGC_Collect();
 }
 
+/* What Python does after a fork is to make locks anew that other threads may have held, and to call
+ * who asked for it. Modules of a list may have threads; else there is none. */
+static void wake_up(void)
+{
+    if (python.has_to_know)
+        PyOS_AfterFork_Child();
+    else
+        PyThreadState_Get()->native_thread_id = PyThread_get_thread_native_id();
+}
+
 /* Once more in the memory of its own: what it reaches for is copied then, and not when somebody
  * waits. */
 static void warm_child(bool is_awaited)
 {
-    PyOS_AfterFork_Child();
+    wake_up();
     if (!is_awaited)
         run_ours();
 }
@@ -512,6 +527,8 @@ static void load_modules(int n, char **names)
             PyErr_Print(); /* programs that want it will say so themselves */
         Py_XDECREF(module);
     }
+    const PyInterpreterState *interpreter = PyInterpreterState_Get();
+    python.has_to_know = n > 0 || interpreter->before_forkers || interpreter->after_forkers_child;
     python.loader = find("_frozen_importlib_external", "SourceFileLoader");
     python.exit_functions = find("atexit", "_run_exitfuncs");
     python.numpy_random = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.random");
@@ -572,7 +589,8 @@ int main(int argc, char **argv)
     start_python();
     load_modules(argc - 1, argv + 1);
     warm_up(words);
-    PyOS_BeforeFork();
+    if (python.has_to_know)
+        PyOS_BeforeFork();
     zygote_serve(warm_child, &run);
     zygote_leave(run_file(&run));
 }
