@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,7 +35,8 @@ struct area {
     size_t n_pages;
     size_t first; /* its place in are_needed */
     bool is_of_file;
-    bool is_data; /* to be read and written, with nothing special about it */
+    bool is_writable;
+    bool is_data; /* writable, with nothing special about it */
 };
 
 /* ---- what is there ---- */
@@ -52,6 +54,7 @@ static bool parse_area(const char *line, struct area *ret)
         .start = (char *)start,
         .n_pages = (end - start) / (size_t)getpagesize(),
         .is_of_file = strchr(line, '/') != NULL,
+        .is_writable = rights[1] == 'w',
         .is_data = rights[1] == 'w' && rights[2] != 'x' && !strstr(line, "[stack]"),
     };
     return true;
@@ -164,6 +167,14 @@ static void gather(const struct area *area, size_t at, size_t n, uint64_t entry,
     extent->end = at + n;
 }
 
+/* Who could write meanwhile. */
+static bool has_other_threads(void)
+{
+    struct stat st;
+
+    return stat("/proc/self/task", &st) < 0 || st.st_nlink != 3; /* a folder each, and ., .. */
+}
+
 static void settle_all(int pagemap)
 {
     struct area *areas;
@@ -204,12 +215,14 @@ void pages_list(struct pages *pages)
     *pages = (struct pages){ 0 };
     if (pagemap < 0)
         return;
+    const bool is_alone = !has_other_threads();
     fill_gaps();
-    settle_all(pagemap);
+    if (is_alone)
+        settle_all(pagemap);
     size_t n = list_areas(&pages->areas);
     for (size_t i = 0; i < n; i++) {
         struct area area = pages->areas[i];
-        if (!area.is_of_file)
+        if (!area.is_of_file || (area.is_writable && !(area.is_data && is_alone)))
             continue;
         area.first = pages->n_pages;
         pages->n_pages += area.n_pages;

@@ -14,6 +14,7 @@
  * on. Pages can be given back where they are as in their file: code and constants, and by
  * pages_list what the interpreter has made since its start, too, which it turns into private
  * mappings of sealed files in memory. What is written to after that stays; nothing can be lost.
+ * Where there are other threads, only what nobody can write to is given back.
  */
 
 #include <stdbool.h>
