@@ -16,8 +16,11 @@ step()
     "$@" || failed=1
 }
 
-sources=$(find include src tests tools examples bench -name '*.[ch]' | LC_ALL=C sort)
-scripts=$(find tools tests bench .ci -type f | LC_ALL=C sort |
+# Programs that fail at a certain line are not ours to format.
+sources=$(find include src tests tools examples bench -path '*/programs/errors' -prune \
+    -o -name '*.[ch]' -print | LC_ALL=C sort)
+scripts=$(find tools tests bench .ci -path '*/programs/errors' -prune -o -type f -print |
+    LC_ALL=C sort |
     xargs awk 'FNR == 1 && /^#!.*[\/ ](ba)?sh/ { print FILENAME }')
 
 # shellcheck disable=SC2086
@@ -29,6 +32,10 @@ step check-symbols tools/check-symbols.sh "$build"
 step cppcheck cppcheck -q -j 2 --std=c11 --enable=warning,performance,portability \
     --library=gnu --inline-suppr --suppress=missingIncludeSystem --suppress=unknownMacro \
     --suppress=pointerOutOfBoundsCond \
+    --suppress=internalAstError --suppress=syntaxError `# compound literals in ?: and in macros` \
+    --suppress=autoVariables --suppress=deallocret `# that the callee is done with; a number` \
+    --suppress=nullPointer:src/warden/warden.c `# accept4 takes one` \
+    --suppress=nullPointerRedundantCheck --suppress=nullPointerArithmeticRedundantCheck \
     --error-exitcode=1 -D_GNU_SOURCE -D__x86_64__ \
     -I include -I src -I "$build/include" -I "$build/src" src tools
 

@@ -241,8 +241,8 @@ struct cay_result {
     const char *backend;
     const char *tier;
     const struct cay_fallback *fallback; /* NULL: the backend is the one that was asked for */
-    const char *start; /* "cold", "spare", "fork", "warm" */
-    const char *image, *image_digest; /* NULL: the host's own runtimes */
+    const char *start;                   /* "cold", "spare", "fork", "warm" */
+    const char *image, *image_digest;    /* NULL: the host's own runtimes */
     struct cay_verdict verdict;
     struct cay_limits limits;
     struct cay_usage usage;

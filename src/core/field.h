@@ -213,8 +213,8 @@ int field_parse(struct arena *arena, enum field_id id, const char *text, struct 
 /* Adds one entry to a list value; the old list stays as it was. */
 void field_append(struct arena *arena, struct value *value, const char *text);
 
-/* The same for a list that began empty, is filled by this alone and has no copies meanwhile: of many
- * entries none is copied often. */
+/* The same for a list that began empty, is filled by this alone and has no copies meanwhile: of
+ * many entries none is copied often. */
 void field_push(struct arena *arena, struct value *value, const char *text);
 
 /* The value as text in the field's own form: "512m", "30", "none". */

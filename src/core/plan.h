@@ -57,7 +57,7 @@ enum policy_mode { POLICY_OFF, POLICY_WARN, POLICY_BLOCK };
 struct plan {
     struct arena arena;
     const struct backend *backend;
-    enum tier tier;                  /* the backend's, or the runtime's that it takes */
+    enum tier tier; /* the backend's, or the runtime's that it takes */
     struct plan_fallback fallback;
     bool has_next; /* where the backend can't be had, there is another to be tried */
     const struct language *language; /* NULL for a command */

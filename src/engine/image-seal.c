@@ -146,7 +146,7 @@ static void put_places(const struct cay_image_maker *maker)
 static void put_toml(struct strbuf *out, const char *text, size_t most)
 {
     strbuf_putc(out, '"');
-    for (size_t i = 0; text[i] && i < most; i++) {
+    for (size_t i = 0; i < most && text[i]; i++) {
         unsigned char c = (unsigned char)text[i];
         bool is_plain = c >= ' ' && c < 0x7f && c != '"' && c != '\\';
         strbuf_putc(out, is_plain ? (char)c : '?');

@@ -216,7 +216,7 @@ static void put_route(struct json_writer *w, enum route_id id)
     char method[16];
     size_t i = 0;
 
-    for (; route->method[i] && i < sizeof method - 1; i++)
+    for (; i < sizeof method - 1 && route->method[i]; i++)
         method[i] = (char)tolower((unsigned char)route->method[i]);
     method[i] = '\0';
     json_field_object(w, method);

@@ -66,9 +66,9 @@ bool user_name(uid_t uid, char *out, size_t size)
     return found;
 }
 
-/* Locks a free byte of the slot file. The lock belongs to the open file, so it is gone when the last
- * process that has it is. Where to begin is as good as any: from the first on, each of many runs
- * would try all those before it. */
+/* Locks a free byte of the slot file. The lock belongs to the open file, so it is gone when the
+ * last process that has it is. Where to begin is as good as any: from the first on, each of many
+ * runs would try all those before it. */
 static int lock_slot(int state_fd, uint32_t slots, uint32_t *ret_slot)
 {
     auto_close int fd = openat(state_fd, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -258,7 +258,7 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     /* Programs inherit it. Not before now: the front may not have done its part of it yet. */
     if (warden->options->cpus)
         sched_setaffinity(0, sizeof *warden->options->cpus, warden->options->cpus);
-    for (uint32_t i = 0; backends[i] && i < BACKENDS_MAX && !backend; i++)
+    for (uint32_t i = 0; i < BACKENDS_MAX && backends[i] && !backend; i++)
         if (i == request->backend)
             backend = backends[i];
     run->front = front;
@@ -718,7 +718,7 @@ static void leave_caller(void)
 
 static void open_pools(struct warden *warden)
 {
-    for (unsigned i = 0; backends[i] && i < BACKENDS_MAX && warden->n_pools < POOLS_MAX; i++) {
+    for (unsigned i = 0; i < BACKENDS_MAX && backends[i] && warden->n_pools < POOLS_MAX; i++) {
         struct backend_host *host = &warden->hosts[i];
         if (!backends[i]->pool)
             continue;
@@ -736,7 +736,7 @@ int warden_main(const struct warden_options *options)
     warden.list = mem_alloc(POLL_MAX * sizeof *warden.list);
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());
-    for (unsigned i = 0; backends[i] && i < BACKENDS_MAX; i++)
+    for (unsigned i = 0; i < BACKENDS_MAX && backends[i]; i++)
         warden.hosts[i] =
             (struct backend_host){ &warden.cgroups, options->state_fd, NULL, options->docker_host };
     if (options->pool)

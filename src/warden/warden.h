@@ -25,7 +25,7 @@ struct warden_options {
     const cpu_set_t *cpus; /* of the front, which sent us elsewhere for a start; or NULL */
     bool once;             /* leave after the first run */
     bool is_apart; /* the front may do less than we can: it gets sandboxes, and nothing else */
-    const char *docker_host; /* where the container engine is; NULL: the usual places */
+    const char *docker_host;         /* where the container engine is; NULL: the usual places */
     const struct pool_options *pool; /* what to make ahead; NULL: nothing */
 };
 

@@ -71,7 +71,9 @@ int main(int argc, char **argv)
         return 2;
     int fd = start(argv[1]);
     uid_t uid = (uid_t)strtoul(argv[2], NULL, 10);
-    const struct cay_options options = { .no_project = true, .start_warden = give, .start_arg = &fd };
+    const struct cay_options options = { .no_project = true,
+                                         .start_warden = give,
+                                         .start_arg = &fd };
     struct cay *cay;
     struct cay_error err;
 

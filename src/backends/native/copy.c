@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "backends/native/child.h"
-#include "sys/walk.h"
 #include "base/auto.h"
 #include "sys/file.h"
+#include "sys/walk.h"
 
 enum { LINK_MAX_BYTES = 4096 };
 

@@ -38,7 +38,7 @@ int netns_raise_lo(void)
 
     if (fd >= 0)
         close(fd);
-    return MIN(fd, 0);
+    return fd < 0 ? fd : 0;
 }
 
 /* Returns an fd of the namespace, by the socket: /proc is about to change under the helper's feet.

@@ -40,29 +40,37 @@ struct piece {
     _Alignas(max_align_t) size_t size;
 };
 
-static _Alignas(4096) char first[FIRST_BYTES];
-static size_t front, back = FIRST_BYTES;
+static struct {
+    _Alignas(4096) char bytes[FIRST_BYTES];
+    size_t front, back; /* how much of it is given away, from either end */
+} first_memory;
 
 __attribute__((constructor)) static void make_ready(void)
 {
     int saved = errno;
-    madvise(first, READY_BYTES, MADV_POPULATE_WRITE); /* EINVAL before Linux 5.14: page by page */
+    madvise(first_memory.bytes, READY_BYTES,
+            MADV_POPULATE_WRITE); /* EINVAL before Linux 5.14: page by page */
     errno = saved;
 }
 
 char *heap_begin(void)
 {
-    return first;
+    return first_memory.bytes;
 }
 
 char *heap_end(void)
 {
-    return first + sizeof first;
+    return first_memory.bytes + FIRST_BYTES;
 }
 
 static bool is_first(const void *ptr)
 {
-    return (const char *)ptr >= first && (const char *)ptr < first + sizeof first;
+    return (const char *)ptr >= heap_begin() && (const char *)ptr < heap_end();
+}
+
+static size_t room(void)
+{
+    return FIRST_BYTES - first_memory.front - first_memory.back;
 }
 
 /* Zeroed; NULL: there is no room. */
@@ -73,15 +81,15 @@ static void *take(size_t size)
     if (size > FIRST_BYTES)
         return NULL;
     size_t need = sizeof(struct piece) + ((size + align - 1) & ~(align - 1));
-    if (need > back - front)
+    if (need > room())
         return NULL;
     struct piece *piece;
     if (need >= LARGE_BYTES) {
-        back -= need;
-        piece = (struct piece *)(first + back);
+        first_memory.back += need;
+        piece = (struct piece *)(heap_end() - first_memory.back);
     } else {
-        piece = (struct piece *)(first + front);
-        front += need;
+        piece = (struct piece *)(heap_begin() + first_memory.front);
+        first_memory.front += need;
     }
     piece->size = need - sizeof *piece;
     return piece + 1;
@@ -124,8 +132,9 @@ void *__wrap_realloc(void *old, size_t size)
     /* The last piece can grow where it is. */
     const size_t align = _Alignof(max_align_t);
     size_t more = ((size + align - 1) & ~(align - 1)) - piece->size;
-    if (size < LARGE_BYTES && (char *)old + piece->size == first + front && more <= back - front) {
-        front += more;
+    bool is_last = (char *)old + piece->size == heap_begin() + first_memory.front;
+    if (is_last && size < LARGE_BYTES && more <= room()) {
+        first_memory.front += more;
         piece->size += more;
         return old;
     }
