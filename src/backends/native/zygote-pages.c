@@ -44,12 +44,13 @@ struct area {
 /* A private mapping that can be read: what can't is the gap between two segments. */
 static bool parse_area(const char *line, struct area *ret)
 {
-    unsigned long start, end;
-    char rights[5];
+    char *rights;
+    unsigned long start = strtoul(line, &rights, 16);
+    unsigned long end = *rights == '-' ? strtoul(rights + 1, &rights, 16) : 0;
 
-    if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3 || rights[0] != 'r' ||
-        rights[3] != 'p')
+    if (end <= start || strncmp(rights, " r", 2) != 0 || rights[4] != 'p')
         return false;
+    rights++;
     *ret = (struct area){
         .start = (char *)start,
         .n_pages = (end - start) / (size_t)getpagesize(),
