@@ -201,18 +201,24 @@ static const struct {
     },
 };
 
-/* The file stays open for the next time: a run is counted at its start and at its end, and who
- * waits for its answer waits for the second. */
-static uint64_t read_counter(struct cgroup *group, enum cgroup_counter counter)
+/* The file stays open for the next time. */
+static int open_counter(struct cgroup *group, enum cgroup_counter counter)
 {
-    char text[1024];
-    uint64_t value;
     int version = group->host->version, *fd = &group->counters[counter];
 
     if (*fd < 0)
         *fd = openat(dir_of(group, counter_rows[version][counter].which),
                      counter_rows[version][counter].file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t len = *fd < 0 ? -1 : pread(*fd, text, sizeof text - 1, 0);
+    return *fd;
+}
+
+static uint64_t read_counter(struct cgroup *group, enum cgroup_counter counter)
+{
+    char text[1024];
+    uint64_t value;
+    int version = group->host->version, fd = open_counter(group, counter);
+
+    ssize_t len = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
     if (len < 0)
         return UINT64_MAX;
     text[len] = '\0';
@@ -264,6 +270,12 @@ pid_t cgroup_other_process(const struct cgroup *group, pid_t first)
             other = pid;
     }
     return other;
+}
+
+void cgroup_open_counters(struct cgroup *group)
+{
+    for (enum cgroup_counter i = 0; i <= CGROUP_CPU_TIME; i++)
+        open_counter(group, i);
 }
 
 void cgroup_read(struct cgroup *group, struct cgroup_counters *ret)

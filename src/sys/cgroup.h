@@ -110,6 +110,9 @@ pid_t cgroup_other_process(const struct cgroup *group, pid_t first);
 
 void cgroup_read(struct cgroup *group, struct cgroup_counters *ret);
 
+/* Opens what that reads, ahead of the time when somebody waits for it. */
+void cgroup_open_counters(struct cgroup *group);
+
 /* Starts the peaks anew, where the kernel can. */
 void cgroup_reset_peaks(const struct cgroup *group);
 

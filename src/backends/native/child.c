@@ -58,14 +58,15 @@ static int step_net_begin(struct state *state)
     return netns_begin(&state->netns);
 }
 
-/* Of pid 1 already, for the program inherits it, and here there is time: the helper is not done
- * yet. What pid 1 can do is not touched by it. */
+/* Of pid 1 already, for the program inherits it, and here there is time: neither the helper nor the
+ * warden are done yet. What pid 1 can do is not touched by it. */
 static int step_bounding(struct state *state)
 {
     (void)state;
     return program_drop_bounding();
 }
 
+/* As late as can be: the helper has the longest way of all. */
 static int step_net_join(struct state *state)
 {
     return netns_join(&state->netns);

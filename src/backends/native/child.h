@@ -27,12 +27,12 @@
     X(KEYRING, "session keyring", N)                   \
     X(ROOT, "build the root", MOUNT_NS)                \
     X(FOLDERS, "show the host's folders", N)           \
-    X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY)   \
     X(BOUNDING, "drop the bounding set", CAPS_DROPPED) \
-    X(NET_JOIN, "network namespace", NET_NS)           \
     X(PIVOT, "enter the root", MOUNT_NS)               \
     X(HOSTNAME, "set the host name", UTS_NS)           \
+    X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY)   \
     X(FILES, "write the files", N)                     \
+    X(NET_JOIN, "network namespace", NET_NS)           \
     X(CPU_JOIN, "join the cpu cgroup", CGROUP_CPU)     \
     X(CGROUP_NS, "cgroup namespace", CGROUP_NS)        \
     X(INIT, "become init", PID_NS)                     \

@@ -377,6 +377,8 @@ static void stage_started(struct native *native, const struct child_report *from
     };
     if (native->job.limits[native->stage].cpu_time_ns > 0)
         native->base.tick_ns = native->started_ns;
+    if (native->has_cgroup)
+        cgroup_open_counters(&native->cgroup);
 }
 
 /* Pid 1 is a zombie: the kernel has ended everything in its namespace before. */
