@@ -3,7 +3,7 @@
  * gen-seccomp ROWS ARCH > seccomp-ARCH.h
  *
  * Compiles the rows of src/sys/seccomp.rows, whose head describes them, into BPF for one
- * architecture (x86_64, aarch64) and both profiles. It runs while cay is built; libseccomp is asked
+ * architecture (x86_64, aarch64) and all profiles. It runs while cay is built; libseccomp is asked
  * only for the numbers of names.
  *
  * The program it makes:
@@ -152,7 +152,7 @@ struct answer {
     uint32_t ret; /* or the index of the check */
 };
 
-enum profile { PROFILE_DEFAULT, PROFILE_WATCHED, PROFILES };
+enum profile { PROFILE_DEFAULT, PROFILE_WATCHED, PROFILE_NOTICED, PROFILES };
 
 struct policy {
     const struct arch *arch;
@@ -399,6 +399,19 @@ static void read_rows(struct policy *p)
         die(p, "the last check has no else");
     p->line = 0;
     fclose(file);
+}
+
+/* The default, but that somebody is told of a process that wants to end. */
+static void make_noticed(struct policy *p)
+{
+    int nr = resolve(p, "exit_group");
+
+    memcpy(p->answers[PROFILE_NOTICED], p->answers[PROFILE_DEFAULT],
+           sizeof p->answers[PROFILE_NOTICED]);
+    struct answer *answer = &p->answers[PROFILE_NOTICED][nr];
+    if (nr < 0 || answer->checked || answer->ret != SECCOMP_RET_ALLOW)
+        die(p, "exit_group is not simply allowed");
+    answer->ret = SECCOMP_RET_USER_NOTIF;
 }
 
 /* --- code --------------------------------------------------------------------------------------*/
@@ -835,8 +848,14 @@ static size_t count_allowed(const struct policy *p, enum profile profile)
 
 static void print_program(const struct policy *p, enum profile profile, const struct program *prog)
 {
-    const char *suffix = profile == PROFILE_WATCHED ? "_watched" : "";
-    const char *macro = profile == PROFILE_WATCHED ? "_WATCHED" : "";
+    static const struct {
+        const char *name, *macro;
+    } suffixes[PROFILES] = {
+        [PROFILE_DEFAULT] = { "", "" },
+        [PROFILE_WATCHED] = { "_watched", "_WATCHED" },
+        [PROFILE_NOTICED] = { "_noticed", "_NOTICED" },
+    };
+    const char *suffix = suffixes[profile].name, *macro = suffixes[profile].macro;
 
     printf("\n#define SECCOMP_%s%s_ALLOWED %zu\n", p->arch->macro, macro,
            count_allowed(p, profile));
@@ -865,6 +884,7 @@ int main(int argc, char **argv)
     }
     policy.path = argv[1];
     read_rows(&policy);
+    make_noticed(&policy);
 
     for (enum profile i = 0; i < PROFILES; i++) {
         size_t allowed = count_allowed(&policy, i);

@@ -21,11 +21,13 @@
 #include "seccomp-x86_64.h"
 #define TABLE         seccomp_x86_64
 #define TABLE_WATCHED seccomp_x86_64_watched
+#define TABLE_NOTICED seccomp_x86_64_noticed
 #define TABLE_ALLOWED SECCOMP_X86_64_ALLOWED
 #elif defined(__aarch64__) && defined(__LP64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #include "seccomp-aarch64.h"
 #define TABLE         seccomp_aarch64
 #define TABLE_WATCHED seccomp_aarch64_watched
+#define TABLE_NOTICED seccomp_aarch64_noticed
 #define TABLE_ALLOWED SECCOMP_AARCH64_ALLOWED
 #endif
 
@@ -34,16 +36,12 @@
 _Static_assert(sizeof(TABLE) / sizeof(TABLE[0]) <= BPF_MAXINSNS, "the kernel takes no more");
 _Static_assert(sizeof(TABLE_WATCHED) / sizeof(TABLE_WATCHED[0]) <= BPF_MAXINSNS,
                "the kernel takes no more");
+_Static_assert(sizeof(TABLE_NOTICED) / sizeof(TABLE_NOTICED[0]) <= BPF_MAXINSNS,
+               "the kernel takes no more");
 
-int seccomp_load(enum seccomp_profile profile)
+/* -errno, or what the kernel gave back: 0, or the fd that was asked for. */
+static int load(const struct sock_filter *table, size_t len, unsigned flags)
 {
-    const struct sock_filter *table = TABLE;
-    size_t len = sizeof(TABLE) / sizeof(TABLE[0]);
-    if (profile == SECCOMP_PROFILE_WATCHED) {
-        table = TABLE_WATCHED;
-        len = sizeof(TABLE_WATCHED) / sizeof(TABLE_WATCHED[0]);
-    }
-
     /* The kernel lets CAP_SYS_ADMIN load a filter without; then a setuid file could be executed
      * under it, which is a hole of its own (calls that fail where they never do). */
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
@@ -56,14 +54,20 @@ int seccomp_load(enum seccomp_profile profile)
     };
     /* No SECCOMP_FILTER_FLAG_SPEC_ALLOW: kernels before 5.16 put their speculation mitigations on
      * for a filtered process, and against neighbours they are wanted. */
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
-        return -errno;
-    return 0;
+    long rc = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);
+    return rc < 0 ? -errno : (int)rc;
 }
 
-/* The constant answers of all other calls stay constant for the kernel (seccomp_is_const_allow), so
- * that they cost nothing. */
-int seccomp_load_notice(void)
+int seccomp_load(enum seccomp_profile profile)
+{
+    if (profile == SECCOMP_PROFILE_WATCHED)
+        return load(TABLE_WATCHED, sizeof(TABLE_WATCHED) / sizeof(TABLE_WATCHED[0]), 0);
+    return load(TABLE, sizeof(TABLE) / sizeof(TABLE[0]), 0);
+}
+
+/* A filter of its own, below the list, which forbids to load another. The constant answers of all
+ * other calls stay constant for the kernel (seccomp_is_const_allow), so that they cost nothing. */
+static int load_notice(unsigned flags)
 {
     struct sock_filter table[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -71,11 +75,25 @@ int seccomp_load_notice(void)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog prog = { .len = sizeof table / sizeof table[0], .filter = table };
-    long fd =
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
-    return fd < 0 ? -errno : (int)fd;
+    return load(table, sizeof table / sizeof table[0], flags);
+}
+
+int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
+{
+    const unsigned flags =
+        SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+
+    /* Most are of this kind, and a second filter takes the kernel a seventh as long as this one.
+     */
+    if (profile == SECCOMP_PROFILE_DEFAULT) {
+        int fd = load(TABLE_NOTICED, sizeof(TABLE_NOTICED) / sizeof(TABLE_NOTICED[0]), flags);
+        *ret_fd = fd;
+        if (fd >= 0)
+            return 0;
+    } else {
+        *ret_fd = load_notice(flags);
+    }
+    return seccomp_load(profile);
 }
 
 int seccomp_take_notice(int fd, struct seccomp_notice *ret)
@@ -120,8 +138,10 @@ int seccomp_load(enum seccomp_profile profile)
     return -ENOTSUP;
 }
 
-int seccomp_load_notice(void)
+int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
 {
+    (void)profile;
+    *ret_fd = -ENOTSUP;
     return -ENOTSUP;
 }
 

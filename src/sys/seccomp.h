@@ -41,11 +41,11 @@ enum seccomp_profile {
 int seccomp_load(enum seccomp_profile profile);
 
 /*
- * A filter of its own below that one, loaded before it: a process that calls exit_group is held in
- * the call and the fd that is returned tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once
- * received, nothing but a kill ends the wait. -errno where the kernel can't.
+ * The same, and a process that calls exit_group is held in the call: the fd that is given back
+ * tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once received, nothing but a kill ends the
+ * wait. Where the kernel can't do that, *ret_fd is -errno, and the list is loaded all the same.
  */
-int seccomp_load_notice(void);
+int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
 
 /* Somebody is held in it: its pid in the caller's numbers, and the status it would exit with. Only
  * when the fd is readable: it waits. -errno: it was killed meanwhile. */

@@ -206,6 +206,31 @@ def wall(t, ahead):
     t.empty([k for k, v in said["tries"].items() if v == 0], "no call gives more rights")
 
 
+# --- what a zygote's programs have of its memory ---
+
+# A text that was there before the program is written over, and looked for in the next one.
+MEMORY = """
+import ctypes, json, os, re, sys
+areas = re.findall(r"^(\\w+)-(\\w+) rw-p .*/memfd:cay-zygote", open("/proc/self/maps").read(), re.M)
+place = id(os.__doc__) + sys.getsizeof(os.__doc__) - 33
+text = ctypes.string_at(place, 32)
+ctypes.memmove(place, b"x" * 32, 32)
+opened = 0
+for name in areas:
+    try: open("/proc/self/map_files/%s-%s" % name, "r+b"); opened += 1
+    except OSError: pass
+print(json.dumps([len(areas) > 0, text.decode() == "x" * 32, os.__doc__.endswith("x" * 32), opened]))
+"""
+
+
+def memory(t, ahead):
+    """What it had made is mapped from files that all its programs share."""
+    for which in ("first", "second"):
+        r = ahead.run("python", MEMORY)
+        t.equal((r["meta"]["start"], r["stdout"].strip()), ("warm", "[true, false, true, 0]"),
+                f"the {which} writes to memory of the zygote's, and finds nothing there", r["stderr"][:300])
+
+
 # --- what a place that is used again could keep ---
 
 # What the network namespace tells of those who were there before; without a socket, which would be seen.
@@ -328,6 +353,7 @@ def test(t, mode):
         for language in LANGUAGES:
             apart(t, ahead, language)
         wall(t, ahead)
+        memory(t, ahead)
         if mode.is_root:
             used_again(t, ahead)
             r = ahead.run("python", DEEP, collect=["/sandbox/**"])

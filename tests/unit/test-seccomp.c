@@ -38,6 +38,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "sys/fdpass.h"
 #include "sys/seccomp.h"
 
 #define HIGH_BITS 0xffffffff00000000UL
@@ -173,6 +174,56 @@ static void test_nested(void **state)
 {
     (void)state;
     assert_int_equal(run_filtered(SECCOMP_PROFILE_DEFAULT, load_again, NULL), 0);
+}
+
+/* Passes the notice on, is under the list, and ends. */
+static void be_noticed(int sock, enum seccomp_profile profile)
+{
+    int fd;
+
+    no_core();
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    int r = seccomp_load_noticed(profile, &fd);
+    if (r < 0)
+        fail_child("seccomp_load_noticed: %s", strerror(-r));
+    if (fdpass_send(sock, "x", 1, &fd, 1) < 0)
+        fail_child("pass the fd on");
+    load_again(NULL);
+    _exit(7);
+}
+
+static void check_noticed(enum seccomp_profile profile)
+{
+    int pair[2], status, list[FDPASS_MAX];
+    unsigned n = 0;
+    char word;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        be_noticed(pair[1], profile);
+    close(pair[1]);
+    assert_int_equal(fdpass_recv(pair[0], &word, 1, list, &n), 0);
+    close(pair[0]);
+    if (n == 1) { /* else this kernel can't, and it just ends */
+        struct seccomp_notice notice;
+        assert_int_equal(seccomp_take_notice(list[0], &notice), 0);
+        assert_int_equal(notice.pid, pid);
+        assert_int_equal(notice.status, 7 << 8);
+        assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+        seccomp_let_go(list[0], &notice);
+        close(list[0]);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 7 << 8);
+}
+
+static void test_noticed(void **state)
+{
+    (void)state;
+    check_noticed(SECCOMP_PROFILE_DEFAULT);
+    check_noticed(SECCOMP_PROFILE_WATCHED);
 }
 
 static void test_ordinary_calls(void **state)
@@ -489,19 +540,13 @@ static void test_foreign_entries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_supported),
-        cmocka_unit_test(test_needs_no_new_privs),
-        cmocka_unit_test(test_nested),
-        cmocka_unit_test(test_ordinary_calls),
-        cmocka_unit_test(test_threads_and_children),
-        cmocka_unit_test(test_namespaces),
-        cmocka_unit_test(test_sockets),
-        cmocka_unit_test(test_socket_options),
-        cmocka_unit_test(test_ioctl),
-        cmocka_unit_test(test_other_checks),
-        cmocka_unit_test(test_denied),
-        cmocka_unit_test(test_unknown_numbers),
-        cmocka_unit_test(test_watched),
+        cmocka_unit_test(test_supported),       cmocka_unit_test(test_needs_no_new_privs),
+        cmocka_unit_test(test_nested),          cmocka_unit_test(test_noticed),
+        cmocka_unit_test(test_ordinary_calls),  cmocka_unit_test(test_threads_and_children),
+        cmocka_unit_test(test_namespaces),      cmocka_unit_test(test_sockets),
+        cmocka_unit_test(test_socket_options),  cmocka_unit_test(test_ioctl),
+        cmocka_unit_test(test_other_checks),    cmocka_unit_test(test_denied),
+        cmocka_unit_test(test_unknown_numbers), cmocka_unit_test(test_watched),
 #ifdef __x86_64__
         cmocka_unit_test(test_foreign_entries),
 #endif

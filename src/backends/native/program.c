@@ -210,11 +210,13 @@ static int step_seccomp(struct program *program)
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Below the list, which forbids to load another; a kernel that can't do it tells of the exit by
-     * the wait status alone. */
-    if (program->wants_notice)
-        program->notice_fd = seccomp_load_notice();
-    return seccomp_load(program->seccomp);
+    if (!program->wants_notice)
+        return seccomp_load(program->seccomp);
+    /* A kernel that can't do it tells of the exit by the wait status alone. */
+    int fd;
+    int rc = seccomp_load_noticed(program->seccomp, &fd);
+    program->notice_fd = fd;
+    return rc;
 }
 
 static int step_exec(struct program *program)

@@ -21,12 +21,14 @@
 
 #include <grp.h>
 
+#include "backends/native/zygote-pages.h"
 #include "base/auto.h"
 #include "core/layer.h"
 #include "core/payload.h"
 #include "sys/fdpass.h"
+#include "sys/spawn.h"
 
-enum { DANCE_STACK = 64 * 1024 };
+enum { DANCE_STACK = 64 * 1024, REHEARSAL_S = 5 };
 
 /* What the zygote and the two in between share. */
 struct dance {
@@ -151,10 +153,12 @@ static void take_payload(int fd, enum child_job_kind kind, struct zygote_run *re
         _exit(1);
     if (kind == CHILD_JOB_WHOLE && payload_write_files(&payload, AT_FDCWD) < 0)
         _exit(127);
-    ret->argc = (int)payload.argc[0];
-    ret->argv = vector(payload.argc[0]);
+    *ret = (struct zygote_run){
+        .argc = (int)payload.argc[0],
+        .argv = vector(payload.argc[0]),
+        .env = vector(payload.envc),
+    };
     payload_argv(&payload, 0, ret->argv);
-    ret->env = vector(payload.envc);
     payload_env(&payload, ret->env);
     environ = ret->env;
     find_source(&payload, ret);
@@ -202,6 +206,50 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* ---- the rehearsal ---- */
+
+/* Where this process is it: what it has to tell of when it is done. */
+static struct pages *rehearsed(void)
+{
+    static struct pages pages;
+
+    return &pages;
+}
+
+/* With streams of its own, and outside of any sandbox. */
+static void begin_rehearsal(void)
+{
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    alarm(REHEARSAL_S);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || null_fd < 0 ||
+        spawn_streams((int[3]){ null_fd, null_fd, null_fd }, 0) < 0)
+        _exit(1);
+    pages_forget(rehearsed());
+}
+
+/* Returns true in it. */
+static bool rehearse(void)
+{
+    pages_list(rehearsed());
+    pid_t pid = fork();
+    if (pid == 0) {
+        begin_rehearsal();
+        return true;
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    pages_keep(rehearsed());
+    return false;
+}
+
+void zygote_leave(int status)
+{
+    fflush(NULL);
+    pages_tell(rehearsed());
+    _exit(status); /* the libraries' own ends would only cost time */
+}
+
 /* ---- the zygote ---- */
 
 static int recv_order(struct dance *dance)
@@ -233,34 +281,8 @@ static int make_one(struct dance *dance)
     return dance->errnum;
 }
 
-/* A fork copies the page tables of what was written to, and leaves the rest to be faulted in page
- * by page by every child: code and constants of the libraries, which is a good part of what a small
- * program takes. So one byte of each is written, as what it is: that takes a page each, once. Where
- * the kernel does not let us, it is slower. */
-static void have_tables_copied(void)
-{
-    auto_close int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-    FILE *maps = mem < 0 ? NULL : fopen("/proc/self/maps", "re");
-    char line[4352];
-
-    while (maps && fgets(line, sizeof line, maps)) {
-        unsigned long start, end;
-        char rights[5];
-        bool is_file = strchr(line, '/') != NULL;
-        if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3 || !is_file ||
-            rights[0] != 'r' || rights[1] == 'w' || rights[3] != 'p')
-            continue; /* what can't be read is the gap between two segments */
-        unsigned char byte = *(const volatile unsigned char *)start;
-        if (pwrite(mem, &byte, 1, (off_t)start) < 0)
-            break;
-    }
-    if (maps)
-        fclose(maps);
-}
-
 static void get_ready(struct dance *dance)
 {
-    have_tables_copied();
     for (int i = 0; i < 2; i++) {
         dance->stacks[i] =
             mmap(NULL, DANCE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -276,13 +298,19 @@ static void get_ready(struct dance *dance)
         _exit(1);
 }
 
-void zygote_serve(zygote_warm_fn *warm, struct zygote_run *ret)
+void zygote_serve(zygote_warm_fn *warm, struct zygote_run *run)
 {
     static struct dance dance;
 
+    if (rehearse()) {
+        warm(false);
+        if (run->argc == 0)
+            zygote_leave(0);
+        return;
+    }
     get_ready(&dance);
     if (__builtin_setjmp(dance.back)) {
-        become_program(&dance, warm, ret);
+        become_program(&dance, warm, run);
         return;
     }
     answer(0);

@@ -74,4 +74,10 @@ struct zygote_run {
  * do without. */
 typedef void zygote_warm_fn(bool is_awaited);
 
-void zygote_serve(zygote_warm_fn *warm, struct zygote_run *ret);
+/* It also returns in the rehearsal, before there are any programs: one of the zygote's own, in *run
+ * beforehand, that does what short ones do, to find out what these need (zygote-pages.h). Where
+ * that has no words (argc 0), the rehearsal ends after its warm. */
+void zygote_serve(zygote_warm_fn *warm, struct zygote_run *run);
+
+/* How a program ends. */
+_Noreturn void zygote_leave(int status);

@@ -304,6 +304,5 @@ int main(int argc, char **argv)
     start_php();
     zygote_serve(warm_child, &run);
     int status = run_file();
-    fflush(NULL);
-    _exit(status);
+    zygote_leave(status);
 }

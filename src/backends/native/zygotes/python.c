@@ -7,12 +7,19 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+/* Who asked to be called at a fork is nowhere else to be seen. */
+#define Py_BUILD_CORE
+#include <internal/pycore_interp.h>
+
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/native/zygote.h"
@@ -24,6 +31,8 @@ static struct {
     PyObject *loader;         /* the class of __loader__ */
     PyObject *exit_functions; /* calls what was registered by atexit */
     PyObject *main_module;    /* of the run */
+    PyObject *numpy_random;   /* NULL: not loaded */
+    bool has_to_know;         /* of a fork */
     bool was_interrupted;
 } python;
 
@@ -47,6 +56,38 @@ static void start_python(void)
     PyConfig_Clear(&config);
 }
 
+#ifdef CAY_PYTHON_INSIDE
+/* Whether python3 is what was linked in: of the same day and time. An update would not reach us. */
+static bool is_of_this_host(void)
+{
+    char info[64];
+    bool is_same = false;
+    int fd = open(PYTHON, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+
+    snprintf(info, sizeof info, "%s", Py_GetBuildInfo()); /* "main, Oct  7 2026, 12:35:07" */
+    char *time = strrchr(info, ',');
+    if (fd < 0 || fstat(fd, &st) < 0 || !time)
+        return false;
+    *time = '\0';
+    time += 2;
+    const char *day = strrchr(info, ',');
+    void *file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (file != MAP_FAILED) {
+        is_same = day && memmem(file, (size_t)st.st_size, day + 2, strlen(day + 2) + 1) &&
+                  memmem(file, (size_t)st.st_size, time, strlen(time) + 1);
+        munmap(file, (size_t)st.st_size);
+    }
+    close(fd);
+    return is_same;
+}
+#else
+static bool is_of_this_host(void)
+{
+    return true;
+}
+#endif
+
 /* Runs words of ours. A failure ends the process: there is no such Python then. */
 static void run_words(const char *words)
 {
@@ -63,29 +104,6 @@ static PyObject *find(const char *module, const char *name)
     if (!found)
         exit(1);
     return found;
-}
-
-/* What every program does is done once here, so that it is warm: compiling, printing, an
- * exception. Then everything that is there leaves the collector's sight. */
-static void warm_up(int n, char **modules)
-{
-    for (int i = 0; i < n; i++) {
-        PyObject *module = PyImport_ImportModule(modules[i]);
-        if (!module)
-            PyErr_Print(); /* programs that want it will say so themselves */
-        Py_XDECREF(module);
-    }
-    run_words("import gc, sys\n"
-              "exec(compile('def f(x):\\n    return [str(i) for i in range(x)]\\nf(3)\\n'\n"
-              "             'print(1, 2.5, {}, \"a\".encode(), file=sys.stderr)\\n',\n"
-              "             'warm', 'exec'), {'sys': sys})\n"
-              "try:\n    raise ValueError('warm')\nexcept ValueError:\n    pass\n"
-              "sys.stdout.flush()\n"
-              "del gc.callbacks[:]\n"
-              "gc.collect()\n"
-              "gc.freeze()\n"
-              "for name in ('gc', 'atexit'): del sys.modules[name]\n"
-              "del gc, sys, name\n");
 }
 
 /* ---- in the run ---- */
@@ -160,12 +178,9 @@ static int put_environment(char **env)
 /* Generators that a fork does not seed anew by itself. */
 static int reseed(void)
 {
-    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
-    PyObject *numpy = PyDict_GetItemString(modules, "numpy.random");
-
-    if (!numpy)
+    if (!python.numpy_random)
         return 0;
-    PyObject *done = PyObject_CallMethod(numpy, "seed", NULL);
+    PyObject *done = PyObject_CallMethod(python.numpy_random, "seed", NULL);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
@@ -294,9 +309,7 @@ static int run_main(PyObject *globals, const struct zygote_run *run, const char 
                 strerror(errno));
         return 2;
     }
-    if (set_loader(globals, source) < 0) {
-        done = NULL;
-    } else if (file) {
+    if (file) {
         done = PyRun_FileExFlags(file, source, Py_file_input, globals, globals, 1, NULL);
     } else {
         PyObject *code = Py_CompileString(text, source, Py_file_input);
@@ -387,7 +400,7 @@ static int end_by_interrupt(void)
     return 128 + SIGINT;
 }
 
-/* For most runs it is what the warming prepared: the same words, in the same order. */
+/* Most runs are what the zygote has prepared: the same words, in the same order. */
 static struct {
     char **env;
     bool has_words; /* of python3 main.py */
@@ -415,7 +428,8 @@ static bool has_usual_words(int argc, char **argv, const char *source)
 static int put_words(int argc, char **argv, const char *source)
 {
     return set_list("argv", argc - 1, argv + 1) < 0 || set_list("orig_argv", argc, argv) < 0 ||
-                   put_folder(source) < 0 || note_source(source) < 0
+                   put_folder(source) < 0 || note_source(source) < 0 ||
+                   set_loader(PyModule_GetDict(python.main_module), source) < 0
                ? -1
                : 0;
 }
@@ -442,27 +456,21 @@ static int prepare_run(int argc, char **argv, char **env, const char *source)
     return put_words(argc, argv, source);
 }
 
-/* All of it once more in the memory of its own, on a program of ours: what it reaches for is copied
- * then, and not when somebody waits. */
-static void warm_memory(void)
-{
-    static const char words[] = "class C:\n    def f(self, x):\n        return x\n"
-                                "def f(*a, **k):\n    return [str(i) for i in a]\n"
-                                "try:\n    f(1, 2.5, C().f({'a': [1]}), 'a'.encode()).x\n"
-                                "except AttributeError as e:\n    str(e)\n"
-                                "print('', end='', flush=True)\n";
-    extern char **environ;
-    static const char source[] = USUAL_SOURCE;
-    char name[] = "python3", file[] = USUAL_NAME, *argv[] = { name, file, NULL };
+/* What short programs do. */
+#define USUAL_PROGRAM                                                                           \
+    "class C:\n    def f(self, x):\n        return x\n"                                         \
+    "def f(*a, **k):\n    return [str(i) for i in a]\n"                                         \
+    "try:\n    f(1, 2.5, C().f({'a': [1]}), 'a'.encode()).x\nexcept AttributeError as e:\n    " \
+    "str(e)\n"
 
-    if (put_environment(environ) == 0)
-        ahead.env = environ;
-    ahead.has_words = put_words(2, argv, source) == 0;
+static void run_ours(void)
+{
     PyObject *globals = PyDict_New();
+
     if (globals && PyDict_SetItemString(globals, "__builtins__", PyEval_GetBuiltins()) == 0 &&
-        set_loader(globals, source) == 0) {
-        char *text = strdup(words);
-        PyObject *code = Py_CompileString(text, source, Py_file_input);
+        set_loader(globals, USUAL_SOURCE) == 0) {
+        char *text = strdup(USUAL_PROGRAM "print('', end='', flush=True)\n");
+        PyObject *code = Py_CompileString(text, USUAL_SOURCE, Py_file_input);
         PyObject *done = code ? PyEval_EvalCode(code, globals, globals) : NULL;
         Py_XDECREF(done);
         Py_XDECREF(code);
@@ -475,12 +483,23 @@ static void warm_memory(void)
     PyGC_Collect();
 }
 
+/* What Python does after a fork is to make locks anew that other threads may have held, and to call
+ * who asked for it. Modules of a list may have threads; else there is none. */
+static void wake_up(void)
+{
+    if (python.has_to_know)
+        PyOS_AfterFork_Child();
+    else
+        PyThreadState_Get()->native_thread_id = PyThread_get_thread_native_id();
+}
+
+/* Once more in the memory of its own: what it reaches for is copied then, and not when somebody
+ * waits. */
 static void warm_child(bool is_awaited)
 {
-    PyOS_AfterFork_Child();
+    wake_up();
     if (!is_awaited)
-        warm_memory();
-    python.main_module = make_main();
+        run_ours();
 }
 
 static int run_file(const struct zygote_run *run)
@@ -498,17 +517,80 @@ static int run_file(const struct zygote_run *run)
     return python.was_interrupted ? end_by_interrupt() : status;
 }
 
-int main(int argc, char **argv)
-{
-    struct zygote_run run;
+/* ---- in the zygote ---- */
 
-    start_python();
+static void load_modules(int n, char **names)
+{
+    for (int i = 0; i < n; i++) {
+        PyObject *module = PyImport_ImportModule(names[i]);
+        if (!module)
+            PyErr_Print(); /* programs that want it will say so themselves */
+        Py_XDECREF(module);
+    }
+    const PyInterpreterState *interpreter = PyInterpreterState_Get();
+    python.has_to_know = n > 0 || interpreter->before_forkers || interpreter->after_forkers_child;
     python.loader = find("_frozen_importlib_external", "SourceFileLoader");
     python.exit_functions = find("atexit", "_run_exitfuncs");
-    warm_up(argc - 1, argv + 1);
-    PyOS_BeforeFork();
+    python.numpy_random = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.random");
+    Py_XINCREF(python.numpy_random);
+}
+
+/* A program's first objects of each size would come from gaps between those that are there: two
+ * pages to be copied, of a pool's head and of the gap. With the gaps filled, they are the first of
+ * a new pool. */
+static void fill_gaps(void)
+{
+    enum { POOL = 1 << 14, HEAD = 48, STEP = 16, LARGEST = 512 };
+
+    for (size_t size = STEP; size <= LARGEST; size += STEP)
+        for (size_t n = 0; n < 64 * 1024 / size; n++) {
+            void *block = PyObject_Malloc(size);
+            if ((uintptr_t)block % POOL == HEAD) {
+                PyObject_Free(block);
+                break;
+            }
+        }
+}
+
+/* What every program does is done once, so that it is warm, and everything that is there leaves the
+ * collector's sight. What comes after that is the run's, and within it. */
+static void warm_up(char **argv)
+{
+    extern char **environ;
+
+    run_ours();
+    run_words("import gc, sys\n"
+              "del gc.callbacks[:]\n"
+              "gc.collect()\n"
+              "gc.freeze()\n"
+              "for name in ('gc', 'atexit'): del sys.modules[name]\n"
+              "del gc, sys, name\n");
+    python.main_module = make_main();
+    if (put_environment(environ) < 0 || put_words(2, argv, USUAL_SOURCE) < 0)
+        exit(1);
+    ahead.env = environ;
+    ahead.has_words = true;
+    fill_gaps();
+}
+
+int main(int argc, char **argv)
+{
+    static const char program[] = USUAL_PROGRAM "print(1)\n";
+    extern char **environ;
+    char name[] = "python3", file[] = USUAL_NAME, *words[] = { name, file, NULL };
+    struct zygote_run run = { .argc = 2,
+                              .argv = words,
+                              .env = environ,
+                              .source = program,
+                              .source_len = sizeof program - 1 };
+
+    if (!is_of_this_host())
+        return 1;
+    start_python();
+    load_modules(argc - 1, argv + 1);
+    warm_up(words);
+    if (python.has_to_know)
+        PyOS_BeforeFork();
     zygote_serve(warm_child, &run);
-    int status = run_file(&run);
-    fflush(NULL);
-    _exit(status); /* the libraries' own ends would only cost time */
+    zygote_leave(run_file(&run));
 }

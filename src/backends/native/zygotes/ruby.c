@@ -207,6 +207,5 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, "");
     ruby_sysinit(&n, &list);
     int status = run_ruby(n, list);
-    fflush(NULL);
-    _exit(status);
+    zygote_leave(status);
 }
