@@ -187,6 +187,19 @@ static int reseed(void)
 
 /* ---- running ---- */
 
+/* multiprocessing, where it is loaded, has it by a second name, as what it makes elsewhere refers
+ * to it. */
+static int set_main(PyObject *module)
+{
+    static const char second[] = "__mp_main__";
+    PyObject *modules = PyImport_GetModuleDict();
+
+    if (PyDict_SetItemString(modules, "__main__", module) < 0)
+        return -1;
+    return PyDict_GetItemString(modules, second) ? PyDict_SetItemString(modules, second, module)
+                                                 : 0;
+}
+
 /* One of its own: the zygote's is out of the collector's sight, and so would be all that holds a
  * program's functions and classes in cycles. The names are in the order in which python3 sets them.
  */
@@ -198,7 +211,7 @@ static PyObject *make_main(void)
     bool is_made =
         globals && notes && PyDict_SetItemString(globals, "__annotations__", notes) == 0 &&
         PyDict_SetItemString(globals, "__builtins__", PyImport_AddModule("builtins")) == 0 &&
-        PyDict_SetItemString(PyImport_GetModuleDict(), "__main__", made) == 0;
+        set_main(made) == 0;
 
     Py_XDECREF(notes);
     if (!is_made)
@@ -384,7 +397,7 @@ static int finish(int status, Py_ssize_t n_modules)
     static const char *const last[] = { "last_type", "last_value", "last_traceback" };
     for (size_t i = 0; i < sizeof last / sizeof *last; i++)
         PySys_SetObject(last[i], Py_None);
-    PyDict_SetItemString(modules, "__main__", Py_None);
+    set_main(Py_None);
     Py_DECREF(python.main_module);
     PyGC_Collect();
     flush("stdout", false);
@@ -483,14 +496,28 @@ static void run_ours(void)
     PyGC_Collect();
 }
 
+/* threading, where it is loaded, keeps the number that its main thread had in the zygote. */
+static void renew_thread_number(void)
+{
+    PyObject *threading = PyDict_GetItemString(PyImport_GetModuleDict(), "threading");
+    PyObject *thread = threading ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;
+    PyObject *done = thread ? PyObject_CallMethod(thread, "_set_native_id", NULL) : NULL;
+
+    Py_XDECREF(done);
+    Py_XDECREF(thread);
+    PyErr_Clear();
+}
+
 /* What Python does after a fork is to make locks anew that other threads may have held, and to call
  * who asked for it. Modules of a list may have threads; else there is none. */
 static void wake_up(void)
 {
-    if (python.has_to_know)
-        PyOS_AfterFork_Child();
-    else
+    if (!python.has_to_know) {
         PyThreadState_Get()->native_thread_id = PyThread_get_thread_native_id();
+        return;
+    }
+    PyOS_AfterFork_Child();
+    renew_thread_number();
 }
 
 /* Once more in the memory of its own: what it reaches for is copied then, and not when somebody
