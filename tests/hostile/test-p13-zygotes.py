@@ -241,12 +241,15 @@ c = C()
 print(sys.modules["__mp_main__"].C is C, threading.main_thread().native_id == os.getpid(), threading.main_thread().ident == threading.get_ident())
 print(threading.main_thread().native_id)
 """
+KEY = "import multiprocessing; print(bytes(multiprocessing.current_process().authkey).hex())"
 
 
 def preloaded(t, mode):
     """What they keep of the process that loaded them is the run's."""
     with Ahead(mode, languages=["python"], CAY_PRELOAD="multiprocessing,random,threading") as ahead:
         warm, cold = ahead.run("python", PRELOADED), ahead.run("python", PRELOADED, strict=True)
+        keys = {ahead.run("python", KEY)["stdout"] for _ in range(2)}
+    t.equal((len(keys), {len(key) for key in keys}), (2, {65}), "preload: each has a key of its own", keys)
     t.equal((warm["meta"]["start"], cold["meta"]["start"]), ("warm", "cold"), "preload: one is warm, one cold")
     t.equal(shown(warm), shown(cold), "preload: the same from both")
     t.ok(cold["stdout"].startswith("True True True\n"), "preload: and it is so", cold["stdout"], cold["stderr"][:300])

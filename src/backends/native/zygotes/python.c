@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ static struct {
     PyObject *exit_functions; /* calls what was registered by atexit */
     PyObject *main_module;    /* of the run */
     PyObject *numpy_random;   /* NULL: not loaded */
+    PyObject *processes;      /* of multiprocessing; the same */
     bool has_to_know;         /* of a fork */
     bool was_interrupted;
 } python;
@@ -175,14 +177,37 @@ static int put_environment(char **env)
     return rc;
 }
 
-/* Generators that a fork does not seed anew by itself. */
+/* The key that a program and its workers know each other by: made when multiprocessing is loaded.
+ */
+static int renew_key(void)
+{
+    char key[32];
+
+    if (!python.processes)
+        return 0;
+    if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    PyObject *process = PyObject_CallMethod(python.processes, "current_process", NULL);
+    PyObject *bytes = PyBytes_FromStringAndSize(key, sizeof key);
+    int rc = process && bytes ? PyObject_SetAttrString(process, "authkey", bytes) : -1;
+
+    Py_XDECREF(bytes);
+    Py_XDECREF(process);
+    return rc;
+}
+
+/* What is random and a fork does not make anew by itself. */
 static int reseed(void)
 {
-    if (!python.numpy_random)
-        return 0;
-    PyObject *done = PyObject_CallMethod(python.numpy_random, "seed", NULL);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
+    if (python.numpy_random) {
+        PyObject *done = PyObject_CallMethod(python.numpy_random, "seed", NULL);
+        Py_XDECREF(done);
+        if (!done)
+            return -1;
+    }
+    return renew_key();
 }
 
 /* ---- running ---- */
@@ -546,6 +571,14 @@ static int run_file(const struct zygote_run *run)
 
 /* ---- in the zygote ---- */
 
+static PyObject *find_loaded(const char *name)
+{
+    PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), name);
+
+    Py_XINCREF(module);
+    return module;
+}
+
 static void load_modules(int n, char **names)
 {
     for (int i = 0; i < n; i++) {
@@ -558,8 +591,8 @@ static void load_modules(int n, char **names)
     python.has_to_know = n > 0 || interpreter->before_forkers || interpreter->after_forkers_child;
     python.loader = find("_frozen_importlib_external", "SourceFileLoader");
     python.exit_functions = find("atexit", "_run_exitfuncs");
-    python.numpy_random = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.random");
-    Py_XINCREF(python.numpy_random);
+    python.numpy_random = find_loaded("numpy.random");
+    python.processes = find_loaded("multiprocessing.process");
 }
 
 /* A program's first objects of each size would come from gaps between those that are there: two
