@@ -40,7 +40,7 @@ run()
     shift 2
     echo "== $dir: $name"
     rm -f "$dir/meson-logs/testlog.json"
-    meson test -C "$dir" --no-rebuild --num-processes 2 "$@" 2>&1 |
+    meson test -C "$dir" --no-rebuild --num-processes "$(($(nproc) + 1))" "$@" 2>&1 |
         sed -un 's/^ *\([0-9]\+\/[0-9]\+ .*\)/\1/p'
     if [ -s "$dir/meson-logs/testlog.json" ]; then
         cp "$dir/meson-logs/testlog.json" "$logs/$dir-$name.json"

@@ -3,7 +3,6 @@
 """The docker backend on a real engine that this script starts: the conformance suite, promises that are asked from
 inside, and what only a container engine has. CAY_DOCKER_LONG=1 (make test-docker) asks for 200 runs, a third of them
 killed, and for all of tests/hostile."""
-import contextlib
 import json
 import os
 import pathlib
@@ -243,20 +242,8 @@ def leftovers(t, mode, engine):
     none_left(t, engine, "no container is left")
 
 
-@contextlib.contextmanager
-def own_run_folder():
-    """This machine may have a server of its own, and the command would find that one."""
-    os.makedirs("/run/cay", exist_ok=True)
-    caytest.run(["mount", "-t", "tmpfs", "-o", "mode=755", "cay-test", "/run/cay"])
-    try:
-        yield
-    finally:
-        caytest.run(["umount", "-l", "/run/cay"])
-
-
 def pool(t, mode, engine):
-    with own_run_folder():
-        served(t, mode, engine)
+    served(t, mode, engine)
     none_left(t, engine, "and all go with the server")
 
 

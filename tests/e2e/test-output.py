@@ -30,8 +30,8 @@ def plain(t, mode):
     put = f"import os, base64\nd = base64.b64decode('{base64.b64encode(data[:256]).decode()}') * 300\nwhile d: d = d[os.write(1, d):]"
     done = mode.cay("run", "-l", "python", "-e", put)
     t.ok(done.status == 0 and done.out == data, "plain: every byte, and more of them than --json keeps", len(done.out), done.err)
-    done = mode.cay("run", "--timeout", "0.3", "-l", "python", "-e", BOTH + "import time\ntime.sleep(600)")
-    t.ok(done.status == 124 and done.out == b"out\n" and b"\ncay: Code execution timed out after 0.3s\n" in done.err,
+    done = mode.cay("run", "--timeout", "1.5", "-l", "python", "-e", BOTH + "import time\ntime.sleep(600)")
+    t.ok(done.status == 124 and done.out == b"out\n" and b"\ncay: Code execution timed out after 1.5s\n" in done.err,
          "plain: what was no end of the program's own is said on stderr", *done.describe())
     done = mode.cay("exec", "--", "sh", "-c", "kill -ABRT $$")
     t.ok(done.status == 134 and b"cay: ended by signal 6" in done.err, "plain: a signal is named", *done.describe())
@@ -87,7 +87,7 @@ def as_events(t, mode):
 def stages_do_not_mix(t, mode):
     """What a program prints is never taken for its compiler's words, however late cay comes to read it: cay itself is
     stopped from the compile stage on until there is nothing left to wait for."""
-    code = "".join(f"int f{i}(int x) {{ int y = 0; for (int j = 0; j < x; j++) y += j % {i + 1}; return y; }}\n" for i in range(1500))
+    code = "".join(f"int f{i}(int x) {{ int y = 0; for (int j = 0; j < x; j++) y += j % {i + 1}; return y; }}\n" for i in range(300))
     code += '#include <stdio.h>\nint main(void) { puts("of the program"); return 0; }\n'
     code += f"/* never compiled before: {os.urandom(8).hex()} */\n"
     (mode.cwd / "slow.c").write_text(code)

@@ -85,7 +85,7 @@ def piped(t, mode):
     t.result(r, "a compiled program gets one after the compiler", cause="exit", exit_code=4, stdout="/dev/pts/0\r\n")
     r = mode.json("run", "-t", "-l", "c", "-e", "int main(void) { return nothing; }")
     t.result(r, "what a compiler says is no terminal's", cause="compile")
-    r = mode.json("run", "-t", "--timeout", "0.5", "-l", "python", "-e", "import time; print('x', flush=True); time.sleep(600)")
+    r = mode.json("run", "-t", "--timeout", "1.5", "-l", "python", "-e", "import time; print('x', flush=True); time.sleep(600)")
     t.result(r, "limits hold", cause="wall_timeout", exit_code=124, stdout="x\r\n")
     r = mode.json("run", "-t", "--env", "TERM=vt100", "-l", "bash", "-e", "echo $TERM; exec 0<&- 1<&- 2<&-; exec </dev/tty >/dev/tty; [ -t 0 ] && echo back")
     t.result(r, "TERM can be named; the terminal can be let go of and taken again", cause="ok", stdout="vt100\r\nback\r\n")

@@ -17,20 +17,21 @@ MADE_FOR_IT = {"tmpfs", "ramfs", "proc"}
 # What an engine puts into each container; the masks over some of it are /dev/null and empty folders.
 ENGINES_FILES = {"/.cay-inside", "/.dockerenv"}
 ENGINES_DEV = {"pts", "ptmx", "mqueue", "tty"}
+CANARY = f"cay-canary-{os.urandom(4).hex()}"  # of this script: another may run beside it
 
 
 def canaries(mode):
     """World-readable files all over the host; a sandbox that shows any of them shows too much."""
     places = [mode.cwd, mode.home, caytest.workdir(), "/tmp", "/var/tmp", "/dev/shm"]
     if os.getuid() == 0:
-        places += ["/srv", "/mnt", "/media", "/run/cay-canary", "/home", "/root", "/opt/cay-canary"]
+        places += ["/srv", "/mnt", "/media", f"/run/{CANARY}", "/home", "/root", f"/opt/{CANARY}"]
     made = []
     for place in places:
         if place in ("/srv", "/mnt", "/media"):  # our mount namespace: nobody else sees it
             subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755,size=1m", "cay-test", place], check=True)
         try:
             os.makedirs(place, exist_ok=True)
-            path = os.path.join(place, "cay-canary-file")
+            path = os.path.join(place, f"{CANARY}-file")
             with open(path, "w") as f:
                 f.write("canary\n")
             os.chmod(path, 0o644)
@@ -43,7 +44,7 @@ def canaries(mode):
 def remove(made):
     for path in made:
         os.unlink(path)
-        if os.path.dirname(path).endswith("cay-canary"):
+        if os.path.dirname(path).endswith(CANARY):
             os.rmdir(os.path.dirname(path))
     for place in ("/srv", "/mnt", "/media"):
         if os.getuid() == 0:

@@ -41,7 +41,7 @@ class Services:
                     continue
                 self.targets[name].append((host, s.getsockname()[1]))
                 self.add(f"{name} {host}", s, kind)
-        name = f"cay-test-{os.getpid()}"
+        name = f"cay-test-{os.urandom(6).hex()}"
         s = socket.socket(socket.AF_UNIX)
         s.bind("\0" + name)
         self.targets["abstract"].append(name)

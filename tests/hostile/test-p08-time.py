@@ -9,10 +9,10 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
 
-MOST = 15  # seconds for a limit of 1
+MOST = 15  # seconds for a limit of 2
 STUBBORN = ("ignores", "blocks", "stops", "stops-all", "closes", "daemons", "vforks", "runs-away")
-TIMED_OUT = dict(cause="wall_timeout", limit_name="timeout", limit=1.0, verdict__unit="s", exit_code=124, timeout=True,
-                 error_message="Code execution timed out after 1s")
+TIMED_OUT = dict(cause="wall_timeout", limit_name="timeout", limit=2.0, verdict__unit="s", exit_code=124, timeout=True,
+                 error_message="Code execution timed out after 2s")
 PYTHON = """
 import os, signal, time
 for s in range(1, 65):
@@ -27,13 +27,13 @@ except BaseException:
 
 def test(t, mode):
     host = mode.host()
-    flags = ("--timeout", "1", "--pids", "60")
+    flags = ("--timeout", "2", "--pids", "60")
     jobs = {kind: lambda kind=kind: mode.program("stay", *flags, args=[kind]) for kind in STUBBORN}
     jobs["python"] = lambda: mode.python(PYTHON, *flags)
     jobs["bash"] = lambda: mode.json("run", *flags, "-l", "bash", "-e", "trap '' TERM INT HUP; while :; do :; done")
     for kind, r in zip(jobs, caytest.together(jobs.values(), workers=5)):
         t.result(r, f"{kind}: ends at the wall limit", **TIMED_OUT)
-        t.ok(1.0 <= (r.get("verdict.measured") or 0) < MOST and r.done.seconds < MOST, f"{kind}: neither early nor never",
+        t.ok(2.0 <= (r.get("verdict.measured") or 0) < MOST and r.done.seconds < MOST, f"{kind}: neither early nor never",
              r.get("verdict.measured"), r.done.seconds)
         # What came before the end is not lost.
         if kind in STUBBORN and kind != "runs-away":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 PRIVATE_DIRS = ("/tmp", "/var/tmp", "/dev/shm")
 private = set()  # those of PRIVATE_DIRS that only this script sees
+kept = set()  # what is of the host there all the same: the checkout
 test_uids = set()  # users made up by this script
 engine = None  # a container engine that this script started (caydocker.py): its own things are the host's
 
@@ -172,7 +173,8 @@ class Host:
     """A look at everything a run could leave behind. `left()` gives back what is there now and was not before.
 
     Other tests may run cay on this machine at the same time: their processes and mounts cannot be seen from here,
-    their cgroups and lock files can, but go away by themselves; so settle() polls."""
+    where root runs them nor can their files, and on cgroup v1 nor can their cgroups; elsewhere these go away by
+    themselves, so settle() polls."""
 
     def __init__(self, *folders):
         self.folders = [str(f) for f in folders]
@@ -184,7 +186,7 @@ class Host:
             if top not in private and top not in self.folders:
                 found |= self._strangers(top)
                 continue
-            skip = [os.path.join(f, ".local/state/cay") for f in self.folders] + ["/run/cay"]
+            skip = [os.path.join(f, ".local/state/cay") for f in self.folders] + ["/run/cay", *kept]
             found |= tree(top, skip)
         # Lock files are how cay's instances meet; anything else in its run folder would be something left.
         for path in tree("/run/cay"):
@@ -196,13 +198,13 @@ class Host:
 
     @staticmethod
     def _strangers(top):
-        """A folder that others use too, such as a /tmp in which the checkout lies: what is ours by name or by owner."""
+        """A folder that others use too, /run or an ordinary user's /tmp: what is ours by name or by owner."""
         found = set()
         with contextlib.suppress(OSError):
             for entry in os.scandir(top):
                 with contextlib.suppress(OSError):
                     is_ours = entry.name.startswith("cay") or entry.stat(follow_symlinks=False).st_uid in test_uids
-                    if is_ours and not entry.name.startswith(("cay-test-", "cay-fresh")):
+                    if is_ours and not entry.name.startswith(("cay-test-", "cay-fresh", "cay-canary")):
                         found.add(entry.path)
         return found
 

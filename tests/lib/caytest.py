@@ -12,7 +12,8 @@ A test script is a black box against the contract:
     caytest.main(test, modes=("root", "user"))
 
 Run as root, main() first puts the whole script into a pid namespace of its own (everything in it dies with the
-script), with a private /tmp, /var/tmp and /dev/shm, and calls test() once for each mode:
+script), with a private /tmp, /var/tmp, /dev/shm and /run/cay, a state folder and cgroups of its own, and calls test()
+once for each mode:
 
     root    cay run by root
     user    cay run by an ordinary user without delegated cgroups
@@ -50,9 +51,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "hostile" / "programs"
 LONG = os.environ.get("CAY_TEST_LONG", "") not in ("", "0")
 SANITIZED = bool(os.environ.get("CAY_SANITIZED"))
-ONE_MODE = ("test-conformance", "test-doctor", "test-repeat", "test-tty", "test-watch", "test-p05-files", "test-p08-time",
-            "test-p11-counts", "test-p13-neighbours", "test-p14-truth", "test-workspace")
+# Those that look at nothing but their own runs: anywhere they can run at the same time.
+SIDE_BY_SIDE = ("test-audit", "test-check", "test-completion", "test-examples", "test-failures", "test-folders",
+                "test-lang-compiled", "test-lang-scripts", "test-languages", "test-output", "test-records",
+                "test-restricted-shell", "test-settings", "test-usage", "test-workspace")
+# Under the sanitizers once is enough: another user's run takes the same way through our code.
+ONE_MODE = (*SIDE_BY_SIDE, "test-conformance", "test-doctor", "test-repeat", "test-tty", "test-watch", "test-p05-files",
+            "test-p08-time", "test-p11-counts", "test-p13-neighbours", "test-p14-truth")
 MIB = 1 << 20
+STATE = Path("/var/lib/cay")  # root's
+STATE_OF_ALL = ("slots", "versions", "compiled")
 
 
 def some(rows):
@@ -475,13 +483,63 @@ def _is_removed(folder):
     return not os.path.exists(folder)
 
 
+def _mount(*words):
+    subprocess.run(["mount", *map(str, words)], check=True)
+
+
+def _own_temporary(folder):
+    """An empty file system on `folder`, in which the checkout is where it was."""
+    kept = {p for p in (ROOT, CAY.resolve().parent) if p.is_relative_to(folder)}
+    kept = [p for p in kept if not any(p != q and p.is_relative_to(q) for q in kept)]
+    for number, path in enumerate(kept):  # by way of a place that nothing hides
+        os.makedirs(f"/run/cay/kept-{number}")
+        _mount("--bind", path, f"/run/cay/kept-{number}")
+    _mount("-t", "tmpfs", "-o", "mode=1777,size=2g", "cay-test", folder)
+    for number, path in enumerate(kept):
+        path.mkdir(mode=0o755, parents=True)
+        _mount("--move", f"/run/cay/kept-{number}", path)
+        os.rmdir(f"/run/cay/kept-{number}")
+        cayhost.kept.add(str(path))
+    cayhost.private.add(folder)
+
+
+def _own_state():
+    """What root's cay keeps, of this script alone, on the disk that it is on otherwise: runs of others are in no list.
+    Three things are everybody's: the uids in use, and what is known of this machine's languages and of compiled programs.
+    Gives back the folder behind it."""
+    STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in STATE.parent.glob("cay-test-*"):  # of a script that was killed
+        with contextlib.suppress(FileNotFoundError):  # or of one that has just ended
+            if time.time() - old.stat().st_mtime > 86400:
+                shutil.rmtree(old, ignore_errors=True)
+    own = Path(tempfile.mkdtemp(prefix="cay-test-", dir=STATE.parent))
+    for top in (STATE, own):
+        (top / "compiled").mkdir(mode=0o700, exist_ok=True)
+        for name in ("slots", "versions"):
+            (top / name).touch(mode=0o600)
+    for name in STATE_OF_ALL:
+        _mount("--bind", STATE / name, own / name)
+    _mount("--rbind", own, STATE)
+    return own
+
+
+def _leave_state(own):
+    for path in (STATE, *(own / name for name in STATE_OF_ALL)):
+        subprocess.run(["umount", "--lazy", path], check=True)
+    shutil.rmtree(own, ignore_errors=True)
+
+
 def _contain():
-    """As root: pid, mount, ipc and uts namespaces of our own around the rest of the script, whose pid 1 only reaps."""
+    """As root: pid, mount, ipc and uts namespaces of our own around the rest of the script, whose pid 1 only reaps, and
+    then clears away. Gives back whether nothing of other scripts can be seen from here."""
     if not contained():
         os.environ["CAY_TEST_CONTAINED"] = "1"
         os.execv("/usr/bin/unshare", ["unshare", "--pid", "--ipc", "--uts", "--fork", "--mount-proc", "--kill-child",
                                       "--", sys.executable, "-B", *sys.argv])
     groups = _own_cgroups()
+    os.makedirs("/run/cay", mode=0o755, exist_ok=True)
+    _mount("-t", "tmpfs", "-o", "mode=755", "cay-test", "/run/cay")
+    own = _own_state()
     worker = os.fork()
     if worker:
         while True:
@@ -489,14 +547,14 @@ def _contain():
                 pid, status = os.wait()
                 if pid == worker:
                     _leave_cgroups(groups)
+                    _leave_state(own)
                     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
     if groups:
         _see_own_cgroups(groups)
     for folder in PRIVATE_DIRS:
-        if not any(str(p).startswith(folder + "/") for p in (ROOT, CAY.resolve(), Path(__file__).resolve())):
-            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777,size=2g", "cay-test", folder], check=True)
-            cayhost.private.add(folder)
+        _own_temporary(folder)
     os.environ.pop("TMPDIR", None)
+    return bool(groups)
 
 
 def _modes(t, wanted):
@@ -504,8 +562,8 @@ def _modes(t, wanted):
     if os.getuid() != 0:
         yield Mode("user", None, False)
         return
-    # A number of its own for each script, so that neighbours do not meet; far from system and login users.
-    uid = 47000 + _outer_pid() % 10000
+    # A number of its own for each script, so that neighbours do not meet; far from system and login users, and from nobody.
+    uid = 47000 + _outer_pid() % 8000
     for name in wanted:
         if name == "root":
             yield Mode("root", None, True)
@@ -537,16 +595,16 @@ def main(test, modes=("root", "user"), programs=()):
     os.environ.setdefault("CAY_TEST_OUTER_PID", str(os.getpid()))
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup cay would rightly ignore it too
     signal.signal(signal.SIGINT, signal.default_int_handler)  # and this one in a shell's background
+    name = Path(sys.argv[0]).stem
+    is_apart = False
     if os.getuid() == 0:
-        _contain()
+        is_apart = _contain()
     else:
         _libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what cay leaves behind becomes our child
-    # Hostile scripts look at the whole host: one at a time. A folder can be locked without leaving a file.
-    is_shared = bool(os.environ.get("CAY_TEST_SIDE_BY_SIDE"))
+    # Who sees others' things takes them for left ones: one at a time. A folder can be locked without leaving a file.
     lock = os.open(PROGRAMS, os.O_RDONLY | os.O_DIRECTORY)
-    fcntl.flock(lock, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
-    is_short = is_shared or Path(sys.argv[0]).stem in ONE_MODE
-    if is_short and SANITIZED:  # once is enough: another user's run takes the same way through our code
+    fcntl.flock(lock, fcntl.LOCK_SH if is_apart or name in SIDE_BY_SIDE else fcntl.LOCK_EX)
+    if SANITIZED and name in ONE_MODE:
         modes = modes[:1]
 
     t = Tap()
