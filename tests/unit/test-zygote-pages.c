@@ -118,9 +118,6 @@ static int be_zygote(void)
 static void test_memory_is_as_before(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_ADDRESS__
-    skip(); /* no sanitizer is in a zygote, and its shadow would be all of this memory */
-#endif
     int status = -1;
     pid_t pid = fork();
 
@@ -141,6 +138,11 @@ int main(void)
         cmocka_unit_test(test_memory_is_as_before),
     };
 
+#ifdef __SANITIZE_ADDRESS__
+    (void)tests;
+    puts("1..0 # SKIP no sanitizer is in a zygote: its own memory would be turned into files");
+    return 0;
+#endif
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
