@@ -32,8 +32,8 @@ SAMPLE = 7 if caytest.SANITIZED else 1  # no sanitizer is in what the zygotes ar
 class Ahead:
     """The process that keeps sandboxes ahead; ends with the block."""
 
-    def __init__(self, mode, program=AHEAD, languages=LANGUAGES):
-        env = {**mode.env, "CAY_WARM": ",".join(languages), "CAY_SPARES": "1", "CAY_SPARES_MAX": "2"}
+    def __init__(self, mode, program=AHEAD, languages=LANGUAGES, **more):
+        env = {**mode.env, **more, "CAY_WARM": ",".join(languages), "CAY_SPARES": "1", "CAY_SPARES_MAX": "2"}
         self.proc = subprocess.Popen(
             [program, mode.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=mode.cwd,
             **({} if mode.uid is None else {"user": mode.uid, "group": mode.uid, "extra_groups": []}))
@@ -231,6 +231,30 @@ def memory(t, ahead):
                 f"the {which} writes to memory of the zygote's, and finds nothing there", r["stderr"][:300])
 
 
+# --- modules that were loaded ahead ---
+
+PRELOADED = """
+import multiprocessing, os, pickle, random, sys, threading
+class C:
+    def __del__(self): print("del")
+c = C()
+print(sys.modules["__mp_main__"].C is C, threading.main_thread().native_id == os.getpid(), threading.main_thread().ident == threading.get_ident())
+print(threading.main_thread().native_id)
+"""
+KEY = "import multiprocessing; print(bytes(multiprocessing.current_process().authkey).hex())"
+
+
+def preloaded(t, mode):
+    """What they keep of the process that loaded them is the run's."""
+    with Ahead(mode, languages=["python"], CAY_PRELOAD="multiprocessing,random,threading") as ahead:
+        warm, cold = ahead.run("python", PRELOADED), ahead.run("python", PRELOADED, strict=True)
+        keys = {ahead.run("python", KEY)["stdout"] for _ in range(2)}
+    t.equal((len(keys), {len(key) for key in keys}), (2, {65}), "preload: each has a key of its own", keys)
+    t.equal((warm["meta"]["start"], cold["meta"]["start"]), ("warm", "cold"), "preload: one is warm, one cold")
+    t.equal(shown(warm), shown(cold), "preload: the same from both")
+    t.ok(cold["stdout"].startswith("True True True\n"), "preload: and it is so", cold["stdout"], cold["stderr"][:300])
+
+
 # --- what a place that is used again could keep ---
 
 # What the network namespace tells of those who were there before; without a socket, which would be seen.
@@ -361,6 +385,7 @@ def test(t, mode):
             chosen(t, ahead)
     others(t, mode)
     if mode.is_root:
+        preloaded(t, mode)
         same(t, mode)
     else:
         own_files(t, mode)

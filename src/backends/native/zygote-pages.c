@@ -145,13 +145,42 @@ struct extent {
     size_t first, end;
 };
 
-static void settle_extent(const struct area *area, struct extent *extent)
+/* How many pages are one piece that malloc has mapped apart, if one begins here: what it has before
+ * it is its length, and a bit that says so (glibc). realloc lets the kernel make it longer, and
+ * beyond the end of a file there is nothing. Others that look the same are left out for nothing. */
+static size_t mapped_apart(const char *page, size_t n_left)
+{
+    enum { IS_MAPPED = 2, BITS = 7 };
+    const size_t *head = (const void *)page, page_bytes = (size_t)getpagesize();
+    size_t len = head[1] & ~(size_t)BITS;
+
+    return head[0] == 0 && (head[1] & BITS) == IS_MAPPED && len > 0 && len % page_bytes == 0 &&
+                   len / page_bytes <= n_left
+               ? len / page_bytes
+               : 0;
+}
+
+static void settle_pages(const struct area *area, size_t first, size_t end)
 {
     const size_t page_bytes = (size_t)getpagesize();
 
-    if (extent->end - extent->first >= SETTLE_MIN)
-        settle(area->start + extent->first * page_bytes,
-               (extent->end - extent->first) * page_bytes);
+    if (end - first >= SETTLE_MIN)
+        settle(area->start + first * page_bytes, (end - first) * page_bytes);
+}
+
+static void settle_extent(const struct area *area, struct extent *extent)
+{
+    size_t first = extent->first;
+
+    for (size_t i = first, n; i < extent->end && !area->is_of_file; i += MAX(n, (size_t)1)) {
+        n = mapped_apart(area->start + i * (size_t)getpagesize(), area->n_pages - i);
+        if (n == 0)
+            continue;
+        settle_pages(area, first, i);
+        first = i + n;
+    }
+    if (first < extent->end)
+        settle_pages(area, first, extent->end);
     *extent = (struct extent){ 0 };
 }
 

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ static struct {
     PyObject *exit_functions; /* calls what was registered by atexit */
     PyObject *main_module;    /* of the run */
     PyObject *numpy_random;   /* NULL: not loaded */
+    PyObject *processes;      /* of multiprocessing; the same */
     bool has_to_know;         /* of a fork */
     bool was_interrupted;
 } python;
@@ -175,17 +177,53 @@ static int put_environment(char **env)
     return rc;
 }
 
-/* Generators that a fork does not seed anew by itself. */
+/* The key that a program and its workers know each other by: made when multiprocessing is loaded.
+ */
+static int renew_key(void)
+{
+    char key[32];
+
+    if (!python.processes)
+        return 0;
+    if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    PyObject *process = PyObject_CallMethod(python.processes, "current_process", NULL);
+    PyObject *bytes = PyBytes_FromStringAndSize(key, sizeof key);
+    int rc = process && bytes ? PyObject_SetAttrString(process, "authkey", bytes) : -1;
+
+    Py_XDECREF(bytes);
+    Py_XDECREF(process);
+    return rc;
+}
+
+/* What is random and a fork does not make anew by itself. */
 static int reseed(void)
 {
-    if (!python.numpy_random)
-        return 0;
-    PyObject *done = PyObject_CallMethod(python.numpy_random, "seed", NULL);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
+    if (python.numpy_random) {
+        PyObject *done = PyObject_CallMethod(python.numpy_random, "seed", NULL);
+        Py_XDECREF(done);
+        if (!done)
+            return -1;
+    }
+    return renew_key();
 }
 
 /* ---- running ---- */
+
+/* multiprocessing, where it is loaded, has it by a second name, as what it makes elsewhere refers
+ * to it. */
+static int set_main(PyObject *module)
+{
+    static const char second[] = "__mp_main__";
+    PyObject *modules = PyImport_GetModuleDict();
+
+    if (PyDict_SetItemString(modules, "__main__", module) < 0)
+        return -1;
+    return PyDict_GetItemString(modules, second) ? PyDict_SetItemString(modules, second, module)
+                                                 : 0;
+}
 
 /* One of its own: the zygote's is out of the collector's sight, and so would be all that holds a
  * program's functions and classes in cycles. The names are in the order in which python3 sets them.
@@ -198,7 +236,7 @@ static PyObject *make_main(void)
     bool is_made =
         globals && notes && PyDict_SetItemString(globals, "__annotations__", notes) == 0 &&
         PyDict_SetItemString(globals, "__builtins__", PyImport_AddModule("builtins")) == 0 &&
-        PyDict_SetItemString(PyImport_GetModuleDict(), "__main__", made) == 0;
+        set_main(made) == 0;
 
     Py_XDECREF(notes);
     if (!is_made)
@@ -384,7 +422,7 @@ static int finish(int status, Py_ssize_t n_modules)
     static const char *const last[] = { "last_type", "last_value", "last_traceback" };
     for (size_t i = 0; i < sizeof last / sizeof *last; i++)
         PySys_SetObject(last[i], Py_None);
-    PyDict_SetItemString(modules, "__main__", Py_None);
+    set_main(Py_None);
     Py_DECREF(python.main_module);
     PyGC_Collect();
     flush("stdout", false);
@@ -483,14 +521,28 @@ static void run_ours(void)
     PyGC_Collect();
 }
 
+/* threading, where it is loaded, keeps the number that its main thread had in the zygote. */
+static void renew_thread_number(void)
+{
+    PyObject *threading = PyDict_GetItemString(PyImport_GetModuleDict(), "threading");
+    PyObject *thread = threading ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;
+    PyObject *done = thread ? PyObject_CallMethod(thread, "_set_native_id", NULL) : NULL;
+
+    Py_XDECREF(done);
+    Py_XDECREF(thread);
+    PyErr_Clear();
+}
+
 /* What Python does after a fork is to make locks anew that other threads may have held, and to call
  * who asked for it. Modules of a list may have threads; else there is none. */
 static void wake_up(void)
 {
-    if (python.has_to_know)
-        PyOS_AfterFork_Child();
-    else
+    if (!python.has_to_know) {
         PyThreadState_Get()->native_thread_id = PyThread_get_thread_native_id();
+        return;
+    }
+    PyOS_AfterFork_Child();
+    renew_thread_number();
 }
 
 /* Once more in the memory of its own: what it reaches for is copied then, and not when somebody
@@ -519,6 +571,14 @@ static int run_file(const struct zygote_run *run)
 
 /* ---- in the zygote ---- */
 
+static PyObject *find_loaded(const char *name)
+{
+    PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), name);
+
+    Py_XINCREF(module);
+    return module;
+}
+
 static void load_modules(int n, char **names)
 {
     for (int i = 0; i < n; i++) {
@@ -531,8 +591,8 @@ static void load_modules(int n, char **names)
     python.has_to_know = n > 0 || interpreter->before_forkers || interpreter->after_forkers_child;
     python.loader = find("_frozen_importlib_external", "SourceFileLoader");
     python.exit_functions = find("atexit", "_run_exitfuncs");
-    python.numpy_random = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.random");
-    Py_XINCREF(python.numpy_random);
+    python.numpy_random = find_loaded("numpy.random");
+    python.processes = find_loaded("multiprocessing.process");
 }
 
 /* A program's first objects of each size would come from gaps between those that are there: two
