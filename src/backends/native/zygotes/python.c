@@ -600,10 +600,10 @@ static void load_modules(int n, char **names)
  * a new pool. */
 static void fill_gaps(void)
 {
-    enum { POOL = 1 << 14, HEAD = 48, STEP = 16, LARGEST = 512 };
+    enum { POOL = 1 << 14, HEAD = 48, STEP = 16, LARGEST = 512, MOST = 1 << 16 };
 
     for (size_t size = STEP; size <= LARGEST; size += STEP)
-        for (size_t n = 0; n < 64 * 1024 / size; n++) {
+        for (size_t n = 0; n < MOST / size; n++) {
             void *block = PyObject_Malloc(size);
             if ((uintptr_t)block % POOL == HEAD) {
                 PyObject_Free(block);
