@@ -144,12 +144,26 @@ static void find_source(const struct payload *payload, struct zygote_run *run)
         }
 }
 
+/* Most are small, and reading one takes less time than mapping it. */
+static struct {
+    char data[16 * 1024];
+} small_payload;
+
+static int read_payload(int fd, struct payload *ret)
+{
+    ssize_t len = pread(fd, small_payload.data, sizeof small_payload.data, 0);
+
+    if (len <= 0 || len == (ssize_t)sizeof small_payload.data)
+        return payload_map(fd, ret);
+    return payload_check(small_payload.data, (size_t)len, ret);
+}
+
 static void take_payload(int fd, enum child_job_kind kind, struct zygote_run *ret)
 {
-    static struct payload payload; /* mapped for good: the vectors point into it */
+    static struct payload payload; /* there for good: the vectors point into it */
     extern char **environ;
 
-    if (payload_map(fd, &payload) < 0 || payload.argc[0] < 2)
+    if (read_payload(fd, &payload) < 0 || payload.argc[0] < 2)
         _exit(1);
     if (kind == CHILD_JOB_WHOLE && payload_write_files(&payload, AT_FDCWD) < 0)
         _exit(127);
@@ -195,6 +209,7 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     if (failed == STEP_N) {
         program.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         warm(dance->order.is_awaited);
+        memset(small_payload.data, 0, 1); /* the page is there now */
     }
     say_hello(fd, &program, failed, errnum);
     if (child_recv_job(fd, &job, &kind) < 0)

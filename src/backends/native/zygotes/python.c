@@ -32,6 +32,8 @@ static struct {
     PyObject *loader;         /* the class of __loader__ */
     PyObject *exit_functions; /* calls what was registered by atexit */
     PyObject *main_module;    /* of the run */
+    PyObject *main_names[2];  /* what it is called, and what a worker of multiprocessing calls it */
+    PyObject *closed, *flush; /* names: a lookup by one that was just made misses Python's cache */
     PyObject *numpy_random;   /* NULL: not loaded */
     PyObject *processes;      /* of multiprocessing; the same */
     bool has_to_know;         /* of a fork */
@@ -216,13 +218,13 @@ static int reseed(void)
  * to it. */
 static int set_main(PyObject *module)
 {
-    static const char second[] = "__mp_main__";
     PyObject *modules = PyImport_GetModuleDict();
 
-    if (PyDict_SetItemString(modules, "__main__", module) < 0)
-        return -1;
-    return PyDict_GetItemString(modules, second) ? PyDict_SetItemString(modules, second, module)
-                                                 : 0;
+    for (size_t i = 0; i < sizeof python.main_names / sizeof *python.main_names; i++)
+        if ((i == 0 || PyDict_GetItem(modules, python.main_names[i])) &&
+            PyDict_SetItem(modules, python.main_names[i], module) < 0)
+            return -1;
+    return 0;
 }
 
 /* One of its own: the zygote's is out of the collector's sight, and so would be all that holds a
@@ -364,7 +366,7 @@ static int run_main(PyObject *globals, const struct zygote_run *run, const char 
 /* Whether it was closed; a stream that can't tell is not. */
 static bool is_closed(PyObject *stream)
 {
-    PyObject *closed = PyObject_GetAttrString(stream, "closed");
+    PyObject *closed = PyObject_GetAttr(stream, python.closed);
     int is_true = closed ? PyObject_IsTrue(closed) : 0;
 
     PyErr_Clear();
@@ -379,7 +381,7 @@ static int flush(const char *name, bool is_told)
 
     if (!stream || stream == Py_None || is_closed(stream))
         return 0;
-    PyObject *done = PyObject_CallMethod(stream, "flush", NULL);
+    PyObject *done = PyObject_CallMethodNoArgs(stream, python.flush);
     if (done) {
         Py_DECREF(done);
         return 0;
@@ -421,7 +423,8 @@ static int finish(int status, Py_ssize_t n_modules)
     is_bad = flush("stderr", false) < 0 || is_bad;
     static const char *const last[] = { "last_type", "last_value", "last_traceback" };
     for (size_t i = 0; i < sizeof last / sizeof *last; i++)
-        PySys_SetObject(last[i], Py_None);
+        if (PySys_GetObject(last[i])) /* else there would be memory to be copied for it */
+            PySys_SetObject(last[i], Py_None);
     set_main(Py_None);
     Py_DECREF(python.main_module);
     PyGC_Collect();
@@ -546,12 +549,18 @@ static void wake_up(void)
 }
 
 /* Once more in the memory of its own: what it reaches for is copied then, and not when somebody
- * waits. */
+ * waits. So is what is taken down at the end, which is a new one here. */
 static void warm_child(bool is_awaited)
 {
     wake_up();
-    if (!is_awaited)
-        run_ours();
+    if (is_awaited)
+        return;
+    run_ours();
+    set_main(Py_None);
+    Py_DECREF(python.main_module);
+    python.main_module = make_main();
+    if (!python.main_module || set_loader(PyModule_GetDict(python.main_module), USUAL_SOURCE) < 0)
+        _exit(1);
 }
 
 static int run_file(const struct zygote_run *run)
@@ -591,6 +600,10 @@ static void load_modules(int n, char **names)
     python.has_to_know = n > 0 || interpreter->before_forkers || interpreter->after_forkers_child;
     python.loader = find("_frozen_importlib_external", "SourceFileLoader");
     python.exit_functions = find("atexit", "_run_exitfuncs");
+    python.main_names[0] = PyUnicode_InternFromString("__main__");
+    python.main_names[1] = PyUnicode_InternFromString("__mp_main__");
+    python.closed = PyUnicode_InternFromString("closed");
+    python.flush = PyUnicode_InternFromString("flush");
     python.numpy_random = find_loaded("numpy.random");
     python.processes = find_loaded("multiprocessing.process");
 }
