@@ -144,18 +144,17 @@ static void find_source(const struct payload *payload, struct zygote_run *run)
         }
 }
 
-/* Most are small, and reading one takes less time than mapping it. */
-static struct {
-    char data[16 * 1024];
-} small_payload;
+/* Most are small, and reading one takes less time than mapping it; of a copy it does not matter
+ * whether the file is sealed. */
+static char small_payload[16 * 1024];
 
 static int read_payload(int fd, struct payload *ret)
 {
-    ssize_t len = pread(fd, small_payload.data, sizeof small_payload.data, 0);
+    ssize_t len = pread(fd, small_payload, sizeof small_payload, 0);
 
-    if (len <= 0 || len == (ssize_t)sizeof small_payload.data)
+    if (len <= 0 || len == (ssize_t)sizeof small_payload)
         return payload_map(fd, ret);
-    return payload_check(small_payload.data, (size_t)len, ret);
+    return payload_check(small_payload, (size_t)len, ret);
 }
 
 static void take_payload(int fd, enum child_job_kind kind, struct zygote_run *ret)
@@ -209,7 +208,7 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     if (failed == STEP_N) {
         program.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         warm(dance->order.is_awaited);
-        memset(small_payload.data, 0, 1); /* the page is there now */
+        small_payload[0] = 0; /* the page is there now */
     }
     say_hello(fd, &program, failed, errnum);
     if (child_recv_job(fd, &job, &kind) < 0)

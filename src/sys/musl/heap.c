@@ -30,9 +30,8 @@ void __wrap_free(void *ptr);
 
 enum {
     READY_BYTES = 96 << 10, /* what a cold run uses; made present in one call */
-    FIRST_BYTES =
-        512 << 10, /* large buffers come from the end of it: most of them stay untouched */
-    LARGE_BYTES = 8 << 10,
+    FIRST_BYTES = 512 << 10,
+    LARGE_BYTES = 8 << 10, /* come from the end: most of such buffers stay untouched */
 };
 
 /* Before each piece; what follows is aligned for everything. */
@@ -48,8 +47,8 @@ static struct {
 __attribute__((constructor)) static void make_ready(void)
 {
     int saved = errno;
-    madvise(first_memory.bytes, READY_BYTES,
-            MADV_POPULATE_WRITE); /* EINVAL before Linux 5.14: page by page */
+    /* Page by page, where Linux is older than 5.14. */
+    madvise(first_memory.bytes, READY_BYTES, MADV_POPULATE_WRITE);
     errno = saved;
 }
 

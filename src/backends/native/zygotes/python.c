@@ -559,7 +559,7 @@ static void warm_child(bool is_awaited)
     set_main(Py_None);
     Py_DECREF(python.main_module);
     python.main_module = make_main();
-    if (!python.main_module || set_loader(PyModule_GetDict(python.main_module), USUAL_SOURCE) < 0)
+    if (set_loader(PyModule_GetDict(python.main_module), USUAL_SOURCE) < 0)
         _exit(1);
 }
 
