@@ -2,18 +2,16 @@
 #pragma once
 
 /*
- * Files of records that were pruned, emptied and kept for the next ones. To make a file ext4 looks
- * at every inode that was freed in the last five seconds, one by one: where each run makes a record
- * and another goes, that takes longer than all the rest of writing it down. What somebody asked to
- * be removed is removed.
+ * Files of records that were pruned, emptied and kept for the next ones, up to some hundreds. To
+ * make a file ext4 looks at every inode that was freed in the last minutes, one by one: where each
+ * run makes a record and another goes, that takes longer than all the rest of writing it down. What
+ * somebody asked to be removed is removed.
  */
 
 #include <stdbool.h>
 
-enum { RECORD_FREE_MAX = 256 };
-
-/* Keeps an emptied file, as the which-th (modulo RECORD_FREE_MAX). False: it is still there. */
-bool record_free_keep(int executions_fd, const char *name, unsigned which);
+/* Keeps the emptied file of an execution's record. False: it is still there. */
+bool record_free_keep(int executions_fd, const char *name, const char *id);
 
 /* An empty file that is not kept any more, open for writing and named temporary (at least 48
  * bytes); -1: there is none at hand, and name is "". */

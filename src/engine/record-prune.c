@@ -150,8 +150,8 @@ static bool is_in_use(int executions_fd, const char *id)
     return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-/* which: as record_free_keep's; -1: nothing of it is kept. */
-static bool remove_record(int executions_fd, const struct kept *kept, int which)
+/* may_keep: its file may be used again. */
+static bool remove_record(int executions_fd, const struct kept *kept, bool may_keep)
 {
     char name[RECORD_ID_LEN + 6];
 
@@ -159,7 +159,7 @@ static bool remove_record(int executions_fd, const struct kept *kept, int which)
         return false;
     snprintf(name, sizeof name, "%s.json", kept->id);
     /* First: what is left of it is an orphan, swept in time. */
-    if (which < 0 || !record_free_keep(executions_fd, name, (unsigned)which))
+    if (!may_keep || !record_free_keep(executions_fd, name, kept->id))
         unlinkat(executions_fd, name, 0);
     if (kept->has_folder)
         rmtree_at(executions_fd, kept->id, INT64_MAX);
@@ -177,7 +177,7 @@ int record_remove(int executions_fd, const char *id)
     kept.has_folder = faccessat(executions_fd, kept.id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     if (!kept.has_result && !kept.has_folder)
         return -ENOENT;
-    return remove_record(executions_fd, &kept, -1) ? 0 : -EBUSY;
+    return remove_record(executions_fd, &kept, false) ? 0 : -EBUSY;
 }
 
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s)
@@ -212,7 +212,7 @@ size_t record_prune_told(int executions_fd, const struct record_keep *keep, int6
             is_over =
                 count > 1 && (count > keep->count || bytes > keep->bytes || age > keep->age_s);
         }
-        if (!is_over || (!dry_run && !remove_record(executions_fd, kept, (int)removed)))
+        if (!is_over || (!dry_run && !remove_record(executions_fd, kept, true)))
             continue;
         removed++;
         if (fn)

@@ -193,16 +193,21 @@ static void test_freed_file(void **state)
     assert_string_equal(name, "");
     put(place, "old", 100, 1000);
     assert_int_equal(fstatat(place->fd, "old", &before, 0), 0);
-    assert_true(record_free_keep(place->fd, "old", 256)); /* is the first again */
+    assert_true(record_free_keep(place->fd, "old", "400a"));
     assert_int_equal(faccessat(place->fd, "old", F_OK, 0), -1);
-    int fd = record_free_take(place->fd, "00ff", name);
+    put(place, "other", 100, 1000);
+    assert_true(record_free_keep(place->fd, "other", "400b")); /* beside it, not in its place */
+    int fd = record_free_take(place->fd, "000f", name);
     assert_true(fd >= 0 && record_free_is_lost(name));
     assert_int_equal(fstat(fd, &after), 0);
     assert_int_equal(after.st_ino, before.st_ino);
     assert_int_equal(after.st_size, 0);
-    assert_int_equal(record_free_take(place->fd, "00fe", name), -1);
     close(fd);
-    assert_false(record_free_keep(place->fd, "none", 0));
+    fd = record_free_take(place->fd, "000e", name);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(record_free_take(place->fd, "000d", name), -1);
+    assert_false(record_free_keep(place->fd, "none", "000c"));
 }
 
 static void test_output(void **state)
