@@ -256,15 +256,15 @@ int link_open(struct link *link, const struct cay_options *options, const struct
     pid_t pid;
     if (options->fork_warden) {
         cpu_set_t cpus;
-        bool has_cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
+        cpu_allowed(&cpus);
         pid = fork();
         if (pid == 0) {
             wipe(options->argv);
-            _exit(serve(back, config, has_cpus ? &cpus : NULL, options->once,
+            _exit(serve(back, config, &cpus, options->once,
                         options->ahead ? LINK_AHEAD : LINK_PLAIN));
         }
-        if (pid > 0 && has_cpus)
-            cpu_send_elsewhere(pid);
+        if (pid > 0)
+            cpu_send_elsewhere(pid, &cpus);
         if (pid < 0)
             return cay_fail_errno(err, errno, "start the warden");
     } else {

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sys/cpu.h"
 
-#include <sched.h>
-
-void cpu_send_elsewhere(pid_t pid)
+void cpu_allowed(cpu_set_t *ret)
 {
-    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof *ret, ret) < 0)
+        CPU_ZERO(ret);
+}
+
+void cpu_send_elsewhere(pid_t pid, const cpu_set_t *allowed)
+{
+    cpu_set_t cpus = *allowed;
     int here = sched_getcpu();
 
-    if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof cpus, &cpus) < 0)
+    if (here < 0 || here >= CPU_SETSIZE)
         return;
     CPU_CLR(here, &cpus);
     if (CPU_COUNT(&cpus) > 0)

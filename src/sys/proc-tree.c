@@ -173,3 +173,18 @@ bool proc_tree_kill(struct proc_tree *tree, pid_t root)
     walk(tree, root, kill_one, &killing);
     return killing.can_run;
 }
+
+pid_t proc_pid_inside(pid_t pid)
+{
+    char path[32], text[4096];
+
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    if (pid <= 0 || file_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
+        return -1;
+    char *line = strstr(text, "\nNSpid:");
+    char *end = line ? strchr(line + 1, '\n') : NULL;
+    if (!end)
+        return -1;
+    *end = '\0';
+    return (pid_t)strtol(strrchr(line, '\t') + 1, NULL, 10);
+}

@@ -33,6 +33,9 @@ struct proc_cpu {
 
 void proc_tree_cpu(struct proc_tree *tree, pid_t root, struct proc_cpu *ret);
 
+/* Its number in the innermost of its pid namespaces; -1: it is gone. */
+pid_t proc_pid_inside(pid_t pid);
+
 /* SIGKILL for all below the root, once. Returns whether one of them can still run, as opposed to
  * being dead or held by the kernel. */
 bool proc_tree_kill(struct proc_tree *tree, pid_t root);

@@ -33,7 +33,7 @@ class Ahead:
     """The process that keeps sandboxes ahead; ends with the block."""
 
     def __init__(self, mode, program=AHEAD, languages=LANGUAGES, **more):
-        env = {**mode.env, **more, "CAY_WARM": ",".join(languages), "CAY_SPARES": "1", "CAY_SPARES_MAX": "2"}
+        env = {**mode.env, "CAY_WARM": ",".join(languages), "CAY_SPARES": "1", "CAY_SPARES_MAX": "2", **more}
         self.proc = subprocess.Popen(
             [program, mode.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=mode.cwd,
             **({} if mode.uid is None else {"user": mode.uid, "group": mode.uid, "extra_groups": []}))
@@ -54,8 +54,17 @@ class Ahead:
         """The result of one run; it finds a spare unless it is strict."""
         if not more.get("strict"):
             self.say(f"wait {language}")
+        return self.run_now(language, code, **more)
+
+    def run_now(self, language, code, **more):
         self.say(json.dumps({"language": language, "code": code, **more}))
         return json.loads(self.proc.stdout.readline())
+
+    def run_two(self, language, code):
+        """The results of two at once, of which the second finds no spare."""
+        self.say(f"wait {language}")
+        self.say("two " + json.dumps({"language": language, "code": code}))
+        return [json.loads(self.proc.stdout.readline()) for _ in range(2)]
 
 
 def programs(language):
@@ -320,6 +329,43 @@ def others(t, mode):
     t.equal(warm["meta"]["isolation"], cold["meta"]["isolation"], "bash: the same layers are reported")
 
 
+# Ways to end, as a program can that runs before anybody has looked at it.
+ENDS = {
+    "plain": "print(1)",
+    "a code": "import sys; print(2, flush=True); sys.exit(3)",
+    "an exception": "print(undefined)",
+    "a signal": "import os; os.kill(os.getpid(), 11)",
+    "at once": "import os; os._exit(5)",
+    "by its child": "import os\nif os.fork() == 0:\n    os.kill(os.getppid(), 9)\n    os._exit(7)\nos.wait()",
+    "before its child": "import os\nif os.fork() == 0:\n    os.read(0, 1); print('late', flush=True); os._exit(7)\nos._exit(6)",
+    "in another program": "import os; os.execv('/bin/sh', ['sh', '-c', 'echo $$ >/dev/null; exit 8'])",
+    "in a thread": "import os, threading\nt = threading.Thread(target=os._exit, args=(9,)); t.start(); t.join()",
+    "of memory": "x = bytearray(1 << 31)",
+}
+
+
+def on_demand(t, mode):
+    """Who finds no spare is forked, or made, while it is waited for."""
+    with Ahead(mode, languages=["python"], CAY_SPARES_MAX="1") as ahead:
+        for name, code in list(ENDS.items())[:: 3 if caytest.SANITIZED else 1]:
+            pairs = [ahead.run_two("python", code) for _ in range(3)]
+            cold = ahead.run("python", code, strict=True)
+            t.equal([[shown(r) for r in pair] for pair in pairs], [[shown(cold)] * 2] * 3, f"forked: it ends: {name}")
+            t.equal([pair[1]["meta"]["start"] for pair in pairs], ["fork"] * 3, f"forked: {name}: it is")
+            t.equal([pair[1]["meta"]["isolation"] for pair in pairs], [cold["meta"]["isolation"]] * 3, f"forked: {name}: with the same layers")
+    with Ahead(mode, languages=["bash"], CAY_SPARES="0", CAY_SPARES_MAX="0") as ahead:
+        runs = [ahead.run_now("bash", EXEC_AROUND) for _ in range(4)]
+        cold = ahead.run("bash", EXEC_AROUND, strict=True)
+        t.equal([r["meta"]["start"] for r in (*runs, cold)], ["cold"] * 5, "made: there was none")
+        t.equal([(r["stdout"], r["meta"]["isolation"]) for r in runs], [(cold["stdout"], cold["meta"]["isolation"])] * 4, "made: the same as one by itself")
+        code = "readlink /proc/self/ns/net; ls -A /tmp /sandbox /dev/shm | grep -v main; echo x >/tmp/mark; echo x >/dev/shm/mark; exec 3<>/dev/udp/127.0.0.1/9"
+        runs = [ahead.run_now("bash", code) for _ in range(8)]
+        t.equal({r["stdout"].split("\n", 1)[1] for r in runs}, {ahead.run("bash", code, strict=True)["stdout"].split("\n", 1)[1]}, "made: nothing is left of the one before")
+        if mode.is_root:
+            runs = [ahead.run_now("bash", "readlink /proc/self/ns/net") for _ in range(8)]
+            t.ok(len({r["stdout"] for r in runs}) < 8, "made: some stand where another stood", [r["stdout"] for r in runs])
+
+
 def chosen(t, ahead):
     """Who has a say in how his interpreter starts gets one of his own."""
     rows = {
@@ -384,6 +430,7 @@ def test(t, mode):
             t.equal((r["meta"]["start"], r["verdict"]["cause"], len(r["files"])), ("warm", "ok", 91), "a deep tree is collected from a warm run", r["stderr"])
             chosen(t, ahead)
     others(t, mode)
+    on_demand(t, mode)
     if mode.is_root:
         preloaded(t, mode)
         same(t, mode)

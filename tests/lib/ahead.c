@@ -3,7 +3,8 @@
  * ahead HELPER: runs requests one after another, from sandboxes that were made ahead, for tests.
  * Reads a line each: "wait LANGUAGE", which ends when a spare of it is ready for the next request,
  * or "pool", which answers with a JSON object of what there is, or a JSON request, which is
- * answered by its result in a line.
+ * answered by its result in a line, or "two " and such a request, which is run twice at once and
+ * answered by a line for each in the order in which they were asked for.
  */
 #include <cay/cay.h>
 
@@ -21,7 +22,8 @@ static void must(int rc, const struct cay_error *err)
 }
 
 struct answer {
-    bool is_there, is_quiet;
+    bool is_there;
+    char *json;
 };
 
 static void print_line(char *json)
@@ -40,8 +42,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
 
     if (!result)
         result = cay_result_of_error(err);
-    if (!answer->is_quiet)
-        print_line(cay_result_json(result));
+    answer->json = cay_result_json(result);
     cay_result_free(result);
     answer->is_there = true;
 }
@@ -55,10 +56,9 @@ static void turn(struct cay *cay, int timeout_ms)
         must(cay_dispatch(cay, &err), &err);
 }
 
-static void execute(struct cay *cay, const char *json, bool is_quiet)
+static void start(struct cay *cay, const char *json, struct answer *answer)
 {
-    struct answer answer = { .is_quiet = is_quiet };
-    struct cay_start_options options = { .on_done = on_done, .arg = &answer };
+    struct cay_start_options options = { .on_done = on_done, .arg = answer };
     struct cay_request *req = cay_request_new();
     struct cay_running *run;
     struct cay_error err;
@@ -66,8 +66,31 @@ static void execute(struct cay *cay, const char *json, bool is_quiet)
     must(cay_request_parse(req, json, strlen(json), &err), &err);
     must(cay_start(cay, req, &options, &run, &err), &err);
     cay_request_free(req);
-    while (!answer.is_there)
+}
+
+static char *wait_for_answer(struct cay *cay, const struct answer *answer)
+{
+    while (!answer->is_there)
         turn(cay, -1);
+    return answer->json;
+}
+
+static char *execute(struct cay *cay, const char *json)
+{
+    struct answer answer = { 0 };
+
+    start(cay, json, &answer);
+    return wait_for_answer(cay, &answer);
+}
+
+static void execute_two(struct cay *cay, const char *json)
+{
+    struct answer answers[2] = { 0 };
+
+    for (int i = 0; i < 2; i++)
+        start(cay, json, &answers[i]);
+    for (int i = 0; i < 2; i++)
+        print_line(wait_for_answer(cay, &answers[i]));
 }
 
 /* Nothing tells of a spare that got ready, and answers may be from before the last run, which the
@@ -129,15 +152,17 @@ int main(int argc, char **argv)
 
     must(cay_open(&options, &cay, &err), &err);
     /* The warden is listened to from the first run on. */
-    execute(cay, "{\"command\": [\"true\"]}", true);
+    free(execute(cay, "{\"command\": [\"true\"]}"));
     while (getline(&line, &size, stdin) > 0) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "wait ", 5) == 0)
             wait_for(cay, line + 5);
         else if (strcmp(line, "pool") == 0)
             print_pool(cay);
+        else if (strncmp(line, "two ", 4) == 0)
+            execute_two(cay, line + 4);
         else
-            execute(cay, line, false);
+            print_line(execute(cay, line));
     }
     free(line);
     cay_close(cay);

@@ -251,13 +251,14 @@ bool berth_is_fresh(const struct berth *berth)
 
 /* The places below which a child of the warden finds all it needs: what is above them, and that is
  * hundreds, is not even copied. */
-enum { FIRST_PLACE = 16, PLACES = 16, EMPTY_PLACE = FIRST_PLACE + PLACES - 1 };
+enum { FIRST_PLACE = 16, PLACES = 24, EMPTY_PLACE = FIRST_PLACE + PLACES - 1 };
 
 /* Pid 1 stays on it all its life, and what it may have to tell of a run takes 40 KiB. */
 enum { BEARING_STACK = 256 * 1024, GUARD = 4096 };
 
 struct bearing {
     struct child child;
+    struct job job;
     int ns_fds[BERTH_NS];
     int cgroup_fd;
     pid_t pid; /* or -errno */
@@ -277,14 +278,27 @@ bool berth_reserve_places(void)
 static int take_places(struct bearing *bearing)
 {
     struct child *child = &bearing->child;
+    struct job *job = &bearing->job;
     int *const fds[] = {
-        &bearing->ns_fds[BERTH_USER], &bearing->ns_fds[BERTH_NET],
-        &bearing->ns_fds[BERTH_UTS],  &bearing->ns_fds[BERTH_MOUNT],
-        &bearing->cgroup_fd,          &child->ctl_fd,
-        &child->program_fd,           &child->job_fd,
-        &child->warm.hook_fd,         &child->warm.addon_fd,
-        &child->join[CGROUP_MEMORY],  &child->join[CGROUP_PIDS],
-        &child->join[CGROUP_CPU],     &child->join[CGROUP_CPUACCT],
+        &bearing->ns_fds[BERTH_USER],
+        &bearing->ns_fds[BERTH_NET],
+        &bearing->ns_fds[BERTH_UTS],
+        &bearing->ns_fds[BERTH_MOUNT],
+        &bearing->cgroup_fd,
+        &child->ctl_fd,
+        &child->program_fd,
+        &child->job_fd,
+        &child->warm.hook_fd,
+        &child->warm.addon_fd,
+        &child->join[CGROUP_MEMORY],
+        &child->join[CGROUP_PIDS],
+        &child->join[CGROUP_CPU],
+        &child->join[CGROUP_CPUACCT],
+        &job->std_fds[0],
+        &job->std_fds[1],
+        &job->std_fds[2],
+        &job->payload_fd,
+        &job->harvest_fd,
     };
     _Static_assert(ARRAY_LEN(fds) < PLACES, "there is a place for each, and one stays empty");
 
@@ -362,9 +376,12 @@ static int bear_inside(void *arg)
 pid_t berth_clone(const struct berth *berth, const struct child *child, int cgroup_fd,
                   int *ret_pidfd)
 {
-    struct bearing bearing = { .child = *child, .cgroup_fd = cgroup_fd, .pid = -ECHILD };
+    struct bearing bearing = {
+        .child = *child, .job = *child->job, .cgroup_fd = cgroup_fd, .pid = -ECHILD
+    };
     int is_dumpable = prctl(PR_GET_DUMPABLE);
 
+    bearing.child.job = &bearing.job;
     memcpy(bearing.ns_fds, berth->ns_fds, sizeof bearing.ns_fds);
     int rc = take_places(&bearing);
     char *stack = rc < 0 ? NULL : make_stack();

@@ -55,7 +55,7 @@
 
 static int step_net_begin(struct state *state)
 {
-    return netns_begin(&state->netns);
+    return netns_begin(&state->netns, &state->child->cpus);
 }
 
 /* Of pid 1 already, for the program inherits it, and here there is time: neither the helper nor the
@@ -239,18 +239,16 @@ static int step_files(struct state *state)
 /* Pid 1 and the program take turns: on one CPU that is a switch, on two it is waking up an idle
  * one, which takes longer than the program may. The program is let go before it starts, but where
  * pid 1 watches it. */
-static void stay_on_this_cpu(struct state *state)
+static void stay_on_this_cpu(void)
 {
     cpu_set_t one;
     int cpu = sched_getcpu();
 
+    if (cpu < 0 || cpu >= CPU_SETSIZE)
+        return;
     CPU_ZERO(&one);
-    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof state->cpus, &state->cpus) < 0)
-        CPU_ZERO(&state->cpus);
-    else {
-        CPU_SET(cpu, &one);
-        sched_setaffinity(0, sizeof one, &one);
-    }
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
 }
 
 static void ignore_signal(int number)
@@ -266,7 +264,8 @@ static int step_init(struct state *state)
     struct sigaction action = { .sa_handler = ignore_signal };
     sigset_t block;
 
-    stay_on_this_cpu(state);
+    if (state->child->spare != SPARE_FORK) /* whose program comes from elsewhere */
+        stay_on_this_cpu();
     sigemptyset(&block);
     sigaddset(&block, SIGCHLD);
     if (sigprocmask(SIG_BLOCK, &block, NULL) < 0 || sigaction(SIGCHLD, &action, NULL) < 0)
@@ -416,7 +415,8 @@ void child_main(struct child *child)
         else if (state.stage + 1U < job.n_stages)
             tell_harvest(&state, harvester_tell_products); /* before the front hears of its end */
         init_report(&state, &ended);
-        while (is_held) /* both are ended by the warden */
+        /* Both are ended by the warden; a server's, so that its own end keeps no answer waiting. */
+        while (is_held || (ended.is_held && child->is_in_berth))
             init_listen(&state);
     }
     tell_harvest(&state, harvester_tell);

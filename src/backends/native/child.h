@@ -7,6 +7,7 @@
  * before the clone, so that nothing needs to be allocated or looked up after it.
  */
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -65,6 +66,7 @@ struct child {
     const struct op_list *root;
     bool has_cgroup;
     int join[CGROUP_N]; /* v1: comes with a word; in a berth it is there */
+    cpu_set_t cpus;     /* the program's */
     int ctl_fd;         /* to the warden */
     uid_t uid;          /* identity inside */
     gid_t gid;
@@ -93,7 +95,8 @@ struct child_report {
     uint32_t stage;
     uint32_t step; /* of CHILD_FAILED, */
     uint32_t op;   /* and of STEP_ROOT which operation */
-    int32_t value; /* errno, the wait status, or of CHILD_OVER what the watcher found */
+    int32_t value; /* errno, the wait status, of CHILD_OVER what the watcher found, or of
+                    * CHILD_READY the program's pid inside */
     uint32_t layers;
     int64_t cpu_ns; /* of all that was reaped so far */
     uint64_t max_rss;
@@ -163,7 +166,7 @@ struct netns_maker {
     volatile int netns_fd; /* or -errno */
 };
 
-int netns_begin(struct netns_maker *maker);
+int netns_begin(struct netns_maker *maker, const cpu_set_t *allowed);
 int netns_join(struct netns_maker *maker);
 
 /* Brings lo up in the network namespace of the caller, whose own it is. */

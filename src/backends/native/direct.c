@@ -39,11 +39,17 @@ static bool is_small(const struct job *job)
            limits->inodes >= 64 + bytes / FOLDER_BYTES;
 }
 
+/* Of a program that is yet to be forked, all this comes with it. */
+static bool can_be_heard(const struct native *native)
+{
+    return native->start_kind == START_FORK ||
+           (native->program_pid > 0 && native->root_fd >= 0 && native->base.fds[FD_NOTICE] >= 0);
+}
+
 bool direct_can_have(const struct native *native, const struct job *job)
 {
-    return native->to_program_fd >= 0 && native->program_pid > 0 && native->root_fd >= 0 &&
-           native->base.fds[FD_NOTICE] >= 0 && native->shared && job->n_stages == 1 &&
-           job->harvest_fd < 0 && is_small(job);
+    return native->to_program_fd >= 0 && can_be_heard(native) && native->shared &&
+           job->n_stages == 1 && job->harvest_fd < 0 && is_small(job);
 }
 
 int direct_hand_over(struct native *native, const struct job *job)
@@ -53,7 +59,7 @@ int direct_hand_over(struct native *native, const struct job *job)
     int rc = child_send_job(native->to_program_fd, job, CHILD_JOB_WHOLE);
     if (native->spare == SPARE_EXEC)
         native->base.fds[FD_PROGRAM] = take_fd(&native->to_program_fd);
-    else
+    else if (native->start_kind != START_FORK)
         native->base.has_word = rc == 0;
     close_fd(&native->to_program_fd);
     return rc;

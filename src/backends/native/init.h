@@ -23,7 +23,6 @@ struct state {
     int root_fd; /* of the root that is being built */
     struct netns_maker netns;
     struct watcher watcher;
-    cpu_set_t cpus;       /* the program's */
     int64_t next_look_ns; /* of the watcher */
     unsigned stage;
     int64_t stage_cpu_ns; /* of what was reaped before the stage */
@@ -32,7 +31,8 @@ struct state {
     volatile pid_t spare_tid; /* of a program-to-be that waits; the kernel makes it 0 at its exec */
     pid_t spare;
     bool is_released;    /* the spare's program got its job from the warden */
-    int64_t released_ns; /* of a spare: when its program was let go */
+    int64_t ready_ns;    /* of a spare: when its program was there */
+    int64_t released_ns; /* and when it was let go */
     int notice_fd;       /* tells of exits before they happen; -1: none */
     bool has_notice;
     bool takes_no_notice; /* of the program's exit: it is reaped, and that tells */

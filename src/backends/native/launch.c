@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "core/language.h"
 #include "core/layer.h"
+#include "sys/cpu.h"
 #include "sys/idmap.h"
 
 /* The namespaces that the clone makes. CLONE_NEWCGROUP and CLONE_NEWNET are not among them: see
@@ -284,7 +285,11 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
             cay_fail_errno(err, -native->pid, "native: make a sandbox");
     } else {
         native->pid = clone_with_what_there_is(child, cgroup_fd, &native->base.fds[FD_PID], err);
+        if (native->pid > 0 && !native->spare) /* somebody waits for it, and there is more to do */
+            cpu_send_elsewhere(native->pid, &child->cpus);
         if (native->pid == 0) {
+            if (!native->spare) /* it was sent, and need not stay */
+                sched_setaffinity(0, sizeof child->cpus, &child->cpus);
             if (!child->has_userns) {
                 child->uid = native->who.uid;
                 child->gid = native->who.gid;
@@ -476,6 +481,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
+    cpu_allowed(&child.cpus);
     if (native->berth)
         describe_berth(native, &child);
     else if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||

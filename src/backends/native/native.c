@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "core/layer.h"
 #include "sys/fdpass.h"
+#include "sys/proc-tree.h"
 
 static const struct {
     const char *words;
@@ -231,6 +232,9 @@ static int start(const struct backend_host *host, const struct job *job, struct 
         discard(native); /* it was ended meanwhile */
         native = NULL;
     }
+    struct berth *berth = !native && host->pool ? pool_take_berth(host->pool, job) : NULL;
+    if (berth)
+        native = native_make(host, job, SPARE_NONE, berth, err);
     if (!native)
         native = native_make(host, job, SPARE_NONE, NULL, err);
     if (!native)
@@ -422,13 +426,18 @@ static int recv_report(int fd, struct child_report *ret, int ret_fds[READY_FDS])
 /* Its program is the one process beside pid 1: nothing of any job was there yet. Who is held by a
  * notice goes on when the last of its fds is closed, and a pid 1 that is killed closes its own
  * before the kernel ends the others: so there is one here, whoever listens. */
-static void take_ready(struct native *native, int fds[READY_FDS])
+static void take_ready(struct native *native, const struct child_report *from, int fds[READY_FDS])
 {
+    bool is_pid1s = native->to_program_fd < 0 && !native->handed_ns; /* the job was sent to it */
+
     if (native->notice_fd < 0)
         native->notice_fd = take_fd(&fds[READY_NOTICE]);
-    if (native->to_program_fd >= 0 && native->notice_fd >= 0) { /* no job was sent to pid 1 */
+    if (!is_pid1s && native->notice_fd >= 0) {
         native->base.fds[FD_NOTICE] = fcntl(native->notice_fd, F_DUPFD_CLOEXEC, 3);
-        native->program_pid = cgroup_other_process(&native->cgroup, native->pid);
+        pid_t other = cgroup_other_process(&native->cgroup, native->pid);
+        /* One that had its job waiting may run by now, and may have been ended by its own child. */
+        bool is_program = !native->handed_ns || proc_pid_inside(other) == from->value;
+        native->program_pid = is_program ? other : -1;
     }
     if (native->root_fd < 0)
         native->root_fd = take_fd(&fds[READY_ROOT]);
@@ -442,7 +451,7 @@ ssize_t native_recv(struct native *native, struct child_report *ret)
         return 0;
     int rc = recv_report(native->base.fds[FD_CTL], ret, fds);
     if (rc == 0 && ret->kind == CHILD_READY)
-        take_ready(native, fds);
+        take_ready(native, ret, fds);
     for (int i = 0; i < READY_FDS; i++)
         close_fd(&fds[i]);
     errno = rc < 0 ? -rc : 0;
@@ -550,6 +559,8 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         break;
     case CHILD_READY:
         close_job_fds(native);
+        if (native->handed_ns) /* it had waited for a program */
+            stage_started(native, &from, ret);
         break;
     }
 }

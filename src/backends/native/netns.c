@@ -63,7 +63,7 @@ static int helper_main(void *arg)
     return write(maker->ready_fd, &one, sizeof one) < 0;
 }
 
-int netns_begin(struct netns_maker *maker)
+int netns_begin(struct netns_maker *maker, const cpu_set_t *allowed)
 {
     maker->ready_fd = eventfd(0, EFD_CLOEXEC);
     if (maker->ready_fd < 0)
@@ -76,7 +76,7 @@ int netns_begin(struct netns_maker *maker)
         clone(helper_main, maker->stack + HELPER_STACK, CLONE_VM | CLONE_FILES | SIGCHLD, maker);
     if (maker->pid < 0)
         return -errno;
-    cpu_send_elsewhere(maker->pid);
+    cpu_send_elsewhere(maker->pid, allowed);
     return 0;
 }
 

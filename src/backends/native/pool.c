@@ -31,6 +31,7 @@
 enum {
     RENEW_AFTER = 1000,
     GROUPS_MAX = 64,
+    BERTHS_LEAST = 2,
     FAILURES_MAX = 4,
     SHAPES = POOL_LANGUAGES + 1,
     COMMANDS = POOL_LANGUAGES
@@ -47,11 +48,13 @@ struct shape {
     bool has_berth_kind;
     struct berth *berths; /* where nothing is */
     unsigned n_berths;
+    int64_t no_berth_before_ns;
     unsigned n[SPARE_STATES], target;
     uint32_t taken, missed, failed;
     unsigned taken_lately; /* since the target was last looked at */
     int64_t look_ns;
-    unsigned failures; /* in a row */
+    int64_t emptied_ns; /* when the last one that was ready was taken */
+    unsigned failures;  /* in a row */
     int64_t not_before_ns;
 };
 
@@ -271,10 +274,11 @@ static struct berth *take_berth(struct shape *shape)
 }
 
 /* Ahead of the spare that is to be made in it, if it can be. */
-static void have_berth(struct pool *pool, struct shape *shape)
+static void have_berth(struct pool *pool, struct shape *shape, int64_t now)
 {
-    if (shape->berths || pool->has_no_berths)
+    if (shape->berths || pool->has_no_berths || now < shape->no_berth_before_ns)
         return;
+    shape->no_berth_before_ns = now + BACKOFF_NS;
     if (!shape->has_berth_kind &&
         berth_kind_make(shape->language, shape->kind == SPARE_FORK, &shape->berth_kind) < 0)
         return;
@@ -284,6 +288,7 @@ static void have_berth(struct pool *pool, struct shape *shape)
     if (!berth)
         return;
     pool->has_had_berths = true;
+    shape->no_berth_before_ns = 0;
     berth->shape = (unsigned)(shape - pool->shapes);
     shape->berths = berth;
     shape->n_berths = 1;
@@ -301,7 +306,8 @@ void pool_keep_berth(struct pool *pool, struct berth *berth)
 {
     struct shape *shape = &pool->shapes[berth->shape];
 
-    if (shape->n_berths >= 2 * shape->target || !berth_is_fresh(berth)) {
+    if (shape->n_berths >= MAX(2 * shape->target, (unsigned)BERTHS_LEAST) ||
+        !berth_is_fresh(berth)) {
         berth_free(berth);
         return;
     }
@@ -325,7 +331,7 @@ static struct native *make_one(struct pool *pool, struct shape *shape,
     };
     struct cay_error err;
 
-    have_berth(pool, shape);
+    have_berth(pool, shape, clock_now_ns());
     memset(job.id, '0', sizeof job.id - 1);
     job.id[sizeof job.id - 1] = '\0';
     for (int i = 0; i < JOB_FOLDERS; i++)
@@ -362,10 +368,16 @@ static void on_ready(struct pool *pool, struct shape *shape, struct native *nati
     pool->memory_bytes += native->spare_bytes;
 }
 
-/* A run that has just begun is not to wait for what is made for the next, while there is more. */
+/* A run that has just begun is not to wait for what is made for the next: not while there is more,
+ * and for the moment that it takes when the last one was taken. */
+static int64_t quiet_until(const struct pool *pool, const struct shape *shape)
+{
+    return (shape->n[SPARE_READY] > 0 ? pool->taken_ns : shape->emptied_ns) + QUIET_NS;
+}
+
 static bool is_quiet(const struct pool *pool, const struct shape *shape)
 {
-    return shape->n[SPARE_READY] > 0 && clock_now_ns() < pool->taken_ns + QUIET_NS;
+    return clock_now_ns() < quiet_until(pool, shape);
 }
 
 /* The sandbox stands, and a program may be forked into it. Some stay without, which costs next to
@@ -460,12 +472,14 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     if (shape->kind == SPARE_FORK && (!shape->zygote || !shape->zygote->is_up))
         return shape->look_ns; /* it says when it is */
     if (is_quiet(pool, shape))
-        return pool->taken_ns + QUIET_NS;
+        return quiet_until(pool, shape);
     order_some(pool, shape);
     unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
     unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
-    if (all >= most || !has_room(pool))
+    if (all >= most || !has_room(pool)) {
+        have_berth(pool, shape, now); /* for the run that finds no spare */
         return shape->look_ns;
+    }
     if (*made)
         return now;
     make_spare(pool, shape);
@@ -554,6 +568,13 @@ static bool is_plain(const struct job *job)
     return !job->tty && !job->is_restricted && !job->image[0] && job->start > START_COLD;
 }
 
+struct berth *pool_take_berth(struct pool *pool, const struct job *job)
+{
+    struct shape *shape = shape_of(pool, job->language);
+
+    return shape && is_plain(job) ? take_berth(shape) : NULL;
+}
+
 /* Starting an interpreter takes far longer than a sandbox for one that is there: where none is
  * left, it is made now, and its program forked as soon as it stands (pool_order). */
 static struct native *make_now(struct pool *pool, struct shape *shape, const struct job *job)
@@ -602,6 +623,8 @@ struct native *pool_take(struct pool *pool, const struct job *job)
     shape->n[native->state]--;
     shape->taken++;
     pool->taken_ns = clock_now_ns();
+    if (native->state == SPARE_READY && shape->n[SPARE_READY] == 0)
+        shape->emptied_ns = pool->taken_ns;
     pool->memory_bytes -= native->spare_bytes;
     unwatch(pool, native->base.fds[FD_CTL]);
     unwatch(pool, native->base.fds[FD_PID]);

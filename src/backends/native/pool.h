@@ -56,6 +56,9 @@ bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limi
                        struct cgroup_counters *ret_zero);
 bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits);
 
+/* A berth for a job that has to be started cold; NULL: there is none, or it is not for one. */
+struct berth *pool_take_berth(struct pool *pool, const struct job *job);
+
 /* The berth of a sandbox that is gone, for the next of its shape. */
 void pool_keep_berth(struct pool *pool, struct berth *berth);
 

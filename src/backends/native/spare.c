@@ -109,6 +109,7 @@ static void await_fork(struct state *state, struct job *job)
         init_fail(state, STEP_INIT, errno);
     state->notice_fd = n > 0 ? list[0] : -1;
     state->spare = hello.pid;
+    state->ready_ns = hello.at_ns;
     state->program.layers = hello.layers;
 }
 
@@ -218,6 +219,8 @@ static void tell_ready(const struct state *state)
     const int fds[READY_FDS] = { [READY_NOTICE] = state->notice_fd, [READY_ROOT] = root };
     const struct child_report ready = {
         .kind = CHILD_READY,
+        .value = state->spare,
+        .at_ns = state->ready_ns,
         .layers = state->child->layers | state->program.layers | LAYER_BIT(RLIMITS),
         .fd_bits = fdpass_bits(fds, READY_FDS),
     };

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/rseq.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,8 +24,10 @@
 
 #include "backends/native/zygote-pages.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "core/layer.h"
 #include "core/payload.h"
+#include "sys/cpu.h"
 #include "sys/fdpass.h"
 #include "sys/spawn.h"
 
@@ -83,6 +86,16 @@ static int enter_main(void *arg)
 
 /* ---- the program ---- */
 
+/* The kernel tells glibc by a place in its memory which CPU it is on. Those in between shared the
+ * zygote's memory and so gave the place up, and what it says stays as it was. */
+static void renew_rseq(void)
+{
+    char *place = (char *)__builtin_thread_pointer() + __rseq_offset;
+
+    if (__rseq_size > 0)
+        syscall(SYS_rseq, place, sizeof(struct rseq), 0, RSEQ_SIG);
+}
+
 static int drop_everything(struct dance *dance)
 {
     const struct zygote_order *order = &dance->order;
@@ -109,9 +122,19 @@ static int drop_everything(struct dance *dance)
     return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
 }
 
+/* What pid 1 has to tell the warden, it can tell while the program runs. */
+static void send_init_elsewhere(void)
+{
+    cpu_set_t cpus;
+
+    cpu_allowed(&cpus);
+    cpu_send_elsewhere(1, &cpus);
+}
+
 static void say_hello(int fd, const struct program *program, uint32_t failed, int errnum)
 {
     const struct zygote_hello hello = {
+        .at_ns = clock_now_ns(),
         .pid = getpid(),
         .layers = program->layers,
         .failed_step = failed,
@@ -192,6 +215,7 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     enum child_job_kind kind;
     sigset_t none;
 
+    renew_rseq();
     close(ZYGOTE_FD);
     umask(0); /* as pid 1's: its files have the modes that the job says */
     job.require = dance->order.require;
@@ -199,6 +223,8 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     job.limits[0] = dance->order.limits;
     int rc = drop_everything(dance);
     uint32_t failed = STEP_IDENTITY;
+    if (dance->order.is_awaited)
+        send_init_elsewhere();
     if (rc == 0)
         rc = program_drop_bounding();
     if (rc == 0)

@@ -47,7 +47,8 @@ struct zygote_reply {
 
 /* From the program to pid 1, with the fd of its notice. */
 struct zygote_hello {
-    pid_t pid;
+    int64_t at_ns; /* monotonic */
+    pid_t pid;     /* inside */
     uint32_t layers;
     uint32_t failed_step; /* STEP_N: none */
     int32_t errnum;
