@@ -133,8 +133,26 @@ static void add_escaped(struct strbuf *out, const char *text, size_t len)
         strbuf_add(out, text + run, len - run);
 }
 
+/* Printable ASCII that needs no escape, as keys and most values are. */
+static bool is_plain(const char *data, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)data;
+
+    for (size_t i = 0; i < len; i++)
+        if (p[i] < 0x20 || p[i] >= 0x7f || p[i] == '"' || p[i] == '\\')
+            return false;
+    return true;
+}
+
 static void add_quoted(struct strbuf *out, const char *data, size_t len)
 {
+    if (is_plain(data, len)) {
+        char *text = strbuf_extend(out, len + 2);
+        text[0] = text[len + 1] = '"';
+        if (len > 0)
+            memcpy(text + 1, data, len);
+        return;
+    }
     strbuf_putc(out, '"');
     if (utf8_is_valid(data, len)) {
         add_escaped(out, data, len);

@@ -19,23 +19,25 @@ static void reserve(struct strbuf *buf, size_t more)
     buf->size = size;
 }
 
-void strbuf_add(struct strbuf *buf, const char *data, size_t len)
+char *strbuf_extend(struct strbuf *buf, size_t len)
 {
     reserve(buf, len);
-    if (len > 0)
-        memcpy(buf->data + buf->len, data, len);
+    char *more = buf->data + buf->len;
     buf->len += len;
     buf->data[buf->len] = '\0';
+    return more;
+}
+
+void strbuf_add(struct strbuf *buf, const char *data, size_t len)
+{
+    char *more = strbuf_extend(buf, len);
+    if (len > 0)
+        memcpy(more, data, len);
 }
 
 void strbuf_puts(struct strbuf *buf, const char *text)
 {
     strbuf_add(buf, text, strlen(text));
-}
-
-void strbuf_putc(struct strbuf *buf, char c)
-{
-    strbuf_add(buf, &c, 1);
 }
 
 void strbuf_vprintf(struct strbuf *buf, const char *fmt, va_list ap)

@@ -22,7 +22,15 @@ struct strbuf {
 
 void strbuf_add(struct strbuf *buf, const char *data, size_t len);
 void strbuf_puts(struct strbuf *buf, const char *text);
-void strbuf_putc(struct strbuf *buf, char c);
+
+/* Adds so many bytes, which the caller writes there. */
+char *strbuf_extend(struct strbuf *buf, size_t len);
+
+static inline void strbuf_putc(struct strbuf *buf, char c)
+{
+    *strbuf_extend(buf, 1) = c;
+}
+
 void strbuf_printf(struct strbuf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void strbuf_vprintf(struct strbuf *buf, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0)));

@@ -9,6 +9,7 @@
 #include "core/layer.h"
 #include "core/limits-json.h"
 #include "core/plan.h"
+#include "sys/userns.h"
 
 static void put_words(struct json_writer *w, const char *key, const char *const *words)
 {
@@ -70,11 +71,13 @@ static void put_folders(struct json_writer *w, const struct plan *plan)
     put_words(w, "collect", plan->payload.globs);
 }
 
-static void put_root(struct json_writer *w, const struct plan *plan)
+static void put_root(struct json_writer *w, const struct op_list *root)
 {
+    if (root->n == 0)
+        return;
     json_field_array(w, "root");
-    for (size_t i = 0; i < plan->root.n; i++) {
-        const struct op *op = &plan->root.ops[i];
+    for (size_t i = 0; i < root->n; i++) {
+        const struct op *op = &root->ops[i];
         auto_strbuf struct strbuf path = { 0 };
         strbuf_printf(&path, "/%s", op->path);
         json_begin_object(w);
@@ -87,6 +90,17 @@ static void put_root(struct json_writer *w, const struct plan *plan)
         json_end_object(w);
     }
     json_end_array(w);
+}
+
+static void put_host_root(struct json_writer *w, const struct plan *plan)
+{
+    struct arena arena = { 0 };
+    struct op_list root;
+
+    op_list_host(&arena, plan->language, SANDBOX_UID, SANDBOX_GID,
+                 plan->job.tty ? ROOT_TERMINAL : 0, &root);
+    put_root(w, &root);
+    arena_done(&arena);
 }
 
 char *plan_json(const struct plan *plan)
@@ -128,8 +142,10 @@ char *plan_json(const struct plan *plan)
         json_field_string(&w, "image", plan->job.image);
     if (plan->job.runtime[0])
         json_field_string(&w, "runtime", plan->job.runtime);
-    if (plan->root.n > 0)
-        put_root(&w, plan);
+    if (plan->has_host_root)
+        put_host_root(&w, plan);
+    else
+        put_root(&w, &plan->root);
     put_words(&w, "warnings", plan->warnings.list);
     json_end_object(&w);
     return strbuf_take(&out);

@@ -332,6 +332,8 @@ static const char *work_path(const struct making *m, const char *name)
 
 static const char *expand(const struct making *m, const char *word, uint64_t memory_bytes)
 {
+    if (!strchr(word, '{'))
+        return word;
     const struct {
         const char *name, *value;
     } tokens[] = {
@@ -745,7 +747,7 @@ static int plan_root(const struct making *m)
     if (!setting(m, FIELD_SHELL_ALLOW)->is_set && (plan->backend->abilities & BACKEND_IMAGES))
         return 0;
     if (!setting(m, FIELD_SHELL_ALLOW)->is_set) {
-        op_list_host(&plan->arena, plan->language, SANDBOX_UID, SANDBOX_GID, flags, &plan->root);
+        plan->has_host_root = true;
         return 0;
     }
     if (!(plan->backend->abilities & BACKEND_SHELL)) {

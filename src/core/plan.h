@@ -87,6 +87,7 @@ struct plan {
     bool has_network;
     struct bytes import_lists; /* "+MODULE" to block, "-MODULE" to let be; a NUL behind each */
     struct op_list root;       /* for printing: the warden makes its own */
+    bool has_host_root;        /* it is this machine's, and listed when it is printed */
     struct value warnings;     /* a list */
 };
 

@@ -320,7 +320,8 @@ static void end(struct run *run)
     run->policy_wait = POLICY_NO_WAIT;
     run->is_over = true;
     loop_remove(run);
-    run_drain(run);
+    if (!run->has_all)
+        run_drain(run);
     if (run->awaits_products)
         spool_reset(&run->harvest); /* it never came to the program: this is not what that left */
     if (run->has_failed)
@@ -371,6 +372,14 @@ static void warn_again(struct run *run)
     }
 }
 
+/* Whether this is the end of the run as well: held, so that what it wrote is all there will be, and
+ * nothing is to be told of what it left. */
+static bool tells_all(const struct run *run, const struct warden_reply *reply)
+{
+    return reply->kind == WARDEN_STAGE_ENDED && reply->end.is_held && run->harvest.pipe_fd < 0 &&
+           reply->stage + 1U >= run->plan.job.n_stages;
+}
+
 static void on_stage_started(struct run *run, const struct warden_reply *reply)
 {
     run->layers = reply->layers;
@@ -385,8 +394,9 @@ static void on_stage_started(struct run *run, const struct warden_reply *reply)
         emit_text(run, CAY_EVENT_STAGE, "compile");
     else
         run_tell_begun(run);
-    if (!run->has_started) {
+    if (!run->has_started)
         run_again_tell(run);
+    if (!run->has_started && !tells_all(run, reply)) {
         run_close_far(run);
         run_watch_output(run);
     }
@@ -449,7 +459,8 @@ static void on_stage_ended(struct run *run, const struct warden_reply *reply)
     run->result->usage = usage;
     run_emit(run, (struct cay_event){ .kind = CAY_EVENT_USAGE, .usage = &usage });
     /* Held, and all it wrote was taken: the answer need not wait for the cleaning up. */
-    if (reply->end.is_held && is_last && run->harvest.pipe_fd < 0)
+    run->has_all = reply->end.is_held && is_last && run->harvest.pipe_fd < 0;
+    if (run->has_all)
         end(run);
 }
 
@@ -476,6 +487,8 @@ void run_reply(struct run *run, const struct warden_reply *reply)
         on_stage_started(run, reply);
         break;
     case WARDEN_STAGE_ENDED:
+        if (reply->tells_start)
+            on_stage_started(run, reply);
         on_stage_ended(run, reply);
         break;
     case WARDEN_FAILED:

@@ -113,6 +113,7 @@ struct run {
     bool is_stopping;
     bool is_cancelled;
     bool is_over;
+    bool has_all; /* that its program wrote: it can write no more */
     bool has_failed;
     struct cay_error failure;
 };

@@ -51,6 +51,7 @@ struct warden_reply {
     uint32_t stage;
     uint32_t layers;
     uint8_t start_kind; /* of WARDEN_STAGE_STARTED: enum start_kind */
+    bool tells_start;   /* of WARDEN_STAGE_ENDED: its start was not told before */
     enum stop_reason stop;
     int64_t setup_ns;    /* of the first WARDEN_STAGE_STARTED */
     int64_t teardown_ns; /* of WARDEN_GONE */

@@ -110,8 +110,25 @@ static void tell_started(struct run *run)
     reply_now(run, &run->started);
 }
 
+/* A stage that was over soon is told of at once: a front that is woken up by its start would have
+ * to go back to sleep for its end. */
+static void tell_start_too(struct run *run, struct warden_reply *message)
+{
+    const struct warden_reply *started = &run->started;
+
+    if (run->tell_ns == INT64_MAX || message->kind != WARDEN_STAGE_ENDED ||
+        message->stage != started->stage)
+        return;
+    run->tell_ns = INT64_MAX;
+    message->tells_start = true;
+    message->layers = started->layers;
+    message->start_kind = started->start_kind;
+    message->setup_ns = started->setup_ns;
+}
+
 static void reply(struct run *run, struct warden_reply *message)
 {
+    tell_start_too(run, message);
     tell_started(run); /* what came first is told first */
     reply_now(run, message);
 }
