@@ -619,17 +619,58 @@ static void test_reading(void **state)
     assert_int_equal(last, 20);
 }
 
+/* In pieces of any size, long ones too, it is what the library makes of it in one. */
+static void test_digest_of_pieces(void **state)
+{
+    enum { ALL = 200 * 1000 };
+    static const size_t firsts[] = { 0, 1, 55, 63, 64, 65, 4096, 16 * 1024, 16 * 1024 + 7, 99999 };
+    auto_free uint8_t *data = mem_alloc(ALL);
+    char wanted[DIGEST_HEX + 1], got[DIGEST_HEX + 1];
+    uint32_t number = 1;
+
+    (void)state;
+    for (size_t i = 0; i < ALL; i++) {
+        number = number * 1664525 + 1013904223;
+        data[i] = (uint8_t)(number >> 24);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(firsts); i++) {
+        size_t len = ALL - 61 * i;
+        struct digest digest;
+        SHA256Data(data, len, wanted);
+        digest_begin(&digest);
+        digest_add(&digest, data, firsts[i]);
+        digest_add(&digest, data + firsts[i], 3);
+        digest_add(&digest, data + firsts[i] + 3, len - firsts[i] - 3);
+        const struct digest_sum sum = digest_end(&digest);
+        assert_string_equal(sum.sha256, wanted);
+        assert_int_equal(sum.bytes, len);
+        digest_hex(data, len, got);
+        assert_string_equal(got, wanted);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_entry),        TEST(test_entry_refused), TEST(test_chain),
-        TEST(test_lines),        TEST(test_bytes),         TEST(test_forged),
-        TEST(test_anchor),       TEST(test_torn),          TEST(test_cut_and_gone_on),
-        TEST(test_full),         TEST(test_locked),        TEST(test_killed),
-        TEST(test_many_writers), TEST(test_rotation),      TEST(test_pruning),
+        TEST(test_entry),
+        TEST(test_entry_refused),
+        TEST(test_chain),
+        TEST(test_lines),
+        TEST(test_bytes),
+        TEST(test_forged),
+        TEST(test_anchor),
+        TEST(test_torn),
+        TEST(test_cut_and_gone_on),
+        TEST(test_full),
+        TEST(test_locked),
+        TEST(test_killed),
+        TEST(test_many_writers),
+        TEST(test_rotation),
+        TEST(test_pruning),
         TEST(test_reading),
+        TEST(test_digest_of_pieces),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

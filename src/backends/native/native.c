@@ -306,6 +306,7 @@ static uint64_t since(uint64_t now, uint64_t zero)
 
 void native_start_counting(struct native *native)
 {
+    cgroup_tasks(&native->cgroup); /* so that it is open when it is asked at the end */
     cgroup_reset_peaks(&native->cgroup);
     cgroup_read(&native->cgroup, &native->zero);
 }
