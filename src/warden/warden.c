@@ -62,6 +62,7 @@ struct run {
     bool is_killed;
     bool has_harvest;
     bool has_ended;  /* its last stage did, and the harvest is on */
+    bool is_held;    /* or nothing is left to do but to end it */
     int64_t tell_ns; /* when to tell `started`; INT64_MAX: there is nothing to tell */
     struct warden_reply started;
 };
@@ -456,7 +457,7 @@ static void on_stage_ended(struct run *run, const struct report *report)
     reply(run, &message);
     if (report->end
             .is_held) { /* the answer is on its way, and not to wait for the end of the rest */
-        run->has_ended = true;
+        run->has_ended = run->is_held = true;
         run->deadline_ns = run->ended_ns + HELD_NS;
         return;
     }
@@ -602,11 +603,12 @@ static void accept_front(struct warden *warden)
     warden->n_others++;
 }
 
-/* Nobody waits for the runs of one that is gone. */
+/* Nobody waits for the runs of one that is gone. What is held goes in a moment anyhow: a command
+ * that has its answer is about to leave, and that is not to be kept waiting. */
 static void kill_runs_of(struct warden *warden, const struct front *front)
 {
     for (struct run *run = warden->runs; run; run = run->next)
-        if (!run->is_killed && run->front == front)
+        if (!run->is_killed && run->front == front && (!run->is_held || warden->main_front.is_gone))
             kill_run(run, STOP_CANCELLED);
 }
 
