@@ -418,7 +418,7 @@ static void on_gone(struct warden *warden, struct run *run)
     remove_run(warden, run);
 }
 
-static void on_stage_started(struct warden *warden, struct run *run, const struct report *report)
+static void on_stage_started(struct run *run, const struct report *report)
 {
     int64_t now = clock_now_ns();
 
@@ -434,7 +434,11 @@ static void on_stage_started(struct warden *warden, struct run *run, const struc
     run->is_up = true;
     if (!run->is_killed)
         run->deadline_ns = now + run->job.limits[report->stage].timeout_ns;
-    /* What a killed neighbour left goes while a program runs: nobody waits for it. */
+}
+
+/* What a killed neighbour left goes while a program runs: nobody waits for it. */
+static void sweep_once(struct warden *warden)
+{
     if (!warden->has_swept && warden->cgroups.version)
         cgroup_sweep(&warden->cgroups);
     warden->has_swept = true;
@@ -484,7 +488,10 @@ static void serve_sandbox(struct warden *warden, struct run *run)
     case REPORT_NONE:
         break;
     case REPORT_STAGE_STARTED:
-        on_stage_started(warden, run, &report);
+        on_stage_started(run, &report);
+        if (run->sandbox->has_word)
+            serve_sandbox(warden, run);
+        sweep_once(warden);
         break;
     case REPORT_STAGE_ENDED:
         on_stage_ended(run, &report);

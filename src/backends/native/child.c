@@ -400,12 +400,18 @@ void child_main(struct child *child)
             watcher_begin(&state.watcher, &job.limits[state.stage]);
         pid_t program =
             child->spare && state.stage == 0 ? spare_release(&state) : init_start_program(&state);
-        struct child_report started = { .kind = CHILD_STARTED,
-                                        .layers = child->layers,
-                                        .at_ns = state.released_ns };
+        struct child_report started = {
+            .kind = CHILD_STARTED,
+            .layers = child->layers,
+            .at_ns = state.released_ns ? state.released_ns : state.program.executed_ns,
+        };
+        struct child_report ended = { .kind = CHILD_ENDED, .layers = child->layers };
         state.released_ns = 0;
-        init_report(&state, &started);
-        struct child_report ended = { .kind = CHILD_ENDED };
+        /* One that is soon over is told of once: we may have waited for its CPU all along. */
+        if (init_has_ended(program))
+            ended.started_ns = started.at_ns;
+        else
+            init_report(&state, &started);
         ended.value = init_reap_until(&state, program, &is_held);
         /* What it left is told after its end. */
         bool is_last = state.stage + 1U == job.n_stages && job.harvest_fd < 0;

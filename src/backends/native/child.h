@@ -106,7 +106,8 @@ struct child_report {
     int64_t at_ns;        /* monotonic */
     uint32_t
         is_held; /* of CHILD_ENDED: nothing lives but, at most, the program, held in its exit */
-    uint32_t fd_bits; /* of CHILD_READY: what comes along */
+    uint32_t fd_bits;   /* of CHILD_READY: what comes along */
+    int64_t started_ns; /* of CHILD_ENDED: the start was not told before; else 0 */
 };
 
 /* What tells of the program's exit, and the sandbox's root. */

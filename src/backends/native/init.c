@@ -311,6 +311,14 @@ int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
     }
 }
 
+bool init_has_ended(pid_t child)
+{
+    siginfo_t info = { 0 };
+
+    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child;
+}
+
 bool init_is_childless(void)
 {
     return waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;

@@ -63,6 +63,9 @@ int init_reap_until(struct state *state, pid_t program, bool *ret_is_held);
  * whichever comes first. Returns the word, or 0. */
 int init_listen(struct state *state);
 
+/* Whether this child has, whom nobody has reaped yet. */
+bool init_has_ended(pid_t child);
+
 /* Whether nothing lives here but pid 1: whoever loses his parent becomes its child. */
 bool init_is_childless(void);
 

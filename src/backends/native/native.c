@@ -510,7 +510,11 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
     *ret = (struct report){ .kind = REPORT_NONE };
     if (native->base.has_word) {
         native->base.has_word = false;
-        direct_started(native, ret);
+        if (native->ended.kind == CHILD_ENDED)
+            finish_stage(native, &native->ended, ret);
+        else
+            direct_started(native, ret);
+        native->ended.kind = CHILD_FAILED;
         return;
     }
     if (native->base.fds[FD_PROGRAM] >= 0 && hear_program(native, ret))
@@ -542,8 +546,16 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
             stage_started(native, &from, ret);
         break;
     case CHILD_ENDED: /* not of one whose end was told: a signal may take it where it is held */
-        if (!native->failed && native->stage < native->job.n_stages)
+        if (native->failed || native->stage >= native->job.n_stages)
+            break;
+        if (from.started_ns && !native->handed_ns) {
+            native->ended = from;
+            native->base.has_word = true;
+            from.at_ns = from.started_ns;
+            stage_started(native, &from, ret);
+        } else {
             finish_stage(native, &from, ret);
+        }
         break;
     case CHILD_FAILED:
         native->failed = true;

@@ -29,6 +29,7 @@ struct native {
     bool is_killed;
     bool failed;                 /* a failure was reported already */
     int64_t started_ns;          /* of the stage */
+    struct child_report ended;   /* of kind CHILD_ENDED: to be told next */
     int64_t handed_ns;           /* when the program got its job from the warden; 0: it did not */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint32_t layers;

@@ -286,6 +286,7 @@ int program_finish(struct program *program, uint32_t failed, int errnum)
 {
     if (failed == STEP_N) {
         failed = STEP_EXEC;
+        program->executed_ns = clock_now_ns();
         errnum = -step_exec(program);
     }
     program->failed_errno = errnum;

@@ -42,6 +42,7 @@ struct program {
     volatile uint32_t failed_step; /* STEP_N: none */
     volatile int failed_errno;
     volatile uint32_t layers;
+    volatile int64_t executed_ns; /* monotonic */
 };
 
 /* What clone calls; they return only where a step failed. */
