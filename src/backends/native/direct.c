@@ -65,7 +65,7 @@ int direct_hand_over(struct native *native, const struct job *job)
     return rc;
 }
 
-static void leave_to_init(struct native *native)
+void direct_leave_to_init(struct native *native)
 {
     struct job job = native->job;
 
@@ -101,7 +101,7 @@ bool direct_has_ended(struct native *native, struct child_report *ret)
     if (seccomp_take_notice(own.fd, &notice) < 0)
         return false;
     if (notice.pid != native->program_pid || cgroup_tasks(&native->cgroup) != 2) {
-        leave_to_init(native);
+        direct_leave_to_init(native);
         seccomp_let_go(own.fd, &notice);
         close_fd(&native->base.fds[FD_NOTICE]);
         return false;

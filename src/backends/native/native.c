@@ -572,8 +572,13 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         break;
     case CHILD_READY:
         close_job_fds(native);
-        if (native->handed_ns) /* it had waited for a program */
-            stage_started(native, &from, ret);
+        if (!native->handed_ns)
+            break;
+        stage_started(native, &from, ret); /* its job had waited for the program */
+        if (native->base.fds[FD_NOTICE] < 0 || native->root_fd < 0) {
+            direct_leave_to_init(native); /* what came along found no room here */
+            close_fd(&native->base.fds[FD_NOTICE]);
+        }
         break;
     }
 }

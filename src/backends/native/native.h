@@ -101,6 +101,9 @@ int native_set_limits(struct native *native, const struct cay_limits *wanted,
 bool direct_can_have(const struct native *native, const struct job *job);
 int direct_hand_over(struct native *native, const struct job *job);
 
+/* Pid 1 sees to the rest of a run that the warden handed over. */
+void direct_leave_to_init(struct native *native);
+
 /* Looks for a notice. Returns whether it was the end of the program, as pid 1 would tell of it. */
 bool direct_has_ended(struct native *native, struct child_report *ret);
 
