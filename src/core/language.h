@@ -25,7 +25,7 @@ struct language {
     const char *const *module_lines; /* a line that begins with one of these makes it one, … */
     const char *const *script_words; /* … unless one of these is anywhere in it */
     const char *const *programs;     /* what has to be on the host; the first one has the version */
-    const char *const *compile;      /* argv, or empty; {TOKEN}s are replaced, see core/plan.c */
+    const char *const *compile;      /* argv, or empty; {TOKEN}s are replaced: plan-program.c */
     const char *const *outputs;      /* what compiling makes, as globs: "main" */
     const char *const *varies;       /* words in code that compiles to something else each time */
     const char *project;             /* a file of the request, or NULL: where it is given, … */
@@ -61,8 +61,9 @@ int language_find_among(const struct language *list, size_t n, struct arena *are
 int language_guess(struct arena *arena, const char *file_name, const char *code, size_t len,
                    const struct language **ret, struct cay_error *err);
 
-/* The code's usual file name in /sandbox (plan.c takes the caller's own where it can): "main" with
- * the extension of the file that it came from, or of the alias that the language was asked by
+/* The code's usual file name in /sandbox (plan-program.c takes the caller's own where it can):
+ * "main" with the extension of the file that it came from, or of the alias that the language was
+ * asked by
  * ("mjs"), where that is one of the language's; else its usual name, or that of a module. asked and
  * file_name may be NULL. */
 const char *language_source(struct arena *arena, const struct language *language, const char *asked,

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the files that make a plan share: plan.c what it runs in, plan-program.c what it runs. */
+
+#include "base/error.h"
+#include "core/config.h"
+#include "core/image.h"
+#include "core/plan.h"
+
+enum { STAGE_COMPILE, STAGE_RUN };
+
+/* Everything that the parts of the plan are made from. */
+struct making {
+    const struct cay_request *req;
+    const struct config *config;
+    const struct plan_host *host;
+    const struct profile *profile;
+    struct plan *plan;
+    struct cay_error *err;
+    struct image image; /* while the plan is made; closed where it is the host's own */
+};
+
+/* Explicit field, then named profile, then configuration. */
+static inline const struct value *setting(const struct making *m, enum field_id id)
+{
+    if (m->req->values[id].is_set)
+        return &m->req->values[id];
+    if (m->profile && m->profile->values[id].is_set)
+        return &m->profile->values[id];
+    return &m->config->settings[id].value;
+}
+
+static inline const char *text(const struct making *m, enum field_id id)
+{
+    const struct value *value = setting(m, id);
+    return value->is_set ? value->text : NULL;
+}
+
+/* 0: no limit, unless the administrator has capped what has none of its own. */
+static inline uint64_t number(const struct making *m, enum field_id id)
+{
+    const struct value *value = setting(m, id);
+    return value->is_set ? value->num : m->config->caps[id].value.num;
+}
+
+/* Memory of a stage, with what the language needs at least where nobody said anything. */
+uint64_t plan_run_memory(const struct making *m);
+uint64_t plan_compile_memory(const struct making *m);
+
+/* The language, its runtime and version, and the command of each stage. */
+int plan_program(const struct making *m);
+void plan_environment(const struct making *m);
+int plan_files(const struct making *m);
+
+/* What it may be started from, once its environment is known. */
+enum start_kind plan_start(const struct making *m);
