@@ -6,11 +6,9 @@
 #include <sys/stat.h>
 
 #include "base/auto.h"
-#include "base/suggest.h"
 #include "core/embedded.h"
 #include "core/found.h"
 #include "core/language.h"
-#include "core/layer.h"
 #include "core/plan-making.h"
 
 static const char *heap_mb(const struct making *m, uint64_t memory_bytes)

@@ -240,10 +240,15 @@ void berth_free(struct berth *berth)
     free(berth);
 }
 
+bool berth_is_young(const struct berth *berth)
+{
+    return clock_now_ns() < berth->made_ns + LASTS_NS;
+}
+
 bool berth_is_fresh(const struct berth *berth)
 {
     char now[COUNTERS_BYTES];
-    return clock_now_ns() < berth->made_ns + LASTS_NS && read_counters(berth, now) >= 0 &&
+    return berth_is_young(berth) && read_counters(berth, now) >= 0 &&
            strcmp(now, berth->kind->counters) == 0;
 }
 

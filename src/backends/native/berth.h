@@ -77,5 +77,8 @@ void berth_free(struct berth *berth);
 pid_t berth_clone(const struct berth *berth, const struct child *child, int cgroup_fd,
                   int *ret_pidfd);
 
+/* Whether it is not too long ago that it was made. */
+bool berth_is_young(const struct berth *berth);
+
 /* Whether the next run may have it. Nothing must live in it. */
 bool berth_is_fresh(const struct berth *berth);

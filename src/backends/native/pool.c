@@ -262,36 +262,47 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
 
 /* ---- berths ---- */
 
-static struct berth *take_berth(struct shape *shape)
+static void push_berth(struct shape *shape, struct berth *berth)
 {
-    struct berth *berth = shape->berths;
-
-    if (!berth)
-        return NULL;
-    shape->berths = berth->next;
-    shape->n_berths--;
-    return berth;
+    berth->next = shape->berths;
+    shape->berths = berth;
+    shape->n_berths++;
 }
 
-/* Ahead of the spare that is to be made in it, if it can be. */
+static struct berth *take_berth(struct shape *shape)
+{
+    for (struct berth *berth; (berth = shape->berths);) {
+        shape->berths = berth->next;
+        shape->n_berths--;
+        if (berth_is_young(berth))
+            return berth;
+        berth_free(berth);
+    }
+    return NULL;
+}
+
+/* One that is not too old, ahead of what is to be made in it, if it can be. */
 static void have_berth(struct pool *pool, struct shape *shape, int64_t now)
 {
-    if (shape->berths || pool->has_no_berths || now < shape->no_berth_before_ns)
+    struct berth *berth = take_berth(shape);
+
+    if (berth)
+        push_berth(shape, berth);
+    if (berth || pool->has_no_berths || now < shape->no_berth_before_ns)
         return;
     shape->no_berth_before_ns = now + BACKOFF_NS;
     if (!shape->has_berth_kind &&
         berth_kind_make(shape->language, shape->kind == SPARE_FORK, &shape->berth_kind) < 0)
         return;
     shape->has_berth_kind = true;
-    struct berth *berth = berth_make(pool->host, &shape->berth_kind);
+    berth = berth_make(pool->host, &shape->berth_kind);
     pool->has_no_berths = !berth && !pool->has_had_berths; /* else it is short of something now */
     if (!berth)
         return;
     pool->has_had_berths = true;
     shape->no_berth_before_ns = 0;
     berth->shape = (unsigned)(shape - pool->shapes);
-    shape->berths = berth;
-    shape->n_berths = 1;
+    push_berth(shape, berth);
 }
 
 static void drop_berths(struct shape *shape)
@@ -311,9 +322,7 @@ void pool_keep_berth(struct pool *pool, struct berth *berth)
         berth_free(berth);
         return;
     }
-    berth->next = shape->berths;
-    shape->berths = berth;
-    shape->n_berths++;
+    push_berth(shape, berth);
 }
 
 /* Without a job yet, but with limits. */
