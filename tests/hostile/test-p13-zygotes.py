@@ -337,7 +337,7 @@ ENDS = {
     "a signal": "import os; os.kill(os.getpid(), 11)",
     "at once": "import os; os._exit(5)",
     "by its child": "import os\nif os.fork() == 0:\n    os.kill(os.getppid(), 9)\n    os._exit(7)\nos.wait()",
-    "before its child": "import os\nif os.fork() == 0:\n    os.read(0, 1); print('late', flush=True); os._exit(7)\nos._exit(6)",
+    "before its child": "import os, time\nif os.fork() == 0:\n    time.sleep(60); print('late', flush=True); os._exit(7)\nos._exit(6)",
     "in another program": "import os; os.execv('/bin/sh', ['sh', '-c', 'echo $$ >/dev/null; exit 8'])",
     "in a thread": "import os, threading\nt = threading.Thread(target=os._exit, args=(9,)); t.start(); t.join()",
     "of memory": "x = bytearray(1 << 31)",
