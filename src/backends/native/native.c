@@ -204,6 +204,14 @@ static void discard(struct native *native)
     release(&native->base);
 }
 
+/* Whether nothing of the job can have been run. A program that had it waiting begins once it has
+ * said hello to pid 1: up to then pid 1 tells why there is none, and after it fails in STEP_INIT or
+ * is gone without a word. */
+static bool has_not_begun(const struct native *native, const struct child_report *failed)
+{
+    return !native->handed_ns || (failed && failed->step != STEP_INIT);
+}
+
 /* The sandbox that waited in vain for its program is changed for one of the usual kind. Returns
  * whether there is one. */
 static bool go_on_cold(struct native *native)
@@ -526,10 +534,10 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
     ssize_t n = native_recv(native, &from);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n != (ssize_t)sizeof from || from.kind == CHILD_FAILED) {
-        if (go_on_cold(native))
-            return;
-    }
+    bool is_heard = n == (ssize_t)sizeof from;
+    if ((!is_heard || from.kind == CHILD_FAILED) &&
+        has_not_begun(native, is_heard ? &from : NULL) && go_on_cold(native))
+        return;
     if (n != (ssize_t)sizeof from) {
         close_fd(&native->base.fds[FD_CTL]);
         if (native_reap(native, WNOHANG))
