@@ -239,12 +239,13 @@ static int step_files(struct state *state)
 /* Pid 1 and the program take turns: on one CPU that is a switch, on two it is waking up an idle
  * one, which takes longer than the program may. The program is let go before it starts, but where
  * pid 1 watches it. */
-static void stay_on_this_cpu(void)
+static void stay_on_this_cpu(const cpu_set_t *programs)
 {
     cpu_set_t one;
     int cpu = sched_getcpu();
 
-    if (cpu < 0 || cpu >= CPU_SETSIZE)
+    /* Where it is not known which those are, the program could not be let go. */
+    if (cpu < 0 || cpu >= CPU_SETSIZE || CPU_COUNT(programs) == 0)
         return;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -265,7 +266,7 @@ static int step_init(struct state *state)
     sigset_t block;
 
     if (state->child->spare != SPARE_FORK) /* whose program comes from elsewhere */
-        stay_on_this_cpu();
+        stay_on_this_cpu(&state->child->cpus);
     sigemptyset(&block);
     sigaddset(&block, SIGCHLD);
     if (sigprocmask(SIG_BLOCK, &block, NULL) < 0 || sigaction(SIGCHLD, &action, NULL) < 0)
