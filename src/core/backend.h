@@ -100,6 +100,7 @@ struct report {
     unsigned stage;
     uint32_t layers;    /* STAGE_STARTED: what is really in force */
     uint8_t start_kind; /* STAGE_STARTED: enum start_kind */
+    int64_t at_ns;      /* STAGE_STARTED: monotonic; 0: now */
     struct stage_end end;
     enum tick_result over;
     struct cay_error error;

@@ -420,7 +420,7 @@ static void on_gone(struct warden *warden, struct run *run)
 
 static void on_stage_started(struct run *run, const struct report *report)
 {
-    int64_t now = clock_now_ns();
+    int64_t now = clock_now_ns(), at = report->at_ns ? report->at_ns : now;
 
     tell_started(run);
     run->started = (struct warden_reply){
@@ -428,12 +428,12 @@ static void on_stage_started(struct run *run, const struct report *report)
         .stage = report->stage,
         .layers = report->layers,
         .start_kind = report->start_kind,
-        .setup_ns = now - run->asked_ns,
+        .setup_ns = at - run->asked_ns,
     };
     run->tell_ns = now + STARTED_NS;
     run->is_up = true;
     if (!run->is_killed)
-        run->deadline_ns = now + run->job.limits[report->stage].timeout_ns;
+        run->deadline_ns = at + run->job.limits[report->stage].timeout_ns;
 }
 
 /* What a killed neighbour left goes while a program runs: nobody waits for it. */

@@ -387,6 +387,7 @@ static void stage_started(struct native *native, const struct child_report *from
         .stage = native->stage,
         .layers = native->layers,
         .start_kind = (uint8_t)native->start_kind,
+        .at_ns = from->at_ns,
     };
     if (native->job.limits[native->stage].cpu_time_ns > 0)
         native->base.tick_ns = native->started_ns;
@@ -582,7 +583,8 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         close_job_fds(native);
         if (!native->handed_ns)
             break;
-        stage_started(native, &from, ret); /* its job had waited for the program */
+        from.at_ns = MAX(from.at_ns, native->handed_ns); /* its job had waited, or it for that */
+        stage_started(native, &from, ret);
         if (native->base.fds[FD_NOTICE] < 0 || native->root_fd < 0) {
             direct_leave_to_init(native); /* what came along found no room here */
             close_fd(&native->base.fds[FD_NOTICE]);
