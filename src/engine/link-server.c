@@ -31,8 +31,8 @@ static uint64_t mix(uint64_t hash, const void *data, size_t len)
 
 static uint64_t hash_of(const struct link_terms *terms)
 {
-    const uint64_t sizes[] = { sizeof(struct warden_request), sizeof(struct warden_reply),
-                               sizeof(struct warden_pool) };
+    const uint64_t sizes[] = { WARDEN_PROTOCOL, sizeof(struct warden_request),
+                               sizeof(struct warden_reply), sizeof(struct warden_pool) };
     struct stat st = { 0 };
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 

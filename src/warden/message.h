@@ -37,6 +37,10 @@ struct warden_request {
     struct job job;
 };
 
+/* Raised when messages of the same size mean something else: a command finds the warden of a server
+ * by it (link-server.c). 2: an end may tell of its start. */
+enum { WARDEN_PROTOCOL = 2 };
+
 enum reply_kind {
     WARDEN_STAGE_STARTED,
     WARDEN_STAGE_ENDED,
