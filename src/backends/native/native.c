@@ -572,7 +572,8 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         explain_failure(native, &from, &ret->error);
         break;
     case CHILD_MADE: /* a spare's, which the pool heard, unless it was made for a job */
-        if (native->awaits_fork && pool_order(native->pool, native) < 0 && !go_on_cold(native)) {
+        if (native->awaits_fork && !native->is_killed && pool_order(native->pool, native) < 0 &&
+            !go_on_cold(native)) {
             native->failed = true;
             ret->kind = REPORT_FAILED;
             cay_fail(&ret->error, CAY_E_SYSTEM, "native: the zygote is gone");
