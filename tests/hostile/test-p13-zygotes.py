@@ -341,6 +341,8 @@ ENDS = {
     "in another program": "import os; os.execv('/bin/sh', ['sh', '-c', 'echo $$ >/dev/null; exit 8'])",
     "in a thread": "import os, threading\nt = threading.Thread(target=os._exit, args=(9,)); t.start(); t.join()",
     "of memory": "x = bytearray(1 << 31)",
+    "after a look at pid 1": "import os\nfor f in 'fd', 'task/1/fd', 'map_files', 'ns':\n"
+                             "    try: print(os.listdir('/proc/1/' + f))\n    except OSError as e: print(e.errno)",
 }
 
 

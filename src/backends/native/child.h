@@ -134,12 +134,13 @@ int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N]);
  *     to the program JOB       its files are there
  *     to the program WHOLE     from the warden itself: it writes its files, and pid 1 sleeps on
  *     to pid 1      RUNNING    the program got it whole, and there is something to see to
+ *     to the program NONE      from pid 1: a job that came before may begin (zygote.h)
  *
  * Return -errno.
  */
 enum { SPARE_FDS = 5 };
 
-enum child_job_kind { CHILD_JOB, CHILD_JOB_WHOLE, CHILD_JOB_RUNNING };
+enum child_job_kind { CHILD_JOB, CHILD_JOB_WHOLE, CHILD_JOB_RUNNING, CHILD_JOB_NONE };
 
 struct child_job {
     struct job job;

@@ -94,6 +94,9 @@ static void await_fork(struct state *state, struct job *job)
     /* The zygote's program puts the rest on itself, or it does not start. */
     struct child_report made = { .kind = CHILD_MADE,
                                  .layers = state->child->layers | ZYGOTE_LAYERS };
+    static const struct job none = { .std_fds = { -1, -1, -1 },
+                                     .payload_fd = -1,
+                                     .harvest_fd = -1 };
     struct zygote_hello hello;
     int list[FDPASS_MAX];
     unsigned n;
@@ -101,12 +104,17 @@ static void await_fork(struct state *state, struct job *job)
     (void)job;
     init_report(state, &made);
     int rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
+    if (rc == 0 && prctl(PR_SET_DUMPABLE, 0) < 0)
+        rc = -errno;
+    if (rc == 0 && hello.is_early) {
+        rc = child_send_job(state->child->program_fd, &none, CHILD_JOB_NONE);
+        if (rc == 0)
+            rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
+    }
     if (rc < 0)
         init_fail(state, STEP_EXEC, -rc);
     if (hello.failed_step != STEP_N)
         init_fail(state, hello.failed_step, hello.errnum);
-    if (prctl(PR_SET_DUMPABLE, 0) < 0)
-        init_fail(state, STEP_INIT, errno);
     state->notice_fd = n > 0 ? list[0] : -1;
     state->spare = hello.pid;
     state->ready_ns = hello.at_ns;

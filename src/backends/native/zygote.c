@@ -122,13 +122,38 @@ static int drop_everything(struct dance *dance)
     return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
 }
 
-/* What pid 1 has to tell the warden, it can tell while the program runs. */
-static void send_init_elsewhere(void)
+/* What pid 1 has to do, it can do meanwhile. */
+static int tell_init_early(int fd)
 {
+    const struct zygote_hello hello = { .pid = getpid(), .failed_step = STEP_N, .is_early = 1 };
+    const int none = -1;
     cpu_set_t cpus;
 
     cpu_allowed(&cpus);
     cpu_send_elsewhere(1, &cpus);
+    return fdpass_send(fd, &hello, sizeof hello, &none, 1);
+}
+
+/* Which of the two that are waited for comes first is not said. */
+static int recv_job(int fd, bool is_awaited, struct job *ret, enum child_job_kind *ret_kind)
+{
+    bool has_job = false, may_begin = !is_awaited;
+
+    while (!has_job || !may_begin) {
+        enum child_job_kind kind;
+        struct job next;
+        int rc = child_recv_job(fd, &next, &kind);
+        if (rc < 0)
+            return rc;
+        if (kind == CHILD_JOB_NONE) {
+            may_begin = true;
+            continue;
+        }
+        *ret = next;
+        *ret_kind = kind;
+        has_job = true;
+    }
+    return 0;
 }
 
 static void say_hello(int fd, const struct program *program, uint32_t failed, int errnum)
@@ -223,8 +248,8 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     job.limits[0] = dance->order.limits;
     int rc = drop_everything(dance);
     uint32_t failed = STEP_IDENTITY;
-    if (dance->order.is_awaited)
-        send_init_elsewhere();
+    if (rc == 0 && dance->order.is_awaited)
+        rc = tell_init_early(fd);
     if (rc == 0)
         rc = program_drop_bounding();
     if (rc == 0)
@@ -237,7 +262,7 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         small_payload[0] = 0; /* the page is there now */
     }
     say_hello(fd, &program, failed, errnum);
-    if (child_recv_job(fd, &job, &kind) < 0)
+    if (recv_job(fd, dance->order.is_awaited, &job, &kind) < 0)
         _exit(1); /* pid 1 is gone, and so shall we be */
     take_payload(job.payload_fd, kind, ret);
     if (program_begin(&program, &errnum) != STEP_N || !(program.layers & LAYER_BIT(RLIMITS)))

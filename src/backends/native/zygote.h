@@ -45,13 +45,16 @@ struct zygote_reply {
     int32_t errnum;
 };
 
-/* From the program to pid 1, with the fd of its notice. */
+/* From the program to pid 1, with the fd of its notice. One whose job waits says before, once it
+ * has entered, that pid 1 need not be open to the zygote any more, and begins when it is not
+ * (CHILD_JOB_NONE). */
 struct zygote_hello {
     int64_t at_ns; /* monotonic */
     pid_t pid;     /* inside */
     uint32_t layers;
     uint32_t failed_step; /* STEP_N: none */
     int32_t errnum;
+    uint32_t is_early; /* the other comes once it has its layers */
 };
 
 int zygote_send_order(int fd, struct zygote_order *order, const int fds[ZYGOTE_FDS]);
