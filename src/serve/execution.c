@@ -356,9 +356,10 @@ static void finish(struct execution *run)
     run->running = NULL;
     all->n_active--;
     all->n_finished++;
-    if (run->waiter)
+    bool is_awaited = run->waiter;
+    if (is_awaited)
         answer_waiter(run);
-    if (all->n_active == 0) /* who waits for it may be on this CPU; under load others go on */
+    if (is_awaited && all->n_active == 0) /* he may be on this CPU; under load others go on */
         sched_yield();
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);

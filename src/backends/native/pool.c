@@ -49,6 +49,7 @@ struct shape {
     struct berth *berths; /* where nothing is */
     unsigned n_berths;
     int64_t no_berth_before_ns;
+    int64_t berth_taken_ns; /* by a run */
     unsigned n[SPARE_STATES], target;
     uint32_t taken, missed, failed;
     unsigned taken_lately; /* since the target was last looked at */
@@ -486,6 +487,8 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
     unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
     if (all >= most || !has_room(pool)) {
+        if (now < shape->berth_taken_ns + QUIET_NS) /* that run is not to wait for the next */
+            return MIN(shape->berth_taken_ns + QUIET_NS, shape->look_ns);
         have_berth(pool, shape, now); /* for the run that finds no spare */
         return shape->look_ns;
     }
@@ -581,7 +584,10 @@ struct berth *pool_take_berth(struct pool *pool, const struct job *job)
 {
     struct shape *shape = shape_of(pool, job->language);
 
-    return shape && is_plain(job) ? take_berth(shape) : NULL;
+    if (!shape || !is_plain(job))
+        return NULL;
+    shape->berth_taken_ns = clock_now_ns();
+    return take_berth(shape);
 }
 
 /* Starting an interpreter takes far longer than a sandbox for one that is there: where none is
