@@ -392,7 +392,8 @@ def test_lost_zygote(t, s):
     for pid in stopped:
         os.kill(pid, signal.SIGKILL)
     pages = [s.until(id) for id in ids]
-    t.equal([(p["stdout"], p["verdict"]["cause"]) for p in pages if p], [("1\n", "ok")] * 6, "all run without it")
+    t.equal([(p["stdout"], p["verdict"]["cause"]) for p in pages if p], [("1\n", "ok")] * 6, "all run without it",
+            *[(p["verdict"], p.get("error"), p["meta"]["start"]) for p in pages if p])
     t.ok("cold" in {p["meta"]["start"] for p in pages if p}, "those that it had not forked were started anew")
 
 

@@ -154,6 +154,7 @@ int child_recv_job(int fd, struct job *ret, enum child_job_kind *ret_kind);
 /* What the warden and pid 1 of a spare share. */
 struct child_shared {
     volatile uint32_t is_running; /* the program got its job whole */
+    volatile uint32_t may_begin;  /* pid 1 said so to one whose job had waited */
 };
 
 /* Never returns. */

@@ -204,24 +204,23 @@ static void discard(struct native *native)
     release(&native->base);
 }
 
-/* Whether nothing of the job can have been run. A program that had it waiting begins once it has
- * said hello to pid 1: up to then pid 1 tells why there is none, and after it fails in STEP_INIT or
- * is gone without a word. */
+/* Whether nothing of the job can have been run. A program that had it waiting begins when pid 1
+ * lets it, and once it has said hello with all its layers on: up to then pid 1 tells why there is
+ * none, and after it fails in STEP_INIT or is gone without a word. */
 static bool has_not_begun(const struct native *native, const struct child_report *failed)
 {
-    return !native->handed_ns || (failed && failed->step != STEP_INIT);
+    return !native->handed_ns || !native->shared->may_begin ||
+           (failed && failed->step != STEP_INIT);
 }
 
 /* The sandbox that waited in vain for its program is changed for one of the usual kind. Returns
- * whether there is one. */
-static bool go_on_cold(struct native *native)
+ * whether there is one; where one was wanted and can't be made, *err has the reason. */
+static bool go_on_cold(struct native *native, struct cay_error *err)
 {
-    struct cay_error err;
-
     if (!native->keeps_fds || native->is_killed)
         return false;
     struct native *fresh =
-        native_make(pool_host(native->pool), &native->job, SPARE_NONE, NULL, &err);
+        native_make(pool_host(native->pool), &native->job, SPARE_NONE, NULL, err);
     if (!fresh)
         return false;
     const struct native ended = *native;
@@ -414,7 +413,8 @@ static void over(struct native *native, struct report *ret)
     } else if (!is_last_word && !native->is_killed) {
         native->failed = true;
         ret->kind = REPORT_FAILED;
-        cay_fail(&ret->error, CAY_E_SYSTEM, "native: pid 1 died before the program started");
+        if (!ret->error.msg[0])
+            cay_fail(&ret->error, CAY_E_SYSTEM, "native: pid 1 died before the program started");
     } else {
         gone(native, ret);
     }
@@ -537,7 +537,7 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         return;
     bool is_heard = n == (ssize_t)sizeof from;
     if ((!is_heard || from.kind == CHILD_FAILED) &&
-        has_not_begun(native, is_heard ? &from : NULL) && go_on_cold(native))
+        has_not_begun(native, is_heard ? &from : NULL) && go_on_cold(native, &ret->error))
         return;
     if (n != (ssize_t)sizeof from) {
         close_fd(&native->base.fds[FD_CTL]);
@@ -569,14 +569,16 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
     case CHILD_FAILED:
         native->failed = true;
         ret->kind = REPORT_FAILED;
-        explain_failure(native, &from, &ret->error);
+        if (!ret->error.msg[0]) /* else why it can't go on cold */
+            explain_failure(native, &from, &ret->error);
         break;
     case CHILD_MADE: /* a spare's, which the pool heard, unless it was made for a job */
         if (native->awaits_fork && !native->is_killed && pool_order(native->pool, native) < 0 &&
-            !go_on_cold(native)) {
+            !go_on_cold(native, &ret->error)) {
             native->failed = true;
             ret->kind = REPORT_FAILED;
-            cay_fail(&ret->error, CAY_E_SYSTEM, "native: the zygote is gone");
+            if (!ret->error.msg[0])
+                cay_fail(&ret->error, CAY_E_SYSTEM, "native: the zygote is gone");
             kill_all(&native->base);
         }
         break;

@@ -107,6 +107,7 @@ static void await_fork(struct state *state, struct job *job)
     if (rc == 0 && prctl(PR_SET_DUMPABLE, 0) < 0)
         rc = -errno;
     if (rc == 0 && hello.is_early) {
+        state->child->shared->may_begin = 1;
         rc = child_send_job(state->child->program_fd, &none, CHILD_JOB_NONE);
         if (rc == 0)
             rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
