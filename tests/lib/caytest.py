@@ -437,12 +437,14 @@ def _reachable(path, uid):
 
 def _own_cgroups():
     """On cgroup v1: a group of our own in every hierarchy, with us in it, so that nobody else's come into view. Gives back
-    (mount point, mount options, open top) of each. On v2 a group with processes cannot hand controllers down: none there."""
+    (mount point, type, mount options, open top) of each. On v2 a group with processes cannot hand controllers down: none
+    there, but where it is beside v1 and has no controllers (a container engine makes groups in it all the same)."""
     groups = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
+    rows = [line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    has_v1 = any(right.split()[0] == "cgroup" for _, _, right in rows)
+    for left, _, right in rows:
         point, (kind, _, options) = left.split()[4], right.split()
-        if kind != "cgroup":
+        if kind != "cgroup" and (kind != "cgroup2" or not has_v1):
             continue
         words = options.split(",")
         named = [w for w in words if w.startswith("name=")]
@@ -453,9 +455,13 @@ def _own_cgroups():
         if "cpuset" in words:
             for name in ("cpuset.cpus", "cpuset.mems"):
                 Path(folder, name).write_text(Path(top, name).read_text())
-        Path(folder, "tasks").write_text("0")
-        groups.append((point, ",".join(["none", *named] if named else plain), top))
+        Path(folder, _members(kind)).write_text("0")
+        groups.append((point, kind, ",".join(["none", *named] if named else plain), top))
     return groups
+
+
+def _members(kind):
+    return "tasks" if kind == "cgroup" else "cgroup.procs"
 
 
 def _group_name():
@@ -466,17 +472,17 @@ def _see_own_cgroups(groups):
     """A cgroup namespace whose top is our own group, and its hierarchies in the place of the host's."""
     if _libc.unshare(0x02000000) != 0:  # CLONE_NEWCGROUP
         raise OSError(ctypes.get_errno(), "unshare a cgroup namespace")
-    for point, options, top in groups:
+    for point, kind, options, top in groups:
         subprocess.run(["umount", "--lazy", point], check=True)
-        subprocess.run(["mount", "-t", "cgroup", "-o", options, "cay-test", point], check=True)
+        subprocess.run(["mount", "-t", kind, *(["-o", options] if options else []), "cay-test", point], check=True)
         os.close(int(os.path.basename(top)))
 
 
 def _leave_cgroups(groups):
     """Back to the top, and our groups gone with all that a failed test left in them."""
-    for _, _, top in groups:
+    for _, kind, _, top in groups:
         with contextlib.suppress(OSError):
-            Path(top, "tasks").write_text("0")
+            Path(top, _members(kind)).write_text("0")
         for here, _, _ in os.walk(os.path.join(top, _group_name()), topdown=False):
             until(lambda here=here: _is_removed(here), 2, 0.01)
 
