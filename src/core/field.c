@@ -22,7 +22,7 @@ const struct field fields[FIELD_N] = {
 enum field_id field_find(const char *name)
 {
     for (int i = 0; i < FIELD_N; i++)
-        if (strcmp(fields[i].name, name) == 0)
+        if (fields[i].name[0] == name[0] && strcmp(fields[i].name, name) == 0)
             return (enum field_id)i;
     return FIELD_N;
 }

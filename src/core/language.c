@@ -173,7 +173,7 @@ int language_list(struct arena *arena, const struct language **ret, size_t *ret_
 static bool has_word(const char *const *list, const char *word)
 {
     for (; *list; list++)
-        if (strcmp(*list, word) == 0)
+        if (**list == *word && strcmp(*list, word) == 0)
             return true;
     return false;
 }

@@ -241,7 +241,8 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
 
 static void *map_shared(size_t size, struct cay_error *err)
 {
-    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
     if (shared != MAP_FAILED)
         return shared;
