@@ -31,6 +31,9 @@ struct cgroup_host;
 /* The first folder is the workspace, the others are read-only. */
 enum { JOB_STAGES = 2, JOB_FOLDERS = 9 };
 
+/* Bytes of a payload that is short enough to come along with its job: what most snippets need. */
+enum { JOB_INLINE = 2048 };
+
 /* Names of an image and of an OCI runtime, with the NUL. */
 enum { IMAGE_BYTES = 160, RUNTIME_BYTES = 32 };
 
@@ -56,9 +59,11 @@ struct job {
     /* Pipes. With tty the first is a socket: the last stage's terminal is made inside, and both its
      * ends are sent there (engine/terminal.h); the program never has the socket. */
     int std_fds[3];
-    int payload_fd;
+    int payload_fd;              /* -1: it is in here, at the end */
     int harvest_fd;              /* where pid 1 tells what the run left (core/harvest.h), or -1 */
     int folder_fds[JOB_FOLDERS]; /* of the host's, as the front opened them, or -1 */
+    uint32_t inline_len;         /* 0: the payload is in its file */
+    char inline_payload[JOB_INLINE];
 };
 
 /* How a stage ended, in facts; what they mean is decided in core/verdict.h. */

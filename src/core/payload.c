@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "core/backend.h"
 
 #define PAYLOAD_MAGIC UINT32_C(0x31796163) /* "cay1" */
 #define SEALS         (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
@@ -36,12 +37,14 @@ int payload_name_ok(const char *name)
     if (strnlen(name, NAME_MAX_BYTES + 1) > NAME_MAX_BYTES)
         return false;
     for (const char *part = name;; part++) {
-        size_t len = strcspn(part, "/");
-        if (len == 0 || len > PART_MAX || (len <= 2 && strspn(part, ".") >= len))
-            return false;
-        for (size_t i = 0; i < len; i++)
-            if ((unsigned char)part[i] < 0x20 || part[i] == 0x7f)
+        size_t len = 0, dots = 0;
+        for (; part[len] && part[len] != '/'; len++) {
+            if ((unsigned char)part[len] < 0x20 || part[len] == 0x7f)
                 return false;
+            dots += part[len] == '.';
+        }
+        if (len == 0 || len > PART_MAX || (len <= 2 && dots == len))
+            return false;
         part += len;
         if (*part == '\0')
             return true;
@@ -78,9 +81,9 @@ int payload_names_clash(const char *a, const char *b)
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
-/* A buffer in front of the memfd: most payloads are one write. */
+/* A buffer in front of the memfd: most payloads are one write, or none. */
 struct writer {
-    int fd;
+    int fd; /* -1: there was no need for one yet */
     size_t used;
     uint64_t total;
     int errnum;
@@ -89,6 +92,10 @@ struct writer {
 
 static void write_out(struct writer *w, const char *data, size_t len)
 {
+    if (w->fd < 0)
+        w->fd = memfd_create("cay-payload", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (w->fd < 0 && !w->errnum)
+        w->errnum = errno;
     while (len > 0 && !w->errnum) {
         ssize_t n = write(w->fd, data, len);
         if (n < 0 && errno != EINTR) {
@@ -149,19 +156,14 @@ static void put_file(struct writer *w, const struct payload_file *file)
     put(w, file->data, file->len);
 }
 
-int payload_write(const struct payload_source *source, int *ret_fd, struct cay_error *err)
+static int put_all(struct writer *w, const struct payload_source *source, struct cay_error *err)
 {
-    auto_close int fd = memfd_create("cay-payload", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return cay_fail_errno(err, errno, "make the payload");
-
-    struct writer w = { .fd = fd };
     struct header header = { .magic = PAYLOAD_MAGIC, .n_files = (uint32_t)source->n_files };
     for (int i = 0; i < PAYLOAD_STAGES; i++)
-        header.argc[i] = put_strings(&w, source->argv[i], true);
-    header.envc = put_strings(&w, source->env, true);
-    header.n_globs = put_strings(&w, source->globs, true);
-    header.n_folders = put_strings(&w, source->folders, true);
+        header.argc[i] = put_strings(w, source->argv[i], true);
+    header.envc = put_strings(w, source->env, true);
+    header.n_globs = put_strings(w, source->globs, true);
+    header.n_folders = put_strings(w, source->folders, true);
     if (header.n_globs > PAYLOAD_GLOBS_MAX || header.n_folders > PAYLOAD_FOLDERS_MAX)
         return cay_fail(err, CAY_E_USAGE, "too many globs or folders (at most %d, %d)",
                         PAYLOAD_GLOBS_MAX, PAYLOAD_FOLDERS_MAX);
@@ -171,23 +173,47 @@ int payload_write(const struct payload_source *source, int *ret_fd, struct cay_e
                         "too many arguments, variables or files (at most %d, %d, %d)",
                         PAYLOAD_STRINGS_MAX, PAYLOAD_STRINGS_MAX, PAYLOAD_FILES_MAX);
 
-    put(&w, &header, sizeof header);
+    put(w, &header, sizeof header);
     for (int i = 0; i < PAYLOAD_STAGES; i++)
-        put_strings(&w, source->argv[i], false);
-    put_strings(&w, source->env, false);
-    put_strings(&w, source->globs, false);
-    put_strings(&w, source->folders, false);
+        put_strings(w, source->argv[i], false);
+    put_strings(w, source->env, false);
+    put_strings(w, source->globs, false);
+    put_strings(w, source->folders, false);
     for (size_t i = 0; i < source->n_files; i++)
-        put_file(&w, &source->files[i]);
-    flush(&w);
-    if (w.errnum)
-        return cay_fail_errno(err, w.errnum, "write the payload");
-    if (w.total > PAYLOAD_BYTES_MAX)
+        put_file(w, &source->files[i]);
+    return 0;
+}
+
+static int finish_file(struct writer *w, struct cay_error *err)
+{
+    flush(w);
+    if (w->errnum)
+        return cay_fail_errno(err, w->errnum, "write the payload");
+    if (w->total > PAYLOAD_BYTES_MAX)
         return cay_fail(err, CAY_E_LIMIT,
                         "code, files, arguments and environment are past %llu bytes",
                         (unsigned long long)PAYLOAD_BYTES_MAX);
-    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+    if (fcntl(w->fd, F_ADD_SEALS, SEALS) < 0)
         return cay_fail_errno(err, errno, "seal the payload");
+    return 0;
+}
+
+int payload_write(const struct payload_source *source, struct job *job, int *ret_fd,
+                  struct cay_error *err)
+{
+    struct writer w = { .fd = -1 };
+    int rc = put_all(&w, source, err);
+    bool is_short = job && w.fd < 0 && w.total <= JOB_INLINE;
+
+    if (rc == 0 && !is_short)
+        rc = finish_file(&w, err);
+    auto_close int fd = w.fd;
+    if (rc < 0)
+        return rc;
+    if (job)
+        job->inline_len = is_short ? (uint32_t)w.used : 0;
+    if (is_short)
+        memcpy(job->inline_payload, w.buf, w.used);
     *ret_fd = take_fd(&fd);
     return 0;
 }
@@ -300,6 +326,37 @@ int payload_map(int fd, struct payload *ret)
     if (map == MAP_FAILED)
         return -errno;
     return payload_check(map, (size_t)st.st_size, ret);
+}
+
+int payload_of(const struct job *job, struct payload *ret)
+{
+    if (job->inline_len > sizeof job->inline_payload)
+        return -EINVAL;
+    return job->inline_len > 0 ? payload_check(job->inline_payload, job->inline_len, ret)
+                               : payload_map(job->payload_fd, ret);
+}
+
+void payload_forget(struct job *job)
+{
+    explicit_bzero(job->inline_payload, MIN(job->inline_len, (uint32_t)JOB_INLINE));
+}
+
+int payload_move_out(struct job *job)
+{
+    struct writer w = { .fd = -1 };
+
+    if (job->inline_len == 0)
+        return 0;
+    write_out(&w, job->inline_payload, MIN(job->inline_len, (uint32_t)JOB_INLINE));
+    auto_close int fd = w.fd;
+    if (w.errnum)
+        return -w.errnum;
+    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+        return -errno;
+    payload_forget(job);
+    job->inline_len = 0;
+    job->payload_fd = take_fd(&fd);
+    return 0;
 }
 
 static void fill(const struct payload *payload, size_t pos, uint32_t n, char **vec)

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * The payload: argv, environment and files of a run, in a sealed memfd that the front makes and
- * only the sandbox's own child reads; the warden passes it on unread. The reader trusts nothing:
- * it checks the seals, every length, every count and every name, allocates nothing, and is fuzzed.
+ * The payload: argv, environment and files of a run, in a sealed memfd that the front makes, or in
+ * the job itself where it is short. Only the sandbox's own child reads it; the warden passes it on
+ * unread. The reader trusts nothing: it checks the seals, every length, every count and every name,
+ * allocates nothing, and is fuzzed.
  *
  *     header | strings of stage 0 | strings of stage 1 | environment | globs | folders | files
  */
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 struct cay_error;
+struct job;
 
 enum {
     PAYLOAD_STAGES = 2,
@@ -44,8 +46,10 @@ struct payload_source {
     size_t n_files;
 };
 
-/* Returns a sealed memfd. */
-int payload_write(const struct payload_source *source, int *ret_fd, struct cay_error *err);
+/* Puts it into the job, and -1 into *ret_fd; what is too long for that (all, where there is no job)
+ * is returned as a sealed memfd. */
+int payload_write(const struct payload_source *source, struct job *job, int *ret_fd,
+                  struct cay_error *err);
 
 /* ---- reading, in the child ---- */
 
@@ -65,6 +69,15 @@ int payload_check(const void *data, size_t len, struct payload *ret);
 
 /* Maps and checks a memfd that must be sealed against every change. */
 int payload_map(int fd, struct payload *ret);
+
+/* The job's own, wherever it is; it lasts as long as the job stays where it is. */
+int payload_of(const struct job *job, struct payload *ret);
+
+/* Of a process that passed it on, and from which others are forked: what is in it is one run's. */
+void payload_forget(struct job *job);
+
+/* Out of the job, into a sealed memfd of its own, for one that has to wait. */
+int payload_move_out(struct job *job);
 
 /* Fills vec, with room for argc[stage] + 1 (envc + 1, …) entries, and ends it with NULL. Each
  * folder is one that payload_folder_ok allows. */

@@ -578,7 +578,7 @@ static int ask_warden(struct run *run, struct cay_error *err)
     /* The warden that there was may have died while this one waited for a check. */
     if ((run->is_listed ? loop_link(run->cay, err) : loop_add(run, err)) < 0 ||
         make_streams(run, err) < 0 ||
-        payload_write(&payload, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
+        payload_write(&payload, &run->plan.job, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
         loop_owe(run, OWES_START, err) < 0)
         return -1;
     run_feed_first(run);

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/backend.h"
+#include "core/payload.h"
 #include "sys/cgroup.h"
 #include "sys/rlimit.h"
 #include "warden/message.h"
@@ -300,12 +301,14 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the folders are not folders");
     else if (backend->start(&warden->hosts[request->backend], &run->job, &run->sandbox,
                             &failed.error) == 0) {
+        payload_forget(&run->job);
         run->next = warden->runs;
         warden->runs = run;
         if (run->sandbox->has_word)
             serve_sandbox(warden, run);
         return;
     }
+    payload_forget(&run->job);
     reply(run, &failed);
     struct warden_reply gone = { .kind = WARDEN_GONE };
     reply(run, &gone);
@@ -388,6 +391,8 @@ static void serve_front(struct warden *warden, struct front *front)
     } else {
         handlers[request.kind](warden, front, &request, fds);
     }
+    if (rc == 0 || rc == -EMFILE)
+        payload_forget(&request.job);
     for (int i = 0; i < WARDEN_FDS && rc == 0; i++)
         close_fd(&fds[i]);
 }

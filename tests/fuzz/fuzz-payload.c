@@ -47,7 +47,7 @@ static void check_again(const struct payload *payload, const struct payload_sour
     struct cay_error err = { 0 };
     int fd = -1;
 
-    must(payload_write(source, &fd, &err) == 0);
+    must(payload_write(source, NULL, &fd, &err) == 0);
     must(payload_map(fd, &again) == 0);
     must(again.len == payload->len && again.files_at == payload->files_at);
     must(memcmp(again.data, payload->data, again.files_at) == 0);

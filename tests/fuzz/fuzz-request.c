@@ -56,16 +56,20 @@ static void check_payload(const struct plan *plan)
 {
     struct payload payload;
     struct cay_error err = { 0 };
+    struct job job = plan->job;
     int fd = -1;
 
-    if (payload_write(&plan->payload, &fd, &err) < 0) {
+    if (payload_write(&plan->payload, &job, &fd, &err) < 0) {
         must_be_error(&err);
         return;
     }
-    must(payload_map(fd, &payload) == 0);
+    job.payload_fd = fd;
+    must((fd < 0) == (job.inline_len > 0));
+    must(payload_of(&job, &payload) == 0);
     must(payload.n_files == plan->payload.n_files && payload.argc[0] > 0);
-    munmap((void *)(uintptr_t)payload.data, payload.len);
-    close(fd);
+    if (fd >= 0)
+        munmap((void *)(uintptr_t)payload.data, payload.len);
+    close_fd(&fd);
 }
 
 static void check_plan(const struct cay_request *req)

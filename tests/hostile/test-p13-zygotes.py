@@ -240,6 +240,42 @@ def memory(t, ahead):
                 f"the {which} writes to memory of the zygote's, and finds nothing there", r["stderr"][:300])
 
 
+def finds(pid, mark):
+    """Whether it is anywhere in what a process may write to."""
+    try:
+        with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
+            for line in maps:
+                start, end = (int(x, 16) for x in line.split()[0].split("-"))
+                if " rw" in line and end - start < 1 << 30:
+                    mem.seek(start)
+                    if mark in mem.read(end - start):
+                        return True
+    except OSError:
+        pass  # it is gone
+    return False
+
+
+def forgotten(t, ahead):
+    """What a short run is given passes through the warden, from which all sandboxes are made, and does not stay there."""
+    def held(mark):
+        return [p.args for p in caytest.descendants(ahead.proc.pid) if b"cay-syntax" not in p.args and finds(p.pid, mark.encode())]
+
+    words = [f"tide-{os.urandom(8).hex()}" for _ in range(4)]
+    for strict, word in enumerate(words[:2]):
+        r = ahead.run("python", f"print(1)  # {word}", env={"SECRET": word}, strict=bool(strict))
+        t.equal((r["stdout"], r["meta"]["start"]), ("1\n", "cold" if strict else "warm"), "a run with a secret")
+    ahead.say("wait python")
+    ahead.say("two " + json.dumps({"language": "python", "code": f"print(1)  # {words[2]}"}))
+    t.equal([json.loads(ahead.proc.stdout.readline())["stdout"] for _ in range(2)], ["1\n"] * 2, "and two at once")
+    ahead.say("two " + json.dumps({"language": "python", "code": f"import time; print({words[3]!r}, flush=True); time.sleep(3)", "timeout": 1}))
+    t.ok(caytest.until(lambda: held(words[3])), "what runs has it: it can be found")
+    for _ in range(2):
+        ahead.proc.stdout.readline()
+    ahead.run("python", "")  # there are sandboxes that were made since
+    for word in words:
+        t.ok(caytest.until(lambda: not held(word), 10), "no process has it when it is over", held(word))
+
+
 # --- modules that were loaded ahead ---
 
 PRELOADED = """
@@ -427,6 +463,7 @@ def test(t, mode):
         wall(t, ahead)
         memory(t, ahead)
         if mode.is_root:
+            forgotten(t, ahead)
             used_again(t, ahead)
             r = ahead.run("python", DEEP, collect=["/sandbox/**"])
             t.equal((r["meta"]["start"], r["verdict"]["cause"], len(r["files"])), ("warm", "ok", 91), "a deep tree is collected from a warm run", r["stderr"])

@@ -15,6 +15,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "core/backend.h"
 #include "core/payload.h"
 
 /* The wire form, written down a second time: a change of it must show here. */
@@ -50,7 +51,7 @@ static int written(const struct payload_source *source)
     struct cay_error err = { 0 };
     int fd = -1;
 
-    if (payload_write(source, &fd, &err) < 0)
+    if (payload_write(source, NULL, &fd, &err) < 0)
         fail_msg("%s", err.msg);
     assert_true(fd >= 0);
     return fd;
@@ -114,6 +115,61 @@ static void test_one_stage_and_nothing_else(void **state)
     assert_null(vec[0]);
     assert_int_equal(payload_next_file(&payload, &pos, &file), 0);
     munmap((void *)(uintptr_t)payload.data, payload.len);
+}
+
+/* The byte that is one too many makes a file of it, whatever it belongs to. */
+static void test_in_the_job(void **state)
+{
+    static char text[JOB_INLINE + 1];
+    const char *const argv[] = { text, NULL };
+    const struct payload_source source = { .argv = { argv } };
+    struct cay_error err = { 0 };
+    struct job job = { .payload_fd = -1 };
+    struct payload payload;
+    char *vec[2];
+    int fd = -1;
+
+    (void)state;
+    memset(text, 'x', JOB_INLINE - HEADER - 1);
+    assert_int_equal(payload_write(&source, &job, &fd, &err), 0);
+    assert_int_equal(fd, -1);
+    assert_int_equal(job.inline_len, JOB_INLINE);
+    assert_int_equal(payload_of(&job, &payload), 0);
+    assert_ptr_equal(payload.data, job.inline_payload);
+    payload_argv(&payload, 0, vec);
+    check_vector(vec, argv);
+
+    text[JOB_INLINE - HEADER - 1] = 'x';
+    assert_int_equal(payload_write(&source, &job, &fd, &err), 0);
+    assert_true(fd >= 0);
+    assert_int_equal(job.inline_len, 0);
+    assert_true(payload_of(&job, &payload) < 0);
+    job.payload_fd = fd;
+    assert_int_equal(payload_of(&job, &payload), 0);
+    payload_argv(&payload, 0, vec);
+    check_vector(vec, argv);
+    munmap((void *)(uintptr_t)payload.data, payload.len);
+    close(fd);
+
+    text[JOB_INLINE - HEADER - 1] = '\0';
+    assert_int_equal(payload_write(&source, &job, &fd, &err), 0);
+    assert_int_equal(payload_move_out(&job), 0);
+    assert_int_equal(job.inline_len, 0);
+    assert_int_equal(payload_of(&job, &payload), 0);
+    assert_int_equal(payload.len, JOB_INLINE);
+    payload_argv(&payload, 0, vec);
+    check_vector(vec, argv);
+    munmap((void *)(uintptr_t)payload.data, payload.len);
+    assert_int_equal(payload_move_out(&job), 0); /* it is there already */
+    close(job.payload_fd);
+    job.payload_fd = -1;
+    for (size_t i = 0; i < sizeof job.inline_payload; i++)
+        assert_int_equal(job.inline_payload[i], 0);
+
+    job.inline_len = JOB_INLINE + 1;
+    assert_int_equal(payload_of(&job, &payload), -EINVAL);
+    job.inline_len = 1;
+    assert_int_equal(payload_of(&job, &payload), -EINVAL);
 }
 
 /* Larger than the writer's buffer, and not by a multiple of it. */
@@ -407,15 +463,17 @@ static void test_too_many(void **state)
     (void)state;
     for (size_t i = 0; i <= PAYLOAD_STRINGS_MAX; i++)
         many[i] = "";
-    assert_int_equal(payload_write(&(struct payload_source){ .argv = { many } }, &fd, &err), -1);
+    assert_int_equal(payload_write(&(struct payload_source){ .argv = { many } }, NULL, &fd, &err),
+                     -1);
     assert_int_equal(err.kind, CAY_E_USAGE);
     assert_int_equal(
-        payload_write(&(struct payload_source){ .argv = { argv }, .env = many }, &fd, &err), -1);
-    assert_int_equal(payload_write(&(struct payload_source){ .argv = { argv, many } }, &fd, &err),
-                     -1);
+        payload_write(&(struct payload_source){ .argv = { argv }, .env = many }, NULL, &fd, &err),
+        -1);
+    assert_int_equal(
+        payload_write(&(struct payload_source){ .argv = { argv, many } }, NULL, &fd, &err), -1);
     assert_int_equal(payload_write(&(struct payload_source){ .argv = { argv },
                                                              .n_files = PAYLOAD_FILES_MAX + 1 },
-                                   &fd, &err),
+                                   NULL, &fd, &err),
                      -1);
     assert_int_equal(fd, -1);
     many[PAYLOAD_STRINGS_MAX] = NULL;
@@ -431,6 +489,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_one_stage_and_nothing_else),
+        cmocka_unit_test(test_in_the_job),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_sealed),
         cmocka_unit_test(test_map_wants_every_seal),

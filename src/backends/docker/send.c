@@ -11,7 +11,7 @@
 
 int send_read_payload(struct keeper *keeper)
 {
-    int rc = payload_map(keeper->job.payload_fd, &keeper->payload);
+    int rc = payload_of(&keeper->job, &keeper->payload);
     if (rc < 0)
         return rc;
     for (unsigned i = 0; i < keeper->job.n_stages; i++)

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "backends/native/child.h"
+#include "core/payload.h"
 #include "sys/fdpass.h"
 
 int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N])
@@ -30,9 +31,11 @@ int child_send_job(int fd, const struct job *job, enum child_job_kind kind)
 {
     const int fds[SPARE_FDS] = { job->std_fds[0], job->std_fds[1], job->std_fds[2], job->payload_fd,
                                  job->harvest_fd };
-    const struct child_job message = { *job, kind, fdpass_bits(fds, SPARE_FDS) };
+    struct child_job message = { *job, kind, fdpass_bits(fds, SPARE_FDS) };
 
-    return fdpass_send(fd, &message, sizeof message, fds, SPARE_FDS);
+    int rc = fdpass_send(fd, &message, sizeof message, fds, SPARE_FDS);
+    payload_forget(&message.job);
+    return rc;
 }
 
 int child_recv_job(int fd, struct job *ret, enum child_job_kind *ret_kind)

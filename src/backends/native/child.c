@@ -173,7 +173,7 @@ static int step_folders(struct state *state)
 
     if (child->spare)
         return 0;
-    int rc = payload_map(child->job->payload_fd, &state->payload);
+    int rc = payload_of(child->job, &state->payload);
     if (rc < 0)
         return rc;
     for (int i = 0; i < JOB_FOLDERS; i++)

@@ -30,9 +30,11 @@ enum { SMALL_BYTES = 64 * 1024, FILE_BYTES = 18, FOLDER_BYTES = 2, PAGE_BYTES = 
 static bool is_small(const struct job *job)
 {
     const struct cay_limits *limits = &job->limits[0];
-    struct stat st;
+    struct stat st = { .st_size = job->inline_len };
 
-    if (fstat(job->payload_fd, &st) < 0 || st.st_size > SMALL_BYTES)
+    if (st.st_size == 0 && fstat(job->payload_fd, &st) < 0)
+        return false;
+    if (st.st_size > SMALL_BYTES)
         return false;
     uint64_t bytes = (uint64_t)st.st_size;
     return limits->disk_bytes >= SMALL_BYTES + bytes + bytes / FILE_BYTES * PAGE_BYTES &&

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/layer.h"
+#include "core/payload.h"
 #include "sys/fdpass.h"
 #include "sys/proc-tree.h"
 
@@ -48,6 +49,7 @@ static void close_job_fds(struct native *native)
 {
     struct job *job = &native->job;
 
+    payload_forget(job);
     if (!native->keeps_fds)
         return;
     for (size_t i = 0; i < ARRAY_LEN(job->std_fds); i++)
@@ -223,6 +225,7 @@ static bool go_on_cold(struct native *native, struct cay_error *err)
         native_make(pool_host(native->pool), &native->job, SPARE_NONE, NULL, err);
     if (!fresh)
         return false;
+    payload_forget(&fresh->job);
     const struct native ended = *native;
     *native = *fresh;
     *fresh = ended;
@@ -246,6 +249,10 @@ static int start(const struct backend_host *host, const struct job *job, struct 
         native = native_make(host, job, SPARE_NONE, NULL, err);
     if (!native)
         return -1;
+    /* Who needs it has it, or may need it once more. */
+    if (native->keeps_fds && payload_move_out(&native->job) < 0)
+        close_job_fds(native);
+    payload_forget(&native->job);
     *ret = &native->base;
     return 0;
 }

@@ -34,7 +34,7 @@ static uint32_t take_job(struct program *program, int *ret_errnum)
         return STEP_STREAMS;
     }
     program->job = &program->own_job;
-    rc = payload_map(program->own_job.payload_fd, &payload);
+    rc = payload_of(&program->own_job, &payload);
     if (rc == 0 && payload.argc[0] == 0)
         rc = -EINVAL;
     if (rc == 0 && kind == CHILD_JOB_WHOLE)

@@ -267,7 +267,7 @@ void spare_wait(struct state *state, struct job *ret_job)
     }
     if (state->is_released)
         return;
-    rc = payload_map(ret_job->payload_fd, &state->payload);
+    rc = payload_of(ret_job, &state->payload);
     if (rc == 0)
         rc = init_take_payload(state);
     if (rc < 0)

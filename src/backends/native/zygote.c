@@ -192,25 +192,27 @@ static void find_source(const struct payload *payload, struct zygote_run *run)
         }
 }
 
-/* Most are small, and reading one takes less time than mapping it; of a copy it does not matter
- * whether the file is sealed. */
+/* Those that are not in the job are small for the most part, and reading one takes less time than
+ * mapping it; of a copy it does not matter whether the file is sealed. */
 static char small_payload[16 * 1024];
 
-static int read_payload(int fd, struct payload *ret)
+static int read_payload(const struct job *job, struct payload *ret)
 {
-    ssize_t len = pread(fd, small_payload, sizeof small_payload, 0);
+    ssize_t len = 0;
 
+    if (job->inline_len == 0)
+        len = pread(job->payload_fd, small_payload, sizeof small_payload, 0);
     if (len <= 0 || len == (ssize_t)sizeof small_payload)
-        return payload_map(fd, ret);
+        return payload_of(job, ret);
     return payload_check(small_payload, (size_t)len, ret);
 }
 
-static void take_payload(int fd, enum child_job_kind kind, struct zygote_run *ret)
+static void take_payload(const struct job *job, enum child_job_kind kind, struct zygote_run *ret)
 {
     static struct payload payload; /* there for good: the vectors point into it */
     extern char **environ;
 
-    if (read_payload(fd, &payload) < 0 || payload.argc[0] < 2)
+    if (read_payload(job, &payload) < 0 || payload.argc[0] < 2)
         _exit(1);
     if (kind == CHILD_JOB_WHOLE && payload_write_files(&payload, AT_FDCWD) < 0)
         _exit(127);
@@ -258,13 +260,17 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         errnum = -rc;
     if (failed == STEP_N) {
         program.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-        warm(dance->order.is_awaited);
-        small_payload[0] = 0; /* the page is there now */
+        /* Whatever it says when it is warmed, nobody hears. */
+        bool stays_cold =
+            dance->order.is_awaited || dup2(program.null_fd, STDOUT_FILENO) != STDOUT_FILENO;
+        warm(stays_cold);
+        if (!stays_cold)
+            fflush(NULL); /* as at the end, and what that writes to is its own now */
     }
     say_hello(fd, &program, failed, errnum);
     if (recv_job(fd, dance->order.is_awaited, &job, &kind) < 0)
         _exit(1); /* pid 1 is gone, and so shall we be */
-    take_payload(job.payload_fd, kind, ret);
+    take_payload(&job, kind, ret);
     if (program_begin(&program, &errnum) != STEP_N || !(program.layers & LAYER_BIT(RLIMITS)))
         _exit(127);
     sigemptyset(&none);
@@ -287,10 +293,11 @@ static void begin_rehearsal(void)
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     alarm(REHEARSAL_S);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || null_fd < 0 ||
-        spawn_streams((int[3]){ null_fd, null_fd, null_fd }, 0) < 0)
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || null_fd < 0)
         _exit(1);
     pages_forget(rehearsed());
+    if (spawn_streams((int[3]){ null_fd, null_fd, null_fd }, 0) < 0)
+        _exit(1);
 }
 
 /* Returns true in it. */

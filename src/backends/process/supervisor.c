@@ -129,7 +129,7 @@ static int make_environment(struct supervisor *sup)
 
 static int write_files(struct supervisor *sup)
 {
-    int rc = payload_map(sup->job.payload_fd, &sup->payload);
+    int rc = payload_of(&sup->job, &sup->payload);
     if (rc == 0)
         rc = payload_write_files(&sup->payload, AT_FDCWD);
     for (unsigned i = 0; i < sup->job.n_stages && rc == 0; i++) {

@@ -504,13 +504,13 @@ static int prepare_run(int argc, char **argv, char **env, const char *source)
     "try:\n    f(1, 2.5, C().f({'a': [1]}), 'a'.encode()).x\nexcept AttributeError as e:\n    " \
     "str(e)\n"
 
-static void run_ours(void)
+static void run_ours(const char *program)
 {
     PyObject *globals = PyDict_New();
 
     if (globals && PyDict_SetItemString(globals, "__builtins__", PyEval_GetBuiltins()) == 0 &&
         set_loader(globals, USUAL_SOURCE) == 0) {
-        char *text = strdup(USUAL_PROGRAM "print('', end='', flush=True)\n");
+        char *text = strdup(program); /* as a run's is */
         PyObject *code = Py_CompileString(text, USUAL_SOURCE, Py_file_input);
         PyObject *done = code ? PyEval_EvalCode(code, globals, globals) : NULL;
         Py_XDECREF(done);
@@ -555,7 +555,7 @@ static void warm_child(bool is_awaited)
     wake_up();
     if (is_awaited)
         return;
-    run_ours();
+    run_ours(USUAL_PROGRAM "print(1)\n");
     set_main(Py_None);
     Py_DECREF(python.main_module);
     python.main_module = make_main();
@@ -631,7 +631,7 @@ static void warm_up(char **argv)
 {
     extern char **environ;
 
-    run_ours();
+    run_ours(USUAL_PROGRAM "print('', end='', flush=True)\n"); /* nobody is there to read */
     run_words("import gc, sys\n"
               "del gc.callbacks[:]\n"
               "gc.collect()\n"
