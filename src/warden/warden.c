@@ -76,6 +76,7 @@ struct warden {
     struct cgroup_host cgroups;
     struct backend_host hosts[BACKENDS_MAX]; /* by backend: each has its own pool */
     struct run *runs;
+    struct run *next_run; /* room for the one that comes next, or NULL */
     struct {
         const struct backend *backend;
         struct pool *pool;
@@ -89,6 +90,7 @@ struct warden {
     int64_t accept_again_ns; /* no fd was left for one that came: not to be tried before; 0: now */
     bool has_swept;
     bool has_run;
+    bool has_answered;   /* somebody, in this round */
     struct pollfd *list; /* of POLL_MAX: pages of it that stay unused are never touched */
 };
 
@@ -271,8 +273,10 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
         front->is_gone = true;
         return;
     }
-    struct run *run = mem_alloc(sizeof *run);
+    struct run *run = warden->next_run ? warden->next_run : mem_alloc(sizeof *run);
     const struct backend *backend = NULL;
+
+    warden->next_run = NULL;
 
     /* Programs inherit it. Not before now: the front may not have done its part of it yet. */
     if (warden->options->cpus)
@@ -454,7 +458,7 @@ static bool ended_well(const struct stage_end *end)
     return end->has_status && end->wait_status == 0;
 }
 
-static void on_stage_ended(struct run *run, const struct report *report)
+static void on_stage_ended(struct warden *warden, struct run *run, const struct report *report)
 {
     struct warden_reply message = {
         .kind = WARDEN_STAGE_ENDED,
@@ -464,6 +468,7 @@ static void on_stage_ended(struct run *run, const struct report *report)
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     reply(run, &message);
+    warden->has_answered = true;
     if (report->end
             .is_held) { /* the answer is on its way, and not to wait for the end of the rest */
         run->has_ended = run->is_held = true;
@@ -499,7 +504,7 @@ static void serve_sandbox(struct warden *warden, struct run *run)
         sweep_once(warden);
         break;
     case REPORT_STAGE_ENDED:
-        on_stage_ended(run, &report);
+        on_stage_ended(warden, run, &report);
         break;
     case REPORT_OVER:
         kill_over(run, report.over);
@@ -703,6 +708,35 @@ static bool is_ready(const struct pollfd *list, const struct run *run)
     return all != 0;
 }
 
+/* What is made ahead is made by a fork, after which each page is copied when it is next written to.
+ * Those that every run's beginning writes to are had back while nobody waits: the stack, and what a
+ * run takes. */
+static void have_own_pages(struct warden *warden)
+{
+    char stack[16 * 1024];
+
+    explicit_bzero(stack, sizeof stack);
+    if (!warden->next_run)
+        warden->next_run = mem_alloc(sizeof *warden->next_run);
+    explicit_bzero(warden->next_run, sizeof *warden->next_run);
+}
+
+/* What is made ahead waits for those who want something now; and for whoever has just got his
+ * answer, who may be about to run on this CPU. */
+static void serve_pools(struct warden *warden)
+{
+    bool has_answered = warden->has_answered;
+
+    warden->has_answered = false;
+    for (unsigned i = 0; i < warden->n_pools; i++)
+        if (has_answered)
+            warden->pools[i].due_ns = clock_now_ns() + NS_PER_MSEC;
+        else
+            warden->pools[i].due_ns = warden->pools[i].backend->pool->serve(warden->pools[i].pool);
+    if (warden->n_pools > 0 && !has_answered)
+        have_own_pages(warden);
+}
+
 static void serve_once(struct warden *warden)
 {
     struct pollfd *list = warden->list;
@@ -726,9 +760,8 @@ static void serve_once(struct warden *warden)
     if (list[P_LISTEN].revents)
         accept_front(warden);
     part_with_fronts(warden);
-    /* What is made ahead waits for those who want something now. */
-    for (unsigned i = 0; i < warden->n_pools && is_idle && !warden->main_front.is_gone; i++)
-        warden->pools[i].due_ns = warden->pools[i].backend->pool->serve(warden->pools[i].pool);
+    if (is_idle && !warden->main_front.is_gone)
+        serve_pools(warden);
     serve_clock(warden);
 }
 
@@ -785,6 +818,7 @@ int warden_main(const struct warden_options *options)
     for (unsigned i = 0; i < warden.n_pools; i++)
         warden.pools[i].backend->pool->free(warden.pools[i].pool);
     cgroup_host_close(&warden.cgroups);
+    free(warden.next_run);
     free(warden.list);
     return 0;
 }
