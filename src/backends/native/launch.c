@@ -17,6 +17,7 @@
 
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
+#include "backends/native/shared-pages.h"
 #include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -239,28 +240,23 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
     return 0;
 }
 
-static void *map_shared(size_t size, struct cay_error *err)
-{
-    void *shared =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-    if (shared != MAP_FAILED)
-        return shared;
-    cay_fail_errno(err, errno, "native: map memory to share with pid 1");
-    return NULL;
-}
-
 static int map_watched(struct native *native, struct cay_error *err)
 {
-    native->watched = map_shared(sizeof *native->watched, err);
-    return native->watched ? 0 : -1;
+    void *watched = mmap(NULL, sizeof *native->watched, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (watched == MAP_FAILED)
+        return cay_fail_errno(err, errno, "native: map memory to share with pid 1");
+    native->watched = watched;
+    return 0;
 }
 
-static int map_child(struct native *native, struct cay_error *err)
+static int take_page(struct native *native, struct cay_error *err)
 {
-    if (native->spare)
-        native->shared = map_shared(sizeof *native->shared, err);
-    return native->spare && !native->shared ? -1 : 0;
+    if (!native->spare)
+        return 0;
+    native->shared = shared_page_take(pool_pages(native->pool));
+    return native->shared ? 0 : cay_fail(err, CAY_E_LIMIT, "native: too many sandboxes ahead");
 }
 
 /* Pid 1 is born, and makes its network namespace while the rest is done here. */
@@ -280,7 +276,10 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "native: make a socket pair");
     child->ctl_fd = ctl[1];
-    if (native->berth) {
+    int rc = native->shared ? shared_page_open(pool_pages(native->pool), native->shared) : 0;
+    if (rc < 0) {
+        cay_fail_errno(err, -rc, "native: share memory with pid 1");
+    } else if (native->berth) {
         native->pid = berth_clone(native->berth, child, cgroup_fd, &native->base.fds[FD_PID]);
         if (native->pid < 0)
             cay_fail_errno(err, -native->pid, "native: make a sandbox");
@@ -298,13 +297,13 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
             child_main(child);
         }
     }
-    if (native->shared) /* the next sandbox has nothing to do with it */
-        madvise(native->shared, sizeof *native->shared, MADV_DONTFORK);
+    if (native->shared)
+        shared_page_close(pool_pages(native->pool), native->shared);
     close(ctl[1]);
     if (native->spare == SPARE_EXEC)
         close_fd(&native->program_fd);
     native->base.fds[FD_CTL] = ctl[0];
-    return native->pid < 0 ? -1 : 0;
+    return rc < 0 || native->pid < 0 ? -1 : 0;
 }
 
 /* Tells pid 1 that its id map is there, and makes the cgroup while it builds its root; or first, if
@@ -460,7 +459,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if (native->job.image[0] && take_image(host, native, err) < 0)
         return -1;
     if (take_identity(host, native, err) < 0 || make_cgroup_first(host, native, err) < 0 ||
-        map_child(native, err) < 0)
+        take_page(native, err) < 0)
         return -1;
 
     struct child child = {

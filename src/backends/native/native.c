@@ -3,6 +3,7 @@
  * life from the warden's side; launch.c makes a sandbox, child.c is what runs inside. */
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
+#include "backends/native/shared-pages.h"
 #include "backends/native/zygote.h"
 
 #include <errno.h>
@@ -80,7 +81,7 @@ static void release(struct sandbox *sandbox)
     close_fd(&native->root_fd);
     close_fd(&native->notice_fd);
     if (native->shared)
-        munmap(native->shared, sizeof *native->shared);
+        shared_page_give(pool_pages(native->pool), native->shared);
     for (int i = 0; i < JOB_FOLDERS; i++)
         close_fd(&native->mounts[i]);
     arena_done(&native->arena);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "backends/native/native.h"
+#include "backends/native/shared-pages.h"
 #include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -74,6 +75,7 @@ struct pool {
     uint64_t memory_bytes;
     uint64_t number;
     char *heap;
+    struct shared_pages pages;
     unsigned next;       /* the shape to look at first */
     bool has_no_berths;  /* they can't be had here */
     bool has_had_berths; /* they can */
@@ -690,6 +692,11 @@ char *pool_heap(const struct pool *pool)
     return pool->heap;
 }
 
+struct shared_pages *pool_pages(struct pool *pool)
+{
+    return &pool->pages;
+}
+
 uint64_t pool_number(const struct pool *pool)
 {
     return pool->number;
@@ -703,7 +710,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
     pool->options = options;
     pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     /* Where no cgroup bounds a sandbox, none is made before it is known what for. */
-    if (pool->epoll_fd < 0 || host->cgroups->version == 0) {
+    if (pool->epoll_fd < 0 || host->cgroups->version == 0 || shared_pages_init(&pool->pages) < 0) {
         pool_free(pool);
         return NULL;
     }
@@ -755,6 +762,7 @@ void pool_free(struct pool *pool)
     while (pool->n_groups > 0)
         cgroup_remove(&pool->groups[--pool->n_groups].group);
     arena_done(&pool->arena);
+    shared_pages_done(&pool->pages);
     close_fd(&pool->epoll_fd);
     free(pool);
 }

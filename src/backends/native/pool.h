@@ -23,6 +23,7 @@
 struct berth;
 struct native;
 struct pool;
+struct shared_pages;
 
 struct pool *pool_new(const struct backend_host *host, const struct pool_options *options);
 void pool_free(struct pool *pool);
@@ -35,6 +36,9 @@ int pool_fd(const struct pool *pool);
 /* Where the caller's memory begins that is of no use to anybody else: what malloc gave. NULL: it is
  * not known. */
 char *pool_heap(const struct pool *pool);
+
+/* Where its spares have what they share with the warden. */
+struct shared_pages *pool_pages(struct pool *pool);
 
 /* What the names of its groups begin with, CGROUP_MAKER_DIGITS of them. */
 uint64_t pool_number(const struct pool *pool);
