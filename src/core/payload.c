@@ -315,8 +315,9 @@ int payload_check(const void *data, size_t len, struct payload *ret)
 int payload_map(int fd, struct payload *ret)
 {
     struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS); /* -1, where a file can have none, has all bits */
 
-    if ((fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
+    if (seals < 0 || (seals & SEALS) != SEALS)
         return -EPERM;
     if (fstat(fd, &st) < 0)
         return -errno;
@@ -338,7 +339,7 @@ int payload_of(const struct job *job, struct payload *ret)
 
 void payload_forget(struct job *job)
 {
-    explicit_bzero(job->inline_payload, MIN(job->inline_len, (uint32_t)JOB_INLINE));
+    explicit_bzero(job->inline_payload, sizeof job->inline_payload);
 }
 
 int payload_move_out(struct job *job)

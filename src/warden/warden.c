@@ -252,6 +252,12 @@ static bool is_allowed(const struct warden *warden, const struct front *front,
     return backend->tier != TIER_NONE;
 }
 
+/* The payload is in its file, or in the job. */
+static bool is_given_once(const struct job *job)
+{
+    return job->inline_len <= JOB_INLINE && (job->inline_len > 0) == (job->payload_fd < 0);
+}
+
 static void take_fds(struct job *job, const int fds[WARDEN_FDS])
 {
     memcpy(job->std_fds, fds, sizeof job->std_fds);
@@ -298,6 +304,8 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     else if (!is_allowed(warden, front, backend, &run->job))
         cay_fail(&failed.error, CAY_E_POLICY,
                  "warden: a server gets no folders of the host's, and no runs without isolation");
+    else if (!is_given_once(&run->job))
+        cay_fail(&failed.error, CAY_E_USAGE, "warden: the payload is not there, or there twice");
     else if (!are_streams(&run->job) || !are_all(&run->job.harvest_fd, 1, S_IFIFO))
         cay_fail(&failed.error, CAY_E_USAGE, "warden: the streams are not pipes");
     else if (!are_all(run->job.folder_fds, JOB_FOLDERS, S_IFDIR) ||
@@ -395,8 +403,7 @@ static void serve_front(struct warden *warden, struct front *front)
     } else {
         handlers[request.kind](warden, front, &request, fds);
     }
-    if (rc == 0 || rc == -EMFILE)
-        payload_forget(&request.job);
+    payload_forget(&request.job);
     for (int i = 0; i < WARDEN_FDS && rc == 0; i++)
         close_fd(&fds[i]);
 }
@@ -555,7 +562,7 @@ static int until_next_ms(const struct warden *warden)
         if (!run->is_killed)
             next = MIN(next, run->sandbox->tick_ns);
     }
-    for (unsigned i = 0; i < warden->n_pools; i++)
+    for (unsigned i = 0; i < warden->n_pools && !warden->main_front.is_gone; i++)
         next = MIN(next, warden->pools[i].due_ns);
     if (warden->accept_again_ns)
         next = MIN(next, warden->accept_again_ns);
@@ -679,11 +686,12 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
     nfds_t n = P_REST;
 
     list[P_FRONT] = poll_front(main);
-    for (unsigned i = 0; i < POOLS_MAX; i++)
+    for (unsigned i = 0; i < POOLS_MAX; i++) {
+        bool is_served = i < warden->n_pools && !main->is_gone;
         list[P_POOLS + i] = (struct pollfd){
-            i < warden->n_pools ? warden->pools[i].backend->pool->fd(warden->pools[i].pool) : -1,
-            POLLIN, 0
+            is_served ? warden->pools[i].backend->pool->fd(warden->pools[i].pool) : -1, POLLIN, 0
         };
+    }
     bool listens = !warden->is_full && !main->is_gone && !warden->accept_again_ns;
     list[P_LISTEN] = (struct pollfd){ listens ? warden->options->listen_fd : -1, POLLIN, 0 };
     for (struct front *front = warden->others; front; front = front->next) {
@@ -711,7 +719,7 @@ static bool is_ready(const struct pollfd *list, const struct run *run)
 /* What is made ahead is made by a fork, after which each page is copied when it is next written to.
  * Those that every run's beginning writes to are had back while nobody waits: the stack, and what a
  * run takes. */
-static void have_own_pages(struct warden *warden)
+__attribute__((noinline)) static void have_own_pages(struct warden *warden)
 {
     char stack[16 * 1024];
 

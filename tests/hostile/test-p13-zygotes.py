@@ -260,13 +260,17 @@ def forgotten(t, ahead):
     def held(mark, among=caytest.descendants):
         return [p.args for p in among(ahead.proc.pid) if b"cay-syntax" not in p.args and finds(p.pid, mark.encode())]
 
-    words = [f"tide-{os.urandom(8).hex()}" for _ in range(4)]
+    words = [f"tide-{os.urandom(8).hex()}" for _ in range(5)]
     for strict, word in enumerate(words[:2]):
         r = ahead.run("python", f"print(1)  # {word}", env={"SECRET": word}, strict=bool(strict))
         t.equal((r["stdout"], r["meta"]["start"]), ("1\n", "cold" if strict else "warm"), "a run with a secret")
     ahead.say("wait python")
     ahead.say("two " + json.dumps({"language": "python", "code": f"print(1)  # {words[2]}"}))
     t.equal([json.loads(ahead.proc.stdout.readline())["stdout"] for _ in range(2)], ["1\n"] * 2, "and two at once")
+    ahead.run_now("bash", "")
+    ahead.run("bash", "")  # there is a spare, and where one can stand
+    r = ahead.run_now("bash", f"echo 1  # {words[4]}", limits={"open_files": 4096})
+    t.equal((r["stdout"], r["meta"]["start"]), ("1\n", "cold"), "one that no spare fits is made where another stood")
     ahead.say("two " + json.dumps({"language": "python", "code": f"import time; print({words[3]!r}, flush=True); time.sleep(30)", "timeout": 3}))
     t.ok(caytest.until(lambda: held(words[3], caytest.inside)), "what runs has it: it can be found")
     for _ in range(2):

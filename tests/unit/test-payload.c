@@ -259,6 +259,14 @@ static void test_map_wants_every_seal(void **state)
     auto_close int garbage = memfd_of("garbage that is long enough", 27, all);
     assert_int_equal(payload_map(garbage, &payload), -EINVAL);
 
+    /* A file on a disk that has what a memfd should: whoever has it open could change it. */
+    char path[] = "./test-payload-XXXXXX";
+    auto_close int plain = mkostemp(path, O_CLOEXEC);
+    assert_true(plain >= 0);
+    unlink(path);
+    assert_int_equal(write(plain, data, len), (ssize_t)len);
+    assert_int_equal(payload_map(plain, &payload), -EPERM);
+
     /* Not a memfd at all: a pipe, a file, nothing. */
     int pair[2];
     assert_int_equal(pipe(pair), 0);

@@ -12,6 +12,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "core/payload.h"
 #include "sys/fdpass.h"
 
 /* A container costs the host a shim of the engine's and a keeper of ours: some 15 MB. */
@@ -164,7 +165,6 @@ static bool has_folders(const struct job *job)
 int docker_pool_take(struct pool *pool, const struct shape *shape, const struct job *job,
                      pid_t *ret_pid)
 {
-    struct spare_job message = { .job = *job };
     int fds[SPARE_FDS];
 
     /* Folders need places of their own in the container; a fresh start asks for a fresh one. */
@@ -177,9 +177,11 @@ int docker_pool_take(struct pool *pool, const struct shape *shape, const struct 
         return -1;
     struct spare *spare = *link;
     spare_get_fds(job, fds);
-    message.fd_bits = fdpass_bits(fds, SPARE_FDS);
+    struct spare_job message = { .job = *job, .fd_bits = fdpass_bits(fds, SPARE_FDS) };
     epoll_ctl(pool->epoll_fd, EPOLL_CTL_DEL, spare->fd, NULL);
-    if (fdpass_send(spare->fd, &message, sizeof message, fds, SPARE_FDS) < 0) {
+    int rc = fdpass_send(spare->fd, &message, sizeof message, fds, SPARE_FDS);
+    payload_forget(&message.job);
+    if (rc < 0) {
         drop(pool, link);
         return -1;
     }

@@ -21,6 +21,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/language.h"
+#include "core/payload.h"
 #include "sys/fdpass.h"
 #include "sys/spawn.h"
 
@@ -392,6 +393,7 @@ pid_t berth_clone(const struct berth *berth, const struct child *child, int cgro
     char *stack = rc < 0 ? NULL : make_stack();
     if (!stack) {
         rc = rc < 0 ? rc : -errno;
+        payload_forget(&bearing.job);
         leave_places();
         return rc;
     }
@@ -402,6 +404,7 @@ pid_t berth_clone(const struct berth *berth, const struct child *child, int cgro
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     munmap(stack, BEARING_STACK);
+    payload_forget(&bearing.job);
     leave_places();
     if (is_dumpable == 1)
         prctl(PR_SET_DUMPABLE, 1);

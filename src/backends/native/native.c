@@ -171,10 +171,16 @@ static void keep_job_fds(struct native *native)
     int *const fds[] = { &job->std_fds[0], &job->std_fds[1], &job->std_fds[2], &job->payload_fd,
                          &job->harvest_fd };
 
+    bool has_all = true;
+
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-        if (*fds[i] >= 0)
+        if (*fds[i] >= 0) {
             *fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, 3);
+            has_all = has_all && *fds[i] >= 0;
+        }
     native->keeps_fds = true;
+    if (!has_all) /* a stream that is missing would be /dev/null */
+        close_job_fds(native);
 }
 
 /* The spare is the job's now, with its limits. */
@@ -220,7 +226,7 @@ static bool has_not_begun(const struct native *native, const struct child_report
  * whether there is one; where one was wanted and can't be made, *err has the reason. */
 static bool go_on_cold(struct native *native, struct cay_error *err)
 {
-    if (!native->keeps_fds || native->is_killed)
+    if (!native->keeps_fds || native->is_killed || native->failed)
         return false;
     struct native *fresh =
         native_make(pool_host(native->pool), &native->job, SPARE_NONE, NULL, err);

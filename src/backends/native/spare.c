@@ -111,6 +111,8 @@ static void await_fork(struct state *state, struct job *job)
         rc = child_send_job(state->child->program_fd, &none, CHILD_JOB_NONE);
         if (rc == 0)
             rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
+        if (rc < 0 && rc != -EPIPE && rc != -ECONNRESET) /* it may have said hello, and go on */
+            init_fail(state, STEP_INIT, -rc);
     }
     if (rc < 0)
         init_fail(state, STEP_EXEC, -rc);

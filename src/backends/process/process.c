@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/layer.h"
+#include "core/payload.h"
 #include "sys/proc-tree.h"
 
 struct process {
@@ -86,6 +87,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
         .tick_ns = INT64_MAX,
     };
     process->job = *job;
+    payload_forget(&process->job);
     process->pid = pid;
     process->tree = mem_alloc(sizeof *process->tree);
     *ret = &process->base;
