@@ -26,6 +26,7 @@
     X(MAP, "wait for the id map", USER_NS)             \
     X(IDENTITY, "change identity", NONROOT)            \
     X(KEYRING, "session keyring", N)                   \
+    X(OPEN, "let the zygote in", N)                    \
     X(ROOT, "build the root", MOUNT_NS)                \
     X(FOLDERS, "show the host's folders", N)           \
     X(BOUNDING, "drop the bounding set", CAPS_DROPPED) \
@@ -78,8 +79,9 @@ struct child {
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
     enum spare_kind spare;
-    int program_fd;              /* to the program-to-be of a spare; else -1 */
-    int job_fd;                  /* SPARE_EXEC: the other end, until that has it; else -1 */
+    bool is_awaited; /* its run waits for it: its program is forked as soon as it can be */
+    int program_fd;  /* to the program-to-be of a spare; else -1 */
+    int job_fd;      /* SPARE_EXEC: the other end, until that has it; else -1 */
     struct child_shared *shared; /* of a spare */
     struct warm warm;            /* of SPARE_WARM */
     char *heap;   /* of a spare: where the warden's own begins, which pid 1 does without; or NULL */
@@ -90,8 +92,17 @@ struct child {
 
 /* From pid 1 to the warden. */
 struct child_report {
-    /* MADE and READY are a spare's: a zygote may come in; and the job may. */
-    enum { CHILD_FAILED, CHILD_STARTED, CHILD_ENDED, CHILD_OVER, CHILD_MADE, CHILD_READY } kind;
+    /* BORN, MADE and READY are a spare's: a zygote may come in, before the root is there, or when
+     * it is; and the job may. */
+    enum {
+        CHILD_FAILED,
+        CHILD_STARTED,
+        CHILD_ENDED,
+        CHILD_OVER,
+        CHILD_BORN,
+        CHILD_MADE,
+        CHILD_READY
+    } kind;
     uint32_t stage;
     uint32_t step; /* of CHILD_FAILED, */
     uint32_t op;   /* and of STEP_ROOT which operation */
@@ -134,7 +145,8 @@ int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N]);
  *     to the program JOB       its files are there
  *     to the program WHOLE     from the warden itself: it writes its files, and pid 1 sleeps on
  *     to pid 1      RUNNING    the program got it whole, and there is something to see to
- *     to the program NONE      from pid 1: a job that came before may begin (zygote.h)
+ *     to the program NONE      from pid 1: the root is there; and, a job that came before may begin
+ *                              (zygote.h)
  *
  * Return -errno.
  */

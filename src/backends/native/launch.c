@@ -473,6 +473,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .watched = native->watched,
         .shared = native->shared,
         .spare = native->spare,
+        .is_awaited = native->spare == SPARE_FORK && native->job.start == START_FORK,
         .heap = native->spare ? pool_heap(host->pool) : NULL,
         .program_fd = -1,
         .image_fd = native->image.root_fd,

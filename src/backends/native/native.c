@@ -586,7 +586,9 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         if (!ret->error.msg[0]) /* else why it can't go on cold */
             explain_failure(native, &from, &ret->error);
         break;
-    case CHILD_MADE: /* a spare's, which the pool heard, unless it was made for a job */
+    case CHILD_MADE: /* a spare's, which the pool heard */
+        break;
+    case CHILD_BORN: /* one that was made for a job */
         if (native->awaits_fork && !native->is_killed && pool_order(native->pool, native) < 0 &&
             !go_on_cold(native, &ret->error)) {
             native->failed = true;

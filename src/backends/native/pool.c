@@ -328,11 +328,12 @@ void pool_keep_berth(struct pool *pool, struct berth *berth)
     push_berth(shape, berth);
 }
 
-/* Without a job yet, but with limits. */
-static struct native *make_one(struct pool *pool, struct shape *shape,
+/* Without a job yet, but with limits; START_FORK: for a run that waits. */
+static struct native *make_one(struct pool *pool, struct shape *shape, enum start_kind start,
                                const struct cay_limits *limits, uint32_t require)
 {
     struct job job = {
+        .start = (uint8_t)start,
         .n_stages = 1,
         .language = shape->language,
         .require = require,
@@ -356,7 +357,7 @@ static struct native *make_one(struct pool *pool, struct shape *shape,
 
 static void make_spare(struct pool *pool, struct shape *shape)
 {
-    struct native *native = make_one(pool, shape, pool->options->limits, 0);
+    struct native *native = make_one(pool, shape, START_COLD, pool->options->limits, 0);
 
     if (!native) {
         fail_shape(shape);
@@ -599,7 +600,7 @@ static struct native *make_now(struct pool *pool, struct shape *shape, const str
     if (shape->kind != SPARE_FORK || !shape->zygote || !shape->zygote->is_up ||
         job->start < START_WARM || job->n_stages != 1)
         return NULL;
-    struct native *native = make_one(pool, shape, &job->limits[0], job->require);
+    struct native *native = make_one(pool, shape, START_FORK, &job->limits[0], job->require);
     if (!native)
         return NULL;
     native->start_kind = START_FORK;
@@ -611,9 +612,10 @@ static struct native *make_now(struct pool *pool, struct shape *shape, const str
 int pool_order(struct pool *pool, struct native *native)
 {
     struct zygote *zygote = pool->shapes[native->shape].zygote;
+    int rc = zygote ? zygote_order_one(zygote, native) : -ESRCH;
 
     native->awaits_fork = false;
-    return zygote ? zygote_order_one(zygote, native) : -ESRCH;
+    return rc;
 }
 
 struct native *pool_take(struct pool *pool, const struct job *job)

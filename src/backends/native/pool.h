@@ -50,7 +50,7 @@ int64_t pool_serve(struct pool *pool);
 /* A spare that fits the job, now its own; or NULL. */
 struct native *pool_take(struct pool *pool, const struct job *job);
 
-/* Has a program forked into a sandbox that pool_take made just now, and that stands. -errno. */
+/* Has a program forked into a sandbox that pool_take makes just now. -errno. */
 int pool_order(struct pool *pool, struct native *native);
 
 /* Groups of runs that are over, which the next can have: making and removing one takes as long as a

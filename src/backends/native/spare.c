@@ -102,8 +102,13 @@ static void await_fork(struct state *state, struct job *job)
     unsigned n;
 
     (void)job;
-    init_report(state, &made);
-    int rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
+    int rc = 0;
+    if (state->child->is_awaited)
+        rc = child_send_job(state->child->program_fd, &none, CHILD_JOB_NONE);
+    else
+        init_report(state, &made);
+    if (rc == 0)
+        rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
     if (rc == 0 && prctl(PR_SET_DUMPABLE, 0) < 0)
         rc = -errno;
     if (rc == 0 && hello.is_early) {

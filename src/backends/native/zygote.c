@@ -96,17 +96,19 @@ static void renew_rseq(void)
         syscall(SYS_rseq, place, sizeof(struct rseq), 0, RSEQ_SIG);
 }
 
-static int drop_everything(struct dance *dance)
+/* First of all, so that what it takes from here on is counted; and not before the fork, so that
+ * those in between are not. */
+static int join_groups(struct dance *dance)
+{
+    int rc = cgroup_join_all_but_cpu(dance->fds + ZYGOTE_JOIN);
+
+    return rc < 0 ? rc : cgroup_join_cpu(dance->fds + ZYGOTE_JOIN);
+}
+
+static int drop_everything(const struct dance *dance)
 {
     const struct zygote_order *order = &dance->order;
 
-    /* First of all, so that what it takes from here on is counted; and not before the fork, so that
-     * those in between are not. */
-    int rc = cgroup_join_all_but_cpu(dance->fds + ZYGOTE_JOIN);
-    if (rc == 0)
-        rc = cgroup_join_cpu(dance->fds + ZYGOTE_JOIN);
-    if (rc < 0)
-        return rc;
     if (setns(dance->fds[ZYGOTE_PIDFD],
               CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0 ||
         chdir("/sandbox") < 0)
@@ -134,24 +136,30 @@ static int tell_init_early(int fd)
     return fdpass_send(fd, &hello, sizeof hello, &none, 1);
 }
 
-/* Which of the two that are waited for comes first is not said. */
-static int recv_job(int fd, bool is_awaited, struct job *ret, enum child_job_kind *ret_kind)
-{
-    bool has_job = false, may_begin = !is_awaited;
+/* What comes by the program's socket: its job from the warden or pid 1, and words of pid 1's
+ * without one. In which order is not said. */
+struct inbox {
+    struct job job;
+    enum child_job_kind kind;
+    bool has_job;
+    unsigned n_words;
+};
 
-    while (!has_job || !may_begin) {
+static int hear_words(int fd, struct inbox *inbox, unsigned n_words, bool with_job)
+{
+    while (inbox->n_words < n_words || (with_job && !inbox->has_job)) {
         enum child_job_kind kind;
         struct job next;
         int rc = child_recv_job(fd, &next, &kind);
         if (rc < 0)
             return rc;
         if (kind == CHILD_JOB_NONE) {
-            may_begin = true;
+            inbox->n_words++;
             continue;
         }
-        *ret = next;
-        *ret_kind = kind;
-        has_job = true;
+        inbox->job = next;
+        inbox->kind = kind;
+        inbox->has_job = true;
     }
     return 0;
 }
@@ -229,30 +237,37 @@ static void take_payload(const struct job *job, enum child_job_kind kind, struct
 
 static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
 {
-    static struct job job; /* too large for comfort on a stack that a runtime may scan */
+    static struct inbox inbox; /* too large for comfort on a stack that a runtime may scan */
+    static struct job job;
+    const struct zygote_order *order = &dance->order;
     struct program program = {
         .job = &job,
         .has_cgroup = true,
         .wants_notice = true,
-        .wanted = dance->order.wanted,
+        .wanted = order->wanted,
         .seccomp = SECCOMP_PROFILE_DEFAULT,
         .notice_fd = -1,
     };
     int fd = dance->fds[ZYGOTE_PROGRAM], errnum = 0;
-    enum child_job_kind kind;
     sigset_t none;
 
     renew_rseq();
     close(ZYGOTE_FD);
     umask(0); /* as pid 1's: its files have the modes that the job says */
-    job.require = dance->order.require;
+    job.require = order->require;
     job.n_stages = 1;
-    job.limits[0] = dance->order.limits;
-    int rc = drop_everything(dance);
+    job.limits[0] = order->limits;
+    int rc = join_groups(dance);
     uint32_t failed = STEP_IDENTITY;
-    if (rc == 0 && dance->order.is_awaited)
-        rc = tell_init_early(fd);
+    if (rc == 0 && order->comes_early)
+        rc = program_drop_bounding(); /* which takes its time, and the root does too */
+    if (rc == 0 && order->comes_early)
+        rc = hear_words(fd, &inbox, 1, false);
     if (rc == 0)
+        rc = drop_everything(dance);
+    if (rc == 0 && order->is_awaited)
+        rc = tell_init_early(fd);
+    if (rc == 0 && !order->comes_early)
         rc = program_drop_bounding();
     if (rc == 0)
         failed = program_prepare_spare(&program, &errnum);
@@ -262,15 +277,16 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         program.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         /* Whatever it says when it is warmed, nobody hears. */
         bool stays_cold =
-            dance->order.is_awaited || dup2(program.null_fd, STDOUT_FILENO) != STDOUT_FILENO;
+            order->is_awaited || dup2(program.null_fd, STDOUT_FILENO) != STDOUT_FILENO;
         warm(stays_cold);
         if (!stays_cold)
             fflush(NULL); /* as at the end, and what that writes to is its own now */
     }
     say_hello(fd, &program, failed, errnum);
-    if (recv_job(fd, dance->order.is_awaited, &job, &kind) < 0)
+    if (hear_words(fd, &inbox, order->is_awaited + order->comes_early, true) < 0)
         _exit(1); /* pid 1 is gone, and so shall we be */
-    take_payload(&job, kind, ret);
+    program.job = &inbox.job;
+    take_payload(&inbox.job, inbox.kind, ret);
     if (program_begin(&program, &errnum) != STEP_N || !(program.layers & LAYER_BIT(RLIMITS)))
         _exit(127);
     sigemptyset(&none);

@@ -27,8 +27,9 @@ struct zygote_order {
     uint32_t fd_bits;
     uint32_t wanted, require;
     uint32_t may_setgroups;
-    uint32_t is_awaited; /* its job is there */
-    uid_t uid;           /* inside */
+    uint32_t is_awaited;  /* its job is there */
+    uint32_t comes_early; /* and the root is not: pid 1 says when */
+    uid_t uid;            /* inside */
     gid_t gid;
     struct cay_limits limits; /* of most jobs */
 };
@@ -47,7 +48,7 @@ struct zygote_reply {
 
 /* From the program to pid 1, with the fd of its notice. One whose job waits says before, once it
  * has entered, that pid 1 need not be open to the zygote any more, and begins when it is not
- * (CHILD_JOB_NONE). */
+ * (CHILD_JOB_NONE, which one that came early has heard once before: the root was there). */
 struct zygote_hello {
     int64_t at_ns; /* monotonic */
     pid_t pid;     /* inside */
