@@ -159,7 +159,8 @@ static int step_open(struct state *state)
 
     if (!state->child->is_awaited)
         return 0;
-    if (prctl(PR_SET_DUMPABLE, 1) < 0) /* as in step_init */
+    /* As in step_init; a warden that dies after this word is not heard before the job may begin. */
+    if (prctl(PR_SET_DUMPABLE, 1) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
     return send(state->child->ctl_fd, &born, sizeof born, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }

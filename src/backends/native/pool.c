@@ -594,7 +594,7 @@ struct berth *pool_take_berth(struct pool *pool, const struct job *job)
 }
 
 /* Starting an interpreter takes far longer than a sandbox for one that is there: where none is
- * left, it is made now, and its program forked as soon as it stands (pool_order). */
+ * left, it is made now, and its program forked meanwhile (pool_order). */
 static struct native *make_now(struct pool *pool, struct shape *shape, const struct job *job)
 {
     if (shape->kind != SPARE_FORK || !shape->zygote || !shape->zygote->is_up ||

@@ -107,7 +107,7 @@ static void await_fork(struct state *state, struct job *job)
         rc = child_send_job(state->child->program_fd, &none, CHILD_JOB_NONE);
     else
         init_report(state, &made);
-    if (rc == 0)
+    if (rc == 0 || rc == -EPIPE) /* one that is gone may have said why */
         rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
     if (rc == 0 && prctl(PR_SET_DUMPABLE, 0) < 0)
         rc = -errno;

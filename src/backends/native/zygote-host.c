@@ -166,6 +166,7 @@ int zygote_order_one(struct zygote *zygote, struct native *native)
         .may_setgroups = native->who.kind != IDENTITY_OWN,
         .is_awaited = native->start_kind == START_FORK,
         .comes_early = native->awaits_fork,
+        .joins_late = !native->berth,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
         .limits = native->job.limits[0],
@@ -176,9 +177,13 @@ int zygote_order_one(struct zygote *zygote, struct native *native)
     order.limits.open_files = MAX(order.limits.open_files, (uint32_t)FILES_MIN);
     for (int i = 0; i < CGROUP_N; i++)
         fds[ZYGOTE_JOIN + i] = native->cgroup.join[i];
-    if (native->cgroup.host->version == 2)
+    int rc = 0;
+    if (native->cgroup.host->version == 2) {
         fds[ZYGOTE_JOIN] = procs = cgroup_open_join(&native->cgroup);
-    int rc = zygote_send_order(zygote->fd, &order, fds);
+        rc = MIN(procs, 0); /* a program without it would have no limits */
+    }
+    if (rc == 0)
+        rc = zygote_send_order(zygote->fd, &order, fds);
     close_fd(&native->program_fd);
     if (rc == 0)
         zygote->n_orders++;

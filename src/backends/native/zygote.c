@@ -96,13 +96,57 @@ static void renew_rseq(void)
         syscall(SYS_rseq, place, sizeof(struct rseq), 0, RSEQ_SIG);
 }
 
+/* What comes by the program's socket: its job from the warden or pid 1, and words of pid 1's
+ * without one. In which order is not said. */
+struct inbox {
+    struct job job;
+    enum child_job_kind kind;
+    bool has_job;
+    unsigned n_words;
+};
+
+static int hear_words(int fd, struct inbox *inbox, unsigned n_words, bool with_job)
+{
+    while (inbox->n_words < n_words || (with_job && !inbox->has_job)) {
+        enum child_job_kind kind;
+        struct job next;
+        int rc = child_recv_job(fd, &next, &kind);
+        if (rc < 0)
+            return rc;
+        if (kind == CHILD_JOB_NONE) {
+            inbox->n_words++;
+            continue;
+        }
+        inbox->job = next;
+        inbox->kind = kind;
+        inbox->has_job = true;
+    }
+    return 0;
+}
+
 /* First of all, so that what it takes from here on is counted; and not before the fork, so that
  * those in between are not. */
 static int join_groups(struct dance *dance)
 {
-    int rc = cgroup_join_all_but_cpu(dance->fds + ZYGOTE_JOIN);
+    int *fds = dance->fds + ZYGOTE_JOIN, n = 0;
 
-    return rc < 0 ? rc : cgroup_join_cpu(dance->fds + ZYGOTE_JOIN);
+    for (int i = 0; i < CGROUP_N; i++)
+        n += fds[i] >= 0;
+    int rc = n == 0 ? -EBADF : cgroup_join_all_but_cpu(fds); /* none: it would have no limits */
+    return rc < 0 ? rc : cgroup_join_cpu(fds);
+}
+
+/* One whose root is still being built does meanwhile what it can. */
+static int wait_for_root(struct dance *dance, struct inbox *inbox)
+{
+    const struct zygote_order *order = &dance->order;
+    int rc = order->joins_late ? 0 : join_groups(dance);
+
+    if (rc == 0)
+        rc = program_drop_bounding();
+    if (rc == 0)
+        rc = hear_words(dance->fds[ZYGOTE_PROGRAM], inbox, 1, false);
+    return rc == 0 && order->joins_late ? join_groups(dance) : rc;
 }
 
 static int drop_everything(const struct dance *dance)
@@ -134,34 +178,6 @@ static int tell_init_early(int fd)
     cpu_allowed(&cpus);
     cpu_send_elsewhere(1, &cpus);
     return fdpass_send(fd, &hello, sizeof hello, &none, 1);
-}
-
-/* What comes by the program's socket: its job from the warden or pid 1, and words of pid 1's
- * without one. In which order is not said. */
-struct inbox {
-    struct job job;
-    enum child_job_kind kind;
-    bool has_job;
-    unsigned n_words;
-};
-
-static int hear_words(int fd, struct inbox *inbox, unsigned n_words, bool with_job)
-{
-    while (inbox->n_words < n_words || (with_job && !inbox->has_job)) {
-        enum child_job_kind kind;
-        struct job next;
-        int rc = child_recv_job(fd, &next, &kind);
-        if (rc < 0)
-            return rc;
-        if (kind == CHILD_JOB_NONE) {
-            inbox->n_words++;
-            continue;
-        }
-        inbox->job = next;
-        inbox->kind = kind;
-        inbox->has_job = true;
-    }
-    return 0;
 }
 
 static void say_hello(int fd, const struct program *program, uint32_t failed, int errnum)
@@ -257,12 +273,8 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     job.require = order->require;
     job.n_stages = 1;
     job.limits[0] = order->limits;
-    int rc = join_groups(dance);
+    int rc = order->comes_early ? wait_for_root(dance, &inbox) : join_groups(dance);
     uint32_t failed = STEP_IDENTITY;
-    if (rc == 0 && order->comes_early)
-        rc = program_drop_bounding(); /* which takes its time, and the root does too */
-    if (rc == 0 && order->comes_early)
-        rc = hear_words(fd, &inbox, 1, false);
     if (rc == 0)
         rc = drop_everything(dance);
     if (rc == 0 && order->is_awaited)

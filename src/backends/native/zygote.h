@@ -29,6 +29,7 @@ struct zygote_order {
     uint32_t may_setgroups;
     uint32_t is_awaited;  /* its job is there */
     uint32_t comes_early; /* and the root is not: pid 1 says when */
+    uint32_t joins_late;  /* its group when the root is there: pid 1 has a helper in it before */
     uid_t uid;            /* inside */
     gid_t gid;
     struct cay_limits limits; /* of most jobs */
