@@ -144,6 +144,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
         release(&native->base);
         return NULL;
     }
+    native->launched_ns = clock_now_ns();
     return native;
 }
 
@@ -415,13 +416,32 @@ static void gone(struct native *native, struct report *ret)
     ret->kind = REPORT_GONE;
 }
 
+/* Until pid 1 has a CPU again, after the exec, it is as likely to be killed for memory as the
+ * program: then its word of the start is missing, and all that is known is what the group counted.
+ */
+static bool is_out_of_memory(struct native *native)
+{
+    struct cgroup_counters now;
+
+    if (!native->has_cgroup)
+        return false;
+    cgroup_read(&native->cgroup, &now);
+    return now.oom_kills != UINT64_MAX && since(now.oom_kills, native->zero.oom_kills) > 0;
+}
+
 /* Pid 1 has ended. A stage that ran is over with it, killed by us or for memory; one that did not
  * begin never will. */
 static void over(struct native *native, struct report *ret)
 {
     bool is_last_word = native->failed || native->stage >= native->job.n_stages;
 
-    if (!is_last_word && native->started_ns) {
+    if (!is_last_word && !native->started_ns && !native->is_killed && is_out_of_memory(native)) {
+        const struct child_report begun = {
+            .at_ns = MAX(native->launched_ns, native->handed_ns), /* not before */
+            .layers = native->job.require | LAYER_CORE_BITS, /* without these it does not begin */
+        };
+        stage_started(native, &begun, ret);
+    } else if (!is_last_word && native->started_ns) {
         stage_ended(native, NULL, ret);
         native->stage = native->job.n_stages;
     } else if (!is_last_word && !native->is_killed) {

@@ -28,6 +28,7 @@ struct native {
     unsigned stage;
     bool is_killed;
     bool failed;                 /* a failure was reported already */
+    int64_t launched_ns;         /* when pid 1 had all it needs */
     int64_t started_ns;          /* of the stage */
     struct child_report ended;   /* of kind CHILD_ENDED: to be told next */
     int64_t handed_ns;           /* when the program got its job from the warden; 0: it did not */
