@@ -2,6 +2,7 @@
 /* The native backend: every layer the kernel has, as root or not, with no daemon. This file is its
  * life from the warden's side; launch.c makes a sandbox, child.c is what runs inside. */
 #include "backends/native/native.h"
+#include "backends/native/kept-cgroups.h"
 #include "backends/native/pool.h"
 #include "backends/native/shared-pages.h"
 #include "backends/native/zygote.h"
@@ -66,7 +67,8 @@ static void release(struct sandbox *sandbox)
 
     close_job_fds(native);
     if (native->has_cgroup &&
-        (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
+        (!native->pool ||
+         !kept_cgroups_keep(pool_cgroups(native->pool), &native->cgroup, &native->limits)))
         cgroup_remove(&native->cgroup);
     if (native->berth)
         pool_keep_berth(native->pool, native->berth);
@@ -149,7 +151,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
 }
 
 /* Where one can't be set, nobody knows which of them are: the next to have the group sets them all
- * (pool_keep_cgroup). */
+ * (kept-cgroups.h). */
 int native_set_limits(struct native *native, const struct cay_limits *wanted,
                       enum cgroup_controller *ret_which)
 {

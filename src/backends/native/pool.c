@@ -10,8 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backends/native/berth-list.h"
+#include "backends/native/kept-cgroups.h"
 #include "backends/native/native.h"
 #include "backends/native/shared-pages.h"
+#include "backends/native/spare-fit.h"
 #include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -31,7 +34,6 @@
 
 enum {
     RENEW_AFTER = 1000,
-    GROUPS_MAX = 64,
     BERTHS_LEAST = 2,
     FAILURES_MAX = 4,
     SHAPES = POOL_LANGUAGES + 1,
@@ -45,11 +47,7 @@ struct shape {
     struct zygote *zygote; /* of SPARE_FORK */
     struct zygote *heir;   /* that will take its place */
     struct native *spares;
-    struct berth_kind berth_kind;
-    bool has_berth_kind;
-    struct berth *berths; /* where nothing is */
-    unsigned n_berths;
-    int64_t no_berth_before_ns;
+    struct berth_list berths;
     int64_t berth_taken_ns; /* by a run */
     unsigned n[SPARE_STATES], target;
     uint32_t taken, missed, failed;
@@ -58,11 +56,6 @@ struct shape {
     int64_t emptied_ns; /* when the last one that was ready was taken */
     unsigned failures;  /* in a row */
     int64_t not_before_ns;
-};
-
-struct kept_cgroup {
-    struct cgroup group;
-    struct cgroup_limits limits;
 };
 
 struct pool {
@@ -80,8 +73,7 @@ struct pool {
     bool has_no_berths;  /* they can't be had here */
     bool has_had_berths; /* they can */
     int64_t taken_ns;
-    struct kept_cgroup groups[GROUPS_MAX];
-    unsigned n_groups;
+    struct kept_cgroups groups;
 };
 
 /* ---- lists ---- */
@@ -265,54 +257,23 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
 
 /* ---- berths ---- */
 
-static void push_berth(struct shape *shape, struct berth *berth)
-{
-    berth->next = shape->berths;
-    shape->berths = berth;
-    shape->n_berths++;
-}
-
-static struct berth *take_berth(struct shape *shape)
-{
-    for (struct berth *berth; (berth = shape->berths);) {
-        shape->berths = berth->next;
-        shape->n_berths--;
-        if (berth_is_young(berth))
-            return berth;
-        berth_free(berth);
-    }
-    return NULL;
-}
-
 /* One that is not too old, ahead of what is to be made in it, if it can be. */
 static void have_berth(struct pool *pool, struct shape *shape, int64_t now)
 {
-    struct berth *berth = take_berth(shape);
+    struct berth_list *list = &shape->berths;
 
-    if (berth)
-        push_berth(shape, berth);
-    if (berth || pool->has_no_berths || now < shape->no_berth_before_ns)
+    if (pool->has_no_berths || berth_list_has(list) || now < list->not_before_ns)
         return;
-    shape->no_berth_before_ns = now + BACKOFF_NS;
-    if (!shape->has_berth_kind &&
-        berth_kind_make(shape->language, shape->kind == SPARE_FORK, &shape->berth_kind) < 0)
-        return;
-    shape->has_berth_kind = true;
-    berth = berth_make(pool->host, &shape->berth_kind);
-    pool->has_no_berths = !berth && !pool->has_had_berths; /* else it is short of something now */
+    list->not_before_ns = now + BACKOFF_NS;
+    struct berth *berth =
+        berth_list_make(list, pool->host, shape->language, shape->kind == SPARE_FORK);
+    /* Where one could be had before, the host is short of something now. */
+    pool->has_no_berths = list->has_kind && !berth && !pool->has_had_berths;
     if (!berth)
         return;
     pool->has_had_berths = true;
-    shape->no_berth_before_ns = 0;
+    list->not_before_ns = 0;
     berth->shape = (unsigned)(shape - pool->shapes);
-    push_berth(shape, berth);
-}
-
-static void drop_berths(struct shape *shape)
-{
-    for (struct berth *berth; (berth = take_berth(shape));)
-        berth_free(berth);
-    berth_kind_done(&shape->berth_kind);
 }
 
 /* No more than spares may want at once. */
@@ -320,12 +281,7 @@ void pool_keep_berth(struct pool *pool, struct berth *berth)
 {
     struct shape *shape = &pool->shapes[berth->shape];
 
-    if (shape->n_berths >= MAX(2 * shape->target, (unsigned)BERTHS_LEAST) ||
-        !berth_is_fresh(berth)) {
-        berth_free(berth);
-        return;
-    }
-    push_berth(shape, berth);
+    berth_list_keep(&shape->berths, berth, MAX(2 * shape->target, (unsigned)BERTHS_LEAST));
 }
 
 /* Without a job yet, but with limits; START_FORK: for a run that waits. */
@@ -349,7 +305,8 @@ static struct native *make_one(struct pool *pool, struct shape *shape, enum star
     job.id[sizeof job.id - 1] = '\0';
     for (int i = 0; i < JOB_FOLDERS; i++)
         job.folder_fds[i] = -1;
-    struct native *native = native_make(pool->host, &job, shape->kind, take_berth(shape), &err);
+    struct native *native =
+        native_make(pool->host, &job, shape->kind, berth_list_take(&shape->berths), &err);
     if (native)
         native->shape = (unsigned)(shape - pool->shapes);
     return native;
@@ -534,63 +491,22 @@ int64_t pool_serve(struct pool *pool)
 
 /* ---- taking ---- */
 
-/* What was set ahead can be lowered and not raised; and a runtime that was started has read all of
- * it. */
-static bool fits_limits(const struct native *native, const struct cay_limits *wanted)
-{
-    const struct cay_limits *made = &native->job.limits[0];
-    bool has_same_time = wanted->cpu_time_ns == made->cpu_time_ns;
-
-    if (native->spare == SPARE_WARM)
-        return wanted->memory_bytes == made->memory_bytes && has_same_time &&
-               wanted->open_files == made->open_files && wanted->pids == made->pids;
-    return wanted->open_files <= made->open_files && wanted->pids <= made->pids &&
-           (has_same_time || made->cpu_time_ns == 0 ||
-            (wanted->cpu_time_ns > 0 && wanted->cpu_time_ns < made->cpu_time_ns));
-}
-
-/* Of one that is ready the disk can be bounded anew from outside, by root. */
-static bool fits_disk(const struct native *native, const struct cay_limits *wanted)
-{
-    const struct cay_limits *made = &native->job.limits[0];
-    bool can_bound = native->root_fd >= 0 && geteuid() == 0;
-
-    return can_bound || (wanted->disk_bytes == made->disk_bytes && wanted->inodes == made->inodes);
-}
-
-static bool fits(const struct native *native, enum spare_state state, const struct job *job)
-{
-    enum start_kind kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
-
-    return native->state == state && job->start >= kind && !(job->require & ~native->layers) &&
-           fits_disk(native, &job->limits[job->n_stages - 1]) &&
-           fits_limits(native, &job->limits[0]);
-}
-
 static struct native *find(const struct shape *shape, enum spare_state state, const struct job *job)
 {
     for (struct native *native = shape->spares; native; native = native->next)
-        if (fits(native, state, job))
+        if (spare_fits(native, state, job))
             return native;
     return NULL;
-}
-
-static bool is_plain(const struct job *job)
-{
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        if (job->folder_fds[i] >= 0)
-            return false;
-    return !job->tty && !job->is_restricted && !job->image[0] && job->start > START_COLD;
 }
 
 struct berth *pool_take_berth(struct pool *pool, const struct job *job)
 {
     struct shape *shape = shape_of(pool, job->language);
 
-    if (!shape || !is_plain(job))
+    if (!shape || !spare_may_serve(job))
         return NULL;
     shape->berth_taken_ns = clock_now_ns();
-    return take_berth(shape);
+    return berth_list_take(&shape->berths);
 }
 
 /* Starting an interpreter takes far longer than a sandbox for one that is there: where none is
@@ -622,7 +538,7 @@ struct native *pool_take(struct pool *pool, const struct job *job)
 {
     struct shape *shape = shape_of(pool, job->language);
 
-    if (!shape || !is_plain(job))
+    if (!shape || !spare_may_serve(job))
         return NULL;
     begin_shape(pool, shape, job->language);
     shape->taken_lately++;
@@ -654,39 +570,6 @@ struct native *pool_take(struct pool *pool, const struct job *job)
     return native;
 }
 
-/* ---- groups ---- */
-
-bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limits *ret_limits,
-                       struct cgroup_counters *ret_zero)
-{
-    if (pool->n_groups == 0)
-        return false;
-    const struct kept_cgroup *kept = &pool->groups[--pool->n_groups];
-    *ret = kept->group;
-    *ret_limits = kept->limits;
-    cgroup_reset_peaks(ret);
-    cgroup_read(ret, ret_zero);
-    return true;
-}
-
-/* Peaks of memory start anew where the kernel lets them (v1); those of processes never do, so that
- * only a group is kept which saw no more than every run has: pid 1 and one program. */
-bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits)
-{
-    enum { LEFT_BYTES = 512 * 1024 };
-    struct cgroup_counters now;
-
-    if (pool->n_groups == GROUPS_MAX || group->host->version != 1)
-        return false;
-    cgroup_read(group, &now);
-    if (now.pids_peak != UINT64_MAX && now.pids_peak > 2)
-        return false;
-    if (!cgroup_is_empty(group) || cgroup_memory(group) > LEFT_BYTES)
-        return false;
-    pool->groups[pool->n_groups++] = (struct kept_cgroup){ *group, *limits };
-    return true;
-}
-
 /* ---- the pool ---- */
 
 char *pool_heap(const struct pool *pool)
@@ -697,6 +580,11 @@ char *pool_heap(const struct pool *pool)
 struct shared_pages *pool_pages(struct pool *pool)
 {
     return &pool->pages;
+}
+
+struct kept_cgroups *pool_cgroups(struct pool *pool)
+{
+    return &pool->groups;
 }
 
 uint64_t pool_number(const struct pool *pool)
@@ -760,9 +648,8 @@ void pool_free(struct pool *pool)
         backend_native.release(&native->base);
     }
     for (unsigned i = 0; i < SHAPES; i++)
-        drop_berths(&pool->shapes[i]);
-    while (pool->n_groups > 0)
-        cgroup_remove(&pool->groups[--pool->n_groups].group);
+        berth_list_done(&pool->shapes[i].berths);
+    kept_cgroups_done(&pool->groups);
     arena_done(&pool->arena);
     shared_pages_done(&pool->pages);
     close_fd(&pool->epoll_fd);

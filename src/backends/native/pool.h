@@ -18,9 +18,9 @@
 #include <stdint.h>
 
 #include "core/backend.h"
-#include "sys/cgroup.h"
 
 struct berth;
+struct kept_cgroups;
 struct native;
 struct pool;
 struct shared_pages;
@@ -53,12 +53,8 @@ struct native *pool_take(struct pool *pool, const struct job *job);
 /* Has a program forked into a sandbox that pool_take makes just now. -errno. */
 int pool_order(struct pool *pool, struct native *native);
 
-/* Groups of runs that are over, which the next can have: making and removing one takes as long as a
- * good part of the rest. pool_reuse_cgroup gives one with its counters as they are in *ret_zero;
- * pool_keep_cgroup takes one, unless what it would tell of the next run could be the last one's. */
-bool pool_reuse_cgroup(struct pool *pool, struct cgroup *ret, struct cgroup_limits *ret_limits,
-                       struct cgroup_counters *ret_zero);
-bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits);
+/* Groups of runs that are over, which the next can have. */
+struct kept_cgroups *pool_cgroups(struct pool *pool);
 
 /* A berth for a job that has to be started cold; NULL: there is none, or it is not for one. */
 struct berth *pool_take_berth(struct pool *pool, const struct job *job);
