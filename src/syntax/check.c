@@ -187,13 +187,14 @@ static void put_report(const struct checker *checker, const struct findings *fin
 static void add_unknown(struct findings *findings, const struct syntax_tree *tree, TSNode node,
                         const char *rule, const char *message)
 {
-    facts_add(findings, tree, node,
-              (struct finding){
-                  .rule = rule,
-                  .severity = SEVERITY_WARN,
-                  .message = message,
-                  .remedy = "have a look at it yourself: what the check can't read may do anything",
-              });
+    findings_add(
+        findings, tree, node,
+        (struct finding){
+            .rule = rule,
+            .severity = SEVERITY_WARN,
+            .message = message,
+            .remedy = "have a look at it yourself: what the check can't read may do anything",
+        });
 }
 
 static bool add_what_is_unknown(struct findings *findings, const struct syntax_tree *tree,
@@ -202,13 +203,13 @@ static bool add_what_is_unknown(struct findings *findings, const struct syntax_t
     TSNode none = { 0 };
 
     if (!tree->tree) {
-        facts_add(findings, tree, none,
-                  (struct finding){
-                      .rule = "unchecked",
-                      .severity = SEVERITY_INFO,
-                      .message = "there is no grammar: the code was looked at by its words only",
-                      .remedy = "have a look at it yourself",
-                  });
+        findings_add(findings, tree, none,
+                     (struct finding){
+                         .rule = "unchecked",
+                         .severity = SEVERITY_INFO,
+                         .message = "there is no grammar: the code was looked at by its words only",
+                         .remedy = "have a look at it yourself",
+                     });
         return true;
     }
     TSNode error = dialect->is_by_words ? none : syntax_first_error(tree);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/facts.h"
+#include "syntax/facts-look.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -9,126 +9,14 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/strbuf.h"
-#include "base/utf8.h"
 #include "core/syntax-wire.h"
-#include "syntax/names.h"
 #include "syntax/path.h"
 #include "syntax/query.h"
-#include "syntax/shell.h"
 #include "syntax/words.h"
 
-enum { CODE_MAX = 160, NESTING_MAX = 3, ARGS_MAX = 32, LOOK_EVERY = 4096 };
+enum { NESTING_MAX = 3, ARGS_MAX = 32, LOOK_EVERY = 4096 };
 
-struct facts {
-    const struct syntax_tree *tree;
-    const struct roles *roles;
-    const struct rules *rules;
-    struct findings *findings;
-    struct names *names;
-    int nesting; /* code within code */
-    const struct facts *outer;
-    TSNode outer_node; /* where it stands in the outer code */
-    size_t at;         /* where there are no nodes: the place that is looked at */
-    unsigned char
-        *parts; /* a bit a byte of the text: a name that is only part of one starts here */
-};
-
-/* What is looked up at the moment. */
-struct look {
-    struct facts *facts;
-    TSNode node; /* where the finding is */
-    const char *name;
-    TSNode call; /* of WAY_CALL */
-    const struct shell_command *command;
-    enum way way;
-};
-
-/* ---- findings ---- */
-
-static void place(const struct syntax_tree *tree, TSNode node, struct finding *finding)
-{
-    uint32_t start = ts_node_is_null(node) ? 0 : ts_node_start_byte(node);
-    TSPoint point = ts_node_is_null(node) ? (TSPoint){ 0 } : ts_node_start_point(node);
-    uint32_t line = start - point.column;
-    unsigned column = 1;
-
-    for (uint32_t i = line; i < start; i++)
-        column += ((unsigned char)tree->text[i] & 0xc0) != 0x80;
-    finding->line = point.row + 1;
-    finding->column = column;
-}
-
-static const char *line_of(struct arena *arena, const struct syntax_tree *tree, TSNode node)
-{
-    uint32_t start = ts_node_is_null(node) ? 0 : ts_node_start_byte(node);
-    uint32_t column = ts_node_is_null(node) ? 0 : ts_node_start_point(node).column;
-    const char *text = tree->text + start - column, *end = tree->text + tree->len;
-
-    /* A long line is shown from where the finding is. */
-    if (column > CODE_MAX / 2)
-        text = tree->text + start;
-    while (text < end && (*text == ' ' || *text == '\t'))
-        text++;
-    const char *stop = memchr(text, '\n', (size_t)(end - text));
-    size_t len = (size_t)((stop ? stop : end) - text);
-    if (len > CODE_MAX)
-        len = CODE_MAX - utf8_incomplete_tail(text, CODE_MAX);
-    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\r'))
-        len--;
-    return arena_dup(arena, text, len);
-}
-
-/* A finding whose place and line of code are known. */
-static void put(struct findings *findings, struct finding finding)
-{
-    for (size_t i = 0; i < findings->n; i++) {
-        const struct finding *f = &findings->list[i];
-        if (f->line == finding.line && f->column == finding.column &&
-            strcmp(f->rule, finding.rule) == 0)
-            return;
-    }
-    if (findings->n >= FINDINGS_MAX) {
-        findings->is_full = true;
-        return;
-    }
-    if (!findings->list)
-        findings->list = arena_alloc(findings->arena, FINDINGS_MAX * sizeof *findings->list);
-    findings->list[findings->n++] = finding;
-}
-
-void facts_add(struct findings *findings, const struct syntax_tree *tree, TSNode node,
-               struct finding finding)
-{
-    place(tree, node, &finding);
-    finding.code = line_of(findings->arena, tree, node);
-    put(findings, finding);
-}
-
-/* The same in a text that has no tree. */
-static void add_at(struct findings *findings, const struct syntax_tree *tree, size_t at,
-                   struct finding finding)
-{
-    size_t start = 0, end = at;
-
-    finding.line = finding.column = 1;
-    for (size_t i = 0; i < at; i++) {
-        finding.column += ((unsigned char)tree->text[i] & 0xc0) != 0x80;
-        if (tree->text[i] == '\n') {
-            finding.line++;
-            finding.column = 1;
-            start = i + 1;
-        }
-    }
-    start = at - start > CODE_MAX / 2 ? at : start;
-    while (end < tree->len && tree->text[end] != '\n' && end - start < CODE_MAX)
-        end++;
-    end -= utf8_incomplete_tail(tree->text + start, end - start);
-    while (start < end && isblank((unsigned char)tree->text[start]))
-        start++;
-    finding.code = arena_dup(findings->arena, tree->text + start, end - start);
-    put(findings, finding);
-}
+/* ---- telling ---- */
 
 /* "{name} runs a command" */
 static const char *fill(struct arena *arena, const char *message, const char *name)
@@ -159,9 +47,9 @@ static void tell(struct facts *facts, const struct rule *rule, TSNode node, cons
         .module = rule->severity == SEVERITY_BLOCK ? module : NULL,
     };
     if (at->tree->tree)
-        facts_add(facts->findings, at->tree, node, finding);
+        findings_add(facts->findings, at->tree, node, finding);
     else
-        add_at(facts->findings, at->tree, facts->at, finding);
+        findings_add_at(facts->findings, at->tree, facts->at, finding);
 }
 
 /* ---- conditions ---- */
@@ -263,7 +151,7 @@ static bool call_fits(const struct look *look, const struct rule *rule)
     return has_arg;
 }
 
-static void on_rule(void *arg, const struct rule *rule)
+void facts_on_rule(void *arg, const struct rule *rule)
 {
     struct look *look = arg;
     unsigned flags = look->facts->findings->flags;
@@ -279,20 +167,20 @@ static void on_rule(void *arg, const struct rule *rule)
     tell(look->facts, rule, look->node, look->name, look->way == WAY_IMPORT ? look->name : NULL);
 }
 
-static void look_up(struct facts *facts, enum way way, const char *name, TSNode node)
+void facts_look_up(struct facts *facts, enum way way, const char *name, TSNode node)
 {
     struct look look = { .facts = facts, .node = node, .name = name, .way = way };
 
     if (!name || !name[0])
         return;
     if (way != WAY_PATH && way != WAY_WRITE) {
-        rules_find(facts->rules, way, name, on_rule, &look);
+        rules_find(facts->rules, way, name, facts_on_rule, &look);
         return;
     }
-    rules_match(facts->rules, way, name, on_rule, &look);
+    rules_match(facts->rules, way, name, facts_on_rule, &look);
     look.name = path_plain(facts->findings->arena, name);
     if (look.name != name)
-        rules_match(facts->rules, way, look.name, on_rule, &look);
+        rules_match(facts->rules, way, look.name, facts_on_rule, &look);
 }
 
 /* ---- imports ---- */
@@ -325,7 +213,7 @@ static void on_import(void *arg, const char *module, TSNode node)
             return;
         if (is_listed(facts->findings, '+', name))
             tell(facts, &listed, node, name, name);
-        look_up(facts, WAY_IMPORT, arena_str(facts->findings->arena, name), node);
+        facts_look_up(facts, WAY_IMPORT, arena_str(facts->findings->arena, name), node);
         size_t len = strlen(name);
         while (len > 0 && !strchr("./:", name[len - 1]))
             len--;
@@ -349,11 +237,9 @@ static void look_at_paths(struct facts *facts, TSNode call)
             return;
         const char *text = names_fold(facts->names, node);
         if (text && (strchr(text, '/') || text[0] == '.' || text[0] == '~'))
-            look_up(facts, WAY_PATH, text, node);
+            facts_look_up(facts, WAY_PATH, text, node);
     }
 }
-
-static void look_within(struct facts *facts, const char *code, size_t len, TSNode node);
 
 static bool is_evaluator(const struct dialect *dialect, const char *name)
 {
@@ -379,7 +265,7 @@ static void look_at_evaluated(struct facts *facts, TSNode call)
         if (code && before)
             code = arena_printf(facts->findings->arena, "%s%s", before, code);
         if (code)
-            look_within(facts, code, strlen(code), call);
+            facts_look_within(facts, code, strlen(code), call);
     }
 }
 
@@ -396,8 +282,8 @@ static void look_at_macro(struct facts *facts, TSNode node)
         while (i < len && (isalnum((unsigned char)text[i]) || text[i] == '_'))
             i++;
         if (i > start && i - start <= NAME_MAX_BYTES && !is_quoted)
-            look_up(facts, WAY_USE, arena_dup(facts->findings->arena, text + start, i - start),
-                    node);
+            facts_look_up(facts, WAY_USE,
+                          arena_dup(facts->findings->arena, text + start, i - start), node);
         if (i == start) {
             is_quoted = is_quoted != (text[i] == '"');
             i += 1 + (text[i] == '\\');
@@ -416,7 +302,7 @@ static void look_at_call(struct facts *facts, TSNode node)
     /* The name with () behind it is what the call gives; without, what is called. */
     size_t len = whole ? strlen(whole) : 0;
     if (len > 0 && whole[len - 1] != ')')
-        look_up(facts, WAY_USE, whole, node); /* getattr(os, "system") */
+        facts_look_up(facts, WAY_USE, whole, node); /* getattr(os, "system") */
     const char *called = NULL;
     if (len > 3 && strcmp(whole + len - 3, ".()") == 0)
         called = arena_dup(facts->findings->arena, whole, len - 3);
@@ -426,9 +312,9 @@ static void look_at_call(struct facts *facts, TSNode node)
         struct look look = {
             .facts = facts, .node = node, .name = called, .call = node, .way = WAY_CALL
         };
-        rules_find(facts->rules, WAY_CALL, called, on_rule, &look);
+        rules_find(facts->rules, WAY_CALL, called, facts_on_rule, &look);
         if (role->role != ROLE_CALL || facts->roles->dialect->names_by_string)
-            look_up(facts, WAY_USE, called, node); /* its name is no expression of its own */
+            facts_look_up(facts, WAY_USE, called, node); /* its name is no expression of its own */
         if (is_evaluator(facts->roles->dialect, called))
             look_at_evaluated(facts, node);
     }
@@ -438,15 +324,14 @@ static void look_at_call(struct facts *facts, TSNode node)
 static void look_at_shell_string(struct facts *facts, TSNode node)
 {
     struct look look = { .facts = facts, .node = node, .name = "`…`", .way = WAY_USE };
-    rules_find(facts->rules, WAY_USE, "`", on_rule, &look);
+    rules_find(facts->rules, WAY_USE, "`", facts_on_rule, &look);
 }
 
-/* ---- shell ---- */
+/* ---- code within code ---- */
 
 static void find_all(struct facts *facts);
 
-/* Code that the code has a shell run: the same rules again. */
-static void look_within(struct facts *facts, const char *code, size_t len, TSNode node)
+void facts_look_within(struct facts *facts, const char *code, size_t len, TSNode node)
 {
     const struct syntax_limits limits = { SYNTAX_CODE_MAX, facts->findings->deadline_ns };
     struct cay_error err;
@@ -466,179 +351,6 @@ static void look_within(struct facts *facts, const char *code, size_t len, TSNod
     };
     find_all(&inner);
     syntax_tree_done(&tree);
-}
-
-static void look_at_except(struct facts *facts, const struct shell_command *command)
-{
-    for (const struct rule *rule = rules_first(facts->rules); rule; rule = rule->next) {
-        if (!rule->except || rule->severity == SEVERITY_OFF)
-            continue;
-        struct look look = { .facts = facts,
-                             .node = command->node,
-                             .name = command->name ? command->name : "a computed command",
-                             .command = command,
-                             .way = WAY_COMMAND };
-        if (!command->name || !rules_is_in(rule->except, command->name))
-            on_rule(&look, rule);
-    }
-}
-
-static void look_at_one_command(struct facts *facts, const struct shell_command *read)
-{
-    const struct shell_command command = *read;
-    TSNode node = command.node;
-    const char *name = command.name ? command.name : "$";
-    struct look look = {
-        .facts = facts, .node = node, .name = name, .command = &command, .way = WAY_COMMAND
-    };
-    rules_find(facts->rules, WAY_COMMAND, name, on_rule, &look);
-    for (unsigned i = 0; i < command.n_wrappers; i++) {
-        look.name = command.wrappers[i]; /* sudo itself */
-        rules_find(facts->rules, WAY_COMMAND, command.wrappers[i], on_rule, &look);
-    }
-    look_at_except(facts, &command);
-    for (unsigned i = 0; i < command.n; i++) {
-        const char *word = command.args[i];
-        const char *value = word && word[0] != '~' && word[0] != '/' ? strchr(word, '=') : NULL;
-        if (word)
-            look_up(facts, WAY_PATH, word, node);
-        if (value)
-            look_up(facts, WAY_PATH, value + 1, node); /* if=/etc/shadow */
-    }
-    const char *code = shell_code_of(facts->names, &command);
-    if (code)
-        look_within(facts, code, strlen(code), node);
-}
-
-static void look_at_command(struct facts *facts, TSNode node)
-{
-    struct shell_command command;
-    uint32_t at = 0, n = ts_node_named_child_count(node);
-
-    for (uint32_t before = 0; at < n; before = at) {
-        shell_read(facts->names, node, &at, &command);
-        look_at_one_command(facts, &command);
-        if (at == before)
-            break;
-    }
-}
-
-/* A command of a pipeline, its redirections left out. */
-static bool read_part(struct facts *facts, TSNode child, struct shell_command *ret)
-{
-    for (int i = 0;
-         i < 8 && !ts_node_is_null(child) && role_of(facts->roles, child)->role == ROLE_REDIRECT;
-         i++)
-        child = ts_node_named_child(child, 0);
-    if (ts_node_is_null(child) || role_of(facts->roles, child)->role != ROLE_COMMAND)
-        return false;
-    uint32_t at = 0;
-    shell_read(facts->names, child, &at, ret);
-    return true;
-}
-
-/* echo rm -rf / | sh; echo / | xargs rm -rf: what is written is what is run. */
-static void look_at_echoed(struct facts *facts, const struct shell_command *echo,
-                           const struct shell_command *reader)
-{
-    struct shell_command all = *reader;
-    bool is_xargs = false;
-
-    if (echo->has_unknown)
-        return;
-    for (unsigned i = 0; i < reader->n_wrappers; i++)
-        is_xargs = is_xargs || strcmp(reader->wrappers[i], "xargs") == 0;
-    if (is_xargs) {
-        for (unsigned i = 0; i < echo->n && all.n < SHELL_WORDS_MAX; i++)
-            all.args[all.n++] = echo->args[i];
-        look_at_one_command(facts, &all);
-    } else if (shell_is_shell(reader->name) && reader->n == 0) {
-        auto_strbuf struct strbuf code = { 0 };
-        for (unsigned i = 0; i < echo->n && code.len < FOLD_MAX_BYTES; i++)
-            strbuf_printf(&code, "%s ", echo->args[i]);
-        look_within(facts, strbuf_str(&code), code.len, reader->node);
-    }
-}
-
-static void look_at_pipeline(struct facts *facts, TSNode node)
-{
-    static const char *const decoders[] = { "base64",   "xxd",    "openssl", "rev",  "tr",
-                                            "uudecode", "gunzip", "zcat",    "xzcat" };
-    uint32_t n = ts_node_named_child_count(node);
-    struct shell_command command, echoed = { 0 };
-    const char *source = "?"; /* what the pipe is fed by, the last that is more than a filter */
-
-    if (n > 0 && read_part(facts, ts_node_named_child(node, 0), &command) && command.name) {
-        source = command.name;
-        if (strcmp(source, "echo") == 0 || strcmp(source, "printf") == 0)
-            echoed = command;
-    }
-    for (uint32_t i = 1; i < MIN(n, 64U); i++) {
-        TSNode child = ts_node_named_child(node, i);
-        if (!read_part(facts, child, &command))
-            continue;
-        for (size_t k = 0; command.name && k < ARRAY_LEN(decoders); k++)
-            if (strcmp(command.name, decoders[k]) == 0)
-                source = command.name;
-        if (i == 1 && echoed.name)
-            look_at_echoed(facts, &echoed, &command);
-        bool has_script = false; /* sh FILE: the pipe is only its input */
-        for (unsigned k = 0; k < command.n; k++)
-            has_script = has_script || !command.args[k] ||
-                         (command.args[k][0] != '-' && command.args[k][0] != '/');
-        if (command.name && shell_is_interpreter(command.name) &&
-            (command.n == 0 || !has_script ||
-             (command.args[0] && strcmp(command.args[0], "-s") == 0)))
-            look_up(facts, WAY_PIPE,
-                    arena_printf(facts->findings->arena, "%.60s|%.60s", source, command.name),
-                    node);
-    }
-}
-
-/* The body of a here-document that a shell reads. */
-static void look_at_heredoc(struct facts *facts, TSNode statement)
-{
-    TSNode command = ts_node_named_child(statement, 0);
-    struct shell_command read;
-    uint32_t n = MIN(ts_node_named_child_count(statement), 64U);
-
-    if (ts_node_is_null(command) || role_of(facts->roles, command)->role != ROLE_COMMAND)
-        return;
-    uint32_t at = 0;
-    shell_read(facts->names, command, &at, &read);
-    bool is_source = read.name && (strcmp(read.name, ".") == 0 || strcmp(read.name, "source") == 0);
-    if (!shell_is_shell(read.name) && !is_source)
-        return;
-    for (uint32_t i = 1; i < n; i++) {
-        TSNode child = ts_node_named_child(statement, i);
-        uint32_t parts = MIN(ts_node_named_child_count(child), 16U);
-        for (uint32_t k = 0; k < parts; k++) {
-            TSNode body = ts_node_named_child(child, k);
-            size_t len;
-            const char *text = node_text(facts->tree, body, &len);
-            if (strcmp(ts_node_type(body), "heredoc_body") == 0)
-                look_within(facts, text, len, body);
-        }
-    }
-}
-
-static void look_at_redirect(struct facts *facts, TSNode node)
-{
-    const struct node_role *role = role_of(facts->roles, node);
-
-    if (strcmp(ts_node_type(node), "redirected_statement") == 0) {
-        look_at_heredoc(facts, node);
-        return;
-    }
-    TSNode to = ts_node_child_by_field_id(node, role->b);
-    const char *path = ts_node_is_null(to) ? NULL : names_fold(facts->names, to);
-    if (!path)
-        return;
-    look_up(facts, WAY_PATH, path, to);
-    size_t len;
-    const char *text = node_text(facts->tree, node, &len);
-    if (memchr(text, '>', len))
-        look_up(facts, WAY_WRITE, path, to);
 }
 
 /* ---- all of it ---- */
@@ -680,7 +392,7 @@ static void look_at(struct facts *facts, TSNode node)
     case ROLE_MEMBER:
     case ROLE_INDEX:
         if (!facts->roles->dialect->is_shell && (role->role != ROLE_NAME || !is_part(facts, node)))
-            look_up(facts, WAY_USE, names_resolve(facts->names, node), node);
+            facts_look_up(facts, WAY_USE, names_resolve(facts->names, node), node);
         break;
     case ROLE_CALL:
     case ROLE_METHOD:
@@ -694,13 +406,13 @@ static void look_at(struct facts *facts, TSNode node)
         look_at_shell_string(facts, node);
         break;
     case ROLE_COMMAND:
-        look_at_command(facts, node);
+        facts_look_at_command(facts, node);
         break;
     case ROLE_PIPELINE:
-        look_at_pipeline(facts, node);
+        facts_look_at_pipeline(facts, node);
         break;
     case ROLE_REDIRECT:
-        look_at_redirect(facts, node);
+        facts_look_at_redirect(facts, node);
         break;
     default:
         break;
@@ -738,7 +450,7 @@ static void run_query(struct facts *facts)
             continue;
         struct look look = { .facts = facts, .node = match.captures[0].node, .way = WAY_USE };
         look.name = names_text(facts->names, look.node);
-        on_rule(&look, rule);
+        facts_on_rule(&look, rule);
     }
     if (ts_query_cursor_did_exceed_match_limit(cursor))
         facts->findings->is_spent = true;
@@ -748,7 +460,7 @@ static void run_query(struct facts *facts)
 static void look_at_word(struct facts *facts, const char *word, uint32_t at)
 {
     TSNode root = ts_tree_root_node(facts->tree->tree);
-    look_up(facts, WAY_WORD, word, ts_node_descendant_for_byte_range(root, at, at + 1));
+    facts_look_up(facts, WAY_WORD, word, ts_node_descendant_for_byte_range(root, at, at + 1));
 }
 
 /* Words of the text; a dot before one that begins its line is part of it, and so is a bracket right
@@ -812,7 +524,7 @@ static bool on_word(void *arg, const char *word, size_t at, bool is_import)
     if (is_import)
         on_import(facts, word, (TSNode){ 0 });
     else
-        look_up(facts, WAY_WORD, word, (TSNode){ 0 });
+        facts_look_up(facts, WAY_WORD, word, (TSNode){ 0 });
     return !facts->findings->is_full;
 }
 
