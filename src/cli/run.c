@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cay run` and `cay exec`: from argv to a request, from events to the terminal. */
+/* `cay run` and `cay exec`: from argv to a request; what is shown of it is in screen.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cay/run.h>
@@ -17,16 +14,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/opt.h"
-#include "base/signals.h"
 #include "base/strbuf.h"
-#include "cli/changes.h"
 #include "cli/commands.h"
-#include "cli/display.h"
-#include "cli/explain.h"
 #include "cli/pretty.h"
 #include "cli/progress.h"
 #include "cli/repeat.h"
 #include "cli/run-options.h"
+#include "cli/screen.h"
 #include "cli/tell.h"
 #include "cli/tty.h"
 
@@ -40,24 +34,6 @@ struct how {
     struct repeat *repeat; /* NULL: once */
     int note_fd;           /* of the watch, or -1 */
     bool is_over;          /* it was cancelled or could not be run: not again */
-};
-
-struct screen {
-    const struct run_args *args;
-    struct progress *progress;
-    bool is_repeated; /* the progress is that of all runs */
-    bool is_typed_at; /* the program reads what is typed */
-    int cancel_write; /* a failed write to the caller stops the run */
-    struct display displays[3];
-    bool has_tty; /* the program has a terminal: its output is judged by what one needs */
-    struct tty tty;
-    bool is_terminal[3];
-    bool is_broken[3];
-    int write_errno;  /* why one is broken, unless its reader went away */
-    bool is_mid_line; /* what was shown last on a terminal did not end its line */
-    bool is_finished; /* the last event was shown */
-    bool is_dropped;  /* privileges were */
-    struct strbuf line;
 };
 
 /* ---- signals ---- */
@@ -96,248 +72,6 @@ static int catch_signals(int *ret_read, struct cay_error *err)
     return 0;
 }
 
-/* ---- what is shown ---- */
-
-/* The caller went away: what a bare program would get as SIGPIPE stops the run. */
-static void lose_reader(struct screen *screen, int fd, int errnum)
-{
-    unsigned char byte = SIGPIPE;
-
-    screen->is_broken[fd] = true;
-    if (errnum != EPIPE && errnum != EIO)
-        screen->write_errno = errnum; /* a full disk: nobody but us will say so */
-    if (write(screen->cancel_write, &byte, 1) != 1)
-        return; /* asked already */
-}
-
-static void put(struct screen *screen, int fd, const char *data, size_t len)
-{
-    progress_clear(screen->progress);
-    if (len > 0 && screen->is_terminal[fd]) {
-        screen->progress->is_quiet_stage = false;
-        screen->is_mid_line = data[len - 1] != '\n';
-    }
-    while (len > 0 && !screen->is_broken[fd]) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN) {
-            /* The caller's end is non-blocking, as some terminals leave it: wait for room. */
-            fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-            continue;
-        }
-        if (n < 0) {
-            lose_reader(screen, fd, errno);
-            return;
-        }
-        data += n;
-        len -= (size_t)n;
-    }
-}
-
-static void put_program(struct screen *screen, int fd, const char *data, size_t len)
-{
-    if (!screen->is_terminal[fd] || screen->args->raw) {
-        put(screen, fd, data, len);
-        return;
-    }
-    screen->line.len = 0;
-    if (screen->has_tty)
-        tty_filter_put(&screen->tty.filter, &screen->line, data, len);
-    else
-        display_filter(&screen->displays[fd], &screen->line, data, len);
-    put(screen, fd, strbuf_str(&screen->line), screen->line.len);
-}
-
-/* Once the program runs, this one needs no privilege any more: all it does is read what that
- * wrote. Not before: a server whose warden was asked may end, and then one of our own is needed. It
- * stays its caller, whose state folder and terminal it uses. Where there is a workspace, it may be
- * another user's: to compare with what is in it, reading stays allowed.
- */
-static void drop_privileges(bool reads_workspace)
-{
-    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-    struct __user_cap_data_struct kept[2] = { 0 };
-
-    if (reads_workspace)
-        kept[0].effective = kept[0].permitted = 1U << CAP_DAC_READ_SEARCH;
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (syscall(SYS_capset, &header, kept) < 0) { /* it was not there to be kept */
-        memset(kept, 0, sizeof kept);
-        syscall(SYS_capset, &header, kept);
-    }
-}
-
-/* With --pretty, what goes to a terminal waits until all of it is there. */
-static bool is_held_back(const struct screen *screen)
-{
-    return screen->args->pretty && screen->is_terminal[STDOUT_FILENO] && !screen->has_tty;
-}
-
-/* What has to be known before the program does anything. */
-static bool is_alarm(const char *warning, size_t len)
-{
-    return len > 7 && memcmp(warning, "UNSAFE:", 7) == 0;
-}
-
-static void on_event(void *arg, const struct cay_event *event)
-{
-    struct screen *screen = arg;
-
-    bool is_begun = event->kind == CAY_EVENT_STAGE || event->kind == CAY_EVENT_FINISHED;
-    if (is_begun && !screen->is_dropped && geteuid() == 0) {
-        screen->is_dropped = true;
-        drop_privileges(cay_request_has(screen->args->req, "workspace"));
-    }
-    screen->is_finished = event->kind == CAY_EVENT_FINISHED;
-    if (event->kind == CAY_EVENT_WARNING && is_alarm(event->data, event->len))
-        tell("warning: %.*s", (int)event->len, event->data);
-    if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
-        bool is_compile = event->len > 0 && event->data[0] == 'c';
-        progress_begin(screen->progress, is_compile ? "compiling" : "running",
-                       is_compile || !screen->is_typed_at);
-    }
-    if (screen->args->events) {
-        auto_free char *json = cay_event_json(event);
-        put(screen, STDOUT_FILENO, json, strlen(json));
-        put(screen, STDOUT_FILENO, "\n", 1);
-        return;
-    }
-    if (screen->args->json)
-        return;
-    if (event->kind == CAY_EVENT_STDOUT && is_held_back(screen))
-        return;
-    if (event->kind == CAY_EVENT_STDOUT)
-        put_program(screen, STDOUT_FILENO, event->data, event->len);
-    else if (event->kind == CAY_EVENT_STDERR)
-        put_program(screen, STDERR_FILENO, event->data, event->len);
-}
-
-static void on_tick(void *arg)
-{
-    struct screen *screen = arg;
-    progress_tick(screen->progress);
-}
-
-/* What is typed, before the program gets it. */
-static void on_input(void *arg, const char *data, size_t len)
-{
-    struct screen *screen = arg;
-    unsigned char byte = SIGINT;
-
-    if (tty_is_escape(&screen->tty, data, len) && write(screen->cancel_write, &byte, 1) != 1)
-        return; /* asked already */
-}
-
-static void flush_displays(struct screen *screen)
-{
-    if (screen->has_tty) {
-        screen->line.len = 0;
-        tty_filter_end(&screen->tty.filter, &screen->line);
-        put(screen, STDOUT_FILENO, strbuf_str(&screen->line), screen->line.len);
-        tty_end(&screen->tty);
-    }
-    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
-        screen->line.len = 0;
-        display_flush(&screen->displays[fd], &screen->line);
-        put(screen, fd, strbuf_str(&screen->line), screen->line.len);
-    }
-    strbuf_done(&screen->line);
-}
-
-/* On a terminal, our words begin a line of their own. */
-static void end_line(struct screen *screen)
-{
-    if (screen->is_mid_line && screen->is_terminal[STDERR_FILENO])
-        put(screen, STDERR_FILENO, "\n", 1);
-}
-
-/* Not everything belongs among what a script prints: findings only where they were asked for. */
-static bool is_loud(const struct screen *screen, const char *warning)
-{
-    if (strncmp(warning, "policy: ", 8) == 0)
-        return cay_request_has(screen->args->req, "policy");
-    return strncmp(warning, "no cgroup", 9) != 0 && strncmp(warning, "not recorded", 12) != 0 &&
-           strncmp(warning, "DOCKER_CPU_LIMIT", 16) != 0;
-}
-
-/* A program that ended by itself speaks for itself; anything else is said, with its remedy. So is
- * nothing where our reader went away, as nothing is said of a bare program's SIGPIPE. */
-static void tell_result(struct screen *screen, const struct cay_result *result)
-{
-    for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (!is_alarm(*warning, strlen(*warning)) &&
-            (isatty(STDERR_FILENO) || is_loud(screen, *warning))) {
-            end_line(screen);
-            tell("warning: %s", *warning);
-        }
-    bool speaks_for_itself =
-        result->verdict.cause == CAY_CAUSE_EXIT ||
-        (result->verdict.cause == CAY_CAUSE_COMPILE && !result->verdict.limit_name);
-    bool is_reader_gone = result->verdict.cause == CAY_CAUSE_CANCELLED &&
-                          (screen->is_broken[STDOUT_FILENO] || screen->is_broken[STDERR_FILENO]);
-    if (result->success || is_reader_gone)
-        return;
-    if (speaks_for_itself && isatty(STDERR_FILENO) && !screen->is_repeated) {
-        end_line(screen);
-        explain_briefly(result);
-    }
-    if (speaks_for_itself)
-        return;
-    end_line(screen);
-    if (result->verdict.cause == CAY_CAUSE_SIGNAL)
-        tell("ended by signal %d (%s)", result->signal,
-             signal_text(result->signal, (char[SIGNAL_TEXT_MAX]){ 0 }));
-    else if (result->verdict.cause == CAY_CAUSE_NETWORK) /* its message is what was shown already */
-        tell("it failed, and had tried to reach the network");
-    else
-        tell("%s", result->error_message);
-    if (result->verdict.remedy)
-        tell("hint: %s", result->verdict.remedy);
-    else if (isatty(STDERR_FILENO))
-        explain_briefly(result);
-}
-
-/* What became of the workspace; the differences too, where asked for. */
-static void tell_changes(struct screen *screen, const struct cay_result *result)
-{
-    const struct run_args *args = screen->args;
-    struct cay_execution *run;
-    struct cay_error err;
-    size_t n_changes = 0, n_collected = 0;
-
-    for (size_t i = 0; i < result->n_files; i++) {
-        n_changes += strncmp(result->files[i].path, "/workspace/", 11) == 0 &&
-                     result->files[i].change != CAY_UNCHANGED;
-        n_collected += result->files[i].data != NULL;
-    }
-    if (n_collected > 0 || n_changes > 0)
-        end_line(screen);
-    if (n_collected > 0)
-        tell("collected %zu file%s: `cay show %.8s --file PATH` prints one", n_collected,
-             n_collected == 1 ? "" : "s", result->id);
-    if (n_changes == 0)
-        return;
-    if (cay_execution_open(result->id, &run, &err) < 0) {
-        tell("workspace: %zu changes, which could not be kept; the folder itself is untouched",
-             n_changes);
-        return;
-    }
-    if (args->diff)
-        changes_tell_diff(run, NULL, STDERR_FILENO, tell_color(STDERR_FILENO, args->no_color));
-    changes_tell_summary(run);
-    cay_execution_close(run);
-}
-
-static int put_json(struct screen *screen, const struct cay_result *result)
-{
-    auto_free char *json = cay_result_json(result);
-
-    put(screen, STDOUT_FILENO, json, strlen(json));
-    put(screen, STDOUT_FILENO, "\n", 1);
-    return result->exit_code;
-}
-
 /* ---- what is run ---- */
 
 static int load_request(struct run_args *args, struct cay_error *err)
@@ -374,7 +108,7 @@ static int begin_tty(struct screen *screen, struct cay_run_options *run, struct 
     if (term && *term && isatty(STDOUT_FILENO) && !cay_request_has(screen->args->req, "env.TERM") &&
         cay_request_add_env(screen->args->req, "TERM", term, err) < 0)
         return -1;
-    run->on_input = isatty(STDIN_FILENO) ? on_input : NULL;
+    run->on_input = isatty(STDIN_FILENO) ? screen_on_input : NULL;
     return tty_begin(&screen->tty, !screen->args->events, run, err);
 }
 
@@ -383,10 +117,10 @@ static void show_failure(struct screen *screen, const struct cay_error *err, boo
     struct cay_result *result = cay_result_of_error(err);
 
     if (as_json && err->kind != CAY_E_USAGE)
-        put_json(screen, result);
+        screen_put_json(screen, result);
     else if (screen->args->events && !screen->is_finished && err->kind != CAY_E_USAGE)
-        on_event(screen,
-                 &(struct cay_event){ .seq = 1, .kind = CAY_EVENT_FINISHED, .result = result });
+        screen_on_event(
+            screen, &(struct cay_event){ .seq = 1, .kind = CAY_EVENT_FINISHED, .result = result });
     cay_result_free(result);
 }
 
@@ -412,9 +146,9 @@ static void put_pretty(struct screen *screen, struct cay *cay, const struct cay_
 
     if (!result->out.truncated &&
         pretty_text(has_color ? cay : NULL, &out, result->out.data, result->out.len))
-        put_program(screen, STDOUT_FILENO, out.data, out.len);
+        screen_put_program(screen, STDOUT_FILENO, out.data, out.len);
     else
-        put_program(screen, STDOUT_FILENO, result->out.data, result->out.len);
+        screen_put_program(screen, STDOUT_FILENO, result->out.data, result->out.len);
 }
 
 static int show_result(struct screen *screen, struct how *how, const struct cay_result *result,
@@ -426,11 +160,11 @@ static int show_result(struct screen *screen, struct how *how, const struct cay_
     if (how->repeat)
         repeat_add(how->repeat, result, total_ns);
     if (args->json && !how->repeat)
-        put_json(screen, result);
+        screen_put_json(screen, result);
     else if (!args->json && !args->events) {
-        tell_result(screen, result);
+        screen_tell_result(screen, result);
         if (!how->repeat)
-            tell_changes(screen, result);
+            screen_tell_changes(screen, result);
     }
     if (how->note_fd >= 0)
         leave_note(how->note_fd, result);
@@ -454,8 +188,8 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
         screen.is_terminal[fd] = isatty(fd);
     run.cancel_fd = how->cancel_fd;
-    run.on_event = on_event;
-    run.on_tick = how->progress->is_on && !screen.has_tty ? on_tick : NULL;
+    run.on_event = screen_on_event;
+    run.on_tick = how->progress->is_on && !screen.has_tty ? screen_on_tick : NULL;
     run.arg = &screen;
     run.stdin_fd = how->stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
     screen.is_typed_at = run.stdin_fd >= 0 && isatty(run.stdin_fd);
@@ -466,9 +200,9 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
 
     int rc = cay_run(cay, args->req, &run, &result, &err);
     progress_clear(how->progress);
-    if (rc == 0 && is_held_back(&screen) && !args->json && !args->events)
+    if (rc == 0 && screen_holds_back(&screen) && !args->json && !args->events)
         put_pretty(&screen, cay, result);
-    flush_displays(&screen);
+    screen_flush(&screen);
     if (rc < 0) {
         how->is_over = true;
         int status = tell_error(&err);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What `cay run` and `cay exec` show of a run: its output, as a terminal can bear it, or its
+ * events; and in the end our own words. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cay/run.h>
+
+#include "base/strbuf.h"
+#include "cli/display.h"
+#include "cli/progress.h"
+#include "cli/run-options.h"
+#include "cli/tty.h"
+
+struct screen {
+    const struct run_args *args;
+    struct progress *progress;
+    bool is_repeated; /* the progress is that of all runs */
+    bool is_typed_at; /* the program reads what is typed */
+    int cancel_write; /* a failed write to the caller stops the run */
+    struct display displays[3];
+    bool has_tty; /* the program has a terminal: its output is judged by what one needs */
+    struct tty tty;
+    bool is_terminal[3];
+    bool is_broken[3];
+    int write_errno;  /* why one is broken, unless its reader went away */
+    bool is_mid_line; /* what was shown last on a terminal did not end its line */
+    bool is_finished; /* the last event was shown */
+    bool is_dropped;  /* privileges were */
+    struct strbuf line;
+};
+
+/* For struct cay_run_options, with the screen as their arg. */
+void screen_on_event(void *arg, const struct cay_event *event);
+void screen_on_tick(void *arg);
+void screen_on_input(void *arg, const char *data, size_t len);
+
+/* With --pretty, what goes to a terminal waits until all of it is there. */
+bool screen_holds_back(const struct screen *screen);
+
+/* What the program wrote. */
+void screen_put_program(struct screen *screen, int fd, const char *data, size_t len);
+
+/* Shows what is left of it, and gives the terminal back. */
+void screen_flush(struct screen *screen);
+
+/* How it ended, and what it left in its folders. */
+void screen_tell_result(struct screen *screen, const struct cay_result *result);
+void screen_tell_changes(struct screen *screen, const struct cay_result *result);
+
+/* The result as a line of JSON. Returns its exit status. */
+int screen_put_json(struct screen *screen, const struct cay_result *result);
