@@ -97,7 +97,7 @@ static void await_fork(struct state *state, struct job *job)
     static const struct job none = { .std_fds = { -1, -1, -1 },
                                      .payload_fd = -1,
                                      .harvest_fd = -1 };
-    struct zygote_hello hello;
+    struct zygote_hello hello = { 0 };
     int list[FDPASS_MAX];
     unsigned n;
 
