@@ -54,6 +54,8 @@ static const struct op every_root[] = {
     /* Readable by anybody on most kernels, and about the host rather than about the program. */
     { OP_MASK,    "proc/keys" },
     { OP_MASK,    "proc/interrupts" },
+    /* Locks of an open file are listed whosever they are: runs could write to each other by them. */
+    { OP_MASK,    "proc/locks" },
 
     { OP_DIR,     "dev", NULL, 0755 },
     { OP_DEVICE,  "dev/null", "/dev/null" },

@@ -78,6 +78,18 @@ int cgroup_make(const struct cgroup_host *host, const char *name, struct cgroup 
     return 0;
 }
 
+/* What sockets of the internet's protocols hold has a count of its own on v1, and none at all (UDP)
+ * unless it has a limit: a part of the sum that is small beside it. A sender that comes to it
+ * waits, or what it sent is lost. */
+enum { SOCKETS_PART = 10 };
+
+static int set_sockets_v1(int dir, const struct cgroup_limits *limits)
+{
+    int rc = file_write_uint_at(dir, "memory.kmem.tcp.limit_in_bytes",
+                                limits->memory_bytes / SOCKETS_PART);
+    return rc == -ENOENT || rc == -EOPNOTSUPP ? 0 : rc; /* a kernel that can't */
+}
+
 static int set_memory_v1(int dir, const struct cgroup_limits *limits)
 {
     uint64_t sum = limits->memory_bytes + limits->swap_bytes;
@@ -89,7 +101,8 @@ static int set_memory_v1(int dir, const struct cgroup_limits *limits)
         rc = file_write_uint_at(dir, "memory.limit_in_bytes", limits->memory_bytes);
     if (rc_sum == -ENOENT) /* no swap accounting: keep out of swap as far as one can */
         rc_sum = file_write_uint_at(dir, "memory.swappiness", 0);
-    return rc < 0 ? rc : rc_sum;
+    int rc_sockets = set_sockets_v1(dir, limits);
+    return rc < 0 ? rc : rc_sum < 0 ? rc_sum : rc_sockets;
 }
 
 static int set_memory_v2(int dir, const struct cgroup_limits *limits)
@@ -297,6 +310,16 @@ void cgroup_reset_peaks(const struct cgroup *group)
 
     if (group->host->version == 1)
         file_write_uint_at(memory, "memory.max_usage_in_bytes", 0);
+}
+
+void cgroup_lift_cpu(const struct cgroup *group)
+{
+    int dir = group->host->has[CGROUP_CPU] ? dir_of(group, CGROUP_CPU) : -1;
+
+    if (dir >= 0 && group->host->version == 1)
+        file_write_at(dir, "cpu.cfs_quota_us", "-1", 2);
+    else if (dir >= 0)
+        file_write_at(dir, "cpu.max", "max", 3);
 }
 
 void cgroup_kill(const struct cgroup *group)

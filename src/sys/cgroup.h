@@ -116,6 +116,10 @@ void cgroup_open_counters(struct cgroup *group);
 /* Starts the peaks anew, where the kernel can. */
 void cgroup_reset_peaks(const struct cgroup *group);
 
+/* Takes the limit on CPU time away: what is killed dies by itself, and with a small share that
+ * takes long. */
+void cgroup_lift_cpu(const struct cgroup *group);
+
 /* Kills what is inside, where the kernel has a call for it (v2 from 5.14). */
 void cgroup_kill(const struct cgroup *group);
 

@@ -204,3 +204,8 @@ int userns_map(pid_t pid, const struct identity *who)
     int rc = userns_write_map(pid, "uid_map", SANDBOX_UID, who->uid);
     return rc < 0 ? rc : userns_write_map(pid, "gid_map", SANDBOX_GID, who->gid);
 }
+
+void userns_bound_own(void)
+{
+    file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "16", 2);
+}

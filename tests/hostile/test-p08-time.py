@@ -25,6 +25,16 @@ except BaseException:
 """
 
 
+MANY = """
+import os, time
+held = b"x" * (1 << 20)
+for _ in range(80):
+    if os.fork() == 0:
+        while True: held[0]
+time.sleep(40)
+"""
+
+
 def test(t, mode):
     host = mode.host()
     flags = ("--timeout", "2", "--pids", "60")
@@ -39,6 +49,12 @@ def test(t, mode):
         if kind in STUBBORN and kind != "runs-away":
             t.equal(r.stdout, "ready\n", f"{kind}: its output is there")
     t.empty(host.settle(), "nothing of them is left")
+
+    if mode.has_cgroup:  # what is killed has to run once more to die, and with this share that would take long
+        r = mode.python(MANY, "--timeout", "2", "--cpus", "0.05", "--memory", "256m")
+        t.result(r, "eighty processes with a twentieth of a CPU: end at the wall limit", **TIMED_OUT)
+        t.ok(r.done.seconds < 6, "eighty processes with a twentieth of a CPU: soon after it", r.done.seconds)
+        t.empty(host.settle(), "nothing of them is left")
 
     done = mode.cay("exec", "--timeout", "1", "--", "/bin/sleep", "40")
     t.equal(done.status, 124, "without --json: exit status 124", *done.describe())

@@ -37,6 +37,45 @@ def bounded(t, mode, r, label, most):
     t.ok(0 <= reached <= most, f"{label}: at most {most} MiB {what}", f"{reached} MiB")
 
 
+# Datagrams that nobody reads, as many as are taken.
+UDP = """
+import os, socket, sys
+kept = []
+for _ in range(3):
+    if os.fork() == 0:
+        break
+while len(kept) < 450:
+    to, by = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    to.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    to.bind(("127.0.0.1", 0))
+    by.connect(to.getsockname())
+    for _ in range(12):
+        by.send(bytes(32000))
+    kept.append(to)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def held_by_datagrams():
+    """Mebibytes, of all on this machine: the kernel has no count for one namespace."""
+    with open("/proc/net/sockstat") as f:
+        for line in f:
+            if line.startswith("UDP:"):
+                return int(line.split("mem ")[1]) * 4096 // caytest.MIB
+    return 0
+
+
+def datagrams(t, mode, flags):
+    before = held_by_datagrams()
+    with mode.live("run", *flags, "-l", "python", "-e", UDP) as run:
+        if t.ok(run.wait_for("ready\nready\nready\nready"), "datagrams: they were sent", run.errors()):
+            held = held_by_datagrams() - before
+            t.ok(held <= LIMIT * 15 // 100, "datagrams: what is held beside the rest is a small part of the limit", f"{held} MiB")
+        run.end_input()
+        run.wait()
+
+
 def test(t, mode):
     most = LIMIT * (115 if mode.has_cgroup else 150) // 100
     flags = ("--memory", f"{LIMIT}m", "--timeout", "20")
@@ -66,6 +105,9 @@ def test(t, mode):
     t.equal(bool(layers), mode.has_cgroup, "the result says whether a cgroup held it", r.layers)
     peak = r.get("meta.usage.memory_peak")
     t.ok(peak is None or 8 * caytest.MIB < peak <= most * caytest.MIB, "the peak that it states is within the bound", peak)
+
+    if mode.has_cgroup and not mode.is_docker:
+        datagrams(t, mode, flags)
 
     r = mode.python("x = bytearray(20 << 20)\nprint('fine')", *flags)
     t.result(r, "below the limit: fine", cause="ok", stdout="fine\n")

@@ -28,6 +28,15 @@ def look(t, r, label):
     return said
 
 
+LOCK = """
+import fcntl, struct, sys
+f = open("/tmp/lock", "w")
+fcntl.fcntl(f, 37, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 123456789012, 1, 0))  # F_OFD_SETLK
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
 def test(t, mode):
     code = caytest.program_text("neighbour.py")
     r = mode.python(code, args=["leave"], stdin="")
@@ -43,6 +52,14 @@ def test(t, mode):
                  "flock on /usr/bin/env is seen by the other run, and no page under docs/ speaks of it")
         other.end_input()
         t.equal(other.wait(), 0, "at once: the other was not disturbed", other.errors())
+
+    # Locks of an open file have no owner that a pid namespace could hide, and where they are can be chosen.
+    with mode.live("run", "-l", "python", "-e", LOCK) as other:
+        if t.ok(other.wait_for("locked"), "locks: the other has one", other.errors()):
+            r = mode.python("print(open('/proc/locks').read())")
+            t.ok("123456789012" not in r.stdout, "locks: none of another run's is listed", *r.describe())
+        other.end_input()
+        t.equal(other.wait(), 0, "locks: the other was not disturbed", other.errors())
 
     finds += [mode.python(code, args=["find"]).reported() for _ in range(3)]
     finds += [mode.python(code, "--strict", args=["find"]).reported()]

@@ -77,6 +77,8 @@ static int build_it(const struct builder *builder)
 
     int rc = child_recv_word(builder->ctl_fd, CHILD_MAPPED, none);
     if (rc == 0)
+        userns_bound_own();
+    if (rc == 0)
         rc = netns_raise_lo();
     if (rc == 0)
         rc = open_own(fds);

@@ -50,6 +50,7 @@
 #include "sys/netstat.h"
 #include "sys/pty.h"
 #include "sys/spawn.h"
+#include "sys/userns.h"
 
 /* ---- pid 1's steps ---- */
 
@@ -81,7 +82,11 @@ static int step_map(struct state *state)
 
     if (rc == 0)
         rc = cgroup_join_all_but_cpu(join);
-    return rc < 0 ? rc : cgroup_join_cpu(join);
+    if (rc == 0)
+        rc = cgroup_join_cpu(join);
+    if (rc == 0 && state->child->has_userns)
+        userns_bound_own();
+    return rc;
 }
 
 /* Before anything of the request's is written. The warden had the time of building the root to make

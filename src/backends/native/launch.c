@@ -191,6 +191,9 @@ static const char *random_name(const struct pool *pool, char buf[33])
     return buf;
 }
 
+/* The kernel's own bound, past which it takes no number. */
+#define PIDS_MOST UINT32_C(4194304)
+
 struct cgroup_limits native_limits(const struct cay_limits *limits)
 {
     struct cgroup_limits group;
@@ -198,7 +201,7 @@ struct cgroup_limits native_limits(const struct cay_limits *limits)
     memset(&group, 0, sizeof group); /* compared as bytes */
     group.memory_bytes = limits->memory_bytes;
     group.swap_bytes = limits->swap_bytes;
-    group.pids = limits->pids + 1; /* pid 1 is one of them */
+    group.pids = MIN(limits->pids + 1, PIDS_MOST); /* pid 1 is one of them */
     group.cpus_milli = limits->cpus_milli;
     return group;
 }

@@ -105,6 +105,16 @@ bool native_reap(struct native *native, int flags)
     return true;
 }
 
+/* What is to end has all the CPU time that it needs for it. Its limits are others then: the next to
+ * have the group sets them all (kept-cgroups.h). */
+static void hurry(struct native *native)
+{
+    if (!native->has_cgroup || native->limits.cpus_milli == 0 || native->limits.cpus_milli >= 1000)
+        return;
+    cgroup_lift_cpu(&native->cgroup);
+    memset(&native->limits, 0, sizeof native->limits);
+}
+
 /* The whole pid namespace dies with its pid 1, whatever it ignores, stops or has closed. */
 static void kill_all(struct sandbox *sandbox)
 {
@@ -113,6 +123,7 @@ static void kill_all(struct sandbox *sandbox)
     native->is_killed = true;
     if (native->pid <= 0)
         return;
+    hurry(native);
     syscall(SYS_pidfd_send_signal, native->base.fds[FD_PID], SIGKILL, NULL, 0);
     if (native->has_cgroup)
         cgroup_kill(&native->cgroup);
@@ -368,8 +379,7 @@ static void read_usage(struct native *native, const struct child_report *from,
 
 static void stage_ended(struct native *native, const struct child_report *from, struct report *ret)
 {
-    /* A tmpfs counts by pages and in batches, so "full" is: no room for a small file. */
-    enum { SLACK_BYTES = 64 * 1024 };
+    enum { PAGE_BYTES = 4096 }; /* a tmpfs is full when there is none left */
     struct stage_end *end = &ret->end;
 
     ret->kind = REPORT_STAGE_ENDED;
@@ -386,7 +396,7 @@ static void stage_ended(struct native *native, const struct child_report *from, 
         end->unreachable = from->unreachable;
         end->disk_size = native->job.limits[native->stage].disk_bytes;
         end->disk_used = end->disk_size - MIN(end->disk_size, from->disk_free);
-        end->disk_full = from->disk_free < SLACK_BYTES;
+        end->disk_full = from->disk_free < PAGE_BYTES;
         end->inodes_size = native->job.limits[native->stage].inodes;
         end->inodes_used = end->inodes_size - MIN(end->inodes_size, from->inodes_free);
         end->inodes_full = from->inodes_free == 0;
@@ -510,6 +520,8 @@ static void finish_stage(struct native *native, const struct child_report *from,
     native->started_ns = 0;
     native->base.tick_ns = INT64_MAX;
     native->stage++;
+    if (native->stage >= native->job.n_stages)
+        hurry(native);
 }
 
 static void direct_started(struct native *native, struct report *ret)

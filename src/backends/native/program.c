@@ -96,7 +96,10 @@ static int step_streams(struct program *program)
         setpgid(0, 0);
     if (has_terminal)
         return take_terminal(job);
-    int in = job->tty ? -1 : job->std_fds[0];
+    /* The input is the program's: a compiler that read it would make of it what the next run of the
+     * same source gets from the cache. */
+    bool is_compiler = program->stage + 1U < job->n_stages;
+    int in = job->tty || is_compiler ? -1 : job->std_fds[0];
     if (in < 0 && program->null_fd > 0)
         in = program->null_fd;
     const int pipes[3] = { in, job->std_fds[1], job->std_fds[2] };
@@ -115,6 +118,8 @@ static bool has_rlimits(struct program *program, const struct cay_limits *limits
     return had.open_files == limits->open_files && had.pids == limits->pids &&
            had.cpu_time_ns == limits->cpu_time_ns && had.memory_bytes == limits->memory_bytes;
 }
+
+enum { SIGNALS_MAX = 1024 };
 
 static int step_rlimits(struct program *program)
 {
@@ -138,6 +143,8 @@ static int step_rlimits(struct program *program)
         { RLIMIT_STACK, 8 << 20, RLIM_INFINITY, true },
         { RLIMIT_MEMLOCK, 64 << 20, 64 << 20, true },
         { RLIMIT_MSGQUEUE, 819200, 819200, true },
+        /* Counted for the user who made the namespace too, with all that is his. */
+        { RLIMIT_SIGPENDING, SIGNALS_MAX, SIGNALS_MAX, true },
         /* Where no cgroup holds the sum, at least no single process can leap far past it; what is
          * reserved but not touched is not used, so the watcher's word comes first. */
         { RLIMIT_DATA, limits->memory_bytes * 4, limits->memory_bytes * 4, !program->has_cgroup },

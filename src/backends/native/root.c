@@ -106,9 +106,11 @@ static int op_system(int root, const struct op *op)
     return rc == -ENOENT ? 0 : rc;
 }
 
+/* Read-only is the node: its times and its mode. What it stands for can be written to. */
 static int op_device(int root, const struct op *op)
 {
-    auto_close int fd = clone_tree(AT_FDCWD, op->source, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
+    auto_close int fd = clone_tree(AT_FDCWD, op->source,
+                                   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
     if (fd < 0)
         return fd;
     int rc = touch(root, op->path);

@@ -147,7 +147,11 @@ static int write_files(struct supervisor *sup)
 static int set_streams(struct supervisor *sup)
 {
     setsid();
-    return spawn_streams(sup->job.std_fds, CLOSE_RANGE_CLOEXEC);
+    const int *all = sup->job.std_fds;
+    bool is_compiler = sup->stage + 1U < sup->job.n_stages; /* the input is the program's */
+
+    return spawn_streams((const int[3]){ is_compiler ? -1 : all[0], all[1], all[2] },
+                         CLOSE_RANGE_CLOEXEC);
 }
 
 /* Each holds for one process, not for their sum. RLIMIT_NPROC counts all processes of the user, so
