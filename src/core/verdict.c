@@ -40,6 +40,15 @@ static int end_signal(const struct verdict_facts *facts)
     return WIFSIGNALED(facts->end.wait_status) ? WTERMSIG(facts->end.wait_status) : 0;
 }
 
+/* That of the program itself, or of the kernel: what we ended was not ended by a signal of its own.
+ */
+static int own_signal(const struct verdict_facts *facts, enum cay_cause cause)
+{
+    bool is_ours = cause == CAY_CAUSE_CANCELLED || cause == CAY_CAUSE_WALL_TIMEOUT ||
+                   cause == CAY_CAUSE_CPU_TIMEOUT || cause == CAY_CAUSE_OUTPUT;
+    return is_ours ? 0 : end_signal(facts);
+}
+
 /* Each cause: whether it holds, and the limit behind it. In order; the first that holds is it. */
 
 static bool holds_cancelled(const struct verdict_facts *f, struct cay_verdict *v)
@@ -92,7 +101,7 @@ static bool holds_output(const struct verdict_facts *f, struct cay_verdict *v)
     v->measured = (double)f->output_bytes;
     v->unit = "bytes";
     v->remedy = "raise output_cap, or make the program print less";
-    return f->stop == STOP_OUTPUT;
+    return f->stop == STOP_OUTPUT || f->output_bytes > f->limits.output_cap_bytes;
 }
 
 static bool holds_pids(const struct verdict_facts *f, struct cay_verdict *v)
@@ -180,6 +189,20 @@ static int exit_code(const struct verdict_facts *facts, enum cay_cause cause)
     return number ? 128 + number : WEXITSTATUS(facts->end.wait_status);
 }
 
+/* Its time and memory are other settings than the program's. */
+static void name_compilers_limit(struct cay_verdict *verdict)
+{
+    if (verdict->limit_name && strcmp(verdict->limit_name, "timeout") == 0) {
+        verdict->limit_name = "compile_timeout";
+        verdict->remedy = "raise compile_timeout, or give the compiler less to do";
+    } else if (verdict->limit_name && strcmp(verdict->limit_name, "memory") == 0) {
+        verdict->limit_name = "compile_memory";
+        verdict->remedy = "raise compile_memory, or give the compiler less to do";
+    }
+    if (!verdict->remedy)
+        verdict->remedy = "mend what the compiler names on stderr";
+}
+
 void verdict_decide(struct arena *arena, const struct verdict_facts *facts, struct cay_result *ret)
 {
     struct cay_verdict verdict = { .cause = CAY_CAUSE_OK };
@@ -188,22 +211,17 @@ void verdict_decide(struct arena *arena, const struct verdict_facts *facts, stru
     if (!is_exit_zero(facts)) {
         verdict = first_cause(facts);
         ret->exit_code = exit_code(facts, verdict.cause);
-        ret->signal = end_signal(facts);
+        ret->signal = own_signal(facts, verdict.cause);
+        ret->timeout =
+            verdict.cause == CAY_CAUSE_WALL_TIMEOUT || verdict.cause == CAY_CAUSE_CPU_TIMEOUT;
         /* A compiler that failed, for whatever reason; the limit behind it is kept. */
         if (is_compile(facts) && verdict.cause != CAY_CAUSE_CANCELLED) {
             verdict.cause = CAY_CAUSE_COMPILE;
-            if (verdict.limit_name && strcmp(verdict.limit_name, "timeout") == 0)
-                verdict.limit_name = "compile_timeout";
-            else if (verdict.limit_name && strcmp(verdict.limit_name, "memory") == 0)
-                verdict.limit_name = "compile_memory";
-            if (!verdict.remedy)
-                verdict.remedy = "mend what the compiler names on stderr";
+            name_compilers_limit(&verdict);
         }
     }
     ret->verdict = verdict;
     ret->success = verdict.cause == CAY_CAUSE_OK;
-    ret->timeout =
-        verdict.cause == CAY_CAUSE_WALL_TIMEOUT || verdict.cause == CAY_CAUSE_CPU_TIMEOUT;
 }
 
 void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct value *warnings)
@@ -213,7 +231,8 @@ void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct
     for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
         struct cay_verdict verdict = { .cause = causes[i].cause };
         enum cay_cause cause = causes[i].cause;
-        if (cause != CAY_CAUSE_MEMORY && cause != CAY_CAUSE_PIDS && cause != CAY_CAUSE_DISK)
+        if (cause != CAY_CAUSE_MEMORY && cause != CAY_CAUSE_OUTPUT && cause != CAY_CAUSE_PIDS &&
+            cause != CAY_CAUSE_DISK)
             continue;
         if (!causes[i].holds(facts, &verdict))
             continue;

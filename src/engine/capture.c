@@ -76,6 +76,12 @@ void capture_add(struct capture *capture, const char *data, size_t len)
     capture->tail_len = MIN(capture->tail_len + len, capture->tail_room);
 }
 
+void capture_skip(struct capture *capture, size_t len)
+{
+    capture->total += len;
+    capture->is_cut = capture->is_cut || len > 0;
+}
+
 /* Bytes at the start that continue a character whose beginning was left out. */
 static size_t broken_start(const char *data, size_t len)
 {
@@ -88,8 +94,8 @@ static size_t broken_start(const char *data, size_t len)
 void capture_text(const struct capture *capture, struct arena *arena, struct cay_stream *ret)
 {
     ret->total = capture->total;
-    ret->truncated = capture->tail != NULL;
-    if (!ret->truncated) {
+    ret->truncated = capture->tail != NULL || capture->is_cut;
+    if (!capture->tail) {
         ret->data = arena_dup(arena, capture->head ? capture->head : "", capture->head_len);
         ret->len = capture->head_len;
         return;

@@ -11,6 +11,7 @@
  *     capture_done(&capture);
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,11 +25,15 @@ struct capture {
     char *tail; /* a ring */
     size_t tail_at, tail_len, tail_room;
     uint64_t total;
+    bool is_cut; /* more came, and was not to be kept */
 };
 
 /* Keeps at most `keep` bytes, the note in between included. */
 void capture_init(struct capture *capture, size_t keep);
 void capture_add(struct capture *capture, const char *data, size_t len);
+
+/* Counts what came past the point from which nothing is kept. */
+void capture_skip(struct capture *capture, size_t len);
 
 /* Head, note, tail; or all of it when nothing was left out. The text lives in the arena. */
 void capture_text(const struct capture *capture, struct arena *arena, struct cay_stream *ret);

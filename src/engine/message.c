@@ -26,8 +26,10 @@ static const char *syntax_details(struct arena *arena, const struct cay_stream *
             continue;
         /* A mark that names a kind of error, with a colon or in brackets, is not repeated. */
         const char *kind = strpbrk(*mark, ":]");
-        const char *text = kind ? found + strlen(*mark) : found;
+        const char *text = kind ? found + (kind + 1 - *mark) : found;
         size_t left = (size_t)(stream->data + stream->len - text);
+        for (; left > 0 && *text == ' '; left--)
+            text++;
         const char *end = memchr(text, '\n', left);
         return arena_dup(arena, text, end ? (size_t)(end - text) : left);
     }
@@ -85,6 +87,11 @@ static const char *limit_reached(struct arena *arena, const struct cay_result *r
                         verdict->limit_name, text);
 }
 
+static const char *syntax_error_prefix(struct arena *arena, const struct language *language)
+{
+    return arena_printf(arena, "%s syntax error: ", language->title);
+}
+
 const char *message_of(struct arena *arena, const struct cay_result *result,
                        const struct language *language, const struct verdict_facts *facts)
 {
@@ -116,7 +123,7 @@ const char *message_of(struct arena *arena, const struct cay_result *result,
                       ? syntax_details(arena, &result->err, language)
                       : NULL;
         if (details)
-            return arena_printf(arena, "%s syntax error: %s", language->title, details);
+            return arena_printf(arena, "%s%s", syntax_error_prefix(arena, language), details);
         break;
     case CAY_CAUSE_SIGNAL:
     case CAY_CAUSE_SYSCALL:
@@ -126,4 +133,19 @@ const char *message_of(struct arena *arena, const struct cay_result *result,
         break;
     }
     return failed_with(arena, result);
+}
+
+const char *message_explained(struct arena *arena, const struct cay_result *result,
+                              const struct language *language)
+{
+    const struct cay_failure *failure = result->failure;
+    const char *message = result->error_message;
+
+    if (!message || !language || !failure || strcmp(failure->category, "syntax") == 0)
+        return message;
+    /* A compiler refuses what it can't make sense of; a linker has no line to point to. */
+    if (result->verdict.cause == CAY_CAUSE_COMPILE && failure->line > 0)
+        return message;
+    const char *prefix = syntax_error_prefix(arena, language);
+    return strncmp(message, prefix, strlen(prefix)) == 0 ? failed_with(arena, result) : message;
 }

@@ -12,3 +12,8 @@ struct verdict_facts;
 /* NULL on success. The text lives in the arena. */
 const char *message_of(struct arena *arena, const struct cay_result *result,
                        const struct language *language, const struct verdict_facts *facts);
+
+/* The message once it is known what failed: what a program calls a syntax error need not be one,
+ * nor what a linker does an error in the code. */
+const char *message_explained(struct arena *arena, const struct cay_result *result,
+                              const struct language *language);

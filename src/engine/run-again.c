@@ -63,7 +63,8 @@ static void take_plan(struct run *run, struct plan *plan)
     run->plan = *plan;
     run->facts = (struct verdict_facts){ .n_stages = plan->job.n_stages };
     run->has_failed = false;
-    if (!plan->has_next)
+    /* What isolates nothing can be had anywhere, and has to be known before it runs. */
+    if (plan->backend->tier == TIER_NONE)
         run_again_tell(run);
 }
 

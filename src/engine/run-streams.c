@@ -37,7 +37,8 @@ static void take_output(struct run *run, int which, const char *data, size_t len
     size_t within = before + len <= cap ? len : before < cap ? (size_t)(cap - before) : 0;
 
     record_output(&run->record, which, &run->captures[which], data, within);
-    capture_add(&run->captures[which], data, len);
+    capture_add(&run->captures[which], data, within);
+    capture_skip(&run->captures[which], len - within);
     if (within < len) {
         run_stop(run, STOP_OUTPUT);
         len = within; /* the rest is counted and thrown away */

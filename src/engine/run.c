@@ -49,10 +49,34 @@ void run_tell_begun(struct run *run)
     run->is_run_told = true;
 }
 
+static bool is_told(const struct run *run, const char *text)
+{
+    for (const char *const *at = run->told.list; at && *at; at++)
+        if (strcmp(*at, text) == 0)
+            return true;
+    return false;
+}
+
+static void tell_warning(struct run *run, const char *text)
+{
+    if (!run->options.on_event || is_told(run, text))
+        return;
+    field_append(run->arena, &run->told, text);
+    emit_text(run, CAY_EVENT_WARNING, text);
+}
+
 void run_warn(struct run *run, const char *text)
 {
     field_append(run->arena, &run->warnings, text);
-    emit_text(run, CAY_EVENT_WARNING, text);
+    tell_warning(run, text);
+}
+
+/* The last event; before it, what only the end has shown to be worth a warning. */
+static void tell_finished(struct run *run)
+{
+    for (const char *const *text = run->warnings.list; text && *text; text++)
+        tell_warning(run, *text);
+    run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = run->result });
 }
 
 static const char *last_text(const struct value *list)
@@ -172,7 +196,7 @@ void run_refuse(struct run *run)
     explain_result(run->arena, &run->cay->errors, plan, result);
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
-    run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
+    tell_finished(run);
     run->on_done(run->done_arg, take_ptr(&run->result), NULL);
     run_free(run);
 }
@@ -272,6 +296,7 @@ static void finish(struct run *run)
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
     explain_result(run->arena, &run->cay->errors, plan, result);
+    result->error_message = message_explained(run->arena, result, plan->language);
     const struct record_left left = {
         .harvest_fd = run_wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
@@ -280,7 +305,7 @@ static void finish(struct run *run)
         .started_ns = run->started_ns,
     };
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
-    run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
+    tell_finished(run);
 }
 
 /* What was started is finished, whatever became of it: no stream of events ends without. */
@@ -468,7 +493,7 @@ static void on_failed(struct run *run, const struct warden_reply *reply)
 {
     run->has_failed = true;
     run->failure = reply->error;
-    if (run->failure.kind == CAY_E_NOTFOUND && !run->plan.language)
+    if (run->failure.kind == CAY_E_NOTFOUND)
         cay_wrap(&run->failure, "%.80s", run->plan.payload.argv[0][0]);
 }
 
@@ -705,10 +730,10 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
     /* The run is under way: what is only told of it need not make it wait for a processor. */
     if (run->plan.policy != POLICY_BLOCK)
         run->policy = policy_begin(cay, &run->plan);
-    if (!run->is_watched)
+    if (!run->is_watched && run->seq == 0)
         emit_text(run, CAY_EVENT_STARTED, run->id);
     if (!run->is_watched && run->plan.fallback.how)
-        emit_text(run, CAY_EVENT_WARNING, last_text(&run->plan.warnings));
+        tell_warning(run, last_text(&run->plan.warnings));
     *ret = run;
     return 0;
 }

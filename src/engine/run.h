@@ -104,6 +104,7 @@ struct run {
 
     struct verdict_facts facts;
     struct value warnings;
+    struct value told; /* those of them that were events */
     uint32_t layers;
     enum start_kind start_kind;
     enum stop_reason stop_reason; /* of OWES_STOP */
@@ -147,7 +148,7 @@ int run_begin_anew(struct run *run, struct cay_error *err);
  * that, or ends the run for some other reason, and returns true. The run may be freed after it. */
 bool run_again(struct run *run);
 
-/* Tells of it: before the last one that can be tried runs, or once another does. */
+/* Tells of it: once the other one runs, or before, where that isolates nothing. */
 void run_again_tell(struct run *run);
 void run_again_done(struct run *run);
 

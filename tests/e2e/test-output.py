@@ -84,6 +84,30 @@ def as_events(t, mode):
          events[-1]["result"]["verdict"]["cause"] == "compile", "--events: a compiler that fails is the end", *done.describe())
 
 
+def told_once(t, mode):
+    """What the result has, the events had: warnings too, and a start only once."""
+    for name, flags, code in (("policy", ("--policy", "block"), "import os"), ("output", ("--output-cap", "5"), "print('hello world')"),
+                              ("disk", ("--disk", "64k"), "try: open('x', 'w').write('y' * 99999)\nexcept OSError: pass")):
+        done = mode.cay("run", "--events", *flags, "-l", "python", "-e", code)
+        events = events_of(done)
+        kinds = [e["event"] for e in events]
+        t.ok(kinds.count("started") == 1 == kinds.count("finished"), f"{name}: it begins and ends once", kinds)
+        t.equal(sorted(e["data"] for e in events if e["event"] == "warning"), sorted(events[-1]["result"]["meta"]["warnings"]),
+                f"{name}: each warning is an event")
+        result = events[-1]["result"]
+        if name == "output":  # the warden may have been told, or the program have ended before
+            t.ok(result["verdict"]["cause"] in ("ok", "output") and result["meta"]["truncated"] and result["stdout"] == "hello" and
+                 bytes_of(events, "stdout") == b"hello" and result["meta"]["usage"]["stdout_bytes"] == 12, f"{name}: one cut everywhere", result)
+            t.ok(result["verdict"]["cause"] == "output" or any("output_cap" in w for w in result["meta"]["warnings"]), f"{name}: and it is said",
+                 result["meta"]["warnings"])
+    r = mode.python("print('hello world'); exit(3)", "--output-cap", "5")
+    t.result(r, "output: past the cap, and failed", cause="output", limit_name="output_cap", exit_code=137)
+    r = mode.json("run", "--timeout", "0.5", "-l", "bash", "-e", "sleep 20")
+    t.result(r, "what we end has no signal of its own", cause="wall_timeout", signal=None, exit_code=124)
+    r = mode.json("run", "--disk", "64k", "-l", "bash", "-e", "exit 5")
+    t.result(r, "a small disk that is not full is no cause", cause="exit", exit_code=5)
+
+
 def stages_do_not_mix(t, mode):
     """What a program prints is never taken for its compiler's words, however late cay comes to read it: cay itself is
     stopped from the compile stage on until there is nothing left to wait for."""
@@ -174,6 +198,10 @@ def messages(t, mode):
         ("a program that prints 'error: '", "c", '#include <stdio.h>\nint main(void) { fputs("error: mine\\n", stderr); return 1; }',
          "Execution failed: error: mine"),
         ("a killed program", "bash", "kill -KILL $$", "Execution failed: killed by signal 9"),
+        ("a program that prints 'SyntaxError: '", "python", "import sys; sys.exit('SyntaxError: mine')",
+         "Execution failed: SyntaxError: mine"),
+        ("what JSON.parse calls one", "javascript", "JSON.parse('{')", "Execution failed: "),
+        ("a linker", "c", "int f;", "Execution failed: "),
     ):
         if not runs(mode, language):
             t.skip(f"error_message of {name}", f"{language} is not installed", language)
@@ -199,6 +227,7 @@ def test(t, mode):
     plain(t, mode)
     as_json(t, mode)
     as_events(t, mode)
+    told_once(t, mode)
     stages_do_not_mix(t, mode)
     could_not_run(t, mode)
     plan(t, mode)
