@@ -76,6 +76,9 @@ def again(t, mode):
     t.ok(was_compiled(run("--file", "more.h")), "another text of a file: it is compiled")
     t.ok(not was_compiled(run("--file", "more.h")), "and kept")
     t.ok(was_compiled(run(code=CODE + "const char *date = __DATE__;\n")), "the date is never kept")
+    # The input is the program's: compiled in, the next run of this source would have it.
+    sly = "#define Q(x) #x\n#define E(x) Q(/x/stdin)\n#define D dev\nint main(void) { return sizeof(\n#include E(D)\n); }\n"
+    t.result(run(code=sly, stdin=b'"of this run"\n'), "a compiler has no input", cause="compile")
     r = run("--collect", "/sandbox/main")
     t.ok(not was_compiled(r) and [(f["path"], f["change"]) for f in r.get("files")] == [("/sandbox/main", "created")],
          "a file that the compiler made comes back as such", r.get("files"))
