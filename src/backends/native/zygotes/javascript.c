@@ -53,6 +53,7 @@ int napi_strict_equals(struct napi_env_of *env, struct napi_value_of *one,
 int napi_get_value_string_utf8(struct napi_env_of *env, struct napi_value_of *value, char *buf,
                                size_t size, size_t *ret_len);
 int napi_get_value_double(struct napi_env_of *env, struct napi_value_of *value, double *ret);
+int napi_get_value_bool(struct napi_env_of *env, struct napi_value_of *value, bool *ret);
 int napi_typeof(struct napi_env_of *env, struct napi_value_of *value, int *ret);
 int napi_set_element(struct napi_env_of *env, struct napi_value_of *array, uint32_t at,
                      struct napi_value_of *value);
@@ -175,6 +176,16 @@ static bool is_zero(struct napi_env_of *env, struct napi_value_of *value)
     return napi_get_value_double(env, value, &number) == 0 && number == 0;
 }
 
+/* Node says so before it emits "exit"; a program that emits one by itself goes on. */
+static bool is_exiting(struct napi_env_of *env, struct napi_value_of *process)
+{
+    struct napi_value_of *value;
+    bool is = false;
+
+    return napi_get_named_property(env, process, "_exiting", &value) == 0 &&
+           napi_get_value_bool(env, value, &is) == 0 && is;
+}
+
 static bool ends_well(struct napi_env_of *env, struct napi_value_of *process, size_t argc,
                       struct napi_value_of **argv)
 {
@@ -186,7 +197,7 @@ static bool ends_well(struct napi_env_of *env, struct napi_value_of *process, si
     if (argc != 2 || napi_get_value_string_utf8(env, argv[0], event, sizeof event, &len) != 0 ||
         strcmp(event, "exit") != 0 || !is_zero(env, argv[1]))
         return false;
-    return is_same(env, process, "emit", end.own_emit) &&
+    return is_exiting(env, process) && is_same(env, process, "emit", end.own_emit) &&
            is_same(env, process, "reallyExit", end.really_exit) &&
            napi_get_named_property(env, process, "exitCode", &code) == 0 &&
            napi_typeof(env, code, &type) == 0 && (type == NAPI_UNDEFINED || is_zero(env, code));
