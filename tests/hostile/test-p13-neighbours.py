@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """P13: two runs share no file, socket, key, memory, process, lock, random or interpreter state, in turn or at once."""
+import ctypes
 import json
 import os
 import sys
@@ -26,6 +27,42 @@ def look(t, r, label):
     t.empty(said.get("found", ["no report"]), f"{label}: nothing of the other is found")
     t.empty(said.get("files", []), f"{label}: /tmp and /dev/shm are empty")
     return said
+
+
+GREEDY = """
+import ctypes, sys
+libc, n = ctypes.CDLL(None), 0
+while n < 1000 and libc.inotify_init1(0) >= 0:
+    n += 1
+print("taken", n, flush=True)
+sys.stdin.read()
+"""
+
+
+def watches():
+    """How many inotify instances this user can still have."""
+    libc, fds = ctypes.CDLL(None), []
+    while len(fds) < 1000 and (fd := libc.inotify_init1(0)) >= 0:
+        fds.append(fd)
+    for fd in fds:
+        os.close(fd)
+    return len(fds)
+
+
+def quotas(t, mode):
+    """What the kernel counts for each user: a run has its own, and the one who started it keeps his."""
+    before = watches() if mode.is_root else None
+    with mode.live("run", "-l", "python", "-e", GREEDY) as other:
+        if t.ok(other.wait_for("taken"), "quotas: the other takes what it gets", other.errors()):
+            t.ok(0 < int(other.seen.split()[1]) <= 16, "quotas: that is bounded", other.seen)
+            if mode.is_root:
+                t.ok(watches() >= before, "quotas: root has what it had", before)
+            r = mode.python("import ctypes; print(ctypes.CDLL(None).inotify_init1(0) >= 0)")
+            t.result(r, "quotas: the next run has some", "True\n", cause="ok")
+        other.end_input()
+        other.wait()
+    r = mode.python("import resource; print(resource.getrlimit(resource.RLIMIT_SIGPENDING)[1] <= 1024)")
+    t.result(r, "quotas: so are signals that wait", "True\n", cause="ok")
 
 
 LOCK = """
@@ -60,6 +97,9 @@ def test(t, mode):
             t.ok("123456789012" not in r.stdout, "locks: none of another run's is listed", *r.describe())
         other.end_input()
         t.equal(other.wait(), 0, "locks: the other was not disturbed", other.errors())
+
+    if not mode.is_docker:
+        quotas(t, mode)
 
     finds += [mode.python(code, args=["find"]).reported() for _ in range(3)]
     finds += [mode.python(code, "--strict", args=["find"]).reported()]

@@ -85,10 +85,9 @@ def schema_problems(data):
         bad.append(f"exit_code {data['exit_code']} with the cause ok")
     if cause != "ok" and not data["error_message"]:
         bad.append(f"no error_message with the cause {cause}")
-    if cause == "wall_timeout" and not data["timeout"]:
-        bad.append("timeout is false with the cause wall_timeout")
-    if cause not in ("wall_timeout", "cpu_timeout") and data["timeout"]:
-        bad.append(f"timeout is true with the cause {cause}")
+    is_late = cause in ("wall_timeout", "cpu_timeout") or data["verdict"]["limit_name"] == "compile_timeout"
+    if data["timeout"] != is_late:
+        bad.append(f"timeout is {data['timeout']} with the cause {cause}")
     if cause in ("wall_timeout", "cpu_timeout") and data["exit_code"] != 124:
         bad.append(f"exit_code {data['exit_code']} with the cause {cause}")
     if cause in ("memory", "output") and data["exit_code"] != 137:

@@ -18,6 +18,7 @@
 
 #include "backends/native/child.h"
 #include "backends/native/native.h"
+#include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/language.h"
@@ -153,19 +154,20 @@ static int take_over(struct berth *berth, int ctl_fd)
     return 0;
 }
 
-static pid_t bear_builder(struct builder *builder, bool is_lent)
+static pid_t bear_builder(struct builder *builder, const struct berth *berth)
 {
     const unsigned long flags =
         CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS;
 
-    if (is_lent)
-        launch_become_zygote_user();
+    bool was_dumpable = prctl(PR_GET_DUMPABLE) == 1;
+    bool is_lent = berth->kind->is_lent;
+    bool is_changed = launch_become_owner(is_lent ? ZYGOTE_UID : berth->who.uid, is_lent);
     pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid == 0)
         builder_main(builder);
     int errnum = errno;
-    if (is_lent)
-        launch_become_root_again();
+    if (is_changed)
+        launch_become_root_again(was_dumpable);
     return pid < 0 ? -errnum : pid;
 }
 
@@ -178,7 +180,7 @@ static int build(struct berth *berth)
         return -errno;
     auto_close int near = ctl[0];
     struct builder builder = { .ctl_fd = ctl[1], .root = &berth->kind->root };
-    pid_t pid = bear_builder(&builder, berth->kind->is_lent);
+    pid_t pid = bear_builder(&builder, berth);
     close(ctl[1]);
     if (pid < 0)
         return pid;

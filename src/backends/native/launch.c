@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/sched.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -125,25 +127,45 @@ pid_t launch_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
     return pid;
 }
 
-/* The user namespace belongs to whoever makes it. The kernel's own rights on files stay root's, for
- * the cgroup that pid 1 is born into (v2). */
-void launch_become_zygote_user(void)
+/* What root may do stays so, whatever its effective user: for this moment only, for elsewhere a
+ * change of user is to take rights away. A new user namespace does not inherit it. Where that can't
+ * be had, the kernel's own rights on files stay root's, for the cgroup that pid 1 is born into
+ * (v2). */
+bool launch_become_owner(uid_t uid, bool is_needed)
 {
-    syscall(SYS_setresuid, -1, ZYGOTE_UID, -1);
-    syscall(SYS_setfsuid, 0);
+    if (geteuid() != 0)
+        return false;
+    bool keeps_rights =
+        prctl(PR_GET_SECUREBITS) == 0 && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) == 0;
+    if (!keeps_rights && !is_needed)
+        return false;
+    if (syscall(SYS_setresuid, -1, uid, -1) < 0) {
+        if (keeps_rights && prctl(PR_SET_SECUREBITS, 0) < 0)
+            _exit(1);
+        return false;
+    }
+    if (!keeps_rights)
+        syscall(SYS_setfsuid, 0);
+    /* Who changes his user is not dumpable, and pid 1 could not open its own files in /proc. */
+    prctl(PR_SET_DUMPABLE, 1);
+    return true;
 }
 
-void launch_become_root_again(void)
+void launch_become_root_again(bool was_dumpable)
 {
     int errnum = errno;
 
-    syscall(SYS_setresuid, -1, 0, -1);
+    if (syscall(SYS_setresuid, -1, 0, -1) < 0)
+        _exit(1); /* there is no going on as somebody else */
+    if (prctl(PR_GET_SECUREBITS) == SECBIT_NO_SETUID_FIXUP && prctl(PR_SET_SECUREBITS, 0) < 0)
+        _exit(1);
+    prctl(PR_SET_DUMPABLE, was_dumpable);
     errno = errnum;
 }
 
 /* Tries without a layer that is missing and that the request can do without. */
-static pid_t clone_with_what_there_is(struct child *child, int cgroup_fd, int *ret_pidfd,
-                                      struct cay_error *err)
+static pid_t clone_with_what_there_is(struct child *child, uid_t owner, int cgroup_fd,
+                                      int *ret_pidfd, struct cay_error *err)
 {
     for (;;) {
         uint64_t flags = 0;
@@ -157,12 +179,12 @@ static pid_t clone_with_what_there_is(struct child *child, int cgroup_fd, int *r
         }
         child->has_userns = flags & CLONE_NEWUSER;
         child->layers = layers & ~LAYER_BIT(USER_NS); /* claimed once the map is written */
-        bool to_lend = child->spare == SPARE_FORK && geteuid() == 0;
-        if (to_lend)
-            launch_become_zygote_user();
+        bool was_dumpable = prctl(PR_GET_DUMPABLE) == 1;
+        bool is_changed =
+            child->has_userns && launch_become_owner(owner, child->spare == SPARE_FORK);
         pid_t pid = launch_clone(flags, cgroup_fd, ret_pidfd);
-        if (to_lend && pid != 0)
-            launch_become_root_again();
+        if (is_changed && pid != 0)
+            launch_become_root_again(was_dumpable);
         if (pid >= 0)
             return pid;
 
@@ -288,7 +310,9 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
         if (native->pid < 0)
             cay_fail_errno(err, -native->pid, "native: make a sandbox");
     } else {
-        native->pid = clone_with_what_there_is(child, cgroup_fd, &native->base.fds[FD_PID], err);
+        uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
+        native->pid =
+            clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
         if (native->pid > 0 && !native->spare) /* somebody waits for it, and there is more to do */
             cpu_send_elsewhere(native->pid, &child->cpus);
         if (native->pid == 0) {

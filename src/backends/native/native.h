@@ -111,9 +111,11 @@ bool direct_has_ended(struct native *native, struct child_report *ret);
 /* Clones pid 1. With CLONE_PARENT it is a child of the caller's parent. Returns as clone does. */
 pid_t launch_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
 
-/* A user namespace belongs to whoever makes it: the zygotes' user, in between. */
-void launch_become_zygote_user(void);
-void launch_become_root_again(void);
+/* A user namespace belongs to whoever makes it, and what is done in it is counted for him too: root
+ * is somebody else in between, the sandbox's own user, or the zygotes' where they are to enter it
+ * (is_needed). Returns whether it is; it must be root again then. */
+bool launch_become_owner(uid_t uid, bool is_needed);
+void launch_become_root_again(bool was_dumpable);
 
 /* Starting pid 1: everything from cgroup to clone. */
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err);
