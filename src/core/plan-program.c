@@ -310,12 +310,62 @@ static int plan_language(const struct making *m)
     return 0;
 }
 
+/* What execve(2) takes: one word has MAX_ARG_STRLEN bytes, and all of them with their pointers a
+ * quarter of the stack, which has 8 MiB in every sandbox. Some is left for the program's path, and
+ * for what starters such as Rscript add. */
+enum { WORD_BYTES_MAX = (128 << 10) - 1, WORDS_BYTES_MAX = (2 << 20) - (64 << 10) };
+
+/* Adds to *total what the words take. */
+static int weigh_words(const struct making *m, const char *field, const char *const *words,
+                       size_t *total)
+{
+    for (size_t i = 0; words && words[i]; i++) {
+        size_t len = strlen(words[i]);
+        if (len > WORD_BYTES_MAX)
+            return cay_fail(m->err, CAY_E_USAGE,
+                            "%s: entry %zu has %zu bytes; allowed are at most %d", field, i + 1,
+                            len, WORD_BYTES_MAX);
+        *total += len + 1 + sizeof words[i];
+    }
+    return 0;
+}
+
+/* A warm start has no execve, but the next one may: what is too long is so in every case. */
+static int check_words(const struct making *m)
+{
+    const struct cay_request *req = m->req;
+    const struct {
+        const char *field;
+        const char *const *words;
+    } rows[] = { { "command", req->command.list },
+                 { "args", req->args.list },
+                 { "env", req->env.list } };
+    size_t all = 0, most = 0, which = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t bytes = 0;
+        if (weigh_words(m, rows[i].field, rows[i].words, &bytes) < 0)
+            return -1;
+        which = bytes > most ? i : which;
+        most = MAX(bytes, most);
+        all += bytes;
+    }
+    if (all > WORDS_BYTES_MAX)
+        return cay_fail(m->err, CAY_E_USAGE,
+                        "%s: has %zu bytes of the %zu that command, args and env take together; "
+                        "allowed are at most %d",
+                        rows[which].field, most, all, WORDS_BYTES_MAX);
+    return 0;
+}
+
 int plan_program(const struct making *m)
 {
     struct plan *plan = m->plan;
     bool has_command = m->req->command.is_set && m->req->command.list[0];
 
     plan->job.language = -1;
+    if (check_words(m) < 0)
+        return -1;
     if (has_command && (m->req->code.data || m->req->values[FIELD_LANGUAGE].is_set))
         return cay_fail(m->err, CAY_E_USAGE, "command: goes without language and code");
     if (!has_command && !m->req->code.data)

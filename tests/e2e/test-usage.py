@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The command line before anything runs: help, unknown words and their nearest right ones, values that are refused."""
+import json
 import os
 import sys
 
@@ -158,6 +159,24 @@ def values(t, mode):
     t.ok(b"\xc2\x9b" not in done.err, "nor are its 8-bit controls", *done.describe())
 
 
+def long_words(t, mode):
+    """What execve takes at most, cold as warm; past it the field is told."""
+    code = "import os, sys; print(len(sys.argv), len(os.environ.get('V', '')))"
+    base = {"language": "python", "code": code}
+
+    def ask(request, *flags):
+        return mode.cay("run", *flags, "--request", "-", stdin=json.dumps(request).encode())
+
+    for flags in ((), ("--strict",)):
+        done = ask({**base, "args": ["x" * 131071, *["y" * 100000] * 15], "env": {"V": "z" * 131069}}, *flags)
+        t.equal((done.status, done.out), (0, b"17 131069\n"), f"as much as fits {flags}", *done.describe())
+        for field, request in (("args", {**base, "args": ["x" * 131072]}), ("env", {**base, "env": {"V": "x" * 131070}}),
+                               ("command", {"command": ["echo", "x" * 131072]}), ("args", {**base, "args": ["x" * 100000] * 22})):
+            done = ask(request, *flags)
+            t.ok(done.status == 2 and done.out == b"" and done.err.startswith(f"cay: {field}: ".encode()) and b"at most" in done.err,
+                 f"{field} that is too long {flags}: exit status 2, with field and size", *done.describe())
+
+
 def refused(t, mode):
     for flags, words in (
         (("--min-isolation", "vm"), "min_isolation"),
@@ -191,6 +210,7 @@ def test(t, mode):
     unknown(t, mode)
     misuse(t, mode)
     values(t, mode)
+    long_words(t, mode)
     refused(t, mode)
 
 

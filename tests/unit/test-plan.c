@@ -593,6 +593,45 @@ static void test_command(void **state)
                   NULL);
 }
 
+/* A request with n words of len bytes each in `field`. */
+static char *with_words(const char *field, size_t n, size_t len)
+{
+    struct strbuf out = { 0 };
+    bool is_env = strcmp(field, "env") == 0, is_command = strcmp(field, "command") == 0;
+
+    strbuf_printf(&out, "{%s \"%s\": %c", is_command ? "" : PYTHON ",", field, is_env ? '{' : '[');
+    for (size_t i = 0; i < n; i++) {
+        strbuf_puts(&out, i ? ", \"" : "\"");
+        if (is_env)
+            strbuf_printf(&out, "V%02zu\": \"", i); /* three bytes and '=' */
+        for (size_t k = is_env ? 4 : 0; k < len; k++)
+            strbuf_putc(&out, 'x');
+        strbuf_putc(&out, '"');
+    }
+    strbuf_printf(&out, "%c}", is_env ? '}' : ']');
+    return strbuf_take(&out);
+}
+
+/* What execve(2) would not take is refused before anything is started. */
+static void test_long_words(void **state)
+{
+    static const char *const names[] = { "command", "args", "env" };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        auto_free char *fits = with_words(names[i], 1, 131071), *one = NULL, *all = NULL;
+        struct made m = made((struct making){ .json = fits });
+        unmake(&m);
+        one = with_words(names[i], 1, 131072);
+        check_refused((struct making){ .json = one }, CAY_E_USAGE, names[i], NULL);
+        check_refused((struct making){ .json = one }, CAY_E_USAGE,
+                      "131072 bytes; allowed are at most 131071", NULL);
+        all = with_words(names[i], 20, 102400);
+        check_refused((struct making){ .json = all }, CAY_E_USAGE, names[i], NULL);
+        check_refused((struct making){ .json = all }, CAY_E_USAGE, "at most 2031616", NULL);
+    }
+}
+
 static void test_choice_of_language(void **state)
 {
     struct made m =
@@ -1311,6 +1350,7 @@ int main(void)
         cmocka_unit_test(test_memory_of_a_language),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_command),
+        cmocka_unit_test(test_long_words),
         cmocka_unit_test(test_choice_of_language),
         cmocka_unit_test(test_name_of_code),
         cmocka_unit_test(test_containers),
