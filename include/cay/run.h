@@ -82,6 +82,10 @@ struct cay_request;
 CAY_API struct cay_request *cay_request_new(void);
 CAY_API void cay_request_free(struct cay_request *req);
 
+/* Errors about this request's values name the most that this engine allows, where an administrator
+ * has capped it. The engine must be there for as long as values are set. */
+CAY_API void cay_request_heed(struct cay_request *req, const struct cay *cay);
+
 /* Sets a field by its name in the request ("timeout", "memory", "code", …) from text. A list field
  * ("args", "command", "require", …) gets one more entry. */
 CAY_API int cay_request_set(struct cay_request *req, const char *field, const char *value,

@@ -458,6 +458,8 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     args->req = cay_request_new();
     int rc = cay_open(&options, &cay, &err);
     if (rc == 0)
+        cay_request_heed(args->req, cay);
+    if (rc == 0)
         rc = catch_signals(&how.cancel_fd, &err);
     if (rc == 0)
         rc = parse_run(args, argc, words, is_exec, &how.stdin_is_used, &err);

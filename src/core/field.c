@@ -100,9 +100,10 @@ static int parse_number(const struct field *field, const char *text, uint64_t *r
     return -EINVAL;
 }
 
-static int check_number(const struct field *field, const char *text, struct value *value,
-                        struct cay_error *err)
+static int check_number(const struct field *field, const char *text, const struct value *cap,
+                        struct value *value, struct cay_error *err)
 {
+    uint64_t told_most = cap && cap->is_set ? MIN(field->most, cap->num) : field->most;
     char least[32], most[32];
     int rc = parse_number(field, text, &value->num);
 
@@ -113,7 +114,7 @@ static int check_number(const struct field *field, const char *text, struct valu
         (rc < 0 || value->num < field->least || value->num > field->most))
         return cay_fail(err, CAY_E_USAGE, "%s: '%.60s' is out of range; allowed is %s to %s",
                         field->name, text, number_text(least, field->kind, field->least),
-                        number_text(most, field->kind, field->most));
+                        number_text(most, field->kind, told_most));
     return 0;
 }
 
@@ -184,6 +185,12 @@ static void split_list(struct arena *arena, const char *text, const char *at, st
 int field_parse(struct arena *arena, enum field_id id, const char *text, struct value *ret,
                 struct cay_error *err)
 {
+    return field_parse_capped(arena, id, text, NULL, ret, err);
+}
+
+int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
+                       const struct value *cap, struct value *ret, struct cay_error *err)
+{
     const struct field *field = &fields[id];
     struct value value = { .is_set = true };
 
@@ -204,7 +211,7 @@ int field_parse(struct arena *arena, enum field_id id, const char *text, struct 
     case FIELD_MILLI:
     case FIELD_COUNT:
     case FIELD_BOOL:
-        if (check_number(field, text, &value, err) < 0)
+        if (check_number(field, text, cap, &value, err) < 0)
             return -1;
         break;
     }

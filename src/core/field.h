@@ -210,6 +210,11 @@ enum field_id field_find(const char *name);
 int field_parse(struct arena *arena, enum field_id id, const char *text, struct value *ret,
                 struct cay_error *err);
 
+/* The same where an administrator's cap is known: messages then name it as the most that is
+ * allowed. Whoever asks for more is refused by the plan. A cap may be NULL or not set. */
+int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
+                       const struct value *cap, struct value *ret, struct cay_error *err);
+
 /* Adds one entry to a list value; the old list stays as it was. */
 void field_append(struct arena *arena, struct value *value, const char *text);
 

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/json-scan.h"
 #include "base/strbuf.h"
+#include "core/config.h"
 
 struct cay_request *cay_request_new(void)
 {
@@ -91,7 +92,8 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
     enum field_id id = field_find(field);
     if (id == FIELD_N || !(fields[id].flags & FIELD_IN_REQUEST))
         return field_fail_unknown(field, FIELD_IN_REQUEST, err);
-    if (field_parse(&req->arena, id, value, &parsed, err) < 0)
+    if (field_parse_capped(&req->arena, id, value, req->caps ? &req->caps[id].value : NULL, &parsed,
+                           err) < 0)
         return -1;
     if (fields[id].kind == FIELD_LIST && req->values[id].is_set) {
         for (const char *const *word = parsed.list; *word; word++)

@@ -31,9 +31,12 @@ struct mapping {
     struct mapping *next;
 };
 
+struct setting;
+
 struct cay_request {
     struct arena arena;
-    unsigned holders; /* runs that still need it, beside its owner */
+    const struct setting *caps; /* of the engine that errors tell of, or NULL */
+    unsigned holders;           /* runs that still need it, beside its owner */
     struct value values[FIELD_N];
     struct bytes code, input;
     struct value args, command, env; /* lists; env as "NAME=value" */

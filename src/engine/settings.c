@@ -72,6 +72,11 @@ void cay_cap(struct cay *cay, const char *name, uint64_t most)
     cay->config.caps[id] = (struct setting){ .value = { .is_set = true, .num = most } };
 }
 
+void cay_request_heed(struct cay_request *req, const struct cay *cay)
+{
+    req->caps = cay->config.caps;
+}
+
 /* NULL: a command, one that only its code tells, or none that there is. */
 static const struct language *language_of(const struct cay *cay, const struct cay_request *req)
 {

@@ -149,6 +149,7 @@ void on_execute(struct exchange *x)
         return;
     }
     struct cay_request *req = cay_request_new();
+    cay_request_heed(req, x->server->cay);
     if (cay_request_parse(req, strbuf_str(&x->body), x->body.len, &err) < 0) {
         exchange_fail(x, &err);
     } else if (check_fields(x, req)) {

@@ -204,6 +204,7 @@ ERRORS = (
     ("no JSON", "POST", "/v1/execute", "{", {"Content-Type": "application/json"}, 400, "usage", ""),
     ("an unknown field", "POST", "/v1/execute", {"languag": "python"}, {}, 400, "usage", "language"),
     ("a bad value", "POST", "/v1/execute", {"command": ["true"], "timeout": -1}, {}, 400, "usage", "timeout"),
+    ("no time at all", "POST", "/v1/execute", {"command": ["true"], "timeout": 0}, {}, 400, "usage", "to 300"),
     ("too much", "POST", "/v1/execute", {"command": ["true"], "timeout": 9999}, {}, 400, "usage", "300"),
     ("a language that is not there", "POST", "/v1/execute", {"language": "pyton", "code": "1"}, {}, 404, "notfound", "python"),
     ("more memory than there is", "POST", "/v1/execute", {"command": ["true"], "limits": {"memory": "100000g"}}, {}, 400, "usage", "memory"),

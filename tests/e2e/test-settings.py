@@ -108,6 +108,8 @@ def variables(t, mode):
              meta__runtime="native")
     done = mode.cay("run", "--timeout", "61", "-l", "python", "-e", "print('RAN')", env={"SECURITY_MAX_EXECUTION_TIME": "60"})
     t.ok(done.status == 2 and b"60" in done.err and b"RAN" not in done.out, "SECURITY_MAX_EXECUTION_TIME is the cap", *done.describe())
+    done = mode.cay("run", "--timeout", "0", "-l", "python", "-e", "print('RAN')", env={"SECURITY_MAX_EXECUTION_TIME": "60"})
+    t.ok(done.status == 2 and b"0.001 to 60\n" in done.err, "SECURITY_MAX_EXECUTION_TIME ends the range that is told", *done.describe())
     r = mode.python("print(1)", "--timeout", "400", env={"SECURITY_MAX_EXECUTION_TIME": "600"})
     t.result(r, "SECURITY_MAX_EXECUTION_TIME raises it", cause="ok", meta__resource_limits__timeout=400.0)
     done = mode.cay("run", "-l", "python", "-e", "print('RAN')", env={"SECURITY_ENABLE_SANDBOX": "false"})

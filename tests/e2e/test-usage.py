@@ -13,14 +13,14 @@ RAN = "print('RAN')"
 
 # flag, value, words of the message besides the flag and the value: what is allowed
 BAD_VALUES = [
-    ("timeout", "0", "0.001 to"),
+    ("timeout", "0", "0.001 to 300"),
     ("timeout", "-1", "seconds"),
     ("timeout", "soon", "seconds"),
     ("timeout", "nan", "seconds"),
     ("timeout", "1e3", "seconds"),
     ("timeout", "", "seconds"),
     ("timeout", "301", "at most 300"),
-    ("timeout", "99999999999999999999", "to"),
+    ("timeout", "99999999999999999999", "to 300"),
     ("memory", "1", "4m to"),
     ("memory", "0", "4m to"),
     ("memory", "64q", "512m"),
