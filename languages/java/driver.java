@@ -12,7 +12,7 @@ import javax.lang.model.element.*;
 import javax.tools.*;
 
 class Driver {
-    /** A source file in which a public class may have any name. */
+    /** A source file in which a public class may have any name; what describes a package has its own. */
     static class Source extends ForwardingJavaFileObject<JavaFileObject> {
         Source(JavaFileObject file) {
             super(file);
@@ -20,7 +20,7 @@ class Driver {
 
         @Override
         public boolean isNameCompatible(String name, Kind kind) {
-            return kind == Kind.SOURCE;
+            return name.endsWith("-info") ? super.isNameCompatible(name, kind) : kind == Kind.SOURCE;
         }
     }
 

@@ -96,6 +96,9 @@ def main_classes(t, mode):
         ("not one with other parameters", "class Y { public static void main(int[] a) { } static void main() { } }\nclass Z { " + say % "Z" + " }", "Z"),
     ):
         t.result(request(mode, "java", code), f"java: the class with main(): {name}", want + "\n", cause="ok")
+    r = request(mode, "java", "class Z { public static void main(String[] a) { System.out.println(new Mm().x); } }",
+                files={"Mm.java": "class Mm { int x = 3; }", "q/package-info.java": "/** About q. */\npackage q;\n"})
+    t.result(r, "java: two files of one package, and one about a package", "3\n", cause="ok", stderr="")
     r = request(mode, "java", "class A { void main() { } }")
     t.result(r, "java: no main()", "", cause="compile", exit_code=1)
     t.matches(r.get("error_message"), "no class has a public static void main", "java: is said so")
