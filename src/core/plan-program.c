@@ -54,6 +54,7 @@ static const char *expand(const struct making *m, const char *word, uint64_t mem
         const char *name, *value;
     } tokens[] = {
         { "{source}", m->plan->source },
+        { "{folder}", m->plan->workspace ? "/sandbox" : "." },
         { "{binary}", work_path(m, "main") },
         { "{driver}", work_path(m, driver_name(m)) },
         { "{heap_mb}", heap_mb(m, memory_bytes) },

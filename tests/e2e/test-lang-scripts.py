@@ -161,6 +161,21 @@ def javascript(t, mode):
     t.ok("heap out of memory" in r.get("stderr"), "javascript: a full heap is told by Node itself", *r.describe())
 
 
+# --- Perl -----------------------------------------------------------------------------------------------------------
+
+
+def perl(t, mode):
+    module = put(mode, "M.pm", "package M;\nsub f { die 'boom' }\nsub g { 42 }\n1;\n")
+    folder = mode.cwd / "space"
+    folder.mkdir(exist_ok=True)
+    for flags, where in (((), "M.pm"), (("--workspace", "space"), "/sandbox/M.pm")):
+        r = mode.json("run", *flags, "--file", module, "-l", "perl", "-e", "use M; print M::g(), qq(\\n);")
+        t.result(r, f"perl: a module beside the code {flags}", "42\n", cause="ok")
+        r = mode.json("run", *flags, "--file", module, "-l", "perl", "-e", "use M;\nM::f();\n")
+        t.result(r, f"perl: an error in it {flags}", "", cause="exit", stderr=f"boom at {where} line 2.\n")
+        t.ok((r.get("error.file") or "").endswith("M.pm") and r.get("error.line") == 2, f"perl: its place {flags}", *r.describe())
+
+
 # --- SQL ------------------------------------------------------------------------------------------------------------
 
 TABLE = "CREATE TABLE t(i INTEGER, r REAL, s TEXT, n); INSERT INTO t VALUES (1, 1.5, 'grüße', NULL), (9007199254740993, 2e300, '', 0);\n"
@@ -246,7 +261,7 @@ def missing(t, mode):
 
 
 def test(t, mode):
-    for part in (typescript, javascript, sql, versions, names, missing, same_as_bare):
+    for part in (typescript, javascript, perl, sql, versions, names, missing, same_as_bare):
         if not os.environ.get("CAY_TEST_PROGRAMS") or part is same_as_bare:
             part(t, mode)
 
