@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/language.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,19 +232,46 @@ int language_find(struct arena *arena, const char *name, const struct language *
 }
 
 /* "#!/usr/bin/env -S python3 -u" and "#!/bin/bash": the word that names the interpreter. */
-static const char *interpreter(struct arena *arena, const char *code, size_t len)
+static char *interpreter(struct arena *arena, const char *code, size_t len)
 {
+    static const char mark[] = "\xef\xbb\xbf"; /* that it is UTF-8, as some editors write it */
+
+    if (len >= 3 && memcmp(code, mark, 3) == 0) {
+        code += 3;
+        len -= 3;
+    }
     if (len < 2 || code[0] != '#' || code[1] != '!')
         return NULL;
     const char *end = memchr(code, '\n', len);
     char *line = arena_dup(arena, code + 2, (end ? (size_t)(end - code) : len) - 2);
     char *save = NULL;
     for (char *word = strtok_r(line, " \t\r", &save); word; word = strtok_r(NULL, " \t\r", &save)) {
-        const char *slash = strrchr(word, '/');
-        const char *name = slash ? slash + 1 : word;
+        char *slash = strrchr(word, '/');
+        char *name = slash ? slash + 1 : word;
         if (strcmp(name, "env") != 0 && name[0] != '-')
             return name;
     }
+    return NULL;
+}
+
+/* "python3.11" becomes python3. Returns whether there was anything to cut off. */
+static bool cut_minor_version(char *name)
+{
+    char *dot = strchr(name, '.');
+
+    if (!dot || dot == name || !isdigit((unsigned char)dot[-1]) ||
+        strspn(dot, ".0123456789") != strlen(dot))
+        return false;
+    *dot = '\0';
+    return true;
+}
+
+static const struct language *find_interpreter(const struct language *list, size_t n,
+                                               const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (has_word(list[i].interpreters, name))
+            return &list[i];
     return NULL;
 }
 
@@ -257,13 +285,14 @@ int language_guess(struct arena *arena, const char *file_name, const char *code,
         return -1;
     *ret = NULL;
     const char *dot = file_name ? strrchr(file_name, '.') : NULL;
-    const char *program = interpreter(arena, code, len);
+    char *program = interpreter(arena, code, len);
     for (size_t i = 0; i < n && !*ret; i++)
         if (dot && has_word(list[i].extensions, dot))
             *ret = &list[i];
-    for (size_t i = 0; i < n && !*ret; i++)
-        if (program && has_word(list[i].interpreters, program))
-            *ret = &list[i];
+    if (!*ret && program)
+        *ret = find_interpreter(list, n, program);
+    if (!*ret && program && cut_minor_version(program))
+        *ret = find_interpreter(list, n, program);
     return 0;
 }
 
