@@ -63,8 +63,8 @@ int cmd_config(int argc, char **argv)
         return tell_help(
             "cay config [--json]",
             "Shows each setting in force and where it came from: built-in, the system's file\n"
-            "(/etc/cay/cay.toml), the user's (~/.config/cay/cay.toml), ./.cay.toml, or the\n"
-            "environment.",
+            "(/etc/cay/cay.toml), the user's (~/.config/cay/cay.toml), ./.cay.toml, the\n"
+            "environment, or a profile that one of them chose.",
             opts, "  cay config\n  CAY_MEMORY=1g cay config\n");
     if (first < argc)
         return tell_extra("config", argv[first]);

@@ -27,7 +27,7 @@ const char *origin_name(enum origin origin)
     static const char *const names[] = {
         [ORIGIN_BUILTIN] = "built-in",        [ORIGIN_SYSTEM] = "system file",
         [ORIGIN_USER] = "user file",          [ORIGIN_PROJECT] = "project file",
-        [ORIGIN_ENVIRONMENT] = "environment",
+        [ORIGIN_ENVIRONMENT] = "environment", [ORIGIN_PROFILE] = "profile",
     };
     return names[origin];
 }
@@ -541,11 +541,27 @@ char *config_json(struct config *config)
 
     json_begin_object(&w);
     for (int i = 0; i < FIELD_N; i++)
-        if (i != FIELD_LANGUAGE)
-            put_setting(config, &w, fields[i].name, i, &config->settings[i]);
+        if (i != FIELD_LANGUAGE) {
+            const struct setting setting = in_force(config, i);
+            put_setting(config, &w, fields[i].name, i, &setting);
+        }
     json_field_object(&w, "max");
     for (int i = 0; i < FIELD_N; i++)
         if (config->caps[i].value.is_set)
+/* What a run gets that asks for nothing itself. */
+static struct setting in_force(struct config *config, int id)
+{
+    const struct setting *chosen = &config->settings[FIELD_PROFILE];
+    const struct profile *profile = config_profile(config, chosen->value.text);
+
+    if (!profile || !profile->values[id].is_set)
+        return config->settings[id];
+    return (struct setting){ profile->values[id], ORIGIN_PROFILE,
+                             arena_printf(&config->arena, "%s (%s%s%s)", profile->name,
+                                          origin_name(chosen->origin), chosen->where ? ": " : "",
+                                          chosen->where ? chosen->where : "") };
+}
+
             put_setting(config, &w, fields[i].name, i, &config->caps[i]);
     json_end_object(&w);
     config_put_tenants(config, &w);

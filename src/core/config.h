@@ -19,7 +19,14 @@
 struct json_writer;
 struct toml_value;
 
-enum origin { ORIGIN_BUILTIN, ORIGIN_SYSTEM, ORIGIN_USER, ORIGIN_PROJECT, ORIGIN_ENVIRONMENT };
+enum origin {
+    ORIGIN_BUILTIN,
+    ORIGIN_SYSTEM,
+    ORIGIN_USER,
+    ORIGIN_PROJECT,
+    ORIGIN_ENVIRONMENT,
+    ORIGIN_PROFILE, /* only as config_json tells it */
+};
 
 struct setting {
     struct value value;
@@ -83,7 +90,8 @@ const struct profile *config_profile(const struct config *config, const char *na
 
 const char *origin_name(enum origin origin);
 
-/* Every setting with its value and origin, as JSON; the caller frees it. */
+/* Every setting with its value and origin, as JSON; of a profile that is set, its values. The
+ * caller frees it. */
 char *config_json(struct config *config);
 
 /* The tables in [tenant], and how `cay config` shows them: all but the secrets. */

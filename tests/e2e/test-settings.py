@@ -73,6 +73,14 @@ def origins(t, mode):
         done = mode.cay("run", "--memory", "2g", "-l", "python", "-e", "print('RAN')")
         t.ok(done.status == 2 and b"memory" in done.err and b"1g" in done.err and b"RAN" not in done.out, "past the cap: exit status 2",
              *done.describe())
+    light = {"CAY_PROFILE": "light"}
+    for name, value in (("timeout", "5"), ("memory", "128m"), ("cpus", "0.5"), ("pids", "25")):
+        t.equal(row(mode, name, env=light), (value, "profile: light (environment: CAY_PROFILE)"), f"a profile's {name}")
+    t.equal(row(mode, "memory", env={**light, "CAY_MEMORY": "1g"}), ("128m", "profile: light (environment: CAY_PROFILE)"),
+            "a profile is over a variable, as in a run")
+    t.equal(row(mode, "disk", env=light), ("128m", "built-in"), "what it leaves open")
+    t.equal(config(mode, env=light)["pids"], {"value": "25", "origin": "profile", "where": "light (environment: CAY_PROFILE)"},
+            "a profile, as JSON")
     everything = config(mode)
     for name in ("timeout", "memory", "backend", "policy", "store_code", "docker_host", "compile_timeout", "max"):
         t.ok(name in everything, f"config --json has {name}", sorted(everything))
