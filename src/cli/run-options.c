@@ -187,6 +187,8 @@ static void make_field_rows(struct run_args *args, bool is_exec)
     size_t n = 0;
 
     for (size_t i = 0; (field = cay_field_at(i)) && n < RUN_FIELD_ROWS - 1; i++) {
+        if (is_exec && strcmp(field->name, "language") == 0)
+            continue;
         for (size_t c = 0; c < sizeof args->names[n] && (c == 0 || field->name[c - 1]); c++)
             args->names[n][c] = field->name[c] == '_' ? '-' : field->name[c];
         args->fields[n] = (struct opt){
@@ -194,7 +196,7 @@ static void make_field_rows(struct run_args *args, bool is_exec)
             .letter = letter_of(field->name),
             .name = args->names[n],
             .arg = field->is_flag ? NULL : field->arg,
-            .help = is_exec && strcmp(field->name, "language") == 0 ? NULL : field->help,
+            .help = field->help,
             .target = args,
             .call = set_field,
         };
@@ -208,8 +210,7 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
     make_field_rows(args, is_exec);
     const struct opt all[] = {
         { OPT_HEADING, .help = "What to run" },
-        { OPT_STR, 'e', "eval", "CODE", is_exec ? NULL : "the code itself instead of a file",
-          &args->code },
+        { OPT_STR, 'e', "eval", "CODE", "the code itself instead of a file", &args->code },
         { OPT_CALL, 0, "file", "NAME[=PATH]", "put a file at /sandbox/NAME (repeatable)", args,
           add_file },
         { OPT_CALL, 0, "env", "NAME[=VALUE]",
@@ -246,5 +247,8 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
         { OPT_END },
     };
     _Static_assert(ARRAY_LEN(all) <= RUN_OPTION_ROWS, "rows");
-    memcpy(rows, all, sizeof all);
+    size_t n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        if (!is_exec || all[i].target != &args->code) /* a command has no code */
+            rows[n++] = all[i];
 }
