@@ -15,7 +15,7 @@
 #include "base/utf8.h"
 
 /* A message may quote what a user or a program gave; it must not reach the terminal raw. */
-void tell_visible(struct strbuf *out, const char *text)
+static void put_visible(struct strbuf *out, const char *text, const char *as_it_is)
 {
     auto_strbuf struct strbuf clean = { 0 };
 
@@ -24,11 +24,16 @@ void tell_visible(struct strbuf *out, const char *text)
         unsigned char c = (unsigned char)*pos;
         if (c == 0xc2 && ((unsigned char)pos[1] & 0xe0) == 0x80) /* U+0080 to U+009F */
             strbuf_printf(out, "\\x%02x", (unsigned char)*++pos);
-        else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+        else if ((c < 0x20 && !strchr(as_it_is, c)) || c == 0x7f)
             strbuf_printf(out, "\\x%02x", c);
         else
             strbuf_putc(out, *pos);
     }
+}
+
+void tell_visible(struct strbuf *out, const char *text)
+{
+    put_visible(out, text, "\n\t");
 }
 
 void tell_visible_padded(struct strbuf *out, const char *text, size_t width)
@@ -51,7 +56,8 @@ void tell(const char *fmt, ...)
     strbuf_vprintf(&text, fmt, ap);
     va_end(ap);
     strbuf_puts(&out, "cay: ");
-    tell_visible(&out, strbuf_str(&text));
+    /* One line, or a quoted name could begin another "cay: …". */
+    put_visible(&out, strbuf_str(&text), "\t");
     strbuf_putc(&out, '\n');
     if (write(STDERR_FILENO, out.data, out.len) < 0)
         return; /* nobody is there to be told */

@@ -163,6 +163,12 @@ def values(t, mode):
 
 
 def long_words(t, mode):
+    # Nor can it begin a line that reads as cay's own.
+    for field in ("files", "env"):
+        request = {"language": "python", "code": RAN, field: {"a\ncay: everything is fine\n": "x"}}
+        done = mode.cay("run", "--request", "-", stdin=json.dumps(request).encode())
+        t.ok(done.status == 2 and done.err.count(b"\n") == 1 and b"a\\x0acay:" in done.err, f"a line feed of {field} is made visible",
+             *done.describe())
     """What execve takes at most, cold as warm; past it the field is told."""
     code = "import os, sys; print(len(sys.argv), len(os.environ.get('V', '')))"
     base = {"language": "python", "code": code}
