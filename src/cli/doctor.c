@@ -284,6 +284,18 @@ static int put_report(json_t *report, bool verbose, bool no_color)
     return status ? status : !works;
 }
 
+/* As if it was set, but by the option: that is what a bad one is blamed on. */
+static int set_backend(const char *name, struct cay_error *err)
+{
+    struct cay_request *req = cay_request_new();
+    int rc = cay_request_set(req, "backend", name, err);
+
+    cay_request_free(req);
+    if (rc == 0)
+        setenv("CAY_BACKEND", name, 1);
+    return rc;
+}
+
 int cmd_doctor(int argc, char **argv)
 {
     bool json = false, verbose = false, no_color = false, help = false;
@@ -306,8 +318,8 @@ int cmd_doctor(int argc, char **argv)
         return tell_help("cay doctor [--json] [--verbose]", about, opts, examples);
     if (first < argc)
         return tell_extra("doctor", argv[first]);
-    if (backend)
-        setenv("CAY_BACKEND", backend, 1);
+    if (backend && set_backend(backend, &err) < 0)
+        return tell_error(&err);
     if (cay_open(&(struct cay_options){ .fork_warden = true }, &cay, &err) < 0)
         return tell_error(&err);
     auto_free char *text = NULL;

@@ -336,41 +336,50 @@ static const struct {
     { "gvisor", "docker", FIELD_RUNTIME, "runsc" },
 };
 
-static const char *type_to_backend(struct config *config, const char *value)
+static const char *type_to_backend(struct config *config, const char *value, struct cay_error *err)
 {
-    struct cay_error err;
-
     for (size_t i = 0; i < ARRAY_LEN(sandbox_types); i++) {
         enum field_id also = sandbox_types[i].also;
         struct value set;
         if (strcmp(sandbox_types[i].type, value) != 0)
             continue;
         if (also != FIELD_N && config->settings[also].origin != ORIGIN_ENVIRONMENT &&
-            field_parse(&config->arena, also, sandbox_types[i].value, &set, &err) == 0)
+            field_parse(&config->arena, also, sandbox_types[i].value, &set, err) == 0)
             config->settings[also] = (struct setting){ set, ORIGIN_ENVIRONMENT, "SANDBOX_TYPE" };
         return sandbox_types[i].backend;
     }
     return value;
 }
 
-static const char *kilobytes(struct config *config, const char *value)
+static const char *kilobytes(struct config *config, const char *value, struct cay_error *err)
 {
+    uint64_t most = fields[FIELD_MAX_OUTPUT].most >> 10, milli;
+
+    if (parse_milli(value, &milli) < 0 || milli > most * 1000) {
+        cay_fail(err, CAY_E_USAGE,
+                 "max_output: '%.60s' is not a number of KiB; allowed is 0 to %llu", value,
+                 (unsigned long long)most);
+        return NULL;
+    }
     return arena_printf(&config->arena, "%sk", value);
 }
 
-static const char *block_to_policy(struct config *config, const char *value)
+static const char *block_to_policy(struct config *config, const char *value, struct cay_error *err)
 {
+    bool is_block;
+
     (void)config;
-    bool yes =
-        strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcasecmp(value, "yes") == 0;
-    bool no =
-        strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcasecmp(value, "no") == 0;
-    return yes ? "block" : no ? "warn" : value;
+    if (parse_bool(value, &is_block) < 0) {
+        cay_fail(err, CAY_E_USAGE, "policy: '%.60s' is not true or false", value);
+        return NULL;
+    }
+    return is_block ? "block" : "warn";
 }
 
 /* More than the host has is meant as: all of it. */
-static const char *clamp_cpus(struct config *config, const char *value)
+static const char *clamp_cpus(struct config *config, const char *value, struct cay_error *err)
 {
+    (void)err;
     uint64_t asked;
     long have = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -387,7 +396,8 @@ static const struct {
     const char *name;
     enum field_id field;
     bool is_cap;
-    const char *(*convert)(struct config *config, const char *value);
+    /* What the field takes instead of the variable's value; NULL: it is no such value. */
+    const char *(*convert)(struct config *config, const char *value, struct cay_error *err);
 } env_rows[] = {
     { "SANDBOX_TYPE", FIELD_BACKEND, false, type_to_backend },
     { "SANDBOX_TIMEOUT_SEC", FIELD_TIMEOUT },
@@ -439,7 +449,9 @@ static int load_entry_named(struct config *config, const char *entry, struct cay
         if (strncmp(entry, env_rows[i].name, len) != 0 || env_rows[i].name[len] != '\0')
             continue;
         if (*value && env_rows[i].convert)
-            value = env_rows[i].convert(config, value);
+            value = env_rows[i].convert(config, value, err);
+        if (!value)
+            return cay_wrap(err, "%s", env_rows[i].name);
         return load_variable(config, env_rows[i].name, env_rows[i].field, env_rows[i].is_cap, value,
                              err);
     }
@@ -534,20 +546,6 @@ static void put_setting(struct config *config, struct json_writer *w, const char
     json_end_object(w);
 }
 
-char *config_json(struct config *config)
-{
-    struct strbuf out = { 0 };
-    struct json_writer w = { .out = &out, .pretty = true };
-
-    json_begin_object(&w);
-    for (int i = 0; i < FIELD_N; i++)
-        if (i != FIELD_LANGUAGE) {
-            const struct setting setting = in_force(config, i);
-            put_setting(config, &w, fields[i].name, i, &setting);
-        }
-    json_field_object(&w, "max");
-    for (int i = 0; i < FIELD_N; i++)
-        if (config->caps[i].value.is_set)
 /* What a run gets that asks for nothing itself. */
 static struct setting in_force(struct config *config, int id)
 {
@@ -562,6 +560,20 @@ static struct setting in_force(struct config *config, int id)
                                           chosen->where ? chosen->where : "") };
 }
 
+char *config_json(struct config *config)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out, .pretty = true };
+
+    json_begin_object(&w);
+    for (int i = 0; i < FIELD_N; i++)
+        if (i != FIELD_LANGUAGE) {
+            const struct setting setting = in_force(config, i);
+            put_setting(config, &w, fields[i].name, i, &setting);
+        }
+    json_field_object(&w, "max");
+    for (int i = 0; i < FIELD_N; i++)
+        if (config->caps[i].value.is_set)
             put_setting(config, &w, fields[i].name, i, &config->caps[i]);
     json_end_object(&w);
     config_put_tenants(config, &w);

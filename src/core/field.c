@@ -100,21 +100,47 @@ static int parse_number(const struct field *field, const char *text, uint64_t *r
     return -EINVAL;
 }
 
-static int check_number(const struct field *field, const char *text, const struct value *cap,
+/* "; allowed is 1 to 100", up to a cap where there is one; of what is no number: "". */
+static const char *range_text(char out[static 96], const struct field *field,
+                              const struct value *cap)
+{
+    uint64_t highest = cap && cap->is_set ? MIN(field->most, cap->num) : field->most;
+    char least[32], most[32];
+
+    *out = '\0';
+    if (field->most > 0)
+        snprintf(out, 96, "; allowed is %s to %s", number_text(least, field->kind, field->least),
+                 number_text(most, field->kind, highest));
+    return out;
+}
+
+int field_fail_kind(enum field_id id, const char *given, const struct value *cap,
+                    struct cay_error *err)
+{
+    const struct field *field = &fields[id];
+    char range[96];
+
+    if (field->kind == FIELD_CHOICE)
+        return cay_fail(err, CAY_E_USAGE, "%s: %s is not one of: %s", field->name, given,
+                        field->choices);
+    return cay_fail(err, CAY_E_USAGE, "%s: %s is not %s%s", field->name, given,
+                    kind_words[field->kind], range_text(range, field, cap));
+}
+
+static int check_number(enum field_id id, const char *text, const struct value *cap,
                         struct value *value, struct cay_error *err)
 {
-    uint64_t told_most = cap && cap->is_set ? MIN(field->most, cap->num) : field->most;
-    char least[32], most[32];
+    const struct field *field = &fields[id];
+    char given[72], range[96];
     int rc = parse_number(field, text, &value->num);
 
+    snprintf(given, sizeof given, "'%.60s'", text);
     if (rc == -EINVAL)
-        return cay_fail(err, CAY_E_USAGE, "%s: '%.60s' is not %s", field->name, text,
-                        kind_words[field->kind]);
+        return field_fail_kind(id, given, cap, err);
     if (field->kind != FIELD_BOOL &&
         (rc < 0 || value->num < field->least || value->num > field->most))
-        return cay_fail(err, CAY_E_USAGE, "%s: '%.60s' is out of range; allowed is %s to %s",
-                        field->name, text, number_text(least, field->kind, field->least),
-                        number_text(most, field->kind, told_most));
+        return cay_fail(err, CAY_E_USAGE, "%s: %s is out of range%s", field->name, given,
+                        range_text(range, field, cap));
     return 0;
 }
 
@@ -211,7 +237,7 @@ int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
     case FIELD_MILLI:
     case FIELD_COUNT:
     case FIELD_BOOL:
-        if (check_number(field, text, cap, &value, err) < 0)
+        if (check_number(id, text, cap, &value, err) < 0)
             return -1;
         break;
     }

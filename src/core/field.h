@@ -215,6 +215,11 @@ int field_parse(struct arena *arena, enum field_id id, const char *text, struct 
 int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
                        const struct value *cap, struct value *ret, struct cay_error *err);
 
+/* CAY_E_USAGE for a value that is not of the field's kind at all: "an object", or text in quotes.
+ */
+int field_fail_kind(enum field_id id, const char *given, const struct value *cap,
+                    struct cay_error *err);
+
 /* Adds one entry to a list value; the old list stays as it was. */
 void field_append(struct arena *arena, struct value *value, const char *text);
 

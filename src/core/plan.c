@@ -46,7 +46,6 @@ static int refuse_unbuilt(const struct making *m)
     static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK };
     static const enum field_id unbuilt_flags[] = { FIELD_DETACH };
     const struct value *network = setting(m, FIELD_NETWORK);
-    const char *first = network->list && network->list[0] ? network->list[0] : "none";
 
     for (size_t i = 0; i < ARRAY_LEN(unbuilt); i++)
         if (setting(m, unbuilt[i])->is_set)
@@ -56,9 +55,10 @@ static int refuse_unbuilt(const struct making *m)
         if (number(m, unbuilt_flags[i]))
             return cay_fail(m->err, CAY_E_UNSUPPORTED, "%s: not built yet",
                             fields[unbuilt_flags[i]].name);
-    if (strcmp(first, "none") != 0 || (network->list && network->list[0] && network->list[1]))
-        return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "network: '%.60s' is not built yet; allowed is none", first);
+    for (const char *const *word = network->list; word && *word; word++)
+        if (strcmp(*word, "none") != 0)
+            return cay_fail(m->err, CAY_E_UNSUPPORTED,
+                            "network: '%.60s' is not built yet; allowed is none", *word);
     m->plan->network = network->list;
     return 0;
 }
@@ -156,6 +156,19 @@ static int choose_terminal(const struct making *m)
     return cay_hint(m->err, "take backend native, or go without -t");
 }
 
+static int fail_layer(const struct making *m, const char *name)
+{
+    const char *const *words = layer_words();
+    const char *all = "";
+    size_t n = 0;
+
+    for (; words[n]; n++)
+        all = arena_printf(&m->plan->arena, "%s %s", all, words[n]);
+    cay_fail(m->err, CAY_E_USAGE, "require: there is no layer '%.60s'; allowed are:%s", name, all);
+    const char *near = suggest(name, words, n);
+    return near ? cay_hint(m->err, "did you mean %s?", near) : -1;
+}
+
 static int choose_layers(const struct making *m)
 {
     const struct value *require = setting(m, FIELD_REQUIRE);
@@ -175,15 +188,8 @@ static int choose_layers(const struct making *m)
     }
     for (const char *const *word = require->list; *word; word++) {
         uint32_t bits = layer_bits(*word);
-        if (bits == 0) {
-            const char *const *words = layer_words();
-            size_t n = 0;
-            while (words[n])
-                n++;
-            cay_fail(m->err, CAY_E_USAGE, "require: there is no layer '%.60s'", *word);
-            const char *near = suggest(*word, words, n);
-            return near ? cay_hint(m->err, "did you mean %s?", near) : -1;
-        }
+        if (bits == 0)
+            return fail_layer(m, *word);
         m->plan->job.require |= bits;
     }
     return 0;

@@ -61,10 +61,15 @@ int cay_request_set_bytes(struct cay_request *req, const char *field, const char
     if (!target)
         return cay_fail(err, CAY_E_USAGE, "%.80s: takes no bytes", field);
     if (len > REQUEST_BYTES_MAX)
-        return cay_fail(err, CAY_E_LIMIT, "%s: %zu bytes are past the most, %llu", field, len,
+        return cay_fail(err, CAY_E_USAGE, "%s: %zu bytes are past the most, %llu", field, len,
                         (unsigned long long)REQUEST_BYTES_MAX);
     *target = (struct bytes){ arena_dup(&req->arena, data, len), len };
     return 0;
+}
+
+static const struct value *cap_of(const struct cay_request *req, enum field_id id)
+{
+    return req->caps ? &req->caps[id].value : NULL;
 }
 
 int cay_request_set(struct cay_request *req, const char *field, const char *value,
@@ -92,8 +97,7 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
     enum field_id id = field_find(field);
     if (id == FIELD_N || !(fields[id].flags & FIELD_IN_REQUEST))
         return field_fail_unknown(field, FIELD_IN_REQUEST, err);
-    if (field_parse_capped(&req->arena, id, value, req->caps ? &req->caps[id].value : NULL, &parsed,
-                           err) < 0)
+    if (field_parse_capped(&req->arena, id, value, cap_of(req, id), &parsed, err) < 0)
         return -1;
     if (fields[id].kind == FIELD_LIST && req->values[id].is_set) {
         for (const char *const *word = parsed.list; *word; word++)
@@ -120,7 +124,7 @@ static int add_file(struct cay_request *req, const char *name, const char *data,
                         "files: '%.80s' is not a relative name without '..', empty or long parts",
                         name);
     if (len > REQUEST_BYTES_MAX)
-        return cay_fail(err, CAY_E_LIMIT, "files: %.80s: %zu bytes are past the most, %llu", name,
+        return cay_fail(err, CAY_E_USAGE, "files: %.80s: %zu bytes are past the most, %llu", name,
                         len, (unsigned long long)REQUEST_BYTES_MAX);
     if (files->n >= PAYLOAD_FILES_MAX - 1)
         return cay_fail(err, CAY_E_USAGE, "files: more than %d", PAYLOAD_FILES_MAX - 1);
@@ -296,20 +300,32 @@ static int check_count(const char *field, size_t n, struct cay_error *err)
     return 0;
 }
 
+/* As it was written, or nearly so: without the zeros that %f puts behind it. */
+static void real_text(char out[static 400], double number)
+{
+    snprintf(out, 400, "%.9f", number);
+    size_t len = strlen(out);
+    while (out[len - 1] == '0' && out[len - 2] != '.')
+        out[--len] = '\0';
+}
+
 static int set_from_json(struct cay_request *req, const char *field, json_t *value,
                          struct cay_error *err)
 {
-    char number[64];
+    char number[400]; /* the largest double has 309 digits */
+    enum field_id id = field_find(field);
     const char *text = number;
     size_t i;
     json_t *item;
 
     if (json_is_null(value))
         return 0;
+    if (word_list(req, field) && !json_is_array(value))
+        return cay_fail(err, CAY_E_USAGE, "%.80s: %s is not an array", field, json_kind(value));
+    if (id != FIELD_N &&
+        (json_is_object(value) || (json_is_array(value) && fields[id].kind != FIELD_LIST)))
+        return field_fail_kind(id, json_kind(value), cap_of(req, id), err);
     if (json_is_array(value)) {
-        enum field_id id = field_find(field);
-        if (!word_list(req, field) && (id == FIELD_N || fields[id].kind != FIELD_LIST))
-            return cay_fail(err, CAY_E_USAGE, "%.80s: an array is not allowed", field);
         if (!word_list(req, field) && check_count(field, json_array_size(value), err) < 0)
             return -1;
         if (id != FIELD_N && !req->values[id].is_set)
@@ -323,13 +339,11 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
     if (json_is_integer(value))
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
-        snprintf(number, sizeof number, "%.9f", json_real_value(value));
+        real_text(number, json_real_value(value));
     else if (json_is_boolean(value))
         snprintf(number, sizeof number, "%s", json_is_true(value) ? "true" : "false");
     else if (json_text(field, value, &text, err) < 0)
         return -1;
-    if (word_list(req, field))
-        return cay_fail(err, CAY_E_USAGE, "%.80s: %s is not an array", field, json_kind(value));
     return cay_request_set(req, field, text, err);
 }
 

@@ -256,7 +256,14 @@ def poor(t, mode):
     t.equal(r.with_status("fail"), {"run"}, "a setting that nothing here can satisfy: nothing else is to blame")
 
 
+def bad_backend(t, mode):
+    done = mode.cay("doctor", "--backend", "nope")
+    t.ok(done.status == 2 and done.err.startswith(b"cay: backend: 'nope' is not one of: auto native"),
+         "--backend of no such name is blamed on what was said", *done.describe())
+
+
 def test(t, mode):
+    bad_backend(t, mode)
     host = mode.host()
     report = here(t, mode)
     words(t, mode, report)

@@ -32,6 +32,7 @@ BAD_VALUES = [
     ("cpu-time", "0", "0.001 to"),
     ("pids", "0", "1 to"),
     ("pids", "1.5", "whole number"),
+    ("pids", "-1", "1 to 4194304"),
     ("pids", "+3", "whole number"),
     ("disk", "1", "64k to"),
     ("inodes", "1", "8 to"),
@@ -45,6 +46,7 @@ BAD_VALUES = [
     ("fallback", "always", "never isolated unsafe"),
     ("profile", "hardend", "hardened"),
     ("require", "secomp", "seccomp"),
+    ("require", "nope", "landlock"),
 ]
 
 
@@ -116,16 +118,17 @@ def misuse(t, mode):
     (mode.cwd / "folder").mkdir(exist_ok=True)
     for name, args in (
         ("no command to exec", ("exec",)),
-        ("--json and --events at once", ("run", "--json", "--events", "-l", "python", "-e", RAN)),
-        ("an option without its value", ("run", "-l")),
         ("code for exec", ("exec", "-e", RAN, "--", "echo", "RAN")),
         ("code for exec, by its long name", ("exec", "--eval", RAN, "--", "echo", "RAN")),
         ("a language for exec", ("exec", "-l", "python", "--", "echo", "RAN")),
+        ("--json and --events at once", ("run", "--json", "--events", "-l", "python", "-e", RAN)),
+        ("an option without its value", ("run", "-l")),
         ("a value for a flag", ("run", "--json=yes", "-l", "python", "-e", RAN)),
         ("a file that is not there", ("run", "nothing-here.py")),
         ("a folder instead of a file", ("run", "-l", "python", "folder")),
         ("a file for the sandbox that is not there", ("run", "--file", "nothing-here", "-l", "python", "-e", RAN)),
         ("a file name that leaves the sandbox", ("run", "--file", "../x=/etc/hostname", "-l", "python", "-e", RAN)),
+        ("a file without end", ("run", "--file", "x=/dev/zero", "-l", "python", "-e", RAN)),
         ("an absolute file name", ("run", "--file", "/x=/etc/hostname", "-l", "python", "-e", RAN)),
         ("a file with the name of the code", ("run", "--file", "main.py=/etc/hostname", "-l", "python", "-e", RAN)),
         ("a variable without a name", ("run", "--env", "=x", "-l", "python", "-e", RAN)),
@@ -160,15 +163,15 @@ def values(t, mode):
     done = mode.cay("run", "--memory", "\x1b[2J\x9b", "-l", "python", "-e", RAN)
     t.ok(done.status == 2 and b"\x1b" not in done.err, "a value is not shown raw", *done.describe())
     t.ok(b"\xc2\x9b" not in done.err, "nor are its 8-bit controls", *done.describe())
-
-
-def long_words(t, mode):
     # Nor can it begin a line that reads as cay's own.
     for field in ("files", "env"):
         request = {"language": "python", "code": RAN, field: {"a\ncay: everything is fine\n": "x"}}
         done = mode.cay("run", "--request", "-", stdin=json.dumps(request).encode())
         t.ok(done.status == 2 and done.err.count(b"\n") == 1 and b"a\\x0acay:" in done.err, f"a line feed of {field} is made visible",
              *done.describe())
+
+
+def long_words(t, mode):
     """What execve takes at most, cold as warm; past it the field is told."""
     code = "import os, sys; print(len(sys.argv), len(os.environ.get('V', '')))"
     base = {"language": "python", "code": code}
@@ -197,7 +200,7 @@ def refused(t, mode):
         (("--backend", "native", "--min-isolation", "vm"), "min_isolation"),
         (("--network", "full"), "network"),
         (("--network", "example.org"), "network"),
-        (("--network", "none,example.org"), "network"),
+        (("--network", "none,example.org"), "network: 'example.org'"),
         (("--session", "s1"), "session"),
         (("--backend", "native", "--runtime", "runsc"), "runtime"),
         (("--detach",), "detach"),

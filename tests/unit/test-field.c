@@ -143,6 +143,7 @@ static void test_refused(void **state)
         { FIELD_CPU_TIME, "0", "0.001 to" },
         { FIELD_PIDS, "0", "1 to 4194304" },
         { FIELD_PIDS, "1.5", "whole number" },
+        { FIELD_PIDS, "-1", "1 to 4194304" },
         { FIELD_PIDS, "+3", "whole number" },
         { FIELD_PIDS, "18446744073709551617", "1 to 4194304" },
         { FIELD_INODES, "7", "8 to" },

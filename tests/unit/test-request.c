@@ -188,8 +188,10 @@ static void test_refused(void **state)
         { "{\"timeout\": 0}", "timeout", NULL },
         { "{\"timeout\": true}", "timeout", NULL },
         { "{\"timeout\": 1e300}", "timeout", NULL },
-        { "{\"timeout\": [1]}", "timeout", NULL },
-        { "{\"timeout\": {}}", "timeout", NULL },
+        { "{\"timeout\": [1]}", "timeout: an array is not seconds", NULL },
+        { "{\"timeout\": {}}", "timeout: an object is not seconds", NULL },
+        { "{\"backend\": {}}", "backend: an object is not one of: auto native", NULL },
+        { "{\"limits\": {\"memory\": 64.5}}", "memory: '64.5' is not", NULL },
         { "{\"timeout\": \"2 minutes\"}", "timeout: '2 minutes'", NULL },
         { "{\"timeout\": \"2\\u0000\"}", "timeout", NULL },
         { "{\"timeout\": 99999999999999999999}", "request", NULL },
@@ -200,6 +202,7 @@ static void test_refused(void **state)
         { "{\"code\": [\"x\"]}", "code", NULL },
         { "{\"stdin\": {}}", "stdin", NULL },
         { "{\"args\": \"x\"}", "args: a string is not an array", NULL },
+        { "{\"args\": {}}", "args: an object is not an array", NULL },
         { "{\"args\": [1]}", "args", NULL },
         { "{\"args\": [\"a\\u0000b\"]}", "args", NULL },
         { "{\"command\": \"ls\"}", "command", NULL },
@@ -395,10 +398,10 @@ static void test_size_is_bounded(void **state)
     (void)state;
     /* The length is judged before a byte is read. */
     assert_int_equal(cay_request_set_bytes(req, "code", "x", REQUEST_BYTES_MAX + 1, &err), -1);
-    assert_int_equal(err.kind, CAY_E_LIMIT);
+    assert_int_equal(err.kind, CAY_E_USAGE);
     err = (struct cay_error){ 0 };
     assert_int_equal(cay_request_add_file(req, "f", "x", REQUEST_BYTES_MAX + 1, 0, &err), -1);
-    assert_int_equal(err.kind, CAY_E_LIMIT);
+    assert_int_equal(err.kind, CAY_E_USAGE);
     cay_request_free(req);
 }
 
