@@ -410,6 +410,10 @@ CAY_API int cay_warden_main(int front_fd, const char *word);
 
 /* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
 CAY_API int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err);
+/* The name of the language that a name or alias, with or without a version, stands for. What there
+ * is not is CAY_E_NOTFOUND, with a hint at the nearest. */
+CAY_API int cay_language_name(const char *name, char *out, size_t size, struct cay_error *err);
+
 
 #ifdef __cplusplus
 }

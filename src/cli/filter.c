@@ -28,7 +28,10 @@ int filter_language(void *target, const struct opt *opt, const char *value, stru
     struct history_query *query = target;
 
     (void)opt;
-    return copy(query->language, sizeof query->language, value, err);
+    if (cay_language_name(value, query->language, sizeof query->language, err) == 0)
+        return 0;
+    err->kind = CAY_E_USAGE; /* nothing was to be run in it */
+    return -1;
 }
 
 int filter_tenant(void *target, const struct opt *opt, const char *value, struct cay_error *err)

@@ -3,6 +3,7 @@
 #include <cay/settings.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -60,6 +61,19 @@ const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i)
     while (table && i-- > 0)
         table = table->next;
     return table ? &table->tenant : NULL;
+}
+
+int cay_language_name(const char *name, char *out, size_t size, struct cay_error *err)
+{
+    const struct language *language;
+    struct arena arena = { 0 };
+    const char *version;
+
+    int rc = language_find(&arena, name, &language, &version, err);
+    if (rc == 0)
+        snprintf(out, size, "%s", language->name);
+    arena_done(&arena);
+    return rc;
 }
 
 void cay_cap(struct cay *cay, const char *name, uint64_t most)

@@ -52,7 +52,7 @@ def test_list(t, mode):
             ["python", "ok", True, 0, "native", "kernel", good.get("meta.start"), None, good.get("timestamp"),
              good.get("execution_time"), 31], "with what is known of each")
     for args, rows in caytest.some((
-            (["--language", "python"], want[1:]), (["-l", "ruby"], []), (["--cause", "wall_timeout"], want[1:2]),
+            (["--language", "python"], want[1:]), (["-l", "ruby"], []), (["-l", "py"], want[1:]), (["--cause", "wall_timeout"], want[1:2]),
             (["--failed"], want[:3]), (["--failed", "--language", "python"], want[1:3]), (["--limit", "2"], want[:2]),
             (["--since", "1h"], want), (["--until", "1h"], []), (["--since", good.get("timestamp"), "--until", bad.get("timestamp")],
                                                                  want[3:]),
@@ -74,6 +74,11 @@ def test_list(t, mode):
             "percentiles are times that runs took", python)
     t.ok(python["total"]["p50"] > python["run"]["p50"], "in all it took longer", python)
     t.equal((stats(mode, "--language", "python")["runs"], stats(mode, "--until", "1h")["runs"]), (3, 0), "stats can be filtered")
+    t.equal(stats(mode, "-l", "python3")["runs"], 3, "an alias is the language")
+    for command in ("history", "stats"):
+        done = mode.cay(command, "-l", "pyhton")
+        t.ok(done.status == 2 and done.out == b"" and b"'pyhton'" in done.err and b"did you mean python?" in done.err,
+             f"{command}: a language that is not there, with a suggestion", *done.describe())
     page = mode.cay("stats").out.decode()
     t.ok("25.0 % ended well" in page and "wall_timeout 1" in page and "python" in page, "in words", page)
     return want
