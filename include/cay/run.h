@@ -358,8 +358,10 @@ CAY_API int cay_fd(struct cay *cay);
  * that ended with it. The engine is as good as before: the next run gets a new warden. */
 CAY_API int cay_dispatch(struct cay *cay, struct cay_error *err);
 
-/* A result that says why nothing ran, for doors that owe one in every case. */
-CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err);
+/* A result that says why nothing ran, for doors that owe one in every case. It names the language
+ * of the request, where there is one (or NULL) and that can be told. */
+CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
+                                               const struct cay_request *req);
 
 /* Writes a run down that was asked for and ended before it was started, with that result, of
  * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant and
@@ -408,12 +410,12 @@ CAY_API char *cay_config_json(struct cay *cay);
  * folder of the host's. */
 CAY_API int cay_warden_main(int front_fd, const char *word);
 
-/* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
-CAY_API int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err);
 /* The name of the language that a name or alias, with or without a version, stands for. What there
  * is not is CAY_E_NOTFOUND, with a hint at the nearest. */
 CAY_API int cay_language_name(const char *name, char *out, size_t size, struct cay_error *err);
 
+/* The languages: name, version, aliases, path, what to install where one is missing; as JSON. */
+CAY_API int cay_languages_json(struct cay *cay, char **ret, struct cay_error *err);
 
 #ifdef __cplusplus
 }

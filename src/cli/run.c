@@ -114,7 +114,7 @@ static int begin_tty(struct screen *screen, struct cay_run_options *run, struct 
 
 static void show_failure(struct screen *screen, const struct cay_error *err, bool as_json)
 {
-    struct cay_result *result = cay_result_of_error(err);
+    struct cay_result *result = cay_result_of_error(err, screen->args->req);
 
     if (as_json && err->kind != CAY_E_USAGE)
         screen_put_json(screen, result);

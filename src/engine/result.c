@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/errors.h"
+#include "core/language.h"
 #include "engine/engine.h"
 
 struct owned_result {
@@ -56,7 +57,24 @@ void cay_result_free(struct cay_result *result)
     free(owned);
 }
 
-struct cay_result *cay_result_of_error(const struct cay_error *err)
+/* NULL: it is a command, or nobody knows. */
+static const char *language_of(struct arena *arena, const struct cay_request *req)
+{
+    const struct value *name = &req->values[FIELD_LANGUAGE];
+    const struct language *language = NULL;
+    struct cay_error unknown;
+    const char *version;
+    int rc = 0;
+
+    if (name->is_set)
+        rc = language_find(arena, name->text, &language, &version, &unknown);
+    else if (req->code.data)
+        rc = language_guess(arena, req->file_name, req->code.data, req->code.len, &language,
+                            &unknown);
+    return rc == 0 && language ? language->name : NULL;
+}
+
+struct cay_result *cay_result_of_error(const struct cay_error *err, const struct cay_request *req)
 {
     struct arena *arena;
     struct cay_result *result = result_new(NULL, &arena);
@@ -64,6 +82,7 @@ struct cay_result *cay_result_of_error(const struct cay_error *err)
     clock_timestamp(result->timestamp);
     result->exit_code = cay_error_exit_status(err->kind);
     result->error_message = arena_str(arena, err->msg);
+    result->language = req ? language_of(arena, req) : NULL;
     result->verdict.cause = err->kind == CAY_E_POLICY ? CAY_CAUSE_POLICY : CAY_CAUSE_INFRASTRUCTURE;
     result->verdict.remedy = err->hint[0] ? arena_str(arena, err->hint) : NULL;
     result->timing.compile_ns = -1;

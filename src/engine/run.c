@@ -311,7 +311,7 @@ static void finish(struct run *run)
 /* What was started is finished, whatever became of it: no stream of events ends without. */
 static void finish_failed(struct run *run)
 {
-    struct cay_result *result = cay_result_of_error(&run->failure);
+    struct cay_result *result = cay_result_of_error(&run->failure, NULL);
 
     memcpy(result->id, run->id, sizeof result->id);
     if (run->plan.language)

@@ -372,7 +372,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     struct execution *run = arg;
     struct server *server = run->server;
     int64_t now_ns = clock_now_ns(), cpu_ns = 0;
-    struct cay_result *shown = result ? result : cay_result_of_error(err);
+    struct cay_result *shown = result ? result : cay_result_of_error(err, NULL);
 
     note_result(run, shown);
     finish(run);
@@ -482,7 +482,7 @@ void execution_start_waiting(struct server *server)
         run->waiter = NULL;
         if (waiter)
             exchange_fail(waiter, &err);
-        finish_unstarted(run, cay_result_of_error(&err));
+        finish_unstarted(run, cay_result_of_error(&err, run->req));
     }
 }
 
@@ -499,7 +499,7 @@ void execution_cancel(struct execution *run, int signal)
     }
     admit_leave(run->server->admit, &run->ticket);
     cay_fail(&err, CAY_E_USAGE, "cancelled while it waited for its turn");
-    struct cay_result *result = cay_result_of_error(&err);
+    struct cay_result *result = cay_result_of_error(&err, run->req);
     result->verdict.cause = CAY_CAUSE_CANCELLED;
     result->exit_code = 137;
     finish_unstarted(run, result);

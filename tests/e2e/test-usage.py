@@ -209,7 +209,13 @@ def refused(t, mode):
         t.ok(done.status == 125 and done.out == b"" and words in done.err.decode(),
              f"{' '.join(flags)}: refused with 125, and said why", *done.describe())
         r = mode.json("run", *flags, "-l", "python", "-e", RAN)
-        t.result(r, f"{' '.join(flags)}: the result says so", "", cause="infrastructure", exit_code=125, success=False)
+        t.result(r, f"{' '.join(flags)}: the result says so", "", cause="infrastructure", exit_code=125, success=False, language="python")
+    (mode.cwd / "x.py").write_text(RAN)
+    for words in (("-l", "py:3", "-e", RAN), ("x.py",)):
+        r = mode.json("run", "--backend", "vm", *words)
+        t.result(r, f"{words[0]}: the result names the language", "", exit_code=125, language="python")
+    t.result(mode.json("run", "--image", "nope", "-l", "python", "-e", RAN), "an image that is not there", "", success=False, language="python")
+    t.result(mode.json("exec", "--backend", "vm", "--", "true"), "a command has no language", "", exit_code=125, language=None)
     for flags in (("--network", "none"), ("--min-isolation", "none"), ("--min-isolation", "kernel"), ("--backend", "auto"),
                   ("--backend", "native"), ("--image", "host"), ("--no-server",), ("--strict",), ("--policy", "off")):
         r = mode.json("run", *flags, "-l", "python", "-e", RAN)

@@ -41,7 +41,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     struct answer *answer = arg;
 
     if (!result)
-        result = cay_result_of_error(err);
+        result = cay_result_of_error(err, NULL);
     answer->json = cay_result_json(result);
     cay_result_free(result);
     answer->is_there = true;

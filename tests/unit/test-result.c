@@ -303,7 +303,7 @@ static void test_result_of_error(void **state)
     (void)state;
     cay_fail(&err, CAY_E_UNSUPPORTED, "native: mount proc: Operation not permitted");
     cay_hint(&err, "be root");
-    struct cay_result *result = cay_result_of_error(&err);
+    struct cay_result *result = cay_result_of_error(&err, NULL);
     json_t *root = json_of(result);
     assert_true(json_is_false(at(root, "success")));
     check_number(root, "exit_code", 125);
@@ -327,7 +327,7 @@ static void test_result_of_error(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         err = (struct cay_error){ .kind = rows[i].kind, .msg = "x" };
-        result = cay_result_of_error(&err);
+        result = cay_result_of_error(&err, NULL);
         root = json_of(result);
         check_text(root, "verdict.cause", rows[i].cause);
         check_number(root, "exit_code", rows[i].exit_code);
@@ -341,7 +341,8 @@ static void test_result_of_error(void **state)
 static void test_result_of_error_has_an_id(void **state)
 {
     const struct cay_error err = { .kind = CAY_E_SYSTEM, .msg = "x" };
-    struct cay_result *first = cay_result_of_error(&err), *second = cay_result_of_error(&err);
+    struct cay_result *first = cay_result_of_error(&err, NULL),
+                      *second = cay_result_of_error(&err, NULL);
 
     (void)state;
     assert_int_equal(strspn(first->id, "0123456789abcdef"), 32);

@@ -253,7 +253,7 @@ static void test_request(void **state)
 static void test_answers(void **state)
 {
     struct cay_error err = { .kind = CAY_E_UNSUPPORTED, .msg = "no", .hint = "none" };
-    struct cay_result *result = cay_result_of_error(&err);
+    struct cay_result *result = cay_result_of_error(&err, NULL);
     const struct cay_file files[] = {
         { .path = "/sandbox/a", .change = CAY_CREATED, .type = CAY_FILE, .size = 1, .data = "x" },
         { .path = "/sandbox/\xff", .change = CAY_DELETED, .type = CAY_DIRECTORY },
