@@ -343,14 +343,15 @@ static int refuse_terminal(const struct cay *cay, const struct run_args *args,
     return 0;
 }
 
-static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
-                     bool *ret_uses_stdin, struct cay_error *err)
+/* 1: help was asked for, and shown. */
+static int parse_options(struct run_args *args, int argc, char **argv, bool is_exec, int *ret_first,
+                         int *ret_dashdash, struct cay_error *err)
 {
     struct opt rows[RUN_OPTION_ROWS];
-    int first, dashdash;
+    unsigned flags = is_exec ? OPT_STOP_AT_OPERAND : 0;
 
     run_options(args, is_exec, rows);
-    if (opt_parse(rows, argc, argv, is_exec ? OPT_STOP_AT_OPERAND : 0, &first, &dashdash, err) < 0)
+    if (opt_parse(rows, argc, argv, flags, ret_first, ret_dashdash, err) < 0)
         return -1;
     if (args->help) {
         if (is_exec)
@@ -359,8 +360,17 @@ static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
             tell_help("cay run [options] [FILE|-] [-- ARGS]", run_about, rows, run_examples);
         return 1;
     }
-    if (check_together(args, err) < 0)
-        return -1;
+    return check_together(args, err);
+}
+
+static int parse_run(struct run_args *args, int argc, char **argv, bool is_exec,
+                     bool *ret_uses_stdin, struct cay_error *err)
+{
+    int first, dashdash;
+
+    int rc = parse_options(args, argc, argv, is_exec, &first, &dashdash, err);
+    if (rc != 0)
+        return rc;
     if (load_request(args, err) < 0)
         return -1;
     *ret_uses_stdin = args->request_file && strcmp(args->request_file, "-") == 0;
@@ -457,6 +467,11 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     memcpy(words, argv, (size_t)argc * sizeof *words);
     args->req = cay_request_new();
     int rc = cay_open(&options, &cay, &err);
+    if (rc < 0) { /* how that is to be told, the options say */
+        struct cay_error other;
+        int first, dashdash;
+        rc = parse_options(args, argc, words, is_exec, &first, &dashdash, &other) > 0 ? 1 : -1;
+    }
     if (rc == 0)
         cay_request_heed(args->req, cay);
     if (rc == 0)
@@ -468,9 +483,11 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     if (rc == 0 && args->repeat)
         rc = keep_warden(&options, &cay, &err);
     bool is_watch = rc == 0 && args->is_watched && note_fd < 0;
-    if (rc < 0)
+    if (rc < 0) {
+        struct screen screen = { .args = args, .progress = &progress };
         status = tell_error(&err);
-    else if (rc == 0 && !is_watch)
+        show_failure(&screen, &err, args->json && !args->repeat);
+    } else if (rc == 0 && !is_watch)
         status = run_request(cay, args, &how);
     cay_close(cay);
     if (is_watch)

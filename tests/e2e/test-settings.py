@@ -178,6 +178,16 @@ def broken(t, mode):
             os.chown(f.user, 0, 0)
             done = mode.cay("config")
             t.equal(done.status, 0, "a user's file that can't be read is not there", *done.describe())
+            write(mode, f.project, "timeout = 3\n")
+            os.chown(f.project, 0, 0)
+            os.chmod(f.project, 0)
+            r = mode.python("print('RAN')")
+            t.result(r, "a project's file that can't be read", "", exit_code=125, cause="infrastructure", language="python")
+            done = mode.cay("run", "--events", "-l", "python", "-e", "print('RAN')")
+            events = [json.loads(line) for line in done.out.splitlines()]
+            t.ok(done.status == 125 and [e["event"] for e in events] == ["finished"] and events[0]["result"]["exit_code"] == 125,
+                 "the events end with it", *done.describe())
+            t.equal(mode.cay("run", "--help").status, 0, "help is there all the same")
 
 
 def test(t, mode):
