@@ -316,12 +316,16 @@ static int plan_language(const struct making *m)
  * for what starters such as Rscript add. */
 enum { WORD_BYTES_MAX = (128 << 10) - 1, WORDS_BYTES_MAX = (2 << 20) - (64 << 10) };
 
-/* Adds to *total what the words take. */
+/* Adds to *total what the words take. A variable is told by its name: its value may be a secret. */
 static int weigh_words(const struct making *m, const char *field, const char *const *words,
                        size_t *total)
 {
     for (size_t i = 0; words && words[i]; i++) {
         size_t len = strlen(words[i]);
+        if (len > WORD_BYTES_MAX && words == m->req->env.list)
+            return cay_fail(m->err, CAY_E_USAGE, "%s: '%.*s' has %zu bytes; allowed are at most %d",
+                            field, (int)MIN(strcspn(words[i], "="), (size_t)60), words[i], len,
+                            WORD_BYTES_MAX);
         if (len > WORD_BYTES_MAX)
             return cay_fail(m->err, CAY_E_USAGE,
                             "%s: entry %zu has %zu bytes; allowed are at most %d", field, i + 1,

@@ -626,6 +626,8 @@ static void test_long_words(void **state)
         check_refused((struct making){ .json = one }, CAY_E_USAGE, names[i], NULL);
         check_refused((struct making){ .json = one }, CAY_E_USAGE,
                       "131072 bytes; allowed are at most 131071", NULL);
+        check_refused((struct making){ .json = one }, CAY_E_USAGE,
+                      i == 2 ? "env: 'V00' has" : "entry 1 has", NULL);
         all = with_words(names[i], 20, 102400);
         check_refused((struct making){ .json = all }, CAY_E_USAGE, names[i], NULL);
         check_refused((struct making){ .json = all }, CAY_E_USAGE, "at most 2031616", NULL);
