@@ -187,7 +187,7 @@ void screen_tell_result(struct screen *screen, const struct cay_result *result)
         if (!is_alarm(*warning, strlen(*warning)) &&
             (isatty(STDERR_FILENO) || is_loud(screen, *warning))) {
             end_line(screen);
-            tell("warning: %s", *warning);
+            tell_lines("warning: ", *warning);
         }
     bool speaks_for_itself =
         result->verdict.cause == CAY_CAUSE_EXIT ||
@@ -209,7 +209,7 @@ void screen_tell_result(struct screen *screen, const struct cay_result *result)
     else if (result->verdict.cause == CAY_CAUSE_NETWORK) /* its message is what was shown already */
         tell("it failed, and had tried to reach the network");
     else
-        tell("%s", result->error_message);
+        tell_lines("", result->error_message);
     if (result->verdict.remedy)
         tell("hint: %s", result->verdict.remedy);
     else if (isatty(STDERR_FILENO))

@@ -63,6 +63,15 @@ void tell(const char *fmt, ...)
         return; /* nobody is there to be told */
 }
 
+void tell_lines(const char *lead, const char *text)
+{
+    for (size_t len; *text; text += len + (text[len] == '\n')) {
+        len = strcspn(text, "\n");
+        tell("%s%.*s", lead, (int)len, text);
+        lead = "  ";
+    }
+}
+
 int tell_error(const struct cay_error *err)
 {
     tell("%s", err->msg);

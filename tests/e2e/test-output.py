@@ -40,6 +40,16 @@ def plain(t, mode):
          *done.describe())
 
 
+def a_compilers_words(t, mode):
+    if not runs(mode, "c"):
+        t.skip("a compiler's warning", "c is not installed", "c")
+        return
+    done = mode.cay("run", "-l", "c", "-e", "#warning look here\nint main(void) { return 0; }")
+    lines = done.err.decode().splitlines()
+    t.ok(len(lines) > 1 and lines[0].startswith("cay: warning: compiler: ") and all(line.startswith("cay:   ") for line in lines[1:]) and
+         "\\x" not in done.err.decode(), "a compiler's warning has its lines, and each is told as cay's", *done.describe())
+
+
 def as_json(t, mode):
     done = mode.cay("run", "--json", "-l", "python", "-e", BOTH + "raise SystemExit(3)")
     data, problems = parse_report(done.out)
@@ -226,6 +236,7 @@ def runs(mode, language):
 def test(t, mode):
     plain(t, mode)
     as_json(t, mode)
+    a_compilers_words(t, mode)
     as_events(t, mode)
     told_once(t, mode)
     stages_do_not_mix(t, mode)
