@@ -201,10 +201,10 @@ static int store(struct taker *t, const struct record_text *text)
         return executions_fd;
     /* A folder that can't be had is none: a front that puts rubbish there must not stop the rest.
      */
-    (void)record_adopt(executions_fd, t->folder_fd, text->entry->id);
+    bool has_folder = record_adopt(executions_fd, t->folder_fd, text->entry->id) > 0;
     int rc = record_store(t->state_fd, text);
     if (rc == 0)
-        record_prune_sometimes(t->state_fd, t->config, text->entry->id);
+        record_prune_sometimes(t->state_fd, t->config, text, has_folder);
     return rc;
 }
 

@@ -13,6 +13,9 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "core/config.h"
+#include "engine/artifact.h"
+#include "engine/audit.h"
 #include "engine/changes.h"
 #include "engine/record-free.h"
 #include "engine/record.h"
@@ -220,4 +223,54 @@ size_t record_prune_told(int executions_fd, const struct record_keep *keep, int6
     }
     free(list.items);
     return removed;
+}
+
+/* ---- when ---- */
+
+void record_keep_of(const struct config *config, struct record_keep *ret)
+{
+    enum { DAY = 24 * 3600 };
+    const struct setting *settings = config->settings;
+
+    *ret = (struct record_keep){
+        .count = settings[FIELD_KEEP_EXECUTIONS].value.num,
+        .bytes = settings[FIELD_KEEP_BYTES].value.num,
+        .age_s = (int64_t)settings[FIELD_KEEP_DAYS].value.num * DAY,
+    };
+}
+
+/* One that left that much or more is enough for a look: 256 of those are all that may be kept. */
+static bool is_large(int state_fd, const struct record_keep *keep, const struct record_text *text,
+                     bool has_folder)
+{
+    uint64_t bytes = text->result_len + text->extra_len;
+
+    if (text->has_code)
+        bytes *= 2; /* the artifact */
+    auto_close int executions_fd = has_folder ? record_open_executions_at(state_fd, false) : -1;
+    if (executions_fd >= 0)
+        bytes += folder_bytes(executions_fd, text->entry->id);
+    return bytes > keep->bytes / 256;
+}
+
+/* Looking through all of them is done now and then: by one run in 256, by one an hour, and by each
+ * that left much. */
+void record_prune_sometimes(int state_fd, const struct config *config,
+                            const struct record_text *text, bool has_folder)
+{
+    enum { HOUR = 3600 };
+    int64_t now = (int64_t)time(NULL);
+    struct record_keep keep;
+    struct stat st;
+
+    record_keep_of(config, &keep);
+    bool is_due = strncmp(text->entry->id, "00", 2) == 0 ||
+                  fstatat(state_fd, "executions/.pruned", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+                  st.st_mtime + HOUR < now || st.st_mtime > now + HOUR;
+    if (!is_due && !is_large(state_fd, &keep, text, has_folder))
+        return;
+    auto_close int executions_fd = record_open_executions_at(state_fd, false);
+    if (executions_fd >= 0)
+        record_prune(executions_fd, &keep, now);
+    artifact_prune(state_fd, &keep, now, false, NULL, NULL);
 }

@@ -11,7 +11,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "core/config.h"
 #include "core/state.h"
 #include "engine/artifact.h"
 #include "engine/audit.h"
@@ -131,39 +130,5 @@ int record_adopt(int executions_fd, int from_fd, const char *id)
     int rc = own_fd < 0 ? -errno : adopt_files(old_fd, own_fd);
     rmtree_at(from_fd, id, INT64_MAX);
     unlinkat(executions_fd, id, AT_REMOVEDIR); /* where nothing is in it */
-    return rc;
-}
-
-/* ---- how long ---- */
-
-void record_keep_of(const struct config *config, struct record_keep *ret)
-{
-    enum { DAY = 24 * 3600 };
-    const struct setting *settings = config->settings;
-
-    *ret = (struct record_keep){
-        .count = settings[FIELD_KEEP_EXECUTIONS].value.num,
-        .bytes = settings[FIELD_KEEP_BYTES].value.num,
-        .age_s = (int64_t)settings[FIELD_KEEP_DAYS].value.num * DAY,
-    };
-}
-
-/* Looking through all of them is done now and then: by one run in 256, and by one an hour. */
-void record_prune_sometimes(int state_fd, const struct config *config, const char *id)
-{
-    enum { HOUR = 3600 };
-    int64_t now = (int64_t)time(NULL);
-    struct record_keep keep;
-    struct stat st;
-
-    bool is_due = strncmp(id, "00", 2) == 0 ||
-                  fstatat(state_fd, "executions/.pruned", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-                  st.st_mtime + HOUR < now || st.st_mtime > now + HOUR;
-    if (!is_due)
-        return;
-    record_keep_of(config, &keep);
-    auto_close int executions_fd = record_open_executions_at(state_fd, false);
-    if (executions_fd >= 0)
-        record_prune(executions_fd, &keep, now);
-    artifact_prune(state_fd, &keep, now, false, NULL, NULL);
+    return rc < 0 ? rc : 1;
 }

@@ -524,7 +524,7 @@ static void write_down(struct record *record, const struct plan *plan,
         rc = record_store(record->state_fd, &text);
         if (rc < 0)
             fail(record, rc);
-        record_prune_sometimes(record->state_fd, record->config, record->id);
+        record_prune_sometimes(record->state_fd, record->config, &text, record->own_fd >= 0);
     }
 }
 

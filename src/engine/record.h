@@ -113,8 +113,8 @@ struct record_text {
 /* Writes executions/ID.json and the artifact; one that is there already stays. Returns -errno. */
 int record_store(int state_fd, const struct record_text *text);
 
-/* Moves the folder ID from a journal, where others could write, to executions/; where there is
- * none, nothing happens. Only the files of a record are let in. Returns -errno. */
+/* Moves the folder ID from a journal, where others could write, to executions/. Only the files of a
+ * record are let in. Returns 1, 0 where there is none, or -errno. */
 int record_adopt(int executions_fd, int from_fd, const char *id);
 
 enum { RECORD_ID_LEN = 32 };
@@ -141,5 +141,7 @@ size_t record_prune_told(int executions_fd, const struct record_keep *keep, int6
 
 void record_keep_of(const struct config *config, struct record_keep *ret);
 
-/* Prunes executions and artifacts when it is time to: by chance of the id, or once an hour. */
-void record_prune_sometimes(int state_fd, const struct config *config, const char *id);
+/* Prunes executions and artifacts when it is time to: by chance of the id, once an hour, or when
+ * what was stored just now is much. has_folder: it has files beside the text. */
+void record_prune_sometimes(int state_fd, const struct config *config,
+                            const struct record_text *text, bool has_folder);

@@ -154,6 +154,11 @@ def test_keeping(t, mode, folder):
     ids = {re.match("[0-9a-f]*", name)[0] for name in os.listdir(folder)} - {""}
     t.ok(kept in ids and len(ids) == 2, "keep_executions 2: the older ones are pruned", *sorted(ids))
     t.equal(shown(mode, kept, "--stdout").out, b"x" * 100000 + b"\n", "the newest is there")
+    bounded = [mode.python("print('z' * 400000)", env={"CAY_KEEP_BYTES": "1m"}).get("id") for _ in range(5)]
+    used = subprocess.run(["du", "-s", "--block-size=1", folder], stdout=subprocess.PIPE).stdout
+    left = [id for id in bounded if (folder / id).exists()]
+    t.ok(left == bounded[-2:] and int(used.split()[0]) <= 1 << 20,
+         "keep_bytes 1m: a run that leaves much looks at once whether that is too much", used, *left)
     prune_next(folder)
     results = caytest.together([lambda: mode.python("print('y' * 50000)", env={"CAY_KEEP_EXECUTIONS": "3"})] * 6)
     t.ok(all(r.get("success") and not warnings(r) for r in results), "runs at once prune without getting in each other's way",
