@@ -112,12 +112,14 @@ static int begin_tty(struct screen *screen, struct cay_run_options *run, struct 
     return tty_begin(&screen->tty, !screen->args->events, run, err);
 }
 
+/* One that was begun has its result, which is on record by that id. */
 static void show_failure(struct screen *screen, const struct cay_error *err, bool as_json)
 {
     struct cay_result *result = cay_result_of_error(err, screen->args->req);
+    auto_free char *json = screen->failed ? take_ptr(&screen->failed) : cay_result_json(result);
 
     if (as_json && err->kind != CAY_E_USAGE)
-        screen_put_json(screen, result);
+        screen_put_json(screen, json);
     else if (screen->args->events && !screen->is_finished && err->kind != CAY_E_USAGE)
         screen_on_event(
             screen, &(struct cay_event){ .seq = 1, .kind = CAY_EVENT_FINISHED, .result = result });
@@ -159,9 +161,10 @@ static int show_result(struct screen *screen, struct how *how, const struct cay_
     how->is_over = result->verdict.cause == CAY_CAUSE_CANCELLED;
     if (how->repeat)
         repeat_add(how->repeat, result, total_ns);
-    if (args->json && !how->repeat)
-        screen_put_json(screen, result);
-    else if (!args->json && !args->events) {
+    if (args->json && !how->repeat) {
+        auto_free char *json = cay_result_json(result);
+        screen_put_json(screen, json);
+    } else if (!args->json && !args->events) {
         screen_tell_result(screen, result);
         if (!how->repeat)
             screen_tell_changes(screen, result);
@@ -211,6 +214,7 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
     }
     int status = show_result(&screen, how, result, clock_now_ns() - start_ns);
     cay_result_free(result);
+    free(screen.failed);
     if (screen.write_errno != 0) {
         how->is_over = true;
         tell("cannot write to %s: %s", screen.is_broken[STDOUT_FILENO] ? "stdout" : "stderr",

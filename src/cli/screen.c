@@ -98,6 +98,13 @@ static bool is_alarm(const char *warning, size_t len)
     return len > 7 && memcmp(warning, "UNSAFE:", 7) == 0;
 }
 
+/* Then the caller gets an error, and this is all there is of a result. */
+static bool may_have_failed(const struct cay_result *result)
+{
+    return result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE ||
+           result->verdict.cause == CAY_CAUSE_POLICY;
+}
+
 void screen_on_event(void *arg, const struct cay_event *event)
 {
     struct screen *screen = arg;
@@ -108,6 +115,8 @@ void screen_on_event(void *arg, const struct cay_event *event)
         drop_privileges(cay_request_has(screen->args->req, "workspace"));
     }
     screen->is_finished = event->kind == CAY_EVENT_FINISHED;
+    if (screen->is_finished && screen->args->json && may_have_failed(event->result))
+        screen->failed = cay_result_json(event->result);
     if (event->kind == CAY_EVENT_WARNING && is_alarm(event->data, event->len))
         tell("warning: %.*s", (int)event->len, event->data);
     if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
@@ -247,11 +256,8 @@ void screen_tell_changes(struct screen *screen, const struct cay_result *result)
     cay_execution_close(run);
 }
 
-int screen_put_json(struct screen *screen, const struct cay_result *result)
+void screen_put_json(struct screen *screen, const char *json)
 {
-    auto_free char *json = cay_result_json(result);
-
     put(screen, STDOUT_FILENO, json, strlen(json));
     put(screen, STDOUT_FILENO, "\n", 1);
-    return result->exit_code;
 }

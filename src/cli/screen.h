@@ -29,6 +29,7 @@ struct screen {
     int write_errno;  /* why one is broken, unless its reader went away */
     bool is_mid_line; /* what was shown last on a terminal did not end its line */
     bool is_finished; /* the last event was shown */
+    char *failed;     /* the result as JSON, of a run that may have failed */
     bool is_dropped;  /* privileges were */
     struct strbuf line;
 };
@@ -51,5 +52,5 @@ void screen_flush(struct screen *screen);
 void screen_tell_result(struct screen *screen, const struct cay_result *result);
 void screen_tell_changes(struct screen *screen, const struct cay_result *result);
 
-/* The result as a line of JSON. Returns its exit status. */
-int screen_put_json(struct screen *screen, const struct cay_result *result);
+/* The result as a line of JSON. */
+void screen_put_json(struct screen *screen, const char *json);

@@ -42,3 +42,6 @@ struct cay {
 struct arena;
 struct cay_result *result_new(const char *id, struct arena **ret_arena);
 struct arena *result_arena(struct cay_result *result);
+
+/* Why there is no verdict of the program's: message, exit code, cause. */
+void result_fail(struct cay_result *result, const struct cay_error *err);

@@ -503,8 +503,9 @@ static void make_text(const struct record *record, const struct plan *plan,
 
 /* Writes down what there is to write; entry and record each fail for themselves. */
 static void write_down(struct record *record, const struct plan *plan,
-                       const struct cay_result *result, bool is_kept_too, int *ret_audit)
+                       const struct cay_result *result, int *ret_audit)
 {
+    bool is_kept_too = is_kept(record);
     auto_strbuf struct strbuf json = { 0 }, extra = { 0 };
     struct audit_entry entry;
     struct record_text text = { .entry = &entry };
@@ -536,7 +537,7 @@ void record_finish(struct record *record, const struct plan *plan, const struct 
     record->is_finished = true;
     finish_files(record, plan, left, arena, result, warnings);
     result->warnings = warnings->list;
-    write_down(record, plan, result, is_kept(record), &audit_rc);
+    write_down(record, plan, result, &audit_rc);
     if (audit_rc < 0)
         warn(arena, warnings,
              arena_printf(arena, "not in the audit log: %s",
@@ -547,12 +548,6 @@ void record_finish(struct record *record, const struct plan *plan, const struct 
              arena_printf(arena, "not recorded in the state folder, or not all of it: %s",
                           strerror(record->error)));
     result->warnings = warnings->list;
-}
-
-void record_fail(struct record *record, const struct plan *plan, const struct cay_result *result)
-{
-    int ignored;
-    write_down(record, plan, result, false, &ignored);
 }
 
 void record_done(struct record *record)

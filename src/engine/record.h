@@ -87,12 +87,10 @@ void record_output(struct record *record, int stream, const struct capture *capt
 /* The output so far was a compiler's, and is not wanted. */
 void record_drop_output(struct record *record);
 
-/* Makes the list of files and writes everything down. */
+/* Makes the list of files and writes everything down; of a run that failed, too. */
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings);
 
-/* The same for a run that was begun and failed: there is nothing to keep, but it is audited. */
-void record_fail(struct record *record, const struct plan *plan, const struct cay_result *result);
 void record_done(struct record *record);
 
 /* ---- shared with readers and with who takes a journal in; record-store.c ---- */

@@ -74,21 +74,29 @@ static const char *language_of(struct arena *arena, const struct cay_request *re
     return rc == 0 && language ? language->name : NULL;
 }
 
+void result_fail(struct cay_result *result, const struct cay_error *err)
+{
+    struct arena *arena = result_arena(result);
+
+    result->success = false;
+    result->exit_code = cay_error_exit_status(err->kind);
+    result->error_message = arena_str(arena, err->msg);
+    result->verdict.cause = err->kind == CAY_E_POLICY ? CAY_CAUSE_POLICY : CAY_CAUSE_INFRASTRUCTURE;
+    result->verdict.remedy = err->hint[0] ? arena_str(arena, err->hint) : NULL;
+    result->failure = errors_analyse(arena, &(struct errors_facts){ .text = "", .result = result });
+}
+
 struct cay_result *cay_result_of_error(const struct cay_error *err, const struct cay_request *req)
 {
     struct arena *arena;
     struct cay_result *result = result_new(NULL, &arena);
 
     clock_timestamp(result->timestamp);
-    result->exit_code = cay_error_exit_status(err->kind);
-    result->error_message = arena_str(arena, err->msg);
     result->language = req ? language_of(arena, req) : NULL;
-    result->verdict.cause = err->kind == CAY_E_POLICY ? CAY_CAUSE_POLICY : CAY_CAUSE_INFRASTRUCTURE;
-    result->verdict.remedy = err->hint[0] ? arena_str(arena, err->hint) : NULL;
     result->timing.compile_ns = -1;
     result->start = "cold";
     result->tier = "none";
     result->out.data = result->err.data = "";
-    result->failure = errors_analyse(arena, &(struct errors_facts){ .text = "", .result = result });
+    result_fail(result, err);
     return result;
 }

@@ -268,31 +268,40 @@ static bool passes_policy(struct run *run)
     return false;
 }
 
+/* What it wrote, and what it ran as. */
+static void tell_run(struct run *run)
+{
+    struct cay_result *result = run->result;
+    const struct plan *plan = &run->plan;
+
+    capture_text(&run->captures[OUT], run->arena, &result->out);
+    capture_text(&run->captures[ERR], run->arena, &result->err);
+    result->usage.stdout_bytes = run->captures[OUT].total;
+    result->usage.stderr_bytes = run->captures[ERR].total;
+    list_layers(run);
+    name_language(run);
+    name_backend(run);
+    result->start = start_kind_name(run->start_kind);
+    result->image = arena_str(run->arena, plan->image);
+    result->image_digest = arena_str(run->arena, plan->image_digest);
+    result->limits = plan->job.limits[plan->job.n_stages - 1];
+}
+
 static void finish(struct run *run)
 {
     struct cay_result *result = run->result;
     const struct plan *plan = &run->plan;
     struct policy_report report;
 
-    capture_text(&run->captures[OUT], run->arena, &result->out);
-    capture_text(&run->captures[ERR], run->arena, &result->err);
+    tell_run(run);
     run->facts.output_bytes = run_output_total(run);
-    result->usage.stdout_bytes = run->captures[OUT].total;
-    result->usage.stderr_bytes = run->captures[ERR].total;
     if (run->is_cancelled && run->facts.stop == STOP_CANCELLED && !run->facts.cancel_signal)
         run->facts.cancel_signal = SIGKILL;
     verdict_decide(run->arena, &run->facts, result);
     verdict_warn(run->arena, &run->facts, &run->warnings);
-    list_layers(run);
     warn_of_layers(run);
-    name_language(run);
     if (run->policy)
         take_policy(run, &report);
-    name_backend(run);
-    result->start = start_kind_name(run->start_kind);
-    result->image = arena_str(run->arena, plan->image);
-    result->image_digest = arena_str(run->arena, plan->image_digest);
-    result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->warnings = run->warnings.list;
     result->error_message = message_of(run->arena, result, plan->language, &run->facts);
     explain_result(run->arena, &run->cay->errors, plan, result);
@@ -308,17 +317,24 @@ static void finish(struct run *run)
     tell_finished(run);
 }
 
-/* What was started is finished, whatever became of it: no stream of events ends without. */
+/* What was started is finished, whatever became of it: no stream of events ends without, and what
+ * was told of it is kept. How long it ran nobody said, if the warden is gone. */
 static void finish_failed(struct run *run)
 {
-    struct cay_result *result = cay_result_of_error(&run->failure, NULL);
+    const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
+    struct cay_result *result = run->result;
 
-    memcpy(result->id, run->id, sizeof result->id);
-    if (run->plan.language)
-        result->language = run->plan.language->name;
-    record_fail(&run->record, &run->plan, result);
-    run_emit(run, (struct cay_event){ .kind = CAY_EVENT_FINISHED, .result = result });
-    cay_result_free(result);
+    tell_run(run);
+    if (!run->has_started)
+        result->tier = tier_name(TIER_NONE);
+    if (run->stage_ns > 0) {
+        result->execution_time_ns = clock_now_ns() - run->stage_ns;
+        *(run->is_compiling ? &result->timing.compile_ns : &result->timing.run_ns) =
+            result->execution_time_ns;
+    }
+    result_fail(result, &run->failure);
+    record_finish(&run->record, &run->plan, &left, run->arena, result, &run->warnings);
+    tell_finished(run);
 }
 
 static void run_free(struct run *run)
@@ -408,6 +424,7 @@ static bool tells_all(const struct run *run, const struct warden_reply *reply)
 static void on_stage_started(struct run *run, const struct warden_reply *reply)
 {
     run->layers = reply->layers;
+    run->stage_ns = clock_now_ns();
     run->is_compiling = run->plan.job.n_stages == 2 && reply->stage == 0;
     if (reply->stage == 0) {
         run->result->timing.setup_ns = reply->setup_ns;
@@ -459,6 +476,7 @@ static void on_stage_ended(struct run *run, const struct warden_reply *reply)
     bool is_last = reply->stage + 1U >= run->plan.job.n_stages;
 
     run_drain(run);
+    run->stage_ns = 0;
     run->facts.stage = reply->stage;
     run->facts.end = reply->end;
     run->facts.stop = reply->stop;

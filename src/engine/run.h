@@ -96,6 +96,7 @@ struct run {
     bool awaits_products; /* what the compiler made comes first there */
     int workspace_fd;     /* -1: none */
     int64_t started_ns;   /* on the clock of files, before anything of it was shown */
+    int64_t stage_ns;     /* when the stage that runs was told of; 0: none does */
 
     struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
     enum { POLICY_NO_WAIT, POLICY_TO_START, POLICY_TO_END } policy_wait; /* what waits for it */

@@ -273,6 +273,23 @@ void execution_wait(struct execution *run, struct exchange *x)
 
 /* ---- events ---- */
 
+static const char *const cause_names[] = {
+#define CAUSE_NAME(id, word) [CAY_CAUSE_##id] = word,
+    CAY_CAUSES(CAUSE_NAME)
+#undef CAUSE_NAME
+};
+
+static void note_result(struct execution *run, const struct cay_result *result)
+{
+    run->cause = cause_names[result->verdict.cause];
+    run->exit_code = result->exit_code;
+    run->success = result->success;
+    run->is_cut = result->out.truncated || result->err.truncated;
+    run->seconds = clock_seconds(result->execution_time_ns);
+    if (result->language) /* of one that could not be started, what was asked for stays */
+        snprintf(run->language, sizeof run->language, "%s", result->language);
+}
+
 static const char *const event_names[] = {
 #define EVENT_NAME(id, word) [CAY_EVENT_##id] = word,
     CAY_EVENTS(EVENT_NAME)
@@ -307,29 +324,13 @@ static void on_event(void *arg, const struct cay_event *event)
         const char *start = strstr(json, "\"result\":"); /* nothing of the program's is before it */
         run->result = start + strlen("\"result\":");
         run->result_len = (size_t)(json + len - 1 - run->result);
+        note_result(run, event->result); /* a failed run's is nowhere else */
     }
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);
 }
 
 /* ---- the end ---- */
-
-static const char *const cause_names[] = {
-#define CAUSE_NAME(id, word) [CAY_CAUSE_##id] = word,
-    CAY_CAUSES(CAUSE_NAME)
-#undef CAUSE_NAME
-};
-
-static void note_result(struct execution *run, const struct cay_result *result)
-{
-    run->cause = cause_names[result->verdict.cause];
-    run->exit_code = result->exit_code;
-    run->success = result->success;
-    run->is_cut = result->out.truncated || result->err.truncated;
-    run->seconds = clock_seconds(result->execution_time_ns);
-    if (result->language) /* of one that could not be started, what was asked for stays */
-        snprintf(run->language, sizeof run->language, "%s", result->language);
-}
 
 static void count_result(struct execution *run, const struct cay_result *result, int64_t now_ns)
 {
@@ -374,7 +375,6 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     int64_t now_ns = clock_now_ns(), cpu_ns = 0;
     struct cay_result *shown = result ? result : cay_result_of_error(err, NULL);
 
-    note_result(run, shown);
     finish(run);
     count_result(run, shown, now_ns);
     if (result)
@@ -410,7 +410,6 @@ static void finish_unstarted(struct execution *run, struct cay_result *result)
     memcpy(result->id, run->id, sizeof result->id);
     cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
-    note_result(run, result);
     drop_request(run);
     finish(run);
     cay_result_free(result);

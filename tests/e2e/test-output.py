@@ -149,6 +149,8 @@ def could_not_run(t, mode):
         r = mode.json(*args)
         t.result(r, f"could not run, {name}: a whole result", "", cause="infrastructure", exit_code=status, success=False, signal=None)
         t.ok(r.get("error_message") and r.done.err.startswith(b"cay: "), f"could not run, {name}: said in words", *r.describe())
+        if args[0] == "exec":
+            t.equal(json.loads(mode.cay("show", r.get("id"), "--json").out or b"{}"), r.data, "could not run: it is on record")
         done = mode.cay(args[0], "--events", *args[1:])
         events = events_of(done)
         t.equal([e["seq"] for e in events], list(range(1, len(events) + 1)), f"could not run, {name}: events are counted from 1", done.out[:600])

@@ -364,13 +364,16 @@ def wardens():
 
 
 def test_lost_warden(t, s):
-    id = s.execute(bash("sleep 60", detach=True)).json["id"]
-    t.ok(s.until(id, "running"), "a run goes on")
+    id = s.execute(bash("echo begun; sleep 60", detach=True)).json["id"]
+    t.ok(s.until(id, "running") and s.events(f"/v1/executions/{id}/events", most=3), "a run goes on")
     lost = wardens()
     t.equal(len(lost), 1, "there is a warden", lost)
     os.kill(lost[0], signal.SIGKILL)
     page = s.until(id)
     t.equal(page and (page["verdict"]["cause"], page["language"]), ("infrastructure", "bash"), "without it, the run ends and says why", page)
+    t.ok(page["stdout"] == "begun\n" and page["meta"]["usage"]["stdout_bytes"] == 6 and page["execution_time"] > 0,
+         "with what it wrote until then", page)
+    t.equal(json.loads(s.mode.cay("show", id, "--json").out or b"{}"), page, "and is on record")
     t.ok(caytest.until(lambda: s.execute({"command": ["/bin/true"]}).status == 200, 30), "another one takes over")
     t.ok(caytest.until(lambda: s.get("/v1/health").json["warden"] == "ok", 30), "and health says so")
 
