@@ -30,7 +30,8 @@
 #include "serve/tls.h"
 #include "serve/token.h"
 
-enum { FILES_PER_RUN = 10, WARDEN_FILES_PER_RUN = 16, FILES_SPARE = 256 };
+/* The warden's: a sandbox with its berth and group, backends/native/pool-files.h. */
+enum { FILES_PER_RUN = 10, WARDEN_FILES_PER_RUN = 32, FILES_SPARE = 256 };
 
 /* All of them; what a host does not have, a run there can't be made with, and is refused. */
 static const char *const all_layers[] = {
@@ -214,17 +215,20 @@ static uint64_t files_wanted(const struct server *server)
 }
 
 /* Where we may open fewer files than that, connections get a quarter: strangers who connect and say
- * nothing must not take from runs what these need. The warden has the same limit. */
+ * nothing must not take from runs what these need. The warden has the same limit, and a quarter for
+ * what it makes ahead. */
 static void fit_to_files(struct server *server)
 {
     struct serve_settings *settings = &server->settings;
     struct rlimit files;
 
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_max >= files_wanted(server))
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return;
     uint64_t quarter = files.rlim_max / 4;
     uint64_t runs =
         (files.rlim_max - quarter - MIN(quarter, (uint64_t)FILES_SPARE)) / WARDEN_FILES_PER_RUN;
+    if (files.rlim_max >= files_wanted(server) && runs >= settings->max_running)
+        return;
     settings->max_connections = MIN(settings->max_connections, MAX(quarter, UINT64_C(1)));
     settings->max_running = MIN(settings->max_running, MAX(runs, UINT64_C(1)));
     progress(server,

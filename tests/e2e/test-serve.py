@@ -470,6 +470,12 @@ def test_few_files(t, mode):
         t.equal((r.status, (r.json or {}).get("stdout")), (200, "hi\n"), "the owner comes in all the same, and runs have what they need", r)
         for raw in crowd:
             raw.close()
+    with Server(mode, under=("prlimit", "--nofile=1024:1024")) as s:
+        waits = [{"language": "python", "code": "import time; time.sleep(0.3)"}, bash("sleep 0.3")]
+        many = [r.json["verdict"]["cause"] for r in caytest.together([lambda i=i: s.execute(waits[i % 2]) for i in range(40)])]
+        t.equal(many, ["ok"] * 40, "many runs at once have what they need")
+        open_files = lambda: len(os.listdir(f"/proc/{wardens()[0]}/fd"))
+        t.ok(caytest.until(lambda: open_files() < 512, 20), "what is made ahead and kept leaves room for the next", open_files())
 
 
 def test_sockets(t, mode, s):

@@ -39,8 +39,16 @@ bool kept_cgroups_keep(struct kept_cgroups *kept, struct cgroup *group,
     return true;
 }
 
+bool kept_cgroups_drop(struct kept_cgroups *kept)
+{
+    if (kept->n == 0)
+        return false;
+    cgroup_remove(&kept->list[--kept->n].group);
+    return true;
+}
+
 void kept_cgroups_done(struct kept_cgroups *kept)
 {
-    while (kept->n > 0)
-        cgroup_remove(&kept->list[--kept->n].group);
+    while (kept_cgroups_drop(kept))
+        continue;
 }

@@ -27,5 +27,8 @@ bool kept_cgroups_take(struct kept_cgroups *kept, struct cgroup *ret,
 bool kept_cgroups_keep(struct kept_cgroups *kept, struct cgroup *group,
                        const struct cgroup_limits *limits);
 
+/* Removes one. False: there is none. */
+bool kept_cgroups_drop(struct kept_cgroups *kept);
+
 /* Removes them all. */
 void kept_cgroups_done(struct kept_cgroups *kept);

@@ -67,8 +67,7 @@ static void release(struct sandbox *sandbox)
 
     close_job_fds(native);
     if (native->has_cgroup &&
-        (!native->pool ||
-         !kept_cgroups_keep(pool_cgroups(native->pool), &native->cgroup, &native->limits)))
+        (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
         cgroup_remove(&native->cgroup);
     if (native->berth)
         pool_keep_berth(native->pool, native->berth);

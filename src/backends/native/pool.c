@@ -7,13 +7,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/native/berth-list.h"
-#include "backends/native/kept-cgroups.h"
-#include "backends/native/native.h"
-#include "backends/native/shared-pages.h"
+#include "backends/native/pool-files.h"
+#include "backends/native/pool-state.h"
 #include "backends/native/spare-fit.h"
 #include "backends/native/zygote-host.h"
 #include "base/auto.h"
@@ -32,49 +31,7 @@
 /* A spare that is not ready by then never will be: its runtime hangs. */
 #define MAKE_NS (30 * NS_PER_SEC)
 
-enum {
-    RENEW_AFTER = 1000,
-    BERTHS_LEAST = 2,
-    FAILURES_MAX = 4,
-    SHAPES = POOL_LANGUAGES + 1,
-    COMMANDS = POOL_LANGUAGES
-};
-
-struct shape {
-    int32_t language; /* -1: commands */
-    bool is_used;
-    enum spare_kind kind;
-    struct zygote *zygote; /* of SPARE_FORK */
-    struct zygote *heir;   /* that will take its place */
-    struct native *spares;
-    struct berth_list berths;
-    int64_t berth_taken_ns; /* by a run */
-    unsigned n[SPARE_STATES], target;
-    uint32_t taken, missed, failed;
-    unsigned taken_lately; /* since the target was last looked at */
-    int64_t look_ns;
-    int64_t emptied_ns; /* when the last one that was ready was taken */
-    unsigned failures;  /* in a row */
-    int64_t not_before_ns;
-};
-
-struct pool {
-    const struct backend_host *host;
-    const struct pool_options *options;
-    struct arena arena;
-    int epoll_fd;
-    struct shape shapes[SHAPES];
-    struct native *dying; /* killed, and not yet reaped */
-    uint64_t memory_bytes;
-    uint64_t number;
-    char *heap;
-    struct shared_pages pages;
-    unsigned next;       /* the shape to look at first */
-    bool has_no_berths;  /* they can't be had here */
-    bool has_had_berths; /* they can */
-    int64_t taken_ns;
-    struct kept_cgroups groups;
-};
+enum { RENEW_AFTER = 1000, BERTHS_LEAST = 2, FAILURES_MAX = 4 };
 
 /* ---- lists ---- */
 
@@ -128,6 +85,7 @@ static void drop_spare(struct pool *pool, struct shape *shape, struct native *na
     unwatch(pool, native->base.fds[FD_CTL]);
     backend_native.kill(&native->base);
     push(&pool->dying, native);
+    pool->n_dying++;
 }
 
 static void bury(struct pool *pool, struct native *native)
@@ -135,6 +93,7 @@ static void bury(struct pool *pool, struct native *native)
     if (!native_reap(native, WNOHANG))
         return;
     unlink_from(&pool->dying, native);
+    pool->n_dying--;
     unwatch(pool, native->base.fds[FD_PID]);
     backend_native.release(&native->base);
 }
@@ -244,8 +203,9 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
     if (shape->is_used)
         return;
     shape->is_used = true;
+    pool->n_used++;
     shape->language = language;
-    shape->target = pool->options->spares;
+    shape->target = pool_bound_target(pool, pool->options->spares);
     shape->kind = SPARE_EXEC;
     if (language < 0 || language_at(&pool->arena, language, &found, &err) < 0)
         return;
@@ -281,7 +241,8 @@ void pool_keep_berth(struct pool *pool, struct berth *berth)
 {
     struct shape *shape = &pool->shapes[berth->shape];
 
-    berth_list_keep(&shape->berths, berth, MAX(2 * shape->target, (unsigned)BERTHS_LEAST));
+    unsigned most = MAX(2 * shape->target, (unsigned)BERTHS_LEAST);
+    berth_list_keep(&shape->berths, berth, pool_may_keep(pool, FILES_BERTH) ? most : 0);
 }
 
 /* Without a job yet, but with limits; START_FORK: for a run that waits. */
@@ -413,6 +374,7 @@ static void look_at_target(struct pool *pool, struct shape *shape, int64_t now)
         return;
     if (shape->taken_lately < shape->target / 2)
         shape->target = MAX(shape->target - MAX(shape->target / 4, 1U), pool->options->spares);
+    shape->target = pool_bound_target(pool, shape->target);
     shape->taken_lately = 0;
     shape->look_ns = now + SHRINK_NS;
     drop_late(pool, shape, now);
@@ -422,11 +384,6 @@ static void look_at_target(struct pool *pool, struct shape *shape, int64_t now)
         if (native->state == SPARE_READY)
             drop_spare(pool, shape, native);
     }
-}
-
-static bool has_room(const struct pool *pool)
-{
-    return pool->memory_bytes < pool->options->memory_bytes;
 }
 
 /* Returns when it has something to do. */
@@ -446,10 +403,11 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     order_some(pool, shape);
     unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
     unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
-    if (all >= most || !has_room(pool)) {
+    if (all >= most || !pool_has_room(pool, shape)) {
         if (now < shape->berth_taken_ns + QUIET_NS) /* that run is not to wait for the next */
             return MIN(shape->berth_taken_ns + QUIET_NS, shape->look_ns);
-        have_berth(pool, shape, now); /* for the run that finds no spare */
+        if (pool_may_keep(pool, FILES_BERTH))
+            have_berth(pool, shape, now); /* for the run that finds no spare */
         return shape->look_ns;
     }
     if (*made)
@@ -547,7 +505,7 @@ struct native *pool_take(struct pool *pool, const struct job *job)
         native->start_kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
     } else {
         shape->missed++;
-        shape->target = MIN(shape->target * 2, pool->options->spares_max);
+        shape->target = pool_bound_target(pool, shape->target * 2);
         native = find(shape, SPARE_MADE, job);
         if (!native)
             return make_now(pool, shape, job);
@@ -587,6 +545,11 @@ struct kept_cgroups *pool_cgroups(struct pool *pool)
     return &pool->groups;
 }
 
+bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits)
+{
+    return pool_may_keep(pool, FILES_CGROUP) && kept_cgroups_keep(&pool->groups, group, limits);
+}
+
 uint64_t pool_number(const struct pool *pool)
 {
     return pool->number;
@@ -599,6 +562,10 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
     pool->host = host;
     pool->options = options;
     pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    /* The warden raises its limit as far as it may. */
+    struct rlimit files = { 0 };
+    getrlimit(RLIMIT_NOFILE, &files);
+    pool->files_most = pool_files_most(files.rlim_max);
     /* Where no cgroup bounds a sandbox, none is made before it is known what for. */
     if (pool->epoll_fd < 0 || host->cgroups->version == 0 || shared_pages_init(&pool->pages) < 0) {
         pool_free(pool);

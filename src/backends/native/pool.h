@@ -20,6 +20,8 @@
 #include "core/backend.h"
 
 struct berth;
+struct cgroup;
+struct cgroup_limits;
 struct kept_cgroups;
 struct native;
 struct pool;
@@ -53,8 +55,10 @@ struct native *pool_take(struct pool *pool, const struct job *job);
 /* Has a program forked into a sandbox that pool_take makes just now. -errno. */
 int pool_order(struct pool *pool, struct native *native);
 
-/* Groups of runs that are over, which the next can have. */
+/* Groups of runs that are over, which the next can have; and keeping one, or not: then it stays the
+ * caller's. */
 struct kept_cgroups *pool_cgroups(struct pool *pool);
+bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits);
 
 /* A berth for a job that has to be started cold; NULL: there is none, or it is not for one. */
 struct berth *pool_take_berth(struct pool *pool, const struct job *job);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much the pool may hold: memory, and files of the warden's. */
+#include "backends/native/pool-files.h"
+#include "backends/native/pool-state.h"
+#include "base/auto.h"
+
+static struct pool_files files_of(const struct pool *pool)
+{
+    struct pool_files files = {
+        .most = pool->files_most,
+        .spares = pool->n_dying,
+        .cgroups = pool->groups.n,
+    };
+
+    for (const struct shape *shape = pool->shapes; shape < pool->shapes + SHAPES; shape++) {
+        files.berths += shape->berths.n;
+        for (int i = 0; i < SPARE_STATES; i++)
+            files.spares += shape->n[i];
+    }
+    return files;
+}
+
+bool pool_may_keep(const struct pool *pool, unsigned n_files)
+{
+    const struct pool_files files = files_of(pool);
+
+    return pool_files_may_keep(&files, n_files);
+}
+
+/* A berth of another shape, or a group beyond the one that the spare will have. */
+static bool drop_kept(struct pool *pool, const struct shape *but)
+{
+    for (struct shape *shape = pool->shapes; shape < pool->shapes + SHAPES; shape++) {
+        struct berth *berth = shape == but ? NULL : berth_list_take(&shape->berths);
+        if (berth) {
+            berth_free(berth);
+            return true;
+        }
+    }
+    return pool->groups.n > 1 && kept_cgroups_drop(&pool->groups);
+}
+
+bool pool_has_room(struct pool *pool, struct shape *shape)
+{
+    struct pool_files files;
+    bool has_room;
+
+    if (pool->memory_bytes >= pool->options->memory_bytes)
+        return false;
+    do {
+        files = files_of(pool);
+        has_room = pool_files_has_room(&files, berth_list_has(&shape->berths));
+    } while (!has_room && pool_files_may_grow(&files) && drop_kept(pool, shape));
+    return has_room;
+}
+
+unsigned pool_bound_target(const struct pool *pool, unsigned target)
+{
+    unsigned share = pool_files_share(pool->files_most, pool->n_used);
+
+    return MIN(target, MIN(share, pool->options->spares_max));
+}
