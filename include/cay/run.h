@@ -257,6 +257,7 @@ struct cay_result {
     /* Of the workspace: what was created, changed, deleted; and the files that were collected. */
     const struct cay_file *files;
     size_t n_files;
+    bool is_unrecorded; /* it could not be written down, or not all of it; a warning says why */
 };
 
 typedef void cay_event_fn(void *arg, const struct cay_event *event);

@@ -547,6 +547,7 @@ void record_finish(struct record *record, const struct plan *plan, const struct 
         warn(arena, warnings,
              arena_printf(arena, "not recorded in the state folder, or not all of it: %s",
                           strerror(record->error)));
+    result->is_unrecorded = audit_rc < 0 || record->error;
     result->warnings = warnings->list;
 }
 

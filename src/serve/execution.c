@@ -325,6 +325,7 @@ static void on_event(void *arg, const struct cay_event *event)
         run->result = start + strlen("\"result\":");
         run->result_len = (size_t)(json + len - 1 - run->result);
         note_result(run, event->result); /* a failed run's is nowhere else */
+        metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, event->result->is_unrecorded);
     }
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);

@@ -51,7 +51,8 @@ struct metrics;
     X(WEBHOOKS, "cay_webhooks_total", "Webhooks delivered.")                                    \
     X(WEBHOOKS_FAILED, "cay_webhooks_failed_total", "Webhooks given up after their last try.")  \
     X(LOG_DROPPED, "cay_log_dropped_total", "Log lines dropped.")                               \
-    X(RECORD_FAILED, "cay_record_failed_total", "Entries of the record that could not be written.")
+    X(RECORD_FAILED, "cay_record_failed_total",                                                 \
+      "Runs that could not be written down, or not all of them.")
 
 enum start_kind {
 #define START_ENUM(id, label) START_##id,

@@ -304,6 +304,23 @@ def test_information(t, s):
     t.ok(runs > 5 and "cay_pool_ready" in text, "metrics count runs", runs)
 
 
+def test_unrecorded(t, s):
+    """What can't be written down is said, and counted."""
+    def count():
+        return int(re.search(r"^cay_record_failed_total (\d+)$", s.get("/metrics").body.decode(), re.M)[1])
+
+    open_files = [os.readlink(link) for link in Path(f"/proc/{s.pid}/fd").iterdir() if link.is_symlink()]
+    journal = next(name for name in open_files if re.search("/journal/[0-9a-f]{32}$", name))
+    before, mode = count(), stat.S_IMODE(os.stat(journal).st_mode)
+    os.chmod(journal, 0o500)
+    try:
+        r = s.execute(bash("yes | head -c 100000"))
+    finally:
+        os.chmod(journal, mode)
+    t.ok(any("not recorded in the state folder" in w for w in r.json["meta"]["warnings"]), "a record that can't be written is said", r)
+    t.equal((before, count()), (0, 1), "and counted")
+
+
 def status_of(pid):
     try:
         with open(f"/proc/{pid}/status") as f:
@@ -641,6 +658,7 @@ def test(t, mode):
         s.write_tokens(TOKENS)
         test_information(t, s)
         test_webhooks(t, s, hook)
+        test_unrecorded(t, s)
         test_lost_warden(t, s)
         test_sockets(t, mode, s)
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
