@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -66,25 +67,42 @@ static int spawn(const char *program, int fd, pid_t *ret)
     return -rc;
 }
 
-int history_client_open(const char *program, struct history_client **ret, struct cay_error *err)
+int history_recorder_start(const char *program, pid_t *ret_pid)
 {
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return cay_fail_errno(err, errno, "make a socket pair for the recorder");
+        return -errno;
     auto_close int front = pair[0], back = fcntl(pair[1], F_DUPFD_CLOEXEC, RECORDER_FD + 1);
     close(pair[1]); /* dup2 onto itself would leave it closed on exec */
-    struct history_client *client = mem_alloc(sizeof *client);
-    int rc = back < 0 ? -errno : spawn(program, back, &client->pid);
-    if (rc < 0) {
-        free(client);
-        return cay_fail_errno(err, -rc, "start the recorder %s", program);
-    }
-    client->fd_in = -1;
+    int rc = back < 0 ? -errno : spawn(program, back, ret_pid);
+    if (rc < 0)
+        return rc;
     fcntl(front, F_SETFL, O_NONBLOCK);
-    client->fd = take_fd(&front);
+    return take_fd(&front);
+}
+
+int history_client_open(const char *program, struct history_client **ret, struct cay_error *err)
+{
+    pid_t pid;
+    int fd = history_recorder_start(program, &pid);
+
+    if (fd < 0)
+        return cay_fail_errno(err, -fd, "start the recorder %s", program);
+    struct history_client *client = mem_alloc(sizeof *client);
+    *client = (struct history_client){ .fd = fd, .pid = pid, .fd_in = -1 };
     *ret = client;
     return 0;
+}
+
+void history_client_renew(struct history_client *client, int fd)
+{
+    if (client->pid > 0)
+        waitpid(client->pid, NULL, WNOHANG);
+    close_fd(&client->fd);
+    client->fd = fd;
+    client->pid = -1;
+    client->is_gone = false;
 }
 
 static void end(struct question *question, int status)
@@ -104,14 +122,30 @@ static void end_all(struct history_client *client, int status)
             end(&client->questions[i], status);
 }
 
+/* Tells a recorder that is another's child to leave, and waits until it has. */
+static void wait_for_end(int fd)
+{
+    struct pollfd end = { .fd = fd, .events = POLLIN };
+    char rest[64];
+    ssize_t n;
+
+    shutdown(fd, SHUT_WR);
+    do {
+        poll(&end, 1, -1);
+        n = recv(fd, rest, sizeof rest, MSG_DONTWAIT);
+    } while (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)));
+}
+
 void history_client_close(struct history_client *client)
 {
     if (!client)
         return;
     client->is_gone = true;
     end_all(client, -EPIPE);
+    if (client->pid < 0)
+        wait_for_end(client->fd);
     close_fd(&client->fd); /* it takes in what is left, and leaves */
-    while (waitpid(client->pid, NULL, 0) < 0 && errno == EINTR)
+    while (client->pid > 0 && waitpid(client->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     free(client);
 }

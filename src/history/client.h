@@ -19,12 +19,14 @@
  * it from there by itself. The front's recent executions are the front's own to remember; the
  * recorder is some 100 ms behind them.
  *
- * The recorder starts itself again when it fails; it leaves when the client is closed or dies, with
+ * The recorder starts itself again when it fails; where all of it was killed, the server has its
+ * monitor start another (history_client_renew). It leaves when the client is closed or dies, with
  * everything taken in.
  */
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct cay_error;
 struct history_client;
@@ -61,7 +63,7 @@ struct history_query {
  * whoever asks.
  *
  * status   0, or -ENOENT (no such execution), -EINVAL (a query that makes no sense), -ETIMEDOUT,
- *          -EPIPE (the recorder is gone for good), or another error of the database
+ *          -EPIPE (the recorder is gone), or another error of the database
  * json     not NUL-terminated, for the time of the call only; NULL unless status is 0
  */
 typedef void history_answer_fn(void *arg, int status, const char *json, size_t len);
@@ -69,19 +71,26 @@ typedef void history_answer_fn(void *arg, int status, const char *json, size_t l
 /* The fd that came with the answer which is being given, the caller's to close; -1: none did. */
 int history_client_take_fd(struct history_client *client);
 
-/* Starts the recorder, which is `program recorder`: as the caller is now, so before it gives up
- * what writing to the state folder needs. */
+/* Starts a recorder, which is `program recorder`: as the caller is now, so before it gives up what
+ * writing to the state folder needs. Returns the client's socket, or -errno. */
+int history_recorder_start(const char *program, pid_t *ret_pid);
+
+/* The same for a client of one's own. */
 int history_client_open(const char *program, struct history_client **ret, struct cay_error *err);
 
 /* Waits until all is taken in. A journal that is closed before is taken in to its end and removed;
  * one that is closed after stays for the next who looks. */
 void history_client_close(struct history_client *client);
 
-/* Readable: call dispatch. Stays the same for the client's life. */
+/* Another recorder for a client whose own is gone, started by another process of the caller's:
+ * takes its socket. */
+void history_client_renew(struct history_client *client, int fd);
+
+/* Readable: call dispatch. Stays the same until the client is renewed. */
 int history_client_fd(const struct history_client *client);
 
-/* Answers what has come; never blocks. Returns -1 when the recorder is gone for good: everything
- * was answered by -EPIPE, and the fd is no longer worth watching. */
+/* Answers what has come; never blocks. Returns -1 when the recorder is gone: everything was
+ * answered by -EPIPE, and the fd is no longer worth watching. */
 int history_client_dispatch(struct history_client *client);
 
 /* Asks; deadline_ns is on the clock of base/clock.h. Fails (CAY_E_LIMIT) when HISTORY_PENDING_MAX
@@ -98,5 +107,5 @@ void history_client_forget(struct history_client *client, const void *arg);
 int64_t history_client_deadline_ns(const struct history_client *client);
 void history_client_expire(struct history_client *client, int64_t now_ns);
 
-/* The recorder's process, for whoever watches over memory; it is the client's to reap. */
+/* The recorder's process, which is the client's to reap; -1 once it was renewed. */
 int history_client_pid(const struct history_client *client);

@@ -11,15 +11,21 @@
 
 enum { RETRY_FIRST_MS = 50, RETRY_MAX_MS = 10000 };
 
-static void hold_back(struct server *server, const char *event, const struct cay_error *err)
+int64_t engine_retry_ms(unsigned losses)
 {
     int64_t wait_ms = RETRY_FIRST_MS;
+
+    for (unsigned i = 0; i < losses && wait_ms < RETRY_MAX_MS; i++)
+        wait_ms *= 2;
+    return MIN(wait_ms, (int64_t)RETRY_MAX_MS);
+}
+
+static void hold_back(struct server *server, const char *event, const struct cay_error *err)
+{
+    int64_t wait_ms = engine_retry_ms(server->warden_losses++);
     int64_t now_ns = clock_now_ns();
 
-    for (unsigned i = 0; i < server->warden_losses && wait_ms < RETRY_MAX_MS; i++)
-        wait_ms *= 2;
-    server->warden_losses++;
-    server->warden_retry_ns = now_ns + MIN(wait_ms, (int64_t)RETRY_MAX_MS) * NS_PER_MSEC;
+    server->warden_retry_ns = now_ns + wait_ms * NS_PER_MSEC;
     LOG(server->log, ERROR, event, now_ns, LOG_TEXT("error", err->msg),
         LOG_INT("retry_ms", wait_ms), LOG_INT("in_a_row", server->warden_losses));
 }

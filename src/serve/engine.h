@@ -21,5 +21,8 @@ void engine_dispatch(struct server *server);
 /* Whether a warden was lost and no run has gone well since. */
 bool engine_is_ailing(const struct server *server);
 
+/* How long to wait before what was lost so often in a row is started again. */
+int64_t engine_retry_ms(unsigned losses);
+
 /* A run went well. */
 void engine_is_well(struct server *server);

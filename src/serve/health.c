@@ -12,6 +12,7 @@
 #include "serve/conn.h"
 #include "serve/engine.h"
 #include "serve/on.h"
+#include "serve/recorder-link.h"
 #include "serve/server-state.h"
 
 static const char *status_word(const struct server *server)
@@ -37,6 +38,7 @@ static void answer(struct exchange *x)
     json_field_uint(&w, "queued", counts.queued);
     json_field_real(&w, "check_time", clock_seconds(health->took_ns));
     json_field_string(&w, "warden", engine_is_ailing(server) ? "restarting" : "ok");
+    json_field_string(&w, "recorder", recorder_link_is_gone(server) ? "restarting" : "ok");
     json_field_string(&w, "message", health->is_well ? NULL : health->message);
     json_end_object(&w);
     strbuf_putc(&out, '\n');

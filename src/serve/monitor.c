@@ -16,11 +16,17 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "history/client.h"
 #include "serve/listen.h"
 
 enum { WARDEN_FD = 3, MONITOR_FD = 3 };
-/* A request is the number of a file, or this. */
-enum { ASK_WARDEN = MONITOR_FILES };
+/* A request is the number of a file, or one of these. */
+enum { ASK_WARDEN = MONITOR_FILES, ASK_RECORDER };
+
+struct children {
+    unsigned wardens;
+    pid_t recorder; /* 0: none */
+};
 
 /* A request there, one errno and perhaps an fd back. */
 static int send_answer(int sock, int32_t errnum, int fd)
@@ -91,29 +97,52 @@ static int start_warden(const char *program, int *ret)
 /* One is all that a front needs; another begins while the last one is ending. */
 enum { WARDENS_MAX = 4 };
 
-static void count_wardens(unsigned *n)
+static void count(struct children *children)
 {
-    while (waitpid(-1, NULL, WNOHANG) > 0)
-        *n -= *n > 0;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+        if (pid == children->recorder)
+            children->recorder = 0;
+        else
+            children->wardens -= children->wardens > 0;
+    }
 }
 
-static int start_one_more(const char *program, unsigned *n, int *ret)
+static int start_one_more(const char *program, struct children *children, int *ret)
 {
-    count_wardens(n);
-    if (*n >= WARDENS_MAX)
+    count(children);
+    if (children->wardens >= WARDENS_MAX)
         return -EAGAIN;
     int rc = start_warden(program, ret);
-    *n += rc == 0;
+    children->wardens += rc == 0;
     return rc;
 }
 
-static void answer(const struct monitor_plan *plan, int sock, uint32_t what, unsigned *wardens)
+static int start_recorder(const char *program, struct children *children, int *ret)
+{
+    count(children);
+    if (children->recorder)
+        return -EAGAIN;
+    pid_t pid;
+    int fd = history_recorder_start(program, &pid);
+    if (fd < 0)
+        return fd;
+    children->recorder = pid;
+    *ret = fd;
+    return 0;
+}
+
+static void answer(const struct monitor_plan *plan, int sock, uint32_t what,
+                   struct children *children)
 {
     auto_close int fd = -1;
     int rc = -EINVAL;
 
     if (what == ASK_WARDEN) {
-        rc = start_one_more(plan->warden, wardens, &fd);
+        rc = start_one_more(plan->warden, children, &fd);
+    } else if (what == ASK_RECORDER) {
+        rc = start_recorder(plan->recorder, children, &fd);
     } else if (what < MONITOR_FILES && plan->files[what]) {
         fd = open(plan->files[what], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         rc = fd < 0 ? -errno : 0;
@@ -124,14 +153,14 @@ static void answer(const struct monitor_plan *plan, int sock, uint32_t what, uns
 static _Noreturn void serve(const struct monitor_plan *plan, int sock)
 {
     uint32_t what;
-    unsigned wardens = 0;
+    struct children children = { 0 };
     ssize_t n;
 
     while ((n = recv(sock, &what, sizeof what, 0)) == (ssize_t)sizeof what ||
            (n < 0 && errno == EINTR)) {
         if (n > 0)
-            answer(plan, sock, what, &wardens);
-        count_wardens(&wardens);
+            answer(plan, sock, what, &children);
+        count(&children);
     }
     for (size_t i = 0; i < plan->n_listeners; i++)
         listen_unlink(&plan->listeners[i]);
@@ -202,6 +231,11 @@ static int ask(const struct monitor *monitor, uint32_t what, const char *words,
 int monitor_warden(const struct monitor *monitor, struct cay_error *err)
 {
     return ask(monitor, ASK_WARDEN, "start a warden", err);
+}
+
+int monitor_recorder(const struct monitor *monitor, struct cay_error *err)
+{
+    return ask(monitor, ASK_RECORDER, "start a recorder", err);
 }
 
 int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err)

@@ -6,6 +6,7 @@
  * up, it asks for here. Each request is a number; none carries a path, an id or anything else:
  *
  *     start a warden        the front gets the socket to it      (the first, and when one died)
+ *     start a recorder      likewise                             (when the first one died)
  *     open file number N    of those that the command line named (tokens, certificates: SIGHUP)
  *
  *     struct monitor monitor;
@@ -14,7 +15,7 @@
  *     int fd = monitor_file(&monitor, MONITOR_TOKENS, &err);
  *     monitor_close(&monitor);
  *
- * The monitor ends when the front does, removes the unix socket's file, and lets the wardens end,
+ * The monitor ends when the front does, removes the unix socket's file, and lets its children end,
  * which they do when the front's sockets close. Its process is in a session of its own: Ctrl-C is
  * for the front, which drains.
  */
@@ -28,6 +29,7 @@ enum monitor_file { MONITOR_TOKENS, MONITOR_CERT, MONITOR_KEY, MONITOR_FILES };
 
 struct monitor_plan {
     const char *warden;               /* the cay command */
+    const char *recorder;             /* the cay-full command */
     const char *files[MONITOR_FILES]; /* NULL: none */
     const struct listener *listeners; /* whose files are removed in the end */
     size_t n_listeners;
@@ -43,6 +45,10 @@ void monitor_close(struct monitor *monitor);
 
 /* A socket with a new warden on its other end, or -1. */
 int monitor_warden(const struct monitor *monitor, struct cay_error *err);
+
+/* A socket with a new recorder on its other end (history_client_renew), or -1: there is one at a
+ * time. */
+int monitor_recorder(const struct monitor *monitor, struct cay_error *err);
 
 /* The file, opened for reading as the monitor's user, or -1. */
 int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err);

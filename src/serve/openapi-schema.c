@@ -190,6 +190,7 @@ static const struct row {
     { "Health", "queued", "integer", ALWAYS, "" },
     { "Health", "check_time", "number", ALWAYS, "seconds that the last check took" },
     { "Health", "warden", "string", ALWAYS, "ok or restarting" },
+    { "Health", "recorder", "string", ALWAYS, "ok or restarting" },
     { "Health", "message", "string?", ALWAYS, "what went wrong" },
 };
 

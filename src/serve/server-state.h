@@ -105,8 +105,11 @@ struct server {
     int64_t no_files_ns;   /* when it was last told of */
     bool is_draining;
     int64_t drain_until_ns;
-    int64_t warden_retry_ns; /* not before this; 0: the engine is well */
-    unsigned warden_losses;  /* in a row */
+    int64_t warden_retry_ns;   /* not before this; 0: the engine is well */
+    unsigned warden_losses;    /* in a row */
+    int64_t recorder_retry_ns; /* it is gone, and not started before this; 0: it is there */
+    int64_t recorder_since_ns; /* when it was last started again */
+    unsigned recorder_losses;  /* in a row */
     bool has_failed;
     int64_t quiet_since_ns;             /* 0: for so long that memory was given back */
     const struct execution *trimmed_at; /* the newest when that began; only compared */

@@ -36,6 +36,7 @@
 #include "serve/notify.h"
 #include "serve/on.h"
 #include "serve/openapi.h"
+#include "serve/recorder-link.h"
 #include "serve/server-state.h"
 #include "serve/setup.h"
 #include "serve/tls.h"
@@ -235,18 +236,6 @@ static void on_engine(evutil_socket_t fd, short what, void *arg)
     end_if_drained(server);
 }
 
-static void on_history(evutil_socket_t fd, short what, void *arg)
-{
-    struct server *server = arg;
-
-    (void)fd, (void)what;
-    if (history_client_dispatch(server->history) < 0) {
-        event_free(server->history_ready);
-        server->history_ready = NULL;
-        LOG(server->log, ERROR, "recorder-lost", clock_now_ns());
-    }
-}
-
 /* Until everything that is wanted from the start was made ahead once, people are told how far it
  * is. */
 static void tell_pools(struct server *server)
@@ -313,6 +302,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     metrics_serve(server);
     if (history_client_deadline_ns(server->history) <= now_ns)
         history_client_expire(server->history, now_ns);
+    recorder_link_tick(server, now_ns);
     if (now_ns - server->host_read_ns > HOST_LOOK_NS) {
         struct admit_host host;
         admit_host_read("/", &host);
@@ -365,8 +355,7 @@ static int add_events(struct server *server, struct cay_error *err)
     signal(SIGPIPE, SIG_IGN);
     if (add_event(server, &server->engine_ready, cay_fd(server->cay), EV_READ, on_engine, NULL,
                   err) < 0 ||
-        add_event(server, &server->history_ready, history_client_fd(server->history), EV_READ,
-                  on_history, NULL, err) < 0 ||
+        recorder_link_watch(server, err) < 0 ||
         add_event(server, &server->monitor_gone, server->monitor.fd, EV_READ, on_monitor, NULL,
                   err) < 0)
         return -1;

@@ -162,6 +162,7 @@ static int start_monitor(struct server *server, struct cay_error *err)
     return monitor_open(
         &(struct monitor_plan){
             .warden = server->options.helper,
+            .recorder = server->options.recorder,
             .files = { [MONITOR_TOKENS] = server->options.token_file,
                        [MONITOR_CERT] = server->options.tls_cert,
                        [MONITOR_KEY] = server->options.tls_key },

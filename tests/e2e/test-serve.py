@@ -395,6 +395,26 @@ def test_lost_warden(t, s):
     t.ok(caytest.until(lambda: s.get("/v1/health").json["warden"] == "ok", 30), "and health says so")
 
 
+def recorders():
+    return [p.pid for p in caytest.descendants() if words_of(p.pid)[1:2] == [b"recorder"]]
+
+
+def test_lost_recorder(t, s):
+    """All of it is killed, more than once."""
+    for what in ("the first", "the monitor's"):
+        lost = recorders()
+        t.equal(len(lost), 2, f"a recorder, {what}: there it is", lost)
+        for pid in lost:
+            os.kill(pid, signal.SIGKILL)
+        t.ok(caytest.until(lambda: "recorder-lost" in s.words(), 20), f"a recorder, {what}: its loss is said", s.words()[-500:])
+        t.ok(caytest.until(lambda: len(set(recorders()) - set(lost)) == 2, 30), f"a recorder, {what}: there is another", recorders())
+        t.ok(caytest.until(lambda: s.get("/v1/executions").json["complete"], 30), f"a recorder, {what}: which answers")
+        t.equal(s.get("/v1/health").json["recorder"], "ok", f"a recorder, {what}: and health says so")
+    id = s.execute(bash("echo on record")).json["id"]
+    audit = Path("/var/lib/cay/audit.jsonl") if s.mode.uid is None else s.mode.home / ".local/state/cay/audit.jsonl"
+    t.ok(caytest.until(lambda: id in audit.read_text(), 20), "and writes down what is run")
+
+
 def zygotes(warden):
     return [p.pid for p in caytest.descendants()
             if program_of(p.pid) == "cay-zygote-python" and status_of(p.pid).get("PPid") == str(warden)]
@@ -660,6 +680,7 @@ def test(t, mode):
         test_webhooks(t, s, hook)
         test_unrecorded(t, s)
         test_lost_warden(t, s)
+        test_lost_recorder(t, s)
         test_sockets(t, mode, s)
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
         test_queue(t, s)
