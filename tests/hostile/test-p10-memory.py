@@ -11,10 +11,18 @@ import caytest
 
 LIMIT = 64
 KINDS = ("heap", "anon", "shared", "populate", "memfd", "sysv", "sysv-detached", "sysv-messages", "sockets", "pipes",
-         "pipes-and-heap", "sum", "many", "many-shared")
-CREWS = ("sockets", "many", "many-shared")
+         "pipes-and-heap", "sum", "many", "many-shared", "many-without-leader", "one-space")
+CREWS = ("sockets", "many", "many-shared", "many-without-leader")
 FILES = ("tmp", "dev-shm")
 PYTHON = "x = []\nwhile len(x) < 256:\n    x.append(bytearray(b'y') * (1 << 20))\n    print('x', end='', flush=True)\n"
+# Python starts these by vfork, after which parent and child have the same memory for a while.
+SPAWNS = """
+import subprocess
+x = b"a" * (36 << 20)
+for _ in range(100):
+    subprocess.run(["/bin/true"], close_fds=False)
+print("fine")
+"""
 
 
 def held(r):
@@ -111,6 +119,10 @@ def test(t, mode):
 
     r = mode.python("x = bytearray(20 << 20)\nprint('fine')", *flags)
     t.result(r, "below the limit: fine", cause="ok", stdout="fine\n")
+    r = mode.python(SPAWNS, *flags)
+    t.result(r, "children in their parent's memory: it counts once", cause="ok", stdout="fine\n")
+    peak = r.get("meta.usage.memory_peak")
+    t.ok(peak is None or peak <= LIMIT * caytest.MIB, "children in their parent's memory: nor twice in the peak", peak)
     for value in ("0", "-1", "1", "64q", "99999999999g", ""):
         done = mode.cay("exec", "--memory=" + value, "--", "/bin/echo", "RAN")
         t.ok(done.status in (2, 125) and b"memory" in done.err and b"RAN" not in done.out, f"memory {value!r} is refused",

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -35,8 +36,8 @@ enum { SOCKET_BYTES_MAX = 425984 };
 
 /* What the processes use, added up. */
 struct sum {
-    uint64_t anon, shmem; /* bytes; in the first, quick look shared pages count for each process */
-    uint64_t kernel;      /* page tables, and what many open files may hold as pipes */
+    struct mm_use memory; /* in the first, quick look shared pages count for each address space */
+    uint64_t pipes;       /* what many open files may hold as such */
     uint64_t tasks;
     int64_t cpu_ns;
 };
@@ -47,7 +48,7 @@ int watcher_open(struct watcher *watcher)
     if (watcher->proc_fd < 0)
         return -errno;
     watcher->diag_fd = sockdiag_open();
-    return 0;
+    return mm_set_init(&watcher->spaces);
 }
 
 static int64_t reaped_cpu_ns(void)
@@ -146,24 +147,29 @@ static bool read_status(int proc_fd, const char *pid, char *text, size_t size)
     return true; /* a zombie, or in its last moments */
 }
 
-static void add_quick(const struct watcher *watcher, const char *pid, struct sum *sum)
+static void add_quick(struct watcher *watcher, const char *pid, struct sum *sum)
 {
     char text[4096];
 
     if (!read_status(watcher->proc_fd, pid, text, sizeof text))
         return;
     uint64_t slots = number_of(text, "FDSize:");
-    sum->anon += number_of(text, "RssAnon:") * 1024;
-    sum->shmem += number_of(text, "RssShmem:") * 1024;
-    sum->kernel += (number_of(text, "VmPTE:") + number_of(text, "VmPMD:")) * 1024;
-    sum->kernel += slots > FEW_FILES ? slots * PIPE_BYTES_PER_FD : 0;
+    const struct mm_use use = {
+        .anon = number_of(text, "RssAnon:") * 1024,
+        .shmem = number_of(text, "RssShmem:") * 1024,
+        .tables = (number_of(text, "VmPTE:") + number_of(text, "VmPMD:")) * 1024,
+    };
+    uint64_t size = number_of(text, "VmSize:");
+    if (size > 0) /* else a zombie: it has none, as have all others */
+        mm_set_add(&watcher->spaces, (pid_t)number_of(text, "Pid:"), size, &use);
+    sum->pipes += slots > FEW_FILES ? slots * PIPE_BYTES_PER_FD : 0;
     sum->tasks += number_of(text, "Threads:");
     sum->cpu_ns += cpu_of(watcher->proc_fd, pid);
 }
 
 /* Each page divided by the number of processes that share it. Where the kernel does not tell, as of
  * a program that may be executed but not read, the quick figures stand. */
-static void add_exact(const struct watcher *watcher, const char *pid, struct sum *sum)
+static void add_exact(struct watcher *watcher, const char *pid, struct sum *sum)
 {
     char path[64], text[4096];
 
@@ -172,14 +178,19 @@ static void add_exact(const struct watcher *watcher, const char *pid, struct sum
         add_quick(watcher, pid, sum);
         return;
     }
-    sum->anon += number_of(text, "Pss_Anon:") * 1024;
-    sum->shmem += number_of(text, "Pss_Shmem:") * 1024;
+    const struct mm_use use = {
+        .anon = number_of(text, "Pss_Anon:") * 1024,
+        .shmem = number_of(text, "Pss_Shmem:") * 1024,
+    };
+    mm_set_add(&watcher->spaces, (pid_t)strtol(pid, NULL, 10), 0, &use);
 }
 
-static void add_all(const struct watcher *watcher, struct sum *sum,
-                    void (*add)(const struct watcher *, const char *, struct sum *))
+static void add_all(struct watcher *watcher, struct sum *sum,
+                    void (*add)(struct watcher *, const char *, struct sum *))
 {
     char buf[8192] __attribute__((aligned(16)));
+
+    mm_set_begin(&watcher->spaces, add == add_quick);
 
     lseek(watcher->proc_fd, 0, SEEK_SET);
     for (long n; (n = syscall(SYS_getdents64, watcher->proc_fd, buf, sizeof buf)) > 0;)
@@ -190,6 +201,7 @@ static void add_all(const struct watcher *watcher, struct sum *sum,
                 add(watcher, entry->d_name, sum);
             pos += entry->d_reclen;
         }
+    sum->memory = watcher->spaces.sum;
 }
 
 static uint64_t tmpfs_bytes(void)
@@ -226,7 +238,8 @@ enum tick_result watcher_look(struct watcher *watcher)
 
     add_all(watcher, &sum, add_quick);
     uint64_t files = tmpfs_bytes();
-    uint64_t used = sum.anon + sum.shmem + sum.kernel + files;
+    uint64_t kernel = sum.memory.tables + sum.pipes;
+    uint64_t used = sum.memory.anon + sum.memory.shmem + kernel + files;
     uint64_t room = limits->memory_bytes - MIN(used, limits->memory_bytes);
     bool has_many_sockets;
     uint64_t sockets = socket_bytes(watcher, room, &has_many_sockets);
@@ -235,7 +248,7 @@ enum tick_result watcher_look(struct watcher *watcher)
         struct sum exact = { 0 };
         add_all(watcher, &exact, add_exact);
         /* A file on tmpfs that is mapped is one of both, not both. */
-        used = exact.anon + MAX(exact.shmem, files) + sum.kernel + sockets;
+        used = exact.memory.anon + MAX(exact.memory.shmem, files) + kernel + sockets;
     }
     struct watched *seen = watcher->seen;
     seen->memory_peak = MAX(seen->memory_peak, used);

@@ -13,6 +13,7 @@
 #include <cay/limits.h>
 
 #include "core/backend.h"
+#include "sys/mm-set.h"
 
 /* What it saw last, in memory that pid 1 shares with the warden: a sandbox that is killed has no
  * time to report. */
@@ -25,6 +26,7 @@ struct watched {
 struct watcher {
     int proc_fd; /* -1: not watching */
     int diag_fd;
+    struct mm_set spaces;            /* of the look */
     const struct cay_limits *limits; /* of the stage */
     int64_t reaped_cpu_ns;           /* at the stage's start */
     int64_t interval_ns;             /* until the next look */

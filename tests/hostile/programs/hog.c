@@ -4,6 +4,9 @@
  * got everything. CAP keeps a host without a working limit alive; so does the alarm. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +15,7 @@
 #include <sys/msg.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -318,6 +322,51 @@ static int many_shared(void)
     return crew(MANY, share_of_shared);
 }
 
+static void *private_in_thread(void *n)
+{
+    map_some(CAP / *(int *)n, MAP_PRIVATE);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+/* The first thread, in whose name a process is listed, is gone before any memory is taken. */
+static int share_without_leader(int n)
+{
+    static int count;
+    pthread_t thread;
+
+    count = n;
+    errno = pthread_create(&thread, NULL, private_in_thread, &count);
+    if (errno)
+        return errno;
+    syscall(SYS_exit, 0);
+    return 0;
+}
+
+static int many_without_leader(void)
+{
+    return crew(4, share_without_leader);
+}
+
+static int anon_in_child(void *unused)
+{
+    (void)unused;
+    _exit(anon());
+}
+
+/* Two processes with one address space, neither of which waits for the other. */
+static int one_space(void)
+{
+    static char stack[65536] __attribute__((aligned(16)));
+    int status;
+    pid_t pid = clone(anon_in_child, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+
+    if (pid < 0)
+        return refused();
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 9;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -338,6 +387,8 @@ static const struct {
     { "sum", sum },
     { "many", many_private },
     { "many-shared", many_shared },
+    { "many-without-leader", many_without_leader },
+    { "one-space", one_space },
 };
 
 int main(int argc, char **argv)
