@@ -12,37 +12,88 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TCP_STATES_ALL = 0xfff };
+#include "base/auto.h"
+
+enum { TCP_STATES_ALL = 0xfff, TCP_LISTEN = 10 };
+
+/* What a message of one byte takes at the most. */
+enum { MESSAGE_BYTES = 1024 };
 
 int sockdiag_open(void)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    return fd < 0 ? -errno : fd;
+    struct sockaddr_nl own = { .nl_family = AF_NETLINK };
+
+    if (fd < 0)
+        return -errno;
+    bind(fd, (const struct sockaddr *)&own, sizeof own); /* else the first request does it */
+    return fd;
 }
 
-/* Adds up what a socket's attribute of that type says of its buffers. */
-static uint64_t sum_meminfo(const struct nlmsghdr *header, size_t fixed, int type)
+struct attr {
+    const void *data;
+    size_t len;
+};
+
+/* The attribute of that type behind the fixed part, or an empty one. */
+static struct attr find_attr(const struct nlmsghdr *header, size_t fixed, int type)
 {
-    uint64_t sum = 0;
     const char *start = (const char *)NLMSG_DATA(header) + NLMSG_ALIGN(fixed);
     int left = (int)(header->nlmsg_len - NLMSG_LENGTH(NLMSG_ALIGN(fixed)));
     const struct rtattr *attr = (const struct rtattr *)(uintptr_t)start;
 
-    for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left)) {
-        uint32_t info[SK_MEMINFO_VARS] = { 0 };
-        if (attr->rta_type != type)
-            continue;
-        size_t len = RTA_PAYLOAD(attr);
-        memcpy(info, RTA_DATA(attr), len < sizeof info ? len : sizeof info);
-        uint32_t sent = info[SK_MEMINFO_WMEM_ALLOC] > info[SK_MEMINFO_WMEM_QUEUED]
-                            ? info[SK_MEMINFO_WMEM_ALLOC]
-                            : info[SK_MEMINFO_WMEM_QUEUED];
-        sum += (uint64_t)info[SK_MEMINFO_RMEM_ALLOC] + sent + info[SK_MEMINFO_BACKLOG];
-    }
-    return sum;
+    for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left))
+        if (attr->rta_type == type)
+            return (struct attr){ RTA_DATA(attr), RTA_PAYLOAD(attr) };
+    return (struct attr){ NULL, 0 };
 }
 
-static bool dump(int fd, const void *request, size_t len, size_t fixed, int type, uint64_t *sum)
+/* Copies as much as there is; the rest of it stays as it was. */
+static void take(struct attr attr, void *ret, size_t size)
+{
+    if (attr.data)
+        memcpy(ret, attr.data, MIN(attr.len, size));
+}
+
+static uint64_t buffer_bytes(const struct nlmsghdr *header, size_t fixed, int type)
+{
+    uint32_t info[SK_MEMINFO_VARS] = { 0 };
+
+    take(find_attr(header, fixed, type), info, sizeof info);
+    uint32_t sent = MAX(info[SK_MEMINFO_WMEM_ALLOC], info[SK_MEMINFO_WMEM_QUEUED]);
+    return (uint64_t)info[SK_MEMINFO_RMEM_ALLOC] + sent + info[SK_MEMINFO_BACKLOG];
+}
+
+static void add_inet(const struct nlmsghdr *header, uint64_t most, struct sockdiag_sum *sum)
+{
+    (void)most;
+    sum->bytes += buffer_bytes(header, sizeof(struct inet_diag_msg), INET_DIAG_SKMEMINFO);
+}
+
+/* What was sent by a unix socket is charged to it alone, also when it is closed and no longer told
+ * of. Of a datagram socket's queue only the first message is told. */
+static void add_unix(const struct nlmsghdr *header, uint64_t most, struct sockdiag_sum *sum)
+{
+    enum { FIXED = sizeof(struct unix_diag_msg) };
+    const struct unix_diag_msg *msg = NLMSG_DATA(header);
+    struct unix_diag_rqlen queue = { 0 };
+    uint32_t peer = 0;
+
+    sum->n_unix++;
+    sum->bytes += buffer_bytes(header, FIXED, UNIX_DIAG_MEMINFO);
+    take(find_attr(header, FIXED, UNIX_DIAG_RQLEN), &queue, sizeof queue);
+    take(find_attr(header, FIXED, UNIX_DIAG_PEER), &peer, sizeof peer);
+    bool is_stream = msg->udiag_type == SOCK_STREAM && msg->udiag_state != TCP_LISTEN;
+    if (!is_stream || peer != 0 || queue.udiag_rqueue == 0)
+        return;
+    uint64_t text = queue.udiag_rqueue;
+    sum->n_orphaned++;
+    sum->bytes += text;
+    sum->extra += MIN(text * MESSAGE_BYTES, MAX(most, text)) - text;
+}
+
+static bool dump(int fd, const void *request, size_t len, uint64_t most, struct sockdiag_sum *sum,
+                 void (*add)(const struct nlmsghdr *, uint64_t, struct sockdiag_sum *))
 {
     char buf[16384] __attribute__((aligned(NLMSG_ALIGNTO)));
 
@@ -58,12 +109,12 @@ static bool dump(int fd, const void *request, size_t len, size_t fixed, int type
         for (; NLMSG_OK(header, n); header = NLMSG_NEXT(header, n)) {
             if (header->nlmsg_type == NLMSG_DONE || header->nlmsg_type == NLMSG_ERROR)
                 return header->nlmsg_type == NLMSG_DONE;
-            *sum += sum_meminfo(header, fixed, type);
+            add(header, most, sum);
         }
     }
 }
 
-static bool unix_bytes(int fd, uint64_t *sum)
+bool sockdiag_unix(int fd, uint64_t most, struct sockdiag_sum *sum)
 {
     struct {
         struct nlmsghdr header;
@@ -74,12 +125,12 @@ static bool unix_bytes(int fd, uint64_t *sum)
                     .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
         .req = { .sdiag_family = AF_UNIX,
                  .udiag_states = UINT32_MAX,
-                 .udiag_show = UDIAG_SHOW_MEMINFO },
+                 .udiag_show = UDIAG_SHOW_MEMINFO | UDIAG_SHOW_RQLEN | UDIAG_SHOW_PEER },
     };
-    return dump(fd, &request, sizeof request, sizeof(struct unix_diag_msg), UNIX_DIAG_MEMINFO, sum);
+    return dump(fd, &request, sizeof request, most, sum, add_unix);
 }
 
-static bool inet_bytes(int fd, int family, int protocol, uint64_t *sum)
+bool sockdiag_inet(int fd, int family, int protocol, struct sockdiag_sum *sum)
 {
     struct {
         struct nlmsghdr header;
@@ -93,21 +144,5 @@ static bool inet_bytes(int fd, int family, int protocol, uint64_t *sum)
                  .idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
                  .idiag_states = TCP_STATES_ALL },
     };
-    return dump(fd, &request, sizeof request, sizeof(struct inet_diag_msg), INET_DIAG_SKMEMINFO,
-                sum);
-}
-
-bool sockdiag_bytes(int fd, uint64_t *ret)
-{
-    static const int rows[][2] = { { AF_INET, IPPROTO_TCP },
-                                   { AF_INET6, IPPROTO_TCP },
-                                   { AF_INET, IPPROTO_UDP },
-                                   { AF_INET6, IPPROTO_UDP } };
-    uint64_t sum = 0;
-    bool is_all = unix_bytes(fd, &sum);
-
-    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        is_all = inet_bytes(fd, rows[i][0], rows[i][1], &sum) && is_all;
-    *ret = sum;
-    return is_all;
+    return dump(fd, &request, sizeof request, 0, sum, add_inet);
 }

@@ -12,7 +12,15 @@
 /* Returns an fd, or -errno. */
 int sockdiag_open(void);
 
-/* The bytes in the buffers of all unix, TCP and UDP sockets of the namespace. Returns false when
- * the kernel does not tell of all of them: each family is a module of its own. Async-signal-safe.
- */
-bool sockdiag_bytes(int fd, uint64_t *ret);
+struct sockdiag_sum {
+    uint64_t bytes; /* in buffers: of who sent, if he is still there, else of who has not read */
+    /* Unix sockets, and those of them with bytes of a sender who is gone. Of these only the text is
+     * known, and a byte can be a message that takes a thousand: extra is what they may hold beyond
+     * their text, each at most `most`. */
+    uint64_t n_unix, n_orphaned, extra;
+};
+
+/* Adds those of the namespace to the sum. They return false when the kernel does not tell of all:
+ * each family is a module of its own. Async-signal-safe. */
+bool sockdiag_unix(int fd, uint64_t most, struct sockdiag_sum *sum);
+bool sockdiag_inet(int fd, int family, int protocol, struct sockdiag_sum *sum);

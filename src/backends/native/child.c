@@ -399,7 +399,7 @@ void child_main(struct child *child)
                            .oom_fd = -1,
                            .notice_fd = -1,
                            .workspace = WORKSPACE_INIT,
-                           .watcher = { .proc_fd = -1, .diag_fd = -1, .seen = child->watched } };
+                           .watcher = { .proc_fd = -1, .seen = child->watched } };
     int errnum = 0;
 
     child->job = &job;

@@ -15,7 +15,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "sys/file.h"
-#include "sys/sockdiag.h"
 
 #define INTERVAL_MIN_NS NS_PER_MSEC
 #define INTERVAL_MAX_NS (20 * NS_PER_MSEC)
@@ -31,9 +30,6 @@ enum { FEW_FILES = 256, PIPE_BYTES_PER_FD = 4096 };
 /* Buffers of sockets grow faster than any other memory: with this many, every look is soon. */
 enum { MANY_SOCKETS = 32 };
 
-/* The most that a socket's buffers hold with the usual net.core.wmem_max. */
-enum { SOCKET_BYTES_MAX = 425984 };
-
 /* What the processes use, added up. */
 struct sum {
     struct mm_use memory; /* in the first, quick look shared pages count for each address space */
@@ -47,7 +43,7 @@ int watcher_open(struct watcher *watcher)
     watcher->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (watcher->proc_fd < 0)
         return -errno;
-    watcher->diag_fd = sockdiag_open();
+    sockmem_open(&watcher->sockets, watcher->proc_fd);
     return mm_set_init(&watcher->spaces);
 }
 
@@ -212,55 +208,48 @@ static uint64_t tmpfs_bytes(void)
                : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
 }
 
-/* Asking for each socket takes long, so it is only done when there are enough to matter. Where the
- * kernel does not tell, each counts for what it may hold by default. */
-static uint64_t socket_bytes(const struct watcher *watcher, uint64_t room, bool *ret_many)
+/* Of what may be in sockets that nobody tells of, a part of the limit goes unpunished: a program
+ * that leaves a few messages unread or keeps a few sockets unused has most likely nothing in them.
+ */
+static uint64_t past_doubt(uint64_t unseen, uint64_t limit)
 {
-    char text[512];
-    uint64_t bytes = 0;
-
-    *ret_many = false;
-    if (file_read_at(watcher->proc_fd, "self/net/sockstat", text, sizeof text) <= 0)
-        return 0;
-    uint64_t n = number_of(text, "sockets: used");
-    *ret_many = n > MANY_SOCKETS;
-    if (n * SOCKET_BYTES_MAX <= room / 4)
-        return 0;
-    if (watcher->diag_fd >= 0 && sockdiag_bytes(watcher->diag_fd, &bytes))
-        return bytes + bytes / 4; /* they grow faster than one can look */
-    return MAX(bytes, n * (SOCKET_BYTES_MAX / 2));
+    return unseen - MIN(unseen, limit / 4);
 }
 
 enum tick_result watcher_look(struct watcher *watcher)
 {
     const struct cay_limits *limits = watcher->limits;
+    const uint64_t limit = limits->memory_bytes;
     struct sum sum = { 0 };
 
     add_all(watcher, &sum, add_quick);
     uint64_t files = tmpfs_bytes();
     uint64_t kernel = sum.memory.tables + sum.pipes;
     uint64_t used = sum.memory.anon + sum.memory.shmem + kernel + files;
-    uint64_t room = limits->memory_bytes - MIN(used, limits->memory_bytes);
-    bool has_many_sockets;
-    uint64_t sockets = socket_bytes(watcher, room, &has_many_sockets);
-    used += sockets;
-    if (used > limits->memory_bytes) {
+    struct sockmem_use sockets;
+    sockmem_look(&watcher->sockets, limit / 16, &sockets);
+    sockets.bytes += sockets.bytes / 4; /* they grow faster than one can look */
+    uint64_t doubtful = past_doubt(sockets.unseen, limit);
+    used += sockets.bytes;
+    if (used + doubtful > limit) {
         struct sum exact = { 0 };
         add_all(watcher, &exact, add_exact);
         /* A file on tmpfs that is mapped is one of both, not both. */
-        used = exact.memory.anon + MAX(exact.memory.shmem, files) + kernel + sockets;
+        used = exact.memory.anon + MAX(exact.memory.shmem, files) + kernel + sockets.bytes;
     }
     struct watched *seen = watcher->seen;
     seen->memory_peak = MAX(seen->memory_peak, used);
     seen->pids_peak = MAX(seen->pids_peak, sum.tasks);
     seen->cpu_ns = MAX(seen->cpu_ns, sum.cpu_ns + reaped_cpu_ns() - watcher->reaped_cpu_ns);
-    if (used > limits->memory_bytes)
+    if (used + doubtful > limit) {
+        seen->memory_peak = MAX(seen->memory_peak, limit); /* the rest of it is a guess */
         return TICK_MEMORY;
+    }
     if (limits->cpu_time_ns > 0 && seen->cpu_ns >= limits->cpu_time_ns)
         return TICK_CPU_TIME;
-    uint64_t room_left = MIN(limits->memory_bytes - used, limits->memory_bytes / 4);
+    uint64_t room_left = MIN(limit - used - doubtful, limit / 4);
     int64_t safe_ns = (int64_t)(room_left / BYTES_PER_US) * 1000;
-    int64_t next = has_many_sockets ? 0 : MIN(watcher->interval_ns * 2, INTERVAL_MAX_NS);
+    int64_t next = sockets.n > MANY_SOCKETS ? 0 : MIN(watcher->interval_ns * 2, INTERVAL_MAX_NS);
     watcher->interval_ns = MAX(MIN(next, safe_ns), INTERVAL_MIN_NS);
     return TICK_FINE;
 }

@@ -4,8 +4,8 @@
 /*
  * Where no cgroup can be had, pid 1 watches over the sandbox's memory, processes and CPU time by
  * its own /proc. It looks the more often the less room is left. What no process has mapped is not
- * seen there: tmpfs is asked of the file system, sockets' buffers of sock_diag, and memfd and
- * System V IPC are denied by the seccomp profile of such a run.
+ * seen there: tmpfs is asked of the file system, sockets' buffers of the network namespace, and
+ * memfd and System V IPC are denied by the seccomp profile of such a run.
  */
 
 #include <stdint.h>
@@ -14,6 +14,7 @@
 
 #include "core/backend.h"
 #include "sys/mm-set.h"
+#include "sys/sockmem.h"
 
 /* What it saw last, in memory that pid 1 shares with the warden: a sandbox that is killed has no
  * time to report. */
@@ -25,7 +26,7 @@ struct watched {
 
 struct watcher {
     int proc_fd; /* -1: not watching */
-    int diag_fd;
+    struct sockmem sockets;
     struct mm_set spaces;            /* of the look */
     const struct cay_limits *limits; /* of the stage */
     int64_t reaped_cpu_ns;           /* at the stage's start */

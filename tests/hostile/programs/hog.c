@@ -4,18 +4,23 @@
  * got everything. CAP keeps a host without a working limit alive; so does the alarm. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -367,6 +372,129 @@ static int one_space(void)
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 9;
 }
 
+/* Whose sender is gone: what he sent is charged to nobody who is left. */
+static size_t one_left_stream(void)
+{
+    static char block[32768];
+    int pair[2], size = 1 << 30;
+    size_t bytes = 0;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) < 0)
+        return 0;
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    for (ssize_t n; (n = write(pair[0], block, sizeof block)) > 0;)
+        bytes += (size_t)n;
+    close(pair[0]);
+    return bytes;
+}
+
+/* A queue of a few large messages, each from another sender, behind an empty one. */
+static size_t one_left_datagrams(void)
+{
+    static char block[180000];
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    socklen_t len = sizeof(sa_family_t);
+    int to = socket(AF_UNIX, SOCK_DGRAM, 0);
+    size_t bytes = 0;
+
+    if (to < 0 || bind(to, (struct sockaddr *)&address, len) < 0)
+        return 0;
+    len = sizeof address;
+    getsockname(to, (struct sockaddr *)&address, &len);
+    for (int i = 0; i < 10; i++) {
+        int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+        if (from < 0)
+            return 0;
+        ssize_t n =
+            sendto(from, block, i > 0 ? sizeof block : 0, 0, (struct sockaddr *)&address, len);
+        bytes += n > 0 ? (size_t)n : 0;
+        close(from);
+    }
+    return bytes;
+}
+
+/* What came before a reset can still be read, by a socket that is in no list any more. */
+static size_t one_reset(void)
+{
+    static char block[65536];
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    const struct linger at_once = { .l_onoff = 1 };
+    socklen_t len = sizeof address;
+    int size = 1 << 30, to = socket(AF_INET, SOCK_STREAM, 0);
+    int from = socket(AF_INET, SOCK_STREAM, 0);
+    size_t bytes = 0;
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(to, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    if (bind(to, (struct sockaddr *)&address, len) < 0 || listen(to, 1) < 0)
+        return 0;
+    getsockname(to, (struct sockaddr *)&address, &len);
+    if (connect(from, (struct sockaddr *)&address, len) < 0 || accept(to, NULL, NULL) < 0)
+        return 0;
+    close(to);
+    for (ssize_t n; (n = send(from, block, sizeof block, MSG_DONTWAIT)) > 0;)
+        bytes += (size_t)n;
+    int waiting = 0;
+    if (ioctl(from, TIOCOUTQ, &waiting) == 0)
+        bytes -= (size_t)waiting;
+    setsockopt(from, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(from);
+    return bytes;
+}
+
+/* The answer to a request that makes no sense quotes all of it. */
+static size_t one_netlink(void)
+{
+    static struct {
+        struct nlmsghdr header;
+        char rest[100000];
+    } request;
+    int size = 1 << 30, fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+    size_t bytes = 0;
+
+    request.header = (struct nlmsghdr){ .nlmsg_len = sizeof request,
+                                        .nlmsg_type = RTM_NEWLINK,
+                                        .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK };
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    for (int i = 0; i < 4; i++) {
+        ssize_t n = send(fd, &request, sizeof request, MSG_DONTWAIT);
+        bytes += n > 0 ? (size_t)n : 0;
+    }
+    return bytes;
+}
+
+static int one_by_one(size_t (*one)(void))
+{
+    for (size_t bytes = 0, n; bytes < (size_t)CAP * MIB; bytes += n) {
+        n = one();
+        if (n == 0)
+            return refused();
+        tell(n);
+    }
+    return contained_by_nothing();
+}
+
+static int left_streams(void)
+{
+    return one_by_one(one_left_stream);
+}
+
+static int left_datagrams(void)
+{
+    return one_by_one(one_left_datagrams);
+}
+
+static int resets(void)
+{
+    return one_by_one(one_reset);
+}
+
+static int netlink(void)
+{
+    return one_by_one(one_netlink);
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -389,6 +517,10 @@ static const struct {
     { "many-shared", many_shared },
     { "many-without-leader", many_without_leader },
     { "one-space", one_space },
+    { "left-streams", left_streams },
+    { "left-datagrams", left_datagrams },
+    { "resets", resets },
+    { "netlink", netlink },
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The memory that sockets of a network namespace hold, which belongs to no process: what sock_diag
+ * tells of unix, TCP and UDP sockets (sockdiag.h), /proc/net/netlink of netlink, and what may be in
+ * those that nobody tells of. A unix socket that was closed lives on while a message of its waits
+ * to be read, and so does a TCP socket that was reset while it has bytes to be read: they are in
+ * the count of all sockets (/proc/net/sockstat) and in no list.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sockmem {
+    int proc_fd;         /* of a /proc, where self/net is the namespace; the caller's */
+    int diag_fd;         /* < 0: none */
+    uint64_t socket_max; /* bytes that buffers of one socket can be set to hold */
+};
+
+struct sockmem_use {
+    uint64_t n;      /* sockets, without its own */
+    uint64_t bytes;  /* that are there */
+    uint64_t unseen; /* that may be there besides, at the most */
+};
+
+/* Of the namespace that the caller is in. */
+void sockmem_open(struct sockmem *sockmem, int proc_fd);
+
+/* One that nobody tells of is taken for `little` bytes, or what it can be set to hold if that is
+ * less; and TCP or UDP sockets that hold no more than that together need not be counted.
+ * Async-signal-safe. */
+void sockmem_look(const struct sockmem *sockmem, uint64_t little, struct sockmem_use *ret);
