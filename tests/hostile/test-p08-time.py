@@ -73,6 +73,8 @@ def test(t, mode):
     t.result(r, "cpu time of two processes is one sum", cause="cpu_timeout", exit_code=124)
     measured = r.get("verdict.measured")
     t.ok(isinstance(measured, float) and 1.0 <= measured < 6, "cpu time: measured past the limit", measured)
+    r = mode.program("stay", "--timeout", "20", "--cpu-time", "1", args=["hires"])
+    t.result(r, "cpu time of children that nobody reaps", cause="cpu_timeout", exit_code=124)
     r = mode.json("exec", "--timeout", "1", "--cpu-time", "20", "--", "/bin/sleep", "40")
     t.result(r, "sleeping takes no cpu time", cause="wall_timeout")
 

@@ -35,7 +35,7 @@ struct sum {
     struct mm_use memory; /* in the first, quick look shared pages count for each address space */
     uint64_t pipes;       /* what many open files may hold as such */
     uint64_t tasks;
-    int64_t cpu_ns;
+    int64_t reaped_cpu_ns; /* of children, by those that live */
 };
 
 int watcher_open(struct watcher *watcher)
@@ -44,7 +44,8 @@ int watcher_open(struct watcher *watcher)
     if (watcher->proc_fd < 0)
         return -errno;
     sockmem_open(&watcher->sockets, watcher->proc_fd);
-    return mm_set_init(&watcher->spaces);
+    int rc = mm_set_init(&watcher->spaces);
+    return rc < 0 ? rc : cpu_ledger_init(&watcher->cpu);
 }
 
 static int64_t reaped_cpu_ns(void)
@@ -62,6 +63,7 @@ void watcher_begin(struct watcher *watcher, const struct cay_limits *limits)
     watcher->limits = limits;
     watcher->interval_ns = INTERVAL_MIN_NS;
     watcher->reaped_cpu_ns = reaped_cpu_ns();
+    cpu_ledger_clear(&watcher->cpu);
     *watcher->seen = (struct watched){ 0 };
 }
 
@@ -95,10 +97,11 @@ static void add_path(char path[static 64], const char *pid, const char *file)
     memcpy(path + len + 1, file, strlen(file) + 1);
 }
 
-/* Fields 14 to 17 of stat, counted behind the name, which may hold anything: own time in user and
- * kernel mode, and that of the children it has reaped. */
-static int64_t cpu_of(int proc_fd, const char *pid)
+/* Fields 16 and 17 of stat, counted behind the name, which may hold anything: the time in user and
+ * kernel mode of the children it has reaped. */
+static int64_t reaped_by(int proc_fd, const char *pid)
 {
+    enum { STATE = 3, CUTIME = 16, CSTIME = 17 };
     char path[64], text[1024];
     int64_t ticks = 0;
 
@@ -106,13 +109,12 @@ static int64_t cpu_of(int proc_fd, const char *pid)
     if (file_read_at(proc_fd, path, text, sizeof text) <= 0)
         return 0;
     const char *pos = strrchr(text, ')');
-    for (int field = 3; pos && field <= 17; field++) {
+    for (int field = STATE; pos && field <= CSTIME; field++) {
         pos = strchr(pos + 1, ' ');
         int64_t value = 0;
         for (const char *c = pos ? pos + 1 : ""; *c >= '0' && *c <= '9'; c++)
             value = value * 10 + (*c - '0');
-        if (field >= 14)
-            ticks += value;
+        ticks += field >= CUTIME ? value : 0;
     }
     return ticks * (NS_PER_SEC / 100); /* USER_HZ is 100 on every Linux */
 }
@@ -143,7 +145,7 @@ static bool read_status(int proc_fd, const char *pid, char *text, size_t size)
     return true; /* a zombie, or in its last moments */
 }
 
-static void add_quick(struct watcher *watcher, const char *pid, struct sum *sum)
+static void add_status(struct watcher *watcher, const char *pid, struct sum *sum)
 {
     char text[4096];
 
@@ -160,7 +162,13 @@ static void add_quick(struct watcher *watcher, const char *pid, struct sum *sum)
         mm_set_add(&watcher->spaces, (pid_t)number_of(text, "Pid:"), size, &use);
     sum->pipes += slots > FEW_FILES ? slots * PIPE_BYTES_PER_FD : 0;
     sum->tasks += number_of(text, "Threads:");
-    sum->cpu_ns += cpu_of(watcher->proc_fd, pid);
+}
+
+static void add_quick(struct watcher *watcher, const char *pid, struct sum *sum)
+{
+    add_status(watcher, pid, sum);
+    sum->reaped_cpu_ns += reaped_by(watcher->proc_fd, pid);
+    cpu_ledger_add(&watcher->cpu, (pid_t)strtol(pid, NULL, 10));
 }
 
 /* Each page divided by the number of processes that share it. Where the kernel does not tell, as of
@@ -171,7 +179,7 @@ static void add_exact(struct watcher *watcher, const char *pid, struct sum *sum)
 
     add_path(path, pid, "smaps_rollup");
     if (file_read_at(watcher->proc_fd, path, text, sizeof text) <= 0) {
-        add_quick(watcher, pid, sum);
+        add_status(watcher, pid, sum);
         return;
     }
     const struct mm_use use = {
@@ -187,7 +195,6 @@ static void add_all(struct watcher *watcher, struct sum *sum,
     char buf[8192] __attribute__((aligned(16)));
 
     mm_set_begin(&watcher->spaces, add == add_quick);
-
     lseek(watcher->proc_fd, 0, SEEK_SET);
     for (long n; (n = syscall(SYS_getdents64, watcher->proc_fd, buf, sizeof buf)) > 0;)
         for (long pos = 0; pos < n;) {
@@ -216,13 +223,39 @@ static uint64_t past_doubt(uint64_t unseen, uint64_t limit)
     return unseen - MIN(unseen, limit / 4);
 }
 
+/* Whether processes or threads were made since the last look: the last field of loadavg is the
+ * newest number. */
+static bool has_new_pids(struct watcher *watcher)
+{
+    char text[128];
+    uint64_t last = 0;
+
+    if (file_read_at(watcher->proc_fd, "loadavg", text, sizeof text) <= 0)
+        return false;
+    const char *space = strrchr(text, ' ');
+    if (!space || file_find_key(space + 1, "", &last) < 0 || last == watcher->last_pid)
+        return false;
+    watcher->last_pid = last;
+    return true;
+}
+
+/* Who is gone is counted by whoever has reaped him or, if nobody has, as he was last seen. */
+static int64_t used_cpu_ns(const struct watcher *watcher, const struct sum *sum)
+{
+    int64_t reaped = sum->reaped_cpu_ns + reaped_cpu_ns() - watcher->reaped_cpu_ns;
+
+    return watcher->cpu.living_ns + MAX(reaped, watcher->cpu.gone_ns);
+}
+
 enum tick_result watcher_look(struct watcher *watcher)
 {
     const struct cay_limits *limits = watcher->limits;
     const uint64_t limit = limits->memory_bytes;
     struct sum sum = { 0 };
 
+    cpu_ledger_begin(&watcher->cpu);
     add_all(watcher, &sum, add_quick);
+    cpu_ledger_end(&watcher->cpu);
     uint64_t files = tmpfs_bytes();
     uint64_t kernel = sum.memory.tables + sum.pipes;
     uint64_t used = sum.memory.anon + sum.memory.shmem + kernel + files;
@@ -240,7 +273,7 @@ enum tick_result watcher_look(struct watcher *watcher)
     struct watched *seen = watcher->seen;
     seen->memory_peak = MAX(seen->memory_peak, used);
     seen->pids_peak = MAX(seen->pids_peak, sum.tasks);
-    seen->cpu_ns = MAX(seen->cpu_ns, sum.cpu_ns + reaped_cpu_ns() - watcher->reaped_cpu_ns);
+    seen->cpu_ns = MAX(seen->cpu_ns, used_cpu_ns(watcher, &sum));
     if (used + doubtful > limit) {
         seen->memory_peak = MAX(seen->memory_peak, limit); /* the rest of it is a guess */
         return TICK_MEMORY;
@@ -249,7 +282,8 @@ enum tick_result watcher_look(struct watcher *watcher)
         return TICK_CPU_TIME;
     uint64_t room_left = MIN(limit - used - doubtful, limit / 4);
     int64_t safe_ns = (int64_t)(room_left / BYTES_PER_US) * 1000;
-    int64_t next = sockets.n > MANY_SOCKETS ? 0 : MIN(watcher->interval_ns * 2, INTERVAL_MAX_NS);
+    bool is_hasty = sockets.n > MANY_SOCKETS || (limits->cpu_time_ns > 0 && has_new_pids(watcher));
+    int64_t next = is_hasty ? 0 : MIN(watcher->interval_ns * 2, INTERVAL_MAX_NS);
     watcher->interval_ns = MAX(MIN(next, safe_ns), INTERVAL_MIN_NS);
     return TICK_FINE;
 }

@@ -13,6 +13,7 @@
 #include <cay/limits.h>
 
 #include "core/backend.h"
+#include "sys/cpu-ledger.h"
 #include "sys/mm-set.h"
 #include "sys/sockmem.h"
 
@@ -27,7 +28,9 @@ struct watched {
 struct watcher {
     int proc_fd; /* -1: not watching */
     struct sockmem sockets;
-    struct mm_set spaces;            /* of the look */
+    struct mm_set spaces; /* of the look */
+    struct cpu_ledger cpu;
+    uint64_t last_pid;               /* the newest there was at the last look */
     const struct cay_limits *limits; /* of the stage */
     int64_t reaped_cpu_ns;           /* at the stage's start */
     int64_t interval_ns;             /* until the next look */
