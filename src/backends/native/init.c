@@ -171,6 +171,14 @@ static void watch(struct state *state)
     kill(-1, SIGKILL);
 }
 
+/* The program failed: perhaps for want of a process, and those that it has made are still there,
+ * which no other look may have met. */
+static void count_at_end(struct state *state, int status, unsigned more)
+{
+    if (status != 0 && state->watcher.proc_fd >= 0)
+        watcher_count_tasks(&state->watcher, more);
+}
+
 /* Whether the program is the only process but for pid 1. What is dead and not yet reaped by its
  * parent counts as alive: then the wait status tells. */
 static bool is_alone(void)
@@ -281,6 +289,8 @@ static bool take_notice(struct state *state, pid_t program, int *ret_status)
     state->has_notice = false;
     if (seccomp_take_notice(state->notice_fd, &notice) < 0)
         return false;
+    if (notice.pid == program) /* its threads live still */
+        count_at_end(state, notice.status, 0);
     if (notice.pid == program && is_last && state->child->job->harvest_fd < 0 &&
         !state->takes_no_notice && is_alone() && has_stopped(state, program)) {
         *ret_status = notice.status;
@@ -295,8 +305,10 @@ int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
     for (;;) {
         int status;
         pid_t pid = waitpid(-1, &status, WNOHANG);
-        if (pid == program)
+        if (pid == program) {
+            count_at_end(state, status, 1);
             return status;
+        }
         if (pid <= 0)
             init_listen(state);
         if (state->has_notice && take_notice(state, program, &status)) {

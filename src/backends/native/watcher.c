@@ -287,3 +287,11 @@ enum tick_result watcher_look(struct watcher *watcher)
     watcher->interval_ns = MAX(MIN(next, safe_ns), INTERVAL_MIN_NS);
     return TICK_FINE;
 }
+
+void watcher_count_tasks(struct watcher *watcher, unsigned more)
+{
+    struct sum sum = { 0 };
+
+    add_all(watcher, &sum, add_status);
+    watcher->seen->pids_peak = MAX(watcher->seen->pids_peak, sum.tasks + more);
+}

@@ -45,3 +45,6 @@ void watcher_begin(struct watcher *watcher, const struct cay_limits *limits);
 
 /* Looks once. Async-signal-safe. */
 enum tick_result watcher_look(struct watcher *watcher);
+
+/* Only counts processes and threads, and `more` that are just gone. Async-signal-safe. */
+void watcher_count_tasks(struct watcher *watcher, unsigned more);
