@@ -96,7 +96,7 @@ static bool add_inet(const struct sockmem *sockmem, const char *text, const char
         uint64_t n = 0;
         file_find_key(rows[i].text, rows[i].key, &n);
         *n_listed += n;
-        if (n > 0 && host_bytes(text, rows[i].protocol) > little)
+        if (n > 0 && host_bytes(text, rows[i].protocol) > little / 2)
             is_all &= sockdiag_inet(sockmem->diag_fd, rows[i].family, rows[i].number, sum);
     }
     return is_all;

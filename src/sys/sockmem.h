@@ -28,6 +28,6 @@ struct sockmem_use {
 void sockmem_open(struct sockmem *sockmem, int proc_fd);
 
 /* One that nobody tells of is taken for `little` bytes, or what it can be set to hold if that is
- * less; and TCP or UDP sockets that hold no more than that together need not be counted.
+ * less; TCP or UDP sockets that hold no more than half of that together need not be counted.
  * Async-signal-safe. */
 void sockmem_look(const struct sockmem *sockmem, uint64_t little, struct sockmem_use *ret);

@@ -260,7 +260,7 @@ enum tick_result watcher_look(struct watcher *watcher)
     uint64_t kernel = sum.memory.tables + sum.pipes;
     uint64_t used = sum.memory.anon + sum.memory.shmem + kernel + files;
     struct sockmem_use sockets;
-    sockmem_look(&watcher->sockets, limit / 16, &sockets);
+    sockmem_look(&watcher->sockets, limit / 8, &sockets);
     sockets.bytes += sockets.bytes / 4; /* they grow faster than one can look */
     uint64_t doubtful = past_doubt(sockets.unseen, limit);
     used += sockets.bytes;
