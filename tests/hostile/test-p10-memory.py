@@ -130,6 +130,8 @@ def test(t, mode):
     if mode.has_cgroup and not mode.is_docker:
         datagrams(t, mode, flags)
 
+    r = mode.python("import socket, time\nkept = [socket.socket() for _ in range(60)]\ntime.sleep(0.5)\nprint('fine')", *flags)
+    t.result(r, "sockets that were never used: hold nothing", cause="ok", stdout="fine\n")
     r = mode.python("x = bytearray(20 << 20)\nprint('fine')", *flags)
     t.result(r, "below the limit: fine", cause="ok", stdout="fine\n")
     r = mode.python(SPAWNS, *flags)

@@ -333,7 +333,7 @@ LEFT = {
     "an IPv6 group": "rc = tried(s.setsockopt, 41, 20, socket.inet_pton(socket.AF_INET6, 'ff02::1234') + struct.pack('I', 1))",
     "a name": "s = socket.socket(socket.AF_UNIX); rc = tried(s.bind, '\\0mark') or tried(s.listen)",
 }
-REFUSED = {"a group": "19", "an IPv6 group": "19"}  # ENODEV
+REFUSED = {"a flow label": "1", "a group": "19", "an IPv6 group": "19"}  # EPERM, ENODEV
 
 
 def used_again(t, ahead):
