@@ -488,7 +488,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
         rc = keep_warden(&options, &cay, &err);
     bool is_watch = rc == 0 && args->is_watched && note_fd < 0;
     if (rc < 0) {
-        struct screen screen = { .args = args, .progress = &progress };
+        struct screen screen = { .args = args, .progress = &progress, .cancel_write = -1 };
         status = tell_error(&err);
         show_failure(&screen, &err, args->json && !args->repeat);
     } else if (rc == 0 && !is_watch)

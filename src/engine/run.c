@@ -511,8 +511,9 @@ static void on_failed(struct run *run, const struct warden_reply *reply)
 {
     run->has_failed = true;
     run->failure = reply->error;
+    unsigned stage = run->has_started && !run->is_compiling ? run->plan.job.n_stages - 1U : 0;
     if (run->failure.kind == CAY_E_NOTFOUND)
-        cay_wrap(&run->failure, "%.80s", run->plan.payload.argv[0][0]);
+        cay_wrap(&run->failure, "%.80s", run->plan.payload.argv[stage][0]);
 }
 
 static void on_gone(struct run *run, const struct warden_reply *reply)

@@ -87,7 +87,9 @@ static int set_sockets_v1(int dir, const struct cgroup_limits *limits)
 {
     int rc = file_write_uint_at(dir, "memory.kmem.tcp.limit_in_bytes",
                                 limits->memory_bytes / SOCKETS_PART);
-    return rc == -ENOENT || rc == -EOPNOTSUPP ? 0 : rc; /* a kernel that can't */
+    /* A kernel that can't; or there is more already, of what ran before in this sandbox, and what
+     * was set for that holds on. */
+    return rc == -ENOENT || rc == -EOPNOTSUPP || rc == -EBUSY ? 0 : rc;
 }
 
 static int set_memory_v1(int dir, const struct cgroup_limits *limits)
@@ -310,6 +312,16 @@ void cgroup_reset_peaks(const struct cgroup *group)
 
     if (group->host->version == 1)
         file_write_uint_at(memory, "memory.max_usage_in_bytes", 0);
+}
+
+bool cgroup_has_sockets(const struct cgroup *group)
+{
+    uint64_t bytes = 0;
+
+    return group->host->version == 1 &&
+           file_read_uint_at(dir_of(group, CGROUP_MEMORY), "memory.kmem.tcp.usage_in_bytes",
+                             &bytes) == 0 &&
+           bytes > 0;
 }
 
 void cgroup_lift_cpu(const struct cgroup *group)

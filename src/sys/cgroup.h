@@ -116,6 +116,9 @@ void cgroup_open_counters(struct cgroup *group);
 /* Starts the peaks anew, where the kernel can. */
 void cgroup_reset_peaks(const struct cgroup *group);
 
+/* v1: whether sockets hold memory of it. They may outlive its processes. */
+bool cgroup_has_sockets(const struct cgroup *group);
+
 /* Takes the limit on CPU time away: what is killed dies by itself, and with a small share that
  * takes long. */
 void cgroup_lift_cpu(const struct cgroup *group);

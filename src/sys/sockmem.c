@@ -28,13 +28,36 @@ static uint64_t largest_buffer(int fd, int option)
     return (uint64_t)size;
 }
 
+/* What all sockets of a protocol hold on this host, ours among them. */
+static uint64_t host_bytes(const char *text, const char *protocol)
+{
+    const char *line = strstr(text, protocol);
+    const char *mem = line ? strstr(line, " mem ") : NULL;
+    uint64_t pages = 0;
+
+    if (!mem || file_find_key(mem + strlen(" mem "), "", &pages) < 0)
+        return UINT64_MAX;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Of both. UINT64_MAX: nobody knows. */
+static uint64_t host_inet_bytes(const char *text)
+{
+    uint64_t tcp = host_bytes(text, "TCP: "), udp = host_bytes(text, "UDP: ");
+
+    return tcp > UINT64_MAX - udp ? UINT64_MAX : tcp + udp;
+}
+
 void sockmem_open(struct sockmem *sockmem, int proc_fd)
 {
+    char text[512];
     int fd = sockdiag_open();
     uint64_t sent = largest_buffer(fd, SO_SNDBUF);
     uint64_t received = largest_buffer(fd, SO_RCVBUF);
 
-    *sockmem = (struct sockmem){ proc_fd, fd, MAX(sent, received) };
+    *sockmem = (struct sockmem){ proc_fd, fd, MAX(sent, received), 0 };
+    if (file_read_at(proc_fd, "self/net/sockstat", text, sizeof text) > 0)
+        sockmem->inet_before = host_inet_bytes(text);
 }
 
 /* Adds the fields Rmem and Wmem of each line. The kernel's own sockets have no number (Pid). */
@@ -63,18 +86,6 @@ static void add_netlink(int proc_fd, struct sockmem_use *use, uint64_t *n_listed
             if (buf[i] >= '0' && buf[i] <= '9')
                 value = value * 10 + (uint64_t)(buf[i] - '0');
         }
-}
-
-/* What all sockets of a protocol hold on this host, ours among them. */
-static uint64_t host_bytes(const char *text, const char *protocol)
-{
-    const char *line = strstr(text, protocol);
-    const char *mem = line ? strstr(line, " mem ") : NULL;
-    uint64_t pages = 0;
-
-    if (!mem || file_find_key(mem + strlen(" mem "), "", &pages) < 0)
-        return UINT64_MAX;
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* To ask for TCP's takes a fifth of a millisecond even for one, so nobody is asked while all of the
@@ -109,7 +120,8 @@ static uint64_t count_unix(int proc_fd)
     char text[8192];
     uint64_t all = 0;
 
-    if (file_read_at(proc_fd, "self/net/protocols", text, sizeof text) <= 0)
+    ssize_t len = file_read_at(proc_fd, "self/net/protocols", text, sizeof text);
+    if (len <= 0 || (size_t)len >= sizeof text - 1) /* or not all of it */
         return UINT64_MAX;
     for (const char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n')) {
         uint64_t n = 0;
@@ -125,14 +137,13 @@ static uint64_t count_unix(int proc_fd)
 }
 
 /* What may be held where nobody tells: a unix socket that was closed has something waiting; another
- * may just be unused, and all of them hold no more than the host's count says. */
+ * may just be unused, and all of them hold no more than what the host's count has grown by. */
 static uint64_t count_unseen(const struct sockmem *sockmem, const char *text, uint64_t each,
                              uint64_t n_unlisted, const struct sockdiag_sum *sum)
 {
     uint64_t n_unix = count_unix(sockmem->proc_fd);
     uint64_t n_closed = MIN(n_unlisted, n_unix - MIN(n_unix, sum->n_unix + sum->n_orphaned));
-    uint64_t tcp = host_bytes(text, "TCP: "), udp = host_bytes(text, "UDP: ");
-    uint64_t most = tcp > UINT64_MAX - udp ? UINT64_MAX : tcp + udp;
+    uint64_t now = host_inet_bytes(text), most = now - MIN(now, sockmem->inet_before);
 
     return n_closed * each + MIN((n_unlisted - n_closed) * each, most);
 }

@@ -13,9 +13,10 @@
 #include <stdint.h>
 
 struct sockmem {
-    int proc_fd;         /* of a /proc, where self/net is the namespace; the caller's */
-    int diag_fd;         /* < 0: none */
-    uint64_t socket_max; /* bytes that buffers of one socket can be set to hold */
+    int proc_fd;          /* of a /proc, where self/net is the namespace; the caller's */
+    int diag_fd;          /* < 0: none */
+    uint64_t socket_max;  /* bytes that buffers of one socket can be set to hold */
+    uint64_t inet_before; /* what TCP and UDP held on the whole host before the program */
 };
 
 struct sockmem_use {

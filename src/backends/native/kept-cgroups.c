@@ -31,7 +31,7 @@ bool kept_cgroups_keep(struct kept_cgroups *kept, struct cgroup *group,
     cgroup_read(group, &now);
     if (now.pids_peak != UINT64_MAX && now.pids_peak > 2)
         return false;
-    if (!cgroup_is_empty(group) || cgroup_memory(group) > LEFT_BYTES)
+    if (!cgroup_is_empty(group) || cgroup_memory(group) > LEFT_BYTES || cgroup_has_sockets(group))
         return false;
     kept->list[kept->n].group = *group;
     kept->list[kept->n].limits = *limits;
