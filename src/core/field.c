@@ -181,6 +181,14 @@ void field_append(struct arena *arena, struct value *value, const char *text)
     value->is_set = true;
 }
 
+bool field_has(const struct value *list, const char *text)
+{
+    for (const char *const *at = list->list; at && *at; at++)
+        if (strcmp(*at, text) == 0)
+            return true;
+    return false;
+}
+
 void field_push(struct arena *arena, struct value *value, const char *text)
 {
     const char **list = (const char **)(uintptr_t)value->list;

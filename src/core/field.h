@@ -223,6 +223,9 @@ int field_fail_kind(enum field_id id, const char *given, const struct value *cap
 /* Adds one entry to a list value; the old list stays as it was. */
 void field_append(struct arena *arena, struct value *value, const char *text);
 
+/* Whether this text is one of the list's. */
+bool field_has(const struct value *list, const char *text);
+
 /* The same for a list that began empty, is filled by this alone and has no copies meanwhile: of
  * many entries none is copied often. */
 void field_push(struct arena *arena, struct value *value, const char *text);

@@ -6,7 +6,6 @@
  * the pipes stays there.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/auto.h"
 #include "base/error.h"
@@ -23,20 +22,12 @@ static uint32_t bit_of(const struct backend *backend)
     return UINT32_C(1) << place;
 }
 
-static bool has_text(const struct value *list, const char *text)
-{
-    for (const char *const *at = list->list; at && *at; at++)
-        if (strcmp(*at, text) == 0)
-            return true;
-    return false;
-}
-
 void run_again_tell(struct run *run)
 {
     const char *const *note = run->lacking ? run->plan.warnings.list : NULL;
 
     for (; note && *note; note++)
-        if (!has_text(&run->warnings, *note))
+        if (!field_has(&run->warnings, *note))
             run_warn(run, arena_str(run->arena, *note));
 }
 

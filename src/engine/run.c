@@ -49,17 +49,9 @@ void run_tell_begun(struct run *run)
     run->is_run_told = true;
 }
 
-static bool is_told(const struct run *run, const char *text)
-{
-    for (const char *const *at = run->told.list; at && *at; at++)
-        if (strcmp(*at, text) == 0)
-            return true;
-    return false;
-}
-
 static void tell_warning(struct run *run, const char *text)
 {
-    if (!run->options.on_event || is_told(run, text))
+    if (!run->options.on_event || field_has(&run->told, text))
         return;
     field_append(run->arena, &run->told, text);
     emit_text(run, CAY_EVENT_WARNING, text);
