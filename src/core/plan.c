@@ -231,6 +231,22 @@ uint64_t plan_compile_memory(const struct making *m)
     return MAX(number(m, FIELD_COMPILE_MEMORY), plan_run_memory(m));
 }
 
+/* The result states what was in force: not what this host can't give. */
+static void clamp(const struct making *m, enum field_id id, uint32_t most, uint32_t *value)
+{
+    struct arena *arena = &m->plan->arena;
+    const struct value had = { .is_set = true, .num = *value };
+    const struct value have = { .is_set = true, .num = most };
+
+    if (most == 0 || *value <= most)
+        return;
+    *value = most;
+    field_append(arena, &m->plan->warnings,
+                 arena_printf(arena, "%s: %s is more than can be had here; %s it is",
+                              fields[id].name, field_text(arena, id, &had),
+                              field_text(arena, id, &have)));
+}
+
 static void fill_limits(const struct making *m)
 {
     struct plan *plan = m->plan;
@@ -247,6 +263,10 @@ static void fill_limits(const struct making *m)
         .pids = (uint32_t)number(m, FIELD_PIDS),
         .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
     };
+    if (!(plan->backend->abilities & BACKEND_IMAGES)) { /* else it is the engine's to give */
+        clamp(m, FIELD_CPUS, m->host->most_cpus_milli, &run.cpus_milli);
+        clamp(m, FIELD_OPEN_FILES, m->host->most_open_files, &run.open_files);
+    }
     /* What is written counts as memory too: at least half is left for the program. */
     run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);
     plan->job.limits[plan->job.n_stages - 1] = run;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "engine/journal.h"
 #include "engine/run.h"
 #include "engine/versions.h"
+#include "sys/cpu.h"
 
 static const char *path_here(struct arena *arena, const char *path)
 {
@@ -32,11 +34,23 @@ static const char *installed_version(struct arena *arena, const struct language 
     return version_of(arena, state_fd, language, program);
 }
 
-static const struct plan_host this_host = {
-    language_program,
-    installed_version,
-    path_here,
-};
+/* Programs have the CPUs of whoever starts them, and no more files than he may have. */
+static struct plan_host this_host(void)
+{
+    struct plan_host host = {
+        .find_program = language_program,
+        .version_of = installed_version,
+        .real_path = path_here,
+    };
+    struct rlimit files;
+    cpu_set_t cpus;
+
+    cpu_allowed(&cpus);
+    host.most_cpus_milli = (uint32_t)CPU_COUNT(&cpus) * 1000;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < UINT32_MAX)
+        host.most_open_files = (uint32_t)files.rlim_max;
+    return host;
+}
 
 /* While it may still be made for the user that the server will be: the journal's. */
 static int open_compiled(const struct cay_journal *journal)
@@ -58,7 +72,7 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         cay->options = *options;
     cay->link = (struct link)LINK_INIT;
     loop_init(&cay->loop);
-    cay->host = this_host;
+    cay->host = this_host();
     cay->syntax = (struct syntax_pool)SYNTAX_POOL_INIT;
     config_usual_sources(&arena, &sources);
     if (cay->options.no_project)

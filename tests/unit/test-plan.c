@@ -307,6 +307,33 @@ static void test_limits_of_the_request(void **state)
     unmake(&m);
 }
 
+/* What is said to be in force is no more than this host can give; an engine has its own. */
+static void test_limits_of_the_host(void **state)
+{
+    struct plan_host host = usual_host;
+    struct making asked = {
+        .json = "{" PYTHON ", \"limits\": {\"cpus\": 2.5, \"open_files\": 5000}}", .host = &host
+    };
+
+    (void)state;
+    host.most_cpus_milli = 2500;
+    host.most_open_files = 5000;
+    struct made m = made(asked);
+    assert_false(m.plan.warnings.is_set);
+    unmake(&m);
+
+    host.most_cpus_milli = 2000;
+    host.most_open_files = 4096;
+    m = made(asked);
+    assert_int_equal(m.plan.job.limits[0].cpus_milli, 2000);
+    assert_int_equal(m.plan.job.limits[0].open_files, 4096);
+    check_words(m.plan.warnings.list,
+                (const char *const[]){ "cpus: 2.5 is more than can be had here; 2 it is",
+                                       "open_files: 5000 is more than can be had here; 4096 it is",
+                                       NULL });
+    unmake(&m);
+}
+
 /* Explicit field, named profile, environment, file, built-in. */
 static void test_precedence(void **state)
 {
@@ -1341,6 +1368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_limits_of_the_request),
+        cmocka_unit_test(test_limits_of_the_host),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_disk_is_at_most_half_of_memory),
         cmocka_unit_test(test_caps),
