@@ -231,11 +231,20 @@ void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct
     for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
         struct cay_verdict verdict = { .cause = causes[i].cause };
         enum cay_cause cause = causes[i].cause;
+        bool is_network = cause == CAY_CAUSE_NETWORK;
         if (cause != CAY_CAUSE_MEMORY && cause != CAY_CAUSE_OUTPUT && cause != CAY_CAUSE_PIDS &&
-            cause != CAY_CAUSE_DISK)
+            cause != CAY_CAUSE_DISK && !is_network)
             continue;
         if (!causes[i].holds(facts, &verdict))
             continue;
+        if (is_network) {
+            field_append(arena, warnings,
+                         arena_printf(arena,
+                                      "the network is off, and the program tried to reach it (the "
+                                      "kernel counted %.0f)",
+                                      verdict.measured));
+            continue;
+        }
         char limit[32];
         if (strcmp(verdict.unit, "bytes") == 0)
             format_bytes(limit, (uint64_t)verdict.limit);

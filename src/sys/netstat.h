@@ -12,3 +12,7 @@
 /* How often what is in the network namespace of that process (0: the caller's own) tried to reach
  * what there is no route to. */
 uint64_t netstat_unreachable(pid_t pid);
+
+/* Looking takes a twentieth of this. One that succeeded sooner is not asked: to try in vain and to
+ * do without takes a program longer, and it would only be warned of. */
+#define NETSTAT_WORTH_NS INT64_C(1000000)

@@ -99,6 +99,13 @@ def test(t, mode):
 
     r = mode.python("import socket\nsocket.create_connection(('192.0.2.1', 80), 3)")
     t.result(r, "an unreachable network is told as such", cause="network", exit_code=1)
+    r = mode.python("import socket\ntry:\n    socket.create_connection(('192.0.2.1', 80), 3)\n"
+                    "except OSError:\n    print('offline')")
+    t.result(r, "a program that does without it has succeeded", cause="ok", stdout="offline\n")
+    t.ok([w for w in r.get("meta.warnings") if "network is off" in w], "and what it tried is told",
+         r.get("meta.warnings"))
+    r = mode.python("print(1)")
+    t.empty([w for w in r.get("meta.warnings") if "network is off" in w], "one that did not try is not warned of")
 
 
 caytest.main(test)

@@ -386,6 +386,14 @@ static void test_touched_limits_are_warnings(void **state)
     assert_int_equal(count(&warnings), 1);
     assert_non_null(strstr(warnings.list[0], "inodes"));
 
+    warnings = (struct value){ 0 };
+    facts.end.inodes_full = false;
+    facts.end.unreachable = 2;
+    check(&facts, CAY_CAUSE_OK, 0, 0);
+    verdict_warn(&arena, &facts, &warnings);
+    assert_int_equal(count(&warnings), 1);
+    assert_non_null(strstr(warnings.list[0], "network"));
+
     /* A run that failed has its verdict, and needs no warning of the same. */
     warnings = (struct value){ 0 };
     facts.end.wait_status = EXITED(1);

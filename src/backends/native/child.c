@@ -367,6 +367,15 @@ static void tell_harvest(const struct state *state, void (*tell)(const struct ha
     tell(&harvest);
 }
 
+/* Of this stage: the kernel counts on. */
+static uint64_t count_unreachable(struct state *state)
+{
+    uint64_t before = state->unreachable;
+
+    state->unreachable = netstat_unreachable(0);
+    return state->unreachable - MIN(before, state->unreachable);
+}
+
 /* Nothing of one stage lives on into the next. */
 static void clear_stage(struct state *state)
 {
@@ -436,9 +445,10 @@ void child_main(struct child *child)
         /* What it left is told after its end. */
         bool is_last = state.stage + 1U == job.n_stages && job.harvest_fd < 0;
         ended.is_held = is_held || (is_last && init_is_childless());
-        if (ended.value != 0)
-            ended.unreachable = netstat_unreachable(0);
-        else if (state.stage + 1U < job.n_stages)
+        ended.at_ns = clock_now_ns();
+        if (ended.value != 0 || ended.at_ns - started.at_ns >= NETSTAT_WORTH_NS)
+            ended.unreachable = count_unreachable(&state);
+        if (ended.value == 0 && state.stage + 1U < job.n_stages)
             tell_harvest(&state, harvester_tell_products); /* before the front hears of its end */
         init_report(&state, &ended);
         /* Both are ended by the warden; a server's, so that its own end keeps no answer waiting. */

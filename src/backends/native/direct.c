@@ -108,13 +108,15 @@ bool direct_has_ended(struct native *native, struct child_report *ret)
         close_fd(&native->base.fds[FD_NOTICE]);
         return false;
     }
+    int64_t now = clock_now_ns();
+    bool has_time = now - native->handed_ns >= NETSTAT_WORTH_NS;
     *ret = (struct child_report){
         .kind = CHILD_ENDED,
         .value = notice.status,
         .is_held = 1,
-        .at_ns = clock_now_ns(),
+        .at_ns = now,
         .max_rss = UINT64_MAX,
-        .unreachable = notice.status ? netstat_unreachable(native->pid) : 0,
+        .unreachable = notice.status || has_time ? netstat_unreachable(native->pid) : 0,
     };
     read_disk(native, ret);
     close_fd(&native->base.fds[FD_NOTICE]);

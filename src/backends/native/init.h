@@ -26,6 +26,7 @@ struct state {
     int64_t next_look_ns; /* of the watcher */
     unsigned stage;
     int64_t stage_cpu_ns; /* of what was reaped before the stage */
+    uint64_t unreachable; /* what the kernel had counted when it was last asked (sys/netstat.h) */
     uint32_t failed_op;
     struct program program;
     volatile pid_t spare_tid; /* of a program-to-be that waits; the kernel makes it 0 at its exec */

@@ -38,6 +38,7 @@ struct inside {
     uint32_t missing; /* layers */
     pid_t program;    /* -1: none runs */
     int64_t started_ns, reaped_cpu_ns;
+    uint64_t unreachable; /* up to the last stage's end (sys/netstat.h) */
     /* Our ends of the program's streams; -1: closed. */
     int in_fd, out_fd, err_fd;
     char input[WIRE_WINDOW]; /* what the program has not taken yet */

@@ -313,8 +313,9 @@ static void end_stage(struct inside *inside, int status)
     inside->reaped_cpu_ns += stage.cpu_ns;
     for (size_t i = 0; i < ARRAY_LEN(places) - !inside->job.has_workspace; i++)
         add_place(places[i], &stage);
-    if (status != 0)
-        stage.unreachable = netstat_unreachable(0);
+    uint64_t unreachable = netstat_unreachable(0);
+    stage.unreachable = unreachable - MIN(inside->unreachable, unreachable);
+    inside->unreachable = unreachable;
     if (!is_last)
         tell_harvest(inside, harvester_tell_products);
     inside_send(WIRE_ENDED, &stage, sizeof stage);
