@@ -371,6 +371,11 @@ CAY_API void cay_record_unstarted(struct cay *cay, const struct cay_request *req
                                   const struct cay_start_options *options,
                                   struct cay_result *result);
 
+/* With a journal: what is to be told of a run whose caller got its id and nothing more yet, should
+ * the process be gone before the run's own end is written down. Options and result as above. */
+CAY_API void cay_record_owed(struct cay *cay, const struct cay_request *req,
+                             const struct cay_start_options *options, struct cay_result *result);
+
 /* ---- what is made ahead of runs (struct cay_options.ahead) ---- */
 
 struct cay_pool {

@@ -153,8 +153,9 @@ int cay_start(struct cay *cay, const struct cay_request *req,
     return 0;
 }
 
-void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
-                          const struct cay_start_options *options, struct cay_result *result)
+static void record_without_run(struct cay *cay, const struct cay_request *req,
+                               const struct cay_start_options *options, struct cay_result *result,
+                               bool is_owed)
 {
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     struct arena *arena = result_arena(result);
@@ -174,9 +175,23 @@ void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
     record_begin(&record, result->id, &cay->config);
     record.journal = cay->options.journal;
     record.tenant = options->tenant;
+    record.is_owed = is_owed;
     record_finish(&record, &plan, &left, arena, result, &warnings);
     record_done(&record);
     plan_done(&plan);
+}
+
+void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
+                          const struct cay_start_options *options, struct cay_result *result)
+{
+    record_without_run(cay, req, options, result, false);
+}
+
+void cay_record_owed(struct cay *cay, const struct cay_request *req,
+                     const struct cay_start_options *options, struct cay_result *result)
+{
+    if (cay->options.journal)
+        record_without_run(cay, req, options, result, true);
 }
 
 const char *cay_running_id(const struct cay_running *running)

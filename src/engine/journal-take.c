@@ -340,6 +340,93 @@ static int take_logs(struct taker *t, struct cay_error *err)
     }
 }
 
+/* ---- what is owed: runs whose end was never told ---- */
+
+/* More than run at once anywhere, and than a front that was taken over shall make us hold. */
+enum { OWED_MAX = 4096, OWED_BYTES_MAX = 8 << 20 };
+
+struct owed {
+    char (*ids)[RECORD_ID_LEN + 1];
+    bool *is_told;
+    size_t n;
+};
+
+/* Its own line may have been written just before the end. */
+static int find_told(void *arg, uint64_t seq, const char *line, size_t len)
+{
+    struct owed *owed = arg;
+    struct arena arena = { 0 };
+    struct audit_entry entry;
+
+    (void)seq;
+    if (audit_parse(&arena, line, len, &entry) == 0 && strcmp(entry.kind, "run") == 0) {
+        const void *found = bsearch(entry.id, owed->ids, owed->n, sizeof *owed->ids, compare_ids);
+        if (found)
+            owed->is_told[(char(*)[RECORD_ID_LEN + 1])(uintptr_t)found - owed->ids] = true;
+    }
+    arena_done(&arena);
+    return 0;
+}
+
+static void list_owed(const struct taker *t, struct owed *ret)
+{
+    int fd = openat(t->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    *ret = (struct owed){ 0 };
+    if (!dir) {
+        close_fd(&fd);
+        return;
+    }
+    while (ret->n < OWED_MAX && (entry = readdir(dir))) {
+        if (!record_is_name(entry->d_name, JOURNAL_OWED))
+            continue;
+        if (!ret->ids) {
+            ret->ids = mem_alloc(OWED_MAX * sizeof *ret->ids);
+            ret->is_told = mem_alloc(OWED_MAX * sizeof *ret->is_told);
+        }
+        memcpy(ret->ids[ret->n++], entry->d_name, RECORD_ID_LEN);
+    }
+    closedir(dir);
+    if (ret->n > 0)
+        qsort(ret->ids, ret->n, sizeof *ret->ids, compare_ids);
+}
+
+static int take_owed_one(struct taker *t, const char *id, struct cay_error *err)
+{
+    char name[RECORD_ID_LEN + sizeof JOURNAL_OWED];
+    struct stat st;
+
+    snprintf(name, sizeof name, "%s" JOURNAL_OWED, id);
+    auto_close int fd = openat(t->folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > OWED_BYTES_MAX)
+        return 0; /* rubbish, which goes with the rest */
+    auto_free char *room = mem_alloc((size_t)st.st_size + 1);
+    ssize_t len = pread(fd, room, (size_t)st.st_size, 0);
+    const char *line = len > 0 ? memchr(room, '{', (size_t)len) : NULL;
+    const char *end = line ? memchr(line, '\n', (size_t)(room + len - line)) : NULL;
+    return end ? take_lines(t, line, (size_t)(end + 1 - line), err) : 0;
+}
+
+/* The server is gone, and all that it wrote was taken in. */
+static int take_owed(struct taker *t, struct cay_error *err)
+{
+    struct cay_audit_place place = { 0 };
+    struct owed owed;
+    int rc = 0;
+
+    list_owed(t, &owed);
+    if (owed.n > 0)
+        rc = cay_audit_read(&place, find_told, &owed, err);
+    for (size_t i = 0; i < owed.n && rc == 0; i++)
+        if (!owed.is_told[i])
+            rc = take_owed_one(t, owed.ids[i], err);
+    free(owed.ids);
+    free(owed.is_told);
+    return rc;
+}
+
 /* ---- a journal ---- */
 
 static int lock(int fd)
@@ -383,6 +470,8 @@ static int take_journal(struct taker *t, const char *name, struct cay_error *err
         rc = take_logs(t, err);
     if (rc <= 0)
         return rc;
+    if (take_owed(t, err) < 0)
+        return -1;
     rmtree_at(t->top_fd, t->name, INT64_MAX);
     unlinkat(t->top_fd, at_name, 0);
     return 0;

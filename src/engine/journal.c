@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "core/state.h"
 #include "engine/record.h"
+#include "sys/file.h"
 
 void journal_log_name(unsigned number, char out[static 32])
 {
@@ -138,6 +139,37 @@ int journal_append(struct cay_journal *journal, const char *line, size_t len)
         return -errno;
     journal->written += (uint64_t)n;
     return (size_t)n == len ? 0 : -ENOSPC;
+}
+
+enum { OWED_NAME = RECORD_ID_LEN + sizeof JOURNAL_OWED };
+
+int journal_owe(struct cay_journal *journal, const char *id, const char *line, size_t len)
+{
+    char name[OWED_NAME];
+
+    snprintf(name, sizeof name, "%.*s" JOURNAL_OWED, RECORD_ID_LEN, id);
+    auto_close int fd =
+        openat(journal->folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+               journal_file_mode(journal));
+    if (fd < 0)
+        return -errno;
+    int rc = write_all(fd, line, len);
+    if (rc < 0)
+        unlinkat(journal->folder_fd, name, 0);
+    else
+        journal->n_owed++;
+    return rc;
+}
+
+void journal_settle(struct cay_journal *journal, const char *id)
+{
+    char name[OWED_NAME];
+
+    if (journal->n_owed == 0)
+        return;
+    snprintf(name, sizeof name, "%.*s" JOURNAL_OWED, RECORD_ID_LEN, id);
+    if (unlinkat(journal->folder_fd, name, 0) == 0)
+        journal->n_owed--;
 }
 
 int cay_journal_watch(int fd)

@@ -7,7 +7,9 @@
  *
  *     journal/NAME/log-000001   a line for each run, appended; its writer holds a lock on it
  *     journal/NAME/ID/          what record.h puts in executions/ID, until it is taken in
- *     journal/NAME.at           how far it was taken in; also the lock of who does
+ *     journal/NAME/ID.owed      the line of a run that was promised (answered by its id alone), as
+ * it will be told if its server ends before it does journal/NAME.at           how far it was taken
+ * in; also the lock of who does
  *
  * A line is three JSON texts with tabs in between: the audit entry (audit_put), and both lines of
  * executions/ID.json, which are empty where nothing is kept. None of them holds a tab or a newline
@@ -38,6 +40,7 @@ struct cay_journal {
     int log_fd;
     unsigned number; /* of the log */
     uint64_t written;
+    size_t n_owed;
     bool is_shared; /* written by one user, taken in by another */
     char name[33];
 };
@@ -50,6 +53,11 @@ mode_t journal_folder_mode(const struct cay_journal *journal);
 /* Appends a line in one write. Returns -errno. */
 int journal_append(struct cay_journal *journal, const char *line, size_t len);
 
+/* Puts the line of a promised run aside, and drops it once the run's own was written. Returns
+ * -errno. */
+int journal_owe(struct cay_journal *journal, const char *id, const char *line, size_t len);
+void journal_settle(struct cay_journal *journal, const char *id);
+
 /* ---- shared with who takes in, journal-take.c ---- */
 
 enum { JOURNAL_LOG_BYTES = 8 << 20, JOURNAL_NUMBER_MAX = 999999 };
@@ -58,6 +66,8 @@ enum { JOURNAL_LOG_BYTES = 8 << 20, JOURNAL_NUMBER_MAX = 999999 };
 #define JOURNAL_LINE_MAX (UINT64_C(512) << 20)
 
 void journal_log_name(unsigned number, char out[static 32]);
+
+#define JOURNAL_OWED ".owed"
 
 /* Opens journal/ in the state folder; makes it where asked to. Returns -errno. */
 int journal_open_folder(int state_fd, bool make);

@@ -424,7 +424,7 @@ static void make_entry(struct record *record, const struct plan *plan,
 }
 
 /* For a server, all is said in one write, and another process does the rest. */
-static int write_journal(struct cay_journal *journal, const struct record_text *text)
+static int write_journal(struct cay_journal *journal, const struct record_text *text, bool is_owed)
 {
     auto_strbuf struct strbuf line = { 0 };
 
@@ -435,7 +435,12 @@ static int write_journal(struct cay_journal *journal, const struct record_text *
     strbuf_putc(&line, '\t');
     strbuf_add(&line, text->extra, text->extra_len);
     strbuf_putc(&line, '\n');
-    return journal_append(journal, line.data, line.len);
+    if (is_owed)
+        return journal_owe(journal, text->entry->id, line.data, line.len);
+    int rc = journal_append(journal, line.data, line.len);
+    if (rc == 0)
+        journal_settle(journal, text->entry->id);
+    return rc;
 }
 
 /* The lock of one that was stopped in the middle is not waited for any longer than this. */
@@ -450,7 +455,7 @@ static int write_elsewhere(const struct audit_entry *entry)
 
     if (cay_journal_open(geteuid(), &journal, &err) < 0)
         return -ETIMEDOUT;
-    int rc = write_journal(journal, &text);
+    int rc = write_journal(journal, &text, false);
     cay_journal_close(journal);
     return rc;
 }
@@ -516,7 +521,7 @@ static void write_down(struct record *record, const struct plan *plan,
     if (is_kept_too)
         make_text(record, plan, result, &json, &extra, &text);
     if (record->journal) {
-        *ret_audit = write_journal(record->journal, &text);
+        *ret_audit = write_journal(record->journal, &text, record->is_owed);
         return;
     }
     int rc = open_state(record);

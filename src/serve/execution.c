@@ -418,6 +418,23 @@ static void finish_unstarted(struct execution *run, struct cay_result *result)
 
 /* ---- the beginning ---- */
 
+/* Of a detached run the client has an id and nothing more: whatever becomes of us, there will be a
+ * record of it. */
+static void owe(struct execution *run)
+{
+    const struct cay_start_options options = { .tenant = run->tenant, .id = run->id };
+    struct cay_error err;
+
+    if (!run->is_detached || run->is_owed)
+        return;
+    run->is_owed = true;
+    cay_fail(&err, CAY_E_SYSTEM, "the server ended before the run did");
+    cay_hint(&err, "run it again; what it had done by then is lost");
+    struct cay_result *result = cay_result_of_error(&err, run->req);
+    cay_record_owed(run->server->cay, run->req, &options, result);
+    cay_result_free(result);
+}
+
 static int start(struct execution *run, struct cay_error *err)
 {
     const struct cay_start_options options = {
@@ -433,6 +450,7 @@ static int start(struct execution *run, struct cay_error *err)
     if (engine_start(run->server, run->req, &options, &run->running, err) < 0)
         return -1;
     run->state = EXECUTION_RUNNING;
+    owe(run);
     drop_request(run);
     return 0;
 }
@@ -465,6 +483,8 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_out
         free_run(run);
         return -1;
     }
+    if (*ret_outcome == ADMIT_QUEUED)
+        owe(run);
     return 0;
 }
 

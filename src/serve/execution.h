@@ -44,6 +44,7 @@ struct execution {
     char language[32]; /* as asked for; the result's own once it is there; "": a command */
     enum execution_state state;
     bool is_detached;
+    bool is_owed; /* what will be told if we end before it does was written down */
     bool is_cancelled;
     bool is_removed; /* its record is gone: nobody finds it any more */
     int64_t taken_ns;

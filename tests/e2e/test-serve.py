@@ -395,6 +395,24 @@ def test_lost_warden(t, s):
     t.ok(caytest.until(lambda: s.get("/v1/health").json["warden"] == "ok", 30), "and health says so")
 
 
+def test_lost_front(t, mode):
+    """Killed with runs under way of which clients have the ids, and nothing more."""
+    with Server(mode, env={"CAY_SPARES": "0", "CAY_WARM": "", "CAY_MAX_RUNNING": "2"}) as s:
+        ended = s.execute(bash("echo ended", detach=True)).json["id"]
+        t.ok(s.until(ended), "a detached run ends")
+        ids = [s.execute(bash("echo begun; sleep 60", detach=True)).json["id"] for _ in range(3)]
+        t.ok(s.until(ids[0], "running"), "others are under way, and one waits")
+        s.proc.kill()
+        s.proc.wait()
+    def shown(id):
+        return json.loads(mode.cay("show", id, "--json").out or b"{}")
+    t.ok(caytest.until(lambda: all(shown(id) for id in ids), 20), "each has its result all the same")
+    t.equal([(shown(id)["verdict"]["cause"], shown(id)["exit_code"], shown(id)["error_message"]) for id in ids],
+            [("infrastructure", 125, "the server ended before the run did")] * 3, "which says what became of it")
+    t.equal(shown(ended)["stdout"], "ended\n", "the one that had ended has its own")
+    t.equal(mode.cay("audit", "verify").status, 0, "and the log is whole")
+
+
 def recorders():
     return [p.pid for p in caytest.descendants() if words_of(p.pid)[1:2] == [b"recorder"]]
 
@@ -684,6 +702,7 @@ def test(t, mode):
         test_sockets(t, mode, s)
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
         test_queue(t, s)
+    test_lost_front(t, mode)
     test_few_files(t, mode)
     test_command(t, mode)
     test_drain(t, mode)

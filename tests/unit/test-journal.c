@@ -239,6 +239,43 @@ static void test_logs(void **state)
     check(13, 0);
 }
 
+/* Runs that were promised: told when their server is gone, unless their own end was. */
+static void test_owed(void **state)
+{
+    struct place *place = *state;
+    char id[33], folder[64];
+
+    for (unsigned n = 1; n <= 4; n++) {
+        auto_strbuf struct strbuf line = { 0 };
+        make_line(&line, n, "{\"version\":1}", 3);
+        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+    }
+    append(place, 1);
+    journal_settle(place->journal, id_of(1, id)); /* it ended */
+    append(place, 2);                             /* and of this one we were killed in between */
+    assert_int_equal(take(), 2);
+    snprintf(folder, sizeof folder, "journal/%s", place->journal->name);
+    assert_false(has(place, folder, 1, ".owed"));
+    assert_true(has(place, folder, 2, ".owed") && has(place, folder, 3, ".owed"));
+    assert_false(has(place, "executions", 3, ".json")); /* it may still end */
+
+    /* What a front that was taken over leaves is no run. */
+    int fd = openat(place->journal->folder_fd, "000000000000000000000000000003e7.owed",
+                    O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, "rubbish", 7), 7);
+    close(fd);
+    assert_int_equal(symlinkat("/etc/passwd", place->journal->folder_fd,
+                               "000000000000000000000000000003e6.owed"),
+                     0);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    assert_int_equal(take(), 2);
+    assert_true(has(place, "executions", 3, ".json") && has(place, "executions", 4, ".json"));
+    check(4, 0);
+    assert_false(has_file(place, folder));
+    assert_int_equal(take(), 0);
+}
+
 /* ---- what is not whole ---- */
 
 static void test_torn(void **state)
@@ -477,7 +514,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_taking),       TEST(test_nothing_kept), TEST(test_logs),     TEST(test_torn),
         TEST(test_refused),      TEST(test_folders),      TEST(test_stranger), TEST(test_unsure),
-        TEST(test_killed_taker), TEST(test_two_takers),
+        TEST(test_killed_taker), TEST(test_two_takers),   TEST(test_owed),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -311,9 +311,9 @@ static void test_limits_of_the_request(void **state)
 static void test_limits_of_the_host(void **state)
 {
     struct plan_host host = usual_host;
-    struct making asked = {
-        .json = "{" PYTHON ", \"limits\": {\"cpus\": 2.5, \"open_files\": 5000}}", .host = &host
-    };
+    struct making asked = { .json =
+                                "{" PYTHON ", \"limits\": {\"cpus\": 2.5, \"open_files\": 5000}}",
+                            .host = &host };
 
     (void)state;
     host.most_cpus_milli = 2500;
