@@ -10,6 +10,7 @@
  * memory after a tenth of them and after all. With --scale: throughput (load-scale.c).
  */
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,6 +274,7 @@ int main(int argc, char **argv)
     struct options *o = &job->options;
     bool is_help = false;
 
+    signal(SIGPIPE, SIG_IGN); /* who reads no more is no reason to leave the server behind */
     *o = (struct options){ .hostile = 10 };
     for (int c; (c = getopt_long(argc, argv, "", rows, NULL)) != -1;) {
         if (c == 'c')
