@@ -36,6 +36,8 @@ static struct {
     PyObject *closed, *flush; /* names: a lookup by one that was just made misses Python's cache */
     PyObject *numpy_random;   /* NULL: not loaded */
     PyObject *processes;      /* of multiprocessing; the same */
+    char *usual_program;      /* what short programs do */
+    bool is_reseeded;         /* before the run was there */
     bool has_to_know;         /* of a fork */
     bool was_interrupted;
 } python;
@@ -555,7 +557,9 @@ static void warm_child(bool is_awaited)
     wake_up();
     if (is_awaited)
         return;
-    run_ours(USUAL_PROGRAM "print(1)\n");
+    python.is_reseeded = reseed() == 0; /* it is nobody else's from here on */
+    PyErr_Clear();
+    run_ours(python.usual_program);
     set_main(Py_None);
     Py_DECREF(python.main_module);
     python.main_module = make_main();
@@ -568,7 +572,8 @@ static int run_file(const struct zygote_run *run)
     char buf[PATH_MAX];
     const char *source = real_source(run, buf);
 
-    if (prepare_run(run->argc, run->argv, run->env, source) < 0 || reseed() < 0) {
+    if (prepare_run(run->argc, run->argv, run->env, source) < 0 ||
+        (!python.is_reseeded && reseed() < 0)) {
         PyErr_Print();
         return 1;
     }
@@ -588,11 +593,22 @@ static PyObject *find_loaded(const char *name)
     return module;
 }
 
+/* Whoever has a list of modules imports them first of all. */
 static void load_modules(int n, char **names)
 {
+    size_t size = sizeof USUAL_PROGRAM "print(1)\n";
+
+    for (int i = 0; i < n; i++)
+        size += sizeof "import \n" + strlen(names[i]);
+    python.usual_program = malloc(size);
+    if (!python.usual_program)
+        exit(1);
+    char *end = stpcpy(python.usual_program, USUAL_PROGRAM "print(1)\n");
     for (int i = 0; i < n; i++) {
         PyObject *module = PyImport_ImportModule(names[i]);
-        if (!module)
+        if (module)
+            end = stpcpy(stpcpy(stpcpy(end, "import "), names[i]), "\n");
+        else
             PyErr_Print(); /* programs that want it will say so themselves */
         Py_XDECREF(module);
     }
@@ -648,19 +664,16 @@ static void warm_up(char **argv)
 
 int main(int argc, char **argv)
 {
-    static const char program[] = USUAL_PROGRAM "print(1)\n";
     extern char **environ;
     char name[] = "python3", file[] = USUAL_NAME, *words[] = { name, file, NULL };
-    struct zygote_run run = { .argc = 2,
-                              .argv = words,
-                              .env = environ,
-                              .source = program,
-                              .source_len = sizeof program - 1 };
+    struct zygote_run run = { .argc = 2, .argv = words, .env = environ };
 
     if (!is_of_this_host())
         return 1;
     start_python();
     load_modules(argc - 1, argv + 1);
+    run.source = python.usual_program;
+    run.source_len = strlen(run.source);
     warm_up(words);
     if (python.has_to_know)
         PyOS_BeforeFork();
