@@ -208,4 +208,5 @@ int userns_map(pid_t pid, const struct identity *who)
 void userns_bound_own(void)
 {
     file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "16", 2);
+    file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_watches", "8192", 4);
 }

@@ -39,6 +39,21 @@ sys.stdin.read()
 """
 
 
+MANY_WATCHES = """
+import ctypes, os
+libc, n = ctypes.CDLL(None), 0
+fds = [libc.inotify_init1(0) for _ in range(8)]
+for at, _, files in os.walk("/usr"):
+    for name in files:
+        if n < 20000 and libc.inotify_add_watch(fds[n % 8], os.fsencode(os.path.join(at, name)), 2) >= 0:
+            n += 1
+        elif n and not os.path.islink(os.path.join(at, name)):
+            print(n)
+            raise SystemExit
+print(n)
+"""
+
+
 def watches():
     """How many inotify instances this user can still have."""
     libc, fds = ctypes.CDLL(None), []
@@ -61,6 +76,9 @@ def quotas(t, mode):
             t.result(r, "quotas: the next run has some", "True\n", cause="ok")
         other.end_input()
         other.wait()
+    r = mode.python(MANY_WATCHES)
+    t.result(r, "quotas: files that are watched", cause="ok")
+    t.ok(0 < int(r.stdout or 0) <= 8200, "quotas: they are bounded too", r.stdout)
     r = mode.python("import resource; print(resource.getrlimit(resource.RLIMIT_SIGPENDING)[1] <= 1024)")
     t.result(r, "quotas: so are signals that wait", "True\n", cause="ok")
 
