@@ -25,7 +25,7 @@
 #define PR_MDWE_REFUSE_EXEC_GAIN 1
 #endif
 
-enum { WATCHED_NICE = 10 };
+enum { WATCHED_NICE = 19 };
 
 int program_keep_caps(uint32_t caps)
 {
@@ -145,9 +145,9 @@ static int step_rlimits(struct program *program)
         { RLIMIT_MSGQUEUE, 819200, 819200, true },
         /* Counted for the user who made the namespace too, with all that is his. */
         { RLIMIT_SIGPENDING, SIGNALS_MAX, SIGNALS_MAX, true },
-        /* Where no cgroup holds the sum, at least no single process can leap far past it; what is
-         * reserved but not touched is not used, so the watcher's word comes first. */
-        { RLIMIT_DATA, limits->memory_bytes * 4, limits->memory_bytes * 4, !program->has_cgroup },
+        /* Where no cgroup holds the sum, at least no single process can leap past all bounds; what
+         * is reserved but not touched is not used, so the watcher's word comes first. */
+        { RLIMIT_DATA, limits->memory_bytes * 32, limits->memory_bytes * 32, !program->has_cgroup },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
