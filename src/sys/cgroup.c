@@ -264,6 +264,17 @@ uint64_t cgroup_memory(struct cgroup *group)
     return bytes == UINT64_MAX ? 0 : bytes;
 }
 
+uint64_t cgroup_socket_memory(const struct cgroup *group)
+{
+    char text[8192];
+    uint64_t bytes;
+
+    if (group->host->version != 2 ||
+        file_read_at(group->dir[CGROUP_MEMORY], "memory.stat", text, sizeof text) <= 0)
+        return 0;
+    return file_find_key(text, "sock", &bytes) < 0 ? 0 : bytes;
+}
+
 uint64_t cgroup_tasks(struct cgroup *group)
 {
     return read_counter(group, CGROUP_PIDS_NOW);

@@ -102,6 +102,9 @@ bool cgroup_is_empty(const struct cgroup *group);
 /* Bytes that are held now; 0: not known. */
 uint64_t cgroup_memory(struct cgroup *group);
 
+/* Of these, what buffers of sockets hold. v1 counts those apart, where it does. */
+uint64_t cgroup_socket_memory(const struct cgroup *group);
+
 /* Threads that are in it now; UINT64_MAX: not known. */
 uint64_t cgroup_tasks(struct cgroup *group);
 

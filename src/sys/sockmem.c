@@ -16,6 +16,9 @@
 /* The most that a socket's buffers hold with the usual net.core.wmem_max. */
 enum { USUAL_MAX = 425984 };
 
+/* Of sockstat and sockstat6. */
+enum { STATS = 512 };
+
 /* Asks for more than there can be, and gives back what there is. */
 static uint64_t largest_buffer(int fd, int option)
 {
@@ -89,7 +92,8 @@ static void add_netlink(int proc_fd, struct sockmem_use *use, uint64_t *n_listed
 }
 
 /* To ask for TCP's takes a fifth of a millisecond even for one, so nobody is asked while all of the
- * host hold little. */
+ * host hold little. Of UDP's the host's count does not tell: not what is corked, nor what waits in
+ * an error queue. */
 static bool add_inet(const struct sockmem *sockmem, const char *text, const char *text6,
                      uint64_t little, struct sockdiag_sum *sum, uint64_t *n_listed)
 {
@@ -108,7 +112,8 @@ static bool add_inet(const struct sockmem *sockmem, const char *text, const char
         uint64_t n = 0;
         file_find_key(rows[i].text, rows[i].key, &n);
         *n_listed += n;
-        if (n > 0 && host_bytes(text, rows[i].protocol) > little / 2)
+        bool is_counted = rows[i].number == IPPROTO_TCP;
+        if (n > 0 && (!is_counted || host_bytes(text, rows[i].protocol) > little / 2))
             is_all &= sockdiag_inet(sockmem->diag_fd, rows[i].family, rows[i].number, sum);
     }
     return is_all;
@@ -148,22 +153,51 @@ static uint64_t count_unseen(const struct sockmem *sockmem, const char *text, ui
     return n_closed * each + MIN((n_unlisted - n_closed) * each, most);
 }
 
+/* What there is of sockets here: in the texts, and how many. false: there are none, or this can't
+ * be told. */
+static bool read_stats(const struct sockmem *sockmem, char text[static STATS],
+                       char text6[static STATS], uint64_t *ret_all, uint64_t *ret_n)
+{
+    uint64_t n = 0;
+
+    *ret_n = 0;
+    if (file_read_at(sockmem->proc_fd, "self/net/sockstat", text, STATS) <= 0 ||
+        file_find_key(text, "sockets: used", &n) < 0)
+        return false;
+    *ret_all = n;
+    *ret_n = n - MIN(n, (uint64_t)(sockmem->diag_fd >= 0));
+    if (*ret_n == 0)
+        return false;
+    if (file_read_at(sockmem->proc_fd, "self/net/sockstat6", text6, STATS) <= 0)
+        text6[0] = '\0';
+    return true;
+}
+
+uint64_t sockmem_uncharged(const struct sockmem *sockmem, uint64_t little, uint64_t *ret_n)
+{
+    char text[STATS], text6[STATS];
+    struct sockmem_use use = { 0 };
+    struct sockdiag_sum sum = { 0 };
+    uint64_t all, n_listed = 0;
+
+    if (!read_stats(sockmem, text, text6, &all, ret_n))
+        return 0;
+    add_netlink(sockmem->proc_fd, &use, &n_listed);
+    if (sockmem->diag_fd >= 0)
+        add_inet(sockmem, text, text6, little, &sum, &n_listed);
+    return use.bytes + sum.bytes;
+}
+
 void sockmem_look(const struct sockmem *sockmem, uint64_t little, struct sockmem_use *ret)
 {
-    char text[512], text6[512];
+    char text[STATS], text6[STATS];
     const uint64_t each = MIN(little, sockmem->socket_max);
-    uint64_t n = 0, n_listed = 0;
+    uint64_t n, n_listed = 0;
     struct sockdiag_sum sum = { 0 };
 
     *ret = (struct sockmem_use){ 0 };
-    if (file_read_at(sockmem->proc_fd, "self/net/sockstat", text, sizeof text) <= 0 ||
-        file_find_key(text, "sockets: used", &n) < 0)
+    if (!read_stats(sockmem, text, text6, &n, &ret->n))
         return;
-    ret->n = n - MIN(n, (uint64_t)(sockmem->diag_fd >= 0));
-    if (ret->n == 0)
-        return;
-    if (file_read_at(sockmem->proc_fd, "self/net/sockstat6", text6, sizeof text6) <= 0)
-        text6[0] = '\0';
     add_netlink(sockmem->proc_fd, ret, &n_listed);
     if (sockmem->diag_fd < 0 || !sockdiag_unix(sockmem->diag_fd, each, &sum) ||
         !add_inet(sockmem, text, text6, little, &sum, &n_listed)) {

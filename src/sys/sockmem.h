@@ -25,6 +25,10 @@ struct sockmem_use {
     uint64_t unseen; /* that may be there besides, at the most */
 };
 
+/* What TCP, UDP and netlink sockets hold: those of unix are charged to a cgroup, where there is
+ * one. *ret_n: how many sockets there are, of any kind, without its own. Async-signal-safe. */
+uint64_t sockmem_uncharged(const struct sockmem *sockmem, uint64_t little, uint64_t *ret_n);
+
 /* Of the namespace that the caller is in. */
 void sockmem_open(struct sockmem *sockmem, int proc_fd);
 

@@ -408,6 +408,7 @@ void child_main(struct child *child)
                            .oom_fd = -1,
                            .notice_fd = -1,
                            .workspace = WORKSPACE_INIT,
+                           .sockets = { .proc_fd = -1, .diag_fd = -1 },
                            .watcher = { .proc_fd = -1, .seen = child->watched } };
     int errnum = 0;
 

@@ -99,6 +99,7 @@ struct child_report {
         CHILD_STARTED,
         CHILD_ENDED,
         CHILD_OVER,
+        CHILD_SOCKETS, /* what sockets hold that no cgroup is charged for */
         CHILD_BORN,
         CHILD_MADE,
         CHILD_READY
@@ -113,8 +114,9 @@ struct child_report {
     uint64_t max_rss;
     uint64_t disk_size, disk_free; /* bytes */
     uint64_t inodes_size, inodes_free;
-    uint64_t unreachable; /* of CHILD_ENDED with a failure */
-    int64_t at_ns;        /* monotonic */
+    uint64_t unreachable;  /* of CHILD_ENDED with a failure */
+    uint64_t socket_bytes; /* of CHILD_SOCKETS */
+    int64_t at_ns;         /* monotonic */
     uint32_t
         is_held; /* of CHILD_ENDED: nothing lives but, at most, the program, held in its exit */
     uint32_t fd_bits;   /* of CHILD_READY: what comes along */

@@ -24,6 +24,16 @@
 #include "base/clock.h"
 #include "sys/file.h"
 
+/* Between looks at sockets: as long as there are none, at first and later; when there are some; and
+ * when they hold much or are many. A program that fills them takes a millisecond for a megabyte. */
+#define SOCKETS_FIRST_NS (4 * NS_PER_MSEC)
+#define SOCKETS_IDLE_NS  (50 * NS_PER_MSEC)
+#define SOCKETS_SOME_NS  (5 * NS_PER_MSEC)
+#define SOCKETS_MANY_NS  (3 * NS_PER_MSEC)
+
+/* What is not worth a word to the warden. */
+enum { SOCKETS_FEW = 16, SOCKETS_FEW_BYTES = 1 << 20 };
+
 int64_t init_reaped_cpu_ns(uint64_t *ret_max_rss)
 {
     struct rusage usage;
@@ -42,7 +52,8 @@ void init_report(const struct state *state, struct child_report *message)
     message->stage = state->stage;
     if (message->at_ns == 0)
         message->at_ns = clock_now_ns();
-    bool has_run = message->kind != CHILD_STARTED && message->kind != CHILD_READY;
+    bool has_run = message->kind != CHILD_STARTED && message->kind != CHILD_READY &&
+                   message->kind != CHILD_SOCKETS;
     if (has_run && statfs("/sandbox", &fs) == 0) {
         message->disk_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
         message->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
@@ -135,18 +146,28 @@ pid_t init_start_program(struct state *state)
     return pid;
 }
 
+static struct timespec until_look(const struct state *state)
+{
+    int64_t left = state->next_look_ns - clock_now_ns();
+
+    if (state->watcher.proc_fd >= 0)
+        left = state->watcher.interval_ns;
+    return (struct timespec){ .tv_nsec = MAX(MIN(left, SOCKETS_IDLE_NS), INT64_C(0)) };
+}
+
 int init_listen(struct state *state)
 {
     struct pollfd list[] = {
         { .fd = state->child->ctl_fd, .events = POLLIN },
         { .fd = state->notice_fd, .events = POLLIN },
     };
-    const struct timespec until_look = { .tv_nsec = state->watcher.interval_ns };
+    bool looks = state->watcher.proc_fd >= 0 || state->next_look_ns > 0;
+    const struct timespec pause = until_look(state);
     sigset_t none;
     struct child_word word = { 0 };
 
     sigemptyset(&none);
-    if (ppoll(list, ARRAY_LEN(list), state->watcher.proc_fd >= 0 ? &until_look : NULL, &none) <= 0)
+    if (ppoll(list, ARRAY_LEN(list), looks ? &pause : NULL, &none) <= 0)
         return 0;
     state->has_notice = list[1].revents & POLLIN;
     /* Nobody has the filter any more. Kernels before 6.11 would wait for ever for a notice. */
@@ -169,6 +190,31 @@ static void watch(struct state *state)
     struct child_report over = { .kind = CHILD_OVER, .value = (int32_t)found };
     init_report(state, &over);
     kill(-1, SIGKILL);
+}
+
+/* Corked datagrams, connections that nobody accepts and error queues are charged to no cgroup: the
+ * warden adds them to what it counts. */
+static void look_at_sockets(struct state *state)
+{
+    struct sockmem *sockets = &state->sockets;
+    uint64_t n = 0, limit = state->child->job->limits[state->stage].memory_bytes;
+
+    if (sockets->proc_fd < 0)
+        sockets->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    uint64_t bytes = sockmem_uncharged(sockets, limit / 8, &n);
+    if (n > 0 && sockets->diag_fd < 0) { /* to ask takes one too, which the program can see */
+        sockmem_open(sockets, sockets->proc_fd);
+        bytes = sockmem_uncharged(sockets, limit / 8, &n);
+    }
+    if (bytes >= SOCKETS_FEW_BYTES) {
+        struct child_report held = { .kind = CHILD_SOCKETS, .socket_bytes = bytes };
+        init_report(state, &held);
+    }
+    bool is_much = n > SOCKETS_FEW || bytes >= SOCKETS_FEW_BYTES;
+    state->idle_ns = MIN(state->idle_ns * 2, SOCKETS_IDLE_NS);
+    state->next_look_ns = clock_now_ns() + (is_much ? SOCKETS_MANY_NS
+                                            : n > 0 ? SOCKETS_SOME_NS
+                                                    : state->idle_ns);
 }
 
 /* The program failed: perhaps for want of a process, and those that it has made are still there,
@@ -302,6 +348,10 @@ static bool take_notice(struct state *state, pid_t program, int *ret_status)
 
 int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
 {
+    if (state->child->has_cgroup) {
+        state->idle_ns = SOCKETS_FIRST_NS;
+        state->next_look_ns = clock_now_ns() + state->idle_ns;
+    }
     for (;;) {
         int status;
         pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -316,9 +366,13 @@ int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
             return status;
         }
         /* Also between one orphan and the next, of which there may be no end. */
-        if (state->watcher.proc_fd >= 0 && clock_now_ns() >= state->next_look_ns) {
+        if (clock_now_ns() < state->next_look_ns)
+            continue;
+        if (state->watcher.proc_fd >= 0) {
             watch(state);
             state->next_look_ns = clock_now_ns() + state->watcher.interval_ns;
+        } else if (state->child->has_cgroup) {
+            look_at_sockets(state);
         }
     }
 }

@@ -23,7 +23,9 @@ struct state {
     int root_fd; /* of the root that is being built */
     struct netns_maker netns;
     struct watcher watcher;
-    int64_t next_look_ns; /* of the watcher */
+    int64_t next_look_ns;   /* of the watcher, or at sockets */
+    int64_t idle_ns;        /* how long sockets are not looked at where there are none */
+    struct sockmem sockets; /* where there is a cgroup; proc_fd < 0: not looked at yet */
     unsigned stage;
     int64_t stage_cpu_ns; /* of what was reaped before the stage */
     uint64_t unreachable; /* what the kernel had counted when it was last asked (sys/netstat.h) */

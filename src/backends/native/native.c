@@ -366,7 +366,7 @@ static void read_usage(struct native *native, const struct child_report *from,
     struct cgroup_counters now;
     cgroup_read(&native->cgroup, &now);
     if (now.memory_peak != UINT64_MAX)
-        end->usage.memory_peak_bytes = now.memory_peak;
+        end->usage.memory_peak_bytes = MAX(now.memory_peak, native->held_peak);
     if (now.pids_peak != UINT64_MAX)
         end->usage.pids_peak = now.pids_peak > 0 ? now.pids_peak - 1 : 0; /* pid 1 */
     if (now.cpu_ns != UINT64_MAX)
@@ -402,10 +402,14 @@ static void stage_ended(struct native *native, const struct child_report *from, 
     }
 }
 
+/* One that goes on is left to pid 1, which looks at what its sockets hold. */
+#define DIRECT_NS (10 * NS_PER_MSEC)
+
 static void stage_started(struct native *native, const struct child_report *from,
                           struct report *ret)
 {
     native->started_ns = from->at_ns;
+    native->held_peak = 0;
     native->layers |= from->layers | (native->has_cgroup ? 0 : LAYER_BIT(WATCHER));
     *ret = (struct report){
         .kind = REPORT_STAGE_STARTED,
@@ -416,6 +420,8 @@ static void stage_started(struct native *native, const struct child_report *from
     };
     if (native->job.limits[native->stage].cpu_time_ns > 0)
         native->base.tick_ns = native->started_ns;
+    else if (native->handed_ns)
+        native->base.tick_ns = native->handed_ns + DIRECT_NS;
     if (native->has_cgroup)
         cgroup_open_counters(&native->cgroup);
 }
@@ -523,6 +529,20 @@ static void finish_stage(struct native *native, const struct child_report *from,
         hurry(native);
 }
 
+/* What sockets hold counts as memory, whoever is charged for it. They grow faster than one can
+ * look: what is a quarter of theirs from the limit is past it by now. */
+static bool is_past_memory(struct native *native, uint64_t socket_bytes)
+{
+    const uint64_t limit = native->job.limits[native->stage].memory_bytes;
+    uint64_t charged = cgroup_socket_memory(&native->cgroup);
+    uint64_t uncharged = socket_bytes - MIN(charged, socket_bytes);
+    uint64_t held = cgroup_memory(&native->cgroup) + uncharged;
+    bool is_past = held + uncharged / 4 > limit;
+
+    native->held_peak = MAX(native->held_peak, is_past ? MAX(held, limit) : held);
+    return is_past;
+}
+
 static void direct_started(struct native *native, struct report *ret)
 {
     stage_started(native, &(struct child_report){ .at_ns = native->handed_ns }, ret);
@@ -597,6 +617,13 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         ret->kind = REPORT_OVER;
         ret->over = (enum tick_result)from.value;
         break;
+    case CHILD_SOCKETS:
+        if (native->failed || native->stage >= native->job.n_stages || !native->has_cgroup ||
+            !is_past_memory(native, from.socket_bytes))
+            break;
+        ret->kind = REPORT_OVER;
+        ret->over = TICK_MEMORY;
+        break;
     case CHILD_STARTED:
         if (!native->handed_ns) /* else it was told already */
             stage_started(native, &from, ret);
@@ -666,6 +693,20 @@ static int start_next(struct sandbox *sandbox, struct cay_error *err)
     return 0;
 }
 
+/* When that is due, or never. */
+static int64_t leave_when_due(struct native *native, int64_t now_ns)
+{
+    int64_t due_ns = native->handed_ns + DIRECT_NS;
+
+    if (!native->handed_ns || native->base.fds[FD_NOTICE] < 0)
+        return INT64_MAX;
+    if (now_ns < due_ns)
+        return due_ns;
+    direct_leave_to_init(native);
+    close_fd(&native->base.fds[FD_NOTICE]);
+    return INT64_MAX;
+}
+
 /* CPU time has no event: it is looked at when, at full speed, it could be used up. */
 static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
 {
@@ -673,7 +714,7 @@ static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
     int64_t limit = native->job.limits[native->stage].cpu_time_ns;
     struct cgroup_counters now;
 
-    native->base.tick_ns = INT64_MAX;
+    native->base.tick_ns = leave_when_due(native, now_ns);
     if (limit == 0 || !native->has_cgroup)
         return TICK_FINE;
     cgroup_read(&native->cgroup, &now);
@@ -683,7 +724,8 @@ static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
     if (left <= 0)
         return TICK_CPU_TIME;
     uint32_t cpus = MAX(native->job.limits[native->stage].cpus_milli, 1000U);
-    native->base.tick_ns = now_ns + MAX(left * 1000 / cpus, 2 * NS_PER_MSEC);
+    native->base.tick_ns =
+        MIN(native->base.tick_ns, now_ns + MAX(left * 1000 / cpus, 2 * NS_PER_MSEC));
     return TICK_FINE;
 }
 

@@ -33,6 +33,7 @@ struct native {
     struct child_report ended;   /* of kind CHILD_ENDED: to be told next */
     int64_t handed_ns;           /* when the program got its job from the warden; 0: it did not */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
+    uint64_t held_peak;          /* with what sockets hold beside it, where that was worth a word */
     uint32_t layers;
     int mounts[JOB_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
     struct watched *watched; /* NULL where there is a cgroup */

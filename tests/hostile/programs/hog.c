@@ -464,6 +464,78 @@ static size_t one_netlink(void)
     return bytes;
 }
 
+static int connected_udp(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(9) };
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0 ? -1 : fd;
+}
+
+/* A datagram that more is to be added to. */
+static size_t one_corked(void)
+{
+    static char block[65000];
+    int fd = connected_udp();
+    ssize_t n = fd < 0 ? -1 : send(fd, block, sizeof block, MSG_MORE);
+
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* Each comes back with the time at which it was sent, and nobody reads that. */
+static size_t one_error_queue(void)
+{
+    enum { TIMESTAMPING = 37, AT_SENDING = 2, TIMES = 3 };
+    static char block[60000];
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = { .header = { .cmsg_level = SOL_SOCKET,
+                              .cmsg_type = TIMESTAMPING,
+                              .cmsg_len = CMSG_LEN(sizeof(int)) } };
+    struct iovec part = { block, sizeof block };
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+    };
+    int fd = connected_udp();
+    size_t bytes = 0;
+
+    memcpy(CMSG_DATA(&control.header), &(int){ AT_SENDING }, sizeof(int));
+    for (int i = 0; fd >= 0 && i < TIMES * 2; i++) /* every other one is refused: nobody listens */
+        bytes += sendmsg(fd, &message, MSG_DONTWAIT) > 0 ? sizeof block : 0;
+    return bytes;
+}
+
+/* A connection that nobody accepts, whose other end is gone. */
+static size_t one_unaccepted(void)
+{
+    static char block[65536];
+    static struct sockaddr_in address = { .sin_family = AF_INET };
+    static int listener = -1;
+    socklen_t len = sizeof address;
+    int size = 4 << 20, waiting = 0;
+    size_t bytes = 0;
+
+    if (listener < 0) {
+        listener = socket(AF_INET, SOCK_STREAM, 0);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+        if (bind(listener, (struct sockaddr *)&address, len) < 0 || listen(listener, 4096) < 0)
+            return 0;
+        getsockname(listener, (struct sockaddr *)&address, &len);
+    }
+    int from = socket(AF_INET, SOCK_STREAM, 0);
+    if (from < 0 || connect(from, (struct sockaddr *)&address, len) < 0)
+        return 0;
+    for (ssize_t n; (n = send(from, block, sizeof block, MSG_DONTWAIT)) > 0;)
+        bytes += (size_t)n;
+    if (ioctl(from, TIOCOUTQ, &waiting) == 0)
+        bytes -= (size_t)waiting;
+    close(from);
+    return bytes;
+}
+
 static int one_by_one(size_t (*one)(void))
 {
     for (size_t bytes = 0, n; bytes < (size_t)CAP * MIB; bytes += n) {
@@ -495,6 +567,21 @@ static int netlink(void)
     return one_by_one(one_netlink);
 }
 
+static int corked(void)
+{
+    return one_by_one(one_corked);
+}
+
+static int error_queues(void)
+{
+    return one_by_one(one_error_queue);
+}
+
+static int unaccepted(void)
+{
+    return one_by_one(one_unaccepted);
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -521,6 +608,9 @@ static const struct {
     { "left-datagrams", left_datagrams },
     { "resets", resets },
     { "netlink", netlink },
+    { "corked", corked },
+    { "error-queues", error_queues },
+    { "unaccepted", unaccepted },
 };
 
 int main(int argc, char **argv)
