@@ -30,11 +30,16 @@ done
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/cay-bench.XXXXXX")
 id=cay-bench-$$
 servers=
-finish() {
+stop_servers() {
     for pid in $servers; do
         kill "$pid" 2>/dev/null || true
         wait "$pid" || true
     done
+    servers=
+}
+
+finish() {
+    stop_servers
     # An interrupted run may have left its container.
     if [ -d "/run/crun/$id" ]; then
         crun delete --force "$id" || true
@@ -136,13 +141,20 @@ SECURITY_DOCKER_IMAGE=cay-bench-python
 export DOCKER_HOST SECURITY_DOCKER_IMAGE
 dockerhost=$DOCKER_HOST
 server=
-if [ -x "$CAY" ] && "$CAY" serve --help >/dev/null 2>&1; then
-    CAY_LOG_LEVEL=warn "$CAY" serve --listen 127.0.0.1:0 --token-file "$tmp/tokens" \
+# start_server VARIABLE...: leaves its address in $server, or nothing.
+start_server() {
+    server=
+    if [ ! -x "$CAY" ] || ! "$CAY" serve --help >/dev/null 2>&1; then
+        return
+    fi
+    : >"$tmp/log"
+    env CAY_LOG_LEVEL=warn "$@" "$CAY" serve --listen 127.0.0.1:0 --token-file "$tmp/tokens" \
         </dev/null >"$tmp/log" 2>&1 &
-    servers=$!
-    for _ in $(seq 100); do
+    pid=$!
+    servers="$pid $servers"
+    for _ in $(seq 300); do
         server=$(sed -n 's|.*http://\([0-9.]*:[0-9]*\).*|\1|p' "$tmp/log" | head -n 1)
-        if [ -n "$server" ] || ! kill -0 "$servers" 2>/dev/null; then
+        if [ -n "$server" ] || ! kill -0 "$pid" 2>/dev/null; then
             break
         fi
         sleep 0.1
@@ -152,7 +164,9 @@ if [ -x "$CAY" ] && "$CAY" serve --help >/dev/null 2>&1; then
         cat "$tmp/log" >&2
     fi
     sleep 1 # zygotes and spares are made
-fi
+}
+
+start_server CAY_PRELOAD=
 
 # Docker only where it is installed and a daemon of our own comes up: nothing of the host's is used.
 if [ "$(id -u)" = 0 ] && [ -x /usr/sbin/dockerd ] && [ -x /usr/bin/docker ]; then
@@ -179,22 +193,52 @@ fi
 
 CAY_BENCH_TOKEN=$token
 export CAY_BENCH_TOKEN
-"$BENCH" --rows "$here/rows.txt" --set "tmp=$tmp" --set "true=$tmp/true" --set "cay=$CAY" \
-    --set "cayflags=$cayflags" --set "bundle=$bundle" --set "id=$id" --set "dockerhost=$dockerhost" \
-    --server "$server" --cay "$CAY" "$@"
 
-# Throughput and memory, with a server of its own; left out where only some groups are asked for.
+only=
+before=
 for word in "$@"; do
     case $word in
-    --only | --only=*) exit 0 ;;
+    --only=*) only=${word#--only=} ;;
     esac
+    if [ "$before" = --only ]; then
+        only=$word
+    fi
+    before=$word
 done
+
+# measure ROWS OPTION...: nothing, where none of the file's groups is asked for.
+measure() {
+    rows=$1
+    shift
+    if ! grep '^\[' "$rows" | grep -qF -- "$only"; then
+        return
+    fi
+    "$BENCH" --rows "$rows" --set "tmp=$tmp" --set "true=$tmp/true" --set "cay=$CAY" \
+        --set "cayflags=$cayflags" --set "bundle=$bundle" --set "id=$id" --set "dockerhost=$dockerhost" \
+        --server "$server" --cay "$CAY" "$@"
+}
+measure "$here/rows.txt" "$@"
+
+# With modules loaded ahead; these figures are not in the file of --json.
+if /usr/bin/python3 -c 'import numpy, pandas' 2>/dev/null && grep '^\[' "$here/rows-preload.txt" | grep -qF -- "$only"; then
+    stop_servers
+    CAY_PRELOAD=numpy,pandas
+    export CAY_PRELOAD
+    start_server
+    if [ -n "$only" ]; then
+        measure "$here/rows-preload.txt" --only "$only"
+    else
+        measure "$here/rows-preload.txt"
+    fi
+    unset CAY_PRELOAD
+fi
+
+# Throughput and memory, with a server of its own; left out where only some groups are asked for.
+if [ -n "$only" ]; then
+    exit 0
+fi
 if [ -n "$server" ]; then
-    for pid in $servers; do
-        kill "$pid" 2>/dev/null || true
-        wait "$pid" || true
-    done
-    servers=
+    stop_servers
     echo
     "$(dirname "$BENCH")/cay-load" --cay "$CAY" --scale
 fi
