@@ -463,6 +463,19 @@ enum { TICK_MS = 250 };
 
 enum { P_WARDEN = RUN_FDS, P_OTHERS, P_N };
 
+/* -1: for as long as it takes. */
+static int wait_ms(const struct run *run)
+{
+    const struct feed *feed = &run->feed;
+    int wait = feed->end_wait > 0 ? feed->end_wait : run->options.on_tick ? TICK_MS : -1;
+    int64_t carry_ns = run_carry_wait_ns(run);
+
+    if (carry_ns < 0)
+        return wait;
+    int carry = (int)(carry_ns / NS_PER_MSEC) + 1;
+    return wait < 0 ? carry : MIN(wait, carry);
+}
+
 static void wait_for_something(const struct run *run, struct pollfd *list)
 {
     const struct feed *feed = &run->feed;
@@ -488,8 +501,7 @@ static void wait_for_something(const struct run *run, struct pollfd *list)
         list[RUN_FEED].events = POLLOUT;
     if (loop->owed)
         list[P_WARDEN].events = POLLIN | POLLOUT;
-    int wait = feed->end_wait > 0 ? feed->end_wait : run->options.on_tick ? TICK_MS : -1;
-    if (poll(list, P_N, wait) < 0)
+    if (poll(list, P_N, wait_ms(run)) < 0)
         for (int i = 0; i < P_N; i++)
             list[i].revents = 0;
 }
@@ -509,6 +521,7 @@ void loop_follow(struct run *run, const bool *is_over)
                 run_ready(run, (enum run_fd)i);
         if (run->feed.end_wait > 0)
             run_feed_end_again(run);
+        run_give_carry(run);
         /* From here on it may be over. */
         if (list[P_WARDEN].revents & POLLOUT)
             send_all_owed(cay);

@@ -49,15 +49,68 @@ static void take_output(struct run *run, int which, const char *data, size_t len
     run_emit(run, (struct cay_event){ .kind = stream_events[which], .data = data, .len = len });
 }
 
-/* A chunk that ends within a character is cut before it, if its rest is likely to come at once. */
-static size_t cut_at_character(struct run *run, int which, const char *buf, size_t len,
-                               bool was_full)
+/* poll() has a time to wait for; epoll is told of it by an fd. */
+static void set_timer(struct run *run, int64_t in_ns)
 {
-    size_t tail = was_full ? utf8_incomplete_tail(buf, len) : 0;
+    const struct itimerspec when = { .it_value = { .tv_sec = in_ns / NS_PER_SEC,
+                                                   .tv_nsec = in_ns % NS_PER_SEC } };
+
+    if (!run->is_watched)
+        return;
+    if (run->timer_fd < 0) {
+        run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        loop_watch(run, RUN_TIMER, run->timer_fd);
+    }
+    timerfd_settime(run->timer_fd, 0, &when, NULL);
+}
+
+/* A chunk that ends within a character is cut before it: its rest comes with the next. For a
+ * program that writes half of one and waits, it is held for a moment only. */
+enum { CARRY_MS = 50 };
+
+static size_t cut_at_character(struct run *run, int which, const char *buf, size_t len)
+{
+    size_t tail = utf8_incomplete_tail(buf, len);
 
     memcpy(run->carry[which], buf + len - tail, tail);
     run->carry_len[which] = tail;
+    if (tail == 0)
+        return len;
+    run->carry_until_ns[which] = clock_now_ns() + CARRY_MS * NS_PER_MSEC;
+    if (run->carry_len[which == OUT ? ERR : OUT] == 0) /* else there is a timer, and for longer */
+        set_timer(run, CARRY_MS * NS_PER_MSEC);
     return len - tail;
+}
+
+static void give_carry(struct run *run, int which)
+{
+    size_t len = run->carry_len[which];
+    char carry[sizeof run->carry[which]];
+
+    if (len == 0)
+        return;
+    memcpy(carry, run->carry[which], len);
+    run->carry_len[which] = 0;
+    take_output(run, which, carry, len);
+}
+
+int64_t run_carry_wait_ns(const struct run *run)
+{
+    int64_t first = INT64_MAX;
+
+    for (int i = 0; i < STREAMS; i++)
+        if (run->carry_len[i] > 0)
+            first = MIN(first, run->carry_until_ns[i]);
+    return first == INT64_MAX ? -1 : MAX(first - clock_now_ns(), INT64_C(0));
+}
+
+void run_give_carry(struct run *run)
+{
+    int64_t now = clock_now_ns();
+
+    for (int i = 0; i < STREAMS; i++)
+        if (run->carry_until_ns[i] <= now)
+            give_carry(run, i);
 }
 
 /* Returns false at the stream's end or when nothing is there. */
@@ -72,25 +125,26 @@ static bool read_stream(struct run *run, int which)
     ssize_t n = read(run->stream_fds[which], buf + carried, LOOP_READ_BYTES - carried);
     if (n < 0 && errno == EINTR)
         return true;
+    if (n < 0 && errno == EAGAIN)
+        return false;
     if (n <= 0) {
-        if (n == 0 || errno != EAGAIN)
-            close_fd(&run->stream_fds[which]);
-        run->carry_len[which] = 0;
-        if (carried > 0)
-            take_output(run, which, buf, carried);
+        close_fd(&run->stream_fds[which]);
+        give_carry(run, which);
         return false;
     }
-    size_t len = carried + (size_t)n;
-    len = cut_at_character(run, which, buf, len, len == LOOP_READ_BYTES);
-    take_output(run, which, buf, len);
+    size_t len = cut_at_character(run, which, buf, carried + (size_t)n);
+    if (len > 0)
+        take_output(run, which, buf, len);
     return true;
 }
 
 void run_drain(struct run *run)
 {
-    for (int i = 0; i < STREAMS; i++)
+    for (int i = 0; i < STREAMS; i++) {
         while (read_stream(run, i))
             continue;
+        give_carry(run, i);
+    }
     while (run->harvest.pipe_fd >= 0 && spool_read(&run->harvest))
         continue;
 }
@@ -124,22 +178,6 @@ static ssize_t write_quietly(int fd, const char *data, size_t len)
 
 enum { END_WAIT_MS = 50, END_WAIT_MAX_MS = 1000 };
 
-/* poll() has a time to wait for; epoll is told of it by an fd. */
-static void set_timer(struct run *run)
-{
-    struct itimerspec when = { .it_value = { .tv_nsec = run->feed.end_wait * NS_PER_MSEC } };
-
-    if (!run->is_watched)
-        return;
-    when.it_value.tv_sec = when.it_value.tv_nsec / NS_PER_SEC;
-    when.it_value.tv_nsec %= NS_PER_SEC;
-    if (run->timer_fd < 0) {
-        run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-        loop_watch(run, RUN_TIMER, run->timer_fd);
-    }
-    timerfd_settime(run->timer_fd, 0, &when, NULL);
-}
-
 static void feed_end(struct run *run)
 {
     struct feed *feed = &run->feed;
@@ -148,7 +186,7 @@ static void feed_end(struct run *run)
         close_fd(&feed->to_fd);
     } else if (feed->end_wait == 0) {
         feed->end_wait = END_WAIT_MS;
-        set_timer(run);
+        set_timer(run, feed->end_wait * NS_PER_MSEC);
     }
 }
 
@@ -213,7 +251,7 @@ void run_feed_end_again(struct run *run)
         feed->end_wait = MIN(2 * feed->end_wait, (int)END_WAIT_MAX_MS);
     }
     if (feed->to_fd >= 0)
-        set_timer(run);
+        set_timer(run, feed->end_wait * NS_PER_MSEC);
 }
 
 /* ---- what an fd being ready means: a row each ---- */
@@ -223,8 +261,10 @@ static void take_terminal(struct run *run)
 {
     if (!terminal_take(&run->terminal) || run->terminal.master < 0)
         return;
-    close_fd(&run->stream_fds[OUT]);
-    close_fd(&run->stream_fds[ERR]);
+    for (int i = 0; i < STREAMS; i++) {
+        close_fd(&run->stream_fds[i]);
+        give_carry(run, i);
+    }
     run->stream_fds[OUT] = fcntl(run->terminal.master, F_DUPFD_CLOEXEC, 3);
     run->feed.to_fd = fcntl(run->terminal.master, F_DUPFD_CLOEXEC, 3);
     if (run->has_started)
@@ -275,6 +315,17 @@ static void on_harvest(struct run *run)
         spool_read(&run->harvest);
 }
 
+/* Of the input's end, of what is carried, or of both: each may have set it for itself. */
+static void on_time_over(struct run *run)
+{
+    if (run->feed.end_wait > 0)
+        run_feed_end_again(run);
+    run_give_carry(run);
+    int64_t wait_ns = run_carry_wait_ns(run);
+    if (wait_ns >= 0)
+        set_timer(run, MAX(wait_ns, INT64_C(1)));
+}
+
 static void on_timer(struct run *run)
 {
     uint64_t times;
@@ -286,7 +337,7 @@ static void on_timer(struct run *run)
     else if (run->is_refused)
         run_refuse(run);
     else
-        run_feed_end_again(run);
+        on_time_over(run);
 }
 
 void run_ready(struct run *run, enum run_fd which)

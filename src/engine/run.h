@@ -87,8 +87,9 @@ struct run {
     struct capture captures[STREAMS];
     char carry[STREAMS][4]; /* the start of a character whose rest has not come yet */
     size_t carry_len[STREAMS];
+    int64_t carry_until_ns[STREAMS]; /* then it is given without */
     struct feed feed;
-    int timer_fd; /* for feed.end_wait, where epoll follows it; -1: none */
+    int timer_fd; /* for feed.end_wait and carry_until_ns, where epoll follows it; -1: none */
     struct terminal terminal;
     bool has_window_fd; /* options.window_fd is still worth reading */
     struct record record;
@@ -210,7 +211,13 @@ void run_ready(struct run *run, enum run_fd which);
 /* Once the time of feed.end_wait is over. */
 void run_feed_end_again(struct run *run);
 
-/* Takes what is in the pipes. */
+/* How long the start of a character may still wait for its rest; -1: there is none. */
+int64_t run_carry_wait_ns(const struct run *run);
+
+/* Gives those that have waited for long enough. */
+void run_give_carry(struct run *run);
+
+/* Takes what is in the pipes, and what was carried: the stage has ended. */
 void run_drain(struct run *run);
 
 /* Closes the warden's ends, which it has by now. */

@@ -94,6 +94,26 @@ def as_events(t, mode):
          events[-1]["result"]["verdict"]["cause"] == "compile", "--events: a compiler that fails is the end", *done.describe())
 
 
+def whole_characters(t, mode):
+    """Only bytes that are not UTF-8 are base64: no reading of ours cuts a character."""
+    done = mode.cay("run", "--events", "-l", "python", "-e", "print('€' * 200000)\nimport sys\nprint('ü€😀' * 50000, file=sys.stderr)")
+    events = events_of(done)
+    t.equal([e["event"] for e in events if "base64" in e], [], "characters: text is text, wherever it was cut")
+    t.ok(bytes_of(events, "stdout") == "€".encode() * 200000 + b"\n" and bytes_of(events, "stderr") == "ü€😀".encode() * 50000 + b"\n",
+         "characters: and all of it", len(done.out))
+    write = "import os, time\nfor part in b'a\\xe2', b'\\x82\\xacb', b'c\\xf0\\x9f':\n    os.write(1, part)\n    time.sleep(%s)"
+    events = events_of(mode.cay("run", "--events", "-l", "python", "-e", write % 0.6 + "\nos.write(1, b'!')"))
+    at = {e["base64"]: e["time"] for e in events if "base64" in e and e["event"] == "stdout"}
+    half = at.get(base64.b64encode(b"\xe2").decode())
+    after = [e["time"] for e in events if e["event"] == "stdout" and half and e["time"] > half]
+    t.ok(half and after and after[0] - half > 0.3, "characters: half of one is held back for a moment only", events)
+    t.equal(bytes_of(events, "stdout"), b"a\xe2\x82\xacbc\xf0\x9f!", "characters: the bytes as written")
+    events = events_of(mode.cay("run", "--events", "-l", "python", "-e", write % 0))
+    result = events[-1]["result"]
+    t.ok(bytes_of(events, "stdout") == b"a\xe2\x82\xacbc\xf0\x9f" == base64.b64decode(result.get("stdout_base64", "")),
+         "characters: half of one at the end is there", events)
+
+
 def told_once(t, mode):
     """What the result has, the events had: warnings too, and a start only once."""
     for name, flags, code in (("policy", ("--policy", "block"), "import os"), ("output", ("--output-cap", "5"), "print('hello world')"),
@@ -240,6 +260,7 @@ def test(t, mode):
     as_json(t, mode)
     a_compilers_words(t, mode)
     as_events(t, mode)
+    whole_characters(t, mode)
     told_once(t, mode)
     stages_do_not_mix(t, mode)
     could_not_run(t, mode)
