@@ -24,6 +24,12 @@ static void grow(char **data, size_t *room, size_t need, size_t most)
 
 enum { NOTE_BYTES = 64 };
 
+/* The note is a part of what is kept, unless little else would be left of it. */
+static size_t room_of_note(size_t keep)
+{
+    return keep > 2 * NOTE_BYTES ? NOTE_BYTES : 0;
+}
+
 void capture_init(struct capture *capture, size_t keep)
 {
     *capture = (struct capture){ .keep = keep };
@@ -34,7 +40,7 @@ void capture_init(struct capture *capture, size_t keep)
 static void split(struct capture *capture)
 {
     size_t keep = capture->keep;
-    size_t note = keep > 2 * NOTE_BYTES ? NOTE_BYTES : 0;
+    size_t note = room_of_note(keep);
     size_t head = (keep - note) / 2, tail = keep - note - head;
 
     capture->tail = mem_alloc(tail ? tail : 1);
@@ -110,7 +116,7 @@ void capture_text(const struct capture *capture, struct arena *arena, struct cay
     size_t tail_len = capture->tail_len - skip;
 
     char note[NOTE_BYTES] = "";
-    if (capture->keep > 2 * NOTE_BYTES)
+    if (capture->keep > 0)
         snprintf(note, sizeof note, "\n[... %llu bytes left out ...]\n",
                  (unsigned long long)(capture->total - head_len - tail_len));
     size_t note_len = strlen(note);

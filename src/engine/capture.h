@@ -28,7 +28,8 @@ struct capture {
     bool is_cut; /* more came, and was not to be kept */
 };
 
-/* Keeps at most `keep` bytes, the note in between included. */
+/* Keeps at most `keep` bytes, the note in between included; a small `keep` (128 and less) has the
+ * note besides, and with 0 nothing is kept, nor said. */
 void capture_init(struct capture *capture, size_t keep);
 void capture_add(struct capture *capture, const char *data, size_t len);
 

@@ -64,6 +64,9 @@ def as_json(t, mode):
     left_out = int(r.stdout.split("[... ")[1].split()[0])
     note = len(f"\n[... {left_out} bytes left out ...]\n")
     t.equal(len(r.stdout) - note + left_out, 50001, "--max-output: the number is right")
+    r = mode.python("print('x' * 5000 + 'y')", "--max-output", "10")
+    t.result(r, "--max-output: a small one too says what is missing", "xxxxx\n[... 4992 bytes left out ...]\nxxxy\n", cause="ok",
+             meta__truncated=True)
     r = mode.python("print('x')", "--max-output", "0")
     t.result(r, "--max-output 0 keeps nothing", "", cause="ok", meta__truncated=True, meta__usage__stdout_bytes=2)
 
