@@ -412,10 +412,51 @@ const char *language_program(struct arena *arena, const char *name)
 
 /* A quarter is left for what a collector does not count (buffers, stacks, what is written to /tmp),
  * and before that the room that a runtime's own code takes. */
-uint64_t language_heap_mb(uint64_t memory_bytes)
+static uint64_t heap_mb(uint64_t memory_bytes)
 {
     const uint64_t own = UINT64_C(48) << 20, least = 16;
     uint64_t heap = memory_bytes > own ? ((memory_bytes - own) >> 20) * 3 / 4 : 0;
 
     return MAX(heap, least);
+}
+
+/* For a runtime that counts all of its memory, and only tries to stay below: 9/10. */
+static uint64_t soft_mb(uint64_t memory_bytes)
+{
+    return MAX((memory_bytes >> 20) * 9 / 10, UINT64_C(1));
+}
+
+/* All of it: the kernel ends what takes more, and says so. */
+static uint64_t memory_mb(uint64_t memory_bytes)
+{
+    return MAX(memory_bytes >> 20, UINT64_C(1));
+}
+
+/* Where new objects are, which V8 has three of: small enough to be emptied before they fill the
+ * memory, and at most what V8 takes unasked. */
+static uint64_t young_mb(uint64_t memory_bytes)
+{
+    return MIN(MAX(memory_bytes >> 25, UINT64_C(1)), UINT64_C(16));
+}
+
+const char *language_fill_memory(struct arena *arena, const char *word, uint64_t memory_bytes)
+{
+    static const struct {
+        const char *name;
+        uint64_t (*value)(uint64_t memory_bytes);
+    } tokens[] = {
+        { "{heap_mb}", heap_mb },
+        { "{soft_mb}", soft_mb },
+        { "{memory_mb}", memory_mb },
+        { "{young_mb}", young_mb },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(tokens); i++) {
+        const char *found = strstr(word, tokens[i].name);
+        if (found)
+            word = arena_printf(arena, "%.*s%llu%s", (int)(found - word), word,
+                                (unsigned long long)tokens[i].value(memory_bytes),
+                                found + strlen(tokens[i].name));
+    }
+    return word;
 }

@@ -79,8 +79,9 @@ void language_name_at(int index, char *buf, size_t size);
 /* The file driver.* of its folder, if compile or run have the word {driver}; else NULL. */
 const struct embedded_file *language_driver(const struct language *language);
 
-/* What a garbage collector may fill of a run's memory, in MiB. */
-uint64_t language_heap_mb(uint64_t memory_bytes);
+/* A word of a command with the tokens filled in that a stage's memory decides; the word itself
+ * where it has none. */
+const char *language_fill_memory(struct arena *arena, const char *word, uint64_t memory_bytes);
 
 /* Whether the name of a file ends as those of this language do. */
 bool language_has_file(const struct language *language, const char *file_name);

@@ -11,12 +11,6 @@
 #include "core/language.h"
 #include "core/plan-making.h"
 
-static const char *heap_mb(const struct making *m, uint64_t memory_bytes)
-{
-    return arena_printf(&m->plan->arena, "%llu",
-                        (unsigned long long)language_heap_mb(memory_bytes));
-}
-
 /* How SQL shows rows: as asked for, or as the door that shows them thinks best. */
 static const char *rows(const struct making *m)
 {
@@ -24,13 +18,6 @@ static const char *rows(const struct making *m)
     if (strcmp(asked, "auto") != 0)
         return asked;
     return m->req->rows_auto ? m->req->rows_auto : "list";
-}
-
-/* For a runtime that counts all of its memory, and only tries to stay below: 9/10, in MiB. */
-static const char *soft_mb(const struct making *m, uint64_t memory_bytes)
-{
-    uint64_t soft = (memory_bytes >> 20) * 9 / 10;
-    return arena_printf(&m->plan->arena, "%llu", (unsigned long long)MAX(soft, UINT64_C(1)));
 }
 
 /* The name of the language's driver in the work folder: hidden, and nobody else's. */
@@ -57,8 +44,6 @@ static const char *expand(const struct making *m, const char *word, uint64_t mem
         { "{folder}", m->plan->workspace ? "/sandbox" : "." },
         { "{binary}", work_path(m, "main") },
         { "{driver}", work_path(m, driver_name(m)) },
-        { "{heap_mb}", heap_mb(m, memory_bytes) },
-        { "{soft_mb}", soft_mb(m, memory_bytes) },
         { "{rows}", rows(m) },
     };
 
@@ -68,7 +53,7 @@ static const char *expand(const struct making *m, const char *word, uint64_t mem
             word = arena_printf(&m->plan->arena, "%.*s%s%s", (int)(found - word), word,
                                 tokens[i].value, found + strlen(tokens[i].name));
     }
-    return word;
+    return language_fill_memory(&m->plan->arena, word, memory_bytes);
 }
 
 /* The code and the files of the request that are in the same language; with only_beside, not those

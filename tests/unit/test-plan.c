@@ -57,7 +57,8 @@ const struct embedded_file language_files[] = {
                "env=['PYTHONUNBUFFERED=1','HOME=/somewhere']\n") },
     { "two/language.toml",
       LANGUAGE("name='two'\ntitle='Two'\nextensions=['.two']\nsource='main.two'\n"
-               "programs=['one','other']\nrun=['sh','--heap={heap_mb}','-{rows}','{source}']\n"
+               "programs=['one','other']\nrun=['sh','--heap={heap_mb}','--all={memory_mb}',"
+               "'--young={young_mb}','-{rows}','{source}']\n"
                "version=['one','-v']\npackages=['one-bin','other-bin']\n") },
     { NULL },
 };
@@ -842,6 +843,12 @@ static void test_tokens(void **state)
         { "\"language\": \"two\"", "--heap=348" },
         { "\"language\": \"two\", \"limits\": {\"memory\": \"1g\"}", "--heap=732" },
         { "\"language\": \"two\", \"limits\": {\"memory\": \"4m\"}", "--heap=16" },
+        { "\"language\": \"two\"", "--all=512" },
+        { "\"language\": \"two\"", "--young=16" },
+        { "\"language\": \"two\", \"limits\": {\"memory\": \"1g\"}", "--young=16" },
+        { "\"language\": \"two\", \"limits\": {\"memory\": \"64m\"}", "--all=64" },
+        { "\"language\": \"two\", \"limits\": {\"memory\": \"64m\"}", "--young=2" },
+        { "\"language\": \"two\", \"limits\": {\"memory\": \"4m\"}", "--young=1" },
         { "\"language\": \"two\"", "-list" },
         { "\"language\": \"two\", \"rows\": \"auto\"", "-list" },
         { "\"language\": \"two\", \"rows\": \"table\"", "-table" },

@@ -41,16 +41,9 @@ bool warm_is_there(const struct pool_options *options, const struct language *la
 static char *expand(struct arena *arena, const struct language *language,
                     const struct cay_limits *limits, const char *word)
 {
-    static const char heap[] = "{heap_mb}";
-    const char *at = strstr(word, heap);
-
     if (strcmp(word, "{source}") == 0)
-        return arena_str(arena, language->source);
-    if (!at)
-        return arena_str(arena, word);
-    return arena_printf(arena, "%.*s%llu%s", (int)(at - word), word,
-                        (unsigned long long)language_heap_mb(limits->memory_bytes),
-                        at + strlen(heap));
+        word = language->source;
+    return arena_str(arena, language_fill_memory(arena, word, limits->memory_bytes));
 }
 
 static char **make_argv(struct arena *arena, const struct language *language,
