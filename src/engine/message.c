@@ -135,17 +135,44 @@ const char *message_of(struct arena *arena, const struct cay_result *result,
     return failed_with(arena, result);
 }
 
+static bool is_syntax(const struct cay_failure *failure)
+{
+    if (strcmp(failure->category, "syntax") == 0)
+        return true;
+    /* A name that is declared twice; but not data that JSON.parse can't make sense of. */
+    return failure->type && strcmp(failure->type, "SyntaxError") == 0 &&
+           strcmp(failure->category, "name") == 0;
+}
+
+/* Of code that was refused as malformed, in words that the language's marks don't have. */
+static const char *syntax_explained(struct arena *arena, const struct cay_result *result,
+                                    const struct language *language, const char *prefix)
+{
+    const struct cay_verdict *verdict = &result->verdict;
+    const char *details = result->failure->message;
+    bool is_its_code = verdict->cause == CAY_CAUSE_COMPILE ||
+                       (verdict->cause == CAY_CAUSE_EXIT && !language->compile[0]);
+
+    if (!is_its_code || verdict->limit_name || !result->failure->type || !details)
+        return result->error_message; /* a compiler that failed, nobody knows of what */
+    return arena_printf(arena, "%s%.*s", prefix, (int)strcspn(details, "\n"), details);
+}
+
 const char *message_explained(struct arena *arena, const struct cay_result *result,
                               const struct language *language)
 {
     const struct cay_failure *failure = result->failure;
     const char *message = result->error_message;
 
-    if (!message || !language || !failure || strcmp(failure->category, "syntax") == 0)
-        return message;
-    /* A compiler refuses what it can't make sense of; a linker has no line to point to. */
-    if (result->verdict.cause == CAY_CAUSE_COMPILE && failure->line > 0)
+    if (!message || !language || !failure)
         return message;
     const char *prefix = syntax_error_prefix(arena, language);
-    return strncmp(message, prefix, strlen(prefix)) == 0 ? failed_with(arena, result) : message;
+    bool has_prefix = strncmp(message, prefix, strlen(prefix)) == 0;
+    if (is_syntax(failure))
+        return has_prefix ? message : syntax_explained(arena, result, language, prefix);
+    /* A compiler refuses what it can't make sense of; a linker is content with the syntax. */
+    bool is_linker = failure->type && strcmp(failure->type, "LinkError") == 0;
+    if (result->verdict.cause == CAY_CAUSE_COMPILE && failure->line > 0 && !is_linker)
+        return message;
+    return has_prefix ? failed_with(arena, result) : message;
 }

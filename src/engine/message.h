@@ -14,6 +14,6 @@ const char *message_of(struct arena *arena, const struct cay_result *result,
                        const struct language *language, const struct verdict_facts *facts);
 
 /* The message once it is known what failed: what a program calls a syntax error need not be one,
- * nor what a linker does an error in the code. */
+ * nor what a linker says; and not every syntax error calls itself so. */
 const char *message_explained(struct arena *arena, const struct cay_result *result,
                               const struct language *language);

@@ -215,7 +215,14 @@ def messages(t, mode):
         ("python", "if 1:\nx", "Python syntax error: expected an indented block"),
         ("python", "if 1:\n\tx\n        y", "Python syntax error: inconsistent use of tabs"),
         ("bash", "if then", "Bash syntax error: syntax error near unexpected token `then'"),
+        ("bash", 'echo "abc', "Bash syntax error: unexpected EOF while looking for matching"),
+        ("bash", "echo $(", "Bash syntax error: unexpected EOF while looking for matching"),
+        ("zsh", 'echo "abc', 'Zsh syntax error: unmatched "'),
+        ("ruby", '"abc', "Ruby syntax error: unterminated string meets end of file"),
+        ("perl", '"abc', "Perl syntax error: Can't find string terminator"),
+        ("lua", "x y", "Lua syntax error: syntax error near 'y'"),
         ("javascript", "let = = 1", "JavaScript syntax error: "),
+        ("javascript", "let x=1;let x=2", "JavaScript syntax error: Identifier 'x' has already been declared"),
         ("c", "int main(void) { return 0 }", "C syntax error: expected "),
     ):
         if not runs(mode, language):
@@ -237,6 +244,7 @@ def messages(t, mode):
          "Execution failed: SyntaxError: mine"),
         ("what JSON.parse calls one", "javascript", "JSON.parse('{')", "Execution failed: "),
         ("a linker", "c", "int f;", "Execution failed: "),
+        ("a linker that knows the line", "c", "void f(void);int main(){f();}", "Execution failed: "),
     ):
         if not runs(mode, language):
             t.skip(f"error_message of {name}", f"{language} is not installed", language)
