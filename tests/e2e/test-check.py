@@ -179,12 +179,14 @@ def command(t, mode):
     t.equal([sorted(f) for f in report["findings"]][0], sorted(["rule", "severity", "line", "column", "code", "message", "remedy"]), "check: a finding's fields")
     found = [(f["rule"], f["severity"], f["line"], f["column"], f["code"]) for f in report["findings"]]
     t.ok(("python-import-dangerous", "block", 1, 8, "import os") in found, "check: where", found)
-    t.ok(("python-eval", "warn", 2, 25, "print('é', os.getcwd(), eval('1'))") in found, "check: columns are characters", found)
+    t.ok(("python-eval", "block", 2, 25, "print('é', os.getcwd(), eval('1'))") in found, "check: columns are characters", found)
     done = mode.cay("check", "a.py")
     t.ok(done.status == 126 and b"a.py:1:8: block: import of os [python-import-dangerous]\n" in done.out and b"\x1b" not in done.out,
          "check: lines, and no colours in a pipe", *done.describe())
     done = mode.cay("check", "-l", "py", "-", stdin="print(1)\n")
     t.ok(done.status == 0 and done.out == b"(stdin): nothing found\n", "check: safe is 0", *done.describe())
+    for code, status in (("eval('1')", 126), ("exec('1')", 126), ("import pickle\npickle.loads(b'')", 126), ("import yaml\nyaml.load('', X)", 0)):
+        t.equal(mode.cay("check", "-l", "py", "-", stdin=code + "\n").status, status, f"check: {code!r}")
     for args in ((), ("no-such.py",), ("a.py", "b.py"), ("-l", "klingon", "a.py"), ("--frobnicate", "a.py")):
         done = mode.cay("check", *args)
         t.ok(done.status in (2, 125, 127) and done.err and not done.out, f"check: misuse: {' '.join(args)}", *done.describe())
