@@ -73,6 +73,14 @@ static bool is_explicit(const struct making *m, enum field_id id)
            m->config->settings[id].origin != ORIGIN_BUILTIN;
 }
 
+/* Whether only a project's file said it, which can lower what else would hold, and never raise it.
+ */
+static bool is_only_tightened(const struct making *m, enum field_id id)
+{
+    return !m->req->values[id].is_set && !(m->profile && m->profile->values[id].is_set) &&
+           m->config->settings[id].origin == ORIGIN_PROJECT;
+}
+
 static int choose_backend(const struct making *m)
 {
     const struct plan_backend_wishes wishes = {
@@ -218,12 +226,15 @@ static int check_caps(const struct making *m)
 uint64_t plan_run_memory(const struct making *m)
 {
     const struct language *language = m->plan->language;
-    bool is_own = language && language->memory_bytes && !is_explicit(m, FIELD_MEMORY);
     const struct value *cap = &m->config->caps[FIELD_MEMORY].value;
+    uint64_t asked = number(m, FIELD_MEMORY);
+    uint64_t own = language && language->memory_bytes ? language->memory_bytes : asked;
 
-    if (!is_own)
-        return number(m, FIELD_MEMORY);
-    return cap->is_set ? MIN(language->memory_bytes, cap->num) : language->memory_bytes;
+    if (is_only_tightened(m, FIELD_MEMORY))
+        return MIN(own, asked);
+    if (is_explicit(m, FIELD_MEMORY))
+        return asked;
+    return cap->is_set ? MIN(own, cap->num) : own;
 }
 
 uint64_t plan_compile_memory(const struct making *m)

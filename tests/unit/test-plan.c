@@ -150,27 +150,34 @@ static const struct plan_host full_host = { find_anything, version_5_36_0 };
 struct making {
     const char *json;
     const char *const *environment;
-    const char *user_toml;
+    const char *user_toml, *project_toml;
     const char *file_name;
     const struct plan_host *host;
 };
 
+static const char *put_file(char *path, const char *text)
+{
+    if (!text)
+        return NULL;
+    auto_close int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    return path;
+}
+
 static void load_config(const struct making *making, struct config *ret)
 {
-    char path[] = "/tmp/cay-test-plan-XXXXXX";
+    char user[] = "/tmp/cay-test-plan-XXXXXX", project[] = "/tmp/cay-test-plan-XXXXXX";
     struct config_sources sources = { .environment = making->environment };
     struct cay_error err = { 0 };
 
-    if (making->user_toml) {
-        auto_close int fd = mkstemp(path);
-        assert_true(fd >= 0);
-        size_t len = strlen(making->user_toml);
-        assert_int_equal(write(fd, making->user_toml, len), len);
-        sources.user_file = path;
-    }
+    sources.user_file = put_file(user, making->user_toml);
+    sources.project_file = put_file(project, making->project_toml);
     int rc = config_load(&sources, ret, &err);
     if (making->user_toml)
-        unlink(path);
+        unlink(user);
+    if (making->project_toml)
+        unlink(project);
     if (rc < 0)
         fail_msg("%s", err.msg);
 }
@@ -571,6 +578,17 @@ static void test_memory_of_a_language(void **state)
     unmake(&m);
     m = made((struct making){ .json = go, .user_toml = "[limits]\nmemory='64m'\n" });
     assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    unmake(&m);
+    /* A project can only lower it. */
+    m = made((struct making){ .json = go, .project_toml = "[limits]\nmemory='64m'\n" });
+    assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    unmake(&m);
+    m = made((struct making){ .json = go, .project_toml = "[limits]\nmemory='400m'\n" });
+    assert_int_equal(m.plan.job.limits[1].memory_bytes, 100 << 20);
+    unmake(&m);
+    m = made((struct making){ .json = "{\"language\": \"c\", \"code\": \"\"}",
+                              .project_toml = "[limits]\nmemory='400m'\n" });
+    assert_int_equal(m.plan.job.limits[1].memory_bytes, 400 << 20);
     unmake(&m);
 }
 
