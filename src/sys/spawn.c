@@ -74,14 +74,22 @@ int spawn_rlimit(int resource, uint64_t soft, uint64_t hard)
     return prlimit(0, resource, &limit, NULL) < 0 ? -errno : 0;
 }
 
-int spawn_exec(char **argv, char **env)
+static const char *path_of(char **env)
 {
-    const char *path = "/usr/local/bin:/usr/bin:/bin";
-    int error = ENOENT;
+    const char *path = SPAWN_SYSTEM_PATH;
 
     for (char **variable = env; *variable; variable++)
         if (strncmp(*variable, "PATH=", 5) == 0)
             path = *variable + 5;
+    return path;
+}
+
+int spawn_exec(char **argv, char **env, const char *path)
+{
+    int error = ENOENT;
+
+    if (!path)
+        path = path_of(env);
     if (strchr(argv[0], '/')) {
         execve(argv[0], argv, env);
         return -errno;

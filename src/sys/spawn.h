@@ -24,5 +24,9 @@ int spawn_streams(const int fds[3], unsigned close_flags);
 /* Sets both limits, the hard one to no more than what is there. */
 int spawn_rlimit(int resource, uint64_t soft, uint64_t hard);
 
-/* Looks argv[0] up in the PATH of env as a shell would. Returns only when that failed. */
-int spawn_exec(char **argv, char **env);
+/* Where a language's own programs are, whatever PATH its code gets. */
+#define SPAWN_SYSTEM_PATH "/usr/local/bin:/usr/bin:/bin"
+
+/* Looks argv[0] up in the path as a shell would; NULL: in the PATH of env. Returns only when that
+ * failed. */
+int spawn_exec(char **argv, char **env, const char *path);

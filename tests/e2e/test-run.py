@@ -94,6 +94,10 @@ def variables(t, mode):
     t.result(r, "nothing of the caller's comes in", "{'HOME': '/sandbox'}\n", cause="ok")
     r = mode.python(show, "--env", "A=1", "--env", "B", "--env", "C=", "--env", "A=x=y", env=caller)
     t.result(r, "--env", "{'A': 'x=y', 'B': \"the caller's\", 'C': '', 'HOME': '/sandbox'}\n", cause="ok")
+    for language, code in (("python", "import os; print(os.environ['PATH'])"), ("bash", "echo $PATH")):
+        r = mode.json("run", "-l", language, "--env", "PATH=/opt/bin", "-e", code)
+        t.result(r, f"--env PATH is the program's, and finds no {language}", "/opt/bin\n", cause="ok")
+    t.equal(mode.cay("exec", "--env", "PATH=/opt/bin", "--", "ls").status, 127, "--env PATH finds the command of exec")
     put(mode, "env", "# a comment\n\nA=from file\r\n  C=a=b\n")
     r = mode.python(show, "--env-file", "env")
     t.result(r, "--env-file", "{'A': 'from file', 'C': 'a=b', 'HOME': '/sandbox'}\n", cause="ok")

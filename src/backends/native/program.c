@@ -228,7 +228,8 @@ static int step_seccomp(struct program *program)
 
 static int step_exec(struct program *program)
 {
-    return spawn_exec(program->argv, program->env);
+    return spawn_exec(program->argv, program->env,
+                      program->job->language >= 0 ? SPAWN_SYSTEM_PATH : NULL);
 }
 
 /* ---- walking them ---- */

@@ -194,7 +194,8 @@ static int exec_program(struct supervisor *sup)
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    return spawn_exec(sup->argv[sup->stage], sup->env);
+    return spawn_exec(sup->argv[sup->stage], sup->env,
+                      sup->job.language >= 0 ? SPAWN_SYSTEM_PATH : NULL);
 }
 
 /* ---- walking the steps ------------------------------------------------------------------------

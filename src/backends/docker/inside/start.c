@@ -122,7 +122,7 @@ static int step_seccomp(const struct starting *starting)
 static int step_exec(const struct starting *starting)
 {
     const struct inside *inside = starting->inside;
-    return spawn_exec(inside->argv[inside->stage], inside->env);
+    return spawn_exec(inside->argv[inside->stage], inside->env, NULL);
 }
 
 static const struct {

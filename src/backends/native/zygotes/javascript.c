@@ -141,7 +141,7 @@ static struct napi_value_of *start_afresh(struct napi_env_of *env, struct napi_i
 {
     (void)env;
     (void)info;
-    spawn_exec(own.argv, own.env);
+    spawn_exec(own.argv, own.env, SPAWN_SYSTEM_PATH);
     _exit(127);
 }
 

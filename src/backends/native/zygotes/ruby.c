@@ -116,7 +116,7 @@ pid_t fork_for_ruby(void)
     close(ASIDE_FD);
     zygote_serve(warm_child, &zygote.run);
     if (!is_usual_script()) {
-        spawn_exec(zygote.run.argv, zygote.run.env);
+        spawn_exec(zygote.run.argv, zygote.run.env, SPAWN_SYSTEM_PATH);
         _exit(127);
     }
     hold_place_of_event_fds();
