@@ -55,5 +55,5 @@ extern const struct command commands[];
 /* NULL when there is none of that name. */
 const struct command *command_find(const char *name);
 
-/* Says that there is none, and the nearest right one. Returns the exit status. */
+/* Says that there is none, or not yet, and the nearest right one. Returns the exit status. */
 int command_unknown(const char *name);

@@ -33,11 +33,26 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
+static bool is_unbuilt(const char *name)
+{
+    static const char *const unbuilt[] = { "batch",   "compare", "test", "verify",
+                                           "session", "repl",    "mcp" };
+
+    for (size_t i = 0; i < ARRAY_LEN(unbuilt); i++)
+        if (strcmp(unbuilt[i], name) == 0)
+            return true;
+    return false;
+}
+
 int command_unknown(const char *name)
 {
     const char *names[ARRAY_LEN(commands)];
     size_t n = 0;
 
+    if (is_unbuilt(name)) {
+        tell("cay %s is not built yet", name);
+        return 2;
+    }
     for (const struct command *command = commands; command->name; command++)
         names[n++] = command->name;
     const char *near = suggest(name, names, n);

@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import caytest
 
 COMMANDS = ("run", "exec", "languages", "config", "doctor", "setup", "completion", "version", "help")
+UNBUILT = ("batch", "compare", "test", "verify", "session", "repl", "mcp")
 RAN = "print('RAN')"
 
 # flag, value, words of the message besides the flag and the value: what is allowed
@@ -56,6 +57,8 @@ def helps(t, mode):
     text = overview.out.decode()
     for name in COMMANDS:
         t.ok(f"\n  {name} " in text, f"help names {name}", text)
+    for name in UNBUILT:
+        t.ok(f"\n  {name} " not in text, f"help does not name {name}", text)
     for same in (("--help",), ("-h",), ("help", "help")):
         t.equal(mode.cay(*same).out, overview.out, f"{' '.join(same)} is the same")
     for name in COMMANDS[:-1]:
@@ -93,6 +96,8 @@ def unknown(t, mode):
         (("langauges",), 2, ("cay languages",)),
         (("help", "rnu"), 2, ("'rnu'", "cay run")),
         (("qqqqqq",), 2, ("'qqqqqq'", "cay help")),
+        *(((name, "--json"), 2, (f"cay {name} is not built yet",)) for name in UNBUILT),
+        (("help", "repl"), 2, ("cay repl is not built yet",)),
         (("run", "--tiemout", "2", "-l", "python", "-e", RAN), 2, ("--tiemout", "--timeout")),
         (("run", "--max_output", "2", "-l", "python", "-e", RAN), 2, ("--max_output", "--max-output")),
         (("run", "-x", "-l", "python", "-e", RAN), 2, ("-x",)),
