@@ -117,6 +117,8 @@ static void list_layers(struct run *run)
 /* What the caller should know of a sandbox that is whole but held by lesser means. */
 static void warn_of_layers(struct run *run)
 {
+    if (!run->has_started) /* it was stopped before there was one */
+        return;
     if (run->layers & LAYER_BIT(WATCHER))
         run_warn(
             run,

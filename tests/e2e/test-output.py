@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
@@ -186,6 +187,23 @@ def could_not_run(t, mode):
     t.ok(done.status == 2 and b"RAN" not in done.out, "a bad field is no run at all", *done.describe())
 
 
+def stopped_early(t, mode):
+    """Ctrl-C before there is a sandbox: nothing is said of what that would lack."""
+    found = []
+    for i in range(60):
+        with mode.live("run", "--no-server", "--json", "-l", "bash", "-e", "sleep 5") as live:
+            time.sleep(i % 20 / 1000)
+            live.signal(signal.SIGINT)
+            if live.wait_for("}\n") and not json.loads(live.seen)["meta"]["isolation"]["layers"]:
+                found.append(json.loads(live.seen))
+        if len(found) == 3:
+            break
+    if not found:
+        t.skip("stopped early: no warning of layers", "it was never early enough")
+    else:
+        t.equal([w for r in found for w in r["meta"]["warnings"]], [], "stopped early: no warning of layers")
+
+
 def plan(t, mode):
     secret = "hunter2-" + os.urandom(4).hex()
     (mode.cwd / "env").write_text(f"FROM_FILE={secret}\n")
@@ -275,6 +293,7 @@ def test(t, mode):
     told_once(t, mode)
     stages_do_not_mix(t, mode)
     could_not_run(t, mode)
+    stopped_early(t, mode)
     plan(t, mode)
     messages(t, mode)
 
