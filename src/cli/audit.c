@@ -23,7 +23,7 @@ static const char about[] =
     "sizes of code and streams; never these themselves. Each entry is chained to the one before.\n"
     "\n"
     "  verify   read all of it; exit status 1, and what was found, unless it is whole\n"
-    "  list     the newest entries, the newest last\n"
+    "  list     the newest entries, the newest last; so does `cay audit` alone\n"
     "  export   all entries as they stand in the log, a JSON object a line";
 
 static const char examples[] = "  cay audit verify\n"
@@ -219,15 +219,13 @@ int cmd_audit(int argc, char **argv)
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
         return tell_error(&err);
     if (help)
-        return tell_help("cay audit verify|list|export [options]", about, opts, examples);
-    while (which < ARRAY_LEN(words) && (first == argc || strcmp(words[which], argv[first]) != 0))
+        return tell_help("cay audit [list|verify|export] [options]", about, opts, examples);
+    const char *word = first < argc ? argv[first] : words[LIST];
+    while (which < ARRAY_LEN(words) && strcmp(words[which], word) != 0)
         which++;
     if (which == ARRAY_LEN(words)) {
-        const char *near = first < argc ? suggest(argv[first], words, ARRAY_LEN(words)) : NULL;
-        if (first < argc)
-            cay_fail(&err, CAY_E_USAGE, "audit: there is no '%.40s'", argv[first]);
-        else
-            cay_fail(&err, CAY_E_USAGE, "audit: what is to be done?");
+        const char *near = suggest(word, words, ARRAY_LEN(words));
+        cay_fail(&err, CAY_E_USAGE, "audit: there is no '%.40s'", word);
         if (near)
             cay_hint(&err, "did you mean `cay audit %s`?", near);
         else
