@@ -87,6 +87,11 @@ def files(t, mode):
     t.ok(r.done.status == 2 and b"RAN" not in r.done.out, "the code's name as a folder: exit status 2", *r.describe())
 
 
+def one_process(t, mode):
+    r = mode.python("raise ValueError", "--pids", "1")
+    t.result(r, "--pids 1: a program that starts no other fails by itself", cause="exit", exit_code=1)
+
+
 def variables(t, mode):
     show = "import os\nprint({k: os.environ[k] for k in ('A', 'B', 'C', 'HOME') if k in os.environ})"
     caller = {"CALLER": "mine", "A": "the caller's", "B": "the caller's"}
@@ -248,6 +253,7 @@ def test(t, mode):
     code(t, mode)
     files(t, mode)
     variables(t, mode)
+    one_process(t, mode)
     inputs(t, mode)
     requests(t, mode)
     live(t, mode)

@@ -360,7 +360,9 @@ static void read_usage(struct native *native, const struct child_report *from,
         uint64_t largest = from && native->stage == 0 ? from->max_rss : 0;
         end->usage.memory_peak_bytes = MAX(seen->memory_peak, largest);
         end->usage.pids_peak = MAX(seen->pids_peak, (uint64_t)1);
-        end->pids_denied = seen->pids_peak >= native->job.limits[native->stage].pids;
+        /* Nobody tells of a fork that failed. That a program is there itself is no sign of one. */
+        uint32_t most = native->job.limits[native->stage].pids;
+        end->pids_denied = most > 1 && seen->pids_peak >= most;
         return;
     }
     struct cgroup_counters now;
