@@ -67,8 +67,8 @@ static bool holds_wall(const struct verdict_facts *f, struct cay_verdict *v)
     return f->stop == STOP_WALL;
 }
 
-/* Also when the kernel's own RLIMIT_CPU was faster than the look at the counter; but not when a
- * program sends itself that signal. */
+/* Also when the kernel's own RLIMIT_CPU, which is past the limit, was faster than the look at the
+ * counter; but not when a program sends itself that signal. */
 static bool holds_cpu(const struct verdict_facts *f, struct cay_verdict *v)
 {
     v->limit_name = "cpu_time";
@@ -76,8 +76,7 @@ static bool holds_cpu(const struct verdict_facts *f, struct cay_verdict *v)
     v->measured = clock_seconds(f->end.usage.cpu_time_ns);
     v->unit = "s";
     v->remedy = "raise cpu_time, or make the program compute less";
-    bool is_used_up =
-        f->end.usage.cpu_time_ns >= f->limits.cpu_time_ns - f->limits.cpu_time_ns / 10;
+    bool is_used_up = f->end.usage.cpu_time_ns >= f->limits.cpu_time_ns;
     return f->stop == STOP_CPU || (f->limits.cpu_time_ns > 0 && end_signal(f) == SIGXCPU &&
                                    f->end.has_status && is_used_up);
 }

@@ -287,6 +287,10 @@ static void test_cpu_signal(void **state)
 
     (void)state;
     check(&facts, CAY_CAUSE_CPU_TIMEOUT, 124, 0);
+    facts.end.usage.cpu_time_ns = facts.limits.cpu_time_ns;
+    check(&facts, CAY_CAUSE_CPU_TIMEOUT, 124, 0);
+    facts.end.usage.cpu_time_ns--; /* it is not used up: the program did it */
+    check(&facts, CAY_CAUSE_SIGNAL, 128 + SIGXCPU, SIGXCPU);
     facts.limits.cpu_time_ns = 0;
     check(&facts, CAY_CAUSE_SIGNAL, 128 + SIGXCPU, SIGXCPU);
 }
