@@ -126,7 +126,9 @@ static bool holds_disk(const struct verdict_facts *f, struct cay_verdict *v)
 
 static bool holds_syscall(const struct verdict_facts *f, struct cay_verdict *v)
 {
-    v->remedy = "the program made a system call by an entry that is closed (32-bit or x32)";
+    v->remedy =
+        "the program made a system call by an entry that is closed (32-bit or x32), or sent "
+        "itself SIGSYS";
     return f->end.has_status && end_signal(f) == SIGSYS;
 }
 
