@@ -35,7 +35,8 @@ enum cay_errkind {
 /* 504 bytes: one atomic pipe write carries it from one process to another. */
 struct cay_error {
     enum cay_errkind kind;
-    int errnum;    /* errno behind CAY_E_SYSTEM; ENODEV: the backend can't be had; else 0 */
+    int errnum;    /* errno behind CAY_E_SYSTEM, or why a program can't be executed; ENODEV: the
+                    * backend can't be had; else 0 */
     char msg[400]; /* "native: mount proc: Operation not permitted" */
     char hint[96]; /* what the user can do about it, or "" */
 };

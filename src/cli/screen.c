@@ -188,8 +188,9 @@ static bool is_loud(const struct screen *screen, const char *warning)
            strncmp(warning, "DOCKER_CPU_LIMIT", 16) != 0;
 }
 
-/* A program that ended by itself speaks for itself; anything else is said, with its remedy. So is
- * nothing where our reader went away, as nothing is said of a bare program's SIGPIPE. */
+/* A program that ended by itself speaks for itself, and so does a compiler that names what it
+ * refuses; anything else is said, with its remedy. Nothing is where our reader went away, as
+ * nothing is said of a bare program's SIGPIPE. */
 void screen_tell_result(struct screen *screen, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
@@ -198,9 +199,10 @@ void screen_tell_result(struct screen *screen, const struct cay_result *result)
             end_line(screen);
             tell_lines("warning: ", *warning);
         }
+    bool has_spoken = result->out.total > 0 || result->err.total > 0;
     bool speaks_for_itself =
         result->verdict.cause == CAY_CAUSE_EXIT ||
-        (result->verdict.cause == CAY_CAUSE_COMPILE && !result->verdict.limit_name);
+        (result->verdict.cause == CAY_CAUSE_COMPILE && !result->verdict.limit_name && has_spoken);
     bool is_reader_gone = result->verdict.cause == CAY_CAUSE_CANCELLED &&
                           (screen->is_broken[STDOUT_FILENO] || screen->is_broken[STDERR_FILENO]);
     if (result->success || is_reader_gone)

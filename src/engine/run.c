@@ -297,7 +297,11 @@ static void finish(struct run *run)
     if (run->policy)
         take_policy(run, &report);
     result->warnings = run->warnings.list;
-    result->error_message = message_of(run->arena, result, plan->language, &run->facts);
+    if (run->has_no_program)
+        result->verdict.remedy = "give the code an entry point, as `package main` and main() in Go";
+    result->error_message = run->has_no_program
+                                ? "Execution failed: the compiler made nothing that can be executed"
+                                : message_of(run->arena, result, plan->language, &run->facts);
     explain_result(run->arena, &run->cay->errors, plan, result);
     result->error_message = message_explained(run->arena, result, plan->language);
     const struct record_left left = {
@@ -501,8 +505,34 @@ static void on_stage_ended(struct run *run, const struct warden_reply *reply)
         end(run);
 }
 
+/* Go makes a library of what is no package main, and is content with it. */
+static bool lacks_program(const struct run *run, const struct cay_error *failure)
+{
+    const struct plan *plan = &run->plan;
+    const char *program = plan->payload.argv[plan->job.n_stages - 1][0];
+    bool is_compiled = run->compiled.is_found || run->result->timing.compile_ns > 0;
+
+    return is_compiled && strchr(program, '/') && failure->kind == CAY_E_UNSUPPORTED &&
+           (failure->errnum == EACCES || failure->errnum == ENOEXEC);
+}
+
+/* As if the compiler had said so itself. */
+static void fail_compile(struct run *run)
+{
+    run->has_no_program = true;
+    run->facts = (struct verdict_facts){
+        .n_stages = 2,
+        .end = { .has_status = true, .wait_status = 1 << 8 }, /* exit code 1 */
+        .limits = run->plan.job.limits[0],
+    };
+}
+
 static void on_failed(struct run *run, const struct warden_reply *reply)
 {
+    if (lacks_program(run, &reply->error)) {
+        fail_compile(run);
+        return;
+    }
     run->has_failed = true;
     run->failure = reply->error;
     unsigned stage = run->has_started && !run->is_compiling ? run->plan.job.n_stages - 1U : 0;

@@ -118,6 +118,7 @@ struct run {
     bool is_over;
     bool has_all; /* that its program wrote: it can write no more */
     bool has_failed;
+    bool has_no_program; /* the compiler was content, and made nothing that can be executed */
     struct cay_error failure;
 };
 

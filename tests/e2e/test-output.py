@@ -261,6 +261,10 @@ def messages(t, mode):
         ("a program that prints 'SyntaxError: '", "python", "import sys; sys.exit('SyntaxError: mine')",
          "Execution failed: SyntaxError: mine"),
         ("what JSON.parse calls one", "javascript", "JSON.parse('{')", "Execution failed: "),
+        ("a compiler that made no program", "go", "package foo\nfunc main() {}",
+         "Execution failed: the compiler made nothing that can be executed"),
+        ("the same once more", "go", "package foo\nfunc main() {}",
+         "Execution failed: the compiler made nothing that can be executed"),
         ("a linker", "c", "int f;", "Execution failed: "),
         ("a linker that knows the line", "c", "void f(void);int main(){f();}", "Execution failed: "),
     ):
@@ -269,6 +273,11 @@ def messages(t, mode):
             continue
         r = mode.json("run", "-l", language, "-e", code)
         t.ok((r.get("error_message") or "").startswith(message), f"error_message of {name}", *r.describe())
+    if runs(mode, "go"):
+        r = mode.json("run", "-l", "go", "-e", "package foo\nfunc main() {}\n")
+        t.result(r, "a compiler that made no program: it failed", cause="compile", exit_code=1)
+        done = mode.cay("run", "-l", "go", "-e", "package foo\nfunc main() {}\n")
+        t.ok(done.status == 1 and b"nothing that can be executed" in done.err, "a compiler that made no program: it is said", *done.describe())
     r = mode.python("print(1)")
     t.equal(r.get("error_message"), None, "no error_message on success")
     r = mode.python("import time\ntime.sleep(600)", "--timeout", "0.25")
