@@ -183,10 +183,12 @@ static size_t part_len(const char *text, size_t len, char until)
     return i;
 }
 
+enum nearness { ANY_TYPE, KIND_OF_TYPE, ONE_TYPE };
+
 struct range {
     const char *type; /* "text/html", "text/", "" for all */
     size_t len;
-    bool is_whole; /* names one type */
+    enum nearness nearness;
     int weight;
 };
 
@@ -202,10 +204,11 @@ static bool parse_range(const char *text, size_t len, struct range *ret)
     if (!slash || !http_is_token(type, (size_t)(slash - type)) ||
         !http_is_token(slash + 1, (size_t)(type + type_len - slash - 1)))
         return false;
-    *ret = (struct range){ type, type_len, true, 1000 };
+    *ret = (struct range){ type, type_len, ONE_TYPE, 1000 };
     if (slash[1] == '*' && type + type_len == slash + 2) {
-        ret->is_whole = false;
-        ret->len = type[0] == '*' && slash == type + 1 ? 0 : type_len - 1;
+        bool is_any = type[0] == '*' && slash == type + 1;
+        ret->nearness = is_any ? ANY_TYPE : KIND_OF_TYPE;
+        ret->len = is_any ? 0 : type_len - 1;
     }
     while (at < len) {
         const char *param = text + ++at;
@@ -220,14 +223,19 @@ static bool parse_range(const char *text, size_t len, struct range *ret)
     return true;
 }
 
-/* How much the fields want a type, in thousandths: the nearest range decides. -1: none was valid.
- */
-static int weight_of(const struct http_head *head, const char *type)
+static bool is_in_range(const char *type, const struct range *range)
 {
-    int weight = 0;
-    size_t best = 0; /* 1 + length of the nearest range so far */
+    return (range->nearness != ONE_TYPE || strlen(type) == range->len) &&
+           strncasecmp(type, range->type, range->len) == 0;
+}
+
+/* The range of the fields that is nearest to a type, of equals the heaviest, which says how much it
+ * is wanted; a weight of 0 where there is none. False: no range was valid. */
+static bool nearest_range(const struct http_head *head, const char *type, struct range *ret)
+{
     bool any = false;
 
+    *ret = (struct range){ .nearness = ANY_TYPE };
     for (size_t i = 0; i < head->n_headers; i++) {
         if (strcasecmp(head->headers[i].name, "Accept") != 0)
             continue;
@@ -238,33 +246,33 @@ static int weight_of(const struct http_head *head, const char *type)
             size_t len = part_len(text, left, ',');
             if (parse_range(text, len, &range)) {
                 any = true;
-                if ((range.is_whole ? strlen(type) == range.len : true) &&
-                    strncasecmp(type, range.type, range.len) == 0 &&
-                    (range.len + 1 > best || (range.len + 1 == best && range.weight > weight))) {
-                    best = range.len + 1;
-                    weight = range.weight;
-                }
+                if (is_in_range(type, &range) &&
+                    (range.nearness > ret->nearness ||
+                     (range.nearness == ret->nearness && range.weight > ret->weight)))
+                    *ret = range;
             }
             len += len < left;
             text += len;
             left -= len;
         }
     }
-    return any ? weight : -1;
+    return any;
 }
 
 int http_accept(const struct http_head *head, const char *const *types, size_t n_types)
 {
     int best = -1;
-    int best_weight = 0;
+    struct range best_range = { .weight = 0 };
 
     for (size_t i = 0; i < n_types; i++) {
-        int weight = weight_of(head, types[i]);
-        if (weight < 0)
+        struct range range;
+        if (!nearest_range(head, types[i], &range))
             return 0;
-        if (weight > best_weight) {
+        if (range.weight > best_range.weight ||
+            (range.weight > 0 && range.weight == best_range.weight &&
+             range.nearness > best_range.nearness)) {
             best = (int)i;
-            best_weight = weight;
+            best_range = range;
         }
     }
     return best;

@@ -295,9 +295,10 @@ bool http_origin_allowed(const char *origin, const char *host, const char *const
 int http_bearer(const char *authorization, const char **ret);
 
 /*
- * Which of these media types ("application/json") the Accept fields like best: its index; of
- * equals the first in types; 0 where there is no such field; -1: none is acceptable (406). A
- * malformed part of the field is passed over.
+ * Which of these media types ("application/json") the Accept fields like best: its index. Of equal
+ * weights the one that is named more closely ("text/event-stream" before any type), of equals
+ * the first in types; 0 where there is no such field; -1: none is acceptable (406). A malformed
+ * part of the field is passed over.
  */
 int http_accept(const struct http_head *head, const char *const *types, size_t n_types);
 
