@@ -5,6 +5,7 @@
 
 #include <event2/event_struct.h>
 
+#include "serve/bodies.h"
 #include "serve/conn.h"
 
 struct tls_conn;
@@ -42,10 +43,10 @@ struct conn {
     int64_t since_ns; /* when the state began, or the last byte of an answer went */
 
     struct http_parser parser;
-    struct strbuf ahead; /* received, not parsed yet */
-    bool is_parsing;     /* conn_parse is on the stack */
-    bool is_at_end;      /* the parser gave HTTP_END */
-    uint64_t reserved;   /* of server->bodies_bytes */
+    struct strbuf ahead;     /* received, not parsed yet */
+    bool is_parsing;         /* conn_parse is on the stack */
+    bool is_at_end;          /* the parser gave HTTP_END */
+    struct bodies_part held; /* what the body has of server->bodies */
 
     bool is_head_method; /* HEAD: no body in the answer */
     bool is_last;        /* no request behind this one */
@@ -73,12 +74,13 @@ static inline struct conn *conn_of(struct exchange *x)
 void conn_flush(struct conn *conn);   /* sends what is there; ends the answer when all is sent */
 void conn_kick(struct conn *conn);    /* goes on when the loop comes round */
 void conn_lose(struct conn *conn);    /* the other side is gone: tells the handler, and dies */
-void conn_release(struct conn *conn); /* gives its part of bodies_bytes back */
+void conn_release(struct conn *conn); /* gives its part of the bodies back */
 
 /* exchange.c */
 void exchange_begin(struct conn *conn); /* a head is there: checks it; may answer */
 void exchange_run(struct conn *conn);   /* the request is whole: calls its handler */
 void exchange_bad(struct conn *conn, const struct http_fault *fault);
-void exchange_pull(struct conn *conn);  /* fills out from the stream */
-void exchange_quiet(struct conn *conn); /* nothing came for a while: it is still there */
-void exchange_done(struct conn *conn);  /* its answer is sent, or it died: forgets everything */
+void exchange_crowded(struct conn *conn); /* there is no room for its body now */
+void exchange_pull(struct conn *conn);    /* fills out from the stream */
+void exchange_quiet(struct conn *conn);   /* nothing came for a while: it is still there */
+void exchange_done(struct conn *conn);    /* its answer is sent, or it died: forgets everything */

@@ -47,8 +47,7 @@ void conn_kick(struct conn *conn)
 
 void conn_release(struct conn *conn)
 {
-    conn->x.server->bodies_bytes -= conn->reserved;
-    conn->reserved = 0;
+    bodies_give_back(&conn->x.server->bodies, &conn->held);
 }
 
 static void die(struct conn *conn)
@@ -201,19 +200,12 @@ static void watch(struct conn *conn, bool is_paused)
 
 static void take_body(struct conn *conn)
 {
-    struct server *server = conn->x.server;
     size_t len = conn->parser.body_len;
 
-    if (conn->x.body.len + len > conn->reserved) { /* a chunked one: its length is not known */
-        uint64_t more = conn->x.body.len + len - conn->reserved;
-        if (server->bodies_bytes + more > server->settings.max_bodies_bytes) {
-            conn->is_last = true;
-            exchange_retry(&conn->x, 503, CAY_E_BUSY, "too many bytes of requests are being read",
-                           "try again", 1);
-            return;
-        }
-        server->bodies_bytes += more;
-        conn->reserved += more;
+    if (!bodies_take(&conn->x.server->bodies, &conn->held, conn->x.owner.tenant, len)) {
+        conn->is_last = true;
+        exchange_crowded(conn);
+        return;
     }
     strbuf_add(&conn->x.body, conn->parser.body, len);
 }

@@ -336,17 +336,26 @@ static bool check_route(struct conn *conn, int found, const char *path, size_t l
     return true;
 }
 
+/* More than half of what may be held at all no tenant ever gets (bodies.h). */
 static uint64_t body_limit(const struct conn *conn)
 {
-    return routes[conn->x.route].body ? conn->x.server->settings.max_body_bytes : 0;
+    const struct serve_settings *settings = &conn->x.server->settings;
+
+    return routes[conn->x.route].body
+               ? MIN(settings->max_body_bytes, settings->max_bodies_bytes / 2)
+               : 0;
+}
+
+void exchange_crowded(struct conn *conn)
+{
+    exchange_retry(&conn->x, 503, CAY_E_BUSY, "too many bytes of requests are being read",
+                   "try again, with fewer at once", 1);
 }
 
 /* A page can send a form or text to another origin without asking; JSON it can't. */
 static bool check_body(struct conn *conn)
 {
     struct exchange *x = &conn->x;
-    struct server *server = x->server;
-    const struct serve_settings *settings = &server->settings;
 
     if (!routes[x->route].body)
         return true; /* limited to nothing by the parser */
@@ -361,14 +370,11 @@ static bool check_body(struct conn *conn)
         return false;
     }
     http_parser_limit_body(&conn->parser, body_limit(conn));
-    if (x->head->framing == HTTP_LENGTH && x->head->body_bytes <= settings->max_body_bytes) {
-        if (server->bodies_bytes + x->head->body_bytes > settings->max_bodies_bytes) {
-            exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of requests are being read",
-                           "try again", 1);
-            return false;
-        }
-        conn->reserved = x->head->body_bytes;
-        server->bodies_bytes += conn->reserved;
+    /* Who announces what has no room just now need not send it; nothing is taken for it yet. */
+    if (x->head->framing == HTTP_LENGTH && x->head->body_bytes <= body_limit(conn) &&
+        !bodies_has_room(&x->server->bodies, x->owner.tenant, x->head->body_bytes)) {
+        exchange_crowded(conn);
+        return false;
     }
     return true;
 }

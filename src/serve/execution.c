@@ -123,8 +123,7 @@ static void drop_request(struct execution *run)
 {
     cay_request_free(run->req);
     run->req = NULL;
-    run->server->bodies_bytes -= run->reserved;
-    run->reserved = 0;
+    bodies_give_back(&run->server->bodies, &run->held);
 }
 
 static void free_run(struct execution *run)

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "serve/admit.h"
+#include "serve/bodies.h"
 #include "serve/event-log.h"
 #include "serve/token.h"
 
@@ -49,7 +50,7 @@ struct execution {
     bool is_removed; /* its record is gone: nobody finds it any more */
     int64_t taken_ns;
     struct cay_request *req; /* until it is started */
-    uint64_t reserved;       /* of server->bodies_bytes, as long as req is there */
+    struct bodies_part held; /* of server->bodies, as long as req is there */
     char *webhook;           /* where to post the result, or NULL */
     struct cay_running *running;
 

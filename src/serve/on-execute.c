@@ -113,8 +113,8 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     struct execution *run = execution_new(server, &x->owner, req, x->taken_ns);
     run->webhook = webhook;
     run->is_detached = is_detached;
-    run->reserved = conn->reserved; /* from here on the request's */
-    conn->reserved = 0;
+    run->held = conn->held; /* from here on the request's */
+    conn->held = (struct bodies_part){ 0 };
     if (execution_admit(run, memory_bytes, &outcome, &refusal, &err) < 0) {
         if (err.kind == CAY_E_BUSY) /* a new warden is about to be there */
             exchange_retry(x, 503, err.kind, err.msg, err.hint, 1);

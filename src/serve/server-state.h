@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "serve/bodies.h"
 #include "serve/execution.h"
 #include "serve/health.h"
 #include "serve/listen.h"
@@ -79,9 +80,9 @@ struct server {
 
     struct conn *conns; /* all of them */
     size_t n_conns;
-    uint64_t bodies_bytes; /* held for requests that are being read */
-    char *scratch;         /* of SCRATCH_BYTES: what was just received */
-    char date[32];         /* as in the header, of this second */
+    struct bodies bodies; /* requests that are being read, or wait */
+    char *scratch;        /* of SCRATCH_BYTES: what was just received */
+    char date[32];        /* as in the header, of this second */
     time_t date_s;
 
     struct executions executions;

@@ -204,6 +204,7 @@ static void read_settings(struct server *server)
         .drain_ns = (int64_t)cay_setting_number(cay, "drain"),
         .event_log_bytes = cay_setting_number(cay, "event_log"),
     };
+    server->bodies.max_bytes = server->settings.max_bodies_bytes;
     server->max_queue = cay_setting_number(cay, "max_queue");
     if (!cay_setting(cay, "require"))
         server->required = all_layers;

@@ -20,6 +20,7 @@ LIMITS = {
     "CAY_IDLE_TIMEOUT": "3", "CAY_WRITE_TIMEOUT": "0.5", "CAY_DRAIN": "1", "CAY_LOG_LEVEL": "debug",
 }
 APART = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "tests" / "apart"
+LARGE = {"command": ["/bin/true"], "stdin": "x" * 200000}
 TRUE = json.dumps({"command": ["/bin/true"]}).encode()
 
 
@@ -132,13 +133,23 @@ def test_sizes(t, s):
     for name, data, want in rows:
         got = s.exchange(data)
         t.ok(len(statuses(got)) == 1 and statuses(got)[0] in want, f"{name}: {want[0]}", got)
-    # Four that promise a quarter of what may be held at all, then a fifth.
-    held = [s.raw(post(s, b"Content-Length: 262144", body=b"{", length=False)) for _ in range(4)]
-    data = s.exchange(post(s, b"Content-Length: 262144", body=b"", length=False))
-    t.equal(statuses(data), [503], "bodies together are bounded", data)
+    # Eight that promise twice of what may be held at all, and send next to nothing.
+    held = [s.raw(post(s, b"Content-Length: 262144", body=b"{", length=False)) for _ in range(8)]
+    t.equal([s.ask("POST", "/v1/execute", LARGE, token=token).status for token in (TOKEN, OTHER)], [200, 200], "promises take no room")
     for raw in held:
         raw.close()
-    t.ok(caytest.until(lambda: is_alive(s), 10), "and given back")
+    # Two that send a quarter each but for a byte, then a third.
+    held = [s.raw(post(s, b"Content-Length: 262144", body=b"{" * 262143, length=False)) for _ in range(2)]
+    t.ok(caytest.until(lambda: not is_alive(s), 10), "what a tenant sends is bounded by half")
+    data = s.exchange(post(s, b"Content-Length: 262144", body=b"", length=False))
+    t.equal(statuses(data), [503], "of which is told before it is sent", data)
+    data = s.exchange(post(s, b"Transfer-Encoding: chunked", body=b"20\r\n" + b" " * 32 + b"\r\n", length=False))
+    t.equal(statuses(data), [503], "chunked or not", data)
+    r = s.ask("POST", "/v1/execute", LARGE, token=OTHER)
+    t.equal(r.status, 200, "another finds room all the same", r)
+    for raw in held:
+        raw.close()
+    t.ok(caytest.until(lambda: is_alive(s), 10), "and all is given back")
 
 
 BODIES = (
