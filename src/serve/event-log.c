@@ -66,6 +66,7 @@ static void drop_oldest_of_tail(struct event_log *log)
     struct logged_event *oldest = tail_item(log, 0);
 
     log->bytes -= cost(oldest);
+    log->dropped_bytes += cost(oldest);
     free(oldest->json);
     log->tail_at = (log->tail_at + 1) & (log->tail_room - 1);
     log->n_tail--;

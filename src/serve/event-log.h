@@ -32,7 +32,8 @@ struct logged_event {
 
 struct event_log {
     size_t max_bytes, max_count;
-    size_t bytes; /* held */
+    size_t bytes;           /* held */
+    uint64_t dropped_bytes; /* what it had to let go so far, apart from what was skipped */
     struct logged_event *head;
     size_t n_head, head_room;
     bool is_head_full;

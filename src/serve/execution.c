@@ -19,11 +19,12 @@
 #include "serve/server-state.h"
 
 enum {
-    LOG_BYTES_MAX = 8 << 20,  /* of one run */
-    LOG_COUNT_MAX = 20000,    /* events of one run */
-    ALL_LOGS_MAX = 128 << 20, /* of those that run: beyond it, each keeps less */
-    LOG_BYTES_FEW = 64 << 10, /* that much */
-    KEEP_MAX = 256,           /* finished ones that are remembered */
+    LOG_BYTES_MAX = 8 << 20,    /* of one run */
+    LOG_COUNT_MAX = 20000,      /* events of one run */
+    ALL_LOGS_MAX = 128 << 20,   /* of those that run: beyond it, each keeps less */
+    LOG_BYTES_FEW = 64 << 10,   /* that much */
+    LOG_BYTES_FLOOD = 64 << 20, /* dropped by then: from here on nothing is kept unread */
+    KEEP_MAX = 256,             /* finished ones that are remembered */
 };
 
 static const char *const state_names[] = { "queued", "running", "finished" };
@@ -306,9 +307,10 @@ static void on_event(void *arg, const struct cay_event *event)
 {
     struct execution *run = arg;
 
-    /* Nobody reads, and there is plenty: a flood need not be put into words to be dropped. Whose
-     * client waits for the result is hardly ever read at all. */
-    bool is_plenty = run->log.is_head_full || (run->waiter && run->log.bytes > LOG_BYTES_FEW);
+    /* Nobody reads, and it is a flood: it need not be put into words, which is most of what an
+     * event costs, to be dropped. Whose client waits for the result is hardly ever read at all. */
+    bool is_plenty =
+        run->log.dropped_bytes > LOG_BYTES_FLOOD || (run->waiter && run->log.bytes > LOG_BYTES_FEW);
     if (!run->readers && is_plenty && event->kind != CAY_EVENT_FINISHED) {
         event_log_skip(&run->log, event->seq);
         count_log(run);

@@ -124,6 +124,13 @@ def test_resume(t, s):
     t.equal(s.until(head["id"])["stdout"], "1\n2\n3\n", "which goes on as ever")
     late = s.events(r.json["events"] + f"?after={seqs[-2]}")
     t.equal([e["event"] for _, e in late], ["finished"], "?after= does the same")
+    many = "import os\nfor i in range(6000): os.write(1, b'%d\\n' % i); time.sleep(0.0002)"
+    for name, code in (("large", "for i in range(50): print('x' * 99999, flush=True)"), ("long", f"import time\n{many}")):
+        run = s.execute({"language": "python", "code": code, "detach": True}).json
+        size = s.until(run["id"])["meta"]["usage"]["stdout_bytes"]
+        got = [e for _, e in s.events(run["events"])]
+        t.equal((sum(len(e["data"]) for e in got if e["event"] == "stdout"), [e for e in got if "gap" in e]), (size, []),
+                f"all is kept of a {name} run that nobody read", len(got))
     big = s.execute({"language": "python", "code": "for i in range(400): print(str(i % 10) * 65535)"})
     got = s.events(f"/v1/executions/{big.json['id']}/events")
     gaps = [e["gap"] for _, e in got if "gap" in e]
@@ -677,7 +684,7 @@ def test(t, mode):
         t.skip("the server", "it needs a cgroup, and none is delegated to this user")
         return
     hook = receiver()
-    with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "256k", "CAY_DRAIN": "5",
+    with Server(mode, tokens=TOKENS, env={"CAY_MAX_BODY": "256k", "CAY_DRAIN": "5", "CAY_EVENT_LOG": "32m",
                                           "CAY_WEBHOOK_ALLOW": f"127.0.0.1:{hook.server_port}"}) as s:
         test_results(t, s)
         test_streams(t, s)

@@ -68,6 +68,7 @@ static void test_bounds(void **state)
     for (uint64_t seq = 1; seq <= 2000; seq++) {
         add(&log, seq, 1000);
         assert_true(log.bytes <= 100000);
+        assert_int_equal(log.bytes + log.dropped_bytes, seq * (1000 + sizeof(struct logged_event)));
     }
     size_t n = read_on(&log, 0, &gaps);
     assert_int_equal(gaps, 1);
