@@ -72,6 +72,22 @@ static void drop_oldest_of_tail(struct event_log *log)
     log->n_tail--;
 }
 
+static void drop_newest_of_head(struct event_log *log)
+{
+    struct logged_event *newest = &log->head[--log->n_head];
+
+    log->bytes -= cost(newest);
+    log->dropped_bytes += cost(newest);
+    free(newest->json);
+}
+
+static void fit_tail(struct event_log *log)
+{
+    while (log->n_tail > 1 &&
+           (log->bytes > log->max_bytes || log->n_head + log->n_tail > log->max_count))
+        drop_oldest_of_tail(log);
+}
+
 void event_log_add(struct event_log *log, uint64_t seq, const char *name, char *json, size_t len)
 {
     struct logged_event event = { .seq = seq, .name = name, .json = json, .len = len };
@@ -87,9 +103,26 @@ void event_log_add(struct event_log *log, uint64_t seq, const char *name, char *
         return;
     }
     add_tail(log, &event);
-    while (log->n_tail > 1 &&
-           (log->bytes > log->max_bytes || log->n_head + log->n_tail > log->max_count))
-        drop_oldest_of_tail(log);
+    fit_tail(log);
+}
+
+void event_log_shrink(struct event_log *log, size_t max_bytes)
+{
+    size_t head_bytes = log->bytes;
+
+    log->max_bytes = max_bytes;
+    if (log->bytes <= max_bytes || log->n_head + log->n_tail == 0)
+        return;
+    log->is_head_full = true;
+    if (log->n_tail == 0)
+        add_tail(log, &log->head[--log->n_head]);
+    for (size_t i = 0; i < log->n_tail; i++)
+        head_bytes -= cost(tail_item(log, i));
+    while (log->n_head > 0 && log->bytes > max_bytes && head_bytes > max_bytes / 4) {
+        head_bytes -= cost(&log->head[log->n_head - 1]);
+        drop_newest_of_head(log);
+    }
+    fit_tail(log);
 }
 
 void event_log_skip(struct event_log *log, uint64_t seq)

@@ -48,6 +48,9 @@ void event_log_done(struct event_log *log);
 /* Adds the event that comes next: seq is one more than the last. json is the log's from here on. */
 void event_log_add(struct event_log *log, uint64_t seq, const char *name, char *json, size_t len);
 
+/* Keeps no more than so many bytes from here on, the newest event apart. */
+void event_log_shrink(struct event_log *log, size_t max_bytes);
+
 /* The event that comes next is not kept, nor is anything behind the beginning of the run. */
 void event_log_skip(struct event_log *log, uint64_t seq);
 

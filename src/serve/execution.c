@@ -93,6 +93,11 @@ struct execution *execution_find(const struct server *server, const char *id,
 
 /* ---- making and forgetting ---- */
 
+static bool is_in_use(const struct execution *run)
+{
+    return run->state != EXECUTION_FINISHED || run->waiter || run->readers;
+}
+
 struct execution *execution_new(struct server *server, const struct token_owner *owner,
                                 struct cay_request *req, int64_t taken_ns)
 {
@@ -120,6 +125,34 @@ static void count_log(struct execution *run)
     run->logged_bytes = run->log.bytes;
 }
 
+static void count_kept(struct execution *run)
+{
+    struct executions *all = &run->server->executions;
+    size_t kept = is_in_use(run) ? 0 : run->logged_bytes;
+
+    all->kept_bytes += kept - run->kept_bytes;
+    run->kept_bytes = kept;
+}
+
+uint64_t execution_end_of(const struct server *server, const char *id)
+{
+    const struct executions *all = &server->executions;
+
+    for (size_t i = 0; i < MIN(all->n_ends, (size_t)ENDS_MAX); i++)
+        if (strcmp(all->ends[i].id, id) == 0)
+            return all->ends[i].last;
+    return 0;
+}
+
+void execution_note_end(struct server *server, const char *id, uint64_t last)
+{
+    struct executions *all = &server->executions;
+    struct execution_end *end = &all->ends[all->n_ends++ % ENDS_MAX];
+
+    snprintf(end->id, sizeof end->id, "%s", id);
+    end->last = last;
+}
+
 static void drop_request(struct execution *run)
 {
     cay_request_free(run->req);
@@ -132,20 +165,18 @@ static void free_run(struct execution *run)
     struct executions *all = &run->server->executions;
 
     take_out(all, run);
-    if (run->state == EXECUTION_FINISHED)
+    if (run->state == EXECUTION_FINISHED) {
         all->n_finished--;
-    else
+        execution_note_end(run->server, run->id, run->log.last);
+    } else {
         all->n_active--;
+    }
     all->log_bytes -= run->logged_bytes;
+    all->kept_bytes -= run->kept_bytes;
     event_log_done(&run->log);
     drop_request(run);
     free(run->webhook);
     free(run);
-}
-
-static bool is_in_use(const struct execution *run)
-{
-    return run->state != EXECUTION_FINISHED || run->waiter || run->readers;
 }
 
 void execution_forget(struct execution *run)
@@ -162,13 +193,30 @@ static void forget_some(struct server *server)
     struct executions *all = &server->executions;
     struct execution *run = all->oldest;
 
-    while (run && (all->n_finished > KEEP_MAX ||
-                   (all->n_finished > 0 && all->log_bytes > server->settings.event_log_bytes))) {
+    while (run &&
+           (all->n_finished > KEEP_MAX || all->kept_bytes > server->settings.event_log_bytes)) {
         struct execution *newer = run->newer;
         if (!is_in_use(run))
             free_run(run);
         run = newer;
     }
+}
+
+/* It is finished, and who read it may have been the last: it is kept as long as there is room, of
+ * which half is the most that one gets. */
+static void let_go(struct execution *run)
+{
+    struct server *server = run->server;
+    size_t most = server->settings.event_log_bytes / 2;
+
+    if (is_in_use(run))
+        return;
+    event_log_shrink(&run->log, most);
+    count_log(run);
+    count_kept(run);
+    if (run->is_removed || run->log.bytes > most)
+        free_run(run);
+    forget_some(server);
 }
 
 void execution_forget_all(struct server *server)
@@ -203,7 +251,9 @@ static void on_reader_gone(struct exchange *x)
     struct execution *run = x->arg;
 
     unlink_reader(x);
-    if (x->is_owner && run->state != EXECUTION_FINISHED)
+    if (run->state == EXECUTION_FINISHED)
+        let_go(run);
+    else if (x->is_owner)
         on_owner_gone(run);
 }
 
@@ -220,6 +270,7 @@ static enum pull pull_event(struct exchange *x, struct strbuf *out)
     if (run->state != EXECUTION_FINISHED)
         return PULL_WAIT;
     unlink_reader(x);
+    let_go(run);
     return PULL_END;
 }
 
@@ -238,6 +289,7 @@ void execution_follow(struct execution *run, struct exchange *x, uint64_t after,
     if (x->next)
         x->next->prev = x;
     run->readers = x;
+    count_kept(run);
     exchange_stream(x, type, pull_event);
 }
 
@@ -368,6 +420,7 @@ static void finish(struct execution *run)
         exchange_wake(x);
     if (run->webhook)
         hooks_post(run->server, run);
+    count_kept(run);
 }
 
 static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)
@@ -390,7 +443,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
         LOG_TEXT("error", err ? err->msg : NULL));
     cay_result_free(shown);
     admit_done(server->admit, &run->ticket, cpu_ns, now_ns);
-    forget_some(server);
+    let_go(run);
     execution_start_waiting(server);
 }
 

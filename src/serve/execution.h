@@ -16,7 +16,8 @@
  * detached. Those that read along never matter to it.
  *
  * Finished runs are remembered up to a number and a sum of bytes, the oldest go first; after that
- * the recorder knows them.
+ * the recorder knows them. One that somebody reads stays until he is done, and counts from then on:
+ * neither what runs nor what is read takes room from those that are kept.
  */
 
 #include <stdbool.h>
@@ -56,6 +57,7 @@ struct execution {
 
     struct event_log log;
     size_t logged_bytes; /* what the sum over all runs has of it */
+    size_t kept_bytes;   /* what the sum over those that are kept has of it */
     const char *result;  /* within the last event; NULL until then */
     size_t result_len;
     const char *cause; /* "ok", … */
@@ -71,15 +73,24 @@ struct execution {
     struct execution *newer, *older;
 };
 
-enum { EXECUTION_BUCKETS = 1024 };
+enum { EXECUTION_BUCKETS = 1024, ENDS_MAX = 4096 };
+
+/* What stays of one that is forgotten, so that its readers can be told what they missed. */
+struct execution_end {
+    char id[33];
+    uint64_t last; /* the number of `finished` */
+};
 
 struct executions {
     struct execution *buckets[EXECUTION_BUCKETS]; /* by id */
     struct execution *newest, *oldest;            /* by when they were taken */
     size_t n_active;                              /* waiting or running */
     size_t n_finished;
-    size_t log_bytes;     /* of all logs */
-    uint64_t list_number; /* of the last list */
+    size_t log_bytes;                    /* of all logs */
+    size_t kept_bytes;                   /* of those that are finished and that nobody reads */
+    uint64_t list_number;                /* of the last list */
+    struct execution_end ends[ENDS_MAX]; /* a ring */
+    size_t n_ends;                       /* ever put there */
 };
 
 /* Takes req. */
@@ -109,6 +120,11 @@ void execution_follow(struct execution *run, struct exchange *x, uint64_t after,
 
 /* The signal that asked for it, or 0. Of a finished one: nothing. */
 void execution_cancel(struct execution *run, int signal);
+
+/* Of one that is forgotten: the number of its last event, 0 where that is not known any more. Whose
+ * it is has to be asked elsewhere. */
+uint64_t execution_end_of(const struct server *server, const char *id);
+void execution_note_end(struct server *server, const char *id, uint64_t last);
 
 /* Forgets a finished one. */
 void execution_forget(struct execution *run);

@@ -5,6 +5,7 @@
  * Another tenant's id is answered as one that never was.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,28 +194,51 @@ static int event_after(struct exchange *x, uint64_t *ret, struct cay_error *err)
     return rc;
 }
 
-/* Its events are forgotten: what is left to say is how it ended, behind whatever was seen. */
+static void put_finished(struct strbuf *out, event_put_fn *put, uint64_t seq, const char *result,
+                         size_t len)
+{
+    auto_strbuf struct strbuf json = { 0 };
+
+    strbuf_printf(&json,
+                  "{\"seq\":%" PRIu64 ",\"event\":\"finished\",\"time\":null,\"result\":", seq);
+    while (len > 0 && result[len - 1] == '\n')
+        len--;
+    strbuf_add(&json, result, len);
+    strbuf_putc(&json, '}');
+    put(out, &(struct logged_event){
+                 .seq = seq, .name = "finished", .json = json.data, .len = json.len });
+}
+
+/* Where nobody knows how many there were, at least one is missing: that is told rather than
+ * nothing, and it is the end for all who ask from here on. */
+static uint64_t last_event(struct exchange *x, uint64_t after)
+{
+    uint64_t last = execution_end_of(x->server, x->param);
+
+    if (last == 0) {
+        last = after + 2;
+        execution_note_end(x->server, x->param, last);
+    }
+    return last;
+}
+
+/* Its events are forgotten: what is left to say is what is missing, and how it ended. */
 static void answer_finished(void *arg, int status, const char *json, size_t len)
 {
     struct exchange *x = arg;
-    struct strbuf event = { 0 }, out = { 0 };
+    struct strbuf out = { 0 };
     uint64_t after;
     struct cay_error err;
     int form = http_accept(x->head, (const char *const[]){ forms[0].type, forms[1].type }, 2);
 
     if (!is_found(x, status) || event_after(x, &after, &err) < 0)
         return;
-    strbuf_printf(&event, "{\"seq\":%llu,\"event\":\"finished\",\"time\":null,\"result\":",
-                  (unsigned long long)after + 1);
-    while (len > 0 && json[len - 1] == '\n')
-        len--;
-    strbuf_add(&event, json, len);
-    strbuf_putc(&event, '}');
-    const struct logged_event finished = {
-        .seq = after + 1, .name = "finished", .json = event.data, .len = event.len
-    };
-    forms[form].put(&out, &finished);
-    strbuf_done(&event);
+    uint64_t last = last_event(x, after);
+    if (after + 1 < last)
+        forms[form].put(
+            &out, &(struct logged_event){
+                      .seq = last - 1, .name = "warning", .is_gap = true, .first = after + 1 });
+    put_finished(&out, forms[form].put, last, json, len);
     size_t out_len = out.len;
     exchange_header(x, "Cache-Control", "no-store");
     exchange_reply(x, 200, forms[form].type, strbuf_take(&out), out_len);

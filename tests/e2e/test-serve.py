@@ -199,6 +199,32 @@ def test_queue(t, s):
     t.equal(page and page["stdout"], "late\n", "who waits is served when there is room", page)
 
 
+def test_forgotten(t, s):
+    """The server keeps 64 KiB of the events of what is finished."""
+    flood = {"language": "python", "code": "import time\nprint('x' * 999999, flush=True)\ntime.sleep(60)", "detach": True}
+    other = s.execute(flood, token=OTHER).json
+    t.equal(len(s.events(other["events"], token=OTHER, most=12)), 12, "another's run goes on, with many events")
+    short = s.execute(bash("for i in 1 2 3 4 5; do echo $i; sleep 0.05; done", detach=True)).json
+    s.until(short["id"])
+    got = [e for _, e in s.events(short["events"])]
+    t.equal("".join(e["data"] for e in got if e["event"] == "stdout"), "1\n2\n3\n4\n5\n", "the events of what is finished are there all the same", got)
+    large = s.execute(bash("for i in 1 2 3 4; do head -c 20000 /dev/zero | tr '\\0' x; sleep 0.1; done", detach=True)).json
+    s.until(large["id"])
+    kept = [e for _, e in s.events(large["events"])]
+    t.ok(kept[0]["event"] == "started" and kept[-1]["event"] == "finished" and any("gap" in e for e in kept), "of a large one, a part is",
+         [(e["seq"], e["event"]) for e in kept])
+    t.equal([e for _, e in s.events(short["events"], after=2)], got[2:], "which drives out nobody")
+    for _ in range(8):
+        s.execute(bash("printf '%5000d' 1"))
+    for form in ("text/event-stream", "application/x-ndjson"):
+        late = [e for _, e in s.events(short["events"], after=2, form=form)]
+        t.equal([(e["seq"], e["event"], e.get("gap")) for e in late],
+                [(len(got) - 1, "warning", [3, len(got) - 1]), (len(got), "finished", None)], f"{form}: what is forgotten is told", late)
+    late = s.events(short["events"], after=len(got) - 1)
+    t.equal([(number, e["event"]) for number, e in late], [(len(got), "finished")], "who misses nothing is told of nothing")
+    s.ask("DELETE", f"/v1/executions/{other['id']}", token=OTHER)
+
+
 ERRORS = (
     # name, method, path, body, headers, status, kind, words in message or hint
     ("no such path", "GET", "/v1/nothing", None, {}, 404, "notfound", "path"),
@@ -594,7 +620,7 @@ def test_drain(t, mode):
         t.equal(s.get(f"/v1/executions/{old}").status, 404, "the next server: another tenant's is not found there")
         t.equal(s.get(f"/v1/executions/{old}", over="unix", token=None).json, last["result"], "who may see it does")
         r = s.get(f"/v1/executions/{old}/events", over="unix", token=None, headers={"Last-Event-ID": "2"})
-        t.ok(r.body.startswith(b"id: 3\nevent: finished\n") and b"begun" in r.body, "of its events there is the last one", r)
+        t.ok(b'"gap":[3,3]' in r.body and b"id: 4\nevent: finished\n" in r.body and b"begun" in r.body, "of its events there is the last one", r)
         t.equal(s.get(f"/v1/executions/{old}/stdout", over="unix", token=None).body, b"begun\ndone\n", "and its output")
         ids = [x["id"] for x in s.get("/v1/executions?limit=1000", over="unix", token=None).json["executions"]]
         t.ok(old in ids, "it is in the list", ids[:5])
@@ -707,8 +733,9 @@ def test(t, mode):
         test_lost_warden(t, s)
         test_lost_recorder(t, s)
         test_sockets(t, mode, s)
-    with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2"}) as s:
+    with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2", "CAY_EVENT_LOG": "64k"}) as s:
         test_queue(t, s)
+        test_forgotten(t, s)
     test_lost_front(t, mode)
     test_few_files(t, mode)
     test_command(t, mode)

@@ -103,6 +103,36 @@ static void test_newest(void **state)
     event_log_done(&log);
 }
 
+/* Where it begins and how it goes on, only less of it. */
+static void test_shrinking(void **state)
+{
+    struct event_log log;
+    size_t gaps;
+
+    (void)state;
+    for (size_t n = 1; n <= 200; n += 3) {
+        event_log_init(&log, 100000, 1000);
+        for (uint64_t seq = 1; seq <= n; seq++)
+            add(&log, seq, 1000);
+        size_t all = read_on(&log, 0, &gaps), bytes = log.bytes;
+        event_log_shrink(&log, 20000);
+        size_t kept = read_on(&log, 0, &gaps);
+        assert_true(log.bytes <= 20000);
+        assert_int_equal(gaps, n > kept);
+        assert_true(bytes <= 20000 ? kept == all : kept > 15 && kept < 20);
+        add(&log, n + 1, 30000);
+        assert_int_equal(read_on(&log, n, &gaps), 1);
+        event_log_shrink(&log, 0);
+        assert_int_equal(read_on(&log, 0, &gaps), 1);
+        assert_int_equal(gaps, 1);
+        event_log_done(&log);
+    }
+    event_log_init(&log, 1000, 10);
+    event_log_shrink(&log, 0);
+    assert_int_equal(read_on(&log, 0, &gaps), 0);
+    event_log_done(&log);
+}
+
 static void test_skipping(void **state)
 {
     struct event_log log;
@@ -151,7 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole),  cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_newest), cmocka_unit_test(test_skipping),
-        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_forms),  cmocka_unit_test(test_shrinking),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
