@@ -279,10 +279,10 @@ void execution_follow(struct execution *run, struct exchange *x, uint64_t after,
 {
     x->arg = run;
     x->gone = on_reader_gone;
-    /* Who claims to have seen what was never there still gets the end. */
-    if (after > run->log.last)
-        after = run->log.last - (run->state == EXECUTION_FINISHED && run->log.last > 0);
-    x->after = after;
+    x->after = MIN(after, run->log.last);
+    /* No stream is without its end, whatever was seen of it or is claimed to have been. */
+    if (run->state == EXECUTION_FINISHED && x->after == run->log.last)
+        x->after--;
     x->put = put;
     x->is_owner = is_owner;
     x->next = run->readers;

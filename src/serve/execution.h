@@ -114,7 +114,8 @@ bool execution_is_of(const struct execution *run, const struct token_owner *owne
  * its client leaves before. */
 void execution_wait(struct execution *run, struct exchange *x);
 
-/* x becomes a stream of what comes behind event number `after`. */
+/* x becomes a stream of what comes behind event number `after`; where nothing does any more, of the
+ * last one. */
 void execution_follow(struct execution *run, struct exchange *x, uint64_t after, event_put_fn *put,
                       const char *type, bool is_owner);
 

@@ -194,6 +194,18 @@ static int event_after(struct exchange *x, uint64_t *ret, struct cay_error *err)
     return rc;
 }
 
+/* An EventSource that has seen `finished`, but was not closed then, would connect again for ever:
+ * by the HTML standard 204 is what stops it. Whoever reads lines asked once, and gets the end
+ * again. */
+static bool is_told_enough(struct exchange *x, int form, uint64_t after, uint64_t last)
+{
+    if (forms[form].put != event_put_sse || after != last)
+        return false;
+    exchange_header(x, "Cache-Control", "no-store");
+    exchange_reply(x, 204, NULL, NULL, 0);
+    return true;
+}
+
 static void put_finished(struct strbuf *out, event_put_fn *put, uint64_t seq, const char *result,
                          size_t len)
 {
@@ -234,6 +246,8 @@ static void answer_finished(void *arg, int status, const char *json, size_t len)
     if (!is_found(x, status) || event_after(x, &after, &err) < 0)
         return;
     uint64_t last = last_event(x, after);
+    if (is_told_enough(x, form, after, last))
+        return;
     if (after + 1 < last)
         forms[form].put(
             &out, &(struct logged_event){
@@ -257,7 +271,7 @@ void on_events(struct exchange *x)
         exchange_fail(x, &err);
     else if (!run)
         ask_one(x, answer_finished);
-    else
+    else if (run->state != EXECUTION_FINISHED || !is_told_enough(x, form, after, run->log.last))
         execution_follow(run, x, after, forms[form].put, forms[form].type, false);
 }
 

@@ -78,6 +78,7 @@ static const struct success {
     { ROUTE_EXECUTE, 202, "application/json", "Status" },
     { ROUTE_EVENTS, 200, "text/event-stream", "Event" },
     { ROUTE_EVENTS, 200, "application/x-ndjson", "Event" },
+    { ROUTE_EVENTS, 204, NULL, NULL },
     { ROUTE_STDOUT, 200, "application/octet-stream", NULL },
     { ROUTE_STDERR, 200, "application/octet-stream", NULL },
     { ROUTE_CANCEL, 202, "application/json", "Status" },

@@ -106,6 +106,14 @@ def test_streams(t, s):
     t.equal(again, got, "all can be read again")
 
 
+def test_end(t, s, path, last, name):
+    """Behind the last event: an EventSource must not come again, and a stream must not be empty."""
+    r = s.get(path, headers={"Last-Event-ID": str(last), "Accept": "text/event-stream"})
+    t.equal((r.status, r.body), (204, b""), f"{name}: an EventSource is told to stop", r)
+    got = [e for _, e in s.events(path, after=last, form="application/x-ndjson")]
+    t.equal([(e["seq"], e["event"]) for e in got], [(last, "finished")], f"{name}: who reads lines gets it again", got)
+
+
 def test_resume(t, s):
     r = s.execute(bash("for i in 1 2 3 4 5 6; do echo $i; sleep 0.1; done", detach=True))
     id = r.json["id"]
@@ -136,6 +144,7 @@ def test_resume(t, s):
     gaps = [e["gap"] for _, e in got if "gap" in e]
     t.ok(len(gaps) == 1 and got[-1][1]["event"] == "finished", "a log that was too long tells what it left out",
          [e["event"] for _, e in got][-5:], gaps)
+    test_end(t, s, r.json["events"], seqs[-1], "at the end")
     r = s.get(f"/v1/executions/{id}/events", headers={"Last-Event-ID": "999999"})
     t.ok(b"finished" in r.body, "who has seen what never was gets its end all the same", r)
 
@@ -222,6 +231,7 @@ def test_forgotten(t, s):
                 [(len(got) - 1, "warning", [3, len(got) - 1]), (len(got), "finished", None)], f"{form}: what is forgotten is told", late)
     late = s.events(short["events"], after=len(got) - 1)
     t.equal([(number, e["event"]) for number, e in late], [(len(got), "finished")], "who misses nothing is told of nothing")
+    test_end(t, s, short["events"], len(got), "at the end of what is forgotten")
     s.ask("DELETE", f"/v1/executions/{other['id']}", token=OTHER)
 
 
@@ -621,6 +631,7 @@ def test_drain(t, mode):
         t.equal(s.get(f"/v1/executions/{old}", over="unix", token=None).json, last["result"], "who may see it does")
         r = s.get(f"/v1/executions/{old}/events", over="unix", token=None, headers={"Last-Event-ID": "2"})
         t.ok(b'"gap":[3,3]' in r.body and b"id: 4\nevent: finished\n" in r.body and b"begun" in r.body, "of its events there is the last one", r)
+        t.equal(s.get(f"/v1/executions/{old}/events", over="unix", token=None, headers={"Last-Event-ID": "4"}).status, 204, "and that once")
         t.equal(s.get(f"/v1/executions/{old}/stdout", over="unix", token=None).body, b"begun\ndone\n", "and its output")
         ids = [x["id"] for x in s.get("/v1/executions?limit=1000", over="unix", token=None).json["executions"]]
         t.ok(old in ids, "it is in the list", ids[:5])
