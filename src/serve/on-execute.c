@@ -14,24 +14,8 @@
 #include "serve/hooks.h"
 #include "serve/metrics.h"
 #include "serve/on.h"
+#include "serve/refused.h"
 #include "serve/server-state.h"
-
-/* What a client far away must not ask for: it would name a folder of this host, or a sandbox that
- * is none. A value of NULL: whatever it is. */
-static const struct {
-    const char *field, *value, *why, *hint;
-} refused[] = {
-    { "workspace", NULL, "a folder of the server's host can't be named over HTTP",
-      "files can be sent in `files`" },
-    { "ro", NULL, "a folder of the server's host can't be named over HTTP",
-      "files can be sent in `files`" },
-    { "fallback", "unsafe", "a run without isolation can't be asked for over HTTP",
-      "never, isolated" },
-    { "backend", "process", "a run without isolation can't be asked for over HTTP",
-      "leave it out, or name another backend" },
-    { "min_isolation", "none", "a run without isolation can't be asked for over HTTP",
-      "kernel, gvisor, vm" },
-};
 
 static bool check_fields(struct exchange *x, const struct cay_request *req)
 {

@@ -15,6 +15,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "serve/refused.h"
 
 enum { ALWAYS = 1 };
 
@@ -133,9 +134,12 @@ static const struct row {
 
     { "Event", "seq", "integer", ALWAYS, "counts from 1; what Last-Event-ID names" },
     { "Event", "event", "=events", ALWAYS, "" },
-    { "Event", "time", "number", ALWAYS, "seconds since the request was taken" },
+    { "Event", "time", "number?", ALWAYS,
+      "seconds since the request was taken; null where it is not kept" },
     { "Event", "data", "string", 0, "output, the stage's name, the warning" },
     { "Event", "base64", "string", 0, "in its place, where the bytes are not UTF-8" },
+    { "Event", "gap", "[]integer", 0,
+      "of a warning: the first and the last of the events that are not there any more" },
     { "Event", "usage", "#Usage", 0, "of usage" },
     { "Event", "result", "#Result", 0, "of finished, which every stream ends with" },
 
@@ -323,13 +327,25 @@ static void put_number_type(struct json_writer *w, const struct cay_field *field
                                                   : "^[0-9]+(\\.[0-9]+)?$");
 }
 
-static void put_choices(struct json_writer *w, const char *choices)
+static bool is_refused(const char *field, const char *value, size_t len)
 {
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+        if (refused[i].value && strcmp(refused[i].field, field) == 0 &&
+            strlen(refused[i].value) == len && memcmp(refused[i].value, value, len) == 0)
+            return true;
+    return false;
+}
+
+static void put_choices(struct json_writer *w, const struct cay_field *field)
+{
+    const char *choices = field->choices;
+
     json_field_string(w, "type", "string");
     json_field_array(w, "enum");
     while (*choices) {
         size_t len = strcspn(choices, " ");
-        json_put_string_len(w, choices, len);
+        if (!is_refused(field->name, choices, len))
+            json_put_string_len(w, choices, len);
         choices += len + (choices[len] == ' ');
     }
     json_end_array(w);
@@ -349,7 +365,7 @@ static void put_field(struct json_writer *w, const struct cay_field *field)
     } else if (field->is_flag) {
         json_field_string(w, "type", "boolean");
     } else if (field->choices) {
-        put_choices(w, field->choices);
+        put_choices(w, field);
     } else if (is_kind(field, "text")) {
         json_field_string(w, "type", "string");
     } else {

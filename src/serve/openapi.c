@@ -26,11 +26,12 @@ static const struct failure {
     unsigned flags;
     bool with_token, with_param, with_body;
 } failures[] = {
-    { 400, "Malformed", "the request is malformed", 0, false, false, true },
+    { 400, "Malformed", "the request is malformed", ROUTE_LISTS | ROUTE_RESUMES, false, false,
+      true },
     { 401, "Unauthorized", "no valid token", 0, true, false, false },
     { 403, "Forbidden", "the token lacks the scope, or Host or Origin is foreign", 0, true, false,
       false },
-    { 404, "NotFound", "no such execution, or not one of this tenant's", 0, false, true, false },
+    { 404, "NotFound", "no such language, or execution of this tenant's", 0, false, true, true },
     { 406, "NotAcceptable", "none of the types in Accept can be given", ROUTE_STREAMS, false, false,
       false },
     { 409, "Conflict", "not while it runs, or its changes are applied", 0, false, true, false },
@@ -173,7 +174,8 @@ static void put_parameters(struct json_writer *w, const struct route *route)
         { ROUTE_LISTS, "query", "before", "string", "an id: those before it" },
         { ROUTE_LISTS, "query", "language", "string", "those of this language" },
         { ROUTE_LISTS, "query", "cause", "string", "those with this verdict" },
-        { ROUTE_RESUMES, "header", "Last-Event-ID", "integer", "the last event that was seen" },
+        { ROUTE_RESUMES, "query", "after", "integer", "the last event that was seen" },
+        { ROUTE_RESUMES, "header", "Last-Event-ID", "integer", "the same, without ?after=" },
     };
     const char *param = strchr(route->pattern, '{');
 

@@ -52,7 +52,7 @@ enum {
     ROUTE_STREAMS = 1 << 0, /* text/event-stream and application/x-ndjson on demand */
     ROUTE_QUEUES = 1 << 1,  /* may be refused with 429 and Retry-After */
     ROUTE_LISTS = 1 << 2,   /* takes ?limit= and filters */
-    ROUTE_RESUMES = 1 << 3, /* takes Last-Event-ID */
+    ROUTE_RESUMES = 1 << 3, /* takes ?after= and Last-Event-ID */
 };
 
 enum route_id {

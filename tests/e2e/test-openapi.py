@@ -39,7 +39,9 @@ def operation_of(document, method, path):
 def fault_of(document, method, path, answer):
     """What the answer has that the document does not; None where there is nothing."""
     answers = operation_of(document, method, path)["responses"]
-    row = answers.get(str(answer.status)) or answers["default"]
+    if str(answer.status) not in answers:
+        return f"status {answer.status}"
+    row = answers[str(answer.status)]
     if "$ref" in row:
         row = document["components"]["responses"][row["$ref"].rsplit("/", 1)[1]]
     if "content" not in row:
@@ -79,6 +81,14 @@ def test_document(t, s):
     for form in ("text/event-stream", "application/x-ndjson"):
         check("POST", "/v1/execute", 200, form, {"command": ["/bin/echo", "x"]}, headers={"Accept": form})
         check("GET", f"/v1/executions/{id}/events", 200, f"events, {form}", headers={"Accept": form})
+    large = {"language": "python", "code": "for i in range(50): print('x' * 999, flush=True)", "limits": {"max_output": "100k"}}
+    forgotten = check("POST", "/v1/execute", 200, "a large result", large).json["id"]
+    for after, status in ((0, 200), (1, 200), (999, 200), ("x", 400)):
+        check("GET", f"/v1/executions/{forgotten}/events?after={after}", status, f"forgotten events after {after}")
+    end = s.events(f"/v1/executions/{id}/events")[-1][0]
+    check("GET", f"/v1/executions/{id}/events?after={end}", 204, "events after the last")
+    t.equal([x["name"] for x in operation_of(document, "GET", f"/v1/executions/{id}/events")["parameters"]],
+            ["id", "after", "Last-Event-ID"], "parameters of events")
     check("POST", "/v1/execute", 200, "a timeout", {"command": ["/bin/sleep", "9"], "timeout": 0.1})
     late = check("POST", "/v1/execute", 202, "detach", {"command": ["/bin/sleep", "60"], "detach": True}).json["id"]
     check("GET", f"/v1/executions/{late}", 200, "one that runs")
@@ -94,6 +104,8 @@ def test_document(t, s):
     check("POST", "/v1/execute", 400, "nonsense", b"{", headers={"Content-Type": "application/json"})
     check("POST", "/v1/execute", 400, "a field that is none", {"kode": 1})
     check("POST", "/v1/execute", 403, "the host's folders", {"command": ["/bin/true"], "workspace": "/etc"})
+    check("POST", "/v1/execute", 404, "no language of ours", {"language": "klingon", "code": ""})
+    check("POST", "/v1/check", 404, "no language of ours", {"language": "klingon", "code": ""})
     check("POST", "/v1/execute", 415, "no JSON", b"x", headers={"Content-Type": "text/plain"})
     check("POST", "/v1/execute", 406, "no type of ours", {"command": ["/bin/true"]}, headers={"Accept": "image/png"})
     check("GET", "/v1/languages", 401, "no token", token=None)
@@ -136,7 +148,7 @@ def test(t, mode):
     with open(os.path.join(home, "cay", "cay.toml"), "w") as f:
         os.fchmod(f.fileno(), 0o600)
         f.write(QUOTAS)
-    with Server(mode, tokens=TOKENS, env={"XDG_CONFIG_HOME": home}) as s:
+    with Server(mode, tokens=TOKENS, env={"XDG_CONFIG_HOME": home, "CAY_EVENT_LOG": "64k"}) as s:
         check = test_document(t, s)
         test_quotas(t, s, check)
     test_load(t, mode)

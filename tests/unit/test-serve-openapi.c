@@ -214,6 +214,10 @@ static void test_routes(void **state)
             assert_int_equal(json_object_get(answers, "401") == NULL, is_open);
             assert_int_equal(json_object_get(answers, "429") != NULL,
                              (routes[i].flags & ROUTE_QUEUES) != 0);
+            assert_int_equal(json_object_get(answers, "400") != NULL,
+                             routes[i].body || (routes[i].flags & (ROUTE_LISTS | ROUTE_RESUMES)));
+            assert_int_equal(json_object_get(answers, "404") != NULL,
+                             routes[i].body || strchr(pattern, '{'));
             assert_int_equal(json_object_get(operation, "requestBody") != NULL,
                              routes[i].body != NULL);
             json_t *first = json_array_get(json_object_get(operation, "parameters"), 0);
@@ -247,6 +251,12 @@ static void test_request(void **state)
     check_invalid(*state, "Request", "{\"limits\": {\"timeout\": 1}}");
     check_invalid(*state, "Request", "{\"policy\": \"perhaps\"}");
     check_invalid(*state, "Request", "{\"args\": \"x\"}");
+    /* Values that over HTTP are refused, beside others that are not. */
+    check_valid(*state, "Request",
+                "{\"backend\": \"wasm\", \"min_isolation\": \"vm\", \"fallback\": \"isolated\"}");
+    check_invalid(*state, "Request", "{\"backend\": \"process\"}");
+    check_invalid(*state, "Request", "{\"min_isolation\": \"none\"}");
+    check_invalid(*state, "Request", "{\"fallback\": \"unsafe\"}");
 }
 
 /* What really comes out fits, to the last field. */
@@ -284,6 +294,9 @@ static void test_answers(void **state)
         auto_free char *text = cay_event_json(&event);
         check_valid(*state, "Event", text);
     }
+    check_valid(*state, "Event",
+                "{\"seq\": 9, \"event\": \"warning\", \"time\": null, \"data\": \"x\","
+                " \"gap\": [2, 9]}");
     result->files = NULL;
     result->n_files = 0;
     cay_result_free(result);
