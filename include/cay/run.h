@@ -327,11 +327,12 @@ struct cay_start_options {
     cay_event_fn *on_event; /* may be NULL */
     cay_done_fn *on_done;
     void *arg;
-    int64_t taken_ns;   /* when the request was taken, on CLOCK_MONOTONIC; 0: now */
-    int64_t queue_ns;   /* how long it waited its turn since: timing.queue */
-    bool is_probe;      /* to see whether something can be run: nothing of it is recorded */
-    const char *id;     /* 32 hexadecimal digits that nobody else has; NULL: some are made up */
-    const char *tenant; /* who shares nothing that is kept with others; NULL: "" */
+    int64_t taken_ns;      /* when the request was taken, on CLOCK_MONOTONIC; 0: now */
+    int64_t queue_ns;      /* how long it waited its turn since: timing.queue */
+    const char *timestamp; /* when it was taken, as the result is to say; NULL: now */
+    bool is_probe;         /* to see whether something can be run: nothing of it is recorded */
+    const char *id;        /* 32 hexadecimal digits that nobody else has; NULL: some are made up */
+    const char *tenant;    /* who shares nothing that is kept with others; NULL: "" */
 };
 
 /* Makes the plan and asks the warden, which is started where there is none. Failure means that
@@ -365,8 +366,8 @@ CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
                                                const struct cay_request *req);
 
 /* Writes a run down that was asked for and ended before it was started, with that result, of
- * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant and
- * queue_ns are used. What can't be planned is not written down. */
+ * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant,
+ * timestamp and queue_ns are used. What can't be planned is not written down. */
 CAY_API void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
                                   const struct cay_start_options *options,
                                   struct cay_result *result);

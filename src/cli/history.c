@@ -77,14 +77,15 @@ static void put_columns(struct strbuf *out, json_t *list)
     }
 }
 
+enum { LIMIT_MAX = 1000 };
+
 static int set_limit(void *target, const struct opt *opt, const char *value, struct cay_error *err)
 {
     uint64_t limit;
 
     (void)opt;
-    if (parse_uint(value, HISTORY_LIMIT_MAX, &limit) < 0 || limit == 0)
-        return cay_fail(err, CAY_E_USAGE, "'%.40s' is not a number from 1 to %d", value,
-                        HISTORY_LIMIT_MAX);
+    if (parse_uint(value, LIMIT_MAX, &limit) < 0 || limit == 0)
+        return cay_fail(err, CAY_E_USAGE, "'%.40s' is not a number from 1 to %d", value, LIMIT_MAX);
     *(uint32_t *)target = (uint32_t)limit;
     return 0;
 }

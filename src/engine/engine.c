@@ -137,6 +137,7 @@ int cay_start(struct cay *cay, const struct cay_request *req,
         .done_arg = options->arg,
         .taken_ns = options->taken_ns ? options->taken_ns : clock_now_ns(),
         .queue_ns = options->queue_ns,
+        .timestamp = options->timestamp,
         .tenant = options->tenant,
         .id = options->id,
         .is_probe = options->is_probe,
@@ -165,6 +166,7 @@ static void record_without_run(struct cay *cay, const struct cay_request *req,
     struct plan plan;
 
     memcpy(result->id, options->id, sizeof result->id);
+    result_stamp(result, options->timestamp);
     result->timing.queue_ns = options->queue_ns;
     if (plan_make(req, &cay->config, &cay->host, &plan, &err) < 0)
         return;

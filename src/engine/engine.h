@@ -45,3 +45,6 @@ struct arena *result_arena(struct cay_result *result);
 
 /* Why there is no verdict of the program's: message, exit code, cause. */
 void result_fail(struct cay_result *result, const struct cay_error *err);
+
+/* When its request was taken; NULL: now. */
+void result_stamp(struct cay_result *result, const char *timestamp);

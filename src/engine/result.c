@@ -86,6 +86,14 @@ void result_fail(struct cay_result *result, const struct cay_error *err)
     result->failure = errors_analyse(arena, &(struct errors_facts){ .text = "", .result = result });
 }
 
+void result_stamp(struct cay_result *result, const char *timestamp)
+{
+    if (timestamp)
+        snprintf(result->timestamp, sizeof result->timestamp, "%s", timestamp);
+    else
+        clock_timestamp(result->timestamp);
+}
+
 struct cay_result *cay_result_of_error(const struct cay_error *err, const struct cay_request *req)
 {
     struct arena *arena;

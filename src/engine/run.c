@@ -738,7 +738,7 @@ static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_
     run->record.journal = cay->options.journal;
     run->record.is_off = how->is_probe;
     run->record.tenant = how->tenant ? arena_str(run->arena, how->tenant) : NULL;
-    clock_timestamp(run->result->timestamp);
+    result_stamp(run->result, how->timestamp);
     run->result->timing.queue_ns = how->queue_ns;
     run->result->timing.compile_ns = -1;
     for (int i = 0; i < STREAMS; i++)

@@ -129,6 +129,7 @@ struct run_how {
     cay_done_fn *on_done;
     void *done_arg;
     int64_t taken_ns, queue_ns;
+    const char *timestamp; /* NULL: now */
     const char *tenant;
     const char *id; /* NULL: the result's own */
     bool is_watched;

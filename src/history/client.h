@@ -32,17 +32,21 @@ struct cay_error;
 struct history_client;
 
 enum history_kind {
-    HISTORY_LIST,   /* a JSON array, newest first: id, timestamp, tenant, language, backend, tier,
-                       start, exit_code, cause, success, execution_time, total_time */
-    HISTORY_ONE,    /* the whole result of `id`, as in the answer to its request */
-    HISTORY_STATS,  /* a JSON object: numbers, causes, percentiles for each language */
+    HISTORY_LIST,  /* a JSON array, newest first, within a millisecond by id: id, timestamp, tenant,
+                      language, backend, tier, start, exit_code, cause, success, execution_time,
+                      total_time */
+    HISTORY_ONE,   /* the whole result of `id`, as in the answer to its request */
+    HISTORY_STATS, /* a JSON object: numbers, causes, percentiles for each language */
     HISTORY_STDOUT, /* the whole stream of `id`: an fd, history_client_take_fd; -ENODATA: there is
                        no */
     HISTORY_STDERR, /*   file of it, its result has all */
     HISTORY_REMOVE, /* what is kept of `id` goes; -EBUSY while it is being applied */
 };
 
-enum { HISTORY_LIMIT_MAX = 1000, HISTORY_PENDING_MAX = 64 };
+enum {
+    HISTORY_LIMIT_MAX = 1001, /* a thousand, and the one that they follow */
+    HISTORY_PENDING_MAX = 64,
+};
 
 /* Sent as it is. Empty text and 0: whatever it is. */
 struct history_query {
@@ -51,7 +55,8 @@ struct history_query {
     uint32_t limit;             /* of LIST: at most HISTORY_LIMIT_MAX; 0: 100 */
     uint32_t failed_only;       /* 1: those without success */
     int64_t since_ms, until_ms; /* milliseconds since 1970: since <= time < until */
-    char id[33];                /* of ONE; of LIST: those before this one, for the next page */
+    char id[33];                /* of ONE; of LIST: from this one on, itself included where it is
+                                   recorded and fits, for the page that follows it */
     char language[32];
     char cause[32];
     char tenant[65]; /* names have up to 64 letters (serve/token.h); also of those by id: another

@@ -26,7 +26,8 @@ static const char schema[] =
     "  exit_code INTEGER NOT NULL, run REAL NOT NULL, total REAL NOT NULL,"
     "  stdout_bytes INTEGER NOT NULL, stderr_bytes INTEGER NOT NULL"
     ") WITHOUT ROWID;"
-    "CREATE INDEX IF NOT EXISTS runs_by_time ON runs(time_ms, seq);"
+    "CREATE INDEX IF NOT EXISTS runs_in_order ON runs(time_ms, id);"
+    "DROP INDEX IF EXISTS runs_by_time;" /* an order of before */
     /* Most runs have none. */
     "CREATE TABLE IF NOT EXISTS images(id TEXT PRIMARY KEY, image TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TRIGGER IF NOT EXISTS images_go AFTER DELETE ON runs"

@@ -246,8 +246,8 @@ int history_select(struct history *history, const char *columns, const struct hi
                   "SELECT %s FROM runs WHERE time_ms >= ?1 AND time_ms < ?2"
                   " AND (?3 IS NULL OR language IS ?3) AND (?4 IS NULL OR cause = ?4)"
                   " AND (?5 IS NULL OR tenant IS ?5) AND (?6 = 0 OR cause <> 'ok')"
-                  " AND (?7 IS NULL OR (time_ms, seq) <"
-                  "      (SELECT time_ms, seq FROM runs WHERE id = ?7))"
+                  " AND (?7 IS NULL OR (time_ms, id) <="
+                  "      (SELECT time_ms, id FROM runs WHERE id = ?7))"
                   " AND (?8 = 0 OR tenant IS NOT NULL)"
                   " AND (?9 = 0 OR id NOT IN removed)"
                   " %s",
@@ -300,7 +300,7 @@ int history_list(struct history *history, const struct history_query *query, str
 
     if (history_check(query, err) < 0)
         return -1;
-    snprintf(tail, sizeof tail, "ORDER BY time_ms DESC, seq DESC LIMIT %u", limit);
+    snprintf(tail, sizeof tail, "ORDER BY time_ms DESC, id DESC LIMIT %u", limit);
     if (history_select(history,
                        "id, time, tenant, language, backend, tier, start, cause, exit_code, run,"
                        " total, stdout_bytes, stderr_bytes,"

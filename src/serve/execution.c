@@ -45,18 +45,29 @@ static size_t bucket_of(const char *id)
     return strtoul(head, NULL, 16) % EXECUTION_BUCKETS;
 }
 
+int execution_compare(const struct execution *run, const char *timestamp, const char *id)
+{
+    int order = strcmp(run->timestamp, timestamp);
+    return order != 0 ? order : strcmp(run->id, id);
+}
+
+/* Nearly always at the front: only those of the same millisecond, and of a clock that was set back,
+ * are passed. */
 static void insert(struct executions *all, struct execution *run)
 {
     struct execution **bucket = &all->buckets[bucket_of(run->id)];
+    struct execution *newer = NULL, *older = all->newest;
 
     run->bucket_next = *bucket;
     *bucket = run;
-    run->older = all->newest;
-    if (all->newest)
-        all->newest->newer = run;
-    else
-        all->oldest = run;
-    all->newest = run;
+    while (older && execution_compare(older, run->timestamp, run->id) > 0) {
+        newer = older;
+        older = older->older;
+    }
+    run->newer = newer;
+    run->older = older;
+    *(newer ? &newer->older : &all->newest) = run;
+    *(older ? &older->newer : &all->oldest) = run;
 }
 
 static void take_out(struct executions *all, struct execution *run)
@@ -454,6 +465,7 @@ static void finish_unstarted(struct execution *run, struct cay_result *result)
         .tenant = run->tenant,
         .id = run->id,
         .queue_ns = clock_now_ns() - run->taken_ns,
+        .timestamp = run->timestamp,
     };
     struct cay_event event = {
         .seq = run->log.last + 1,
@@ -476,7 +488,11 @@ static void finish_unstarted(struct execution *run, struct cay_result *result)
  * record of it. */
 static void owe(struct execution *run)
 {
-    const struct cay_start_options options = { .tenant = run->tenant, .id = run->id };
+    const struct cay_start_options options = {
+        .tenant = run->tenant,
+        .id = run->id,
+        .timestamp = run->timestamp,
+    };
     struct cay_error err;
 
     if (!run->is_detached || run->is_owed)
@@ -497,6 +513,7 @@ static int start(struct execution *run, struct cay_error *err)
         .arg = run,
         .taken_ns = run->taken_ns,
         .queue_ns = run->ticket.started_ns - run->ticket.asked_ns,
+        .timestamp = run->timestamp,
         .tenant = run->tenant,
         .id = run->id,
     };

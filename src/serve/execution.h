@@ -83,7 +83,7 @@ struct execution_end {
 
 struct executions {
     struct execution *buckets[EXECUTION_BUCKETS]; /* by id */
-    struct execution *newest, *oldest;            /* by when they were taken */
+    struct execution *newest, *oldest;            /* as execution_compare has it */
     size_t n_active;                              /* waiting or running */
     size_t n_finished;
     size_t log_bytes;                    /* of all logs */
@@ -109,6 +109,10 @@ void execution_start_waiting(struct server *server);
 struct execution *execution_find(const struct server *server, const char *id,
                                  const struct token_owner *owner);
 bool execution_is_of(const struct execution *run, const struct token_owner *owner);
+
+/* The order of lists, the record's too (history/client.h): by when they were taken, and within a
+ * millisecond by id. < 0: the run is older than what is named. */
+int execution_compare(const struct execution *run, const char *timestamp, const char *id);
 
 /* x is answered with the result, as soon as it is there; where is_owner, the run is stopped when
  * its client leaves before. */

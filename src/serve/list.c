@@ -111,19 +111,6 @@ static bool matches(const struct execution *run, const struct token_owner *owner
            (!*query->cause || (run->cause && strcmp(run->cause, query->cause) == 0));
 }
 
-/* Where the front's part of the list begins: behind the one that was named; where it is not known
- * here it is older than all of these. */
-static const struct execution *first_of(const struct server *server, const char *before)
-{
-    const struct execution *run = server->executions.newest;
-
-    if (!*before)
-        return run;
-    while (run && strcmp(run->id, before) != 0)
-        run = run->older;
-    return run ? run->older : NULL;
-}
-
 /* ---- what the recorder told: one execution a line (history/history.h), ids and times in front.
  * Passed on as it came: reading a thousand of them as JSON and writing them again would keep
  * everybody else waiting. ---- */
@@ -186,6 +173,26 @@ static void mark_recorded(struct server *server, const struct token_owner *owner
     }
 }
 
+/* Where the front's part of the list begins: behind the one that was named. The front may have
+ * forgotten that one and still have older ones, which run for long: then the record's first row
+ * says when it was. */
+static const struct execution *first_of(const struct server *server,
+                                        const struct token_owner *owner, const char *before,
+                                        const struct row *row)
+{
+    const struct execution *run = server->executions.newest;
+    const struct execution *named = *before ? execution_find(server, before, owner) : NULL;
+
+    if (!*before)
+        return run;
+    if (!named && !row)
+        return NULL;
+    const char *timestamp = named ? named->timestamp : row->timestamp;
+    while (run && execution_compare(run, timestamp, before) >= 0)
+        run = run->older;
+    return run;
+}
+
 static void put_recorded(struct strbuf *out, const struct row *row)
 {
     strbuf_add(out, row->text, row->len);
@@ -196,11 +203,14 @@ void list_put(struct strbuf *out, struct server *server, const struct token_owne
               const struct list_query *query, const char *recorded, size_t recorded_len)
 {
     const char *text = recorded ? recorded : "", *end = text + recorded_len;
-    const struct execution *run = first_of(server, query->before);
     struct row row;
 
     mark_recorded(server, owner, text, end);
     bool has_row = next_row(&text, end, &row);
+    bool has_named = has_row && strcmp(row.id, query->before) == 0;
+    const struct execution *run = first_of(server, owner, query->before, has_named ? &row : NULL);
+    if (has_named)
+        has_row = next_row(&text, end, &row);
     strbuf_puts(out, "{\"executions\":[");
     for (size_t n = 0; n < query->limit; n++) {
         while (run &&
@@ -209,7 +219,7 @@ void list_put(struct strbuf *out, struct server *server, const struct token_owne
         if (!run && !has_row)
             break;
         strbuf_puts(out, n > 0 ? "," : "");
-        if (run && (!has_row || strcmp(run->timestamp, row.timestamp) >= 0)) {
+        if (run && (!has_row || execution_compare(run, row.timestamp, row.id) > 0)) {
             list_put_one(out, run);
             run = run->older;
         } else {

@@ -115,7 +115,8 @@ void on_executions(struct exchange *x)
         exchange_fail(x, &err);
         return;
     }
-    struct history_query asked = { .kind = HISTORY_LIST, .limit = query.limit };
+    struct history_query asked = { .kind = HISTORY_LIST };
+    asked.limit = query.limit + (*query.before != '\0'); /* which comes along */
     memcpy(asked.id, query.before, sizeof asked.id);
     memcpy(asked.language, query.language, sizeof asked.language);
     memcpy(asked.cause, query.cause, sizeof asked.cause);

@@ -103,7 +103,7 @@ def test_database(t, mode, want):
     for path in db.parent.glob("history.db*"):
         path.write_bytes(b"this is no database " * 1000)
     t.equal(ids(mode), want, "damaged: likewise")
-    spoil(db, "runs_by_time")  # not looked at before something is to be written
+    spoil(db, "runs_in_order")  # not looked at before something is to be written
     want = [json.loads(mode.cay("exec", "--json", "--", "true").out)["id"], *want]
     t.equal(ids(mode), want, "damaged within: made anew when that is found")
     for args in (("history", "--json"), ("stats", "--json")):

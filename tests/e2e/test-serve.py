@@ -235,6 +235,41 @@ def test_forgotten(t, s):
     s.ask("DELETE", f"/v1/executions/{other['id']}", token=OTHER)
 
 
+def pages(s, limit):
+    """The whole list, asked for in pages."""
+    ids = []
+    while True:
+        more = f"&before={ids[-1]}" if ids else ""
+        page = [x["id"] for x in s.get(f"/v1/executions?limit={limit}{more}").json["executions"]]
+        ids += page
+        if len(page) < limit or len(ids) > 1000:
+            return ids
+
+
+def test_pages(t, s):
+    """Many come in a moment, more than run at a time, and end in another order than they came."""
+    body = [json.dumps({"command": ["/bin/sleep", str((5 - i % 5) / 20)], "detach": True}).encode() for i in range(40)]
+    head = b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\n"
+    data = s.exchange(b"".join(head + b"Content-Length: %d\r\n\r\n%s" % (len(b), b) for b in body)
+                      + b"GET /v1/languages HTTP/1.1\r\nConnection: close\r\n" + s.bearer() + b"\r\n")
+    runs = re.findall(r'{"id":"([0-9a-f]{32})"', data.decode())
+    t.equal(len(runs), len(body), "many are taken at once", data[-300:])
+    during = pages(s, 3)
+    t.equal(len(during), len(set(during)), "pages while things happen have each once", during)
+    for id in runs:
+        s.until(id)
+    whole = s.get("/v1/executions?limit=1000").json["executions"]
+    times = [x["timestamp"] for x in whole]
+    t.equal(times, sorted(times, reverse=True), "the list is in the order of its times")
+    t.equal(times[-len(runs):], [s.get(f"/v1/executions/{x['id']}").json["timestamp"] for x in whole[-len(runs):]],
+            "which are the results'")
+    for limit in (1, 3, 7):
+        got = pages(s, limit)
+        t.equal(got, [x["id"] for x in whole], f"pages of {limit} are the whole list")
+    history = [x["id"] for x in json.loads(s.mode.cay("history", "--json", "--limit", "40").out)]
+    t.equal(history, [x["id"] for x in whole][:40], "the history has the same order")
+
+
 ERRORS = (
     # name, method, path, body, headers, status, kind, words in message or hint
     ("no such path", "GET", "/v1/nothing", None, {}, 404, "notfound", "path"),
@@ -747,6 +782,8 @@ def test(t, mode):
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2", "CAY_EVENT_LOG": "64k"}) as s:
         test_queue(t, s)
         test_forgotten(t, s)
+    with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "8", "CAY_MAX_QUEUE": "100", "CAY_DRAIN": "0.2"}) as s:
+        test_pages(t, s)
     test_lost_front(t, mode)
     test_few_files(t, mode)
     test_command(t, mode)
