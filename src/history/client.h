@@ -57,6 +57,7 @@ struct history_query {
     int64_t since_ms, until_ms; /* milliseconds since 1970: since <= time < until */
     char id[33];                /* of ONE; of LIST: from this one on, itself included where it is
                                    recorded and fits, for the page that follows it */
+    int64_t id_ms; /* of LIST: when that one was, where who asks knows it; 0: the record does */
     char language[32];
     char cause[32];
     char tenant[65]; /* names have up to 64 letters (serve/token.h); also of those by id: another

@@ -247,7 +247,7 @@ int history_select(struct history *history, const char *columns, const struct hi
                   " AND (?3 IS NULL OR language IS ?3) AND (?4 IS NULL OR cause = ?4)"
                   " AND (?5 IS NULL OR tenant IS ?5) AND (?6 = 0 OR cause <> 'ok')"
                   " AND (?7 IS NULL OR (time_ms, id) <="
-                  "      (SELECT time_ms, id FROM runs WHERE id = ?7))"
+                  "      (ifnull(?10, (SELECT time_ms FROM runs WHERE id = ?7)), ?7))"
                   " AND (?8 = 0 OR tenant IS NOT NULL)"
                   " AND (?9 = 0 OR id NOT IN removed)"
                   " %s",
@@ -262,6 +262,8 @@ int history_select(struct history *history, const char *columns, const struct hi
     sqlite3_bind_int(stmt, 6, query->failed_only ? 1 : 0);
     if (query->kind == HISTORY_LIST)
         bind_filter(stmt, 7, query->id);
+    if (query->id_ms)
+        sqlite3_bind_int64(stmt, 10, query->id_ms);
     sqlite3_bind_int(stmt, 8, history->is_servers);
     sqlite3_bind_int(stmt, 9, query->kind == HISTORY_LIST); /* numbers stay what they were */
     *ret = stmt;

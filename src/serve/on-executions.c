@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "history/client.h"
+#include "history/when.h"
 #include "serve/conn.h"
 #include "serve/execution.h"
 #include "serve/list.h"
@@ -116,6 +117,9 @@ void on_executions(struct exchange *x)
         return;
     }
     struct history_query asked = { .kind = HISTORY_LIST };
+    const struct execution *named = execution_find(x->server, query.before, &x->owner);
+    if (named) /* it may still be waiting or running, and not be on record */
+        when_parse(named->timestamp, 0, &asked.id_ms);
     asked.limit = query.limit + (*query.before != '\0'); /* which comes along */
     memcpy(asked.id, query.before, sizeof asked.id);
     memcpy(asked.language, query.language, sizeof asked.language);

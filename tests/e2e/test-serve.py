@@ -248,14 +248,14 @@ def pages(s, limit):
 
 def test_pages(t, s):
     """Many come in a moment, more than run at a time, and end in another order than they came."""
-    body = [json.dumps({"command": ["/bin/sleep", str((5 - i % 5) / 20)], "detach": True}).encode() for i in range(40)]
+    body = [json.dumps({"command": ["/bin/sleep", str((5 - i % 5) / 10)], "detach": True}).encode() for i in range(40)]
     head = b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\n"
     data = s.exchange(b"".join(head + b"Content-Length: %d\r\n\r\n%s" % (len(b), b) for b in body)
                       + b"GET /v1/languages HTTP/1.1\r\nConnection: close\r\n" + s.bearer() + b"\r\n")
     runs = re.findall(r'{"id":"([0-9a-f]{32})"', data.decode())
     t.equal(len(runs), len(body), "many are taken at once", data[-300:])
     during = pages(s, 3)
-    t.equal(len(during), len(set(during)), "pages while things happen have each once", during)
+    t.equal(len(during), len(set(during)), "pages have each once while some run and some wait", during)
     for id in runs:
         s.until(id)
     whole = s.get("/v1/executions?limit=1000").json["executions"]
@@ -268,6 +268,9 @@ def test_pages(t, s):
         t.equal(got, [x["id"] for x in whole], f"pages of {limit} are the whole list")
     history = [x["id"] for x in json.loads(s.mode.cay("history", "--json", "--limit", "40").out)]
     t.equal(history, [x["id"] for x in whole][:40], "the history has the same order")
+    id = s.execute({**SLEEP, "detach": True}).json["id"]
+    behind = s.get(f"/v1/executions?limit=1000&before={id}").json["executions"]
+    t.equal([x["id"] for x in behind], [x["id"] for x in whole], "what is not on record yet has all others behind it")
 
 
 ERRORS = (
@@ -782,7 +785,8 @@ def test(t, mode):
     with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "2", "CAY_MAX_QUEUE": "1", "CAY_DRAIN": "0.2", "CAY_EVENT_LOG": "64k"}) as s:
         test_queue(t, s)
         test_forgotten(t, s)
-    with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "8", "CAY_MAX_QUEUE": "100", "CAY_DRAIN": "0.2"}) as s:
+    with Server(mode, tokens=TOKENS, env={"CAY_MAX_RUNNING": "8", "CAY_MAX_QUEUE": "100", "CAY_DRAIN": "0.2",
+                                          "CAY_EVENT_LOG": "4k"}) as s:
         test_pages(t, s)
     test_lost_front(t, mode)
     test_few_files(t, mode)
