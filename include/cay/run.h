@@ -250,6 +250,7 @@ struct cay_result {
     struct cay_verdict verdict;
     struct cay_limits limits;
     struct cay_usage usage;
+    int64_t compile_cpu_ns; /* beside usage, which is the run stage's; 0: nothing was compiled */
     struct cay_timing timing;
     const char *const *layers;          /* what was really in force; NULL-terminated */
     const char *const *warnings;        /* NULL-terminated */

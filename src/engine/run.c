@@ -492,6 +492,8 @@ static void on_stage_ended(struct run *run, const struct warden_reply *reply)
         is_last = is_failed;
     } else {
         run->result->timing.run_ns = reply->end.wall_ns;
+        if (run->result->timing.compile_ns >= 0) /* the usage up to here is the compiler's */
+            run->result->compile_cpu_ns = MAX(run->result->usage.cpu_time_ns, INT64_C(0));
     }
     run->result->execution_time_ns = reply->end.wall_ns;
     struct cay_usage usage = reply->end.usage;

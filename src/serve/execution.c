@@ -397,6 +397,12 @@ static void on_event(void *arg, const struct cay_event *event)
 
 /* ---- the end ---- */
 
+/* Of all stages: a compiler's is as much the tenant's as the program's. */
+static int64_t cpu_ns_of(const struct cay_result *result)
+{
+    return result->compile_cpu_ns + MAX(result->usage.cpu_time_ns, INT64_C(0));
+}
+
 static void count_result(struct execution *run, const struct cay_result *result, int64_t now_ns)
 {
     struct metrics *m = run->server->metrics;
@@ -409,8 +415,7 @@ static void count_result(struct execution *run, const struct cay_result *result,
                        .total_ns = now_ns - run->taken_ns,
                    });
     metrics_add(m, COUNTER_OUTPUT_BYTES, result->usage.stdout_bytes + result->usage.stderr_bytes);
-    if (result->usage.cpu_time_ns > 0)
-        metrics_add(m, COUNTER_CPU_NS, (uint64_t)result->usage.cpu_time_ns);
+    metrics_add(m, COUNTER_CPU_NS, (uint64_t)cpu_ns_of(result));
 }
 
 /* The answer first: all else can wait for it. */
@@ -445,8 +450,8 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     count_result(run, shown, now_ns);
     if (result)
         engine_is_well(server);
-    if (result && result->usage.cpu_time_ns > 0)
-        cpu_ns = result->usage.cpu_time_ns;
+    if (result)
+        cpu_ns = cpu_ns_of(result);
     LOG(server->log, INFO, "run", now_ns, LOG_TEXT("id", run->id), LOG_TEXT("tenant", run->tenant),
         LOG_TEXT("language", *run->language ? run->language : "command"),
         LOG_TEXT("cause", run->cause), LOG_INT("exit_code", run->exit_code),

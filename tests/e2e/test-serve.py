@@ -385,6 +385,19 @@ def test_information(t, s):
     t.ok(runs > 5 and "cay_pool_ready" in text, "metrics count runs", runs)
 
 
+def test_compiler_time(t, s):
+    """What a compiler used is the tenant's, too."""
+    if not {x["name"]: x for x in s.get("/v1/languages").json}["c"]["version"]:
+        t.skip("a compiler's CPU time", "there is none")
+        return
+    total = lambda: float(re.search(r"^cay_cpu_seconds_total (\S+)$", s.get("/metrics").body.decode(), re.M)[1])
+    before = total()
+    r = s.execute({"language": "c", "code": f"#include <stdio.h>\nint main(void) {{ return {os.getpid()} == 0; }}\n"})
+    used = total() - before
+    t.ok(r.json["meta"]["timing"]["compile"] > 0.01 and used > r.json["meta"]["usage"]["cpu_time"] + 0.01,
+         "a compiler's CPU time is counted", used, r)
+
+
 def test_unrecorded(t, s):
     """What can't be written down is said, and counted."""
     def count():
@@ -778,6 +791,7 @@ def test(t, mode):
         s.write_tokens(TOKENS)
         test_information(t, s)
         test_webhooks(t, s, hook)
+        test_compiler_time(t, s)
         test_unrecorded(t, s)
         test_lost_warden(t, s)
         test_lost_recorder(t, s)
