@@ -86,21 +86,38 @@ int filter_until(void *target, const struct opt *opt, const char *value, struct 
     return parse(value, &query->until_ms, err);
 }
 
-int filter_ask(const struct history_query *query, struct strbuf *out, struct cay_error *err)
+int filter_open(struct history **ret, struct cay_error *err)
 {
-    struct history *history;
     struct cay_error warning;
 
     if (cay_journal_take(NULL, NULL, &warning) < 0)
         tell("warning: a server's last runs are missing: %s", warning.msg);
-    if (history_open(&history, err) < 0)
+    if (history_open(ret, err) < 0)
         return -1;
     /* A full disk does not keep what is there already from being shown. */
-    if (history_fill(history, NULL, &warning) < 0)
+    if (history_fill(*ret, NULL, &warning) < 0)
         tell("warning: the newest runs are missing: %s", warning.msg);
+    return 0;
+}
+
+int filter_answer(struct history *history, const struct history_query *query, struct strbuf *out,
+                  struct cay_error *err)
+{
+    struct cay_error warning;
     int rc = history_answer(history, query, out, err);
+
     if (history_was_damaged(history, &warning))
         tell("warning: %s (%s)", warning.msg, warning.hint);
+    return rc;
+}
+
+int filter_ask(const struct history_query *query, struct strbuf *out, struct cay_error *err)
+{
+    struct history *history;
+
+    if (filter_open(&history, err) < 0)
+        return -1;
+    int rc = filter_answer(history, query, out, err);
     history_close(history);
     return rc;
 }

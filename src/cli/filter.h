@@ -4,6 +4,7 @@
 /* What `cay history` and `cay stats` have in common: options that fill in a query, and asking. */
 
 struct cay_error;
+struct history;
 struct history_query;
 struct opt;
 struct strbuf;
@@ -15,5 +16,12 @@ int filter_tenant(void *target, const struct opt *opt, const char *value, struct
 int filter_since(void *target, const struct opt *opt, const char *value, struct cay_error *err);
 int filter_until(void *target, const struct opt *opt, const char *value, struct cay_error *err);
 
-/* Takes in what is new, and asks; the answer is appended to out. */
+/* Takes in what is new. history_close. */
+int filter_open(struct history **ret, struct cay_error *err);
+
+/* Asks; the answer is appended to out. */
+int filter_answer(struct history *history, const struct history_query *query, struct strbuf *out,
+                  struct cay_error *err);
+
+/* Both, for one question. */
 int filter_ask(const struct history_query *query, struct strbuf *out, struct cay_error *err);

@@ -16,6 +16,7 @@
 #include "cli/filter.h"
 #include "cli/tell.h"
 #include "history/history.h"
+#include "history/when.h"
 
 static const char about[] =
     "Lists executions, the newest first: those of `cay run` and of a server of this user's. On a\n"
@@ -40,13 +41,17 @@ static double number_of(json_t *row, const char *key)
     return json_number_value(json_object_get(row, key));
 }
 
+static void put_heading(struct strbuf *out)
+{
+    strbuf_printf(out, "%-10s %-20s %-11s %5s %-14s %9s  %-6s %s\n", "ID", "WHEN (UTC)", "LANGUAGE",
+                  "EXIT", "CAUSE", "TIME", "START", "TENANT");
+}
+
 static void put_table(struct strbuf *out, json_t *list, bool color)
 {
     json_t *row;
     size_t i;
 
-    strbuf_printf(out, "%-10s %-20s %-11s %5s %-14s %9s  %-6s %s\n", "ID", "WHEN (UTC)", "LANGUAGE",
-                  "EXIT", "CAUSE", "TIME", "START", "TENANT");
     json_array_foreach (list, i, row) {
         bool is_failed = color && !json_is_true(json_object_get(row, "success"));
         strbuf_printf(out, "%-10.8s %-20.19s ", text_of(row, "id"), text_of(row, "timestamp"));
@@ -77,7 +82,88 @@ static void put_columns(struct strbuf *out, json_t *list)
     }
 }
 
-enum { LIMIT_MAX = 1000 };
+/* The rows as the history wrote them, which are a line each between brackets of their own. */
+static void put_rows(struct strbuf *out, const struct strbuf *page, bool is_first, bool is_named)
+{
+    const char *rows = strbuf_str(page) + 1; /* "\n{…},\n{…}\n]", or "]" */
+
+    if (is_named)
+        rows = strchr(rows + 1, '\n');
+    const char *end = strrchr(rows, ']');
+    end -= end > rows; /* its own line */
+    if (end > rows && !is_first)
+        strbuf_putc(out, ',');
+    strbuf_add(out, rows, (size_t)(end - rows));
+}
+
+enum { LIMIT = 100, LIMIT_MAX = 1000000, PAGE = HISTORY_LIMIT_MAX - 1 };
+
+struct form {
+    bool as_json, as_table, color;
+    int status; /* of writing */
+};
+
+/* Takes the row that the page follows off it, where it has come along. */
+static bool take_named(json_t *list, const char *id)
+{
+    if (!*id || strcmp(text_of(json_array_get(list, 0), "id"), id) != 0)
+        return false;
+    json_array_remove(list, 0);
+    return true;
+}
+
+/* One page, and where the next one begins. Returns how many rows it had. */
+static int put_page(struct history *history, struct history_query *query, struct form *form,
+                    struct cay_error *err)
+{
+    auto_strbuf struct strbuf json = { 0 }, out = { 0 };
+    bool is_first = !*query->id;
+
+    if (filter_answer(history, query, &json, err) < 0)
+        return -1;
+    json_t *list = json_loads(strbuf_str(&json), 0, NULL);
+    bool is_named = take_named(list, query->id);
+    if (form->as_json && is_first)
+        strbuf_putc(&out, '[');
+    else if (form->as_table && is_first)
+        put_heading(&out);
+    if (form->as_json)
+        put_rows(&out, &json, is_first, is_named);
+    else if (form->as_table)
+        put_table(&out, list, form->color);
+    else
+        put_columns(&out, list);
+    int n = (int)json_array_size(list);
+    if (n > 0) {
+        json_t *last = json_array_get(list, (size_t)n - 1);
+        snprintf(query->id, sizeof query->id, "%s", text_of(last, "id"));
+        when_parse(text_of(last, "timestamp"), 0, &query->id_ms);
+    }
+    json_decref(list);
+    form->status = tell_text(strbuf_str(&out));
+    return n;
+}
+
+/* Page by page: a million rows are never in memory at once. */
+static int put_pages(struct history_query *query, struct form *form, struct cay_error *err)
+{
+    struct history *history;
+    uint32_t left = query->limit ? query->limit : LIMIT, want;
+    int n;
+
+    if (filter_open(&history, err) < 0)
+        return -1;
+    do {
+        want = MIN(left, (uint32_t)PAGE);
+        query->limit = want + (*query->id != '\0');
+        n = put_page(history, query, form, err);
+        left -= (uint32_t)MAX(n, 0);
+    } while (form->status == 0 && n == (int)want && left > 0);
+    history_close(history);
+    if (n >= 0 && form->as_json && form->status == 0)
+        form->status = tell_text(*query->id ? "\n]\n" : "]\n");
+    return n < 0 ? -1 : 0;
+}
 
 static int set_limit(void *target, const struct opt *opt, const char *value, struct cay_error *err)
 {
@@ -108,7 +194,6 @@ int cmd_history(int argc, char **argv)
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
-    auto_strbuf struct strbuf json = { 0 }, out = { 0 };
     struct cay_error err;
     int first;
 
@@ -119,15 +204,10 @@ int cmd_history(int argc, char **argv)
     if (first < argc)
         return tell_extra("history", argv[first]);
     query.failed_only = is_failed;
-    if (filter_ask(&query, &json, &err) < 0)
-        return tell_error(&err);
-    if (as_json)
-        return tell_text(strbuf_str(&json)) | tell_text("\n");
-    json_t *list = json_loads(strbuf_str(&json), 0, NULL);
-    if (isatty(STDOUT_FILENO))
-        put_table(&out, list, tell_color(STDOUT_FILENO, no_color));
-    else
-        put_columns(&out, list);
-    json_decref(list);
-    return tell_text(strbuf_str(&out));
+    struct form form = {
+        .as_json = as_json,
+        .as_table = !as_json && isatty(STDOUT_FILENO),
+        .color = tell_color(STDOUT_FILENO, no_color),
+    };
+    return put_pages(&query, &form, &err) < 0 ? tell_error(&err) : form.status;
 }

@@ -119,10 +119,24 @@ def test_database(t, mode, want):
     t.ok(b"\xff" * 4096 in kept.read_bytes() and kept.stat().st_mode & 0o777 == 0o600, "the damaged one is kept")
 
 
+def test_many(t, mode):
+    """More than are read at once, many of them of the same moment."""
+    db = mode.home / ".local/state/cay/history.db"
+    with contextlib.closing(sqlite3.connect(db)) as one, one:
+        one.executemany("INSERT INTO runs VALUES (?, 0, ?, ?, NULL, 'lua', 'native', 'kernel', 'cold', 'ok', 0, 0, 0, 0, 0)",
+                        [(f"{i:032x}", 1000000000000 + i // 100, f"2001-09-09T01:46:40.{i // 100:03}Z") for i in range(2500)])
+    want = [f"{i:032x}" for i in reversed(range(2500))]
+    for limit in (999, 1000, 1001, 2000, 2300, 1000000):
+        args = "--language", "lua", "--limit", str(limit)
+        t.equal(ids(mode, *args), want[:limit], f"history --limit {limit}")
+    lines = mode.cay("history", *args).out.decode().splitlines()
+    t.equal([line.split("\t")[0] for line in lines], want, "in columns, too")
+
+
 def test_usage(t, mode):
     for args, words in caytest.some(((["history", "--since", "soon"], b"'soon' is neither"), (["history", "--until", "2026-02-30"], b"2026-02-30"),
-                        (["history", "--cause", "memry"], b"did you mean memory?"), (["history", "--limit", "0"], b"from 1 to 1000"),
-                        (["history", "--limit", "1001"], b"from 1 to 1000"), (["history", "x"], b"too many"),
+                        (["history", "--cause", "memry"], b"did you mean memory?"), (["history", "--limit", "0"], b"from 1 to 1000000"),
+                        (["history", "--limit", "1000001"], b"from 1 to 1000000"), (["history", "x"], b"too many"),
                         (["stats", "--sinc", "1h"], b"--since"), (["stats", "x"], b"too many"), (["cleanup", "x"], b"too many"),
                         (["history", "--tenant", "t" * 65], b"--tenant"))):
         done = mode.cay(*args)
@@ -269,6 +283,7 @@ def test(t, mode):
     test_server(t, mode)
     test_full(t, mode)
     test_cleanup(t, mode)
+    test_many(t, mode)
 
 
 caytest.main(test, modes=("user",))
