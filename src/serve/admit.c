@@ -218,10 +218,12 @@ static uint64_t cost_of(const struct admit *admit, uint64_t memory_bytes)
     return MIN(cost, admit->capacity_bytes / 4);
 }
 
-/* Whether this much fits in a tenant's share: SHARE times what would be left of all. */
+/* Whether this much fits in a tenant's share: SHARE times what would be left of all and one more,
+ * which rounds what is left to others down. A place of two or three that is kept for who may never
+ * come would be much. */
 static bool is_in_share(const struct admit *admit, uint64_t own, uint64_t used, uint64_t all)
 {
-    return admit->n_tenants < 2 || own <= (uint64_t)ADMIT_SHARE * less(all, used);
+    return admit->n_tenants < 2 || own <= (uint64_t)ADMIT_SHARE * (less(all, used) + 1);
 }
 
 static uint32_t most_running(const struct admit *admit)
@@ -292,6 +294,9 @@ static bool is_queue_full(const struct admit *admit, const struct tenant *tenant
     uint32_t queued = admit->counts.queued, most = admit->settings.max_queue;
     bool is_share = queued < most;
 
+    /* A queue too short for shares may be one tenant's: another can still have a place. */
+    if (queued == most && tenant->queued == 0 && admit->n_heap == 1)
+        return false;
     if (is_share &&
         (tenant->queued == 0 || is_in_share(admit, tenant->queued + 1u, queued + 1u, most)))
         return false;

@@ -27,9 +27,11 @@
  * does not hold up the smaller ones behind it.
  *
  * Shares. Where there is more than one tenant, none can take all: a tenant's part of the running,
- * of the memory and of the queue is at most SHARE times what is left free of each. A tenant that
- * fills its share with sleepers leaves every newcomer room to run in, and its flood of requests
- * leaves him places in the queue.
+ * of the memory and of the queue is at most SHARE times what is left free of each, and one more. A
+ * tenant that fills its share with sleepers leaves every newcomer room to run in, and its flood of
+ * requests leaves him places in the queue. Of fewer than five places a lone tenant can have all, so
+ * that none idles; then a newcomer is let into the queue even where it is full, and has the first
+ * place that becomes free.
  *
  * Quotas are per tenant: concurrency and memory count what runs and what waits; runs_per_minute is
  * a token bucket; cpu_ns_per_day a window of 24 hours in steps of one, which a restart forgets.
@@ -46,7 +48,7 @@ struct cay_tenant;
 
 enum {
     ADMIT_TENANTS_MAX = 8192,
-    ADMIT_SHARE = 4, /* a lone busy tenant among several has 4/5 of everything */
+    ADMIT_SHARE = 4, /* a lone busy tenant among several has 4/5 of everything, rounded up */
     ADMIT_MESSAGE_SIZE = 200,
 };
 

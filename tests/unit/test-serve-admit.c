@@ -148,12 +148,13 @@ static void test_turns(void **state)
     for (int i = 0; i < 3; i++)
         ask(admit, &tb[i], b, MB, 20 + i);
     ask(admit, &tc[0], c, MB, 30);
-    /* One of a's took a place at once, and one of b's the second: a's share is one of two. */
+    /* Two of a's took both places, for nobody else was there. */
     assert_int_equal(ta[0].state, TICKET_RUNNING);
-    assert_int_equal(ta[1].state, TICKET_QUEUED);
-    assert_int_equal(tb[0].state, TICKET_RUNNING);
+    assert_int_equal(ta[1].state, TICKET_RUNNING);
+    assert_int_equal(ta[2].state, TICKET_QUEUED);
+    assert_int_equal(tb[0].state, TICKET_QUEUED);
     running[0] = &ta[0];
-    running[1] = &tb[0];
+    running[1] = &ta[1];
     for (size_t i = 0; i < 6; i++) {
         admit_done(admit, running[i % 2], 0, 40 + (int64_t)i);
         struct admit_ticket *next = admit_next(admit, 40 + (int64_t)i);
@@ -161,8 +162,8 @@ static void test_turns(void **state)
         running[i % 2] = next;
         order[i] = tenant_name(next->tenant)[0];
     }
-    /* c, who has nothing running, goes first; then the one with the fewest. */
-    assert_string_equal(order, "cababa");
+    /* b and c, who have nothing running, go first; then the one with the fewest. */
+    assert_string_equal(order, "bcabab");
     admit_free(admit);
 }
 
@@ -417,6 +418,35 @@ static void test_flood(void **state)
     free(t);
 }
 
+/* One of two tenants can have all of what is too little to be shared out: nothing idles. The other
+ * has a place in the queue all the same, one, and the next turn. */
+static void test_few_places(void **state)
+{
+    static const struct {
+        uint32_t places, most;
+    } rows[] = { { 1, 1 }, { 2, 2 }, { 4, 4 }, { 5, 4 }, { 9, 8 }, { 10, 8 } };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct admit *admit = make_admit(rows[i].places, rows[i].places);
+        struct tenant *a = admit_tenant(admit, "a"), *b = admit_tenant(admit, "b");
+        struct admit_ticket t[32], tb[2];
+        unsigned n[3] = { 0 };
+        for (size_t k = 0; k < ARRAY_LEN(t); k++)
+            n[ask(admit, &t[k], a, MB, 0)]++;
+        assert_int_equal(n[ADMIT_NOW], rows[i].most);
+        assert_int_equal(n[ADMIT_QUEUED], rows[i].most);
+        bool is_all = rows[i].most == rows[i].places;
+        assert_int_equal(ask(admit, &tb[0], b, MB, 1), is_all ? ADMIT_QUEUED : ADMIT_NOW);
+        if (is_all) {
+            assert_int_equal(ask(admit, &tb[1], b, MB, 1), ADMIT_REFUSED);
+            admit_done(admit, &t[0], 0, 2);
+            assert_ptr_equal(admit_next(admit, 2), &tb[0]);
+        }
+        admit_free(admit);
+    }
+}
+
 /* ---- all at random ---- */
 
 static uint32_t random_next(uint32_t *seed)
@@ -599,6 +629,7 @@ int main(void)
         cmocka_unit_test(test_hostile_tenant),
         cmocka_unit_test(test_sleepers_of_the_same_tenant),
         cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_few_places),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_host),
     };
