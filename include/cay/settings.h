@@ -4,6 +4,7 @@
 
 /* What the configuration says to whoever is not a run: settings by name, and tenants. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,9 +38,10 @@ CAY_API uint64_t cay_setting_number(const struct cay *cay, const char *name);
 CAY_API void cay_cap(struct cay *cay, const char *name, uint64_t most);
 
 /* The memory limit that a request would run with, that of its compiler included: what admission
- * counts. Nothing of the request is checked. */
+ * counts; and whether it is the compiler's. Nothing of the request is checked. */
 struct cay_request;
-CAY_API uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req);
+CAY_API uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req,
+                                    bool *ret_is_compilers);
 
 /* One table [tenant.NAME] of the system's or the user's file. 0 is: no such quota. */
 struct cay_tenant {

@@ -109,7 +109,7 @@ static const struct language *language_of(const struct cay *cay, const struct ca
 }
 
 /* As plan.c chooses it. */
-uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req)
+uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req, bool *ret_is_compilers)
 {
     const struct setting *usual = &cay->config.settings[FIELD_MEMORY];
     const struct value *asked = &req->values[FIELD_MEMORY], *named = &req->values[FIELD_PROFILE];
@@ -124,7 +124,7 @@ uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req)
         bytes = profile->values[FIELD_MEMORY].num;
     else if (language && language->memory_bytes && usual->origin == ORIGIN_BUILTIN)
         bytes = language->memory_bytes;
-    if (language && language->compile[0])
-        bytes = MAX(bytes, cay->config.settings[FIELD_COMPILE_MEMORY].value.num);
-    return bytes;
+    uint64_t compiler = cay->config.settings[FIELD_COMPILE_MEMORY].value.num;
+    *ret_is_compilers = language && language->compile[0] && compiler > bytes;
+    return *ret_is_compilers ? compiler : bytes;
 }

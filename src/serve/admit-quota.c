@@ -73,6 +73,21 @@ static int64_t cpu_wait_ns(const struct tenant *tenant, int64_t now_ns)
     return QUOTA_HOURS * NS_PER_HOUR;
 }
 
+/* Of a run that alone is past it. */
+static void refuse_memory(const struct admit_ticket *ticket, struct admit_refusal *why)
+{
+    char asked[32], most[32];
+
+    format_bytes(asked, ticket->memory_bytes);
+    format_bytes(most, ticket->tenant->quota.memory_bytes);
+    admit_refuse(why, "memory", 0, "tenant %.64s: quota memory: %s for one run are past %s for all",
+                 ticket->tenant->name, asked, most);
+    why->is_final = true;
+    snprintf(why->hint, sizeof why->hint, "waiting won't help: %s",
+             ticket->is_compilers ? "compiling takes compile_memory; have the quota raised"
+                                  : "ask for less in limits.memory");
+}
+
 static bool is_over_memory(const struct admit_ticket *ticket, int64_t service_ns,
                            struct admit_refusal *why)
 {
@@ -83,15 +98,17 @@ static bool is_over_memory(const struct admit_ticket *ticket, int64_t service_ns
     if (!quota ||
         (tenant->memory_bytes <= quota && ticket->memory_bytes <= quota - tenant->memory_bytes))
         return false;
+    if (ticket->memory_bytes > quota) {
+        refuse_memory(ticket, why);
+        return true;
+    }
     format_bytes(asked, ticket->memory_bytes);
     format_bytes(used, tenant->memory_bytes);
     format_bytes(most, quota);
     admit_refuse(why, "memory", service_ns,
                  "tenant %.64s: quota memory: %s more than the %s in use would be past %s",
                  tenant->name, asked, used, most);
-    snprintf(why->hint, sizeof why->hint, "%s",
-             ticket->memory_bytes > quota ? "ask for less in limits.memory"
-                                          : "wait for a run to end, or lower limits.memory");
+    snprintf(why->hint, sizeof why->hint, "wait for a run to end, or lower limits.memory");
     return true;
 }
 

@@ -9,7 +9,7 @@
  *     switch (admit_ask(admit, t, now_ns, &refusal)) {
  *     case ADMIT_NOW:     start it                     then, at its end: admit_done(admit, t, …)
  *     case ADMIT_QUEUED:  wait                         the client leaves: admit_leave(admit, t, …)
- *     case ADMIT_REFUSED: 429, refusal.message, Retry-After: refusal.retry_after_s
+ *     case ADMIT_REFUSED: 429, refusal.message, Retry-After: refusal.retry_after_s; is_final: 403
  *     }
  *     ... after each admit_done, admit_leave and admit_set_host:
  *     while ((t = admit_next(admit, now_ns)))
@@ -82,11 +82,12 @@ struct tenant;
 
 enum ticket_state { TICKET_NEW, TICKET_QUEUED, TICKET_RUNNING, TICKET_DONE };
 
-/* One run; zeroed, then tenant and memory_bytes filled in by the caller, the rest is admission's.
+/* One run; zeroed, then tenant and memory filled in by the caller, the rest is admission's.
  * It must stay where it is until admit_done or admit_leave. */
 struct admit_ticket {
     struct tenant *tenant;
     uint64_t memory_bytes; /* the run's limit */
+    bool is_compilers;     /* which is that of compiling, not what was asked for */
 
     enum ticket_state state;
     int64_t asked_ns, started_ns; /* queue time is the difference */
@@ -98,6 +99,7 @@ enum admit_outcome { ADMIT_NOW, ADMIT_QUEUED, ADMIT_REFUSED };
 
 struct admit_refusal {
     const char *quota;                /* its name in [tenant.NAME], or NULL: the queue is full */
+    bool is_final;                    /* waiting won't help: the run alone is past the quota */
     unsigned retry_after_s;           /* at least 1 */
     char message[ADMIT_MESSAGE_SIZE]; /* names the quota, its value and what is in use */
     char hint[96];

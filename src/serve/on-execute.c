@@ -86,7 +86,8 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     struct server *server = x->server;
     struct conn *conn = conn_of(x);
     bool is_detached = cay_flag(server->cay, req, "detach");
-    uint64_t memory_bytes = cay_request_memory(server->cay, req);
+    bool is_compilers;
+    uint64_t memory_bytes = cay_request_memory(server->cay, req, &is_compilers);
     enum admit_outcome outcome;
     struct admit_refusal refusal;
     struct cay_error err;
@@ -97,6 +98,7 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     struct execution *run = execution_new(server, &x->owner, req, x->taken_ns);
     run->webhook = webhook;
     run->is_detached = is_detached;
+    run->ticket.is_compilers = is_compilers;
     run->held = conn->held; /* from here on the request's */
     conn->held = (struct bodies_part){ 0 };
     if (execution_admit(run, memory_bytes, &outcome, &refusal, &err) < 0) {
@@ -107,7 +109,11 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     } else if (outcome == ADMIT_REFUSED) {
         metrics_add(server->metrics, refusal.quota ? COUNTER_REFUSED_QUOTA : COUNTER_REFUSED_QUEUE,
                     1);
-        exchange_retry(x, 429, CAY_E_BUSY, refusal.message, refusal.hint, refusal.retry_after_s);
+        if (refusal.is_final)
+            exchange_error(x, 403, CAY_E_POLICY, refusal.message, refusal.hint);
+        else
+            exchange_retry(x, 429, CAY_E_BUSY, refusal.message, refusal.hint,
+                           refusal.retry_after_s);
     } else if (is_detached) {
         answer_detached(x, run);
     } else if (form == AS_RESULT) {

@@ -122,7 +122,9 @@ def test_quotas(t, s, check):
              "which is named, with Retry-After", r, r.headers)
 
     sleep = {"command": ["/bin/sleep", "60"], "detach": True, "limits": {"memory": "64m"}}
-    refused("memory", {"command": ["/bin/true"]}, SMALL)
+    r = check("POST", "/v1/execute", 403, "memory", {"command": ["/bin/true"]}, token=SMALL)
+    t.ok("quota memory" in r.error.get("message", "") and "waiting won't help" in r.error.get("hint", "") and
+         "retry-after" not in r.headers, "what a quota can never hold is refused for good", r, r.headers)
     first = s.execute(sleep, token=SMALL)
     t.equal(first.status, 202, "within its quotas a tenant's run is taken", first)
     refused("concurrency", sleep, SMALL)

@@ -183,6 +183,16 @@ static void check_quota(struct admit *admit, struct tenant *tenant, uint64_t mem
         assert_true(why.retry_after_s >= 1);
 }
 
+static bool refused_for_good(struct admit *admit, struct tenant *tenant, uint64_t memory_bytes,
+                             int64_t now_ns)
+{
+    struct admit_ticket ticket = { .tenant = tenant, .memory_bytes = memory_bytes };
+    struct admit_refusal why = { 0 };
+
+    assert_int_equal(admit_ask(admit, &ticket, now_ns, &why), ADMIT_REFUSED);
+    return why.is_final;
+}
+
 static void test_quotas(void **state)
 {
     struct admit *admit = make_admit(0, 10);
@@ -205,10 +215,21 @@ static void test_quotas(void **state)
     tenant_set_quota(a, &(struct cay_tenant){ .memory_bytes = GB });
     assert_int_equal(ask(admit, &t[0], a, 600 * MB, now), ADMIT_NOW);
     check_quota(admit, a, 600 * MB, now, "memory", 0);
+    assert_false(refused_for_good(admit, a, 600 * MB, now));
     assert_int_equal(ask(admit, &t[1], a, 400 * MB, now), ADMIT_NOW);
     admit_done(admit, &t[0], 0, now);
     admit_done(admit, &t[1], 0, now);
     check_quota(admit, a, 2 * GB, now, "memory", 0);
+    for (int is_compilers = 0; is_compilers < 2; is_compilers++) {
+        struct admit_ticket large = { .tenant = a,
+                                      .memory_bytes = 2 * GB,
+                                      .is_compilers = is_compilers };
+        struct admit_refusal why = { 0 };
+        assert_int_equal(admit_ask(admit, &large, now, &why), ADMIT_REFUSED);
+        assert_true(why.is_final);
+        assert_non_null(strstr(why.message, "2g for one run are past 1g"));
+        assert_non_null(strstr(why.hint, is_compilers ? "compile_memory" : "limits.memory"));
+    }
 
     /* 60 at once, then one a second; a refused one costs nothing. */
     tenant_set_quota(a, &(struct cay_tenant){ .runs_per_minute = 60 });
