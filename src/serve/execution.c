@@ -408,7 +408,7 @@ static void count_result(struct execution *run, const struct cay_result *result,
     struct metrics *m = run->server->metrics;
 
     metrics_run(m, &(struct metrics_run){
-                       .language = result->language,
+                       .language = *run->language ? run->language : NULL,
                        .start = result->start,
                        .cause = result->verdict.cause,
                        .queue_ns = result->timing.queue_ns,
@@ -416,6 +416,17 @@ static void count_result(struct execution *run, const struct cay_result *result,
                    });
     metrics_add(m, COUNTER_OUTPUT_BYTES, result->usage.stdout_bytes + result->usage.stderr_bytes);
     metrics_add(m, COUNTER_CPU_NS, (uint64_t)cpu_ns_of(result));
+}
+
+static void log_end(const struct execution *run, const struct cay_result *result,
+                    const struct cay_error *err, int64_t now_ns)
+{
+    LOG(run->server->log, INFO, "run", now_ns, LOG_TEXT("id", run->id),
+        LOG_TEXT("tenant", run->tenant),
+        LOG_TEXT("language", *run->language ? run->language : "command"),
+        LOG_TEXT("cause", run->cause), LOG_INT("exit_code", run->exit_code),
+        LOG_TEXT("start", result->start), LOG_TIME("took", now_ns - run->taken_ns),
+        LOG_TEXT("error", err ? err->msg : NULL));
 }
 
 /* The answer first: all else can wait for it. */
@@ -452,11 +463,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
         engine_is_well(server);
     if (result)
         cpu_ns = cpu_ns_of(result);
-    LOG(server->log, INFO, "run", now_ns, LOG_TEXT("id", run->id), LOG_TEXT("tenant", run->tenant),
-        LOG_TEXT("language", *run->language ? run->language : "command"),
-        LOG_TEXT("cause", run->cause), LOG_INT("exit_code", run->exit_code),
-        LOG_TEXT("start", shown->start), LOG_TIME("took", now_ns - run->taken_ns),
-        LOG_TEXT("error", err ? err->msg : NULL));
+    log_end(run, shown, err, now_ns);
     cay_result_free(shown);
     admit_done(server->admit, &run->ticket, cpu_ns, now_ns);
     let_go(run);
@@ -464,17 +471,19 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
 }
 
 /* A run that ends without having begun owes its readers a `finished` too. */
-static void finish_unstarted(struct execution *run, struct cay_result *result)
+static void finish_unstarted(struct execution *run, const struct cay_error *err,
+                             struct cay_result *result)
 {
+    int64_t now_ns = clock_now_ns();
     const struct cay_start_options options = {
         .tenant = run->tenant,
         .id = run->id,
-        .queue_ns = clock_now_ns() - run->taken_ns,
+        .queue_ns = now_ns - run->taken_ns,
         .timestamp = run->timestamp,
     };
     struct cay_event event = {
         .seq = run->log.last + 1,
-        .time_ns = clock_now_ns() - run->taken_ns,
+        .time_ns = now_ns - run->taken_ns,
         .kind = CAY_EVENT_FINISHED,
         .result = result,
     };
@@ -484,6 +493,8 @@ static void finish_unstarted(struct execution *run, struct cay_result *result)
     on_event(run, &event);
     drop_request(run);
     finish(run);
+    count_result(run, result, now_ns);
+    log_end(run, result, err, now_ns);
     cay_result_free(result);
 }
 
@@ -578,7 +589,7 @@ void execution_start_waiting(struct server *server)
         run->waiter = NULL;
         if (waiter)
             exchange_fail(waiter, &err);
-        finish_unstarted(run, cay_result_of_error(&err, run->req));
+        finish_unstarted(run, &err, cay_result_of_error(&err, run->req));
     }
 }
 
@@ -598,6 +609,6 @@ void execution_cancel(struct execution *run, int signal)
     struct cay_result *result = cay_result_of_error(&err, run->req);
     result->verdict.cause = CAY_CAUSE_CANCELLED;
     result->exit_code = 137;
-    finish_unstarted(run, result);
+    finish_unstarted(run, NULL, result);
     execution_start_waiting(run->server);
 }

@@ -65,16 +65,16 @@ static const struct {
     { "cay_queue_max", "Runs that may wait.", offsetof(struct metrics_now, max_queue) },
     { "cay_connections", "Open connections.", offsetof(struct metrics_now, connections) },
     { "cay_tenants", "Tenants known.", offsetof(struct metrics_now, tenants) },
-    { "cay_events_kept", "Events kept to be read again.",
-      offsetof(struct metrics_now, events_kept) },
+    { "cay_events_kept_bytes", "Memory of the events that are kept to be read again.",
+      offsetof(struct metrics_now, events_bytes) },
     { "cay_memory_charged_bytes", "Memory that admission counts for what runs.",
       offsetof(struct metrics_now, charged_bytes) },
     { "cay_memory_headroom_bytes", "Free memory less the reserve.",
       offsetof(struct metrics_now, headroom_bytes) },
     { "cay_front_resident_bytes", "Resident memory of the server's front.",
       offsetof(struct metrics_now, front_bytes) },
-    { "cay_warden_resident_bytes", "Resident memory of the warden.",
-      offsetof(struct metrics_now, warden_bytes) },
+    { "cay_pool_bytes", "Memory of all spares and zygotes, as pool_memory bounds it.",
+      offsetof(struct metrics_now, pool_bytes) },
 };
 
 struct histogram {
@@ -333,7 +333,6 @@ static void put_pools(struct strbuf *out, const struct metrics *m, const struct 
           offsetof(struct metrics_pool, ready) },
         { "cay_pool_wanted", "Spares and zygotes that there should be.",
           offsetof(struct metrics_pool, wanted) },
-        { "cay_pool_bytes", "Memory of a pool.", offsetof(struct metrics_pool, bytes) },
         { "cay_pool_failed", "Spares and zygotes that did not come up, since the warden started.",
           offsetof(struct metrics_pool, failed) },
     };

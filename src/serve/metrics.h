@@ -91,14 +91,14 @@ void metrics_run(struct metrics *m, const struct metrics_run *run);
 struct metrics_pool {
     const char *language; /* NULL: for any command */
     const char *kind;     /* "spare", "zygote", … : a word of ours */
-    uint64_t ready, wanted, bytes, failed;
+    uint64_t ready, wanted, failed;
 };
 
 /* What is so at this moment. UINT64_MAX: not known, and left out. */
 struct metrics_now {
-    uint64_t running, queued, most_running, max_queue, connections, tenants, events_kept;
+    uint64_t running, queued, most_running, max_queue, connections, tenants;
     uint64_t charged_bytes, headroom_bytes;
-    uint64_t front_bytes, warden_bytes; /* resident memory */
+    uint64_t events_bytes, front_bytes, pool_bytes; /* memory of these */
     const struct metrics_pool *pools;
     size_t n_pools;
 };

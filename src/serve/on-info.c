@@ -50,15 +50,11 @@ static size_t list_pools(struct server *server, struct cay_pool *pools,
 
     for (size_t i = 0; i < n; i++) {
         const char *language = pools[i].language;
-        rows[n_rows++] = (struct metrics_pool){ strcmp(language, "command") == 0 ? NULL : language,
-                                                "spare",
-                                                pools[i].ready,
-                                                pools[i].target,
-                                                UINT64_MAX,
-                                                pools[i].failed };
+        rows[n_rows++] =
+            (struct metrics_pool){ strcmp(language, "command") == 0 ? NULL : language, "spare",
+                                   pools[i].ready, pools[i].target, pools[i].failed };
         if (pools[i].has_zygote)
-            rows[n_rows++] =
-                (struct metrics_pool){ language, "zygote", 1, 1, UINT64_MAX, UINT64_MAX };
+            rows[n_rows++] = (struct metrics_pool){ language, "zygote", 1, 1, UINT64_MAX };
     }
     return n_rows;
 }
@@ -81,11 +77,11 @@ static void answer_metrics(struct exchange *x)
         .max_queue = server->max_queue,
         .connections = server->n_conns,
         .tenants = counts.tenants,
-        .events_kept = server->executions.log_bytes,
+        .events_bytes = server->executions.log_bytes,
         .charged_bytes = counts.charged_bytes,
         .headroom_bytes = counts.headroom_bytes,
         .front_bytes = own_memory(server),
-        .warden_bytes = pool_bytes,
+        .pool_bytes = pool_bytes,
         .pools = rows,
         .n_pools = n_rows,
     };

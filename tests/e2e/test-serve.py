@@ -192,6 +192,9 @@ def test_queue(t, s):
     t.equal(page and page["verdict"]["cause"], "cancelled", "one that waits can be cancelled", page)
     done = s.mode.cay("show", ids[2]["id"], "--json")
     t.equal(json.loads(done.out or b"{}").get("verdict", {}).get("cause"), "cancelled", "and is on record", *done.describe())
+    counted = re.findall(r'^cay_runs_total{.*cause="cancelled".*} (\d+)$', s.get("/metrics").body.decode(), re.M)
+    t.equal(sum(map(int, counted)), 1, "and is counted", counted)
+    t.ok(re.search(f"event=run id={ids[2]['id']} .*cause=cancelled", s.words()), "and is in the log", s.words()[-500:])
     raw = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
     t.equal(read_answer(raw)[0], 400, "an empty request is no request")
     raw.close()
@@ -385,6 +388,12 @@ def test_information(t, s):
     t.ok(runs > 5 and "cay_pool_ready" in text, "metrics count runs", runs)
 
 
+def test_memory_metrics(t, s):
+    samples = dict(re.findall(r"^(cay_\w+_bytes) (\d+)$", s.get("/metrics").body.decode(), re.M))
+    t.ok(int(samples.get("cay_pool_bytes", 0)) > 0 and int(samples.get("cay_events_kept_bytes", 0)) > 0,
+         "the memory of pools and events is told as such", samples)
+
+
 def test_compiler_time(t, s):
     """What a compiler used is the tenant's, too."""
     if not {x["name"]: x for x in s.get("/v1/languages").json}["c"]["version"]:
@@ -485,6 +494,9 @@ def test_lost_warden(t, s):
     t.ok(page["stdout"] == "begun\n" and page["meta"]["usage"]["stdout_bytes"] == 6 and page["execution_time"] > 0,
          "with what it wrote until then", page)
     t.equal(json.loads(s.mode.cay("show", id, "--json").out or b"{}"), page, "and is on record")
+    counted = s.get("/metrics").body
+    t.ok(b'cay_runs_total{language="bash",cause="infrastructure"} 1\n' in counted, "and is counted as its language's",
+         re.findall(rb"cay_runs_total.*infra.*", counted))
     t.ok(caytest.until(lambda: s.execute({"command": ["/bin/true"]}).status == 200, 30), "another one takes over")
     t.ok(caytest.until(lambda: s.get("/v1/health").json["warden"] == "ok", 30), "and health says so")
 
@@ -791,6 +803,7 @@ def test(t, mode):
         s.write_tokens(TOKENS)
         test_information(t, s)
         test_webhooks(t, s, hook)
+        test_memory_metrics(t, s)
         test_compiler_time(t, s)
         test_unrecorded(t, s)
         test_lost_warden(t, s)

@@ -167,7 +167,7 @@ static double value_of(const struct reader *r, const char *series)
 /* ---- */
 
 static const char *const languages[] = { "python", "javascript", "bash" };
-static const struct metrics_now nothing = { .events_kept = UINT64_MAX };
+static const struct metrics_now nothing = { .events_bytes = UINT64_MAX };
 
 static struct reader *read_metrics(const struct metrics *m, const struct metrics_now *now)
 {
@@ -198,11 +198,13 @@ static void test_counts(void **state)
 {
     struct metrics *m = metrics_new(languages, ARRAY_LEN(languages), 0);
     const struct metrics_pool pools[] = {
-        { "python", "zygote", 1, 1, 30 << 20 },
-        { "python", "spare", 3, 4, UINT64_MAX },
-        { NULL, "spare", 2, 2, 100000 },
+        { "python", "zygote", 1, 1, UINT64_MAX },
+        { "python", "spare", 3, 4, 5 },
+        { NULL, "spare", 2, 2, 0 },
     };
     const struct metrics_now now = { .running = 3,
+                                     .pool_bytes = 100000,
+                                     .events_bytes = 4096,
                                      .queued = 7,
                                      .connections = 11,
                                      .front_bytes = 6 << 20,
@@ -234,7 +236,9 @@ static void test_counts(void **state)
         { "cay_front_resident_bytes", 6 << 20 },
         { "cay_pool_ready{language=\"python\",kind=\"zygote\"}", 1 },
         { "cay_pool_wanted{language=\"python\",kind=\"spare\"}", 4 },
-        { "cay_pool_bytes{language=\"command\",kind=\"spare\"}", 100000 },
+        { "cay_pool_failed{language=\"python\",kind=\"spare\"}", 5 },
+        { "cay_pool_bytes", 100000 },
+        { "cay_events_kept_bytes", 4096 },
         { "cay_cpu_seconds_total", 1.5 },
         { "cay_output_bytes_total", 5e9 },
         { "cay_http_requests_total{method=\"POST\",route=\"/v1/execute\",status=\"200\"}", 2 },
