@@ -318,7 +318,7 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
     size_t i;
     json_t *item;
 
-    if (json_is_null(value))
+    if (json_is_null(value)) /* as if it were not there; so with each field */
         return 0;
     if (word_list(req, field) && !json_is_array(value))
         return cay_fail(err, CAY_E_USAGE, "%.80s: %s is not an array", field, json_kind(value));
@@ -350,6 +350,8 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
 static int set_bytes_from_json(struct cay_request *req, const char *field, json_t *value,
                                struct cay_error *err)
 {
+    if (json_is_null(value))
+        return 0;
     if (!json_is_string(value))
         return cay_fail(err, CAY_E_USAGE, "%s: %s is not a string", field, json_kind(value));
     return cay_request_set_bytes(req, field, json_string_value(value), json_string_length(value),
@@ -403,6 +405,8 @@ static int files_from_json(struct cay_request *req, json_t *files, struct cay_er
     const char *name;
     json_t *value;
 
+    if (json_is_null(files))
+        return 0;
     if (!json_is_object(files))
         return cay_fail(err, CAY_E_USAGE, "files: %s is not an object", json_kind(files));
     json_object_foreach (files, name, value) {
@@ -430,6 +434,8 @@ static int env_from_json(struct cay_request *req, json_t *env, struct cay_error 
     const char *name, *text;
     json_t *value;
 
+    if (json_is_null(env))
+        return 0;
     if (!json_is_object(env))
         return cay_fail(err, CAY_E_USAGE, "env: %s is not an object", json_kind(env));
     if (check_count("env", json_object_size(env), err) < 0)
@@ -449,6 +455,8 @@ static int limits_from_json(struct cay_request *req, json_t *limits, struct cay_
     const char *name;
     json_t *value;
 
+    if (json_is_null(limits))
+        return 0;
     if (!json_is_object(limits))
         return cay_fail(err, CAY_E_USAGE, "limits: %s is not an object", json_kind(limits));
     json_object_foreach (limits, name, value) {

@@ -115,6 +115,16 @@ static void test_null_and_empty_lists(void **state)
     check_list(&req->values[FIELD_NETWORK], (const char *const[]){ "none", NULL });
     assert_false(req->args.is_set && req->args.list[0]);
     cay_request_free(req);
+
+    req = good("{\"code\": null, \"stdin\": null, \"files\": null, \"env\": null, \"limits\": null,"
+               " \"args\": null, \"command\": null}");
+    for (int i = 0; i < FIELD_N; i++)
+        assert_false(req->values[i].is_set);
+    assert_null(req->code.data);
+    assert_null(req->input.data);
+    assert_int_equal(req->files.n, 0);
+    assert_false(req->env.is_set || req->args.is_set || req->command.is_set);
+    cay_request_free(req);
 }
 
 static void test_bytes_may_hold_nul(void **state)
