@@ -84,12 +84,12 @@ bool http_host_allowed(const char *host, const char *const *allowed, size_t n_al
     return false;
 }
 
-static bool is_own_origin(const char *origin, const char *host)
+static bool is_own_origin(const char *origin, const char *host, const char *scheme)
 {
     static const struct {
         const char *scheme;
         unsigned port;
-    } schemes[] = { { "http://", 80 }, { "https://", 443 } };
+    } schemes[] = { { "http", 80 }, { "https", 443 } };
     size_t len, host_len;
     unsigned port, host_port;
 
@@ -97,19 +97,23 @@ static bool is_own_origin(const char *origin, const char *host)
         return false;
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
         size_t past = strlen(schemes[i].scheme);
-        if (strncasecmp(origin, schemes[i].scheme, past) == 0 &&
-            http_split_host(origin + past, &len, &port) &&
-            same_name(origin + past, len, host, host_len) &&
+        if (scheme && strcmp(scheme, schemes[i].scheme) != 0)
+            continue;
+        if (strncasecmp(origin, schemes[i].scheme, past) != 0 ||
+            strncmp(origin + past, "://", 3) != 0)
+            continue;
+        const char *name = origin + past + 3;
+        if (http_split_host(name, &len, &port) && same_name(name, len, host, host_len) &&
             (port ? port : schemes[i].port) == (host_port ? host_port : schemes[i].port))
             return true;
     }
     return false;
 }
 
-bool http_origin_allowed(const char *origin, const char *host, const char *const *allowed,
-                         size_t n_allowed)
+bool http_origin_allowed(const char *origin, const char *host, const char *scheme,
+                         const char *const *allowed, size_t n_allowed)
 {
-    if (!origin || is_own_origin(origin, host))
+    if (!origin || is_own_origin(origin, host, scheme))
         return true;
     for (size_t i = 0; i < n_allowed; i++) {
         if (strcasecmp(origin, allowed[i]) == 0)

@@ -283,12 +283,12 @@ void http_date(char out[static 32], time_t when);
 bool http_host_allowed(const char *host, const char *const *allowed, size_t n_allowed);
 
 /*
- * There is no Origin, or it is this very host's (http or https, same HOST[:PORT] as in the Host
- * field, which was checked before), or it is in the list ("https://app.example", whole and exact,
- * case apart). "null" is foreign unless listed.
+ * There is no Origin, or it is this very host's (of this scheme, "http" or "https", or of either
+ * where it is NULL; same HOST[:PORT] as in the Host field, which was checked before), or it is in
+ * the list ("https://app.example", whole and exact, case apart). "null" is foreign unless listed.
  */
-bool http_origin_allowed(const char *origin, const char *host, const char *const *allowed,
-                         size_t n_allowed);
+bool http_origin_allowed(const char *origin, const char *host, const char *scheme,
+                         const char *const *allowed, size_t n_allowed);
 
 /* Of "Bearer TOKEN" the token. 1, 0 where the field is NULL (*ret untouched), -EINVAL for another
  * scheme or what is no token68. The token is the field's tail; compare it in constant time. */

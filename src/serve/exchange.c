@@ -250,6 +250,20 @@ static void split_target(const char *target, const char **path, size_t *len, str
     x->query_len = x->query ? strlen(x->query) : 0;
 }
 
+/* The scheme of our own pages. A proxy may speak another one to browsers than to us: it comes by
+ * the unix socket, or has given us a name of its own (--allow-host). */
+static const char *own_scheme(const struct conn *conn)
+{
+    const struct serve_options *options = &conn->x.server->options;
+
+    if (conn->tls)
+        return "https";
+    if (conn->is_unix ||
+        http_host_allowed(conn->parser.head.host, options->allow_hosts, options->n_allow_hosts))
+        return NULL;
+    return "http";
+}
+
 static bool check_origin(struct conn *conn)
 {
     const struct server *server = conn->x.server;
@@ -261,7 +275,8 @@ static bool check_origin(struct conn *conn)
                        "--allow-host NAME lets it");
         return false;
     }
-    if (!http_origin_allowed(http_header(head, "Origin"), head->host ? head->host : "", NULL, 0)) {
+    if (!http_origin_allowed(http_header(head, "Origin"), head->host ? head->host : "",
+                             own_scheme(conn), NULL, 0)) {
         exchange_error(&conn->x, 403, CAY_E_POLICY,
                        "a page of another origin can't use this server",
                        "ask from a program, or from a page of this host");

@@ -759,6 +759,8 @@ def test_tls(t, mode):
                           connection=connection)
             t.ok(r.status == 200 and r.json["stdout"] == text + "\n", f"TLS: a large request, {i + 1}", r)
         connection.close()
+        got = [s.get("/v1/languages", headers={"Origin": f"{x}://127.0.0.1:{s.port}"}, over="tls").status for x in ("https", "http")]
+        t.equal(got, [200, 403], "TLS: a page of the same name without it is foreign")
         data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         t.ok(cayserve.statuses(data) == [400] and b"https://" in data, "TLS: plain HTTP is told that it is", data)
         raw = s.connection("tls")

@@ -69,7 +69,7 @@ static void ask(const struct http_head *head)
     http_last_event_id(head, &number);
     http_bearer(http_header(head, "Authorization"), &text);
     http_is_media_type(http_header(head, "Content-Type"), "application/json");
-    http_origin_allowed(http_header(head, "Origin"), head->host, hosts, ARRAY_LEN(hosts));
+    http_origin_allowed(http_header(head, "Origin"), head->host, NULL, hosts, ARRAY_LEN(hosts));
     must(!http_host_allowed(head->host, hosts, ARRAY_LEN(hosts)) || *head->host);
 }
 

@@ -75,6 +75,7 @@ def test_names(t, s):
     t.ok(r.status >= 400 and not any(k.startswith("access-control") for k in r.headers), "no page is let in by CORS", r)
     own = f"http://127.0.0.1:{s.port}"
     t.equal(s.get("/v1/languages", headers={"Origin": own}).status, 200, "its own origin is fine")
+    t.equal(s.get("/v1/languages", headers={"Origin": own.replace("http", "https")}).status, 403, "that of another scheme is not")
 
 
 SMUGGLED = b"GET /v1/languages HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <cmocka.h>
 
@@ -343,10 +344,16 @@ static void test_origins(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const char *origin = rows[i].origin;
-        if (http_origin_allowed(origin, rows[i].host, allowed, 2) != rows[i].is_allowed ||
-            http_origin_allowed(origin, rows[i].host, NULL, 0) !=
-                (rows[i].is_allowed && !rows[i].is_listed))
+        bool is_own = rows[i].is_allowed && !rows[i].is_listed;
+        if (http_origin_allowed(origin, rows[i].host, NULL, allowed, 2) != rows[i].is_allowed ||
+            http_origin_allowed(origin, rows[i].host, NULL, NULL, 0) != is_own)
             fail_msg("origin %s of host %s", origin, rows[i].host);
+        bool is_https = origin && strncasecmp(origin, "https", 5) == 0;
+        if (http_origin_allowed(origin, rows[i].host, "http", NULL, 0) !=
+                (is_own && (!origin || !is_https)) ||
+            http_origin_allowed(origin, rows[i].host, "https", NULL, 0) !=
+                (is_own && (!origin || is_https)))
+            fail_msg("origin %s of host %s by its scheme", origin, rows[i].host);
     }
 }
 
