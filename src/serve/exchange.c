@@ -13,12 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cay/error.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "net/address.h"
 #include "serve/conn-state.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
@@ -264,13 +266,32 @@ static const char *own_scheme(const struct conn *conn)
     return "http";
 }
 
+/* The address that the client connected to, which of a listener on all of them is any that the host
+ * has. It is no name that somebody could make resolve to us. */
+static bool is_own_address(const struct conn *conn)
+{
+    struct sockaddr_storage address = { 0 };
+    socklen_t len = sizeof address;
+    char text[ADDRESS_TEXT_MAX], host[ADDRESS_TEXT_MAX + 2];
+
+    if (getsockname(conn->fd, (struct sockaddr *)&address, &len) < 0)
+        return false;
+    address_text((struct sockaddr *)&address, text);
+    const char *name =
+        strncmp(text, "::ffff:", 7) == 0 ? text + 7 : text; /* IPv4, by way of [::] */
+    bool is_v6 = strchr(name, ':');
+    snprintf(host, sizeof host, "%s%s%s", is_v6 ? "[" : "", name, is_v6 ? "]" : "");
+    return http_host_allowed(conn->parser.head.host, &(const char *){ host }, 1);
+}
+
 static bool check_origin(struct conn *conn)
 {
     const struct server *server = conn->x.server;
     const struct http_head *head = &conn->parser.head;
 
     /* No page can reach a unix socket: what it is called there is nobody's concern. */
-    if (!conn->is_unix && !http_host_allowed(head->host, server->hosts, server->n_hosts)) {
+    if (!conn->is_unix && !http_host_allowed(head->host, server->hosts, server->n_hosts) &&
+        !is_own_address(conn)) {
         exchange_error(&conn->x, 403, CAY_E_POLICY, "this server does not go by the name in Host",
                        "--allow-host NAME lets it");
         return false;

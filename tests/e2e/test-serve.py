@@ -738,6 +738,18 @@ def test_webhooks(t, s, hook):
         t.ok(r.status in (400, 403), f"no webhook goes to {url}", r)
 
 
+def test_own_address(t, mode):
+    """On all addresses: the one that was connected to is a name of the server's, others are not."""
+    with Server(mode, "--listen", "0.0.0.0:0", "--socket", "none") as s:
+        port = int(re.search(r"listening on http://0\.0\.0\.0:(\d+)", s.words())[1])
+        got = []
+        for host in ("127.0.0.5", f"127.0.0.5:{port}", "127.0.0.6", "evil.example"):
+            with socket.create_connection(("127.0.0.5", port), timeout=20) as raw:
+                raw.sendall(f"GET /v1/health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+                got += cayserve.statuses(cayserve.read_all(raw))
+        t.equal(got, [200, 200, 403, 403], "its own address is a name of its own", s.words())
+
+
 def test_tls(t, mode):
     """TLS on TCP, with certificates that are read again; big bodies both ways."""
     folder = mode.cwd
@@ -821,6 +833,7 @@ def test(t, mode):
     test_few_files(t, mode)
     test_command(t, mode)
     test_drain(t, mode)
+    test_own_address(t, mode)
     test_tls(t, mode)
 
 
