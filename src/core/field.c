@@ -216,6 +216,30 @@ static void split_list(struct arena *arena, const char *text, const char *at, st
     }
 }
 
+/* "numpy", "ruby:json/add/core". What is no name would only fail in each interpreter that is
+ * started, where nobody reads why. */
+static int check_preload(const char *entry, struct cay_error *err)
+{
+    static const char *const languages[] = { "python", "ruby" }; /* backends/native/zygotes */
+    const char *colon = strchr(entry, ':'), *name = colon ? colon + 1 : entry;
+    size_t len = (size_t)(name - entry);
+    bool is_known = !colon;
+
+    for (size_t i = 0; i < ARRAY_LEN(languages); i++)
+        is_known |= len == strlen(languages[i]) + 1 && strncmp(entry, languages[i], len - 1) == 0;
+    if (!is_known) {
+        cay_fail(err, CAY_E_USAGE, "preload: '%.60s': nothing can be loaded ahead of '%.*s'", entry,
+                 (int)MIN(len - 1, (size_t)40), entry);
+        return cay_hint(err, "it can in python and ruby");
+    }
+    if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789_./-")]) {
+        cay_fail(err, CAY_E_USAGE, "preload: '%.60s' is not the name of a module", entry);
+        return cay_hint(err, "numpy,pandas or [\"numpy\", \"ruby:set\"]");
+    }
+    return 0;
+}
+
 int field_parse(struct arena *arena, enum field_id id, const char *text, struct value *ret,
                 struct cay_error *err)
 {
@@ -251,6 +275,9 @@ int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
     }
     if (field->kind == FIELD_LIST)
         split_list(arena, text, field->flags & FIELD_WHOLE ? "" : ",", &value);
+    for (const char *const *word = value.list; id == FIELD_PRELOAD && *word; word++)
+        if (check_preload(*word, err) < 0)
+            return -1;
     value.text = arena_str(arena, text);
     *ret = value;
     return 0;

@@ -599,6 +599,22 @@ static void test_environment_of_others(void **state)
     config_done(&config);
 }
 
+static void test_preload(void **state)
+{
+    const char *const environment[] = {
+        "CAY_PRELOAD=numpy,xml.etree,python:json,ruby:json/add/core", NULL
+    };
+    static const char *const want[] = { "numpy", "xml.etree", "python:json", "ruby:json/add/core" };
+    struct config config;
+
+    load_good(*state, (struct texts){ .environment = environment }, &config);
+    const char *const *list = config.settings[FIELD_PRELOAD].value.list;
+    for (size_t i = 0; i < ARRAY_LEN(want); i++)
+        assert_string_equal(list[i], want[i]);
+    assert_null(list[ARRAY_LEN(want)]);
+    config_done(&config);
+}
+
 static void test_environment_errors(void **state)
 {
     static const struct {
@@ -623,6 +639,12 @@ static void test_environment_errors(void **state)
         { "CAY_MEMORY=1", "'1'" },
         { "CAY_PIDS=1e3", "'1e3'" },
         { "CAY_STRICT=2", "'2'" },
+        { "CAY_PRELOAD=numpy,pandas scipy", "'pandas scipy' is not the name of a module" },
+        { "CAY_PRELOAD=ruby:", "'ruby:' is not the name of a module" },
+        { "CAY_PRELOAD=numpy;os", "'numpy;os'" },
+        { "CAY_PRELOAD=rubby:set", "'rubby:set': nothing can be loaded ahead of 'rubby'" },
+        { "CAY_PRELOAD=php:x", "nothing can be loaded ahead of 'php'" },
+        { "CAY_PRELOAD=:x", "':x'" },
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -825,6 +847,7 @@ int main(void)
         cmocka_unit_test(test_environment_cap),
         cmocka_unit_test(test_environment_of_every_field),
         cmocka_unit_test(test_environment_of_others),
+        cmocka_unit_test(test_preload),
         cmocka_unit_test(test_environment_errors),
         cmocka_unit_test(test_cpu_limit_is_clamped),
         cmocka_unit_test(test_usual_sources),
