@@ -638,7 +638,7 @@ def test_few_files(t, mode):
         crowd = [s.raw() for _ in range(60)]
 
         def is_full():  # those of before may still be counted for a moment
-            if cayserve.statuses(s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")) == [503]:
+            if cayserve.statuses(s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")) == [503]:
                 return True
             crowd.append(s.raw())
             return False

@@ -25,7 +25,7 @@
 #define PR_MDWE_REFUSE_EXEC_GAIN 1
 #endif
 
-enum { WATCHED_NICE = 19 };
+enum { WATCHED_NICE = 15 };
 
 int program_keep_caps(uint32_t caps)
 {
