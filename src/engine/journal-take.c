@@ -342,23 +342,27 @@ static int take_logs(struct taker *t, struct cay_error *err)
 
 /* ---- what is owed: runs whose end was never told ---- */
 
-/* More than run at once anywhere, and than a front that was taken over shall make us hold. */
-enum { OWED_MAX = 4096, OWED_BYTES_MAX = 8 << 20 };
+/* At a time: a front that was taken over shall not make us hold more; and so many times, which is
+ * more than can run and wait anywhere. */
+enum { OWED_MAX = 4096, OWED_TIMES = 64, OWED_BYTES_MAX = 8 << 20 };
 
 struct owed {
+    const struct taker *taker;
     char (*ids)[RECORD_ID_LEN + 1];
     bool *is_told;
     size_t n;
 };
 
-/* Its own line may have been written just before the end. */
+/* Its own line may have been written just before the end. What is in the audit log of a batch that
+ * was broken off may not be stored yet. */
 static int find_told(void *arg, uint64_t seq, const char *line, size_t len)
 {
     struct owed *owed = arg;
     struct arena arena = { 0 };
     struct audit_entry entry;
 
-    (void)seq;
+    if (owed->taker->is_unsure && seq > owed->taker->audit_seq)
+        return 0;
     if (audit_parse(&arena, line, len, &entry) == 0 && strcmp(entry.kind, "run") == 0) {
         const void *found = bsearch(entry.id, owed->ids, owed->n, sizeof *owed->ids, compare_ids);
         if (found)
@@ -374,7 +378,7 @@ static void list_owed(const struct taker *t, struct owed *ret)
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
 
-    *ret = (struct owed){ 0 };
+    *ret = (struct owed){ .taker = t };
     if (!dir) {
         close_fd(&fd);
         return;
@@ -393,12 +397,17 @@ static void list_owed(const struct taker *t, struct owed *ret)
         qsort(ret->ids, ret->n, sizeof *ret->ids, compare_ids);
 }
 
+static void owed_name(const char *id, char out[static RECORD_ID_LEN + sizeof JOURNAL_OWED])
+{
+    snprintf(out, RECORD_ID_LEN + sizeof JOURNAL_OWED, "%s" JOURNAL_OWED, id);
+}
+
 static int take_owed_one(struct taker *t, const char *id, struct cay_error *err)
 {
-    char name[RECORD_ID_LEN + sizeof JOURNAL_OWED];
+    char name[RECORD_ID_LEN + sizeof JOURNAL_OWED], own[RECORD_ID_LEN + 16];
     struct stat st;
 
-    snprintf(name, sizeof name, "%s" JOURNAL_OWED, id);
+    owed_name(id, name);
     auto_close int fd = openat(t->folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > OWED_BYTES_MAX)
         return 0; /* rubbish, which goes with the rest */
@@ -406,25 +415,43 @@ static int take_owed_one(struct taker *t, const char *id, struct cay_error *err)
     ssize_t len = pread(fd, room, (size_t)st.st_size, 0);
     const char *line = len > 0 ? memchr(room, '{', (size_t)len) : NULL;
     const char *end = line ? memchr(line, '\n', (size_t)(room + len - line)) : NULL;
-    return end ? take_lines(t, line, (size_t)(end + 1 - line), err) : 0;
+    snprintf(own, sizeof own, "\"id\":\"%s\"", id);
+    if (!end || !strstr(line, own)) /* nor is it another's */
+        return 0;
+    return take_lines(t, line, (size_t)(end + 1 - line), err);
 }
 
-/* The server is gone, and all that it wrote was taken in. */
-static int take_owed(struct taker *t, struct cay_error *err)
+/* Returns how many there were. */
+static ssize_t take_some_owed(struct taker *t, struct cay_error *err)
 {
     struct cay_audit_place place = { 0 };
+    char name[RECORD_ID_LEN + sizeof JOURNAL_OWED];
     struct owed owed;
     int rc = 0;
 
     list_owed(t, &owed);
     if (owed.n > 0)
         rc = cay_audit_read(&place, find_told, &owed, err);
-    for (size_t i = 0; i < owed.n && rc == 0; i++)
+    for (size_t i = 0; i < owed.n && rc == 0; i++) {
         if (!owed.is_told[i])
             rc = take_owed_one(t, owed.ids[i], err);
+        owed_name(owed.ids[i], name);
+        if (rc == 0)
+            unlinkat(t->folder_fd, name, 0);
+    }
     free(owed.ids);
     free(owed.is_told);
-    return rc;
+    return rc < 0 ? -1 : (ssize_t)owed.n;
+}
+
+/* The server is gone, and all that it wrote was taken in. */
+static int take_owed(struct taker *t, struct cay_error *err)
+{
+    ssize_t n = 1;
+
+    for (unsigned times = 0; n > 0 && times < OWED_TIMES; times++)
+        n = take_some_owed(t, err);
+    return n < 0 ? -1 : 0;
 }
 
 /* ---- a journal ---- */
