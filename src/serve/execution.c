@@ -548,6 +548,7 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_out
     struct server *server = run->server;
     int64_t now_ns = clock_now_ns();
 
+    forget_some(server); /* those that ended while they waited, too */
     run->ticket.tenant = admit_tenant(server->admit, run->tenant);
     run->ticket.memory_bytes = memory_bytes;
     if (!run->ticket.tenant) {
