@@ -184,6 +184,19 @@ static int put_all(struct writer *w, const struct payload_source *source, struct
     return 0;
 }
 
+/* The kernel waits a while for whoever still holds one of its pages (who moves memory about, say),
+ * and gives up. */
+static int seal(int fd)
+{
+    enum { TRIES = 20 };
+    int rc = -1;
+
+    errno = EBUSY;
+    for (int i = 0; i < TRIES && rc < 0 && errno == EBUSY; i++)
+        rc = fcntl(fd, F_ADD_SEALS, SEALS);
+    return rc;
+}
+
 static int finish_file(struct writer *w, struct cay_error *err)
 {
     flush(w);
@@ -193,7 +206,7 @@ static int finish_file(struct writer *w, struct cay_error *err)
         return cay_fail(err, CAY_E_LIMIT,
                         "code, files, arguments and environment are past %llu bytes",
                         (unsigned long long)PAYLOAD_BYTES_MAX);
-    if (fcntl(w->fd, F_ADD_SEALS, SEALS) < 0)
+    if (seal(w->fd) < 0)
         return cay_fail_errno(err, errno, "seal the payload");
     return 0;
 }
