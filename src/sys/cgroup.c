@@ -264,15 +264,26 @@ uint64_t cgroup_memory(struct cgroup *group)
     return bytes == UINT64_MAX ? 0 : bytes;
 }
 
-uint64_t cgroup_socket_memory(const struct cgroup *group)
+uint64_t cgroup_firm_memory(struct cgroup *group, uint64_t *ret_sockets)
 {
+    static const char *const keys[3][2] = {
+        [1] = { "total_inactive_file", "total_active_file" },
+        [2] = { "inactive_file", "active_file" },
+    };
     char text[8192];
-    uint64_t bytes;
+    uint64_t held = cgroup_memory(group), sockets = 0;
 
-    if (group->host->version != 2 ||
-        file_read_at(group->dir[CGROUP_MEMORY], "memory.stat", text, sizeof text) <= 0)
+    *ret_sockets = 0;
+    if (file_read_at(group->dir[CGROUP_MEMORY], "memory.stat", text, sizeof text) <= 0)
         return 0;
-    return file_find_key(text, "sock", &bytes) < 0 ? 0 : bytes;
+    for (size_t i = 0; i < ARRAY_LEN(keys[0]); i++) {
+        uint64_t bytes = 0;
+        file_find_key(text, keys[group->host->version][i], &bytes);
+        held -= MIN(held, bytes);
+    }
+    if (group->host->version == 2 && file_find_key(text, "sock", &sockets) == 0)
+        *ret_sockets = sockets;
+    return held - MIN(held, *ret_sockets);
 }
 
 uint64_t cgroup_tasks(struct cgroup *group)

@@ -102,8 +102,10 @@ bool cgroup_is_empty(const struct cgroup *group);
 /* Bytes that are held now; 0: not known. */
 uint64_t cgroup_memory(struct cgroup *group);
 
-/* Of these, what buffers of sockets hold. v1 counts those apart, where it does. */
-uint64_t cgroup_socket_memory(const struct cgroup *group);
+/* What is held and can't be had back: without the pages of files, which the kernel drops when it
+ * needs room; and without what buffers of sockets hold, which v2 charges in part (v1 counts that
+ * apart). *ret_sockets: that part. 0: not known. */
+uint64_t cgroup_firm_memory(struct cgroup *group, uint64_t *ret_sockets);
 
 /* Threads that are in it now; UINT64_MAX: not known. */
 uint64_t cgroup_tasks(struct cgroup *group);

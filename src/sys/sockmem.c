@@ -91,6 +91,45 @@ static void add_netlink(int proc_fd, struct sockmem_use *use, uint64_t *n_listed
         }
 }
 
+/* How many sockets of these protocols there are, those that were closed and live on among them:
+ * "UNIX-STREAM 1152 20 …". UINT64_MAX: not known. */
+static uint64_t count_protocol(int proc_fd, const char *name)
+{
+    char text[8192];
+    uint64_t all = 0;
+
+    ssize_t len = file_read_at(proc_fd, "self/net/protocols", text, sizeof text);
+    if (len <= 0 || (size_t)len >= sizeof text - 1) /* or not all of it */
+        return UINT64_MAX;
+    for (const char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n')) {
+        uint64_t n = 0;
+        if (strncmp(line + 1, name, strlen(name)) != 0)
+            continue;
+        const char *at = line + 1 + strcspn(line + 1, " ");
+        at += strspn(at, " ");
+        at += strcspn(at, " ");
+        if (scan_uint(&(const char *){ at + strspn(at, " ") }, 9, &n))
+            all += n;
+    }
+    return all;
+}
+
+/* The kernel takes the square of their number to list them: past some hundred, each counts for what
+ * it may hold by default. */
+static void add_netlink_bounded(int proc_fd, uint64_t n_sockets, struct sockmem_use *use,
+                                uint64_t *n_listed)
+{
+    enum { MANY = 256 };
+    uint64_t n = n_sockets > MANY ? count_protocol(proc_fd, "NETLINK") : 0;
+
+    if (n <= MANY || n == UINT64_MAX) {
+        add_netlink(proc_fd, use, n_listed);
+        return;
+    }
+    use->bytes += n * USUAL_MAX;
+    *n_listed += n;
+}
+
 /* To ask for TCP's takes a fifth of a millisecond even for one, so nobody is asked while all of the
  * host hold little. Of UDP's the host's count does not tell: not what is corked, nor what waits in
  * an error queue. */
@@ -119,34 +158,12 @@ static bool add_inet(const struct sockmem *sockmem, const char *text, const char
     return is_all;
 }
 
-/* All unix sockets, those that were closed and live on among them: "UNIX-STREAM 1152 20 …". */
-static uint64_t count_unix(int proc_fd)
-{
-    char text[8192];
-    uint64_t all = 0;
-
-    ssize_t len = file_read_at(proc_fd, "self/net/protocols", text, sizeof text);
-    if (len <= 0 || (size_t)len >= sizeof text - 1) /* or not all of it */
-        return UINT64_MAX;
-    for (const char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n')) {
-        uint64_t n = 0;
-        if (strncmp(line + 1, "UNIX", 4) != 0)
-            continue;
-        const char *at = line + 1 + strcspn(line + 1, " ");
-        at += strspn(at, " ");
-        at += strcspn(at, " ");
-        if (scan_uint(&(const char *){ at + strspn(at, " ") }, 9, &n))
-            all += n;
-    }
-    return all;
-}
-
 /* What may be held where nobody tells: a unix socket that was closed has something waiting; another
  * may just be unused, and all of them hold no more than what the host's count has grown by. */
 static uint64_t count_unseen(const struct sockmem *sockmem, const char *text, uint64_t each,
                              uint64_t n_unlisted, const struct sockdiag_sum *sum)
 {
-    uint64_t n_unix = count_unix(sockmem->proc_fd);
+    uint64_t n_unix = count_protocol(sockmem->proc_fd, "UNIX");
     uint64_t n_closed = MIN(n_unlisted, n_unix - MIN(n_unix, sum->n_unix + sum->n_orphaned));
     uint64_t now = host_inet_bytes(text), most = now - MIN(now, sockmem->inet_before);
 
@@ -182,9 +199,9 @@ uint64_t sockmem_uncharged(const struct sockmem *sockmem, uint64_t little, uint6
 
     if (!read_stats(sockmem, text, text6, &all, ret_n))
         return 0;
-    add_netlink(sockmem->proc_fd, &use, &n_listed);
     if (sockmem->diag_fd >= 0)
         add_inet(sockmem, text, text6, little, &sum, &n_listed);
+    add_netlink_bounded(sockmem->proc_fd, *ret_n, &use, &n_listed);
     return use.bytes + sum.bytes;
 }
 
@@ -198,7 +215,7 @@ void sockmem_look(const struct sockmem *sockmem, uint64_t little, struct sockmem
     *ret = (struct sockmem_use){ 0 };
     if (!read_stats(sockmem, text, text6, &n, &ret->n))
         return;
-    add_netlink(sockmem->proc_fd, ret, &n_listed);
+    add_netlink_bounded(sockmem->proc_fd, ret->n, ret, &n_listed);
     if (sockmem->diag_fd < 0 || !sockdiag_unix(sockmem->diag_fd, each, &sum) ||
         !add_inet(sockmem, text, text6, little, &sum, &n_listed)) {
         /* Where the kernel does not tell, each counts for what it may hold by default. */

@@ -14,7 +14,7 @@ KINDS = ("heap", "anon", "shared", "populate", "memfd", "sysv", "sysv-detached",
          "pipes-and-heap", "sum", "many", "many-shared", "many-without-leader", "one-space", "left-streams", "left-datagrams",
          "resets")
 # Charged to no cgroup, so that pid 1 has to look at them.
-UNCHARGED = ("netlink", "corked", "error-queues", "unaccepted")
+UNCHARGED = ("netlink", "corked", "corked-by-many", "error-queues", "unaccepted")
 CREWS = ("sockets", "many", "many-shared", "many-without-leader")
 FILES = ("tmp", "dev-shm")
 PYTHON = "x = []\nwhile len(x) < 256:\n    x.append(bytearray(b'y') * (1 << 20))\n    print('x', end='', flush=True)\n"
@@ -79,6 +79,45 @@ sys.stdin.read()
 """
 
 
+# Pages of files are no memory that is held: the kernel drops them when it needs room.
+READS = """
+import socket, time
+with open("/workspace/pages", "rb") as f:
+    while f.read(1 << 20):
+        pass
+kept = []
+for _ in range(4):
+    to = socket.create_server(("127.0.0.1", 0))
+    by = socket.create_connection(to.getsockname())
+    kept += [to, by, to.accept()[0]]
+    by.setblocking(False)
+    try:
+        while True:
+            by.send(bytes(65536))
+    except BlockingIOError:
+        pass
+time.sleep(0.3)
+print("fine")
+"""
+
+
+def reads(t, mode, flags):
+    folder = mode.cwd / "reads"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "pages", "wb") as f:
+        for _ in range(2 * LIMIT):
+            f.write(bytes(caytest.MIB))
+        f.flush()
+        os.fsync(f.fileno())
+        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if mode.uid is not None:
+        os.chown(folder, mode.uid, mode.uid)
+        os.chown(folder / "pages", mode.uid, mode.uid)
+    r = mode.python(READS, *flags, "--workspace", folder)
+    t.result(r, "a file that was read, and a few connections: fine", cause="ok", stdout="fine\n")
+    os.unlink(folder / "pages")
+
+
 def held_by_datagrams():
     """Mebibytes, of all on this machine: the kernel has no count for one namespace."""
     with open("/proc/net/sockstat") as f:
@@ -133,6 +172,7 @@ def test(t, mode):
 
     if mode.has_cgroup and not mode.is_docker:
         datagrams(t, mode, flags)
+        reads(t, mode, flags)
 
     r = mode.python("import socket, time\nkept = [socket.socket() for _ in range(60)]\ntime.sleep(0.5)\nprint('fine')", *flags)
     t.result(r, "sockets that were never used: hold nothing", cause="ok", stdout="fine\n")

@@ -67,7 +67,8 @@ struct child {
     const struct op_list *root;
     bool has_cgroup;
     int join[CGROUP_N]; /* v1: comes with a word; in a berth it is there */
-    cpu_set_t cpus;     /* the program's */
+    cpu_set_t cpus;     /* the program's, */
+    int nice;           /* and its nice */
     int ctl_fd;         /* to the warden */
     uid_t uid;          /* identity inside */
     gid_t gid;

@@ -74,6 +74,7 @@ void direct_leave_to_init(struct native *native)
     for (int i = 0; i < 3; i++)
         job.std_fds[i] = -1;
     job.payload_fd = job.harvest_fd = -1;
+    native_prefer_init(native);
     child_send_job(native->base.fds[FD_CTL], &job, CHILD_JOB_RUNNING);
 }
 

@@ -52,8 +52,7 @@ void init_report(const struct state *state, struct child_report *message)
     message->stage = state->stage;
     if (message->at_ns == 0)
         message->at_ns = clock_now_ns();
-    bool has_run = message->kind != CHILD_STARTED && message->kind != CHILD_READY &&
-                   message->kind != CHILD_SOCKETS;
+    bool has_run = message->kind != CHILD_STARTED && message->kind != CHILD_READY;
     if (has_run && statfs("/sandbox", &fs) == 0) {
         message->disk_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
         message->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
@@ -104,6 +103,8 @@ void init_describe_program(struct state *state)
         .job = child->job,
         .stage = state->stage,
         .has_cgroup = child->has_cgroup,
+        .is_of_init = true,
+        .nice = child->nice,
         .has_workspace = state->workspace.upper_fd >= 0,
         .wanted = child->wanted,
         .seccomp = child->seccomp,
@@ -192,6 +193,23 @@ static void watch(struct state *state)
     kill(-1, SIGKILL);
 }
 
+/* When it is news: the warden has others to see to. Where it does not get round to reading, the
+ * next word says more. */
+static void tell_of_sockets(struct state *state, uint64_t bytes, uint64_t step)
+{
+    const struct child_report held = { .kind = CHILD_SOCKETS, .socket_bytes = bytes };
+    uint64_t last = state->told_bytes;
+    uint64_t change = MAX(bytes, last) - MIN(bytes, last);
+    int64_t now = clock_now_ns();
+
+    if (bytes < SOCKETS_FEW_BYTES || (change < step && now < state->told_ns + SOCKETS_IDLE_NS))
+        return;
+    if (send(state->child->ctl_fd, &held, sizeof held, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        return;
+    state->told_bytes = bytes;
+    state->told_ns = now;
+}
+
 /* Corked datagrams, connections that nobody accepts and error queues are charged to no cgroup: the
  * warden adds them to what it counts. */
 static void look_at_sockets(struct state *state)
@@ -206,10 +224,7 @@ static void look_at_sockets(struct state *state)
         sockmem_open(sockets, sockets->proc_fd);
         bytes = sockmem_uncharged(sockets, limit / 8, &n);
     }
-    if (bytes >= SOCKETS_FEW_BYTES) {
-        struct child_report held = { .kind = CHILD_SOCKETS, .socket_bytes = bytes };
-        init_report(state, &held);
-    }
+    tell_of_sockets(state, bytes, limit / 32);
     bool is_much = n > SOCKETS_FEW || bytes >= SOCKETS_FEW_BYTES;
     state->idle_ns = MIN(state->idle_ns * 2, SOCKETS_IDLE_NS);
     state->next_look_ns = clock_now_ns() + (is_much ? SOCKETS_MANY_NS
@@ -346,12 +361,8 @@ static bool take_notice(struct state *state, pid_t program, int *ret_status)
     return false;
 }
 
-int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
+static int reap_until(struct state *state, pid_t program, bool *ret_is_held)
 {
-    if (state->child->has_cgroup) {
-        state->idle_ns = SOCKETS_FIRST_NS;
-        state->next_look_ns = clock_now_ns() + state->idle_ns;
-    }
     for (;;) {
         int status;
         pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -375,6 +386,17 @@ int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
             look_at_sockets(state);
         }
     }
+}
+
+int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
+{
+    if (state->child->has_cgroup) {
+        state->idle_ns = SOCKETS_FIRST_NS;
+        state->next_look_ns = clock_now_ns() + state->idle_ns;
+    }
+    int status = reap_until(state, program, ret_is_held);
+    state->next_look_ns = 0; /* there is nothing more to look at */
+    return status;
 }
 
 bool init_has_ended(pid_t child)

@@ -23,7 +23,9 @@ struct state {
     int root_fd; /* of the root that is being built */
     struct netns_maker netns;
     struct watcher watcher;
-    int64_t next_look_ns;   /* of the watcher, or at sockets */
+    int64_t next_look_ns; /* of the watcher, or at sockets */
+    uint64_t told_bytes;  /* what the warden heard last of sockets, and when */
+    int64_t told_ns;
     int64_t idle_ns;        /* how long sockets are not looked at where there are none */
     struct sockmem sockets; /* where there is a cgroup; proc_fd < 0: not looked at yet */
     unsigned stage;

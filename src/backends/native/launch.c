@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -511,6 +512,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .gid = SANDBOX_GID,
     };
     cpu_allowed(&child.cpus);
+    child.nice = getpriority(PRIO_PROCESS, 0);
     if (native->berth)
         describe_berth(native, &child);
     else if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||

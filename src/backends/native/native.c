@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -156,8 +157,18 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
         release(&native->base);
         return NULL;
     }
+    if (!spare)
+        native_prefer_init(native);
     native->launched_ns = clock_now_ns();
     return native;
+}
+
+void native_prefer_init(const struct native *native)
+{
+    enum { PREFERRED = -15 };
+
+    if (geteuid() == 0 && native->pid > 0 && native->has_cgroup)
+        setpriority(PRIO_PROCESS, (id_t)native->pid, PREFERRED);
 }
 
 /* Where one can't be set, nobody knows which of them are: the next to have the group sets them all
@@ -216,6 +227,7 @@ static int hand_over(struct native *native, const struct job *job)
         return direct_hand_over(native, job);
     close_fd(&native->base.fds[FD_NOTICE]); /* pid 1 has it too */
     close_fd(&native->to_program_fd);
+    native_prefer_init(native);
     return child_send_job(native->base.fds[FD_CTL], job, CHILD_JOB);
 }
 
@@ -533,18 +545,14 @@ static void finish_stage(struct native *native, const struct child_report *from,
         hurry(native);
 }
 
-/* What sockets hold counts as memory, whoever is charged for it. They grow faster than one can
- * look: what is a quarter of theirs from the limit is past it by now. */
+/* What sockets hold counts as memory, whoever is charged for it. */
 static bool is_past_memory(struct native *native, uint64_t socket_bytes)
 {
-    const uint64_t limit = native->job.limits[native->stage].memory_bytes;
-    uint64_t charged = cgroup_socket_memory(&native->cgroup);
-    uint64_t uncharged = socket_bytes - MIN(charged, socket_bytes);
-    uint64_t held = cgroup_memory(&native->cgroup) + uncharged;
-    bool is_past = held + uncharged / 4 > limit;
+    uint64_t charged;
+    uint64_t held = cgroup_firm_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
 
-    native->held_peak = MAX(native->held_peak, is_past ? MAX(held, limit) : held);
-    return is_past;
+    native->held_peak = MAX(native->held_peak, held);
+    return held > native->job.limits[native->stage].memory_bytes;
 }
 
 static void direct_started(struct native *native, struct report *ret)

@@ -65,6 +65,10 @@ extern const struct backend backend_native;
 struct native *native_make(const struct backend_host *host, const struct job *job,
                            enum spare_kind spare, struct berth *berth, struct cay_error *err);
 
+/* Pid 1 has its turn before what it looks after, who may be many in the same cpu cgroup: it looks
+ * at what their sockets hold. Root's only; the program has its own nice in any case. */
+void native_prefer_init(const struct native *native);
+
 /* From here on, what the cgroup counts is the program's. */
 void native_start_counting(struct native *native);
 

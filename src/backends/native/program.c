@@ -159,6 +159,8 @@ static int step_rlimits(struct program *program)
     if (!program->has_cgroup) {
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
         setpriority(PRIO_PROCESS, 0, WATCHED_NICE);
+    } else if (program->is_of_init) { /* whose own is better: native_prefer_init */
+        setpriority(PRIO_PROCESS, 0, program->nice);
     }
     return 0;
 }

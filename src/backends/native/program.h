@@ -24,6 +24,8 @@ struct program {
     const struct job *job;
     unsigned stage;
     bool has_cgroup;
+    bool is_of_init; /* pid 1 started it, and it has that one's nice until it has this: */
+    int nice;
     bool has_workspace;
     bool wants_notice; /* its exit is told by notice_fd before it happens (init.c) */
     uint32_t wanted;   /* layers to try */

@@ -572,6 +572,22 @@ static int corked(void)
     return one_by_one(one_corked);
 }
 
+static int share_of_corked(int n)
+{
+    for (size_t bytes = 0, one; bytes < (size_t)n * MIB; bytes += one) {
+        one = one_corked();
+        if (one == 0)
+            return refused();
+        tell(one);
+    }
+    return 0;
+}
+
+static int corked_by_many(void)
+{
+    return crew(MANY, share_of_corked);
+}
+
 static int error_queues(void)
 {
     return one_by_one(one_error_queue);
@@ -609,6 +625,7 @@ static const struct {
     { "resets", resets },
     { "netlink", netlink },
     { "corked", corked },
+    { "corked-by-many", corked_by_many },
     { "error-queues", error_queues },
     { "unaccepted", unaccepted },
 };
