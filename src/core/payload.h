@@ -34,6 +34,9 @@ struct payload_file {
     unsigned mode;
 };
 
+/* Of the file with the code. */
+enum { PAYLOAD_USUAL_MODE = 0644 };
+
 /* ---- writing, in the front ---- */
 
 struct payload_source {

@@ -458,7 +458,8 @@ int plan_files(const struct making *m)
         memcpy(files, m->req->files.items, n * sizeof *files);
     if (language && !plan->is_source_there &&
         add_file(m, files, &n,
-                 (struct payload_file){ plan->source_name, code.data, code.len, 0644 }) < 0)
+                 (struct payload_file){ plan->source_name, code.data, code.len,
+                                        PAYLOAD_USUAL_MODE }) < 0)
         return -1;
     if (driver &&
         add_file(m, files, &n,

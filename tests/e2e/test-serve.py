@@ -583,6 +583,31 @@ def warden_socket(pid):
     return made.replace("/.warden-", "/warden-"), made
 
 
+LISTING = "import os\nprint([(n, oct(os.stat(n).st_mode & 0o777)) for n in sorted(os.listdir('.'))])\n"
+
+
+def test_file_ahead(t, mode, begin):
+    """The file of most runs is made ahead of them: one that has none, or another in its place, does not see it."""
+    folder = Path(mode.cwd)
+    (folder / "own.py").write_text(LISTING)
+    (folder / "data").write_text("x")
+    (folder / "data").chmod(0o700)
+    (folder / "large").write_bytes(b"x" * 200_000)  # its files are written by pid 1
+    own = ("own.py", "0o644")
+    rows = {
+        "none": ([], [own]),
+        "a folder": (["--file", "main.py/x=data"], [("main.py", "0o755"), own]),
+        "one that is another's": (["--file", "main.py=data"], [("main.py", "0o755"), own]),
+        "none, and a large one": (["--file", "large=large"], [("large", "0o644"), own]),
+        "a folder, and a large one": (["--file", "large=large", "--file", "main.py/x=data"], [("large", "0o644"), ("main.py", "0o755"), own]),
+    }
+    for name, (args, found) in rows.items():
+        def run():
+            return json.loads(begin("--json", *args, "own.py").communicate()[0] or b"{}")
+        t.ok(caytest.until(lambda: (r := run()).get("meta", {}).get("start") == "warm" and r["stdout"] == f"{found}\n", 60),
+             f"no main.py of its own: {name}", run())
+
+
 def test_command(t, mode):
     """`cay run` through the server's warden, which others keep busy, or which ends."""
     mine = {"CAY_SERVER": "true", "SECURITY_MAX_EXECUTION_TIME": "217"}  # another server may be up: only ours has this cap
@@ -607,6 +632,7 @@ def test_command(t, mode):
         t.ok(caytest.until(lambda: start() in ("warm", "fork", "spare"), 60), "whoever is idle keeps nobody out", start())
         for x in idle:
             x.close()
+        test_file_ahead(t, mode, begin)
         pid = the_warden()
         os.kill(pid, signal.SIGSTOP)
         run = begin("--json", "-l", "python", "-e", "print(2)")

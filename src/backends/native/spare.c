@@ -274,6 +274,8 @@ void spare_wait(struct state *state, struct job *ret_job)
     }
     if (state->is_released)
         return;
+    if (state->child->spare == SPARE_FORK)
+        unlink(ZYGOTE_USUAL_FILE);
     rc = payload_of(ret_job, &state->payload);
     if (rc == 0)
         rc = init_take_payload(state);

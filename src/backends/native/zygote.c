@@ -231,6 +231,27 @@ static int read_payload(const struct job *job, struct payload *ret)
     return payload_check(small_payload, (size_t)len, ret);
 }
 
+static void make_usual_file(struct zygote_run *run)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    int fd = open(ZYGOTE_USUAL_FILE, flags, PAYLOAD_USUAL_MODE);
+
+    run->makes_usual = fd >= 0;
+    close_fd(&fd);
+}
+
+static void take_usual_file_back(const struct payload *payload)
+{
+    struct payload_file file;
+    size_t pos = 0;
+
+    for (uint32_t i = 0; i < payload->n_files && payload_next_file(payload, &pos, &file); i++)
+        if (strcmp(file.name, ZYGOTE_USUAL_FILE) == 0 && file.mode == PAYLOAD_USUAL_MODE)
+            return;
+    if (unlink(ZYGOTE_USUAL_FILE) < 0)
+        _exit(1);
+}
+
 static void take_payload(const struct job *job, enum child_job_kind kind, struct zygote_run *ret)
 {
     static struct payload payload; /* there for good: the vectors point into it */
@@ -238,6 +259,8 @@ static void take_payload(const struct job *job, enum child_job_kind kind, struct
 
     if (read_payload(job, &payload) < 0 || payload.argc[0] < 2)
         _exit(1);
+    if (kind == CHILD_JOB_WHOLE && ret->makes_usual)
+        take_usual_file_back(&payload);
     if (kind == CHILD_JOB_WHOLE && payload_write_files(&payload, AT_FDCWD) < 0)
         _exit(127);
     *ret = (struct zygote_run){
@@ -293,6 +316,10 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         warm(stays_cold);
         if (!stays_cold)
             fflush(NULL); /* as at the end, and what that writes to is its own now */
+        if (!stays_cold && ret->makes_usual)
+            make_usual_file(ret);
+        else
+            ret->makes_usual = false;
     }
     say_hello(fd, &program, failed, errnum);
     if (hear_words(fd, &inbox, order->is_awaited + order->comes_early, true) < 0)

@@ -65,12 +65,17 @@ int zygote_send_order(int fd, struct zygote_order *order, const int fds[ZYGOTE_F
 
 enum { ZYGOTE_FD = 3 };
 
+/* Made ahead, empty: to write into a file takes half the time that making one does. A run that has
+ * none does not see it; and where pid 1 writes the files, it makes them all itself. */
+#define ZYGOTE_USUAL_FILE "main.py"
+
 struct zygote_run {
     char **argv; /* argv[0] is the runtime's name, argv[1] the source, as the language's run says */
     int argc;
     char **env;
     const char *source; /* what is in that file, where it came with the job; else NULL */
     size_t source_len;
+    bool makes_usual; /* before: ZYGOTE_USUAL_FILE is what most of its runs have */
 };
 
 /* Serves the warden. Returns only in a program that has its job: isolated, its streams in place,

@@ -459,7 +459,7 @@ static bool has_same_env(char **env)
     return !ahead.env[i] && !env[i];
 }
 
-#define USUAL_NAME   "main.py"
+#define USUAL_NAME   ZYGOTE_USUAL_FILE
 #define USUAL_SOURCE FOLDER USUAL_NAME
 
 static bool has_usual_words(int argc, char **argv, const char *source)
@@ -666,7 +666,7 @@ int main(int argc, char **argv)
 {
     extern char **environ;
     char name[] = "python3", file[] = USUAL_NAME, *words[] = { name, file, NULL };
-    struct zygote_run run = { .argc = 2, .argv = words, .env = environ };
+    struct zygote_run run = { .argc = 2, .argv = words, .env = environ, .makes_usual = true };
 
     if (!is_of_this_host())
         return 1;
