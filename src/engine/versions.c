@@ -146,24 +146,58 @@ const char *version_of(struct arena *arena, int state_fd, const struct language 
     return key ? look_up(arena, state_fd, language, program, key) : NULL;
 }
 
+/* A run that ends within this after another does not look whether there was an upgrade. */
+#define FRESH_NS NS_PER_SEC
+
+static struct version_row *find_fresh(struct version_memo *memo, const char *program)
+{
+    int64_t now_ns = clock_now_ns();
+    size_t len = program ? strlen(program) : 0;
+
+    for (size_t i = 0; len && i < ARRAY_LEN(memo->rows) && memo->rows[i].key; i++) {
+        struct version_row *row = &memo->rows[i];
+        if (now_ns < row->fresh_until_ns && strncmp(row->key, program, len) == 0 &&
+            row->key[len] == ' ')
+            return row;
+    }
+    return NULL;
+}
+
+static struct version_row *find_row(struct version_memo *memo, const char *key)
+{
+    for (size_t i = 0; i < ARRAY_LEN(memo->rows) && memo->rows[i].key; i++)
+        if (strcmp(memo->rows[i].key, key) == 0)
+            return &memo->rows[i];
+    return NULL;
+}
+
+static struct version_row *add_row(struct version_memo *memo, const char *key, const char *version)
+{
+    struct version_row *row = &memo->rows[memo->next++ % ARRAY_LEN(memo->rows)];
+
+    free(row->key);
+    free(row->version);
+    row->key = str_dup(key);
+    row->version = str_dup(version);
+    return row;
+}
+
 const char *version_remembered(struct version_memo *memo, struct arena *arena,
                                const struct language *language, const char *program)
 {
+    struct version_row *row = find_fresh(memo, program);
+    if (row)
+        return arena_str(arena, row->version);
     const char *key = cache_key(arena, program);
-
-    for (size_t i = 0; key && i < ARRAY_LEN(memo->rows) && memo->rows[i].key; i++)
-        if (strcmp(memo->rows[i].key, key) == 0)
-            return arena_str(arena, memo->rows[i].version);
     if (!key)
         return NULL;
-    auto_close int state_fd = state_open();
-    const char *version = look_up(arena, state_fd, language, program, key);
-    size_t at = memo->next++ % ARRAY_LEN(memo->rows);
-    free(memo->rows[at].key);
-    free(memo->rows[at].version);
-    memo->rows[at].key = str_dup(key);
-    memo->rows[at].version = str_dup(version);
-    return version;
+    row = find_row(memo, key);
+    if (!row) {
+        auto_close int state_fd = state_open();
+        row = add_row(memo, key, look_up(arena, state_fd, language, program, key));
+    }
+    row->fresh_until_ns = clock_now_ns() + FRESH_NS;
+    return arena_str(arena, row->version);
 }
 
 void versions_forget(struct version_memo *memo)

@@ -5,6 +5,7 @@
  * answer is kept in the state folder under the program's path, size and time of change. */
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct arena;
 struct language;
@@ -12,8 +13,9 @@ struct language;
 /* The last answers, for whoever asks again and again: the state folder is not looked at for them.
  */
 struct version_memo {
-    struct {
+    struct version_row {
         char *key, *version;
+        int64_t fresh_until_ns; /* monotonic: the program is not looked at before */
     } rows[32];
     size_t next; /* the one that is overwritten */
 };
