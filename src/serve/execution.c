@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/execution.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -438,11 +437,11 @@ static void finish(struct execution *run)
     run->running = NULL;
     all->n_active--;
     all->n_finished++;
-    bool is_awaited = run->waiter;
-    if (is_awaited)
+    struct exchange *waiter = run->waiter;
+    if (waiter)
         answer_waiter(run);
-    if (is_awaited && all->n_active == 0) /* he may be on this CPU; under load others go on */
-        sched_yield();
+    if (waiter && all->n_active == 0) /* under load others go on */
+        exchange_give_way(waiter);
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);
     if (run->webhook)
