@@ -30,7 +30,7 @@
 
 /* How long the word that a program was started waits for the word of its end: for one that is over
  * sooner, waking the front up for the first would only keep the program from a CPU. */
-#define STARTED_NS NS_PER_MSEC
+#define STARTED_NS (2 * NS_PER_MSEC)
 
 /* What a run left behind is told by then, or not at all. */
 #define HARVEST_TIMEOUT_NS (30 * NS_PER_SEC)
