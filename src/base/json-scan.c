@@ -63,3 +63,43 @@ bool json_find_string(const char *text, size_t len, const char *key, const char 
     }
     return false;
 }
+
+/* What stands between the quotes. */
+static void take_key(const char *begin, const char *end, const char **ret, size_t *ret_len)
+{
+    *ret = begin + 1;
+    *ret_len = (size_t)(end - 1 - *ret);
+}
+
+struct json_spot json_spot_of(const char *text, size_t len)
+{
+    const char *end = text + len, *string = NULL, *string_end = NULL;
+    struct json_spot spot = { .number = end };
+    size_t depth = 0;
+
+    for (const char *at = text; at && at < end;) {
+        if (*at == '"') {
+            string = at;
+            at = string_end = json_past_string(at, end);
+            continue;
+        }
+        if (*at == '{' || *at == '[')
+            depth++;
+        else if (*at == '}' || *at == ']')
+            depth--;
+        else if (*at == ':' && string && depth == 1)
+            take_key(string, string_end, &spot.outer, &spot.outer_len);
+        else if (*at == ':' && string && depth == 2)
+            take_key(string, string_end, &spot.inner, &spot.inner_len);
+        if (depth < 2) {
+            spot.inner = NULL;
+            spot.inner_len = 0;
+        }
+        at++;
+    }
+    spot.is_deep = depth > (spot.inner ? 2 : 1);
+    while (spot.number > text && memchr("+-.0123456789Ee", spot.number[-1], 15))
+        spot.number--;
+    spot.number_len = (size_t)(end - spot.number);
+    return spot;
+}

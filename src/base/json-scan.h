@@ -19,6 +19,18 @@
 /* Past the string whose quote is at `at`, or NULL where it does not end. */
 const char *json_past_string(const char *at, const char *end);
 
+/* Where a number stands: itself, and the keys on the way to it from the outermost object, as they
+ * are written; of a key that is not there, NULL and 0. Deeper ones are left out. */
+struct json_spot {
+    const char *number, *outer, *inner;
+    size_t number_len, outer_len, inner_len;
+    bool is_deep; /* in something that `outer`, or `inner` where it is there, is the key of */
+};
+
+/* The number that ends the text, where a parser stopped because it could not hold it. What is
+ * before it has to be the beginning of JSON. */
+struct json_spot json_spot_of(const char *text, size_t len);
+
 /* Whether it has no more values than this, those within others included, keys not. */
 bool json_has_at_most(const char *text, size_t len, size_t most);
 

@@ -492,6 +492,33 @@ static int field_from_json(struct cay_request *req, const char *name, json_t *va
     return set_from_json(req, name, value, err);
 }
 
+/* A number that jansson can't hold ends the text. It says so of no field; the field itself knows
+ * what is allowed, and says it of the text that was written. Returns -1. */
+static int fail_number(struct cay_request *req, const char *json, size_t len, struct cay_error *err)
+{
+    struct json_spot spot = json_spot_of(json, len);
+    const char *number = arena_dup(&req->arena, spot.number, spot.number_len);
+    const char *outer = arena_dup(&req->arena, spot.outer, spot.outer_len);
+    const char *inner = arena_dup(&req->arena, spot.inner, spot.inner_len);
+    json_t *value = json_string(number);
+    int rc = 0;
+
+    if (spot.outer && !spot.inner && !spot.is_deep) {
+        rc = field_from_json(req, outer, value, err);
+    } else if (spot.inner && !spot.is_deep && strcmp(outer, "limits") == 0) {
+        json_t *limits = json_pack("{sO}", inner, value);
+        rc = limits_from_json(req, limits, err);
+        json_decref(limits);
+    }
+    json_decref(value);
+    if (rc < 0)
+        return -1;
+    /* A field that takes any text, or whose list or object it is in, or that a flag has set. */
+    return cay_fail(err, CAY_E_USAGE, "%.80s: %.60s is out of range; allowed is %lld to %lld",
+                    spot.outer ? outer : "request", number, (long long)INT64_MIN,
+                    (long long)INT64_MAX);
+}
+
 /* A request has a few; a command can have as many words as the kernel takes, which is fewer. */
 enum { VALUES_MAX = 1 << 18 };
 
@@ -505,6 +532,8 @@ int cay_request_parse(struct cay_request *req, const char *json, size_t len, str
     if (!json_has_at_most(json, len, VALUES_MAX))
         return cay_fail(err, CAY_E_LIMIT, "request: it has more than %d values", VALUES_MAX);
     json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    if (!root && json_error_code(&where) == json_error_numeric_overflow)
+        return fail_number(req, json, MIN((size_t)where.position, len), err);
     if (!root)
         return cay_fail(err, CAY_E_USAGE, "request: line %d: %s", where.line, where.text);
     if (!json_is_object(root))

@@ -57,6 +57,15 @@ static int read_body(json_t *body, struct cay_check_request *req, struct cay_err
     return 0;
 }
 
+/* A number that jansson can't hold ends the text: no field takes any, so that one which it can hold
+ * is refused in the same words. Returns NULL where it is no field's. */
+static json_t *with_small_number(const char *json, size_t len)
+{
+    struct json_spot spot = json_spot_of(json, len);
+
+    return spot.outer ? json_pack("{s%i}", spot.outer, spot.outer_len, 0) : NULL;
+}
+
 /* ---- who waits, in order; arg is the check, or NULL while it waits for its turn ---- */
 
 static void leave(struct exchange *x)
@@ -107,6 +116,8 @@ static int begin(struct exchange *x, struct cay_error *err)
     json_t *body = json_loadb(strbuf_str(&x->body), x->body.len,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
 
+    if (!body && json_error_code(&where) == json_error_numeric_overflow)
+        body = with_small_number(strbuf_str(&x->body), MIN((size_t)where.position, x->body.len));
     if (!body)
         cay_fail(err, CAY_E_USAGE, "request: line %d: %s", where.line, where.text);
     else if (!json_is_object(body))

@@ -162,6 +162,8 @@ def requests(t, mode):
         ("a limit out of its place", '{"language": "python", "code": "print(\'RAN\')", "memory": "64m"}', "limits"),
         ("a field twice", '{"language": "python", "code": "print(\'RAN\')", "code": "print(\'RAN\')"}', "duplicate"),
         ("a bad value", '{"language": "python", "code": "print(\'RAN\')", "timeout": -1}', "timeout"),
+        ("more than a number holds", '{"language": "python", "code": "print(\'RAN\')", "timeout": 99999999999999999999999}',
+         "timeout: '99999999999999999999999' is out of range; allowed is"),
         ("a file name with ..", '{"language": "python", "code": "print(\'RAN\')", "files": {"../x": ""}}', "files"),
         ("a NUL in an argument", '{"language": "python", "code": "print(\'RAN\')", "args": ["a\\u0000"]}', "args"),
         ("command and code", '{"command": ["echo", "RAN"], "code": "x"}', "command"),

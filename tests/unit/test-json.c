@@ -338,6 +338,38 @@ static void test_finding(void **state)
     }
 }
 
+static bool is_part(const char *part, size_t len, const char *want)
+{
+    return want ? part && len == strlen(want) && memcmp(part, want, len) == 0 : !part && len == 0;
+}
+
+/* The number at the end, and whose it is. */
+static void test_spot(void **state)
+{
+    static const struct {
+        const char *text, *number, *outer, *inner;
+        bool is_deep;
+    } rows[] = {
+        { "12", "12", NULL, NULL, false },
+        { "{\"a\":-1.5e+9", "-1.5e+9", "a", NULL, false },
+        { "{\"x\":{\"y\":\"z\"},\"a\\\"b\" : 7", "7", "a\\\"b", NULL, false },
+        { "{\"a\":[\"b:\",7", "7", "a", NULL, true },
+        { "{\"a\":{\"b\":1,\"c\":7", "7", "a", "c", false },
+        { "{\"a\":{\"b\":{\"c\":7", "7", "a", "b", true },
+        { "{\"a\":{\"b\":{}},\"c\":[{\"d\":7", "7", "c", NULL, true },
+        { "[{\"a\":7", "7", NULL, "a", false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct json_spot spot = json_spot_of(rows[i].text, strlen(rows[i].text));
+        if (!is_part(spot.number, spot.number_len, rows[i].number) ||
+            !is_part(spot.outer, spot.outer_len, rows[i].outer) ||
+            !is_part(spot.inner, spot.inner_len, rows[i].inner) || spot.is_deep != rows[i].is_deep)
+            fail_msg("%s", rows[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,7 +377,7 @@ int main(void)
         cmocka_unit_test(test_reals),           cmocka_unit_test(test_strings_exact),
         cmocka_unit_test(test_strings_hostile), cmocka_unit_test(test_deep),
         cmocka_unit_test(test_stream),          cmocka_unit_test(test_counting),
-        cmocka_unit_test(test_finding),
+        cmocka_unit_test(test_finding),         cmocka_unit_test(test_spot),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
