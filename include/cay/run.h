@@ -409,6 +409,11 @@ CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char *
 CAY_API int cay_request_check(struct cay *cay, const struct cay_request *req,
                               struct cay_error *err);
 
+/* The limits that it runs with, or would have run with, where something else stands in its way: for
+ * the result of one that was refused. */
+CAY_API int cay_request_limits(struct cay *cay, const struct cay_request *req,
+                               struct cay_limits *ret, struct cay_error *err);
+
 /* Each setting in force with its origin, as JSON. */
 CAY_API char *cay_config_json(struct cay *cay);
 

@@ -113,9 +113,14 @@ static int begin_tty(struct screen *screen, struct cay_run_options *run, struct 
 }
 
 /* One that was begun has its result, which is on record by that id. */
-static void show_failure(struct screen *screen, const struct cay_error *err, bool as_json)
+static void show_failure(struct screen *screen, struct cay *cay, const struct cay_error *err,
+                         bool as_json)
 {
     struct cay_result *result = cay_result_of_error(err, screen->args->req);
+    struct cay_error unknown;
+
+    if (cay) /* else the configuration is what is wrong */
+        cay_request_limits(cay, screen->args->req, &result->limits, &unknown);
     auto_free char *json = screen->failed ? take_ptr(&screen->failed) : cay_result_json(result);
 
     if (as_json && err->kind != CAY_E_USAGE)
@@ -209,7 +214,7 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
     if (rc < 0) {
         how->is_over = true;
         int status = tell_error(&err);
-        show_failure(&screen, &err, args->json && !how->repeat);
+        show_failure(&screen, cay, &err, args->json && !how->repeat);
         return status;
     }
     int status = show_result(&screen, how, result, clock_now_ns() - start_ns);
@@ -490,7 +495,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     if (rc < 0) {
         struct screen screen = { .args = args, .progress = &progress, .cancel_write = -1 };
         status = tell_error(&err);
-        show_failure(&screen, &err, args->json && !args->repeat);
+        show_failure(&screen, cay, &err, args->json && !args->repeat);
     } else if (rc == 0 && !is_watch)
         status = run_request(cay, args, &how);
     cay_close(cay);

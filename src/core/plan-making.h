@@ -48,6 +48,9 @@ static inline uint64_t number(const struct making *m, enum field_id id)
 uint64_t plan_run_memory(const struct making *m);
 uint64_t plan_compile_memory(const struct making *m);
 
+/* The language alone, which plan_program begins with. */
+int plan_choose_language(const struct making *m);
+
 /* The language, its runtime and version, and the command of each stage. */
 int plan_program(const struct making *m);
 void plan_environment(const struct making *m);

@@ -169,7 +169,7 @@ static const char *own_name(const struct making *m, const char *usual)
     return name;
 }
 
-static int choose_language(const struct making *m)
+int plan_choose_language(const struct making *m)
 {
     const struct cay_request *req = m->req;
     struct plan *plan = m->plan;
@@ -270,7 +270,7 @@ static int plan_language(const struct making *m)
 {
     struct plan *plan = m->plan;
 
-    if (choose_language(m) < 0 || choose_folders(m) < 0)
+    if (plan_choose_language(m) < 0 || choose_folders(m) < 0)
         return -1;
     const char *const *compile = compile_words(m), *const *run = plan->language->run;
     if (plan->version) {

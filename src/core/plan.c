@@ -258,9 +258,10 @@ static void clamp(const struct making *m, enum field_id id, uint32_t most, uint3
                               field_text(arena, id, &have)));
 }
 
-static void fill_limits(const struct making *m)
+/* Of the run stage. A plan that came to nothing has no backend; it may be the native one's. */
+static struct cay_limits run_limits(const struct making *m)
 {
-    struct plan *plan = m->plan;
+    const struct backend *backend = m->plan->backend;
     struct cay_limits run = {
         .timeout_ns = (int64_t)number(m, FIELD_TIMEOUT),
         .cpu_time_ns = (int64_t)number(m, FIELD_CPU_TIME),
@@ -274,12 +275,20 @@ static void fill_limits(const struct making *m)
         .pids = (uint32_t)number(m, FIELD_PIDS),
         .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
     };
-    if (!(plan->backend->abilities & BACKEND_IMAGES)) { /* else it is the engine's to give */
+    if (!backend || !(backend->abilities & BACKEND_IMAGES)) { /* else it is the engine's to give */
         clamp(m, FIELD_CPUS, m->host->most_cpus_milli, &run.cpus_milli);
         clamp(m, FIELD_OPEN_FILES, m->host->most_open_files, &run.open_files);
     }
     /* What is written counts as memory too: at least half is left for the program. */
     run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);
+    return run;
+}
+
+static void fill_limits(const struct making *m)
+{
+    struct plan *plan = m->plan;
+    const struct cay_limits run = run_limits(m);
+
     plan->job.limits[plan->job.n_stages - 1] = run;
     if (plan->job.n_stages == 2) {
         struct cay_limits compile = run;
@@ -419,6 +428,26 @@ int plan_make(const struct cay_request *req, const struct config *config,
         plan.job.folder_fds[i] = -1;
     *ret = plan;
     return 0;
+}
+
+int plan_limits(const struct cay_request *req, const struct config *config,
+                const struct plan_host *host, struct cay_limits *ret, struct cay_error *err)
+{
+    struct plan plan = { 0 };
+    struct cay_error unknown;
+    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT };
+
+    int rc = choose_profile(&m) < 0 || check_caps(&m) < 0 ? -1 : 0;
+    if (rc == 0) {
+        /* A language that is not there has no limits of its own; nor has a command. */
+        m.err = &unknown;
+        if (req->code.data)
+            plan_choose_language(&m);
+        choose_backend(&m);
+        *ret = run_limits(&m);
+    }
+    arena_done(&plan.arena);
+    return rc;
 }
 
 void plan_done(struct plan *plan)

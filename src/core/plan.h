@@ -96,6 +96,11 @@ struct plan {
 int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err);
 
+/* The limits of the run stage: those of plan_make, and where that fails for what is no limit, those
+ * that its plan would have had. */
+int plan_limits(const struct cay_request *req, const struct config *config,
+                const struct plan_host *host, struct cay_limits *ret, struct cay_error *err);
+
 /* Part of plan_make, in plan-backend.c: which backend, and what there is to be told of it. */
 struct plan_backend_wishes {
     const char *name, *least, *fallback;

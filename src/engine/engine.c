@@ -294,6 +294,12 @@ int cay_request_check(struct cay *cay, const struct cay_request *req, struct cay
     return 0;
 }
 
+int cay_request_limits(struct cay *cay, const struct cay_request *req, struct cay_limits *ret,
+                       struct cay_error *err)
+{
+    return plan_limits(req, &cay->config, &cay->host, ret, err);
+}
+
 char *cay_config_json(struct cay *cay)
 {
     return config_json(&cay->config);

@@ -214,7 +214,13 @@ def refused(t, mode):
         t.ok(done.status == 125 and done.out == b"" and words in done.err.decode(),
              f"{' '.join(flags)}: refused with 125, and said why", *done.describe())
         r = mode.json("run", *flags, "-l", "python", "-e", RAN)
-        t.result(r, f"{' '.join(flags)}: the result says so", "", cause="infrastructure", exit_code=125, success=False, language="python")
+        t.result(r, f"{' '.join(flags)}: the result says so", "", cause="infrastructure", exit_code=125, success=False, language="python",
+                 meta__resource_limits__timeout=30.0, meta__resource_limits__memory=512 << 20)
+    limited = mode.json("run", "--backend", "vm", "--profile", "light", "--memory", "64m", "-l", "python", "-e", RAN)
+    t.result(limited, "a refused run: the limits are those that it asked for", "", exit_code=125, meta__resource_limits__timeout=5.0,
+             meta__resource_limits__memory=64 << 20, meta__resource_limits__disk=32 << 20, meta__resource_limits__pids=25)
+    t.result(mode.json("run", "--backend", "vm", "-l", "go", "-e", RAN), "and those of its language", "", exit_code=125,
+             meta__resource_limits__memory=100 << 20)
     (mode.cwd / "x.py").write_text(RAN)
     for words in (("-l", "py:3", "-e", RAN), ("x.py",)):
         r = mode.json("run", "--backend", "vm", *words)

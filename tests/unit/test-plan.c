@@ -342,6 +342,47 @@ static void test_limits_of_the_host(void **state)
     unmake(&m);
 }
 
+/* What a run would have had that something else than a limit stands in the way of. */
+static void test_limits_of_the_refused(void **state)
+{
+    static const struct {
+        const char *json;
+        uint64_t memory_bytes;
+        int64_t timeout_ns;
+    } rows[] = {
+        { "{" PYTHON ", \"limits\": {\"memory\": \"64m\"}}", 64 << 20, INT64_C(30000000000) },
+        { "{" PYTHON ", \"backend\": \"vm\", \"profile\": \"light\"}", 128 << 20,
+          INT64_C(5000000000) },
+        { "{\"language\": \"go\", \"code\": \"\", \"min_isolation\": \"vm\"}", 100 << 20,
+          INT64_C(30000000000) },
+        { "{\"language\": \"klingon\", \"code\": \"\", \"timeout\": 2}", 512 << 20,
+          INT64_C(2000000000) },
+        { "{\"command\": [\"true\"], \"session\": \"s\"}", 512 << 20, INT64_C(30000000000) },
+    };
+    struct cay_error err = { 0 };
+    struct config config;
+
+    (void)state;
+    load_config(&(struct making){ 0 }, &config);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct cay_request *req = cay_request_new();
+        struct cay_limits limits;
+        assert_int_equal(cay_request_parse(req, rows[i].json, strlen(rows[i].json), &err), 0);
+        assert_int_equal(plan_limits(req, &config, &usual_host, &limits, &err), 0);
+        assert_int_equal(limits.memory_bytes, rows[i].memory_bytes);
+        assert_int_equal(limits.timeout_ns, rows[i].timeout_ns);
+        cay_request_free(req);
+    }
+    assert_int_equal(err.kind, CAY_E_OK);
+    struct cay_request *none = cay_request_new();
+    struct cay_limits limits = { .pids = 7 };
+    assert_int_equal(cay_request_set(none, "timeout", "301", &err), 0);
+    assert_int_equal(plan_limits(none, &config, &usual_host, &limits, &err), -1);
+    assert_int_equal(limits.pids, 7);
+    cay_request_free(none);
+    config_done(&config);
+}
+
 /* Explicit field, named profile, environment, file, built-in. */
 static void test_precedence(void **state)
 {
@@ -1394,6 +1435,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_limits_of_the_request),
         cmocka_unit_test(test_limits_of_the_host),
+        cmocka_unit_test(test_limits_of_the_refused),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_disk_is_at_most_half_of_memory),
         cmocka_unit_test(test_caps),
