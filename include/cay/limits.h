@@ -27,7 +27,7 @@ struct cay_limits {
 struct cay_usage {
     int64_t cpu_time_ns;
     uint64_t memory_peak_bytes;
-    uint64_t pids_peak;
+    uint64_t pids_peak; /* by a cgroup: of all stages so far, for the kernel never resets it */
     uint64_t stdout_bytes;
     uint64_t stderr_bytes;
 };

@@ -119,7 +119,8 @@ static const struct row {
 
     { "Usage", "cpu_time", "number", ALWAYS, "seconds" },
     { "Usage", "memory_peak", "integer?", ALWAYS, "bytes; null where nothing counts them" },
-    { "Usage", "pids_peak", "integer?", ALWAYS, "" },
+    { "Usage", "pids_peak", "integer?", ALWAYS,
+      "processes and threads; those of a compiler included, if one ran too" },
     { "Usage", "stdout_bytes", "integer", ALWAYS, "written in all" },
     { "Usage", "stderr_bytes", "integer", ALWAYS, "" },
 
