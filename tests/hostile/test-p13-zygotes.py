@@ -304,6 +304,17 @@ def preloaded(t, mode):
     t.ok(cold["stdout"].startswith("True True True\n"), "preload: and it is so", cold["stdout"], cold["stderr"][:300])
 
 
+def not_preloaded(t, mode):
+    """What is not there, or ends who imports it, is left out: the rest is loaded, and no run sees a trace of it."""
+    with Ahead(mode, languages=["python", "ruby"],
+               CAY_PRELOAD="no_such_module,lib2to3.__main__,random,ruby:no/such_feature,ruby:set") as ahead:
+        for language, code, want in (
+                ("python", "import sys; print('random' in sys.modules, [n for n in dir(sys) if n.startswith('last_')])", "True []\n"),
+                ("ruby", "p $LOADED_FEATURES.any? { |f| f.end_with?('/set.rb') }, $!", "true\nnil\n")):
+            r = ahead.run(language, code)
+            t.equal((r["meta"]["start"], r["stdout"]), ("warm", want), f"{language}: what can't be loaded ahead is left out", r["stderr"][:300])
+
+
 # --- what a place that is used again could keep ---
 
 # What the network namespace tells of those who were there before; without a socket, which would be seen.
@@ -476,6 +487,7 @@ def test(t, mode):
     on_demand(t, mode)
     if mode.is_root:
         preloaded(t, mode)
+        not_preloaded(t, mode)
         same(t, mode)
     else:
         own_files(t, mode)

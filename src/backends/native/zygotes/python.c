@@ -593,7 +593,8 @@ static PyObject *find_loaded(const char *name)
     return module;
 }
 
-/* Whoever has a list of modules imports them first of all. */
+/* Whoever has a list of modules imports them first of all. Nothing is printed of one that fails:
+ * nobody reads it, of a SystemExit that would end us, and sys.last_value would be every run's. */
 static void load_modules(int n, char **names)
 {
     size_t size = sizeof USUAL_PROGRAM "print(1)\n";
@@ -609,7 +610,7 @@ static void load_modules(int n, char **names)
         if (module)
             end = stpcpy(stpcpy(stpcpy(end, "import "), names[i]), "\n");
         else
-            PyErr_Print(); /* programs that want it will say so themselves */
+            PyErr_Clear(); /* programs that want it will say so themselves */
         Py_XDECREF(module);
     }
     const PyInterpreterState *interpreter = PyInterpreterState_Get();
