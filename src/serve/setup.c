@@ -127,7 +127,7 @@ static int open_tokens(struct server *server, struct cay_error *err)
         return 0;
     }
     auto_close int state_fd = -1;
-    if (cay_state_open(&state_fd, err) < 0 || token_make(state_fd, "token", token, err) < 0)
+    if (cay_state_open(&state_fd, err) < 0 || token_keep(state_fd, "token", token, err) < 0)
         return -1;
     server->tokens = tokens_single(token);
     if (has_tcp)

@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/base64.h"
@@ -341,6 +342,8 @@ const char *tokens_tenant_at(const struct tokens *tokens, size_t i)
 
 /* ---- making one ---- */
 
+enum { SECRET_BYTES = 32, SECRET_CHARS = (SECRET_BYTES * 4 + 2) / 3 };
+
 /* RFC 4648 section 5, without padding: fits a header, a link and a shell's word. */
 static void make_text(char ret[static TOKEN_TEXT_SIZE], const uint8_t *secret, size_t len)
 {
@@ -378,7 +381,7 @@ static int write_file(int dir_fd, const char *temp, const char *name, const char
 int token_make(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
                struct cay_error *err)
 {
-    uint8_t secret[32];
+    uint8_t secret[SECRET_BYTES];
     char temp[256], token[TOKEN_TEXT_SIZE];
 
     if (snprintf(temp, sizeof temp, "%s.new", name) >= (int)sizeof temp)
@@ -393,4 +396,31 @@ int token_make(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
     }
     memcpy(ret, token, sizeof token);
     return 0;
+}
+
+/* Whether it was read. Who could have looked at it may have put it there, too. */
+static bool read_own(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE])
+{
+    static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    char line[SECRET_CHARS + 2] = { 0 };
+    struct stat st;
+
+    auto_close int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
+        st.st_uid != geteuid() || (st.st_mode & 07777) != 0600 || st.st_size != SECRET_CHARS + 1)
+        return false;
+    bool is_whole = read(fd, line, SECRET_CHARS + 1) == SECRET_CHARS + 1 &&
+                    strspn(line, chars) == SECRET_CHARS && line[SECRET_CHARS] == '\n';
+    if (is_whole) {
+        memcpy(ret, line, SECRET_CHARS);
+        ret[SECRET_CHARS] = '\0';
+    }
+    explicit_bzero(line, sizeof line);
+    return is_whole;
+}
+
+int token_keep(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
+               struct cay_error *err)
+{
+    return read_own(dir_fd, name, ret) ? 0 : token_make(dir_fd, name, ret, err);
 }

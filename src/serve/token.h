@@ -102,5 +102,11 @@ const char *token_of_header(const char *value, size_t len, size_t *ret_len);
 int token_make(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
                struct cay_error *err);
 
+/* The token that token_make wrote there before, where the file is our own, nobody else may look at
+ * it, and it is whole; else makes one. So clients need no new one after a restart, and two servers
+ * of one user have the same. */
+int token_keep(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
+               struct cay_error *err);
+
 /* Names of the scopes, with commas between them. */
 void scopes_text(unsigned scopes, char out[static 64]);

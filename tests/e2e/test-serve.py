@@ -733,6 +733,9 @@ def test_drain(t, mode):
         t.ok(not os.path.exists(place), "its socket is gone")
     done = mode.cay("show", last["result"]["id"], "--stdout")
     t.equal(done.out, b"begun\ndone\n", "and the run is on record", *done.describe())
+    with Server(mode, "--listen", "127.0.0.1:0", "--socket", "none") as s:
+        t.equal(re.search(r"token: (\S+)", s.words())[1] == token and s.get("/v1/languages", token=token).status, 200,
+                "the next server keeps the token that was made")
     old = last["result"]["id"]
     with Server(mode, env={"CAY_DRAIN": "0.2"}) as s:
         t.equal(s.get(f"/v1/executions/{old}").status, 404, "the next server: another tenant's is not found there")

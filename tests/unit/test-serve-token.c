@@ -246,6 +246,60 @@ static void test_make(void **state)
     assert_int_equal(err.errnum, ENOENT);
 }
 
+/* One that token_make wrote stays; what anybody else may have seen or written does not. */
+static void test_keeping(void **state)
+{
+    const struct folder *folder = *state;
+    char first[TOKEN_TEXT_SIZE], again[TOKEN_TEXT_SIZE];
+    struct cay_error err = { 0 };
+    struct stat st;
+
+    unlink(folder->file);
+    assert_int_equal(token_keep(folder->fd, "tokens", first, &err), 0);
+    assert_int_equal(strlen(first), 43);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+        assert_string_equal(again, first);
+    }
+    static const mode_t modes[] = { 0640, 0604, 0660, 0700, 04600 };
+    for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+        assert_int_equal(chmod(folder->file, modes[i]), 0);
+        assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+        assert_string_not_equal(again, first);
+        assert_int_equal(stat(folder->file, &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0600);
+        memcpy(first, again, sizeof first);
+    }
+    if (geteuid() == 0) {
+        assert_int_equal(chown(folder->file, 65534, 65534), 0);
+        assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+        assert_string_not_equal(again, first);
+        memcpy(first, again, sizeof first);
+    }
+    assert_int_equal(linkat(folder->fd, "tokens", folder->fd, "second", 0), 0);
+    assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+    assert_string_not_equal(again, first);
+    assert_int_equal(unlinkat(folder->fd, "tokens", 0), 0);
+    assert_int_equal(symlinkat("second", folder->fd, "tokens"), 0);
+    assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+    assert_string_not_equal(again, first);
+    assert_int_equal(unlinkat(folder->fd, "second", 0), 0);
+#define HALF "0123456789abcdefghijABCDEFGHIJ-_0123456789"
+    static const char *const bad[] = { "",          "short\n",  HALF "\n", HALF "ab",
+                                       HALF "ab\n", HALF " \n", HALF "+\n" };
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        write_file(folder, bad[i], strlen(bad[i]), 0600);
+        assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+        if (*bad[i] && strncmp(again, bad[i], strlen(bad[i]) - 1) == 0)
+            fail_msg("kept: %s", bad[i]);
+    }
+    write_file(folder, HALF "Z\n", 44, 0600);
+    assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+    assert_string_equal(again, HALF "Z");
+#undef HALF
+    assert_int_equal(err.kind, CAY_E_OK);
+}
+
 static void test_header(void **state)
 {
     static const struct {
@@ -290,9 +344,10 @@ static void test_header(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_load),   cmocka_unit_test(test_errors), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_mode),   cmocka_unit_test(test_reload), cmocka_unit_test(test_make),
-        cmocka_unit_test(test_header),
+        cmocka_unit_test(test_load),    cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_bounds),  cmocka_unit_test(test_mode),
+        cmocka_unit_test(test_reload),  cmocka_unit_test(test_make),
+        cmocka_unit_test(test_keeping), cmocka_unit_test(test_header),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
