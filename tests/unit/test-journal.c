@@ -276,6 +276,74 @@ static void test_owed(void **state)
     assert_int_equal(take(), 0);
 }
 
+/* Nothing of a run is kept but that it was. */
+static void owe_entry(const struct place *place, unsigned n, unsigned named)
+{
+    auto_strbuf struct strbuf line = { 0 };
+    char id[33];
+
+    make_line(&line, n, "", 0);
+    snprintf(strchr(line.data, '\t'), 4, "\t\t\n");
+    assert_int_equal(journal_owe(place->journal, id_of(named, id), line.data, strlen(line.data)),
+                     0);
+}
+
+/* More than are listed at a time, for those that wait were promised too, in whatever order: most
+ * are rubbish, which goes as fast. */
+static void test_many_owed(void **state)
+{
+    enum { RUNS = 512, RUBBISH = 4096 };
+    struct place *place = *state;
+    char id[33];
+
+    for (unsigned n = 1; n <= RUBBISH; n++)
+        assert_int_equal(journal_owe(place->journal, id_of(10000 + n, id), "rubbish", 7), 0);
+    for (unsigned n = 1; n <= RUNS; n++)
+        owe_entry(place, n, n);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    assert_int_equal(take(), RUNS);
+    check(RUNS, 0);
+}
+
+/* A line counts for the run that its file is named after. */
+static void test_owed_of_another(void **state)
+{
+    struct place *place = *state;
+
+    owe_entry(place, 1, 1);
+    owe_entry(place, 900, 901);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    assert_int_equal(take(), 1);
+    check(1, 0);
+}
+
+/* One that was told in the audit log, and then not stored, is stored the next time. */
+static void test_owed_broken_off(void **state)
+{
+    struct place *place = *state;
+    struct cay_error err;
+    char id[33];
+
+    for (unsigned n = 1; n <= 3; n++) {
+        auto_strbuf struct strbuf line = { 0 };
+        make_line(&line, n, "{\"version\":1}", 3);
+        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+    }
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    auto_close int in_the_way = openat(place->fd, "executions", O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(in_the_way >= 0);
+    assert_int_equal(cay_journal_take(NULL, NULL, &err), -1);
+    check(1, 0);
+    assert_int_equal(unlinkat(place->fd, "executions", 0), 0);
+    take();
+    for (unsigned n = 1; n <= 3; n++)
+        assert_true(has(place, "executions", n, ".json"));
+    check(3, 0);
+}
+
 /* ---- what is not whole ---- */
 
 static void test_torn(void **state)
@@ -512,9 +580,20 @@ static void test_two_takers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_taking),       TEST(test_nothing_kept), TEST(test_logs),     TEST(test_torn),
-        TEST(test_refused),      TEST(test_folders),      TEST(test_stranger), TEST(test_unsure),
-        TEST(test_killed_taker), TEST(test_two_takers),   TEST(test_owed),
+        TEST(test_taking),
+        TEST(test_nothing_kept),
+        TEST(test_logs),
+        TEST(test_torn),
+        TEST(test_refused),
+        TEST(test_folders),
+        TEST(test_stranger),
+        TEST(test_unsure),
+        TEST(test_killed_taker),
+        TEST(test_two_takers),
+        TEST(test_owed),
+        TEST(test_many_owed),
+        TEST(test_owed_of_another),
+        TEST(test_owed_broken_off),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
