@@ -196,6 +196,10 @@ def test_queue(t, s):
     counted = re.findall(r'^cay_runs_total{.*cause="cancelled".*} (\d+)$', s.get("/metrics").body.decode(), re.M)
     t.equal(sum(map(int, counted)), 1, "and is counted", counted)
     t.ok(re.search(f"event=run id={ids[2]['id']} .*cause=cancelled", s.words()), "and is in the log", s.words()[-500:])
+    for _ in range(100):  # while no run ends
+        s.ask("DELETE", f"/v1/executions/{s.execute({**SLEEP, 'detach': True}).json['id']}")
+    kept = int(re.search(r"^cay_events_kept_bytes (\d+)$", s.get("/metrics").body.decode(), re.M)[1])
+    t.ok(kept < 80 << 10, "those that ended while they waited are forgotten, as others are: 64 KiB are kept", kept)
     raw = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
     t.equal(read_answer(raw)[0], 400, "an empty request is no request")
     raw.close()
