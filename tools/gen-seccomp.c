@@ -152,11 +152,21 @@ struct answer {
     uint32_t ret; /* or the index of the check */
 };
 
-enum profile { PROFILE_DEFAULT, PROFILE_WATCHED, PROFILE_NOTICED, PROFILES };
+enum profile {
+    PROFILE_DEFAULT,
+    PROFILE_WATCHED,
+    PROFILE_NOTICED,
+    /* Two that make PROFILE_NOTICED together: a zygote has the first, what it forks the second too.
+     */
+    PROFILE_ZYGOTE,
+    PROFILE_FORKED,
+    PROFILES
+};
 
 struct policy {
     const struct arch *arch;
     struct answer answers[PROFILES][NUMBERS];
+    bool zygotes[NUMBERS]; /* calls that a zygote, or what it forks, makes before the second */
     size_t n_checks;
     struct check checks[CHECKS_MAX];
     int line; /* of the row that is read */
@@ -342,6 +352,16 @@ static void set_watched(struct policy *p, const char *name, uint32_t ret)
     p->answers[PROFILE_WATCHED][nr] = (struct answer){ .named = true, .ret = ret };
 }
 
+static void set_zygote(struct policy *p, const char *name)
+{
+    int nr = resolve(p, name);
+    if (nr < 0)
+        return;
+    if (!p->answers[PROFILE_DEFAULT][nr].named)
+        die(p, "zygote %s: has no row of its own above", name);
+    p->zygotes[nr] = true;
+}
+
 static void parse_row(struct policy *p, char **words, size_t n)
 {
     uint32_t ret = 0;
@@ -354,6 +374,11 @@ static void parse_row(struct policy *p, char **words, size_t n)
         struct answer answer = { .named = true, .checked = true, .ret = (uint32_t)p->n_checks++ };
         for (size_t i = 1; i < n; i++)
             set_answer(p, words[i], answer);
+        return;
+    }
+    if (strcmp(words[0], "zygote") == 0) {
+        for (size_t i = 1; i < n; i++)
+            set_zygote(p, words[i]);
         return;
     }
 
@@ -412,6 +437,21 @@ static void make_noticed(struct policy *p)
     if (nr < 0 || answer->checked || answer->ret != SECCOMP_RET_ALLOW)
         die(p, "exit_group is not simply allowed");
     answer->ret = SECCOMP_RET_USER_NOTIF;
+}
+
+/* The noticed one in two: each call is left to one of them by the other. */
+static void make_halves(struct policy *p)
+{
+    const struct answer allow = { .named = true, .ret = SECCOMP_RET_ALLOW };
+    struct answer *zygote = p->answers[PROFILE_ZYGOTE], *forked = p->answers[PROFILE_FORKED];
+    const struct answer *whole = p->answers[PROFILE_NOTICED];
+
+    for (size_t nr = 0; nr < NUMBERS; nr++) {
+        bool is_late =
+            p->zygotes[nr] || (whole[nr].named && whole[nr].ret == SECCOMP_RET_USER_NOTIF);
+        zygote[nr] = is_late ? allow : whole[nr];
+        forked[nr] = is_late ? whole[nr] : allow;
+    }
 }
 
 /* --- code --------------------------------------------------------------------------------------*/
@@ -730,11 +770,31 @@ static uint32_t expected(const struct policy *p, enum profile profile,
     die(p, "call %u: a check without an else", nr);
 }
 
-static void compare(const struct policy *p, enum profile profile, const struct program *prog,
+/* What is to do as the profile says: one program, or two whose stricter answer counts. */
+struct subject {
+    enum profile profile;
+    const struct program *progs[2]; /* the one that is loaded last is the first */
+};
+
+/* As the kernel chooses among all filters: by the action alone, and of the same the last loaded. */
+static uint32_t run_all(const struct policy *p, const struct subject *subject,
+                        const struct seccomp_data *data)
+{
+    uint32_t ret = run(p, subject->progs[0], data);
+
+    if (!subject->progs[1])
+        return ret;
+    uint32_t other = run(p, subject->progs[1], data);
+    return (int32_t)(other & SECCOMP_RET_ACTION_FULL) < (int32_t)(ret & SECCOMP_RET_ACTION_FULL)
+               ? other
+               : ret;
+}
+
+static void compare(const struct policy *p, const struct subject *subject,
                     const struct seccomp_data *data)
 {
-    uint32_t want = expected(p, profile, data);
-    uint32_t got = run(p, prog, data);
+    uint32_t want = expected(p, subject->profile, data);
+    uint32_t got = run_all(p, subject, data);
     if (got != want)
         die(p, "%s: call %#x of arch %#x answers %#x instead of %#x", p->arch->name,
             (uint32_t)data->nr, data->arch, got, want);
@@ -788,7 +848,7 @@ static void collect_samples(const struct policy *p, const struct check *check, u
 }
 
 /* All combinations of the arguments' samples. */
-static void prove_check(const struct policy *p, enum profile profile, const struct program *prog,
+static void prove_check(const struct policy *p, const struct subject *subject,
                         struct seccomp_data *data, const struct check *check)
 {
     static struct samples s[ARGS];
@@ -802,12 +862,13 @@ static void prove_check(const struct policy *p, enum profile profile, const stru
                     data->args[1] = s[1].values[b];
                     data->args[2] = s[2].values[c];
                     data->args[3] = s[3].values[d];
-                    compare(p, profile, prog, data);
+                    compare(p, subject, data);
                 }
 }
 
-static void prove(const struct policy *p, enum profile profile, const struct program *prog)
+static void prove(const struct policy *p, struct subject subject)
 {
+    const struct answer *answers = p->answers[subject.profile];
     static const uint32_t edges[] = { 0x3fffffff, 0x40000000, 0x40000001, 0x400001ff,
                                       0x400003ff, 0x7fffffff, 0x80000000, 0xbfffffff,
                                       0xc0000000, 0xfffffffe, 0xffffffff };
@@ -823,13 +884,13 @@ static void prove(const struct policy *p, enum profile profile, const struct pro
         struct seccomp_data data = { .nr = (int)(i < NUMBERS ? i : edges[i - NUMBERS]) };
         for (size_t f = 0; f < LEN(foreign); f++) {
             data.arch = foreign[f];
-            compare(p, profile, prog, &data);
+            compare(p, &subject, &data);
         }
         data.arch = p->arch->audit;
-        if (i < NUMBERS && p->answers[profile][i].checked)
-            prove_check(p, profile, prog, &data, &p->checks[p->answers[profile][i].ret]);
+        if (i < NUMBERS && answers[i].checked)
+            prove_check(p, &subject, &data, &p->checks[answers[i].ret]);
         else
-            compare(p, profile, prog, &data);
+            compare(p, &subject, &data);
     }
 }
 
@@ -854,6 +915,8 @@ static void print_program(const struct policy *p, enum profile profile, const st
         [PROFILE_DEFAULT] = { "", "" },
         [PROFILE_WATCHED] = { "_watched", "_WATCHED" },
         [PROFILE_NOTICED] = { "_noticed", "_NOTICED" },
+        [PROFILE_ZYGOTE] = { "_zygote", "_ZYGOTE" },
+        [PROFILE_FORKED] = { "_forked", "_FORKED" },
     };
     const char *suffix = suffixes[profile].name, *macro = suffixes[profile].macro;
 
@@ -885,14 +948,17 @@ int main(int argc, char **argv)
     policy.path = argv[1];
     read_rows(&policy);
     make_noticed(&policy);
+    make_halves(&policy);
 
     for (enum profile i = 0; i < PROFILES; i++) {
-        size_t allowed = count_allowed(&policy, i);
+        size_t allowed = i < PROFILE_ZYGOTE ? count_allowed(&policy, i) : 0;
         if (allowed > ALLOWED_MAX)
             die(&policy, "%zu calls reach the kernel, at most %d may", allowed, ALLOWED_MAX);
         compile(&policy, i, &programs[i]);
-        prove(&policy, i, &programs[i]);
+        prove(&policy, (struct subject){ i, { &programs[i] } });
     }
+    prove(&policy, (struct subject){ PROFILE_NOTICED,
+                                     { &programs[PROFILE_FORKED], &programs[PROFILE_ZYGOTE] } });
 
     printf("/* SPDX-License-Identifier: Apache-2.0 */\n"
            "/* Made by gen-seccomp from seccomp.rows; do not edit. */\n"

@@ -22,12 +22,16 @@
 #define TABLE         seccomp_x86_64
 #define TABLE_WATCHED seccomp_x86_64_watched
 #define TABLE_NOTICED seccomp_x86_64_noticed
+#define TABLE_ZYGOTE  seccomp_x86_64_zygote
+#define TABLE_FORKED  seccomp_x86_64_forked
 #define TABLE_ALLOWED SECCOMP_X86_64_ALLOWED
 #elif defined(__aarch64__) && defined(__LP64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #include "seccomp-aarch64.h"
 #define TABLE         seccomp_aarch64
 #define TABLE_WATCHED seccomp_aarch64_watched
 #define TABLE_NOTICED seccomp_aarch64_noticed
+#define TABLE_ZYGOTE  seccomp_aarch64_zygote
+#define TABLE_FORKED  seccomp_aarch64_forked
 #define TABLE_ALLOWED SECCOMP_AARCH64_ALLOWED
 #endif
 
@@ -65,9 +69,11 @@ int seccomp_load(enum seccomp_profile profile)
     return load(TABLE, sizeof(TABLE) / sizeof(TABLE[0]), 0);
 }
 
+#define NOTICE_FLAGS (SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+
 /* A filter of its own, below the list, which forbids to load another. The constant answers of all
  * other calls stay constant for the kernel (seccomp_is_const_allow), so that they cost nothing. */
-static int load_notice(unsigned flags)
+static int load_notice(void)
 {
     struct sock_filter table[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -75,25 +81,36 @@ static int load_notice(unsigned flags)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    return load(table, sizeof table / sizeof table[0], flags);
+    return load(table, sizeof table / sizeof table[0], NOTICE_FLAGS);
 }
 
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
 {
-    const unsigned flags =
-        SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-
     /* Most are of this kind, and a second filter takes the kernel a seventh as long as this one.
      */
     if (profile == SECCOMP_PROFILE_DEFAULT) {
-        int fd = load(TABLE_NOTICED, sizeof(TABLE_NOTICED) / sizeof(TABLE_NOTICED[0]), flags);
+        int fd =
+            load(TABLE_NOTICED, sizeof(TABLE_NOTICED) / sizeof(TABLE_NOTICED[0]), NOTICE_FLAGS);
         *ret_fd = fd;
         if (fd >= 0)
             return 0;
     } else {
-        *ret_fd = load_notice(flags);
+        *ret_fd = load_notice();
     }
     return seccomp_load(profile);
+}
+
+int seccomp_load_zygote(void)
+{
+    return load(TABLE_ZYGOTE, sizeof(TABLE_ZYGOTE) / sizeof(TABLE_ZYGOTE[0]), 0);
+}
+
+int seccomp_load_forked(int *ret_fd)
+{
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
+        return seccomp_load_noticed(SECCOMP_PROFILE_DEFAULT, ret_fd);
+    *ret_fd = load(TABLE_FORKED, sizeof(TABLE_FORKED) / sizeof(TABLE_FORKED[0]), NOTICE_FLAGS);
+    return *ret_fd < 0 ? seccomp_load(SECCOMP_PROFILE_DEFAULT) : 0;
 }
 
 int seccomp_take_notice(int fd, struct seccomp_notice *ret)
@@ -141,6 +158,17 @@ int seccomp_load(enum seccomp_profile profile)
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
 {
     (void)profile;
+    *ret_fd = -ENOTSUP;
+    return -ENOTSUP;
+}
+
+int seccomp_load_zygote(void)
+{
+    return -ENOTSUP;
+}
+
+int seccomp_load_forked(int *ret_fd)
+{
     *ret_fd = -ENOTSUP;
     return -ENOTSUP;
 }

@@ -47,6 +47,14 @@ int seccomp_load(enum seccomp_profile profile);
  */
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
 
+/*
+ * The default profile in two, for whoever forks many that need it: the first, which is most of it,
+ * leaves the calls that the rows call the zygote's; the second, in the child, refuses these too and
+ * has the fd of seccomp_load_noticed. A child without the first gets the whole list.
+ */
+int seccomp_load_zygote(void);
+int seccomp_load_forked(int *ret_fd);
+
 /* Somebody is held in it: its pid in the caller's numbers, and the status it would exit with. Only
  * when the fd is readable: it waits. -errno: it was killed meanwhile. */
 struct seccomp_notice {

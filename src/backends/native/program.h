@@ -28,6 +28,7 @@ struct program {
     int nice;
     bool has_workspace;
     bool wants_notice; /* its exit is told by notice_fd before it happens (init.c) */
+    bool is_forked;    /* from a zygote, which has loaded most of the default list (seccomp.h) */
     uint32_t wanted;   /* layers to try */
     enum seccomp_profile seccomp;
     cpu_set_t cpus; /* empty: as they are */

@@ -285,6 +285,7 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         .wants_notice = true,
         .wanted = order->wanted,
         .seccomp = SECCOMP_PROFILE_DEFAULT,
+        .is_forked = true,
         .notice_fd = -1,
     };
     int fd = dance->fds[ZYGOTE_PROGRAM], errnum = 0;
@@ -422,6 +423,8 @@ static void get_ready(struct dance *dance)
         _exit(1);
     /* What is written into its memory runs in every program that is forked from it. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        _exit(1);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_load_zygote() < 0)
         _exit(1);
 }
 
