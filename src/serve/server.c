@@ -36,6 +36,7 @@
 #include "serve/notify.h"
 #include "serve/on.h"
 #include "serve/openapi.h"
+#include "serve/preload.h"
 #include "serve/recorder-link.h"
 #include "serve/server-state.h"
 #include "serve/setup.h"
@@ -391,6 +392,8 @@ static void on_ready(struct server *server)
     put_addresses(server, &line);
     progress(server, strbuf_str(&line));
     notify_send(server->notify_fd, "READY=1");
+    if (server->health.is_well)
+        preload_check(server);
 }
 
 int server_open(const struct serve_options *options, struct server **ret, struct cay_error *err)

@@ -705,6 +705,16 @@ def test_sockets(t, mode, s):
         t.ok(done.status != 0 and words in done.err.decode(), f"{' '.join(args)}: is refused", *done.describe())
 
 
+def test_preload(t, mode):
+    """A module that can't be loaded ahead is told of, once; others are not."""
+    with Server(mode, env={"CAY_PRELOAD": "json,no_such_module,lib2to3.__main__,ruby:no/such", "CAY_WARM": "command", "CAY_SPARES": "0"}) as s:
+        want = [("python", "no_such_module", "No module named"), ("python", "lib2to3.__main__", "usage"), ("ruby", "no/such", "cannot load such file")]
+        told = lambda: re.findall(r"level=warn event=preload language=(\S+) module=(\S+) error=(.*)", s.words())
+        t.ok(caytest.until(lambda: len(told()) == len(want), 60), "each module that can't be imported is told of", s.words()[-600:])
+        t.equal([(language, module, part in error) for (language, module, error), (_, _, part) in zip(told(), want)],
+                [(language, module, True) for language, module, _ in want], "with its language, and what the interpreter says", told())
+
+
 def test_drain(t, mode):
     """From a stale socket to its end; with a token of the server's own making."""
     place = os.path.join(mode.cwd, "stale")
@@ -884,6 +894,7 @@ def test(t, mode):
     test_lost_front(t, mode)
     test_few_files(t, mode)
     test_command(t, mode)
+    test_preload(t, mode)
     test_drain(t, mode)
     test_own_address(t, mode)
     test_tls(t, mode)
