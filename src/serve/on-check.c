@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * POST /v1/check: what code would do, told without running it. A worker reads it, and nobody waits
- * for that but who asked. Few are asked for at once; the others wait in order.
+ * for that but who asked. Few are asked for at once; the others wait: whose tenant has the fewest
+ * under way comes first, and among these who came first.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,8 +18,14 @@
 #include "serve/on.h"
 #include "serve/server-state.h"
 
-/* Code that takes longer is unknown. */
-enum { CHECK_TIMEOUT_MS = 1000, CHECKS_AT_ONCE = 2, CHECKS_MAX = 64, VALUES_MAX = 64 };
+/* Code that takes longer is unknown. Of those that wait, a tenant has three quarters at most. */
+enum {
+    CHECK_TIMEOUT_MS = 1000,
+    CHECKS_AT_ONCE = 2,
+    CHECKS_MAX = 64,
+    CHECKS_TENANT_MAX = CHECKS_MAX / 4 * 3,
+    VALUES_MAX = 64
+};
 
 static int read_text(json_t *value, const char *key, const char **ret, size_t *ret_len,
                      struct cay_error *err)
@@ -104,6 +111,29 @@ static void join(struct exchange *x)
     checks->n++;
 }
 
+/* How many the tenant of x has. */
+static size_t count_of(const struct exchange *x, bool is_begun)
+{
+    size_t n = 0;
+
+    for (const struct exchange *other = x->server->checks.first; other; other = other->next)
+        n += (!is_begun || other->arg) && strcmp(other->owner.tenant, x->owner.tenant) == 0;
+    return n;
+}
+
+static bool is_its_turn(const struct exchange *x)
+{
+    const struct checks *checks = &x->server->checks;
+    size_t n = count_of(x, true);
+
+    if (checks->n_begun >= CHECKS_AT_ONCE)
+        return false;
+    for (const struct exchange *other = checks->first; n > 0 && other; other = other->next)
+        if (!other->arg && count_of(other, true) < n)
+            return false;
+    return true;
+}
+
 static int begin(struct exchange *x, struct cay_error *err)
 {
     struct cay_check_request req = { .timeout_ms = CHECK_TIMEOUT_MS };
@@ -140,7 +170,7 @@ static bool serve_one(struct exchange *x)
     bool is_safe;
     int rc = 0;
 
-    if (!x->arg && x->server->checks.n_begun < CHECKS_AT_ONCE)
+    if (!x->arg && is_its_turn(x))
         rc = begin(x, &err);
     if (rc == 0 && x->arg)
         rc = cay_check_end(x->arg, &report, &is_safe, &err);
@@ -163,7 +193,7 @@ void check_serve(struct server *server)
 
 void on_check(struct exchange *x)
 {
-    if (x->server->checks.n >= CHECKS_MAX) {
+    if (x->server->checks.n >= CHECKS_MAX || count_of(x, false) >= CHECKS_TENANT_MAX) {
         exchange_retry(x, 503, CAY_E_BUSY, "too many checks wait already", "try again", 1);
         return;
     }

@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -477,6 +478,26 @@ def test_check(t, s):
     slow.close()
 
 
+def test_check_shares(t, s):
+    """A tenant who asks for many checks, each of which takes long, keeps no other from his."""
+    def begin(token, language, code):
+        body = json.dumps({"language": language, "code": code}).encode()
+        return s.raw(b"POST /v1/check HTTP/1.1\r\n" + s.bearer(token) + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body, 60)
+
+    def answered(list_of_sockets):
+        return [x for x in list_of_sockets if select.select([x], [], [], 0)[0]]
+
+    many = [begin(OTHER, "bash", "{" * 100_000) for _ in range(60)]
+    t.ok(caytest.until(lambda: len(answered(many)) >= 12, 30), "of more than its share, a tenant's are refused", len(answered(many)))
+    t.equal({read_answer(x)[0] for x in answered(many)[:12]} <= {200, 503}, True, "by 503")
+    own = begin(TOKEN, "python", "import os")
+    status, body = read_answer(own)
+    t.equal((status, json.loads(body).get("blocked_imports")), (200, ["os"]), "another's is checked")
+    t.ok(len(answered(many)) < 30, "before those that wait", len(answered(many)))
+    for x in [own, *many]:
+        x.close()
+
+
 def words_of(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
@@ -867,6 +888,7 @@ def test(t, mode):
         test_policy(t, s)
         test_confined(t, s, mode)
         test_check(t, s)
+        test_check_shares(t, s)
         if not mode.is_root:
             return
         test_whole_output(t, s)
