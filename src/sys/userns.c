@@ -205,8 +205,11 @@ int userns_map(pid_t pid, const struct identity *who)
     return rc < 0 ? rc : userns_write_map(pid, "gid_map", SANDBOX_GID, who->gid);
 }
 
-void userns_bound_own(void)
+void userns_bound_own(bool is_shared)
 {
-    file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "16", 2);
+    /* The host's own limit for a user is 128, as it comes. */
+    const char *instances = is_shared ? "4" : "16";
+
+    file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", instances, strlen(instances));
     file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_watches", "8192", 4);
 }

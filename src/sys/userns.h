@@ -53,7 +53,8 @@ bool user_name(uid_t uid, char *out, size_t size);
 /* Maps SANDBOX_UID and SANDBOX_GID of the new namespace of pid to that identity. */
 int userns_map(pid_t pid, const struct identity *who);
 
-/* In a user namespace of one's own, while the host's /proc is there: what is counted for the one who
- * made it, with all that is his, is bounded, so that one run does not leave him without. Where it
- * can't be, it is not: a container may show /proc/sys read-only. Async-signal-safe. */
-void userns_bound_own(void);
+/* In a user namespace of one's own, while the host's /proc is there: what is counted for the one
+ * who made it, with all that is his, is bounded, so that one run does not leave him without. Where
+ * it can't be, it is not: a container may show /proc/sys read-only. Where he makes many at once,
+ * each has less. Async-signal-safe. */
+void userns_bound_own(bool is_shared);

@@ -213,6 +213,8 @@ def wall(t, ahead):
     t.empty([v for v in views if any(int(v[k], 16) for k in SETS)], "no capability in any set")
     t.empty([v for v in views if (v["NoNewPrivs"], v["Seccomp"]) != ("1", "2")], "no_new_privs and a filter, everywhere")
     t.empty([k for k, v in said["tries"].items() if v == 0], "no call gives more rights")
+    greedy = "import ctypes\nprint(sum(ctypes.CDLL(None).inotify_init1(0) >= 0 for _ in range(64)))"
+    t.equal(ahead.run("python", greedy)["stdout"], "4\n", "what the kernel counts for the zygotes' user has room for many runs")
 
 
 # --- what a zygote's programs have of its memory ---

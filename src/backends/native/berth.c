@@ -38,6 +38,7 @@ _Static_assert((int)PASSED <= (int)FDPASS_MAX, "they go in one message");
 
 struct builder {
     int ctl_fd;
+    bool is_lent;
     const struct op_list *root;
 };
 
@@ -78,7 +79,7 @@ static int build_it(const struct builder *builder)
 
     int rc = child_recv_word(builder->ctl_fd, CHILD_MAPPED, none);
     if (rc == 0)
-        userns_bound_own();
+        userns_bound_own(builder->is_lent);
     if (rc == 0)
         rc = netns_raise_lo();
     if (rc == 0)
@@ -179,7 +180,9 @@ static int build(struct berth *berth)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return -errno;
     auto_close int near = ctl[0];
-    struct builder builder = { .ctl_fd = ctl[1], .root = &berth->kind->root };
+    struct builder builder = { .ctl_fd = ctl[1],
+                               .is_lent = berth->kind->is_lent,
+                               .root = &berth->kind->root };
     pid_t pid = bear_builder(&builder, berth);
     close(ctl[1]);
     if (pid < 0)

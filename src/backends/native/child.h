@@ -75,8 +75,9 @@ struct child {
     bool has_userns;
     bool is_in_berth; /* what a berth has is there already (berth.h) */
     bool may_setgroups;
-    uint32_t layers; /* what the clone put in force, and the warden did */
-    uint32_t wanted; /* what to try */
+    bool shares_owner; /* other runs' user namespaces are the same user's */
+    uint32_t layers;   /* what the clone put in force, and the warden did */
+    uint32_t wanted;   /* what to try */
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
     enum spare_kind spare;

@@ -497,6 +497,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .has_cgroup = has_cgroup,
         .join = { -1, -1, -1, -1 },
         .may_setgroups = native->who.kind != IDENTITY_OWN,
+        .shares_owner = native->spare == SPARE_FORK || geteuid() != 0,
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
