@@ -49,19 +49,18 @@ static void take_output(struct run *run, int which, const char *data, size_t len
     run_emit(run, (struct cay_event){ .kind = stream_events[which], .data = data, .len = len });
 }
 
-/* poll() has a time to wait for; epoll is told of it by an fd. */
-static void set_timer(struct run *run, int64_t in_ns)
+int run_set_timer(struct run *run, int64_t in_ns)
 {
     const struct itimerspec when = { .it_value = { .tv_sec = in_ns / NS_PER_SEC,
                                                    .tv_nsec = in_ns % NS_PER_SEC } };
 
     if (!run->is_watched)
-        return;
+        return 0;
     if (run->timer_fd < 0) {
         run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
         loop_watch(run, RUN_TIMER, run->timer_fd);
     }
-    timerfd_settime(run->timer_fd, 0, &when, NULL);
+    return run->timer_fd < 0 || timerfd_settime(run->timer_fd, 0, &when, NULL) < 0 ? -errno : 0;
 }
 
 /* A chunk that ends within a character is cut before it: its rest comes with the next. For a
@@ -78,7 +77,7 @@ static size_t cut_at_character(struct run *run, int which, const char *buf, size
         return len;
     run->carry_until_ns[which] = clock_now_ns() + CARRY_MS * NS_PER_MSEC;
     if (run->carry_len[which == OUT ? ERR : OUT] == 0) /* else there is a timer, and for longer */
-        set_timer(run, CARRY_MS * NS_PER_MSEC);
+        run_set_timer(run, CARRY_MS * NS_PER_MSEC);
     return len - tail;
 }
 
@@ -186,7 +185,7 @@ static void feed_end(struct run *run)
         close_fd(&feed->to_fd);
     } else if (feed->end_wait == 0) {
         feed->end_wait = END_WAIT_MS;
-        set_timer(run, feed->end_wait * NS_PER_MSEC);
+        run_set_timer(run, feed->end_wait * NS_PER_MSEC);
     }
 }
 
@@ -251,7 +250,7 @@ void run_feed_end_again(struct run *run)
         feed->end_wait = MIN(2 * feed->end_wait, (int)END_WAIT_MAX_MS);
     }
     if (feed->to_fd >= 0)
-        set_timer(run, feed->end_wait * NS_PER_MSEC);
+        run_set_timer(run, feed->end_wait * NS_PER_MSEC);
 }
 
 /* ---- what an fd being ready means: a row each ---- */
@@ -323,7 +322,7 @@ static void on_time_over(struct run *run)
     run_give_carry(run);
     int64_t wait_ns = run_carry_wait_ns(run);
     if (wait_ns >= 0)
-        set_timer(run, MAX(wait_ns, INT64_C(1)));
+        run_set_timer(run, MAX(wait_ns, INT64_C(1)));
 }
 
 static void on_timer(struct run *run)

@@ -13,8 +13,14 @@
  * and what is left in the pipes is all there is. The same holds earlier, when it says that the
  * program is held in its last call and alone.
  *
- * run.c is its life, run-streams.c what goes in and out; loop.h calls both. run-again.c is for a
- * backend that can't be had.
+ *     run.c          its beginning, its events, and what stops it
+ *     run-streams.c  what goes in and out, and its timer
+ *     run-reply.c    the warden's word
+ *     run-policy.c   what waits for the static check
+ *     run-again.c    a backend that can't be had
+ *     run-end.c      result, record, callback; and it is freed
+ *
+ * loop.h calls them.
  */
 
 #include <stdbool.h>
@@ -32,6 +38,8 @@
 #include "engine/spool.h"
 #include "engine/terminal.h"
 #include "warden/message.h"
+
+struct policy_report;
 
 enum { OUT, ERR, STREAMS };
 
@@ -89,7 +97,7 @@ struct run {
     size_t carry_len[STREAMS];
     int64_t carry_until_ns[STREAMS]; /* then it is given without */
     struct feed feed;
-    int timer_fd; /* for feed.end_wait and carry_until_ns, where epoll follows it; -1: none */
+    int timer_fd; /* run_set_timer; -1: none */
     struct terminal terminal;
     bool has_window_fd; /* options.window_fd is still worth reading */
     struct record record;
@@ -166,21 +174,44 @@ void run_warn(struct run *run, const char *text);
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
 
-/* Whether it waits for a check that is done; and goes on then, or when there is no more time. */
-bool run_is_checked(const struct run *run);
-void run_look_at_policy(struct run *run);
-
 /* Ends a run that the policy refused. */
 void run_refuse(struct run *run);
+
+/* Ends it, whatever became of it, unless it has to wait for the check's answer first. */
+void run_end(struct run *run);
+
+/* Leaves nothing of it, and tells nobody. */
+void run_free(struct run *run);
 
 void run_stop(struct run *run, enum stop_reason reason);
 void run_cancel(struct run *run, int signal);
 
 void run_emit(struct run *run, struct cay_event event);
+void run_emit_text(struct run *run, enum cay_event_kind kind, const char *text);
+
+/* The last event; before it, what only the end has shown to be worth a warning. */
+void run_tell_finished(struct run *run);
 
 /* Tells once that the program has begun: when the warden says so, or when its output does, which
  * may be here earlier where a compiler ran before it. */
 void run_tell_begun(struct run *run);
+
+/* ---- the policy ---- */
+
+/* A server has others to serve meanwhile: the worker's answer wakes it up, or the end of the time.
+ * what: POLICY_TO_START or POLICY_TO_END. Returns whether the run has to wait. What is taken in
+ * here may be what others wait for. */
+bool run_wait_for_policy(struct run *run, int what);
+
+/* Whether it waits for a check that is done; and goes on then, or when there is no more time. */
+bool run_is_checked(const struct run *run);
+void run_look_at_policy(struct run *run);
+
+/* With "block": whether the run may go on. */
+bool run_passes_policy(struct run *run);
+
+/* Ends the check: its findings go to the record, its warnings to the run. */
+void run_take_policy(struct run *run, struct policy_report *report);
 
 /* ---- streams ---- */
 
@@ -209,6 +240,10 @@ void run_watch_output(struct run *run);
 
 /* One of its fds is ready. */
 void run_ready(struct run *run, enum run_fd which);
+
+/* Sets its one timer, for feed.end_wait, carry_until_ns, or the policy; 0: none. Where poll() has a
+ * time to wait for, nothing is done: epoll is told of it by an fd. Returns -errno. */
+int run_set_timer(struct run *run, int64_t in_ns);
 
 /* Once the time of feed.end_wait is over. */
 void run_feed_end_again(struct run *run);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a run, which comes once whatever became of it: the result is made, recorded and told,
+ * the callback is called, and nothing is left.
+ */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/language.h"
+#include "core/layer.h"
+#include "engine/engine.h"
+#include "engine/explain.h"
+#include "engine/message.h"
+#include "engine/policy.h"
+#include "engine/run.h"
+
+/* ---- the result ---- */
+
+static void list_layers(struct run *run)
+{
+    const char **layers = arena_alloc(run->arena, (LAYER_N + 1) * sizeof *layers);
+    size_t n = 0;
+
+    for (int i = 0; i < LAYER_N; i++)
+        if (run->layers & (UINT32_C(1) << i))
+            layers[n++] = layer_name((enum layer)i);
+    run->result->layers = layers;
+}
+
+/* What the caller should know of a sandbox that is whole but held by lesser means. */
+static void warn_of_layers(struct run *run)
+{
+    if (!run->has_started) /* it was stopped before there was one */
+        return;
+    if (run->layers & LAYER_BIT(WATCHER))
+        run_warn(
+            run,
+            "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus only "
+            "as whole CPUs (`sudo cay setup USER` delegates one)");
+    else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
+        run_warn(run, "the cpu controller is not there: cpus is not enforced");
+}
+
+static void name_language(struct run *run)
+{
+    const struct plan *plan = &run->plan;
+
+    if (!plan->language)
+        return;
+    run->result->language = arena_str(run->arena, plan->language->name);
+    if (!plan->image) /* what is in one is not started outside of a sandbox, not even to ask */
+        run->result->language_version =
+            version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
+}
+
+/* What ran; and what was asked for, where that was something else. */
+static void name_backend(struct run *run)
+{
+    const struct plan *plan = &run->plan;
+
+    run->result->backend = plan->backend->name;
+    run->result->tier = tier_name(plan->tier);
+    if (!plan->fallback.how)
+        return;
+    struct cay_fallback *fallback = arena_alloc(run->arena, sizeof *fallback);
+    *fallback =
+        (struct cay_fallback){ arena_str(run->arena, plan->fallback.asked), plan->fallback.how,
+                               arena_str(run->arena, plan->fallback.why) };
+    run->result->fallback = fallback;
+}
+
+/* What it wrote, and what it ran as. */
+static void tell_run(struct run *run)
+{
+    struct cay_result *result = run->result;
+    const struct plan *plan = &run->plan;
+
+    capture_text(&run->captures[OUT], run->arena, &result->out);
+    capture_text(&run->captures[ERR], run->arena, &result->err);
+    result->usage.stdout_bytes = run->captures[OUT].total;
+    result->usage.stderr_bytes = run->captures[ERR].total;
+    list_layers(run);
+    name_language(run);
+    name_backend(run);
+    result->start = start_kind_name(run->start_kind);
+    result->image = arena_str(run->arena, plan->image);
+    result->image_digest = arena_str(run->arena, plan->image_digest);
+    result->limits = plan->job.limits[plan->job.n_stages - 1];
+}
+
+/* ---- each way to end ---- */
+
+static void finish(struct run *run)
+{
+    struct cay_result *result = run->result;
+    const struct plan *plan = &run->plan;
+    struct policy_report report;
+
+    tell_run(run);
+    run->facts.output_bytes = run_output_total(run);
+    if (run->is_cancelled && run->facts.stop == STOP_CANCELLED && !run->facts.cancel_signal)
+        run->facts.cancel_signal = SIGKILL;
+    verdict_decide(run->arena, &run->facts, result);
+    verdict_warn(run->arena, &run->facts, &run->warnings);
+    warn_of_layers(run);
+    if (run->policy)
+        run_take_policy(run, &report);
+    result->warnings = run->warnings.list;
+    if (run->has_no_program)
+        result->verdict.remedy = "give the code an entry point, as `package main` and main() in Go";
+    result->error_message = run->has_no_program
+                                ? "Execution failed: the compiler made nothing that can be executed"
+                                : message_of(run->arena, result, plan->language, &run->facts);
+    explain_result(run->arena, &run->cay->errors, plan, result);
+    result->error_message = message_explained(run->arena, result, plan->language);
+    const struct record_left left = {
+        .harvest_fd = run_wants_harvest(plan) ? run->harvest.file_fd : -1,
+        .errnum = run->harvest.errnum,
+        .workspace_fd = run->workspace_fd,
+        .workspace = plan->workspace,
+        .started_ns = run->started_ns,
+    };
+    record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
+    run_tell_finished(run);
+}
+
+/* What was started is finished, whatever became of it: no stream of events ends without, and what
+ * was told of it is kept. How long it ran nobody said, if the warden is gone. */
+static void finish_failed(struct run *run)
+{
+    const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
+    struct cay_result *result = run->result;
+
+    tell_run(run);
+    if (!run->has_started)
+        result->tier = tier_name(TIER_NONE);
+    if (run->stage_ns > 0) {
+        result->execution_time_ns = clock_now_ns() - run->stage_ns;
+        *(run->is_compiling ? &result->timing.compile_ns : &result->timing.run_ns) =
+            result->execution_time_ns;
+    }
+    result_fail(result, &run->failure);
+    record_finish(&run->record, &run->plan, &left, run->arena, result, &run->warnings);
+    run_tell_finished(run);
+}
+
+void run_free(struct run *run)
+{
+    loop_remove(run);
+    run_close_streams(run);
+    run_close_far(run);
+    record_done(&run->record);
+    policy_drop(run->policy);
+    close_fd(&run->workspace_fd);
+    spool_close(&run->harvest);
+    compiled_done(&run->compiled);
+    cay_result_free(run->result);
+    plan_done(&run->plan);
+    run_again_done(run);
+    cay_request_free(run->req);
+    free(run);
+}
+
+void run_refuse(struct run *run)
+{
+    struct cay_result *result = run->result;
+    const struct plan *plan = &run->plan;
+
+    run->is_over = true;
+    loop_remove(run);
+    name_language(run);
+    result->exit_code = cay_error_exit_status(CAY_E_POLICY);
+    result->verdict.cause = CAY_CAUSE_POLICY;
+    name_backend(run);
+    result->start = "cold";
+    result->limits = plan->job.limits[plan->job.n_stages - 1];
+    result->out.data = result->err.data = "";
+    result->layers = NULL;
+    result->warnings = run->warnings.list;
+    explain_result(run->arena, &run->cay->errors, plan, result);
+    const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
+    record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
+    run_tell_finished(run);
+    run->on_done(run->done_arg, take_ptr(&run->result), NULL);
+    run_free(run);
+}
+
+void run_end(struct run *run)
+{
+    if (run_wait_for_policy(run, POLICY_TO_END))
+        return;
+    run->policy_wait = POLICY_NO_WAIT;
+    run->is_over = true;
+    loop_remove(run);
+    if (!run->has_all)
+        run_drain(run);
+    if (run->awaits_products)
+        spool_reset(&run->harvest); /* it never came to the program: this is not what that left */
+    if (run->has_failed)
+        finish_failed(run);
+    else
+        finish(run);
+    struct cay_result *result = run->has_failed ? NULL : take_ptr(&run->result);
+    run->on_done(run->done_arg, result, run->has_failed ? &run->failure : NULL);
+    run_free(run);
+}
+
+void run_fail(struct run *run, const struct cay_error *err)
+{
+    if (!run->has_failed)
+        run->failure = *err;
+    run->has_failed = true;
+    run_end(run);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run and the static check: what waits for its answer, and what that means for the run. */
+#include "base/auto.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/policy.h"
+#include "engine/run.h"
+
+bool run_wait_for_policy(struct run *run, int what)
+{
+    int64_t now = clock_now_ns();
+    bool is_first = run->policy_wait == POLICY_NO_WAIT;
+
+    if (!run->policy || !run->is_watched || run->has_failed)
+        return false;
+    /* At the start there was no time for an answer. */
+    if (is_first && what == POLICY_TO_END) {
+        run->cay->loop.is_check_due = true;
+        if (policy_is_ready(run->policy))
+            return false;
+    }
+    if (is_first)
+        run->policy_deadline_ns = now + POLICY_WAIT_MS * NS_PER_MSEC;
+    bool is_over = policy_is_done(run->policy) || now >= run->policy_deadline_ns;
+    if (is_over || (is_first && run_set_timer(run, POLICY_WAIT_MS * NS_PER_MSEC) < 0)) {
+        if (!is_first)
+            run_set_timer(run, 0);
+        return false;
+    }
+    loop_watch_checks(run->cay);
+    run->policy_wait = what;
+    return true;
+}
+
+bool run_is_checked(const struct run *run)
+{
+    return run->policy_wait != POLICY_NO_WAIT && run->policy && policy_is_done(run->policy);
+}
+
+void run_look_at_policy(struct run *run)
+{
+    if (run->policy_wait == POLICY_TO_END)
+        run_end(run);
+    else
+        run_ask(run);
+}
+
+void run_take_policy(struct run *run, struct policy_report *report)
+{
+    int wait_ms = run->is_watched ? 0 : POLICY_WAIT_MS;
+
+    run->cay->loop.is_check_due = run->is_watched; /* where its time is over, others' may be */
+    policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
+    run->record.findings = report->rules.list;
+    for (const char *const *text = report->warnings.list; text && *text; text++)
+        run_warn(run, *text);
+}
+
+bool run_passes_policy(struct run *run)
+{
+    struct policy_report report;
+
+    if (!run->policy || run->plan.policy != POLICY_BLOCK)
+        return true;
+    run_take_policy(run, &report);
+    if (report.is_safe)
+        return true;
+    if (run->plan.policy_bypass) {
+        run->record.bypass = true;
+        run_warn(run, "policy: bypassed, the code runs in spite of what was found");
+        return true;
+    }
+    run->result->blocked_imports = report.blocked.list;
+    run->result->error_message = report.message;
+    run->result->verdict.remedy = report.remedy;
+    return false;
+}
