@@ -42,44 +42,6 @@ static const struct {
     { CLONE_NEWUTS, LAYER_UTS_NS },
 };
 
-static const char *const remedies[LAYER_N] = {
-    [LAYER_USER_NS] = "allow user namespaces (sysctl user.max_user_namespaces), or run as root",
-    [LAYER_PID_NS] = "raise user.max_pid_namespaces; in a container, give it CAP_SYS_ADMIN",
-    [LAYER_MOUNT_NS] = "raise user.max_mnt_namespaces; a container must not mask /proc",
-    [LAYER_NET_NS] = "raise user.max_net_namespaces",
-    [LAYER_IPC_NS] = "raise user.max_ipc_namespaces",
-    [LAYER_UTS_NS] = "raise user.max_uts_namespaces, or leave uts_ns out of require",
-    [LAYER_CGROUP_NS] = "raise user.max_cgroup_namespaces, or leave cgroup_ns out of require",
-    [LAYER_CGROUP_MEMORY] = "run `sudo cay setup USER`, or leave cgroup out of require",
-    [LAYER_CGROUP_PIDS] = "run `sudo cay setup USER`, or leave cgroup out of require",
-    [LAYER_CGROUP_CPU] = "run `sudo cay setup USER`, or leave cgroup out of require",
-    [LAYER_SECCOMP] = "use a kernel with CONFIG_SECCOMP_FILTER on x86-64 or aarch64",
-    [LAYER_LANDLOCK] =
-        "boot with landlock in lsm= (Linux 5.13 or later), or leave it out of require",
-    [LAYER_NONROOT] = "map the ids: install uidmap, or check /etc/subuid",
-};
-
-/* A host that is short of something has the layer all the same: who fills it up must not get a run
- * into a weaker place (backend_mark_lacking). */
-static bool is_shortage(int errnum)
-{
-    return errnum == ENOMEM || errnum == EAGAIN || errnum == EMFILE || errnum == ENFILE;
-}
-
-int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const char *what)
-{
-    if (is_shortage(errnum)) {
-        cay_fail_errno(err, errnum, "layer %s: %s", layer_name((enum layer)layer), what);
-        return cay_hint(err, "this host is short of memory, processes or open files: try again");
-    }
-    cay_fail(err, CAY_E_UNSUPPORTED, "layer %s cannot be had here: %s%s%s",
-             layer_name((enum layer)layer), what, errnum ? ": " : "",
-             errnum ? strerror(errnum) : "");
-    backend_mark_lacking(err);
-    return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
-                    remedies[layer] ? "; " : "");
-}
-
 /* In a child of its own, each flag alone; an ordinary user may only make the others inside a user
  * namespace of his own. */
 static int try_namespace(uint64_t flag, bool with_user)

@@ -60,6 +60,11 @@ struct native {
 
 extern const struct backend backend_native;
 
+static inline struct native *native_of(struct sandbox *sandbox)
+{
+    return (struct native *)sandbox; /* its first member */
+}
+
 /* Makes a sandbox for a job, or a spare, which may have a berth; that goes back to the pool in any
  * case. */
 struct native *native_make(const struct backend_host *host, const struct job *job,
@@ -71,6 +76,26 @@ void native_prefer_init(const struct native *native);
 
 /* From here on, what the cgroup counts is the program's. */
 void native_start_counting(struct native *native);
+
+/* UINT64_MAX stays: a counter that is not there has no difference. */
+static inline uint64_t native_since(uint64_t now, uint64_t zero)
+{
+    return now == UINT64_MAX || zero == UINT64_MAX ? now : now - zero;
+}
+
+/* Of struct backend: wait, kill. */
+void native_wait(struct sandbox *sandbox, struct report *ret);
+void native_kill(struct sandbox *sandbox);
+
+/* What is to end has all the CPU time that it needs for it. */
+void native_hurry(struct native *native);
+
+/* The job's fds and payload are not needed any more. */
+void native_close_job_fds(struct native *native);
+
+/* The sandbox that waited in vain for its program is changed for one of the usual kind. Returns
+ * whether there is one; where one was wanted and can't be made, *err has the reason. */
+bool native_go_on_cold(struct native *native, struct cay_error *err);
 
 /* What pid 1 says: its size, 0 when it is gone, or -1 and errno. What comes along with CHILD_READY
  * is taken. */
@@ -92,6 +117,10 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
 /* The message for a folder of the job that can't be shown, with the remedy. */
 int native_fail_folder(struct cay_error *err, unsigned number, int errnum);
 
+/* The message for what pid 1 or the program-to-be says that it failed in. */
+void native_fail_step(const struct native *native, const struct child_report *from,
+                      struct cay_error *err);
+
 /* What the cgroup is told of these. */
 struct cgroup_limits native_limits(const struct cay_limits *limits);
 
@@ -109,6 +138,9 @@ int direct_hand_over(struct native *native, const struct job *job);
 
 /* Pid 1 sees to the rest of a run that the warden handed over. */
 void direct_leave_to_init(struct native *native);
+
+/* When it does: one that goes on is left to pid 1, which looks at what its sockets hold. */
+#define DIRECT_NS (10 * NS_PER_MSEC)
 
 /* Looks for a notice. Returns whether it was the end of the program, as pid 1 would tell of it. */
 bool direct_has_ended(struct native *native, struct child_report *ret);
