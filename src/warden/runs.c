@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The runs that were asked for: what their sandboxes report, what their fronts are told of it, and
+ * their time. */
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "warden/warden-state.h"
+
+/* How long a program is left in its last call, where nothing else lives. */
+#define HELD_NS NS_PER_MSEC
+
+/* How long the word that a program was started waits for the word of its end: for one that is over
+ * sooner, waking the front up for the first would only keep the program from a CPU. */
+#define STARTED_NS (2 * NS_PER_MSEC)
+
+/* What a run left behind is told by then, or not at all. */
+#define HARVEST_TIMEOUT_NS (30 * NS_PER_SEC)
+
+/* ---- to the front ---- */
+
+static void reply_now(const struct run *run, struct warden_reply *message)
+{
+    struct front *front = run->front;
+
+    message->run = run->number;
+    message->stop = run->stop;
+    if (!front->is_gone && outbox_send(&front->outbox, front->fd, message) < 0)
+        front->is_gone = true;
+}
+
+static void tell_started(struct run *run)
+{
+    if (run->tell_ns == INT64_MAX)
+        return;
+    run->tell_ns = INT64_MAX;
+    reply_now(run, &run->started);
+}
+
+/* A stage that was over soon is told of at once: a front that is woken up by its start would have
+ * to go back to sleep for its end. */
+static void tell_start_too(struct run *run, struct warden_reply *message)
+{
+    const struct warden_reply *started = &run->started;
+
+    if (run->tell_ns == INT64_MAX || message->kind != WARDEN_STAGE_ENDED ||
+        message->stage != started->stage)
+        return;
+    run->tell_ns = INT64_MAX;
+    message->tells_start = true;
+    message->layers = started->layers;
+    message->start_kind = started->start_kind;
+    message->setup_ns = started->setup_ns;
+}
+
+void runs_reply(struct run *run, struct warden_reply *message)
+{
+    tell_start_too(run, message);
+    tell_started(run); /* what came first is told first */
+    reply_now(run, message);
+}
+
+/* ---- their end, from outside ---- */
+
+void runs_kill(struct run *run, enum stop_reason reason)
+{
+    if (run->stop == STOP_NONE)
+        run->stop = reason;
+    run->deadline_ns = INT64_MAX;
+    run->is_killed = true;
+    run->sandbox->backend->kill(run->sandbox);
+}
+
+static void kill_over(struct run *run, enum tick_result found)
+{
+    static const enum stop_reason reasons[] = {
+        [TICK_FINE] = STOP_NONE,
+        [TICK_CPU_TIME] = STOP_CPU,
+        [TICK_MEMORY] = STOP_MEMORY,
+    };
+    runs_kill(run, reasons[found]);
+}
+
+/* ---- from the sandboxes ---- */
+
+static void remove_run(struct warden *warden, struct run *run)
+{
+    struct run **link = &warden->runs;
+
+    while (*link != run)
+        link = &(*link)->next;
+    *link = run->next;
+    free(run);
+}
+
+static void on_gone(struct warden *warden, struct run *run)
+{
+    int64_t from = run->ended_ns ? run->ended_ns : clock_now_ns();
+    run->sandbox->backend->release(run->sandbox);
+    struct warden_reply message = {
+        .kind = WARDEN_GONE,
+        .teardown_ns = clock_now_ns() - from,
+    };
+    runs_reply(run, &message);
+    /* One that never came up has run nothing: the front may ask for another backend. */
+    warden->has_run = warden->has_run || run->is_up;
+    remove_run(warden, run);
+}
+
+static void on_stage_started(struct run *run, const struct report *report)
+{
+    int64_t now = clock_now_ns(), at = report->at_ns ? report->at_ns : now;
+
+    tell_started(run);
+    run->started = (struct warden_reply){
+        .kind = WARDEN_STAGE_STARTED,
+        .stage = report->stage,
+        .layers = report->layers,
+        .start_kind = report->start_kind,
+        .setup_ns = at - run->asked_ns,
+    };
+    run->tell_ns = now + STARTED_NS;
+    run->is_up = true;
+    if (!run->is_killed)
+        run->deadline_ns = at + run->job.limits[report->stage].timeout_ns;
+}
+
+/* What a killed neighbour left goes while a program runs: nobody waits for it. */
+static void sweep_once(struct warden *warden)
+{
+    if (!warden->has_swept && warden->cgroups.version)
+        cgroup_sweep(&warden->cgroups);
+    warden->has_swept = true;
+}
+
+static bool ended_well(const struct stage_end *end)
+{
+    return end->has_status && end->wait_status == 0;
+}
+
+static void on_stage_ended(struct warden *warden, struct run *run, const struct report *report)
+{
+    struct warden_reply message = {
+        .kind = WARDEN_STAGE_ENDED,
+        .stage = report->stage,
+        .end = report->end,
+    };
+    run->ended_ns = clock_now_ns();
+    run->deadline_ns = INT64_MAX;
+    runs_reply(run, &message);
+    warden->has_answered = true;
+    if (report->end
+            .is_held) { /* the answer is on its way, and not to wait for the end of the rest */
+        run->has_ended = run->is_held = true;
+        run->deadline_ns = run->ended_ns + HELD_NS;
+        return;
+    }
+    if (report->stage + 1U >= run->job.n_stages) {
+        run->has_ended = true;
+        if (run->has_harvest)
+            run->deadline_ns = run->ended_ns + HARVEST_TIMEOUT_NS;
+        return;
+    }
+    if (!ended_well(&report->end) || run->stop != STOP_NONE)
+        runs_kill(run, STOP_NONE);
+    else { /* until the front has taken this stage's output: see on_next */
+        run->awaits_next = true;
+        run->deadline_ns = clock_now_ns() + SETUP_TIMEOUT_NS;
+    }
+}
+
+void runs_serve(struct warden *warden, struct run *run)
+{
+    struct report report;
+
+    run->sandbox->backend->wait(run->sandbox, &report);
+    switch (report.kind) {
+    case REPORT_NONE:
+        break;
+    case REPORT_STAGE_STARTED:
+        on_stage_started(run, &report);
+        if (run->sandbox->has_word)
+            runs_serve(warden, run);
+        sweep_once(warden);
+        break;
+    case REPORT_STAGE_ENDED:
+        on_stage_ended(warden, run, &report);
+        break;
+    case REPORT_OVER:
+        kill_over(run, report.over);
+        break;
+    case REPORT_FAILED: {
+        struct warden_reply message = { .kind = WARDEN_FAILED, .error = report.error };
+        runs_reply(run, &message);
+        break;
+    }
+    case REPORT_GONE:
+        on_gone(warden, run);
+        break;
+    }
+}
+
+/* ---- time ---- */
+
+void runs_serve_clock(struct warden *warden, int64_t now)
+{
+    for (struct run *run = warden->runs; run; run = run->next) {
+        if (now >= run->tell_ns)
+            tell_started(run);
+        if (now >= run->deadline_ns) {
+            if (!run->is_up) {
+                struct warden_reply late = { .kind = WARDEN_FAILED };
+                cay_fail(&late.error, CAY_E_UNSUPPORTED, "the sandbox was not up after 30 s");
+                runs_reply(run, &late);
+            }
+            runs_kill(run, run->has_ended ? STOP_NONE : run->is_up ? STOP_WALL : STOP_CANCELLED);
+        } else if (now >= run->sandbox->tick_ns && !run->is_killed) {
+            enum tick_result result = run->sandbox->backend->tick(run->sandbox, now);
+            if (result != TICK_FINE)
+                kill_over(run, result);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the warden's files share: warden.c is its loop, fronts.c those who ask, runs.c what they
+ * asked for.
+ */
+
+#include <poll.h>
+
+#include "core/backend.h"
+#include "sys/cgroup.h"
+#include "warden/message.h"
+#include "warden/outbox.h"
+
+/* A sandbox that is not up by then never will be: a hung mount, a lost map tool. */
+#define SETUP_TIMEOUT_NS (30 * NS_PER_SEC)
+
+/* Who asks: the one that the warden was made for, whose end is the warden's; and, where it listens,
+ * others of the same user, each for itself. */
+struct front {
+    struct front *next;
+    int fd;
+    size_t poll_at;       /* its place in the list that is polled; 0: it found no room */
+    struct outbox outbox; /* replies that it has no room for yet */
+    bool is_gone;
+};
+
+/* One run of a front's. */
+struct run {
+    struct run *next;
+    struct front *front;
+    uint32_t number;
+    struct sandbox *sandbox;
+    size_t poll_at; /* its place in the list that is polled; 0: it found no room */
+    struct job job;
+    enum stop_reason stop;
+    int64_t asked_ns;
+    int64_t deadline_ns; /* of the set-up, then of the stage */
+    int64_t ended_ns;
+    bool is_up;
+    bool awaits_next;
+    bool is_killed;
+    bool has_harvest;
+    bool has_ended;  /* its last stage did, and the harvest is on */
+    bool is_held;    /* or nothing is left to do but to end it */
+    int64_t tell_ns; /* when to tell `started`; INT64_MAX: there is nothing to tell */
+    struct warden_reply started;
+};
+
+/* Backends, and those of them that make sandboxes ahead. */
+enum { BACKENDS_MAX = 8, POOLS_MAX = 2 };
+
+struct warden {
+    const struct warden_options *options;
+    struct cgroup_host cgroups;
+    struct backend_host hosts[BACKENDS_MAX]; /* by backend: each has its own pool */
+    struct run *runs;
+    struct run *next_run; /* room for the one that comes next, or NULL */
+    struct {
+        const struct backend *backend;
+        struct pool *pool;
+        int64_t due_ns; /* when it has something to do */
+    } pools[POOLS_MAX];
+    unsigned n_pools;
+    struct front main_front;
+    struct front *others;
+    unsigned n_others;
+    bool is_full;            /* and nobody of them is idle */
+    int64_t accept_again_ns; /* no fd was left for one that came: not to be tried before; 0: now */
+    bool has_swept;
+    bool has_run;
+    bool has_answered;   /* somebody, in this round */
+    struct pollfd *list; /* of POLL_MAX: pages of it that stay unused are never touched */
+};
+
+/* ---- fronts.c ---- */
+
+/* Takes in one that connects, where there is room or one that is idle makes way. */
+void fronts_accept(struct warden *warden);
+
+/* What poll says of it. */
+void fronts_hear(struct warden *warden, struct front *front, short revents);
+
+/* Kills the runs of one that is gone. */
+void fronts_kill_runs(struct warden *warden, const struct front *front);
+
+/* Forgets those that are gone, once their runs are. */
+void fronts_part(struct warden *warden);
+
+/* ---- runs.c ---- */
+
+/* Tells the front of it, unless that is gone. */
+void runs_reply(struct run *run, struct warden_reply *message);
+
+void runs_kill(struct run *run, enum stop_reason reason);
+
+/* Hears what its backend has to report. The run may be gone after it. */
+void runs_serve(struct warden *warden, struct run *run);
+
+/* What is due by now. */
+void runs_serve_clock(struct warden *warden, int64_t now);
