@@ -159,6 +159,42 @@ def apart(t, ahead, language):
         t.equal(len({str(v) for v in values}), 4, f"{language}: random values {i} differ", values)
 
 
+# --- what a runtime looks for at its start ---
+
+# Files of a job's that say how it is run; where the runtime looked for them before it had the job, it found none.
+A = {"a.js": "module.exports = 'a'", "b.mjs": "export default 'b'", "c.json": "[1]"}
+TYPE = {"package.json": '{"type": "module"}'}
+COMES_WITH = {
+    "javascript": (
+        ("a module", "console.log(typeof require, typeof __dirname, this)", TYPE),
+        ("no __dirname in a module", "console.log(__dirname)", TYPE),
+        ("imports", "console.log(require('#a'), require.resolve('#a'))", {**A, "package.json": '{"imports": {"#a": "./a.js"}}'}),
+        ("its own name", "console.log(require('me/x'))", {**A, "package.json": '{"name": "me", "exports": {"./x": "./a.js"}}'}),
+        ("what is no JSON", "console.log(1)", {"package.json": "{"}),
+        ("a package that says nothing", "console.log(typeof require); import('./a.js').then((m) => console.log(m))", {**A, "package.json": "{}"}),
+        ("import()", "import('./b.mjs').then((m) => console.log(m)); import('./no.mjs').catch((e) => console.log(e.code))", A),
+        ("import() in a module", "import b from './b.mjs'; import fs from 'fs'; console.log(b, fs.readdirSync('.').sort(), await import('./b.mjs'))", {**A, **TYPE}),
+        ("JSON", "console.log(require('./c.json'), require('./c')); import('./c.json').catch((e) => console.log(e.code))", A),
+        ("a package", "console.log(require('p'), require('p/y'), require.resolve('p'), module.paths); import('p').then((m) => console.log(m))",
+         {"node_modules/p/package.json": '{"main": "x.js"}', "node_modules/p/x.js": "exports.x = 1", "node_modules/p/y.js": "exports.y = __filename"}),
+        ("a package of a module's", "import { x } from 'p'; console.log(x)",
+         {**TYPE, "node_modules/p/package.json": '{"type": "module", "exports": "./x.js"}', "node_modules/p/x.js": "export const x = 1"}),
+        ("a module by what it says", "import b from './b.mjs'; console.log(b, import.meta.url, process.argv)", A),
+        ("where it is", "console.log(process.cwd(), __filename, process.argv, require('fs').realpathSync('.'), require('path').resolve('x')); "
+         "new (require('worker_threads').Worker)('console.log(process.cwd())', { eval: true })", {}),
+    ),
+}
+
+
+def comes_with(t, ahead):
+    for language, rows in COMES_WITH.items():
+        for name, code, files, *more in rows:
+            warm, cold = (ahead.run(language, code, files=files, strict=strict, **dict(*more)) for strict in (False, True))
+            t.equal((warm["meta"]["start"], cold["meta"]["start"]), ("warm", "cold"), f"{language}: {name}: one is warm, one cold")
+            t.equal(shown(warm), shown(cold), f"{language}: {name}: the same from both")
+            t.ok(len(cold["stdout"] + cold["stderr"]) > 1, f"{language}: {name}: and it is something")
+
+
 # --- the wall ---
 
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
@@ -477,6 +513,7 @@ def test(t, mode):
     with Ahead(mode) as ahead:
         for language in LANGUAGES:
             apart(t, ahead, language)
+        comes_with(t, ahead)
         wall(t, ahead)
         memory(t, ahead)
         if mode.is_root:

@@ -18,7 +18,8 @@
 #include "core/backend.h"
 #include "core/language.h"
 
-#define HOOK_FILE "/sandbox/.cay-hook"
+#define WARM_FOLDER "/sandbox"
+#define HOOK_FILE   WARM_FOLDER "/.cay-hook"
 
 static void file_path(const struct pool_options *options, const struct language *language,
                       const char *ending, char *buf, size_t size)
@@ -42,7 +43,7 @@ static char *expand(struct arena *arena, const struct language *language,
                     const struct cay_limits *limits, const char *word)
 {
     if (strcmp(word, "{source}") == 0)
-        word = language->source;
+        return arena_printf(arena, WARM_FOLDER "/%s", language->source);
     return arena_str(arena, language_fill_memory(arena, word, limits->memory_bytes));
 }
 
@@ -138,14 +139,15 @@ int warm_show(const struct warm *warm)
 
     if (rc == 0)
         rc = put_file(warm->addon_fd, WARM_ADDON);
-    if (rc == 0 && mount(HOOK_FILE, WARM_HOOK, NULL, MS_BIND, NULL) < 0)
+    if (rc == 0 && (mount(HOOK_FILE, WARM_HOOK, NULL, MS_BIND, NULL) < 0 || chdir("/") < 0))
         rc = -errno;
     return rc;
 }
 
 int warm_hide(void)
 {
-    if (umount2(WARM_HOOK, MNT_DETACH) < 0 || unlink(HOOK_FILE) < 0 || unlink(WARM_ADDON) < 0)
+    if (umount2(WARM_HOOK, MNT_DETACH) < 0 || unlink(HOOK_FILE) < 0 || unlink(WARM_ADDON) < 0 ||
+        chdir(WARM_FOLDER) < 0)
         return -errno;
     return 0;
 }

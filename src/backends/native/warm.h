@@ -5,10 +5,14 @@
  * A runtime that can't be forked is started ahead in its sandbox, all layers on, and waits for its
  * job before it has read any code of it. Node:
  *
- *     pid 1 ─vfork─▶ node -r /dev/null main.js, where for this while /dev/null is
- * cay-zygote-NAME.js that loads cay-zygote-NAME.node, which says hello on its one extra fd and
- * waits in C pid 1: /dev/null is /dev/null again, both files are gone; READY the job comes:
- * streams, variables, argv; the fd is closed; node goes on to its main file
+ *     pid 1 ─vfork─▶ node -r /dev/null /sandbox/main.js, in /, where for this while /dev/null is
+ *                    cay-zygote-NAME.js that loads cay-zygote-NAME.node, which says hello on its
+ *                    one extra fd and waits in C
+ *     pid 1: /dev/null is /dev/null again, both files are gone; READY
+ *     the job comes: streams, variables, argv; the fd is closed; node goes on to its main file
+ *
+ * In /, because Node remembers which folders it found no package.json in, and looks around itself
+ * for what -r names.
  *
  * A name that is there later as well, and empty, because each thread that a program starts loads
  * what -r names once more.

@@ -3,16 +3,25 @@
 // main file. Nothing of it is to be seen by the program.
 'use strict';
 
-// The same file by its other name, below.
-if (__filename !== '/dev/null') return;
+// Loaded once more, below.
+if (module.parent.id !== 'internal/preload') return;
 
 const Module = require('module');
 const path = require('path');
 
+// It was started elsewhere: Node looks for a package.json around what it loads, and where it found none it does not
+// look again.
+process.chdir('/sandbox');
+
+function forget() {
+  delete require.cache[__filename];
+  for (const key of Object.keys(Module._pathCache)) delete Module._pathCache[key];
+}
+
 // Node compiles what it has when that is first called. So what most programs do is done once: loading a file, and
 // writing a line to a pipe, which here leads nowhere.
-require('/sandbox/.cay-hook');
-delete require.cache['/sandbox/.cay-hook'];
+forget();
+require(__filename);
 require('tty');
 const nowhere = new (require('net').Socket)({ fd: 2, readable: false, writable: true });
 new (require('console').Console)(nowhere).log('%s', 1, 2.5, 'a', { a: [true, null] });
@@ -23,8 +32,7 @@ process.dlopen(addon, '/sandbox/.cay-addon');
 const started = process.execArgv.filter((word, i, all) => word !== '-r' && all[i - 1] !== '-r');
 
 // No module of this name was ever loaded, and no option said so.
-delete require.cache[__filename];
-for (const key of Object.keys(Module._pathCache)) delete Module._pathCache[key];
+forget();
 process.execArgv.splice(0, process.execArgv.length, ...started);
 const named = Object.getOwnPropertyDescriptor(process, '_preload_modules');
 if (named) Object.defineProperty(process, '_preload_modules', { ...named, value: [] });
