@@ -182,6 +182,12 @@ COMES_WITH = {
         ("a module by what it says", "import b from './b.mjs'; console.log(b, import.meta.url, process.argv)", A),
         ("where it is", "console.log(process.cwd(), __filename, process.argv, require('fs').realpathSync('.'), require('path').resolve('x')); "
          "new (require('worker_threads').Worker)('console.log(process.cwd())', { eval: true })", {}),
+        ("what is open", "const fs = require('fs'), fds = fs.readdirSync('/proc/self/fd').map((n) => { try { return n + ' ' + fs.readlinkSync('/proc/self/fd/' + n) } catch {} }); "
+         "const info = [process.getActiveResourcesInfo(), process._getActiveHandles().length, process._getActiveRequests().length]; "
+         "console.log(fds.join().replace(/\\[\\d+\\]/g, ''), info)", {}),
+        ("what happens", "require('events').prototype.emit = function (e) { require('fs').writeSync(1, e + '\\n') }; setTimeout(() => {}, 20)", {}),
+        ("what is left to do", "const h = require('async_hooks'), seen = []; const hook = h.createHook({ before: (i) => seen.push('before'), destroy: (i) => seen.push('destroy') }).enable(); "
+         "setImmediate(() => { hook.disable(); console.log(seen) })", {}),
     ),
 }
 

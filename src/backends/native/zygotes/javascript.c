@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cay-zygote-javascript.node: what waits within a Node that was started ahead (warm.h), and gives
- * it its job. Loaded by javascript.js, for which it has two functions:
+ * it its job. Loaded by javascript.js, for which it has three functions:
  *
  *     take()   waits for the job, puts its streams and variables in place, and returns its argv
  *     exec()   starts that argv afresh, where this Node was not started with the same options
- *     watch(process)   an emit() for it, with which a program that ends well ends at once
+ *     watch(process, emitter)   an emit() for it, with which a program that ends well ends at once
  *
  * Node's stable interface for C is declared here as far as it is used: Debian has no package of its
  * headers that is the same for every Node.
@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/native/child.h"
@@ -89,21 +88,6 @@ static void put_streams(void)
     close(WARM_FD);
 }
 
-/* Node's loop keeps /dev/null open, and opened it while that was something else. */
-static void put_null(void)
-{
-    enum { MOST = 64 };
-    struct stat st;
-
-    for (int fd = 3; fd < MOST; fd++) {
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-            continue;
-        auto_close int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (null < 0 || dup3(null, fd, O_CLOEXEC) < 0)
-            _exit(1);
-    }
-}
-
 static void wait_for_job(void)
 {
     extern char **environ;
@@ -119,7 +103,6 @@ static void wait_for_job(void)
     payload_env(&own.payload, own.env);
     environ = own.env;
     put_streams();
-    put_null();
 }
 
 static struct napi_value_of *take(struct napi_env_of *env, struct napi_info_of *info)
@@ -153,18 +136,19 @@ static struct napi_value_of *start_afresh(struct napi_env_of *env, struct napi_i
  * place, or in that of what Node calls next, everything goes its way. So does what fails: Node has
  * its message yet to write. */
 static struct {
+    struct napi_ref_of *emitter; /* that process has its emit from */
     struct napi_ref_of *emit, *own_emit, *really_exit;
 } end;
 
 enum { NAPI_UNDEFINED = 0, EMIT_ARGS = 16 };
 
-static bool is_same(struct napi_env_of *env, struct napi_value_of *process, const char *name,
+static bool is_same(struct napi_env_of *env, struct napi_value_of *object, const char *name,
                     struct napi_ref_of *ref)
 {
     struct napi_value_of *now, *then;
     bool is = false;
 
-    return napi_get_named_property(env, process, name, &now) == 0 &&
+    return napi_get_named_property(env, object, name, &now) == 0 &&
            napi_get_reference_value(env, ref, &then) == 0 &&
            napi_strict_equals(env, now, then, &is) == 0 && is;
 }
@@ -205,7 +189,7 @@ static bool ends_well(struct napi_env_of *env, struct napi_value_of *process, si
 
 static struct napi_value_of *emit(struct napi_env_of *env, struct napi_info_of *info)
 {
-    struct napi_value_of *few[EMIT_ARGS], **argv = few, *on, *real, *result = NULL;
+    struct napi_value_of *few[EMIT_ARGS], **argv = few, *on, *emitter, *real, *result = NULL;
     size_t argc = EMIT_ARGS;
 
     if (napi_get_cb_info(env, info, &argc, few, &on, NULL) != 0)
@@ -215,22 +199,26 @@ static struct napi_value_of *emit(struct napi_env_of *env, struct napi_info_of *
         if (!argv || napi_get_cb_info(env, info, &argc, argv, &on, NULL) != 0)
             _exit(1);
     }
-    bool is_done = napi_get_reference_value(env, end.emit, &real) == 0 &&
+    bool is_done = napi_get_reference_value(env, end.emitter, &emitter) == 0 &&
+                   napi_get_named_property(env, emitter, "emit", &real) == 0 &&
                    napi_call_function(env, on, real, argc, argv, &result) == 0;
-    if (is_done && ends_well(env, on, argc, argv))
+    if (is_done && ends_well(env, on, argc, argv) && is_same(env, emitter, "emit", end.emit))
         _exit(0);
     if (argv != few)
         free(argv);
     return result; /* or with what was thrown */
 }
 
-/* watch(process): the function that is to be process.emit. */
+/* watch(process, emitter): the function that is to be process.emit, which is the emitter's. */
 static struct napi_value_of *watch(struct napi_env_of *env, struct napi_info_of *info)
 {
-    struct napi_value_of *process, *real, *really_exit, *own_emit;
-    size_t argc = 1;
+    struct napi_value_of *argv[2], *process, *real, *really_exit, *own_emit;
+    size_t argc = ARRAY_LEN(argv);
 
-    if (napi_get_cb_info(env, info, &argc, &process, NULL, NULL) != 0 || argc != 1 ||
+    if (napi_get_cb_info(env, info, &argc, argv, NULL, NULL) != 0 || argc != ARRAY_LEN(argv))
+        _exit(1);
+    process = argv[0];
+    if (napi_create_reference(env, argv[1], 1, &end.emitter) != 0 ||
         napi_get_named_property(env, process, "emit", &real) != 0 ||
         napi_create_reference(env, real, 1, &end.emit) != 0 ||
         napi_get_named_property(env, process, "reallyExit", &really_exit) != 0 ||

@@ -19,13 +19,13 @@ function forget() {
 }
 
 // Node compiles what it has when that is first called. So what most programs do is done once: loading a file, and
-// writing a line to a pipe, which here leads nowhere.
+// writing a line to a pipe. This one leads nowhere and is nothing that Node's loop would know of.
 forget();
 require(__filename);
 require('tty');
-const nowhere = new (require('net').Socket)({ fd: 2, readable: false, writable: true });
-new (require('console').Console)(nowhere).log('%s', 1, 2.5, 'a', { a: [true, null] });
-nowhere.destroy();
+const nowhere = new (require('net').Socket)({ handle: { writeUtf8String: () => 0 }, readable: false, writable: true });
+new (require('console').Console)({ stdout: nowhere, colorMode: false }).log('%s', 1, 2.5, 'a', { a: [true, null] });
+process._tickCallback(); // what they left to do after this
 
 const addon = { exports: {} };
 process.dlopen(addon, '/sandbox/.cay-addon');
@@ -38,8 +38,10 @@ const named = Object.getOwnPropertyDescriptor(process, '_preload_modules');
 if (named) Object.defineProperty(process, '_preload_modules', { ...named, value: [] });
 
 // Where Node looks for it; a program finds it where it was.
+const own_emit = addon.exports.watch(process, require('events').prototype);
+Object.defineProperty(own_emit, 'length', { value: process.emit.length });
 Object.defineProperty(Object.getPrototypeOf(process), 'emit', {
-  value: addon.exports.watch(process), writable: true, enumerable: false, configurable: true,
+  value: own_emit, writable: true, enumerable: false, configurable: true,
 });
 
 const words = addon.exports.take();
