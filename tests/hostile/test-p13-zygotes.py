@@ -188,6 +188,15 @@ COMES_WITH = {
         ("what happens", "require('events').prototype.emit = function (e) { require('fs').writeSync(1, e + '\\n') }; setTimeout(() => {}, 20)", {}),
         ("what is left to do", "const h = require('async_hooks'), seen = []; const hook = h.createHook({ before: (i) => seen.push('before'), destroy: (i) => seen.push('destroy') }).enable(); "
          "setImmediate(() => { hook.disable(); console.log(seen) })", {}),
+        ("its own emit", "console.log(process.emit.length, process.emit.name, process.listenerCount('exit'))", {}),
+    ),
+    "php": (
+        ("its globals", "<?php print_r(array_keys($GLOBALS)); print_r(array_keys(get_defined_vars())); function f() { return array_keys($GLOBALS); } print_r(f());", {}),
+        ("$_SERVER by another name", "<?php echo $GLOBALS['_SERVER']['argv'][1]; $n = '_SERVER'; echo $$n['argc']; include 'x.php';",
+         {"x.php": "<?php echo $$n['argv'][0], count($$n);"}, {"args": ["one"]}),
+        ("others by another name", "<?php foreach (['_ENV', '_REQUEST', '_COOKIE', 'argc', 'argv'] as $n) var_dump(isset($$n), isset($GLOBALS[$n]));", {}),
+        ("the order of its globals", "<?php echo count($_ENV), count($_REQUEST), count($_SERVER) > 9; print_r(array_keys($GLOBALS));", {}),
+        ("what is there", "<?php print_r(array_diff_key($_SERVER, ['REQUEST_TIME' => 1, 'REQUEST_TIME_FLOAT' => 1])); print_r($argv); print_r(getenv());", {}, {"args": ["a b"]}),
     ),
 }
 

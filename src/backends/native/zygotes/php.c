@@ -235,6 +235,8 @@ static void begin_request(void)
     CG(skip_shebang) = 1;
     zend_register_bool_constant("PHP_CLI_PROCESS_TITLE", strlen("PHP_CLI_PROCESS_TITLE"), true, 0,
                                 0);
+    /* There before the program is read, which else would get it for naming it. */
+    zend_is_auto_global(ZSTR_KNOWN(ZEND_STR_AUTOGLOBAL_SERVER));
     PG(during_request_startup) = 0;
 }
 
