@@ -164,6 +164,9 @@ def apart(t, ahead, language):
 # Files of a job's that say how it is run; where the runtime looked for them before it had the job, it found none.
 A = {"a.js": "module.exports = 'a'", "b.mjs": "export default 'b'", "c.json": "[1]"}
 TYPE = {"package.json": '{"type": "module"}'}
+USER_SITE = ".local/lib/python%d.%d/site-packages/" % sys.version_info[:2]
+GEMS = ".local/share/gem/ruby/3.1.0/"
+GEMSPEC = "Gem::Specification.new { |s| s.name = 'foo'; s.version = '1.0'; s.summary = 'x'; s.authors = ['x']; s.files = ['lib/foo.rb'] }"
 COMES_WITH = {
     "javascript": (
         ("a module", "console.log(typeof require, typeof __dirname, this)", TYPE),
@@ -197,6 +200,22 @@ COMES_WITH = {
         ("others by another name", "<?php foreach (['_ENV', '_REQUEST', '_COOKIE', 'argc', 'argv'] as $n) var_dump(isset($$n), isset($GLOBALS[$n]));", {}),
         ("the order of its globals", "<?php echo count($_ENV), count($_REQUEST), count($_SERVER) > 9; print_r(array_keys($GLOBALS));", {}),
         ("what is there", "<?php print_r(array_diff_key($_SERVER, ['REQUEST_TIME' => 1, 'REQUEST_TIME_FLOAT' => 1])); print_r($argv); print_r(getenv());", {}, {"args": ["a b"]}),
+    ),
+    "python": (
+        ("a package of the user's", "import foo, sys, site; print(foo.x, foo.__file__, sys.path, site.ENABLE_USER_SITE)", {USER_SITE + "foo.py": "x = 1"}),
+        ("usercustomize", "import sys; print('usercustomize' in sys.modules)", {USER_SITE + "usercustomize.py": "print('hallo')"}),
+        ("what a package wants to be done", "import bar, sys; print(bar.x, sys.path, sys.argv, input())",
+         {USER_SITE + "x.pth": "/sandbox/more\nimport sys; print(len(sys.path))\n", "more/bar.py": "x = 2"}, {"args": ["one"], "stdin": "line"}),
+        ("other hidden files", "print(open('.env').read())", {".env": "x", ".local.py": "y"}),
+        ("where packages would be", "import site, sys; print(site.getusersitepackages(), site.getsitepackages(), sys.path, sorted(sys.modules))", {"foo.py": ""}),
+        ("signals", "import signal; print([signal.getsignal(n) for n in range(1, 32)], [l for l in open('/proc/self/status') if l.startswith('Sig')])", {USER_SITE + "x.py": ""}),
+    ),
+    "ruby": (
+        ("where gems are", "p Gem.path, Gem.paths.path, Gem.user_dir, Gem.paths.home, Gem::Specification.dirs, Gem.loaded_specs.keys, $LOADED_FEATURES, $LOAD_PATH", {}),
+        ("a gem of the user's", "require 'foo'; p Foo, Gem.loaded_specs['foo'].full_gem_path, ARGV, $stdin.gets",
+         {GEMS + "specifications/foo-1.0.gemspec": GEMSPEC, GEMS + "gems/foo-1.0/lib/foo.rb": "Foo = 1"}, {"args": ["one"], "stdin": "line"}),
+        ("a gem elsewhere", "p Gem.user_dir, Gem.path[0]", {".gem/x": ""}),
+        ("data elsewhere", "p Gem.user_dir, Gem.path[0]", {}, {"env": {"XDG_DATA_HOME": "/tmp/data"}}),
     ),
 }
 

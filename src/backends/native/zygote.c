@@ -204,16 +204,29 @@ static char **vector(uint32_t n)
     return list;
 }
 
-static void find_source(const struct payload *payload, struct zygote_run *run)
+/* Folders of a home in which interpreters look for what is theirs when they start. */
+static bool is_of_home(const char *name)
+{
+    static const char *const folders[] = { ".local/", ".gem/" };
+
+    for (size_t i = 0; name[0] == '.' && i < ARRAY_LEN(folders); i++)
+        if (strncmp(name, folders[i], strlen(folders[i])) == 0)
+            return true;
+    return false;
+}
+
+static void look_at_files(const struct payload *payload, struct zygote_run *run)
 {
     struct payload_file file;
     size_t pos = 0;
 
-    for (uint32_t i = 0; i < payload->n_files && payload_next_file(payload, &pos, &file); i++)
+    for (uint32_t i = 0; i < payload->n_files && payload_next_file(payload, &pos, &file); i++) {
+        run->has_home |= is_of_home(file.name);
         if (strcmp(file.name, run->argv[1]) == 0) {
             run->source = file.data;
             run->source_len = file.len;
         }
+    }
 }
 
 /* Those that are not in the job are small for the most part, and reading one takes less time than
@@ -271,7 +284,7 @@ static void take_payload(const struct job *job, enum child_job_kind kind, struct
     payload_argv(&payload, 0, ret->argv);
     payload_env(&payload, ret->env);
     environ = ret->env;
-    find_source(&payload, ret);
+    look_at_files(&payload, ret);
 }
 
 static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)

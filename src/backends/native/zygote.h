@@ -75,6 +75,7 @@ struct zygote_run {
     char **env;
     const char *source; /* what is in that file, where it came with the job; else NULL */
     size_t source_len;
+    bool has_home;    /* with files in ~/.local or ~/.gem: some look there when they start */
     bool makes_usual; /* before: ZYGOTE_USUAL_FILE is what most of its runs have */
 };
 

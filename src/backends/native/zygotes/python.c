@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "backends/native/zygote.h"
+#include "sys/spawn.h"
 
 #define PYTHON "/usr/bin/python3"
 
@@ -567,11 +568,23 @@ static void warm_child(bool is_awaited)
         _exit(1);
 }
 
+/* site.py has long looked for packages of the user's, what these want to be done, and his
+ * usercustomize.py. */
+static _Noreturn void start_afresh(const struct zygote_run *run)
+{
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    spawn_exec(run->argv, run->env, SPAWN_SYSTEM_PATH);
+    _exit(127);
+}
+
 static int run_file(const struct zygote_run *run)
 {
     char buf[PATH_MAX];
     const char *source = real_source(run, buf);
 
+    if (run->has_home)
+        start_afresh(run);
     if (prepare_run(run->argc, run->argv, run->env, source) < 0 ||
         (!python.is_reseeded && reseed() < 0)) {
         PyErr_Print();

@@ -5,7 +5,8 @@
  * from there, by what Ruby takes for the fork of its own, and so does all that has to be done after
  * one; each puts its own script in the place of the open file and goes on.
  *
- * A script of another name, or one that can't be read, is left to an exec of the real ruby.
+ * A script of another name, or one that can't be read, or with gems of its own, is left to an exec
+ * of the real ruby.
  */
 #include <ruby.h>
 
@@ -14,6 +15,7 @@
 #include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -107,6 +109,12 @@ static bool is_usual_script(void)
     return end && strstr(line, "ruby") == end;
 }
 
+/* Where the user's are was settled when Ruby started. */
+static bool has_own_gems(void)
+{
+    return zygote.run.has_home || getenv("XDG_DATA_HOME");
+}
+
 pid_t fork_for_ruby(void)
 {
     if (!zygote.is_to_fork)
@@ -115,7 +123,7 @@ pid_t fork_for_ruby(void)
     dup2(ASIDE_FD, ZYGOTE_FD);
     close(ASIDE_FD);
     zygote_serve(warm_child, &zygote.run);
-    if (!is_usual_script()) {
+    if (has_own_gems() || !is_usual_script()) {
         spawn_exec(zygote.run.argv, zygote.run.env, SPAWN_SYSTEM_PATH);
         _exit(127);
     }
@@ -160,8 +168,18 @@ static void load_features(void)
     }
 }
 
+/* The user's folder is the first of these where there is his home, as there is in a sandbox. */
+static void put_gem_folder(void)
+{
+    rb_eval_string("if defined?(Gem) && !Gem.path.include?(Gem.user_dir)\n"
+                   "  Gem.path.unshift(Gem.user_dir)\n"
+                   "  Gem::Specification.dirs.unshift(File.join(Gem.user_dir, 'specifications'))\n"
+                   "end\n");
+}
+
 static void fork_here(void)
 {
+    put_gem_folder();
     load_features();
     warm_up();
     rb_eval_string("GC.start; GC.compact if GC.respond_to?(:compact)");
