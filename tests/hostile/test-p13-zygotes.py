@@ -376,6 +376,23 @@ def preloaded(t, mode):
     t.ok(cold["stdout"].startswith("True True True\n"), "preload: and it is so", cold["stdout"], cold["stderr"][:300])
 
 
+RANDOMS = """
+names = 3.times.map { Dir::Tmpname.create("x") { } }
+p names, ObjectSpace.each_object(Random).count, ObjectSpace.each_object(Array).count { |a| a.any?(Random) }
+"""
+
+
+def preloaded_ruby(t, mode):
+    """What was made to draw from when a feature was loaded."""
+    with Ahead(mode, languages=["ruby"], CAY_PRELOAD="ruby:tempfile") as ahead:
+        runs = [ahead.run("ruby", RANDOMS) for _ in range(3)]
+        cold = ahead.run("ruby", "require 'tempfile'" + RANDOMS, strict=True)
+    t.equal([r["meta"]["start"] for r in (*runs, cold)], ["warm"] * 3 + ["cold"], "preload: three of Ruby are warm, one cold")
+    said = [r["stdout"].splitlines() for r in (*runs, cold)]
+    t.equal(len({lines[0] for lines in said}), 4, "preload: each has names of its own", said, runs[0]["stderr"])
+    t.equal([lines[1:] for lines in said], [said[3][1:]] * 4, "preload: and nothing else is found")
+
+
 def not_preloaded(t, mode):
     """What is not there, or ends who imports it, is left out: the rest is loaded, and no run sees a trace of it."""
     with Ahead(mode, languages=["python", "ruby"],
@@ -560,6 +577,7 @@ def test(t, mode):
     on_demand(t, mode)
     if mode.is_root:
         preloaded(t, mode)
+        preloaded_ruby(t, mode)
         not_preloaded(t, mode)
         same(t, mode)
     else:

@@ -177,15 +177,37 @@ static void put_gem_folder(void)
                    "end\n");
 }
 
+/* What features made to draw from, as Random.new, has one seed for all runs: those whose seed was
+ * drawn itself, and so is long. In a list that no program finds. */
+static VALUE find_randoms(void)
+{
+    if (zygote.n_features == 0)
+        return Qnil;
+    return rb_obj_hide(rb_eval_string("ObjectSpace.each_object(Random).select { |random|\n"
+                                      "  random.seed.bit_length > 64 && !random.frozen? }\n"));
+}
+
+static void reseed(VALUE randoms)
+{
+    if (NIL_P(randoms) || RARRAY_LEN(randoms) == 0)
+        return;
+    VALUE name = ID2SYM(rb_intern("initialize"));
+    VALUE method = rb_funcall(rb_cRandom, rb_intern("instance_method"), 1, name);
+    for (long i = 0; i < RARRAY_LEN(randoms); i++)
+        rb_funcall(method, rb_intern("bind_call"), 1, rb_ary_entry(randoms, i));
+}
+
 static void fork_here(void)
 {
     put_gem_folder();
     load_features();
+    volatile VALUE randoms = find_randoms();
     warm_up();
     rb_eval_string("GC.start; GC.compact if GC.respond_to?(:compact)");
     rb_eval_string("ObjectSpace.each_object(File) { |f| f.rewind if f.path == '" SCRIPT "' }");
     zygote.is_to_fork = true;
     rb_funcall(rb_mProcess, rb_intern("fork"), 0);
+    reseed(randoms);
     put_script();
     put_arguments();
 }
