@@ -265,6 +265,14 @@ static void take_usual_file_back(const struct payload *payload)
         _exit(1);
 }
 
+/* As after an exec, of which the zygote's was of its own file. */
+static void take_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    prctl(PR_SET_NAME, slash ? slash + 1 : path);
+}
+
 static void take_payload(const struct job *job, enum child_job_kind kind, struct zygote_run *ret)
 {
     static struct payload payload; /* there for good: the vectors point into it */
@@ -284,6 +292,7 @@ static void take_payload(const struct job *job, enum child_job_kind kind, struct
     payload_argv(&payload, 0, ret->argv);
     payload_env(&payload, ret->env);
     environ = ret->env;
+    take_name(ret->argv[0]);
     look_at_files(&payload, ret);
 }
 
