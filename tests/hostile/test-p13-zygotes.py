@@ -288,6 +288,10 @@ def wall(t, ahead):
     t.empty([v for v in views if (v["NoNewPrivs"], v["Seccomp"]) != ("1", "2")], "no_new_privs and a filter, everywhere")
     t.empty([k for k, v in said["tries"].items() if v == 0], "no call gives more rights")
     greedy = "import ctypes\nprint(sum(ctypes.CDLL(None).inotify_init1(0) >= 0 for _ in range(64)))"
+    fill = "n = 0\ntry:\n    while True: open(f'f{n}', 'w').close(); n += 1\nexcept OSError: print(n)"
+    for limits in ({"inodes": 100}, {"inodes": 100, "disk": "20m"}):
+        warm, cold = ahead.run("python", fill, limits=limits), ahead.run("python", fill, limits=limits, strict=True)
+        t.ok(warm["meta"]["start"] in ("warm", "fork") and warm["stdout"] == cold["stdout"], f"{limits}: as many files from both", warm["meta"]["start"], warm["stdout"], cold["stdout"])
     t.equal(ahead.run("python", greedy)["stdout"], "4\n", "what the kernel counts for the zygotes' user has room for many runs")
 
 

@@ -208,6 +208,9 @@ int root_add_own(const struct child *child, uint32_t *ret_op);
 /* Bounds it so that the program's share is what the limits say; again after something was added. */
 int root_bound(int root, const struct cay_limits *limits);
 
+/* From one run's limits to another's, whatever lies there already. */
+int root_change_bounds(int root, const struct cay_limits *had, const struct cay_limits *now);
+
 /* Mounts the job's folders; paths are those of the read-only ones, NULL-terminated. -errno, and
  * which folder failed. */
 int folders_show(const struct child *child, int root, char *const *paths, struct workspace *ret,

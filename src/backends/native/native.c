@@ -210,7 +210,7 @@ static int hand_over(struct native *native, const struct job *job)
     int rc = native_set_limits(native, &job->limits[0], &which);
     /* The disk limit is a property of the file system, which was made with the usual one. */
     if (rc == 0 && (now->disk_bytes != had.disk_bytes || now->inodes != had.inodes))
-        rc = root_bound(native->root_fd, now);
+        rc = root_change_bounds(native->root_fd, &had, now);
     if (rc < 0)
         return rc;
     if (direct_can_have(native, job))

@@ -209,20 +209,40 @@ static int make_tmpfs(const struct cay_limits *limits)
     return fd < 0 ? -errno : fd;
 }
 
+static int set_bounds(int root, uint64_t bytes, uint64_t inodes)
+{
+    auto_close int fs = fspick(root, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
+    if (fs < 0)
+        return -errno;
+    int rc = config_uint(fs, "size", bytes);
+    if (rc == 0)
+        rc = config_uint(fs, "nr_inodes", inodes);
+    if (rc == 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+        rc = -errno;
+    return rc;
+}
+
 /* From here on the program's share is what the limits say, to the byte and the inode. */
 int root_bound(int root, const struct cay_limits *limits)
 {
     struct statfs st;
-    auto_close int fs = fspick(root, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
-    if (fs < 0 || fstatfs(root, &st) < 0)
+
+    if (fstatfs(root, &st) < 0)
         return -errno;
     uint64_t used = (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
-    int rc = config_uint(fs, "size", limits->disk_bytes + used);
-    if (rc == 0)
-        rc = config_uint(fs, "nr_inodes", limits->inodes + (st.f_files - st.f_ffree));
-    if (rc == 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
-        rc = -errno;
-    return rc;
+    return set_bounds(root, limits->disk_bytes + used, limits->inodes + (st.f_files - st.f_ffree));
+}
+
+int root_change_bounds(int root, const struct cay_limits *had, const struct cay_limits *now)
+{
+    struct statfs st;
+
+    if (fstatfs(root, &st) < 0)
+        return -errno;
+    uint64_t block = (uint64_t)st.f_bsize;
+    uint64_t others = st.f_blocks - (had->disk_bytes + block - 1) / block; /* not the program's */
+    return set_bounds(root, others * block + now->disk_bytes,
+                      st.f_files - had->inodes + now->inodes);
 }
 
 int root_enter(int root_fd)
