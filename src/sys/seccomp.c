@@ -107,8 +107,6 @@ int seccomp_load_zygote(void)
 
 int seccomp_load_forked(int *ret_fd)
 {
-    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
-        return seccomp_load_noticed(SECCOMP_PROFILE_DEFAULT, ret_fd);
     *ret_fd = load(TABLE_FORKED, sizeof(TABLE_FORKED) / sizeof(TABLE_FORKED[0]), NOTICE_FLAGS);
     return *ret_fd < 0 ? seccomp_load(SECCOMP_PROFILE_DEFAULT) : 0;
 }

@@ -50,7 +50,7 @@ int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
 /*
  * The default profile in two, for whoever forks many that need it: the first, which is most of it,
  * leaves the calls that the rows call the zygote's; the second, in the child, refuses these too and
- * has the fd of seccomp_load_noticed. A child without the first gets the whole list.
+ * has the fd of seccomp_load_noticed. It is worth nothing to a child without the first.
  */
 int seccomp_load_zygote(void);
 int seccomp_load_forked(int *ret_fd);

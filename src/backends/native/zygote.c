@@ -41,6 +41,7 @@ struct dance {
     void
         *back[5]; /* where the program goes on: on the zygote's own stack, of which it has a copy */
     volatile int errnum;
+    bool has_list; /* most of the list of system calls is on the zygote (seccomp.h) */
 };
 
 /* ---- from the zygote to the program ---- */
@@ -307,7 +308,7 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         .wants_notice = true,
         .wanted = order->wanted,
         .seccomp = SECCOMP_PROFILE_DEFAULT,
-        .is_forked = true,
+        .is_forked = dance->has_list,
         .notice_fd = -1,
     };
     int fd = dance->fds[ZYGOTE_PROGRAM], errnum = 0;
@@ -446,7 +447,8 @@ static void get_ready(struct dance *dance)
     /* What is written into its memory runs in every program that is forked from it. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         _exit(1);
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_load_zygote() < 0)
+    dance->has_list = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && seccomp_load_zygote() == 0;
+    if (!dance->has_list)
         _exit(1);
 }
 
