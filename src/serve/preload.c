@@ -85,13 +85,16 @@ static int start(struct check *check, struct cay_error *err)
     return rc;
 }
 
-/* Frees it when there is no more to be checked, or nothing can be run. */
+/* Frees it when there is no more to be checked. */
 static void go_on(struct check *check)
 {
     struct cay_error err;
 
-    if (!check->server->is_draining && take_entry(check) && start(check, &err) == 0)
-        return;
+    while (!check->server->is_draining && take_entry(check)) {
+        if (start(check, &err) == 0)
+            return;
+        tell(check, err.msg);
+    }
     check_free(check);
 }
 
