@@ -426,10 +426,15 @@ static uint64_t soft_mb(uint64_t memory_bytes)
     return MAX((memory_bytes >> 20) * 9 / 10, UINT64_C(1));
 }
 
-/* All of it: the kernel ends what takes more, and says so. */
+/* For V8's old objects, nearly all of it: what else it has is 8 MB at the least, and more where the
+ * program holds all that it makes. So what holds too much is ended by the kernel, which says so, and
+ * not by V8 before; and what leaves garbage is collected before it is too much. */
 static uint64_t memory_mb(uint64_t memory_bytes)
 {
-    return MAX(memory_bytes >> 20, UINT64_C(1));
+    const uint64_t own = 9, least = 16;
+    uint64_t all = memory_bytes >> 20;
+
+    return MAX(all > own ? all - own : 0, least);
 }
 
 /* Where new objects are, which V8 has three of: small enough to be emptied before they fill the

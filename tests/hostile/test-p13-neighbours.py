@@ -41,16 +41,18 @@ sys.stdin.read()
 
 MANY_WATCHES = """
 import ctypes, os
-libc, n = ctypes.CDLL(None), 0
-fds = [libc.inotify_init1(0) for _ in range(8)]
+libc, watched = ctypes.CDLL(None), set()  # a file by its second name is the same watch
+fds = [libc.inotify_init1(0) for _ in range(4)]
 for at, _, files in os.walk("/usr"):
     for name in files:
-        if n < 20000 and libc.inotify_add_watch(fds[n % 8], os.fsencode(os.path.join(at, name)), 2) >= 0:
-            n += 1
-        elif n and not os.path.islink(os.path.join(at, name)):
-            print(n)
+        fd = fds[len(watched) % 4]
+        wd = libc.inotify_add_watch(fd, os.fsencode(os.path.join(at, name)), 2) if len(watched) < 20000 else -1
+        if wd >= 0:
+            watched.add((fd, wd))
+        elif watched and not os.path.islink(os.path.join(at, name)):
+            print(len(watched))
             raise SystemExit
-print(n)
+print(len(watched))
 """
 
 

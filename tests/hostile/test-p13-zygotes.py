@@ -531,7 +531,7 @@ def chosen(t, ahead):
         t.equal(ahead.run(language, "", strict=True)["meta"]["start"], "cold", f"{language}: strict is cold")
         t.equal(ahead.run(language, "", env={"X": "1"})["meta"]["start"], "warm", f"{language}: another variable is none of these")
     r = ahead.run("javascript", "console.log(process.execArgv[0])", limits={"memory": "256m"})
-    t.equal((r["meta"]["start"], r["stdout"]), ("cold", "--max-old-space-size=256\n"), "another memory limit: a Node for it")
+    t.equal((r["meta"]["start"], r["stdout"]), ("cold", "--max-old-space-size=247\n"), "another memory limit: a Node for it")
     r = ahead.run("python", "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))", limits={"open_files": 2000})
     t.equal(r["stdout"], "(2000, 2000)\n", "a limit above the usual one is had")
 
