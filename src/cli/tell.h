@@ -17,8 +17,8 @@ int tell_error(const struct cay_error *err);
 /* A line "cay: …" on stderr; control bytes in it are made visible. */
 void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same for a text that has lines of its own, a compiler's for example: "cay: " and what leads up
- * to it before the first, and each of the others behind "cay:   ". */
+/* The same for a text that has lines of its own, a compiler's for example: "cay: " and what leads
+ * up to it before the first, and each of the others behind "cay:   ". */
 void tell_lines(const char *lead, const char *text);
 
 /* Adds a text with every control byte in it, but for line feed and tab, made visible. */

@@ -427,8 +427,8 @@ static uint64_t soft_mb(uint64_t memory_bytes)
 }
 
 /* For V8's old objects, nearly all of it: what else it has is 8 MB at the least, and more where the
- * program holds all that it makes. So what holds too much is ended by the kernel, which says so, and
- * not by V8 before; and what leaves garbage is collected before it is too much. */
+ * program holds all that it makes. So what holds too much is ended by the kernel, which says so,
+ * and not by V8 before; and what leaves garbage is collected before it is too much. */
 static uint64_t memory_mb(uint64_t memory_bytes)
 {
     const uint64_t own = 9, least = 16;
