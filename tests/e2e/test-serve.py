@@ -584,10 +584,17 @@ def has_zygote(s):
     return re.search(r'^cay_pool_ready\{language="python",kind="zygote"\} 1$', s.get("/metrics").body.decode(), re.M)
 
 
+def kernel():
+    return tuple(int(x) for x in re.findall(r"\d+", os.uname().release)[:2])
+
+
 def test_lost_zygote(t, s):
     """Programs that are still to be forked when it dies."""
     t.ok(caytest.until(lambda: has_zygote(s), 60), "a zygote is there")
     stopped = zygotes(the_warden())
+    if not caytest.SANITIZED and kernel() >= (6, 7):
+        held = [int(status_of(pid)["RssFile"].split()[0]) for pid in stopped]
+        t.ok(held and max(held) < 2560, "which has of its files the pages alone that short programs need (zygote-pages.h)", held)
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     ids = [s.execute({"language": "python", "code": "print(1)", "detach": True}).json["id"] for _ in range(6)]
