@@ -179,6 +179,10 @@ struct backend {
     void (*wait)(struct sandbox *sandbox, struct report *ret);
     int (*start_next)(struct sandbox *sandbox, struct cay_error *err);
     enum tick_result (*tick)(struct sandbox *sandbox, int64_t now_ns);
+    /* Ends the program and whatever it has started, and has the sandbox tell what they left, as
+     * after an end of their own. false: it can't be done (any more), kill it. NULL: it never can.
+     */
+    bool (*stop)(struct sandbox *sandbox);
     void (*kill)(struct sandbox *sandbox);
     void (*release)(struct sandbox *sandbox);
     /* Removes, or with dry_run counts, what runs left whose makers are dead, outside of what all

@@ -82,8 +82,12 @@ static void on_stop(struct warden *warden, struct front *front, struct warden_re
 {
     (void)fds;
     for (struct run *run = warden->runs; run; run = run->next)
-        if (run->front == front && run->number == request->run)
-            runs_kill(run, request->reason == STOP_OUTPUT ? STOP_OUTPUT : STOP_CANCELLED);
+        if (run->front == front && run->number == request->run) {
+            if (request->reason == STOP_OUTPUT)
+                runs_stop(run, STOP_OUTPUT);
+            else
+                runs_kill(run, STOP_CANCELLED);
+        }
 }
 
 /* Both stages write to the same pipes, so the second one waits until what the first one wrote is

@@ -18,6 +18,10 @@
 /* What a run left behind is told by then, or not at all. */
 #define HARVEST_TIMEOUT_NS (30 * NS_PER_SEC)
 
+/* How long the end of a program takes at most that is stopped from inside: its time was up before.
+ */
+#define STOP_NS (800 * NS_PER_MSEC)
+
 /* ---- to the front ---- */
 
 static void reply_now(const struct run *run, struct warden_reply *message)
@@ -72,14 +76,30 @@ void runs_kill(struct run *run, enum stop_reason reason)
     run->sandbox->backend->kill(run->sandbox);
 }
 
-static void kill_over(struct run *run, enum tick_result found)
+void runs_stop(struct run *run, enum stop_reason reason)
+{
+    bool (*stop)(struct sandbox *) = run->sandbox->backend->stop;
+
+    if (run->is_stopped && !run->is_killed) /* for another reason, and the clock sees to it */
+        return;
+    run->is_stopped =
+        run->has_harvest && !run->has_ended && !run->is_killed && stop && stop(run->sandbox);
+    if (!run->is_stopped) {
+        runs_kill(run, reason);
+        return;
+    }
+    run->stop = reason;
+    run->deadline_ns = clock_now_ns() + STOP_NS;
+}
+
+static void stop_over(struct run *run, enum tick_result found)
 {
     static const enum stop_reason reasons[] = {
         [TICK_FINE] = STOP_NONE,
         [TICK_CPU_TIME] = STOP_CPU,
         [TICK_MEMORY] = STOP_MEMORY,
     };
-    runs_kill(run, reasons[found]);
+    runs_stop(run, reasons[found]);
 }
 
 /* ---- from the sandboxes ---- */
@@ -188,7 +208,7 @@ void runs_serve(struct warden *warden, struct run *run)
         on_stage_ended(warden, run, &report);
         break;
     case REPORT_OVER:
-        kill_over(run, report.over);
+        stop_over(run, report.over);
         break;
     case REPORT_FAILED: {
         struct warden_reply message = { .kind = WARDEN_FAILED, .error = report.error };
@@ -214,11 +234,14 @@ void runs_serve_clock(struct warden *warden, int64_t now)
                 cay_fail(&late.error, CAY_E_UNSUPPORTED, "the sandbox was not up after 30 s");
                 runs_reply(run, &late);
             }
-            runs_kill(run, run->has_ended ? STOP_NONE : run->is_up ? STOP_WALL : STOP_CANCELLED);
+            if (run->is_up && !run->has_ended && !run->is_stopped)
+                runs_stop(run, STOP_WALL);
+            else
+                runs_kill(run, run->is_up ? STOP_NONE : STOP_CANCELLED);
         } else if (now >= run->sandbox->tick_ns && !run->is_killed) {
             enum tick_result result = run->sandbox->backend->tick(run->sandbox, now);
             if (result != TICK_FINE)
-                kill_over(run, result);
+                stop_over(run, result);
         }
     }
 }

@@ -40,6 +40,7 @@ struct run {
     int64_t ended_ns;
     bool is_up;
     bool awaits_next;
+    bool is_stopped; /* it was told to end and to tell what it left */
     bool is_killed;
     bool has_harvest;
     bool has_ended;  /* its last stage did, and the harvest is on */
@@ -94,6 +95,10 @@ void fronts_part(struct warden *warden);
 void runs_reply(struct run *run, struct warden_reply *message);
 
 void runs_kill(struct run *run, enum stop_reason reason);
+
+/* The same for a limit that was reached: where somebody wants what the run left, the sandbox has a
+ * moment to end the program by itself, and then the time that telling takes. */
+void runs_stop(struct run *run, enum stop_reason reason);
 
 /* Hears what its backend has to report. The run may be gone after it. */
 void runs_serve(struct warden *warden, struct run *run);

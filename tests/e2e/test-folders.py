@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Folders of the host's inside: --workspace and --ro, seen from the program; the host's side is looked at after each."""
+import base64
+import json
 import os
 import shutil
+import signal
 import socket
 import sys
 
@@ -97,6 +100,43 @@ def copied(t, mode):
     mode.command("umount", merged)
 
 
+STOPPED = "files are not listed: the run was stopped before it could tell of them"
+SPIN = "while True: pass"
+FLOOD = "while True: print('x' * 9999)"
+
+
+def test_stopped(t, mode, top, before):
+    """What a run left that reached a limit is told as after any other end; not what was cancelled."""
+    rows = (
+        ("wall_timeout", ("--timeout", "1"), "import time; time.sleep(100)"),
+        ("cpu_timeout", ("--cpu-time", "1"), SPIN),
+        ("output", ("--output-cap", "1m"), FLOOD),
+    )
+    for cause, flags, then in rows:
+        r = mode.json("run", "--workspace", top, "--collect", "*.log", *flags, "-l", "python", "-e",
+                      f"open('a.log', 'w').write('begun')\nopen('tool.py', 'w').write('')\n{then}")
+        found = [(f["path"], f["change"], f.get("base64")) for f in r.get("files") or []]
+        t.result(r, f"{cause}: it is told so", cause=cause, signal=None)
+        t.equal(found, [("/workspace/a.log", "created", "YmVndW4="), ("/workspace/tool.py", "changed", None)],
+                f"{cause}: with the files that it left", *r.done.describe())
+    t.equal(snapshot(top), before, "and the folder is as it was")
+
+    # Somebody else still writes when the time is up: nobody does any more when what they left is told.
+    writer = "(while :; do echo x >> more; done) & while [ ! -s more ]; do :; done; sleep 100"
+    r = mode.json("run", "--workspace", top, "--collect", "more", "--timeout", "1", "-l", "bash", "-e", writer)
+    file = (r.get("files") or [{}])[0]
+    t.ok(file.get("size", 0) > 0 and len(base64.b64decode(file.get("base64", ""))) == file["size"], "of a file that grew, the whole", file.get("size"))
+
+    with mode.live("run", "--events", "--workspace", str(top), "-l", "bash", "-e", "echo > new; echo begun; sleep 100") as run:
+        t.ok(run.wait_for("begun"), "one that is cancelled: it runs", run.errors())
+        run.signal(signal.SIGINT)
+        t.ok(run.wait_for('"event":"finished"', 30) and run.wait(30) == 130, "one that is cancelled: and ends", run.errors())
+        run.wait_for("\0", 5)  # there is none: to the end
+        result = json.loads(run.seen.decode().splitlines()[-1])["result"]
+        t.equal((result["verdict"]["cause"], result["files"]), ("cancelled", []), "one that is cancelled: lists no files")
+        t.ok(STOPPED in result["meta"]["warnings"], "one that is cancelled: and says so", result["meta"]["warnings"])
+
+
 def test(t, mode):
     top = make_project(mode)
     before = snapshot(top)
@@ -115,10 +155,7 @@ def test(t, mode):
     r = mode.json("run", "--workspace", top, "--disk", "1m", "-l", "bash", "-e", "head -c 3m /dev/zero > big")
     t.result(r, "what is written to it counts as disk", cause="disk", limit_name="disk")
 
-    stopped = "files are not listed: the run was stopped before it could tell of them"
-    r = mode.json("run", "--workspace", top, "--timeout", "1", "-l", "bash", "-e", "echo > new; sleep 100")
-    t.result(r, "a run that is stopped lists no files", cause="wall_timeout", files=[])
-    t.ok(stopped in r.get("meta.warnings"), "and says so", r.get("meta.warnings"))
+    test_stopped(t, mode, top, before)
     r = mode.json("run", "--workspace", top, "-l", "c", "-e", "int main(void) { return missing; }")
     t.result(r, "one that does not compile changes nothing", cause="compile", files=[])
     t.ok(not any("files" in warning for warning in r.get("meta.warnings")), "and there is nothing to say of files", r.get("meta.warnings"))

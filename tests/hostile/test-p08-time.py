@@ -39,6 +39,9 @@ def test(t, mode):
     host = mode.host()
     flags = ("--timeout", "2", "--pids", "60")
     jobs = {kind: lambda kind=kind: mode.program("stay", *flags, args=[kind]) for kind in STUBBORN}
+    # Pid 1 ends these itself, for what they left is asked for.
+    for kind in ("stops-all", "daemons", "runs-away"):
+        jobs[f"{kind}, collected"] = lambda kind=kind: mode.program("stay", *flags, "--collect", "*", args=[kind])
     jobs["python"] = lambda: mode.python(PYTHON, *flags)
     jobs["bash"] = lambda: mode.json("run", *flags, "-l", "bash", "-e", "trap '' TERM INT HUP; while :; do :; done")
     for kind, r in zip(jobs, caytest.together(jobs.values(), workers=5)):

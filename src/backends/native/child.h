@@ -128,9 +128,9 @@ struct child_report {
 /* What tells of the program's exit, and the sandbox's root. */
 enum { READY_NOTICE, READY_ROOT, READY_FDS };
 
-/* From the warden to pid 1, in this order: the id map is written; the cgroup is made; and for each
- * further stage, that it may begin. */
-enum child_word_kind { CHILD_MAPPED = 1, CHILD_GO, CHILD_NEXT };
+/* From the warden to pid 1, in this order: the id map is written; the cgroup is made; for each
+ * further stage, that it may begin; and that the last one is to end. */
+enum child_word_kind { CHILD_MAPPED = 1, CHILD_GO, CHILD_NEXT, CHILD_STOP };
 
 struct child_word {
     enum child_word_kind kind;

@@ -370,8 +370,8 @@ static int reap_until(struct state *state, pid_t program, bool *ret_is_held)
             count_at_end(state, status, 1);
             return status;
         }
-        if (pid <= 0)
-            init_listen(state);
+        if (pid <= 0 && init_listen(state) == CHILD_STOP)
+            kill(-1, SIGKILL);
         if (state->has_notice && take_notice(state, program, &status)) {
             *ret_is_held = true;
             return status;

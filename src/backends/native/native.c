@@ -289,6 +289,19 @@ static int start_next(struct sandbox *sandbox, struct cay_error *err)
     return 0;
 }
 
+/* Pid 1 does it, and goes on as after every end: what was written is still there. */
+static bool stop(struct sandbox *sandbox)
+{
+    struct native *native = native_of(sandbox);
+    const struct child_word word = { .kind = CHILD_STOP };
+
+    if (native->is_killed || !native->started_ns || native->stage + 1U < native->job.n_stages)
+        return false;
+    native_hurry(native);
+    return send(native->base.fds[FD_CTL], &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           (ssize_t)sizeof word;
+}
+
 /* When that is due, or never. */
 static int64_t leave_when_due(struct native *native, int64_t now_ns)
 {
@@ -338,6 +351,7 @@ const struct backend backend_native = {
     .wait = native_wait,
     .start_next = start_next,
     .tick = tick,
+    .stop = stop,
     .kill = native_kill,
     .release = release,
     .pool = &the_pool,
