@@ -40,6 +40,9 @@ for link in ("exe", "root", "cwd"):
         found["proc_leak"].append([link, os.readlink(f"/proc/1/{link}")])
     except OSError:
         pass
+with open("/proc/1/cmdline", "rb") as f:
+    if b"/" in (words := f.read()):
+        found["proc_leak"].append(["cmdline", words.decode(errors="replace")])
 
 # 2. The whole tree: every file outside the language trees, every device, every place to write.
 writable_now = 0
