@@ -223,7 +223,7 @@ struct berth *berth_make(const struct backend_host *host, struct berth_kind *kin
     struct berth *berth = mem_alloc(sizeof *berth);
 
     berth->kind = kind;
-    berth->who.lock_fd = -1;
+    berth->who.lock_fd = berth->who.name_fd = -1;
     for (int i = 0; i < BERTH_NS; i++)
         berth->ns_fds[i] = -1;
     for (int i = 0; i < BERTH_COUNTERS; i++)

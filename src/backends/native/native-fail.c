@@ -46,6 +46,14 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
                     remedies[layer] ? "; " : "");
 }
 
+int native_fail_map(struct cay_error *err, const struct identity *who, int errnum)
+{
+    if (who->kind != IDENTITY_SUBUID || is_shortage(errnum))
+        return native_fail_layer(err, LAYER_USER_NS, errnum, "write the id map");
+    native_fail_layer(err, LAYER_USER_NS, 0, "newuidmap refuses this user's range in /etc/subuid");
+    return cay_hint(err, "check the user's name and lines there, or remove them; " SEE_DOCTOR);
+}
+
 int native_fail_folder(struct cay_error *err, unsigned number, int errnum)
 {
     const char *field = number == 0 ? "workspace" : "ro";
