@@ -91,8 +91,8 @@ static int build_it(const struct builder *builder)
         return -errno;
     int root = root_build_lasting(builder->root);
     rc = root < 0 ? root : root_enter(root);
-    if (rc == 0 && sethostname("cay", 3) < 0)
-        rc = -errno;
+    if (rc == 0)
+        rc = child_name_host();
     return rc < 0 ? rc : fdpass_send(builder->ctl_fd, &word, sizeof word, fds, PASSED);
 }
 

@@ -163,6 +163,7 @@ found["etc"] = sorted(os.listdir("/etc")) if os.path.isdir("/etc") else []
 found["dev"] = {n: oct(os.lstat("/dev/" + n).st_mode & 0o170000) for n in os.listdir("/dev")}
 found["passwd"] = open("/etc/passwd").read() if os.path.exists("/etc/passwd") else ""
 found["hostname"] = os.uname().nodename
+found["domain"] = open("/proc/sys/kernel/domainname").read().strip()
 found["pids"] = [int(p) for p in os.listdir("/proc") if p.isdigit()]
 for label, action in {"null": lambda: open("/dev/null", "wb").write(b"x"), "zero": lambda: open("/dev/zero", "rb").read(8),
                       "urandom": lambda: open("/dev/urandom", "rb").read(8),
