@@ -186,6 +186,15 @@ int identity_take(int state_fd, bool own, struct identity *ret)
     return rc;
 }
 
+uint32_t identity_count(void)
+{
+    uint32_t uid_start, gid_start, count;
+
+    if (geteuid() == 0)
+        return ROOT_SLOTS;
+    return has_subids(geteuid(), &uid_start, &gid_start, &count) ? count : 0;
+}
+
 void identity_release(struct identity *who)
 {
     close_fd(&who->lock_fd);

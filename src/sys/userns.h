@@ -44,6 +44,10 @@ struct identity {
 int identity_take(int state_fd, bool own, struct identity *ret);
 void identity_release(struct identity *who);
 
+/* How many runs of the caller's at once can have a uid each; 0: they have his own, and there may be
+ * any number. */
+uint32_t identity_count(void);
+
 /* Writes one line of a new namespace's map: file is "uid_map" or "gid_map". */
 int userns_write_map(pid_t pid, const char *file, unsigned inside, unsigned outside);
 

@@ -6,8 +6,10 @@ import os
 import pwd
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayserve
 import caytest
 
 RANGE = 0x6cafe000  # uids that nobody has
@@ -107,6 +109,11 @@ def outer_uid(r):
     return int(words[1]) if len(words) >= 3 else None
 
 
+def outer_uid_of(answer):
+    words = ((answer.json or {}).get("stdout") or "").split()
+    return int(words[1]) if len(words) >= 3 else None
+
+
 def with_range(t, mode):
     """A range is used wherever it can be, by one run for each uid, whichever state folder each has; else nothing runs."""
     if os.getuid() != 0 or mode.uid is None or mode.is_docker:
@@ -145,6 +152,18 @@ def with_range(t, mode):
         t.matches(r.done.err.decode(), "newuidmap.*subuid", "a range that can't be used: it says so")
 
 
+def server_with_range(t, mode):
+    """What a server makes ahead has uids too: a short range is not used up by sandboxes that wait."""
+    if not mode.has_cgroup or mode.is_root or os.getuid() != 0 or not os.path.exists("/usr/bin/newuidmap"):
+        return
+    with subids(mode, 6), cayserve.Server(mode, env={"CAY_SPARES": "8"}) as s:
+        caytest.until(lambda: "made ahead" in s.words(), 20)
+        time.sleep(1)  # for more than it should make
+        asked = [s.execute({"command": ["/bin/cat", "/proc/self/uid_map"], "limits": {"memory": "64m"}}) for _ in range(3)]
+        t.equal([outer_uid_of(a) in range(RANGE, RANGE + 6) for a in asked], [True] * 3, "range of six, server: runs find a uid",
+                *asked, s.words()[-500:])
+
+
 def test(t, mode):
     from_inside(t, mode, ())
     from_inside(t, mode, ("--strict",))
@@ -154,6 +173,7 @@ def test(t, mode):
         t.empty(wrong({k: v.strip() for k, v in view.items()}), "exec: no rights")
     from_outside(t, mode)
     with_range(t, mode)
+    server_with_range(t, mode)
 
 
-caytest.main(test, programs=["stay"])
+caytest.main(test, modes=("root", "user", "deleg"), programs=["stay"])
