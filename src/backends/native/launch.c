@@ -498,7 +498,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if (child.has_userns) {
         rc = userns_map(native->pid, &native->who);
         if (rc < 0)
-            return native_fail_map(err, &native->who, -rc);
+            return native_fail_map(err, native, -rc);
         native->layers |= LAYER_BIT(USER_NS);
     }
     for (int i = 0; i < JOB_FOLDERS; i++)
