@@ -106,7 +106,7 @@ static int try_id_map(struct trial *trial)
 {
     char *what = trial->answer->result.what;
     int word[2], go[2];
-    struct identity who = { .lock_fd = -1 };
+    struct identity who = { .lock_fd = -1, .name_fd = -1 };
     char byte;
 
     int rc = identity_take(trial->state_fd, false, &who);

@@ -93,9 +93,14 @@ static void keep_only(int front_fd, int state_fd, int listen_fd)
 }
 
 /* /proc/1/cmdline is readable in the sandbox, and shows what the kernel finds where argv was:
- * secrets given by --env, paths, the code itself. */
+ * secrets given by --env, paths, the code itself. The command's own path comes before all that: it
+ * may name the caller and where he keeps things, so only the name of the program is left of it. */
 static void wipe(char **argv)
 {
+    size_t len = strlen(program_invocation_name);
+
+    explicit_bzero(program_invocation_name, len);
+    memcpy(program_invocation_name, "cay", MIN(len, strlen("cay")));
     for (; argv && *argv; argv++)
         explicit_bzero(*argv, strlen(*argv));
 }

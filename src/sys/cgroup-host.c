@@ -220,6 +220,12 @@ void cgroup_host_close(struct cgroup_host *host)
 
 /* ---- sweep ---- */
 
+enum sweep {
+    SWEEP_COUNT, /* only look */
+    SWEEP_EMPTY, /* who still runs is left alone, and his group */
+    SWEEP_ALL,
+};
+
 /* The sandbox's pid 1 ends by itself when its warden dies; this is for one that could not. */
 static void kill_members(int dir)
 {
@@ -244,13 +250,14 @@ static bool is_run_name(const char *name)
            name[36] == '-' && name[37] >= '0' && name[37] <= '9' && name[38] == '\0';
 }
 
-static bool remove_leftover(int parent, const char *name)
+static bool remove_leftover(int parent, const char *name, enum sweep how)
 {
     auto_close int dir = open_dir_at(parent, name);
 
     if (dir < 0)
         return true;
-    kill_members(dir);
+    if (how == SWEEP_ALL)
+        kill_members(dir);
     for (int tries = 0; tries < 20; tries++) { /* what is stuck is for the next sweep */
         if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return true;
@@ -285,7 +292,7 @@ static void remember(struct makers *makers, const char *name)
 /* The first hierarchy goes last, as when a group is removed by its maker: as long as anything is
  * left of a group, it is to be found there. */
 static bool sweep_one(const struct cgroup_host *host, const char *name, struct makers *alive,
-                      bool only_count)
+                      enum sweep how)
 {
     if (is_known(alive, name))
         return false;
@@ -297,15 +304,15 @@ static bool sweep_one(const struct cgroup_host *host, const char *name, struct m
             remember(alive, name);
         return false;
     }
-    if (only_count)
+    if (how == SWEEP_COUNT)
         return true;
     for (int i = CGROUP_N - 1; i >= 0; i--)
-        if (host->parent[i] >= 0 && !remove_leftover(host->parent[i], name))
+        if (host->parent[i] >= 0 && !remove_leftover(host->parent[i], name, how))
             return false;
     return true;
 }
 
-static int sweep(const struct cgroup_host *host, bool only_count)
+static int sweep(const struct cgroup_host *host, enum sweep how)
 {
     char buf[4096] __attribute__((aligned(16)));
     struct makers alive = { 0 };
@@ -318,7 +325,7 @@ static int sweep(const struct cgroup_host *host, bool only_count)
     for (long n; (n = syscall(SYS_getdents64, dir, buf, sizeof buf)) > 0;)
         for (long pos = 0; pos < n;) {
             const struct dirent64 *entry = (const struct dirent64 *)(buf + pos);
-            if (is_run_name(entry->d_name) && sweep_one(host, entry->d_name, &alive, only_count))
+            if (is_run_name(entry->d_name) && sweep_one(host, entry->d_name, &alive, how))
                 swept++;
             pos += entry->d_reclen;
         }
@@ -327,12 +334,12 @@ static int sweep(const struct cgroup_host *host, bool only_count)
 
 int cgroup_sweep(const struct cgroup_host *host)
 {
-    return sweep(host, false);
+    return sweep(host, SWEEP_ALL);
 }
 
 int cgroup_count_left(const struct cgroup_host *host)
 {
-    return sweep(host, true);
+    return sweep(host, SWEEP_COUNT);
 }
 
 /* ---- delegation ---- */
@@ -392,20 +399,41 @@ int cgroup_delegate(uid_t uid, gid_t gid)
     return found > 0 ? 0 : -ENOTSUP;
 }
 
+/* What a killed warden left, and no other has swept since. Empty groups only: on v1 a kill goes by
+ * pids, and one that is given anew meanwhile could be anybody's, for this is root. */
+static void sweep_delegated_v1(uid_t uid)
+{
+    struct cgroup_host host;
+
+    cgroup_host_open(&host, uid);
+    sweep(&host, SWEEP_EMPTY);
+    cgroup_host_close(&host);
+}
+
+static int undelegate_v2(int top, const char *name)
+{
+    struct cgroup_host host;
+    auto_close int dir = open_dir_at(top, name);
+
+    if (dir < 0)
+        return -errno;
+    for (int i = 0; i < CGROUP_N; i++)
+        host.parent[i] = i == CGROUP_MEMORY ? dir : -1;
+    sweep(&host, SWEEP_EMPTY);
+    if (unlinkat(dir, "cay-leaf", AT_REMOVEDIR) < 0 && errno != ENOENT)
+        return -errno;
+    return unlinkat(top, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
 int cgroup_undelegate(uid_t uid)
 {
     char name[64];
     user_dir_name(name, uid);
 
     auto_close int top = open_dir_at(AT_FDCWD, CGROUP_TOP);
-    if (is_fs(top, CGROUP2_SUPER_MAGIC)) {
-        auto_close int dir = open_dir_at(top, name);
-        if (dir < 0)
-            return -errno;
-        if (unlinkat(dir, "cay-leaf", AT_REMOVEDIR) < 0 && errno != ENOENT)
-            return -errno;
-        return unlinkat(top, name, AT_REMOVEDIR) < 0 ? -errno : 0;
-    }
+    if (is_fs(top, CGROUP2_SUPER_MAGIC))
+        return undelegate_v2(top, name);
+    sweep_delegated_v1(uid);
     int result = -ENOENT;
     for (int i = 0; i < CGROUP_N; i++) {
         auto_close int hierarchy = hierarchy_v1((enum cgroup_controller)i);

@@ -5,11 +5,14 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,28 +69,74 @@ bool user_name(uid_t uid, char *out, size_t size)
     return found;
 }
 
-/* Locks a free byte of the slot file. The lock belongs to the open file, so it is gone when the
- * last process that has it is. Where to begin is as good as any: from the first on, each of many
- * runs would try all those before it. */
-static int lock_slot(int state_fd, uint32_t slots, uint32_t *ret_slot)
+/* The byte of a slot in the slot file. The lock belongs to the open file, so it is gone when the
+ * last process that has it is. */
+static int set_lock(int fd, short type, uint32_t slot)
 {
-    auto_close int fd = openat(state_fd, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1 };
+
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+        return 0;
+    return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
+}
+
+/* An ordinary user chooses his state folder (HOME, XDG_STATE_HOME), or has none: the file there
+ * does not know of runs that have another. So the uid is a name of the network namespace as well,
+ * which is gone with its socket. Nobody listens, so nothing can be sent there; who takes the name
+ * to be in the way costs the user one of his uids. */
+static int bind_name(uid_t uid)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    int len = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "cay-uid-%u", uid);
+    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
     if (fd < 0)
         return -errno;
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+    if (bind(fd, (const struct sockaddr *)&name, size) < 0)
+        return errno == EADDRINUSE ? -EBUSY : -errno;
+    return take_fd(&fd);
+}
+
+static int take_slot(struct identity *who, uint32_t slot)
+{
+    int rc = who->lock_fd < 0 ? 0 : set_lock(who->lock_fd, F_WRLCK, slot);
+
+    if (rc < 0 || who->kind != IDENTITY_SUBUID)
+        return rc;
+    int fd = bind_name(who->uid + slot);
+    if (fd < 0) {
+        if (who->lock_fd >= 0)
+            set_lock(who->lock_fd, F_UNLCK, slot);
+        return fd;
+    }
+    who->name_fd = fd;
+    return 0;
+}
+
+/* Finds a free slot for an identity that has the first one's ids. Where to begin is as good as any:
+ * from the first on, each of many runs would try all those before it. */
+static int find_slot(int state_fd, uint32_t slots, struct identity *who)
+{
     const uint32_t first = slots ? (uint32_t)((uint64_t)clock_now_ns() >> 10) % slots : 0;
-    for (uint32_t i = 0; i < slots; i++) {
-        uint32_t slot = (first + i) % slots;
-        struct flock lock = {
-            .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1
-        };
-        if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
-            *ret_slot = slot;
-            return take_fd(&fd);
-        }
-        if (errno != EAGAIN && errno != EACCES)
+    int rc = -EBUSY;
+
+    if (state_fd >= 0 || who->kind != IDENTITY_SUBUID) {
+        who->lock_fd = openat(state_fd, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (who->lock_fd < 0)
             return -errno;
     }
-    return -EBUSY;
+    for (uint32_t i = 0; i < slots && rc == -EBUSY; i++) {
+        uint32_t slot = (first + i) % slots;
+        rc = take_slot(who, slot);
+        if (rc == 0) {
+            who->uid += slot;
+            who->gid += slot;
+        }
+    }
+    if (rc < 0)
+        identity_release(who);
+    return rc;
 }
 
 static bool has_subids(uid_t uid, uint32_t *uid_start, uint32_t *gid_start, uint32_t *count)
@@ -123,27 +172,33 @@ void subids_count(uid_t uid, uint32_t *ret_uids, uint32_t *ret_gids)
 int identity_take(int state_fd, bool own, struct identity *ret)
 {
     uid_t me = geteuid();
-    uint32_t slot = 0, uid_start = ROOT_SLOT_BASE, gid_start = ROOT_SLOT_BASE, count = ROOT_SLOTS;
+    uint32_t uid_start = ROOT_SLOT_BASE, gid_start = ROOT_SLOT_BASE, count = ROOT_SLOTS;
 
-    if (me != 0 && (own || state_fd < 0 || !has_subids(me, &uid_start, &gid_start, &count))) {
-        *ret = (struct identity){ IDENTITY_OWN, me, getegid(), -1 };
+    if (me != 0 && (own || !has_subids(me, &uid_start, &gid_start, &count))) {
+        *ret = (struct identity){ IDENTITY_OWN, me, getegid(), -1, -1 };
         return 0;
     }
-    int fd = lock_slot(state_fd, count, &slot);
-    if (fd < 0)
-        return fd;
-    *ret = (struct identity){
-        .kind = me == 0 ? IDENTITY_ROOT_SLOT : IDENTITY_SUBUID,
-        .uid = uid_start + slot,
-        .gid = gid_start + slot,
-        .lock_fd = fd,
-    };
-    return 0;
+    struct identity who = { me == 0 ? IDENTITY_ROOT_SLOT : IDENTITY_SUBUID, uid_start, gid_start,
+                            -1, -1 };
+    int rc = find_slot(state_fd, count, &who);
+    if (rc == 0)
+        *ret = who;
+    return rc;
+}
+
+uint32_t identity_count(void)
+{
+    uint32_t uid_start, gid_start, count;
+
+    if (geteuid() == 0)
+        return ROOT_SLOTS;
+    return has_subids(geteuid(), &uid_start, &gid_start, &count) ? count : 0;
 }
 
 void identity_release(struct identity *who)
 {
     close_fd(&who->lock_fd);
+    close_fd(&who->name_fd);
 }
 
 int userns_write_map(pid_t pid, const char *file, unsigned inside, unsigned outside)

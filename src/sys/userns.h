@@ -11,8 +11,9 @@
  *     userns_map(pid, &who);
  *     identity_release(&who);
  *
- * Slots are byte-range locks on one file in the state folder, shared by all instances of this
- * user: two runs at once never have the same uid, and the lock goes with its holder.
+ * Slots are byte-range locks on one file in the state folder, and for an ordinary user, who can
+ * have several such folders or none, names in the network namespace as well: two runs at once never
+ * have the same uid, and lock and name go with their holder.
  */
 
 #include <stdbool.h>
@@ -33,13 +34,19 @@ struct identity {
     enum identity_kind kind;
     uid_t uid; /* on the host */
     gid_t gid;
-    int lock_fd; /* -1 for IDENTITY_OWN */
+    int lock_fd; /* -1 for IDENTITY_OWN, and where there is no state folder */
+    int name_fd; /* -1 but for IDENTITY_SUBUID */
 };
 
-/* state_fd is the folder that holds the slot file. own: an ordinary user's own, although there may
- * be others, for a program that is to use his files. Returns -errno (-EBUSY: all slots taken). */
+/* state_fd is the folder that holds the slot file; an ordinary user may have none (-1). own: an
+ * ordinary user's own, although there may be others, for a program that is to use his files.
+ * Returns -errno (-EBUSY: all slots taken). */
 int identity_take(int state_fd, bool own, struct identity *ret);
 void identity_release(struct identity *who);
+
+/* How many runs of the caller's at once can have a uid each; 0: they have his own, and there may be
+ * any number. */
+uint32_t identity_count(void);
 
 /* Writes one line of a new namespace's map: file is "uid_map" or "gid_map". */
 int userns_write_map(pid_t pid, const char *file, unsigned inside, unsigned outside);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -156,6 +157,8 @@ static void leave_caller(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
     /* A real-time caller would hand its right to starve the host on to the program. */
     sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
+    /* And one under a debugger, or `setarch -R`, its lack of address randomisation. */
+    personality(PER_LINUX);
     prctl(PR_SET_NAME, "cay-warden");
 }
 

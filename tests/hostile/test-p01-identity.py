@@ -4,11 +4,15 @@
 import contextlib
 import os
 import pwd
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayserve
 import caytest
 
+RANGE = 0x6cafe000  # uids that nobody has
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 
@@ -80,6 +84,86 @@ def from_outside(t, mode):
         t.equal([a.wait(), b.wait()], [0, 0], "outside: both runs end well")
 
 
+@contextlib.contextmanager
+def subids(mode, count, named=True):
+    """In our mount namespace alone, this mode's user has a range of so many uids and gids, and a name or none."""
+    lines = {"subuid": f"{mode.uid}:{RANGE}:{count}\n", "subgid": f"{mode.uid}:{RANGE}:{count}\n"}
+    if named:
+        lines["passwd"] = f"{open('/etc/passwd').read()}caytest:x:{mode.uid}:{mode.uid}::/nonexistent:/bin/sh\n"
+    covered = []
+    try:
+        for name, text in lines.items():
+            file = caytest.workdir() / f"etc-{name}"
+            file.write_text(text)
+            file.chmod(0o644)
+            subprocess.run(["mount", "--bind", file, f"/etc/{name}"], check=True)
+            covered.append(f"/etc/{name}")
+        yield
+    finally:
+        for path in covered:
+            subprocess.run(["umount", path], check=True)
+
+
+def outer_uid(r):
+    words = r.stdout.split()
+    return int(words[1]) if len(words) >= 3 else None
+
+
+def outer_uid_of(answer):
+    words = ((answer.json or {}).get("stdout") or "").split()
+    return int(words[1]) if len(words) >= 3 else None
+
+
+def with_range(t, mode):
+    """A range is used wherever it can be, by one run for each uid, whichever state folder each has; else nothing runs."""
+    if os.getuid() != 0 or mode.uid is None or mode.is_docker:
+        return
+    if not all(os.path.exists(f) for f in ("/usr/bin/newuidmap", "/etc/subuid", "/etc/subgid")):
+        t.skip("range", "there is no newuidmap, or no /etc/subuid", "uidmap")
+        return
+    show = ("exec", "--", "/bin/cat", "/proc/self/uid_map", "/proc/self/status")
+    places = [mode.cwd / "state-a", mode.cwd / "state-b"]
+    for place in places:
+        place.mkdir()
+        os.chown(place, mode.uid, mode.uid)
+    with subids(mode, 1):
+        for label, env in {"usual": {}, "no": {"HOME": "/nonexistent", "XDG_STATE_HOME": "/nonexistent"}}.items():
+            r = mode.json(*show, env=env)
+            t.result(r, f"range, {label} state folder: it runs", cause="ok")
+            t.equal(outer_uid(r), RANGE, f"range, {label} state folder: the uid is of the range")
+            t.ok("\nGroups:\t \n" in r.stdout, f"range, {label} state folder: no groups", r.stdout)
+        kept = mode.env
+        mode.env = {**kept, "XDG_STATE_HOME": str(places[0])}
+        with mode.live_program("stay", args=("waits", "mark-range")) as run:
+            mode.env = kept
+            t.ok(run.wait_for("ready"), "range of one: the first runs", run.errors())
+            for label, place in {"the same": places[0], "another": places[1]}.items():
+                r = mode.json(*show, env={"XDG_STATE_HOME": str(place)})
+                t.ok(r.done.status == 125 and outer_uid(r) is None,
+                     f"range of one, {label} state folder: no second run at once has that uid", *r.describe())
+                t.matches(r.done.err.decode(), "uid.*\n.*range", f"range of one, {label} state folder: it says why")
+            run.end_input()
+            t.equal(run.wait(), 0, "range of one: the first ends well")
+        r = mode.json(*show, env={"XDG_STATE_HOME": str(places[1])})
+        t.equal(outer_uid(r), RANGE, "range of one: the next has it", *r.describe())
+    with subids(mode, 1, named=False):  # newuidmap serves nobody who has no name
+        r = mode.json(*show)
+        t.ok(r.done.status == 125 and outer_uid(r) is None, "a range that can't be used: nothing runs", *r.describe())
+        t.matches(r.done.err.decode(), "newuidmap.*subuid", "a range that can't be used: it says so")
+
+
+def server_with_range(t, mode):
+    """What a server makes ahead has uids too: a short range is not used up by sandboxes that wait."""
+    if not mode.has_cgroup or mode.is_root or os.getuid() != 0 or not os.path.exists("/usr/bin/newuidmap"):
+        return
+    with subids(mode, 6), cayserve.Server(mode, env={"CAY_SPARES": "8"}) as s:
+        caytest.until(lambda: "made ahead" in s.words(), 20)
+        time.sleep(1)  # for more than it should make
+        asked = [s.execute({"command": ["/bin/cat", "/proc/self/uid_map"], "limits": {"memory": "64m"}}) for _ in range(3)]
+        t.equal([outer_uid_of(a) in range(RANGE, RANGE + 6) for a in asked], [True] * 3, "range of six, server: runs find a uid",
+                *asked, s.words()[-500:])
+
+
 def test(t, mode):
     from_inside(t, mode, ())
     from_inside(t, mode, ("--strict",))
@@ -88,6 +172,8 @@ def test(t, mode):
     if t.ok("Seccomp" in view, "exec: status was read", *r.describe()):
         t.empty(wrong({k: v.strip() for k, v in view.items()}), "exec: no rights")
     from_outside(t, mode)
+    with_range(t, mode)
+    server_with_range(t, mode)
 
 
-caytest.main(test, programs=["stay"])
+caytest.main(test, modes=("root", "user", "deleg"), programs=["stay"])

@@ -216,6 +216,15 @@ def by_name(t, mode):
     t.empty(mute, "calls: control: they mean something outside")
 
 
+def inherited(t, mode):
+    """A caller without address randomisation (a debugger's) does not hand that on to a program that may not ask for it."""
+    if mode.is_docker:  # whose programs are the engine's to start
+        return
+    r = caytest.Result(mode.command("/usr/bin/setarch", "-R", "-B", "-Z", mode.binary, "exec", "--json", "--", "/bin/cat",
+                                    "/proc/self/personality"))
+    t.result(r, "a caller's persona stays the caller's", "00000000\n", cause="ok")
+
+
 def by_foreign_entry(t, mode):
     for how in ("int80", "x32"):
         r = mode.program("foreign", args=[how])
@@ -231,6 +240,7 @@ def test(t, mode):
     by_calling(t, mode)
     by_name(t, mode)
     by_foreign_entry(t, mode)
+    inherited(t, mode)
     if os.getuid() == 0:
         by_filter(t, mode)
     else:

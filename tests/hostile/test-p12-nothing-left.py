@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """P12: after every bad ending no process, mount, cgroup, IPC object or file is left; after kill -9, once cay ran again."""
+import contextlib
 import itertools
 import os
 import signal
@@ -75,7 +76,29 @@ def endings(mode):
         yield "SIGTERM at its start", lambda: by_signal(mode, signal.SIGTERM, False, after), False
 
 
+def delegation_ends(t, mode):
+    """What a killed cay left in a user's subtree does not keep root from taking that back, but what still runs does."""
+    remove = (caytest.CAY, "setup", "--remove", mode.uid)
+    with mode.live("run", *FLAGS, "--timeout", "60", "-l", "python", "-e", LITTER + ENDS["wait"]) as run:
+        run.wait_for("ready")
+        done = caytest.run(remove)
+        t.ok(done.status == 125 and b"still runs" in done.err, "setup --remove while something runs: refused", *done.describe())
+        # All of cay at once, warden and pid 1 included: nobody is there to clear away.
+        for p in [*caytest.descendants(), *caytest.descendants()]:
+            if p.pid != 1:
+                with contextlib.suppress(OSError):
+                    os.kill(p.pid, signal.SIGKILL)
+        run.wait(15)
+    caytest.until(lambda: not caytest.descendants(), 5)
+    done = caytest.run(remove)
+    t.equal(done.status, 0, "setup --remove after kill -9 of all: taken back", *done.describe())
+    done = caytest.run((caytest.CAY, "setup", mode.uid))
+    t.equal(done.status, 0, "setup --remove after kill -9 of all: and given again", *done.describe())
+
+
 def test(t, mode):
+    if mode.name == "deleg":
+        delegation_ends(t, mode)
     host = mode.host()
     stuck = {}
     for number, (name, ending, swept) in zip(range(ROUNDS), endings(mode)):

@@ -143,6 +143,11 @@ def starved(t, mode):
         # The loader itself may fail before cay begins: its 127 is a refusal as well.
         crashed = done.status == 128 + 11 and "stack" in limit  # not even the loader can run on so little
         t.ok(whole or crashed or done.status in (125, 127), f"starved by {limit}: refused or whole", *r.describe())
+    # Pid 1 dies of it, now before and now after its id map is written: a shortage, and not a layer that the host lacks,
+    # for want of which the run would go on elsewhere.
+    command = ("/usr/bin/prlimit", "--nofile=64:64", mode.binary, "exec", "--", "/bin/echo", "RAN")
+    said = [mode.command(*command) for _ in range(80)]
+    t.empty({d.err.decode() for d in said if d.status != 125 or b"short of" not in d.err}, "starved of files: never a missing layer")
     for name in ("PATH", "HOME"):
         env = {k: v for k, v in mode.env.items() if k != name}
         done = caytest.run([mode.binary, "exec", "--json", "--", *STATUS], env=env, user=mode.uid, cwd=mode.cwd)

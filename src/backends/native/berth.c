@@ -91,8 +91,8 @@ static int build_it(const struct builder *builder)
         return -errno;
     int root = root_build_lasting(builder->root);
     rc = root < 0 ? root : root_enter(root);
-    if (rc == 0 && sethostname("cay", 3) < 0)
-        rc = -errno;
+    if (rc == 0)
+        rc = child_name_host();
     return rc < 0 ? rc : fdpass_send(builder->ctl_fd, &word, sizeof word, fds, PASSED);
 }
 
@@ -223,7 +223,7 @@ struct berth *berth_make(const struct backend_host *host, struct berth_kind *kin
     struct berth *berth = mem_alloc(sizeof *berth);
 
     berth->kind = kind;
-    berth->who.lock_fd = -1;
+    berth->who.lock_fd = berth->who.name_fd = -1;
     for (int i = 0; i < BERTH_NS; i++)
         berth->ns_fds[i] = -1;
     for (int i = 0; i < BERTH_COUNTERS; i++)

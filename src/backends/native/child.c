@@ -208,11 +208,16 @@ static int step_pivot(struct state *state)
     return root_enter(state->root_fd);
 }
 
+int child_name_host(void)
+{
+    return sethostname("cay", 3) < 0 || setdomainname("(none)", 6) < 0 ? -errno : 0;
+}
+
 static int step_hostname(struct state *state)
 {
     if (!(state->child->layers & LAYER_BIT(UTS_NS)))
         return 0; /* it would be the host's */
-    return sethostname("cay", 3) < 0 ? -errno : 0;
+    return child_name_host();
 }
 
 static char **vector(uint32_t n)

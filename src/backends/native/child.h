@@ -137,6 +137,10 @@ struct child_word {
     uint32_t join_bits; /* which `tasks` files of the cgroup (v1) come along */
 };
 
+/* Names a new UTS namespace, which begins with those of the host: its NIS domain tells whose it is.
+ */
+int child_name_host(void);
+
 /* Sends a word with the files (-1: not this one); recv is the other side of it and insists on the
  * kind. Return -errno. */
 int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N]);

@@ -406,13 +406,17 @@ static int take_identity(const struct backend_host *host, struct native *native,
 {
     if (native->berth) {
         native->who = native->berth->who;
-        native->who.lock_fd = -1; /* it is the berth's */
+        native->who.lock_fd = native->who.name_fd = -1; /* they are the berth's */
         return 0;
     }
     /* What is in a user's own folders is not for a uid that is not his. */
     bool is_own =
         native->job.folder_fds[0] >= 0 || (native->job.image[0] && !native->image.is_system);
     int rc = identity_take(host->state_fd, is_own, &native->who);
+    if (rc == -EBUSY) {
+        cay_fail(err, CAY_E_SYSTEM, "native: every uid that there is for runs has one");
+        return cay_hint(err, "wait for other runs to end, or give a longer range in /etc/subuid");
+    }
     return rc < 0 ? cay_fail_errno(err, -rc, "take a uid slot in the state folder") : 0;
 }
 
@@ -494,7 +498,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if (child.has_userns) {
         rc = userns_map(native->pid, &native->who);
         if (rc < 0)
-            return native_fail_layer(err, LAYER_USER_NS, -rc, "write the id map");
+            return native_fail_map(err, native, -rc);
         native->layers |= LAYER_BIT(USER_NS);
     }
     for (int i = 0; i < JOB_FOLDERS; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why a sandbox can't be had, in words, with the remedy where there is one. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 #include "backends/native/native.h"
@@ -25,6 +26,8 @@ static const char *const remedies[LAYER_N] = {
     [LAYER_NONROOT] = "map the ids: install uidmap, or check /etc/subuid",
 };
 
+#define SHORTAGE "this host is short of memory, processes or open files: try again"
+
 /* A host that is short of something has the layer all the same: who fills it up must not get a run
  * into a weaker place (backend_mark_lacking). */
 static bool is_shortage(int errnum)
@@ -36,7 +39,7 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
 {
     if (is_shortage(errnum)) {
         cay_fail_errno(err, errnum, "layer %s: %s", layer_name((enum layer)layer), what);
-        return cay_hint(err, "this host is short of memory, processes or open files: try again");
+        return cay_hint(err, SHORTAGE);
     }
     cay_fail(err, CAY_E_UNSUPPORTED, "layer %s cannot be had here: %s%s%s",
              layer_name((enum layer)layer), what, errnum ? ": " : "",
@@ -44,6 +47,32 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
     backend_mark_lacking(err);
     return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
                     remedies[layer] ? "; " : "");
+}
+
+int native_fail_dead(struct cay_error *err)
+{
+    cay_fail(err, CAY_E_SYSTEM, "native: pid 1 died before the program started");
+    return cay_hint(err, SHORTAGE);
+}
+
+/* A dead one's files in /proc are root's, which looks like a refusal; what it died of is a
+ * shortage. It may be dying still, and on a busy host that takes its time. */
+static bool is_dead(const struct native *native)
+{
+    enum { DYING_MS = 500 };
+    struct pollfd end = { .fd = native->base.fds[FD_PID], .events = POLLIN };
+
+    return poll(&end, 1, DYING_MS) > 0;
+}
+
+int native_fail_map(struct cay_error *err, const struct native *native, int errnum)
+{
+    if (is_dead(native))
+        return native_fail_dead(err);
+    if (native->who.kind != IDENTITY_SUBUID || is_shortage(errnum))
+        return native_fail_layer(err, LAYER_USER_NS, errnum, "write the id map");
+    native_fail_layer(err, LAYER_USER_NS, 0, "newuidmap refuses this user's range in /etc/subuid");
+    return cay_hint(err, "check the user's name and lines there, or remove them; " SEE_DOCTOR);
 }
 
 int native_fail_folder(struct cay_error *err, unsigned number, int errnum)

@@ -199,7 +199,7 @@ static void over(struct native *native, struct report *ret)
         native->failed = true;
         ret->kind = REPORT_FAILED;
         if (!ret->error.msg[0])
-            cay_fail(&ret->error, CAY_E_SYSTEM, "native: pid 1 died before the program started");
+            native_fail_dead(&ret->error);
     } else {
         gone(native, ret);
     }

@@ -128,7 +128,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
     native->berth = berth;
     native->program_fd = native->to_program_fd = native->root_fd = native->notice_fd = -1;
     native->program_pid = -1;
-    native->who.lock_fd = -1;
+    native->who.lock_fd = native->who.name_fd = -1;
     native->image = (struct image)IMAGE_INIT;
     for (int i = 0; i < JOB_FOLDERS; i++)
         native->mounts[i] = -1;

@@ -113,6 +113,12 @@ unsigned native_missing_namespace(uint64_t clone_flags, int *ret_errno);
 
 /* The message for a layer that this host lacks, with the remedy. */
 int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const char *what);
+/* The kernel, or the helper that writes it for an ordinary user, refuses the id map: of itself, or
+ * because pid 1 is dead. */
+int native_fail_map(struct cay_error *err, const struct native *native, int errnum);
+
+/* Pid 1 could not even say why. */
+int native_fail_dead(struct cay_error *err);
 
 /* The message for a folder of the job that can't be shown, with the remedy. */
 int native_fail_folder(struct cay_error *err, unsigned number, int errnum);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much the pool may hold: memory, and files of the warden's. */
+/* How much the pool may hold: memory, uids, and files of the warden's. */
 #include "backends/native/pool-files.h"
 #include "backends/native/pool-state.h"
 #include "base/auto.h"
@@ -46,6 +46,9 @@ bool pool_has_room(struct pool *pool, struct shape *shape)
     bool has_room;
 
     if (pool->memory_bytes >= pool->options->memory_bytes)
+        return false;
+    /* Half of a short range is for those that no spare fits. */
+    if (pool->uids > 0 && files_of(pool).spares >= pool->uids / 2)
         return false;
     do {
         files = files_of(pool);

@@ -38,6 +38,7 @@ struct pool {
     struct native *dying; /* killed, and not yet reaped */
     uint64_t memory_bytes;
     uint64_t files_most; /* pool-files.h */
+    uint32_t uids;       /* that runs can have, the spares' among them; 0: any number has one */
     unsigned n_used;     /* shapes */
     unsigned n_dying;
     uint64_t number;

@@ -566,6 +566,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
     struct rlimit files = { 0 };
     getrlimit(RLIMIT_NOFILE, &files);
     pool->files_most = pool_files_most(files.rlim_max);
+    pool->uids = identity_count();
     /* Where no cgroup bounds a sandbox, none is made before it is known what for. */
     if (pool->epoll_fd < 0 || host->cgroups->version == 0 || shared_pages_init(&pool->pages) < 0) {
         pool_free(pool);

@@ -100,6 +100,7 @@ int main(void)
         { "mount_setattr", SYS_mount_setattr, AT_FDCWD, P("/"), 0, P(bytes), 32 },
         { "unshare-nothing-new", SYS_unshare, 0x10000000 },
         { "setns", SYS_setns, -1, 0 },
+        { "setpgid-of-init", SYS_setpgid, 0, 1 },
         { "quotactl", SYS_quotactl, 0x800001L << 8, 0, 0, P(bytes) },
         { "acct", SYS_acct, P("/nowhere") },
         { "syslog", SYS_syslog, 10, P(bytes), 64 },

@@ -40,6 +40,9 @@ for link in ("exe", "root", "cwd"):
         found["proc_leak"].append([link, os.readlink(f"/proc/1/{link}")])
     except OSError:
         pass
+with open("/proc/1/cmdline", "rb") as f:
+    if b"/" in (words := f.read()):
+        found["proc_leak"].append(["cmdline", words.decode(errors="replace")])
 
 # 2. The whole tree: every file outside the language trees, every device, every place to write.
 writable_now = 0
@@ -160,6 +163,7 @@ found["etc"] = sorted(os.listdir("/etc")) if os.path.isdir("/etc") else []
 found["dev"] = {n: oct(os.lstat("/dev/" + n).st_mode & 0o170000) for n in os.listdir("/dev")}
 found["passwd"] = open("/etc/passwd").read() if os.path.exists("/etc/passwd") else ""
 found["hostname"] = os.uname().nodename
+found["domain"] = open("/proc/sys/kernel/domainname").read().strip()
 found["pids"] = [int(p) for p in os.listdir("/proc") if p.isdigit()]
 for label, action in {"null": lambda: open("/dev/null", "wb").write(b"x"), "zero": lambda: open("/dev/zero", "rb").read(8),
                       "urandom": lambda: open("/dev/urandom", "rb").read(8),
