@@ -149,9 +149,11 @@ def requests(t, mode):
     t.result(r, "a command as a request", "a b c\n", cause="ok", language=None)
     # Flag over request.
     put(mode, "request.json", json.dumps(full))
-    for flags in (("--timeout", "5", "--request", "request.json"), ("--request", "request.json", "--timeout", "5")):
+    for flags in (("--timeout", "5", "--memory", "96m", "--request", "request.json"),
+                  ("--request", "request.json", "--timeout", "5", "--memory", "96m")):
         r = mode.json("run", *flags)
-        t.result(r, f"a flag is over the request ({flags[0]} first)", cause="ok", meta__resource_limits__timeout=5.0)
+        t.result(r, f"a flag is over the request ({flags[0]} first)", cause="ok", meta__resource_limits__timeout=5.0,
+                 meta__resource_limits__memory=96 << 20, meta__resource_limits__pids=7)
     r = mode.json("run", "--request", "request.json", "-e", "print('flag')")
     t.result(r, "code by a flag is over the request's", "flag\n", cause="ok")
     for name, text, words in (
