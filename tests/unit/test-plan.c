@@ -1165,8 +1165,9 @@ static void test_workspace(void **state)
     assert_string_equal(m.plan.source, "/workspace/src/a.py");
     assert_int_equal(m.plan.payload.n_files, 0);
     unmake(&m);
-    m = made((struct making){ .json = "{" PYTHON ", \"collect\": [\"o\"]}" });
+    m = made((struct making){ .json = "{" PYTHON ", \"collect\": [\"o\", \"././a/x\"]}" });
     assert_string_equal(m.plan.payload.globs[0], "/sandbox/o");
+    assert_string_equal(m.plan.payload.globs[1], "/sandbox/a/x");
     assert_null(m.plan.workspace);
     unmake(&m);
 }
@@ -1186,6 +1187,10 @@ static void test_wrong_folders(void **state)
         { "\"collect\": [\"/etc/passwd\"]", "collect: '/etc/passwd'" },
         { "\"collect\": [\"/sandbox/../etc/x\"]", "collect" },
         { "\"collect\": [\"/workspace/x\"]", "collect: '/workspace/x'" },
+        { "\"collect\": [\"./../x\"]", "collect: './../x' is not below" },
+        { "\"collect\": [\"./\"]", "collect: './' names no file" },
+        { "\"collect\": [\"a/\"]", "collect: 'a/' names no file" },
+        { "\"collect\": [\".\"]", "collect: '.' names no file" },
     };
     char json[256];
 
