@@ -243,6 +243,9 @@ def reader_goes_away(t, mode):
             t.ok(until(lambda: not marked(mark), 3), "and nothing of it is left", *marked(mark))
     done = mode.command("/bin/sh", "-c", f"'{mode.binary}' run --timeout 120 -l bash -e 'while :; do echo line; done' | head -1")
     t.equal((done.out, done.timed_out), (b"line\n", False), "cay run | head -1", *done.describe())
+    for flags in ("--plan", "--repeat 2 --json"):
+        done = mode.command("/bin/sh", "-c", f"{{ sleep 0.5; '{mode.binary}' run {flags} -l bash -e 'exit 0'; echo $? >&2; }} | :")
+        t.equal(done.err, b"141\n", f"run {flags} for a reader that is gone: likewise, and without a word")
 
 
 def many_at_once(t, mode):
