@@ -719,6 +719,18 @@ static void test_long_words(void **state)
         check_refused((struct making){ .json = all }, CAY_E_USAGE, names[i], NULL);
         check_refused((struct making){ .json = all }, CAY_E_USAGE, "at most 2031616", NULL);
     }
+    /* So is what no payload takes, which knows of no fields. */
+    for (size_t i = 0; i < 2; i++) {
+        auto_free char *fits = with_words(names[i], 65280, 1),
+                       *more = with_words(names[i], 65281, 1);
+        struct made m = made((struct making){ .json = fits });
+        unmake(&m);
+        check_refused((struct making){ .json = more }, CAY_E_USAGE, names[i], NULL);
+        check_refused((struct making){ .json = more }, CAY_E_USAGE,
+                      ": has 65281 of the 65281 entries that command, args and env have together; "
+                      "allowed are at most 65280",
+                      NULL);
+    }
 }
 
 static void test_choice_of_language(void **state)
