@@ -15,13 +15,10 @@
 
 static const char about[] =
     "Removes everything of this user's cay on this host that belongs to nobody any more: cgroups,\n"
-    "containers, work folders and unfinished images of a cay that was killed, journals of a "
-    "server\n"
-    "that was (what\n"
-    "they hold is taken in), a socket that nobody answers, and executions and artifacts past\n"
-    "keep_executions, keep_days and keep_bytes. What a live cay has is never touched. The next "
-    "run\n"
-    "would do most of it too.";
+    "containers, work folders and unfinished images of a cay that was killed, journals of a\n"
+    "server that was (what they hold is taken in), a socket that nobody answers, and executions\n"
+    "and artifacts past keep_executions, keep_days and keep_bytes. What a live cay has is never\n"
+    "touched. The next run would do most of it too.";
 
 static const char examples[] = "  cay cleanup --dry-run\n"
                                "  cay cleanup\n";

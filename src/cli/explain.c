@@ -2,11 +2,8 @@
 /* `cay explain`: why a run failed. */
 #include "cli/explain.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cay/executions.h>
@@ -17,6 +14,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/run-options.h"
 #include "cli/tell.h"
 
 enum { FILE_BYTES_MAX = 64 << 20, CALLS_MAX = 12 };
@@ -149,23 +147,12 @@ void explain_briefly(const struct cay_result *result)
 
 static int read_file(const char *path, struct strbuf *out, struct cay_error *err)
 {
-    auto_close int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                               : open(path, O_RDONLY | O_CLOEXEC);
-    auto_free char *buf = mem_alloc(64 << 10);
-    ssize_t n;
+    auto_free char *data = NULL;
+    size_t len;
 
-    if (fd < 0)
-        return cay_fail_errno(err, errno, "open %.200s", path);
-    while ((n = read(fd, buf, 64 << 10)) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return cay_fail_errno(err, errno, "read %.200s", path);
-        if (out->len + (size_t)n > FILE_BYTES_MAX)
-            return cay_fail(err, CAY_E_LIMIT, "%.200s is larger than %d bytes", path,
-                            FILE_BYTES_MAX);
-        strbuf_add(out, buf, (size_t)n);
-    }
+    if (read_input(path, FILE_BYTES_MAX, &data, &len, err) < 0)
+        return -1;
+    strbuf_add(out, data, len);
     return 0;
 }
 

@@ -109,20 +109,28 @@ static int set_repeat(void *target, const struct opt *opt, const char *value, st
     return 0;
 }
 
-/* NAME=PATH, or PATH alone, which is then the name too. The executable bit is kept. */
+/* NAME=PATH, or PATH alone, which is then the name too, but for the "./" that shells complete it
+ * with. The executable bit is kept. */
 static int add_file(void *target, const struct opt *opt, const char *value, struct cay_error *err)
 {
     struct run_args *args = target;
     const char *equals = strchr(value, '=');
     const char *path = equals ? equals + 1 : value;
-    auto_free char *name = equals ? mem_dup(value, (size_t)(equals - value)) : str_dup(value);
+    const char *bare = value;
 
     (void)opt;
+    while (!equals && strncmp(bare, "./", 2) == 0)
+        bare += 2;
+    auto_free char *name = equals ? mem_dup(value, (size_t)(equals - value)) : str_dup(bare);
     auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return cay_fail(err, CAY_E_USAGE, "%s: %s", path, strerror(errno));
     watch_path(args, path);
-    return cay_request_add_file_fd(args->req, name, fd, 0, err);
+    if (cay_request_add_file_fd(args->req, name, fd, 0, err) == 0)
+        return 0;
+    if (!equals && (*value == '/' || strstr(value, "..")))
+        cay_hint(err, "--file NAME=PATH says where it is put");
+    return -1;
 }
 
 /* NAME=VALUE, or NAME alone for the caller's own value of it. */
@@ -139,31 +147,39 @@ static int add_env(void *target, const struct opt *opt, const char *value, struc
     return cay_request_add_env(args->req, name, text, err);
 }
 
-/* NAME=VALUE a line; blank lines and those that start with # are passed over. */
+/* NAME=VALUE a line, which ends as on this or that system; blank lines and those that start with #
+ * are passed over. A line that is refused may be a piece of a secret: it is counted, not quoted. */
 static int add_env_file(void *target, const struct opt *opt, const char *value,
                         struct cay_error *err)
 {
+    struct run_args *args = target;
     auto_free char *text = NULL;
     size_t len;
-    char *save = NULL;
     unsigned number = 0;
 
+    (void)opt;
     if (read_input(value, 1 << 20, &text, &len, err) < 0)
         return -1;
     text = mem_resize(text, len + 1);
     text[len] = '\0';
     if (strlen(text) != len)
         return cay_fail(err, CAY_E_USAGE, "%s: holds a NUL", value);
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+    char *rest = text, *line;
+    while ((line = strsep(&rest, "\n"))) {
         number++;
         line += strspn(line, " \t");
-        line[strcspn(line, "\r")] = '\0';
+        len = strlen(line);
+        if (len > 0 && line[len - 1] == '\r')
+            line[len - 1] = '\0';
         if (*line == '#' || *line == '\0')
             continue;
-        if (!strchr(line, '=')) /* the line may be a secret: it is not quoted */
-            return cay_fail(err, CAY_E_USAGE, "%s: entry %u has no '='", value, number);
-        if (add_env(target, opt, line, err) < 0)
-            return -1;
+        char *equals = strchr(line, '=');
+        if (!equals)
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: there is no '='", value, number);
+        *equals = '\0';
+        if (cay_request_add_env(args->req, line, equals + 1, err) < 0)
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: what is before '=' is not a variable's name",
+                            value, number);
     }
     return 0;
 }

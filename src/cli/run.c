@@ -28,7 +28,7 @@ enum { CODE_BYTES_MAX = 256 << 20 };
 
 /* How a request is run: once, again and again, or by a watch. */
 struct how {
-    int cancel_fd;
+    int cancel_fd, cancel_write; /* both ends of the cancel pipe */
     bool stdin_is_used;
     struct progress *progress;
     struct repeat *repeat; /* NULL: once */
@@ -38,10 +38,13 @@ struct how {
 
 /* ---- signals ---- */
 
-/* The write end of the cancel pipe, for the handler alone: it has no other way to reach it. */
+/* The write end of the cancel pipe, for the handler alone: it has no other way to reach it. -1
+ * while nobody looks at the other end: what is to be run is still being read, and that may take for
+ * ever (a pipe, a FIFO, somebody who types). */
 static volatile sig_atomic_t cancel_pipe = -1;
 
-/* The first one asks for an orderly end; a second one does not wait for it. */
+/* The first one asks for an orderly end; a second one does not wait for it, nor does the first
+ * where nobody would hear of it. The warden leaves when its front is gone. */
 static void on_signal(int number)
 {
     static volatile sig_atomic_t asked;
@@ -52,7 +55,7 @@ static void on_signal(int number)
         _exit(128 + byte);
 }
 
-static int catch_signals(int *ret_read, struct cay_error *err)
+static int catch_signals(struct how *how, struct cay_error *err)
 {
     static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
@@ -60,8 +63,9 @@ static int catch_signals(int *ret_read, struct cay_error *err)
 
     if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
         return cay_fail_errno(err, errno, "make a pipe");
-    cancel_pipe = pair[1];
-    *ret_read = pair[0];
+    cancel_pipe = -1; /* a run of a watch has the watch's */
+    how->cancel_fd = pair[0];
+    how->cancel_write = pair[1];
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         struct sigaction old;
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
@@ -186,7 +190,7 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
         .args = args,
         .progress = how->progress,
         .is_repeated = how->repeat,
-        .cancel_write = (int)cancel_pipe,
+        .cancel_write = how->cancel_write,
         .has_tty = cay_flag(cay, args->req, "tty"),
     };
     struct cay_result *result = NULL;
@@ -239,9 +243,10 @@ static int load_stdin(struct run_args *args, struct how *how, struct cay_error *
     how->stdin_is_used = true;
     if (!has_live || isatty(STDIN_FILENO))
         return 0;
-    if (read_input("-", CODE_BYTES_MAX, &data, &len, err) < 0)
-        return -1;
-    return cay_request_set_bytes(args->req, "stdin", data, len, err);
+    cancel_pipe = -1;
+    int rc = read_input("-", CODE_BYTES_MAX, &data, &len, err);
+    cancel_pipe = how->cancel_write;
+    return rc < 0 ? -1 : cay_request_set_bytes(args->req, "stdin", data, len, err);
 }
 
 static int run_repeated(struct cay *cay, struct run_args *args, struct how *how)
@@ -468,7 +473,9 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     /* Parsing puts it in order, and a watch parses it again. */
     auto_free char **words = mem_alloc(((size_t)argc + 1) * sizeof *words);
     struct progress progress = { .is_on = isatty(STDERR_FILENO) };
-    struct how how = { .cancel_fd = -1, .progress = &progress, .note_fd = note_fd };
+    struct how how = {
+        .cancel_fd = -1, .cancel_write = -1, .progress = &progress, .note_fd = note_fd
+    };
     struct cay_error err;
     struct cay *cay = NULL;
     int status = 0;
@@ -484,9 +491,10 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     if (rc == 0)
         cay_request_heed(args->req, cay);
     if (rc == 0)
-        rc = catch_signals(&how.cancel_fd, &err);
+        rc = catch_signals(&how, &err);
     if (rc == 0)
         rc = parse_run(args, argc, words, is_exec, &how.stdin_is_used, &err);
+    cancel_pipe = how.cancel_write;
     if (rc == 0)
         rc = refuse_terminal(cay, args, &err);
     if (rc == 0 && args->repeat)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/tell.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +95,8 @@ int tell_text(const char *text)
 
     while (len > 0) {
         ssize_t n = write(STDOUT_FILENO, text, len);
+        if (n < 0 && errno == EPIPE) /* `| head`: whoever read it has had enough */
+            return 128 + SIGPIPE;
         if (n < 0) {
             tell("cannot write to stdout");
             return 125;

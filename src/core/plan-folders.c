@@ -129,6 +129,8 @@ static int take_globs(struct plan *plan, const struct plan_wishes *wishes, struc
         const char *glob = *list;
         if (n == PAYLOAD_GLOBS_MAX)
             return cay_fail(err, CAY_E_USAGE, "collect: more than %d globs", PAYLOAD_GLOBS_MAX);
+        while (strncmp(glob, "./", 2) == 0)
+            glob += 2;
         if (glob[0] != '/')
             glob = arena_printf(&plan->arena, "%s/%s", plan->workspace ? "/workspace" : "/sandbox",
                                 glob);
@@ -138,6 +140,9 @@ static int take_globs(struct plan *plan, const struct plan_wishes *wishes, struc
             return plan->workspace ? -1
                                    : cay_hint(err, "/workspace is there with a workspace only");
         }
+        const char *last = strrchr(glob, '/') + 1;
+        if (*last == '\0' || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
+            return fail_path(err, "collect", *list, "names no file; all of a folder are DIR/**");
         field_append(&plan->arena, &globs, glob);
     }
     plan->payload.globs = globs.list;

@@ -301,11 +301,17 @@ static int plan_language(const struct making *m)
  * for what starters such as Rscript add. */
 enum { WORD_BYTES_MAX = (128 << 10) - 1, WORDS_BYTES_MAX = (2 << 20) - (64 << 10) };
 
-/* Adds to *total what the words take. A variable is told by its name: its value may be a secret. */
+/* What a payload takes, likewise less what a language adds. */
+enum { WORDS_MAX = PAYLOAD_STRINGS_MAX - 256 };
+
+/* Tells how many they are and what they take. A variable is told by its name: its value may be a
+ * secret. */
 static int weigh_words(const struct making *m, const char *field, const char *const *words,
-                       size_t *total)
+                       size_t *ret_n, size_t *ret_bytes)
 {
-    for (size_t i = 0; words && words[i]; i++) {
+    size_t i, bytes = 0;
+
+    for (i = 0; words && words[i]; i++) {
         size_t len = strlen(words[i]);
         if (len > WORD_BYTES_MAX && words == m->req->env.list)
             return cay_fail(m->err, CAY_E_USAGE, "%s: '%.*s' has %zu bytes; allowed are at most %d",
@@ -315,8 +321,10 @@ static int weigh_words(const struct making *m, const char *field, const char *co
             return cay_fail(m->err, CAY_E_USAGE,
                             "%s: entry %zu has %zu bytes; allowed are at most %d", field, i + 1,
                             len, WORD_BYTES_MAX);
-        *total += len + 1 + sizeof words[i];
+        bytes += len + 1 + sizeof words[i];
     }
+    *ret_n = i;
+    *ret_bytes = bytes;
     return 0;
 }
 
@@ -330,12 +338,18 @@ static int check_words(const struct making *m)
     } rows[] = { { "command", req->command.list },
                  { "args", req->args.list },
                  { "env", req->env.list } };
-    size_t all = 0, most = 0, which = 0;
+    size_t all = 0, most = 0, which = 0, n = 0;
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        size_t bytes = 0;
-        if (weigh_words(m, rows[i].field, rows[i].words, &bytes) < 0)
+        size_t bytes = 0, words = 0;
+        if (weigh_words(m, rows[i].field, rows[i].words, &words, &bytes) < 0)
             return -1;
+        n += words;
+        if (n > WORDS_MAX)
+            return cay_fail(m->err, CAY_E_USAGE,
+                            "%s: has %zu of the %zu entries that command, args and env have "
+                            "together; allowed are at most %d",
+                            rows[i].field, words, n, WORDS_MAX);
         which = bytes > most ? i : which;
         most = MAX(bytes, most);
         all += bytes;

@@ -300,12 +300,15 @@ static int check_count(const char *field, size_t n, struct cay_error *err)
     return 0;
 }
 
-/* As it was written, or nearly so: without the zeros that %f puts behind it. */
+/* As it was written, or nearly so: without the zeros that %f puts behind it. JSON has one kind of
+ * number, so that 20.0 and 2e1 are as whole as 20. */
 static void real_text(char out[static 400], double number)
 {
     snprintf(out, 400, "%.9f", number);
     size_t len = strlen(out);
-    while (out[len - 1] == '0' && out[len - 2] != '.')
+    while (out[len - 1] == '0')
+        out[--len] = '\0';
+    if (out[len - 1] == '.')
         out[--len] = '\0';
 }
 
@@ -461,9 +464,14 @@ static int limits_from_json(struct cay_request *req, json_t *limits, struct cay_
         return cay_fail(err, CAY_E_USAGE, "limits: %s is not an object", json_kind(limits));
     json_object_foreach (limits, name, value) {
         enum field_id id = field_find(name);
+        if (id != FIELD_N &&
+            (fields[id].flags & (FIELD_LIMIT | FIELD_IN_REQUEST)) == FIELD_IN_REQUEST)
+            return cay_hint(
+                (cay_fail(err, CAY_E_USAGE, "limits: %s: belongs beside it", name), err),
+                "{\"%s\": …, \"limits\": {…}}", name);
         if (id == FIELD_N || !(fields[id].flags & FIELD_LIMIT))
             return cay_wrap((field_fail_unknown(name, FIELD_LIMIT, err), err), "limits");
-        if (set_from_json(req, name, value, err) < 0)
+        if (!cay_request_has(req, name) && set_from_json(req, name, value, err) < 0)
             return -1;
     }
     return 0;

@@ -113,6 +113,10 @@ def test_explain(t, mode):
     t.equal(mode.cay("explain", "-", stdin="all is well\n").status, 2, "a text of no language is refused")
     t.equal(mode.cay("explain", "ffffffffffffffff").status, 127, "an id that is not there")
     t.equal(mode.cay("explain").status, 2, "nothing to explain")
+    for args in (("no-such-file",), (".",), ("--code", "no-such-file", "-")):
+        done = mode.cay("explain", "-l", "python", *args, stdin="all is well\n")
+        t.ok(done.status == 2 and done.out == b"", f"explain {' '.join(args)}: a file that can't be read is misuse, as of run and check",
+             *done.describe())
     good = mode.python("print(1)")
     t.equal(mode.cay("explain", good.get("id")).out, b"it did not fail\n", "a run that did not fail")
     never = mode.cay("run", "--json", "-l", "python", "-e", "secret_word_xyz = 1\n1/0\n", env={**os.environ, "SANDBOX_STORE_CODE": "never"})

@@ -4,10 +4,13 @@
 same thing is said twice."""
 import base64
 import datetime
+import fcntl
 import json
 import os
 import re
+import signal
 import sys
+import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
@@ -71,6 +74,11 @@ def files(t, mode):
     t.result(r, "--file NAME", "data.csv b'1,2\\n\\x00\\xff'\n", cause="ok")
     r = mode.python(show, "--file", f"x/y.bin={mode.cwd / 'data.csv'}", "--file", "data.csv")
     t.result(r, "--file NAME=PATH, twice", "data.csv b'1,2\\n\\x00\\xff'\nx/y.bin b'1,2\\n\\x00\\xff'\n", cause="ok")
+    r = mode.python(show, "--file", "./data.csv")
+    t.result(r, "--file ./NAME is the same", "data.csv b'1,2\\n\\x00\\xff'\n", cause="ok")
+    done = mode.cay("run", "--file", str(mode.cwd / "data.csv"), "-l", "python", "-e", "print('RAN')")
+    t.ok(done.status == 2 and b"RAN" not in done.out and b"--file NAME=PATH" in done.err, "--file with an absolute name: how it is said",
+         *done.describe())
     r = mode.python("import mod; print(mod.NAME)", "--file", "mod.py=sub/mod.py")
     t.result(r, "a module beside the code", "mod\n", cause="ok")
     r = mode.json("exec", "--file", "tool.sh", "--", "/sandbox/tool.sh")
@@ -110,11 +118,18 @@ def variables(t, mode):
     r = mode.python(show, "--env-file", "env", "--env", "A=flag", env=caller)
     t.result(r, "--env-file and a later --env", "{'A': 'flag', 'B': '2', 'HOME': '/sandbox'}\n", cause="ok")
     for name, text in (("without =", b"A=1\nhunter2\n"), ("with a NUL", b"A=hunter2\0\n"), ("with a bad name", b"1A=hunter2\n"),
+                       ("with a piece of a secret", b"\nA=1\n\n2hunter2==\n"), ("with words", b"\n\n\nexport hunter2=1\n"),
                        ("past 1 MiB", b"A=" + b"hunter2" * 300000 + b"\n")):
         put(mode, "env", text)
         done = mode.cay("run", "--env-file", "env", "-l", "python", "-e", "print('RAN')")
         t.ok(done.status == 2 and b"RAN" not in done.out and b"hunter2" not in done.err,
              f"--env-file {name}: refused, and the secret is not shown", *done.describe())
+        line = 1 + next((i for i, part in enumerate(text.split(b"\n")) if b"hunter2" in part), 0)
+        t.ok(b"NUL" in done.err or b"larger" in done.err or f" env:{line}: ".encode() in done.err,
+             f"--env-file {name}: and the line is named", *done.describe())
+    put(mode, "env", b"A=x\ry\r\nB='z' # c")
+    r = mode.python(show, "--env-file", "env")
+    t.result(r, "--env-file: a value is all of its line", "{'A': 'x\\ry', 'B': \"'z' # c\", 'HOME': '/sandbox'}\n", cause="ok")
 
 
 def inputs(t, mode):
@@ -149,9 +164,11 @@ def requests(t, mode):
     t.result(r, "a command as a request", "a b c\n", cause="ok", language=None)
     # Flag over request.
     put(mode, "request.json", json.dumps(full))
-    for flags in (("--timeout", "5", "--request", "request.json"), ("--request", "request.json", "--timeout", "5")):
+    for flags in (("--timeout", "5", "--memory", "96m", "--request", "request.json"),
+                  ("--request", "request.json", "--timeout", "5", "--memory", "96m")):
         r = mode.json("run", *flags)
-        t.result(r, f"a flag is over the request ({flags[0]} first)", cause="ok", meta__resource_limits__timeout=5.0)
+        t.result(r, f"a flag is over the request ({flags[0]} first)", cause="ok", meta__resource_limits__timeout=5.0,
+                 meta__resource_limits__memory=96 << 20, meta__resource_limits__pids=7)
     r = mode.json("run", "--request", "request.json", "-e", "print('flag')")
     t.result(r, "code by a flag is over the request's", "flag\n", cause="ok")
     for name, text, words in (
@@ -194,6 +211,25 @@ def live(t, mode):
         t.ok(run.wait_for('"event":"finished"'), "finished comes at the end", run.seen)
 
 
+def stopped_while_reading(t, mode):
+    """What is to be run has not come whole yet, and may never: a signal ends cay itself, at the first one."""
+    def is_read(pipe):
+        return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) == 0
+
+    for what, args in (
+        ("code", ("run", "-l", "bash", "-")),
+        ("a request", ("run", "--request", "-")),
+        ("variables", ("exec", "--env-file", "-", "--", "env")),
+        ("input for all of many runs", ("run", "--repeat", "2", "-l", "bash", "-e", "cat")),
+    ):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 137)):
+            with mode.live(*args) as run:
+                run.proc.stdin.write(b"#")
+                until(lambda r=run: is_read(r.proc.stdin), 10)
+                run.signal(number)
+                t.equal((run.wait(5), run.errors()), (status, b""), f"{what} still being read: {number.name} ends it")
+
+
 def reader_goes_away(t, mode):
     mark = f"reader-{os.getpid()}-{mode.name}"
     loop = "import sys\nwhile True:\n    print('line', flush=True)"
@@ -207,6 +243,9 @@ def reader_goes_away(t, mode):
             t.ok(until(lambda: not marked(mark), 3), "and nothing of it is left", *marked(mark))
     done = mode.command("/bin/sh", "-c", f"'{mode.binary}' run --timeout 120 -l bash -e 'while :; do echo line; done' | head -1")
     t.equal((done.out, done.timed_out), (b"line\n", False), "cay run | head -1", *done.describe())
+    for flags in ("--plan", "--repeat 2 --json"):
+        done = mode.command("/bin/sh", "-c", f"{{ sleep 0.5; '{mode.binary}' run {flags} -l bash -e 'exit 0'; echo $? >&2; }} | :")
+        t.equal(done.err, b"141\n", f"run {flags} for a reader that is gone: likewise, and without a word")
 
 
 def many_at_once(t, mode):
@@ -260,6 +299,7 @@ def test(t, mode):
     requests(t, mode)
     live(t, mode)
     host = mode.host()
+    stopped_while_reading(t, mode)
     reader_goes_away(t, mode)
     many_at_once(t, mode)
     t.empty(host.settle(), "nothing is left")

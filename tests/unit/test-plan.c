@@ -719,6 +719,18 @@ static void test_long_words(void **state)
         check_refused((struct making){ .json = all }, CAY_E_USAGE, names[i], NULL);
         check_refused((struct making){ .json = all }, CAY_E_USAGE, "at most 2031616", NULL);
     }
+    /* So is what no payload takes, which knows of no fields. */
+    for (size_t i = 0; i < 2; i++) {
+        auto_free char *fits = with_words(names[i], 65280, 1),
+                       *more = with_words(names[i], 65281, 1);
+        struct made m = made((struct making){ .json = fits });
+        unmake(&m);
+        check_refused((struct making){ .json = more }, CAY_E_USAGE, names[i], NULL);
+        check_refused((struct making){ .json = more }, CAY_E_USAGE,
+                      ": has 65281 of the 65281 entries that command, args and env have together; "
+                      "allowed are at most 65280",
+                      NULL);
+    }
 }
 
 static void test_choice_of_language(void **state)
@@ -1165,8 +1177,9 @@ static void test_workspace(void **state)
     assert_string_equal(m.plan.source, "/workspace/src/a.py");
     assert_int_equal(m.plan.payload.n_files, 0);
     unmake(&m);
-    m = made((struct making){ .json = "{" PYTHON ", \"collect\": [\"o\"]}" });
+    m = made((struct making){ .json = "{" PYTHON ", \"collect\": [\"o\", \"././a/x\"]}" });
     assert_string_equal(m.plan.payload.globs[0], "/sandbox/o");
+    assert_string_equal(m.plan.payload.globs[1], "/sandbox/a/x");
     assert_null(m.plan.workspace);
     unmake(&m);
 }
@@ -1186,6 +1199,10 @@ static void test_wrong_folders(void **state)
         { "\"collect\": [\"/etc/passwd\"]", "collect: '/etc/passwd'" },
         { "\"collect\": [\"/sandbox/../etc/x\"]", "collect" },
         { "\"collect\": [\"/workspace/x\"]", "collect: '/workspace/x'" },
+        { "\"collect\": [\"./../x\"]", "collect: './../x' is not below" },
+        { "\"collect\": [\"./\"]", "collect: './' names no file" },
+        { "\"collect\": [\"a/\"]", "collect: 'a/' names no file" },
+        { "\"collect\": [\".\"]", "collect: '.' names no file" },
     };
     char json[256];
 

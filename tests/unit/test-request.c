@@ -127,6 +127,43 @@ static void test_null_and_empty_lists(void **state)
     cay_request_free(req);
 }
 
+/* A flag beats the request, wherever in it the field stands. */
+static void test_what_is_set_stays(void **state)
+{
+    static const char json[] = "{\"timeout\": 9, \"limits\": {\"memory\": \"1g\", \"pids\": 20,"
+                               " \"cpus\": 2}}";
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(cay_request_set(req, "timeout", "3", &err), 0);
+    assert_int_equal(cay_request_set(req, "memory", "64m", &err), 0);
+    assert_int_equal(cay_request_set(req, "cpus", "0.5", &err), 0);
+    assert_int_equal(cay_request_parse(req, json, strlen(json), &err), 0);
+    assert_int_equal(req->values[FIELD_TIMEOUT].num, UINT64_C(3000000000));
+    assert_int_equal(req->values[FIELD_MEMORY].num, 64 << 20);
+    assert_int_equal(req->values[FIELD_CPUS].num, 500);
+    assert_int_equal(req->values[FIELD_PIDS].num, 20);
+    cay_request_free(req);
+}
+
+/* JSON does not tell 20.0 from 20. */
+static void test_whole_numbers(void **state)
+{
+    struct cay_request *req =
+        good("{\"timeout\": 2.0, \"limits\": {\"memory\": 1e9, \"pids\": 20.0,"
+             " \"inodes\": 1.5e3, \"max_output\": 0.0, \"cpus\": 1.250}}");
+
+    (void)state;
+    assert_int_equal(req->values[FIELD_TIMEOUT].num, UINT64_C(2000000000));
+    assert_int_equal(req->values[FIELD_MEMORY].num, 1000000000);
+    assert_int_equal(req->values[FIELD_PIDS].num, 20);
+    assert_int_equal(req->values[FIELD_INODES].num, 1500);
+    assert_int_equal(req->values[FIELD_MAX_OUTPUT].num, 0);
+    assert_int_equal(req->values[FIELD_CPUS].num, 1250);
+    cay_request_free(req);
+}
+
 static void test_bytes_may_hold_nul(void **state)
 {
     struct cay_request *req = good("{\"code\": \"a\\u0000b\", \"stdin\": \"\\u0000\"}");
@@ -191,7 +228,9 @@ static void test_refused(void **state)
         { "{\"zzzzzzzz\": 1}", "zzzzzzzz", NULL },
         { "{\"memory\": \"64m\"}", "memory: belongs into limits", "limits" },
         { "{\"limits\": {\"memroy\": \"64m\"}}", "memroy", "memory" },
-        { "{\"limits\": {\"timeout\": 3}}", "timeout", NULL },
+        { "{\"limits\": {\"timeout\": 3}}", "limits: timeout: belongs beside it", "{\"timeout\"" },
+        { "{\"limits\": {\"compile_timeout\": 3}}", "compile_timeout: there is no such field",
+          NULL },
         { "{\"limits\": {\"memory\": []}}", "memory", NULL },
         { "{\"limits\": []}", "limits", NULL },
         { "{\"timeout\": -1}", "timeout", NULL },
@@ -226,6 +265,7 @@ static void test_refused(void **state)
         { "{\"limits\": {\"memory\": \"12q\"}}", "memory: '12q'", NULL },
         { "{\"limits\": {\"pids\": 0}}", "pids: '0'", NULL },
         { "{\"limits\": {\"pids\": 1.5}}", "pids", NULL },
+        { "{\"limits\": {\"pids\": -20.0}}", "pids: '-20'", NULL },
         { "{\"code\": 1}", "code", NULL },
         { "{\"code\": [\"x\"]}", "code", NULL },
         { "{\"stdin\": {}}", "stdin", NULL },
@@ -505,6 +545,8 @@ int main(void)
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_null_and_empty_lists),
+        cmocka_unit_test(test_what_is_set_stays),
+        cmocka_unit_test(test_whole_numbers),
         cmocka_unit_test(test_bytes_may_hold_nul),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_refused),
