@@ -52,6 +52,8 @@ def test_results(t, s):
     t.equal(r.json["stdout"], "file and input\n", "files and input arrive", r)
     r = s.execute({"language": "python", "code": "open('x.bin', 'wb').write(b'\\0\\xff')", "collect": ["*.bin"]})
     t.equal([f.get("base64") for f in r.json["files"]], ["AP8="], "what is collected comes back", r)
+    r = s.execute({"command": ["grep", "SigIgn", "/proc/self/status"]})
+    t.equal(r.json["stdout"].split()[-1:], ["0" * 16], "no signal is ignored, those of the C library's own included", r)
     r = s.execute({"language": "python", "code": "while True: pass", "timeout": 0.3})
     t.equal((r.status, r.json["verdict"]["cause"]), (200, "wall_timeout"), "a run that took too long is an answer too")
 
