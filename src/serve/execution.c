@@ -561,12 +561,12 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_out
     }
     /* What can't be run shall not wait for being told so. */
     if (*ret_outcome == ADMIT_QUEUED && cay_request_check(server->cay, run->req, err) < 0) {
-        admit_leave(server->admit, &run->ticket);
+        admit_undo(server->admit, &run->ticket);
         free_run(run);
         return -1;
     }
     if (*ret_outcome == ADMIT_NOW && start(run, err) < 0) {
-        admit_done(server->admit, &run->ticket, 0, now_ns);
+        admit_undo(server->admit, &run->ticket);
         free_run(run);
         return -1;
     }

@@ -131,6 +131,7 @@ def test_quotas(t, s, check):
     s.ask("DELETE", f"/v1/executions/{first.json['id']}", token=SMALL)
     s.until(first.json["id"], token=SMALL)
     t.equal(s.execute({**sleep, "command": ["/bin/true"], "detach": False}, token=SMALL).status, 200, "and the next one after it")
+    t.equal([s.execute({"language": "klingon", "code": ""}, token=SLOW).status for _ in range(3)], [404] * 3, "what can't be run is no run")
     t.equal([s.execute({"command": ["/bin/true"]}, token=SLOW).status for _ in range(2)], [200, 200], "two in a minute are two")
     refused("runs_per_minute", {"command": ["/bin/true"]}, SLOW)
 
