@@ -101,6 +101,7 @@ def test_document(t, s):
     check("GET", f"/v1/executions/{'0' * 32}", 404, "none")
     check("GET", "/v1/executions?limit=2", 200, "the list")
     check("GET", "/v1/executions?limit=x", 400, "a bad list")
+    check("GET", "/v1/executions?before=x", 404, "a list behind none")
     check("POST", "/v1/execute", 400, "nonsense", b"{", headers={"Content-Type": "application/json"})
     check("POST", "/v1/execute", 400, "a field that is none", {"kode": 1})
     check("POST", "/v1/execute", 403, "the host's folders", {"command": ["/bin/true"], "workspace": "/etc"})

@@ -282,6 +282,16 @@ def test_pages(t, s):
     id = s.execute({**SLEEP, "detach": True}).json["id"]
     behind = s.get(f"/v1/executions?limit=1000&before={id}").json["executions"]
     t.equal([x["id"] for x in behind], [x["id"] for x in whole], "what is not on record yet has all others behind it")
+    gone = [s.execute(bash("true")).json["id"] for _ in range(2)]
+    for x in gone:
+        t.ok(caytest.until(lambda x=x: s.ask("DELETE", f"/v1/executions/{x}").status == 204, 10), "one is removed")
+    behind = s.get(f"/v1/executions?limit=1000&before={gone[1]}").json["executions"]
+    t.equal([x["id"] for x in behind], [id] + [x["id"] for x in whole], "what is removed has its place all the same, before what still runs")
+    s.ask("DELETE", f"/v1/executions/{id}")
+    alien = s.execute(bash("true"), token=OTHER).json["id"]
+    s.execute(bash("true"))
+    answers = [s.get(f"/v1/executions?before={x}") for x in (alien, "0" * 32, "x")]
+    t.equal([(r.status, r.body) for r in answers], [(404, answers[0].body)] * 3, "behind another tenant's there is what is behind none", answers)
 
 
 ERRORS = (
