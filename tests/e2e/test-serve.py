@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cay serve: routes, streams and their resumption, cancelling, tenants, the queue, a lost warden, signals, sockets."""
 import contextlib
+import http.client
 import http.server
 import json
 import os
@@ -796,7 +797,19 @@ def test_drain(t, mode):
         t.equal(s.ask("DELETE", f"/v1/executions/{old}", over="unix", token=None).status, 204, "it can be removed")
         t.equal(s.get(f"/v1/executions/{old}", over="unix", token=None).status, 404, "and is gone then")
         id = s.execute({**SLEEP, "detach": True}).json["id"]
+        reader = s.open("GET", f"/v1/executions/{id}/events", headers={"Accept": "application/x-ndjson"})[1]
+        body = json.dumps(bash("head -c 4m /dev/zero | tr '\\0' x; sleep 60", limits={"max_output": "8m"})).encode()
+        large = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        t.ok(caytest.until(lambda: s.get("/metrics").body.count(b"cay_running 2"), 20), "one has much to say, and nobody reads it")
         s.proc.send_signal(signal.SIGTERM)
+        t.ok(caytest.until(lambda: s.words().count("cause=cancelled") == 2, 20), "both are stopped", s.words()[-500:])
+        rest = cayserve.read_all(large)
+        t.equal(len(rest.partition(b"\r\n\r\n")[2]), int(re.search(rb"Content-Length: (\d+)", rest)[1]), "who waited has all of the result", len(rest))
+        try:
+            last = json.loads(reader.read().splitlines()[-1])
+        except http.client.IncompleteRead:
+            last = {}
+        t.equal(last.get("event"), "finished", "and the stream of events its end", last)
         t.equal(s.wait(), 0, "what does not end in time is stopped", s.words()[-500:])
     cause = json.loads(mode.cay("show", id, "--json").out or b"{}").get("verdict", {}).get("cause")
     t.equal(cause, "cancelled", "and recorded so")
