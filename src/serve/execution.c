@@ -113,12 +113,14 @@ struct execution *execution_new(struct server *server, const struct token_owner 
 {
     struct execution *run = mem_alloc(sizeof *run);
     const char *language = cay_request_text(req, "language");
+    struct cay_error unknown; /* is told when it is to be started */
 
     run->server = server;
     run->req = req;
     run->taken_ns = taken_ns;
     snprintf(run->tenant, sizeof run->tenant, "%s", owner->tenant);
-    snprintf(run->language, sizeof run->language, "%s", language ? language : "");
+    if (!language || cay_language_name(language, run->language, sizeof run->language, &unknown) < 0)
+        snprintf(run->language, sizeof run->language, "%s", language ? language : "");
     cay_make_id(run->id);
     clock_timestamp(run->timestamp);
     event_log_init(&run->log, LOG_BYTES_MAX, LOG_COUNT_MAX);

@@ -43,6 +43,16 @@ static int take_cause(struct list_query *ret, const struct http_param *param, st
     return cay_hint(err, "ok exit signal wall_timeout cpu_timeout memory pids disk output …");
 }
 
+/* Executions are known by their language's name, whatever they were asked for by. */
+static int take_language(struct list_query *ret, const struct http_param *param,
+                         struct cay_error *err)
+{
+    if (cay_language_name(param->value, ret->language, sizeof ret->language, err) == 0)
+        return 0;
+    err->kind = CAY_E_USAGE; /* nothing was to be run in it */
+    return -1;
+}
+
 static int take_param(const struct http_param *param, struct list_query *ret, struct cay_error *err)
 {
     uint64_t limit;
@@ -57,7 +67,7 @@ static int take_param(const struct http_param *param, struct list_query *ret, st
     if (strcmp(param->name, "before") == 0)
         return take_text(ret->before, sizeof ret->before, param, err);
     if (strcmp(param->name, "language") == 0)
-        return take_text(ret->language, sizeof ret->language, param, err);
+        return take_language(ret, param, err);
     if (strcmp(param->name, "cause") == 0)
         return take_cause(ret, param, err);
     cay_fail(err, CAY_E_USAGE, "'%.40s' is not a parameter of this list", param->name);

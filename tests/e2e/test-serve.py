@@ -171,6 +171,18 @@ def listed(s, cause):
     return [x for x in s.get(f"/v1/executions?cause={cause}&limit=1000").json["executions"]]
 
 
+def test_alias(t, s):
+    """An execution is listed by its language's name, by which it is found, and so it is by another."""
+    id = s.execute({"language": "py", "code": "import time; time.sleep(60)", "detach": True}).json["id"]
+
+    def found():
+        return [[x["language"] for x in s.get(f"/v1/executions?language={name}").json["executions"] if x["id"] == id] for name in ("python", "py")]
+    t.equal(found(), [["python"]] * 2, "what runs under an alias is found by it, and by the name")
+    s.ask("DELETE", f"/v1/executions/{id}")
+    s.until(id)
+    t.equal(found(), [["python"]] * 2, "and what is over")
+
+
 def test_leaving(t, s):
     before = {x["id"] for x in listed(s, "cancelled")}
     body = json.dumps(SLEEP).encode()
@@ -326,6 +338,7 @@ ERRORS = (
     ("a bypass", "POST", "/v1/execute", {"command": ["true"], "policy_bypass": True}, {}, 403, "policy", "bypass"),
     ("a list of a sort that is not there", "GET", "/v1/executions?colour=red", None, {}, 400, "usage", "colour"),
     ("a list of a cause that is not there", "GET", "/v1/executions?cause=wal_timeout", None, {}, 400, "usage", "did you mean wall_timeout"),
+    ("a list of a language that is not there", "GET", "/v1/executions?language=pyton", None, {}, 400, "usage", "python"),
     ("a list that is too long", "GET", "/v1/executions?limit=100000", None, {}, 400, "usage", "1000"),
     ("events behind nothing", "GET", "/v1/executions/" + "0" * 32 + "/events?after=x", None, {}, 400, "usage", "after"),
     ("an unknown id", "GET", "/v1/executions/" + "0" * 32, None, {}, 404, "notfound", "execution"),
@@ -919,6 +932,7 @@ def test(t, mode):
         test_whole_output(t, s)
         test_resume(t, s)
         test_cancel(t, s)
+        test_alias(t, s)
         test_leaving(t, s)
         test_errors(t, s)
         test_connections(t, s)
