@@ -390,7 +390,8 @@ static void on_event(void *arg, const struct cay_event *event)
         run->result = start + strlen("\"result\":");
         run->result_len = (size_t)(json + len - 1 - run->result);
         note_result(run, event->result); /* a failed run's is nowhere else */
-        metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, event->result->is_unrecorded);
+        run->is_unrecorded = event->result->is_unrecorded;
+        metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, run->is_unrecorded);
     }
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);
@@ -422,12 +423,21 @@ static void count_result(struct execution *run, const struct cay_result *result,
 static void log_end(const struct execution *run, const struct cay_result *result,
                     const struct cay_error *err, int64_t now_ns)
 {
-    LOG(run->server->log, INFO, "run", now_ns, LOG_TEXT("id", run->id),
+    const struct log_field fields[] = {
+        LOG_TEXT("id", run->id),
         LOG_TEXT("tenant", run->tenant),
         LOG_TEXT("language", *run->language ? run->language : "command"),
-        LOG_TEXT("cause", run->cause), LOG_INT("exit_code", run->exit_code),
-        LOG_TEXT("start", result->start), LOG_TIME("took", now_ns - run->taken_ns),
-        LOG_TEXT("error", err ? err->msg : NULL));
+        LOG_TEXT("cause", run->cause),
+        LOG_INT("exit_code", run->exit_code),
+        LOG_TEXT("start", result->start),
+        LOG_TIME("took", now_ns - run->taken_ns),
+        LOG_TEXT("recorded",
+                 run->is_unrecorded ? "no" : NULL), /* which the client alone sees else */
+        LOG_TEXT("error", err ? err->msg : NULL),
+        { NULL },
+    };
+
+    log_line(run->server->log, run->is_unrecorded ? LOG_WARN : LOG_INFO, "run", now_ns, fields);
 }
 
 /* The answer first: all else can wait for it. */

@@ -47,6 +47,7 @@ struct execution {
                           yet to be told by its code */
     enum execution_state state;
     bool is_detached;
+    bool is_unrecorded; /* or not all of it is on record */
     bool is_owed; /* what will be told if we end before it does was written down */
     bool is_cancelled;
     bool is_removed; /* its record is gone: nobody finds it any more */

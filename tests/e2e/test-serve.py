@@ -457,6 +457,8 @@ def test_unrecorded(t, s):
         os.chmod(journal, mode)
     t.ok(any("not recorded in the state folder" in w for w in r.json["meta"]["warnings"]), "a record that can't be written is said", r)
     t.equal((before, count()), (0, 1), "and counted")
+    told = re.findall(r"level=warn event=run id=(\S+) .*recorded=no", s.words())
+    t.equal(told, [r.json["id"]], "and the log warns of it", s.words()[-500:])
 
 
 def status_of(pid):
