@@ -359,6 +359,9 @@ def test_errors(t, s):
     t.equal((r.status, r.error.get("kind")), (415, "usage"), "an encoded body: 415", r)
     connection, r = s.open("HEAD", "/v1/languages")
     t.ok(r.status == 200 and int(r.getheader("Content-Length")) > 100 and r.read() == b"", "HEAD has no body")
+    for line in (b"HEAD /v1/languages#x HTTP/1.1", b"HEAD /v1/languages HTTP/1.1\r\nX", b"HEAD /v1/languages HTTP/1.1\r\nContent-Length: 1"):
+        data = s.exchange(line + b"\r\n" + s.bearer() + b"\r\n")
+        t.ok(data.partition(b" ")[2][:1] == b"4" and data.endswith(b"\r\n\r\n"), f"nor has one that is refused: {line[18:]}", data)
     connection.close()
 
 
