@@ -246,8 +246,7 @@ int history_select(struct history *history, const char *columns, const struct hi
                   "SELECT %s FROM runs WHERE time_ms >= ?1 AND time_ms < ?2"
                   " AND (?3 IS NULL OR language IS ?3) AND (?4 IS NULL OR cause = ?4)"
                   " AND (?5 IS NULL OR tenant IS ?5) AND (?6 = 0 OR cause <> 'ok')"
-                  " AND (?7 IS NULL OR (time_ms, id) <="
-                  "      (ifnull(?10, (SELECT time_ms FROM runs WHERE id = ?7)), ?7))"
+                  " AND (?7 IS NULL OR (time_ms, id) <= (?10, ?7))"
                   " AND (?8 = 0 OR tenant IS NOT NULL)"
                   " AND (?9 = 0 OR id NOT IN removed)"
                   " %s",
@@ -262,8 +261,7 @@ int history_select(struct history *history, const char *columns, const struct hi
     sqlite3_bind_int(stmt, 6, query->failed_only ? 1 : 0);
     if (query->kind == HISTORY_LIST)
         bind_filter(stmt, 7, query->id);
-    if (query->id_ms)
-        sqlite3_bind_int64(stmt, 10, query->id_ms);
+    sqlite3_bind_int64(stmt, 10, query->id_ms);
     sqlite3_bind_int(stmt, 8, history->is_servers);
     sqlite3_bind_int(stmt, 9, query->kind == HISTORY_LIST); /* numbers stay what they were */
     *ret = stmt;
@@ -291,25 +289,72 @@ static void put_row(struct json_writer *w, sqlite3_stmt *stmt)
     json_end_object(w);
 }
 
-int history_list(struct history *history, const struct history_query *query, struct strbuf *out,
-                 struct cay_error *err)
+struct found {
+    int64_t ms;
+    char time[32];
+};
+
+/* The one of the query's id, for who asks: another tenant's is not there. One that was removed is
+ * nothing to read, but still a place in a list. */
+static int look_up(struct history *history, const struct history_query *query, bool or_removed,
+                   struct found *ret, struct cay_error *err)
 {
-    uint32_t limit = query->limit ? query->limit : LIST_LIMIT;
-    bool is_first = true;
-    sqlite3_stmt *stmt = NULL;
-    char tail[80];
-    int rc;
+    sqlite3_stmt *stmt;
 
     if (history_check(query, err) < 0)
         return -1;
+    if (sqlite3_prepare_v2(history->db,
+                           "SELECT time_ms, time FROM runs WHERE id = ?1"
+                           " AND (?2 IS NULL OR tenant IS ?2)"
+                           " AND (?3 = 0 OR tenant IS NOT NULL) AND (?4 OR id NOT IN removed)",
+                           -1, &stmt, NULL) != SQLITE_OK)
+        return history_fail(history, "ask", err);
+    sqlite3_bind_text(stmt, 1, query->id, -1, SQLITE_TRANSIENT);
+    bind_filter(stmt, 2, query->tenant);
+    sqlite3_bind_int(stmt, 3, history->is_servers);
+    sqlite3_bind_int(stmt, 4, or_removed);
+    int rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW) {
+        const char *time = (const char *)sqlite3_column_text(stmt, 1);
+        ret->ms = sqlite3_column_int64(stmt, 0);
+        snprintf(ret->time, sizeof ret->time, "%s", time ? time : "");
+    }
+    sqlite3_finalize(stmt);
+    if (rc == SQLITE_DONE)
+        return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", query->id);
+    return rc == SQLITE_ROW ? 0 : history_fail(history, "read", err);
+}
+
+int history_list(struct history *history, const struct history_query *asked, struct strbuf *out,
+                 struct cay_error *err)
+{
+    uint32_t limit = asked->limit ? asked->limit : LIST_LIMIT;
+    struct history_query query = *asked;
+    bool is_first = true;
+    sqlite3_stmt *stmt = NULL;
+    struct found named = { 0 };
+    char tail[80];
+    int rc;
+
+    if (history_check(asked, err) < 0)
+        return -1;
+    if (*asked->id && !asked->id_ms) {
+        if (look_up(history, asked, true, &named, err) < 0)
+            return -1;
+        query.id_ms = named.ms;
+    }
     snprintf(tail, sizeof tail, "ORDER BY time_ms DESC, id DESC LIMIT %u", limit);
     if (history_select(history,
                        "id, time, tenant, language, backend, tier, start, cause, exit_code, run,"
                        " total, stdout_bytes, stderr_bytes,"
                        " (SELECT image FROM images WHERE images.id = runs.id)",
-                       query, tail, &stmt, err) < 0)
+                       &query, tail, &stmt, err) < 0)
         return -1;
     strbuf_puts(out, "[");
+    if (*named.time) {
+        strbuf_printf(out, "\n{\"before\":\"%s\"}", named.time);
+        is_first = false;
+    }
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         struct json_writer w = { .out = out };
         strbuf_puts(out, is_first ? "\n" : ",\n");
@@ -332,23 +377,9 @@ static bool is_mended(struct history *history)
 
 static int find(struct history *history, const struct history_query *query, struct cay_error *err)
 {
-    sqlite3_stmt *stmt;
+    struct found found;
 
-    if (history_check(query, err) < 0)
-        return -1;
-    if (sqlite3_prepare_v2(history->db,
-                           "SELECT 1 FROM runs WHERE id = ?1 AND (?2 IS NULL OR tenant IS ?2)"
-                           " AND (?3 = 0 OR tenant IS NOT NULL) AND id NOT IN removed",
-                           -1, &stmt, NULL) != SQLITE_OK)
-        return history_fail(history, "ask", err);
-    sqlite3_bind_text(stmt, 1, query->id, -1, SQLITE_TRANSIENT);
-    bind_filter(stmt, 2, query->tenant);
-    sqlite3_bind_int(stmt, 3, history->is_servers);
-    int rc = sqlite3_step(stmt);
-    sqlite3_finalize(stmt);
-    if (rc == SQLITE_DONE)
-        return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", query->id);
-    return rc == SQLITE_ROW ? 0 : history_fail(history, "read", err);
+    return look_up(history, query, false, &found, err);
 }
 
 int history_find(struct history *history, const struct history_query *query, struct cay_error *err)

@@ -40,7 +40,8 @@ bool history_was_damaged(struct history *history, struct cay_error *err);
 int history_check(const struct history_query *query, struct cay_error *err);
 
 /* What HISTORY_LIST, HISTORY_ONE and HISTORY_STATS in client.h say, appended to out. Of the list,
- * one row a line inside the array. CAY_E_NOTFOUND: no such execution. */
+ * one row a line inside the array; in front of them {"before": TIME}, a line too, where the query
+ * names one and does not know when it was. CAY_E_NOTFOUND: no such execution. */
 int history_list(struct history *history, const struct history_query *query, struct strbuf *out,
                  struct cay_error *err);
 int history_one(struct history *history, const struct history_query *query, struct strbuf *out,

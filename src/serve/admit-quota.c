@@ -156,6 +156,12 @@ void quota_take(struct tenant *tenant)
         tenant->bucket_ns += run_share_ns(tenant);
 }
 
+void quota_give_back(struct tenant *tenant)
+{
+    if (tenant->quota.runs_per_minute)
+        tenant->bucket_ns = MAX(tenant->bucket_ns - run_share_ns(tenant), INT64_C(0));
+}
+
 void quota_add_cpu(struct tenant *tenant, int64_t cpu_ns, int64_t now_ns)
 {
     cpu_advance(tenant, now_ns);

@@ -37,6 +37,7 @@ bool quota_forbids(const struct admit_ticket *ticket, int64_t service_ns, int64_
 
 /* The run is let in. */
 void quota_take(struct tenant *tenant);
+void quota_give_back(struct tenant *tenant); /* what quota_take took */
 
 /* CPU time that a run of the tenant's used, and all of the last 24 hours. */
 void quota_add_cpu(struct tenant *tenant, int64_t cpu_ns, int64_t now_ns);

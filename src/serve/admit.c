@@ -424,12 +424,11 @@ void admit_leave(struct admit *admit, struct admit_ticket *ticket)
     heap_update(admit, ticket->tenant);
 }
 
-void admit_done(struct admit *admit, struct admit_ticket *ticket, int64_t cpu_ns, int64_t now_ns)
+/* A running one does not count as that any more. */
+static void stop(struct admit *admit, struct admit_ticket *ticket)
 {
     struct tenant *tenant = ticket->tenant;
 
-    if (ticket->state != TICKET_RUNNING)
-        return;
     settle(ticket);
     tenant->running--;
     tenant->charged_bytes -= ticket->cost_bytes;
@@ -439,9 +438,29 @@ void admit_done(struct admit *admit, struct admit_ticket *ticket, int64_t cpu_ns
         admit->recent_bytes -= ticket->cost_bytes;
     else if (ticket->look + 1 == admit->looks)
         admit->before_bytes -= ticket->cost_bytes;
+}
+
+void admit_done(struct admit *admit, struct admit_ticket *ticket, int64_t cpu_ns, int64_t now_ns)
+{
+    struct tenant *tenant = ticket->tenant;
+
+    if (ticket->state != TICKET_RUNNING)
+        return;
+    stop(admit, ticket);
     quota_add_cpu(tenant, cpu_ns, now_ns);
     admit->service_ns += (MAX(now_ns - ticket->started_ns, 0) - admit->service_ns) / 16;
     heap_update(admit, tenant);
+}
+
+void admit_undo(struct admit *admit, struct admit_ticket *ticket)
+{
+    if (ticket->state == TICKET_QUEUED) {
+        admit_leave(admit, ticket);
+    } else {
+        stop(admit, ticket);
+        heap_update(admit, ticket->tenant);
+    }
+    quota_give_back(ticket->tenant);
 }
 
 /* ---- counts ---- */

@@ -126,6 +126,10 @@ struct admit_ticket *admit_next(struct admit *admit, int64_t now_ns);
 /* A ticket that waits is taken out of the queue. */
 void admit_leave(struct admit *admit, struct admit_ticket *ticket);
 
+/* What was let in turned out to be nothing that can be run, and is on no record: it has used
+ * nothing, and is no run of its tenant's minute. */
+void admit_undo(struct admit *admit, struct admit_ticket *ticket);
+
 /* A run has ended (or could not be started), having used this much CPU time. */
 void admit_done(struct admit *admit, struct admit_ticket *ticket, int64_t cpu_ns, int64_t now_ns);
 

@@ -441,6 +441,14 @@ void conn_drain(struct server *server)
             die(conn);
 }
 
+bool conn_is_answering(const struct server *server)
+{
+    for (const struct conn *conn = server->conns; conn; conn = conn->next)
+        if (conn->state == CONN_BUSY)
+            return true;
+    return false;
+}
+
 void conn_close_all(struct server *server)
 {
     for (struct conn *conn = server->conns, *next; conn; conn = next) {

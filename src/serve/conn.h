@@ -107,4 +107,6 @@ void conn_sweep(struct server *server, int64_t now_ns);
 
 /* No more requests: the idle ones are closed, the busy ones after their answer. */
 void conn_drain(struct server *server);
+/* Whether anybody waits for an answer, or for the rest of one. */
+bool conn_is_answering(const struct server *server);
 void conn_close_all(struct server *server);

@@ -468,6 +468,9 @@ void exchange_run(struct conn *conn)
 
 void exchange_bad(struct conn *conn, const struct http_fault *fault)
 {
+    const char *method = conn->parser.head.method; /* NULL where it did not come to it */
+
+    conn->is_head_method = method && strcmp(method, "HEAD") == 0;
     if (fault->status != 413)
         metrics_add(conn->x.server->metrics, COUNTER_BAD_REQUESTS, 1);
     conn->is_last = true;

@@ -113,12 +113,14 @@ struct execution *execution_new(struct server *server, const struct token_owner 
 {
     struct execution *run = mem_alloc(sizeof *run);
     const char *language = cay_request_text(req, "language");
+    struct cay_error unknown; /* is told when it is to be started */
 
     run->server = server;
     run->req = req;
     run->taken_ns = taken_ns;
     snprintf(run->tenant, sizeof run->tenant, "%s", owner->tenant);
-    snprintf(run->language, sizeof run->language, "%s", language ? language : "");
+    if (!language || cay_language_name(language, run->language, sizeof run->language, &unknown) < 0)
+        snprintf(run->language, sizeof run->language, "%s", language ? language : "");
     cay_make_id(run->id);
     clock_timestamp(run->timestamp);
     event_log_init(&run->log, LOG_BYTES_MAX, LOG_COUNT_MAX);
@@ -388,7 +390,8 @@ static void on_event(void *arg, const struct cay_event *event)
         run->result = start + strlen("\"result\":");
         run->result_len = (size_t)(json + len - 1 - run->result);
         note_result(run, event->result); /* a failed run's is nowhere else */
-        metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, event->result->is_unrecorded);
+        run->is_unrecorded = event->result->is_unrecorded;
+        metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, run->is_unrecorded);
     }
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);
@@ -420,12 +423,21 @@ static void count_result(struct execution *run, const struct cay_result *result,
 static void log_end(const struct execution *run, const struct cay_result *result,
                     const struct cay_error *err, int64_t now_ns)
 {
-    LOG(run->server->log, INFO, "run", now_ns, LOG_TEXT("id", run->id),
+    const struct log_field fields[] = {
+        LOG_TEXT("id", run->id),
         LOG_TEXT("tenant", run->tenant),
         LOG_TEXT("language", *run->language ? run->language : "command"),
-        LOG_TEXT("cause", run->cause), LOG_INT("exit_code", run->exit_code),
-        LOG_TEXT("start", result->start), LOG_TIME("took", now_ns - run->taken_ns),
-        LOG_TEXT("error", err ? err->msg : NULL));
+        LOG_TEXT("cause", run->cause),
+        LOG_INT("exit_code", run->exit_code),
+        LOG_TEXT("start", result->start),
+        LOG_TIME("took", now_ns - run->taken_ns),
+        LOG_TEXT("recorded",
+                 run->is_unrecorded ? "no" : NULL), /* which the client alone sees else */
+        LOG_TEXT("error", err ? err->msg : NULL),
+        { NULL },
+    };
+
+    log_line(run->server->log, run->is_unrecorded ? LOG_WARN : LOG_INFO, "run", now_ns, fields);
 }
 
 /* The answer first: all else can wait for it. */
@@ -561,12 +573,12 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_out
     }
     /* What can't be run shall not wait for being told so. */
     if (*ret_outcome == ADMIT_QUEUED && cay_request_check(server->cay, run->req, err) < 0) {
-        admit_leave(server->admit, &run->ticket);
+        admit_undo(server->admit, &run->ticket);
         free_run(run);
         return -1;
     }
     if (*ret_outcome == ADMIT_NOW && start(run, err) < 0) {
-        admit_done(server->admit, &run->ticket, 0, now_ns);
+        admit_undo(server->admit, &run->ticket);
         free_run(run);
         return -1;
     }

@@ -43,9 +43,11 @@ struct execution {
     char id[33];
     char timestamp[32];
     char tenant[TENANT_NAME_MAX + 1];
-    char language[32]; /* as asked for; the result's own once it is there; "": a command */
+    char language[32]; /* by its name, as asked for where it has none; "": a command, or one that is
+                          yet to be told by its code */
     enum execution_state state;
     bool is_detached;
+    bool is_unrecorded; /* or not all of it is on record */
     bool is_owed; /* what will be told if we end before it does was written down */
     bool is_cancelled;
     bool is_removed; /* its record is gone: nobody finds it any more */

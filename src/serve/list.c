@@ -43,6 +43,16 @@ static int take_cause(struct list_query *ret, const struct http_param *param, st
     return cay_hint(err, "ok exit signal wall_timeout cpu_timeout memory pids disk output …");
 }
 
+/* Executions are known by their language's name, whatever they were asked for by. */
+static int take_language(struct list_query *ret, const struct http_param *param,
+                         struct cay_error *err)
+{
+    if (cay_language_name(param->value, ret->language, sizeof ret->language, err) == 0)
+        return 0;
+    err->kind = CAY_E_USAGE; /* nothing was to be run in it */
+    return -1;
+}
+
 static int take_param(const struct http_param *param, struct list_query *ret, struct cay_error *err)
 {
     uint64_t limit;
@@ -57,7 +67,7 @@ static int take_param(const struct http_param *param, struct list_query *ret, st
     if (strcmp(param->name, "before") == 0)
         return take_text(ret->before, sizeof ret->before, param, err);
     if (strcmp(param->name, "language") == 0)
-        return take_text(ret->language, sizeof ret->language, param, err);
+        return take_language(ret, param, err);
     if (strcmp(param->name, "cause") == 0)
         return take_cause(ret, param, err);
     cay_fail(err, CAY_E_USAGE, "'%.40s' is not a parameter of this list", param->name);
@@ -159,6 +169,17 @@ static bool next_row(const char **text, const char *end, struct row *ret)
     return false;
 }
 
+/* When the one that was named is on record, be it in no list: false where the record does not say.
+ */
+static bool take_before(const char *text, const char *end, char *out, size_t size)
+{
+    const char *line = memchr(text, '\n', (size_t)(end - text));
+
+    if (!line++)
+        return false;
+    return take_word(&line, end, "{\"before\":\"", out, size);
+}
+
 /* Marks those that are recorded: they are listed once, as the record has them. */
 static void mark_recorded(struct server *server, const struct token_owner *owner, const char *text,
                           const char *end)
@@ -174,20 +195,20 @@ static void mark_recorded(struct server *server, const struct token_owner *owner
 }
 
 /* Where the front's part of the list begins: behind the one that was named. The front may have
- * forgotten that one and still have older ones, which run for long: then the record's first row
- * says when it was. */
+ * forgotten that one and still have older ones, which run for long: then the record says when it
+ * was. */
 static const struct execution *first_of(const struct server *server,
                                         const struct token_owner *owner, const char *before,
-                                        const struct row *row)
+                                        const char *recorded)
 {
     const struct execution *run = server->executions.newest;
     const struct execution *named = *before ? execution_find(server, before, owner) : NULL;
 
     if (!*before)
         return run;
-    if (!named && !row)
+    if (!named && !recorded)
         return NULL;
-    const char *timestamp = named ? named->timestamp : row->timestamp;
+    const char *timestamp = named ? named->timestamp : recorded;
     while (run && execution_compare(run, timestamp, before) >= 0)
         run = run->older;
     return run;
@@ -205,11 +226,13 @@ void list_put(struct strbuf *out, struct server *server, const struct token_owne
     const char *text = recorded ? recorded : "", *end = text + recorded_len;
     struct row row;
 
+    char before[sizeof row.timestamp];
+    bool has_before = take_before(text, end, before, sizeof before);
     mark_recorded(server, owner, text, end);
+    const struct execution *run =
+        first_of(server, owner, query->before, has_before ? before : NULL);
     bool has_row = next_row(&text, end, &row);
-    bool has_named = has_row && strcmp(row.id, query->before) == 0;
-    const struct execution *run = first_of(server, owner, query->before, has_named ? &row : NULL);
-    if (has_named)
+    if (has_row && strcmp(row.id, query->before) == 0)
         has_row = next_row(&text, end, &row);
     strbuf_puts(out, "{\"executions\":[");
     for (size_t n = 0; n < query->limit; n++) {

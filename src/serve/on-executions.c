@@ -102,6 +102,10 @@ static void answer_list(void *arg, int status, const char *json, size_t len)
         exchange_fail(x, &err);
         return;
     }
+    if (status == -ENOENT && *query.before) {
+        fail_unknown(x);
+        return;
+    }
     list_put(&out, x->server, &x->owner, &query, status == 0 ? json : NULL, len);
     size_t out_len = out.len;
     exchange_reply(x, 200, JSON_TYPE, strbuf_take(&out), out_len);

@@ -52,7 +52,7 @@ enum {
 
 #define TRIM_NS     (10 * NS_PER_SEC)
 #define NO_FILES_NS (10 * NS_PER_SEC) /* it is not told again before */
-#define CANCEL_NS   (10 * NS_PER_SEC) /* for what was cancelled to end */
+#define CANCEL_NS   (10 * NS_PER_SEC) /* for what was cancelled to end, and to be read */
 
 static void progress(const struct server *server, const char *line)
 {
@@ -80,14 +80,15 @@ static void cancel_all(struct server *server)
     }
 }
 
-/* Nothing runs any more, and everybody has his answer. */
+/* Nothing runs any more, and everybody has his answer. When the time is over, nobody else is waited
+ * for; but what was stopped then has readers, too, who are owed its end. */
 static void end_if_drained(struct server *server)
 {
     if (!server->is_draining || server->executions.n_active > 0)
         return;
     conn_drain(server);
     if ((server->n_conns == 0 && hooks_pending(server) == 0) ||
-        clock_now_ns() > server->drain_until_ns)
+        (clock_now_ns() > server->drain_until_ns && !conn_is_answering(server)))
         event_base_loopbreak(server->base);
 }
 

@@ -6,11 +6,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 
 enum { FD_BASE = 64 };
+enum { SIGNALS = 64 }; /* of the kernel's, whose sets of them are so many bits */
 
 /* Each gets a place above all that were moved before it, so that between two of them, and there
  * only, is what is to be closed: a warden has hundreds open, and a call for each takes longer than
@@ -72,6 +74,15 @@ int spawn_rlimit(int resource, uint64_t soft, uint64_t hard)
     limit.rlim_max = MIN(limit.rlim_max, now.rlim_max);
     limit.rlim_cur = MIN(limit.rlim_cur, limit.rlim_max);
     return prlimit(0, resource, &limit, NULL) < 0 ? -errno : 0;
+}
+
+void spawn_default_signals(void)
+{
+    /* The kernel's struct sigaction: at most handler, flags, restorer and mask. */
+    static const uint64_t usual[4] = { 0 };
+
+    for (int i = 1; i <= SIGNALS; i++)
+        syscall(SYS_rt_sigaction, i, usual, NULL, SIGNALS / 8);
 }
 
 static const char *path_of(char **env)

@@ -24,6 +24,11 @@ int spawn_streams(const int fds[3], unsigned close_flags);
 /* Sets both limits, the hard one to no more than what is there. */
 int spawn_rlimit(int resource, uint64_t soft, uint64_t hard);
 
+/* No signal ignored or handled: what is ignored stays so over an exec. By the kernel's call, for
+ * libc's refuses the signals that are its own, and posix_spawn(3) of glibc ignores those for a
+ * child whose signals it was told to set to their defaults. */
+void spawn_default_signals(void);
+
 /* Where a language's own programs are, whatever PATH its code gets. */
 #define SPAWN_SYSTEM_PATH "/usr/local/bin:/usr/bin:/bin"
 

@@ -16,6 +16,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "sys/rlimit.h"
+#include "sys/spawn.h"
 #include "warden/warden-state.h"
 
 static int until_next_ms(const struct warden *warden)
@@ -150,8 +151,7 @@ static void serve_once(struct warden *warden)
 static void leave_caller(void)
 {
     setsid();
-    for (int i = 1; i < SIGRTMIN; i++) /* the others nobody has ignored by default */
-        signal(i, SIG_DFL);
+    spawn_default_signals();
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

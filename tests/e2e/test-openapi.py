@@ -101,6 +101,7 @@ def test_document(t, s):
     check("GET", f"/v1/executions/{'0' * 32}", 404, "none")
     check("GET", "/v1/executions?limit=2", 200, "the list")
     check("GET", "/v1/executions?limit=x", 400, "a bad list")
+    check("GET", "/v1/executions?before=x", 404, "a list behind none")
     check("POST", "/v1/execute", 400, "nonsense", b"{", headers={"Content-Type": "application/json"})
     check("POST", "/v1/execute", 400, "a field that is none", {"kode": 1})
     check("POST", "/v1/execute", 403, "the host's folders", {"command": ["/bin/true"], "workspace": "/etc"})
@@ -131,6 +132,7 @@ def test_quotas(t, s, check):
     s.ask("DELETE", f"/v1/executions/{first.json['id']}", token=SMALL)
     s.until(first.json["id"], token=SMALL)
     t.equal(s.execute({**sleep, "command": ["/bin/true"], "detach": False}, token=SMALL).status, 200, "and the next one after it")
+    t.equal([s.execute({"language": "klingon", "code": ""}, token=SLOW).status for _ in range(3)], [404] * 3, "what can't be run is no run")
     t.equal([s.execute({"command": ["/bin/true"]}, token=SLOW).status for _ in range(2)], [200, 200], "two in a minute are two")
     refused("runs_per_minute", {"command": ["/bin/true"]}, SLOW)
 

@@ -278,6 +278,19 @@ def identity_and_time(t, mode):
     t.ok(r.cause == "ok" and (r.get("meta.timing.compile") or 0) > 0, "a compile stage has its time", *r.describe())
 
 
+IGNORING = """
+import os, signal, sys
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGRTMIN, signal.SIGRTMAX):
+    signal.signal(number, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def signals_of_the_caller(t, mode):
+    done = mode.command("/usr/bin/python3", "-c", IGNORING, mode.binary, "exec", "--", "grep", "SigIgn", "/proc/self/status")
+    t.equal(done.out.split()[-1:], [b"0" * 16], "what a caller ignores a program does not, real-time signals among it", *done.describe())
+
+
 def profiles(t, mode):
     for name, memory, timeout, cpus, pids in (("default", 512, 30, 1.0, 100), ("hardened", 256, 10, 0.5, 25), ("light", 128, 5, 0.5, 25)):
         r = mode.python("print(1)", "--profile", name)
@@ -304,6 +317,7 @@ def test(t, mode):
     many_at_once(t, mode)
     t.empty(host.settle(), "nothing is left")
     identity_and_time(t, mode)
+    signals_of_the_caller(t, mode)
     profiles(t, mode)
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cay serve: routes, streams and their resumption, cancelling, tenants, the queue, a lost warden, signals, sockets."""
 import contextlib
+import http.client
 import http.server
 import json
 import os
@@ -52,6 +53,8 @@ def test_results(t, s):
     t.equal(r.json["stdout"], "file and input\n", "files and input arrive", r)
     r = s.execute({"language": "python", "code": "open('x.bin', 'wb').write(b'\\0\\xff')", "collect": ["*.bin"]})
     t.equal([f.get("base64") for f in r.json["files"]], ["AP8="], "what is collected comes back", r)
+    r = s.execute({"command": ["grep", "SigIgn", "/proc/self/status"]})
+    t.equal(r.json["stdout"].split()[-1:], ["0" * 16], "no signal is ignored, those of the C library's own included", r)
     r = s.execute({"language": "python", "code": "while True: pass", "timeout": 0.3})
     t.equal((r.status, r.json["verdict"]["cause"]), (200, "wall_timeout"), "a run that took too long is an answer too")
 
@@ -168,6 +171,18 @@ def listed(s, cause):
     return [x for x in s.get(f"/v1/executions?cause={cause}&limit=1000").json["executions"]]
 
 
+def test_alias(t, s):
+    """An execution is listed by its language's name, by which it is found, and so it is by another."""
+    id = s.execute({"language": "py", "code": "import time; time.sleep(60)", "detach": True}).json["id"]
+
+    def found():
+        return [[x["language"] for x in s.get(f"/v1/executions?language={name}").json["executions"] if x["id"] == id] for name in ("python", "py")]
+    t.equal(found(), [["python"]] * 2, "what runs under an alias is found by it, and by the name")
+    s.ask("DELETE", f"/v1/executions/{id}")
+    s.until(id)
+    t.equal(found(), [["python"]] * 2, "and what is over")
+
+
 def test_leaving(t, s):
     before = {x["id"] for x in listed(s, "cancelled")}
     body = json.dumps(SLEEP).encode()
@@ -280,6 +295,16 @@ def test_pages(t, s):
     id = s.execute({**SLEEP, "detach": True}).json["id"]
     behind = s.get(f"/v1/executions?limit=1000&before={id}").json["executions"]
     t.equal([x["id"] for x in behind], [x["id"] for x in whole], "what is not on record yet has all others behind it")
+    gone = [s.execute(bash("true")).json["id"] for _ in range(2)]
+    for x in gone:
+        t.ok(caytest.until(lambda x=x: s.ask("DELETE", f"/v1/executions/{x}").status == 204, 10), "one is removed")
+    behind = s.get(f"/v1/executions?limit=1000&before={gone[1]}").json["executions"]
+    t.equal([x["id"] for x in behind], [id] + [x["id"] for x in whole], "what is removed has its place all the same, before what still runs")
+    s.ask("DELETE", f"/v1/executions/{id}")
+    alien = s.execute(bash("true"), token=OTHER).json["id"]
+    s.execute(bash("true"))
+    answers = [s.get(f"/v1/executions?before={x}") for x in (alien, "0" * 32, "x")]
+    t.equal([(r.status, r.body) for r in answers], [(404, answers[0].body)] * 3, "behind another tenant's there is what is behind none", answers)
 
 
 ERRORS = (
@@ -313,6 +338,7 @@ ERRORS = (
     ("a bypass", "POST", "/v1/execute", {"command": ["true"], "policy_bypass": True}, {}, 403, "policy", "bypass"),
     ("a list of a sort that is not there", "GET", "/v1/executions?colour=red", None, {}, 400, "usage", "colour"),
     ("a list of a cause that is not there", "GET", "/v1/executions?cause=wal_timeout", None, {}, 400, "usage", "did you mean wall_timeout"),
+    ("a list of a language that is not there", "GET", "/v1/executions?language=pyton", None, {}, 400, "usage", "python"),
     ("a list that is too long", "GET", "/v1/executions?limit=100000", None, {}, 400, "usage", "1000"),
     ("events behind nothing", "GET", "/v1/executions/" + "0" * 32 + "/events?after=x", None, {}, 400, "usage", "after"),
     ("an unknown id", "GET", "/v1/executions/" + "0" * 32, None, {}, 404, "notfound", "execution"),
@@ -333,6 +359,9 @@ def test_errors(t, s):
     t.equal((r.status, r.error.get("kind")), (415, "usage"), "an encoded body: 415", r)
     connection, r = s.open("HEAD", "/v1/languages")
     t.ok(r.status == 200 and int(r.getheader("Content-Length")) > 100 and r.read() == b"", "HEAD has no body")
+    for line in (b"HEAD /v1/languages#x HTTP/1.1", b"HEAD /v1/languages HTTP/1.1\r\nX", b"HEAD /v1/languages HTTP/1.1\r\nContent-Length: 1"):
+        data = s.exchange(line + b"\r\n" + s.bearer() + b"\r\n")
+        t.ok(data.partition(b" ")[2][:1] == b"4" and data.endswith(b"\r\n\r\n"), f"nor has one that is refused: {line[18:]}", data)
     connection.close()
 
 
@@ -431,6 +460,8 @@ def test_unrecorded(t, s):
         os.chmod(journal, mode)
     t.ok(any("not recorded in the state folder" in w for w in r.json["meta"]["warnings"]), "a record that can't be written is said", r)
     t.equal((before, count()), (0, 1), "and counted")
+    told = re.findall(r"level=warn event=run id=(\S+) .*recorded=no", s.words())
+    t.equal(told, [r.json["id"]], "and the log warns of it", s.words()[-500:])
 
 
 def status_of(pid):
@@ -791,7 +822,19 @@ def test_drain(t, mode):
         t.equal(s.ask("DELETE", f"/v1/executions/{old}", over="unix", token=None).status, 204, "it can be removed")
         t.equal(s.get(f"/v1/executions/{old}", over="unix", token=None).status, 404, "and is gone then")
         id = s.execute({**SLEEP, "detach": True}).json["id"]
+        reader = s.open("GET", f"/v1/executions/{id}/events", headers={"Accept": "application/x-ndjson"})[1]
+        body = json.dumps(bash("head -c 4m /dev/zero | tr '\\0' x; sleep 60", limits={"max_output": "8m"})).encode()
+        large = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        t.ok(caytest.until(lambda: s.get("/metrics").body.count(b"cay_running 2"), 20), "one has much to say, and nobody reads it")
         s.proc.send_signal(signal.SIGTERM)
+        t.ok(caytest.until(lambda: s.words().count("cause=cancelled") == 2, 20), "both are stopped", s.words()[-500:])
+        rest = cayserve.read_all(large)
+        t.equal(len(rest.partition(b"\r\n\r\n")[2]), int(re.search(rb"Content-Length: (\d+)", rest)[1]), "who waited has all of the result", len(rest))
+        try:
+            last = json.loads(reader.read().splitlines()[-1])
+        except http.client.IncompleteRead:
+            last = {}
+        t.equal(last.get("event"), "finished", "and the stream of events its end", last)
         t.equal(s.wait(), 0, "what does not end in time is stopped", s.words()[-500:])
     cause = json.loads(mode.cay("show", id, "--json").out or b"{}").get("verdict", {}).get("cause")
     t.equal(cause, "cancelled", "and recorded so")
@@ -901,6 +944,7 @@ def test(t, mode):
         test_whole_output(t, s)
         test_resume(t, s)
         test_cancel(t, s)
+        test_alias(t, s)
         test_leaving(t, s)
         test_errors(t, s)
         test_connections(t, s)

@@ -243,6 +243,26 @@ static void test_quotas(void **state)
     assert_int_equal(ask(admit, &t[0], a, MB, now + SEC), ADMIT_NOW);
     admit_done(admit, &t[0], 0, now + SEC);
     check_quota(admit, a, MB, now + SEC, "runs_per_minute", 1);
+
+    /* What could not be begun was none, whether it waited or not, and leaves nothing behind. */
+    struct admit *one = make_admit(1, 10);
+    struct tenant *b = admit_tenant(one, "b");
+    struct tenant_counts counts;
+    tenant_set_quota(b, &(struct cay_tenant){ .runs_per_minute = 2 });
+    assert_int_equal(ask(one, &t[0], b, MB, now), ADMIT_NOW);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(ask(one, &t[1], b, MB, now), ADMIT_QUEUED);
+        admit_undo(one, &t[1]);
+    }
+    admit_undo(one, &t[0]);
+    tenant_count(b, now, &counts);
+    assert_true(counts.running == 0 && counts.queued == 0 && counts.memory_bytes == 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ask(one, &t[i], b, MB, now), ADMIT_NOW);
+        admit_done(one, &t[i], 0, now);
+    }
+    check_quota(one, b, MB, now, "runs_per_minute", 30);
+    admit_free(one);
     admit_free(admit);
 }
 
