@@ -37,9 +37,14 @@ CAY_API uint64_t cay_setting_number(const struct cay *cay, const char *name);
  * for whoever serves strangers. Never less than what a request gets that asks for nothing. */
 CAY_API void cay_cap(struct cay *cay, const char *name, uint64_t most);
 
+struct cay_request;
+
+/* The name of the language that a request asks for, whatever alias it has there; as it has it where
+ * there is none of that name. NULL: a command, or one that only its code tells. */
+CAY_API const char *cay_request_language(const struct cay *cay, const struct cay_request *req);
+
 /* The memory limit that a request would run with, that of its compiler included: what admission
  * counts; and whether it is the compiler's. Nothing of the request is checked. */
-struct cay_request;
 CAY_API uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req,
                                     bool *ret_is_compilers);
 

@@ -108,6 +108,13 @@ static const struct language *language_of(const struct cay *cay, const struct ca
     return found;
 }
 
+const char *cay_request_language(const struct cay *cay, const struct cay_request *req)
+{
+    const struct language *language = language_of(cay, req);
+
+    return language ? language->name : cay_request_text(req, "language");
+}
+
 /* As plan.c chooses it. */
 uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req, bool *ret_is_compilers)
 {

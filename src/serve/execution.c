@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <cay/run.h>
+#include <cay/settings.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -112,15 +113,13 @@ struct execution *execution_new(struct server *server, const struct token_owner 
                                 struct cay_request *req, int64_t taken_ns)
 {
     struct execution *run = mem_alloc(sizeof *run);
-    const char *language = cay_request_text(req, "language");
-    struct cay_error unknown; /* is told when it is to be started */
+    const char *language = cay_request_language(server->cay, req);
 
     run->server = server;
     run->req = req;
     run->taken_ns = taken_ns;
     snprintf(run->tenant, sizeof run->tenant, "%s", owner->tenant);
-    if (!language || cay_language_name(language, run->language, sizeof run->language, &unknown) < 0)
-        snprintf(run->language, sizeof run->language, "%s", language ? language : "");
+    snprintf(run->language, sizeof run->language, "%s", language ? language : "");
     cay_make_id(run->id);
     clock_timestamp(run->timestamp);
     event_log_init(&run->log, LOG_BYTES_MAX, LOG_COUNT_MAX);
