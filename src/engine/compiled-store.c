@@ -21,6 +21,7 @@
 
 #include "base/arena.h"
 #include "base/auto.h"
+#include "base/reader.h"
 #include "core/payload.h"
 #include "core/state.h"
 #include "engine/compiled.h"
@@ -109,30 +110,16 @@ static uint64_t sum_of(const char *data, size_t len)
 
 /* ---- reading ---- */
 
-struct reader {
-    const char *data;
-    size_t len, at;
-};
-
-static const char *take(struct reader *reader, uint64_t len)
-{
-    if (len > reader->len - reader->at)
-        return NULL;
-    const char *data = reader->data + reader->at;
-    reader->at += (size_t)len;
-    return data;
-}
-
 static bool read_file(struct reader *reader, struct payload_file *ret)
 {
     struct file_header header;
-    const char *bytes = take(reader, sizeof header);
+    const char *bytes = reader_take(reader, sizeof header);
 
     if (!bytes)
         return false;
     memcpy(&header, bytes, sizeof header);
-    ret->name = take(reader, (uint64_t)header.name_len + 1);
-    ret->data = take(reader, header.len);
+    ret->name = reader_take(reader, (uint64_t)header.name_len + 1);
+    ret->data = reader_take(reader, header.len);
     ret->len = header.len;
     ret->mode = header.mode & 0777;
     return ret->name && ret->data && ret->name[header.name_len] == '\0' &&
@@ -144,7 +131,7 @@ static bool read_entry(struct compiled *compiled, struct arena *arena)
     struct reader reader = { compiled->map, compiled->len, 0 };
     const size_t sum_end = offsetof(struct header, sum) + sizeof(uint64_t);
     struct header header;
-    const char *bytes = take(&reader, sizeof header);
+    const char *bytes = reader_take(&reader, sizeof header);
 
     if (!bytes)
         return false;
@@ -155,7 +142,7 @@ static bool read_entry(struct compiled *compiled, struct arena *arena)
         return false;
     for (int i = 0; i < COMPILED_STREAMS; i++) {
         compiled->said[i] =
-            (struct bytes){ take(&reader, header.said_len[i]), (size_t)header.said_len[i] };
+            (struct bytes){ reader_take(&reader, header.said_len[i]), (size_t)header.said_len[i] };
         if (!compiled->said[i].data)
             return false;
     }
