@@ -8,7 +8,6 @@
  * of the host that may not hold, so the header has a sum of the rest: not against anybody, for who
  * can write here is us, but against a torn file, and fast, for it is computed at each use.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,6 +24,7 @@
 #include "core/payload.h"
 #include "core/state.h"
 #include "engine/compiled.h"
+#include "sys/dir.h"
 #include "sys/file.h"
 
 enum { ENTRY_BYTES_MAX = 64 << 20, ENTRIES_MAX = 2000, FILES_MAX = 1000 };
@@ -217,8 +217,7 @@ static uint64_t bytes_of(uint64_t size)
  * began to write and never renamed goes in its turn. */
 static void make_room(int dir_fd, uint64_t need, uint64_t most)
 {
-    int list_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = list_fd < 0 ? NULL : fdopendir(list_fd);
+    DIR *folder = dir_open_at(dir_fd, ".");
     auto_free struct kept *list = NULL;
     size_t n = 0, room = 0;
     uint64_t sum = bytes_of(need);
