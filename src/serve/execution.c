@@ -335,15 +335,9 @@ void execution_wait(struct execution *run, struct exchange *x)
 
 /* ---- events ---- */
 
-static const char *const cause_names[] = {
-#define CAUSE_NAME(id, word) [CAY_CAUSE_##id] = word,
-    CAY_CAUSES(CAUSE_NAME)
-#undef CAUSE_NAME
-};
-
 static void note_result(struct execution *run, const struct cay_result *result)
 {
-    run->cause = cause_names[result->verdict.cause];
+    run->cause = cay_cause_name(result->verdict.cause);
     run->exit_code = result->exit_code;
     run->success = result->success;
     run->is_cut = result->out.truncated || result->err.truncated;
