@@ -44,9 +44,10 @@ if [ "${CAY_TIDY:-1}" = 1 ] && command -v clang-tidy >/dev/null; then
     # Left out: what is a matter of taste here (recursion in parsers is bounded by depth), what
     # -Wconversion says better, and what version 14 gets wrong (va_list with _FORTIFY_SOURCE; rows
     # of tables, which are macros' replacements and no expressions; a few bytes between the fields
-    # of such a row).
+    # of such a row; sizeof of what a list of pointers holds).
     for check in bugprone-easily-swappable-parameters bugprone-reserved-identifier \
-        bugprone-narrowing-conversions bugprone-macro-parentheses cert-dcl37-c cert-dcl51-cpp cert-err33-c \
+        bugprone-narrowing-conversions bugprone-macro-parentheses bugprone-sizeof-expression \
+        cert-dcl37-c cert-dcl51-cpp cert-err33-c \
         misc-no-recursion performance-no-int-to-ptr clang-analyzer-valist.Uninitialized \
         clang-analyzer-optin.performance.Padding \
         clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling; do

@@ -257,12 +257,11 @@ static bool is_own(const char *name)
 static bool is_empty(int root_fd, const char *name)
 {
     DIR *dir = dir_open_at(root_fd, name);
-    const struct dirent *entry;
     int n = 0;
 
     if (!dir)
         return false;
-    while (n <= 2 && (entry = readdir(dir)))
+    while (n <= 2 && readdir(dir))
         n++;
     closedir(dir);
     return n <= 2;

@@ -231,8 +231,10 @@ static void let_go(struct execution *run)
 
 void execution_forget_all(struct server *server)
 {
-    while (server->executions.oldest)
-        free_run(server->executions.oldest);
+    for (struct execution *run = server->executions.oldest, *newer; run; run = newer) {
+        newer = run->newer;
+        free_run(run);
+    }
 }
 
 /* ---- readers ---- */
