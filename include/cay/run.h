@@ -201,6 +201,9 @@ enum cay_cause {
 #undef CAY_CAUSE_ENUM
 };
 
+/* Its word in a result: "wall_timeout". */
+CAY_API const char *cay_cause_name(enum cay_cause cause);
+
 struct cay_verdict {
     enum cay_cause cause;
     const char *limit_name; /* NULL when no limit was the cause */

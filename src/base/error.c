@@ -5,6 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/auto.h"
+
+#undef cay_fail /* for the static analyser they are macros */
+#undef cay_fail_errno
+#undef cay_wrap
+#undef cay_hint
+
 static const struct {
     const char *name;
     int exit_status;
@@ -38,10 +45,7 @@ const char *cay_error_kind_name(enum cay_errkind kind)
         [CAY_E_UNAUTHORIZED] = "unauthorized",
         [CAY_E_BUSY] = "busy",
     };
-#define KIND_COUNT(name, exit_status, http_status, meaning) +1
-    _Static_assert(sizeof lower / sizeof lower[0] == 0 CAY_ERROR_KINDS(KIND_COUNT),
-                   "a name is due");
-#undef KIND_COUNT
+    _Static_assert(ARRAY_LEN(lower) == ARRAY_LEN(kinds), "a name is due");
     return lower[kind];
 }
 

@@ -26,3 +26,10 @@ int cay_wrap(struct cay_error *err, const char *fmt, ...) __attribute__((format(
 
 /* Says what the user can do about it; keeps a hint that is there already. */
 int cay_hint(struct cay_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#ifdef __clang_analyzer__ /* which does not look into other files: -1 is all it needs to know */
+#define cay_fail(...)       (cay_fail(__VA_ARGS__), -1)
+#define cay_fail_errno(...) (cay_fail_errno(__VA_ARGS__), -1)
+#define cay_wrap(...)       (cay_wrap(__VA_ARGS__), -1)
+#define cay_hint(...)       (cay_hint(__VA_ARGS__), -1)
+#endif

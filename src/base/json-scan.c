@@ -71,6 +71,11 @@ static void take_key(const char *begin, const char *end, const char **ret, size_
     *ret_len = (size_t)(end - 1 - *ret);
 }
 
+static bool is_of_number(char c)
+{
+    return (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.' || c == 'E' || c == 'e';
+}
+
 struct json_spot json_spot_of(const char *text, size_t len)
 {
     const char *end = text + len, *string = NULL, *string_end = NULL;
@@ -98,7 +103,7 @@ struct json_spot json_spot_of(const char *text, size_t len)
         at++;
     }
     spot.is_deep = depth > (spot.inner ? 2 : 1);
-    while (spot.number > text && memchr("+-.0123456789Ee", spot.number[-1], 15))
+    while (spot.number > text && is_of_number(spot.number[-1]))
         spot.number--;
     spot.number_len = (size_t)(end - spot.number);
     return spot;

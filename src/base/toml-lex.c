@@ -58,6 +58,15 @@ const char *toml_lex_show(struct toml_lex *lex, const char *key, size_t len)
     return arena_dup(lex->arena, text.data, text.len);
 }
 
+/* Fails with a value as it stands in the text, and the key that it was meant for. */
+static int fail_value(struct toml_lex *lex, const char *text, const char *end, const char *what)
+{
+    const struct toml_value *named = lex->named;
+
+    return toml_lex_fail(lex, "key %s: %s %s", toml_lex_show(lex, named->key, named->key_len),
+                         toml_lex_show(lex, text, (size_t)(end - text)), what);
+}
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -392,17 +401,15 @@ static bool looks_like_datetime(struct token t)
 static int datetime(struct toml_lex *lex, struct token t, struct toml_value *value)
 {
     if (!is_datetime(t))
-        return toml_lex_fail(lex, "%s is not a valid date or time",
-                             toml_lex_show(lex, t.pos, (size_t)(t.end - t.pos)));
+        return fail_value(lex, t.pos, t.end, "is not a valid date or time");
     value->kind = TOML_DATETIME;
     value->len = (size_t)(t.end - t.pos);
     value->text = arena_dup(lex->arena, t.pos, value->len);
     return 0;
 }
 
-/* The digits from t.pos on are known to be well formed. */
-static int integer(struct toml_lex *lex, struct token t, unsigned base, bool is_negative,
-                   struct toml_value *value)
+/* The digits from t.pos on are known to be well formed. Returns false when it does not fit. */
+static bool set_integer(struct toml_value *value, struct token t, unsigned base, bool is_negative)
 {
     const uint64_t max = (uint64_t)INT64_MAX + is_negative;
     uint64_t sum = 0;
@@ -412,11 +419,11 @@ static int integer(struct toml_lex *lex, struct token t, unsigned base, bool is_
             continue;
         if (__builtin_mul_overflow(sum, base, &sum) ||
             __builtin_add_overflow(sum, digit_value(*t.pos), &sum) || sum > max)
-            return toml_lex_fail(lex, "the integer does not fit in 64 bits");
+            return false;
     }
     value->kind = TOML_INTEGER;
     value->integer = is_negative ? (int64_t)(0 - sum) : (int64_t)sum;
-    return 0;
+    return true;
 }
 
 /* strtod takes the decimal point from the locale of the program we are a library of. */
@@ -458,14 +465,19 @@ static int number(struct toml_lex *lex, const struct token whole, struct toml_va
         struct token digits = t;
         if (!take_digits(&t, base) || t.pos != t.end)
             goto malformed;
-        return integer(lex, digits, base, false, value);
+        if (!set_integer(value, digits, base, false))
+            goto too_large;
+        return 0;
     }
     if (!take_digits(&t, 10))
         goto malformed;
     if (*bare.pos == '0' && t.pos - bare.pos > 1)
-        return toml_lex_fail(lex, "a number cannot begin with a zero");
-    if (t.pos == t.end)
-        return integer(lex, bare, 10, is_negative, value);
+        return fail_value(lex, whole.pos, whole.end, "is not a number: it begins with a zero");
+    if (t.pos == t.end) {
+        if (!set_integer(value, bare, 10, is_negative))
+            goto too_large;
+        return 0;
+    }
     if (take(&t, '.') && !take_digits(&t, 10))
         goto malformed;
     if (take(&t, 'e') || take(&t, 'E')) {
@@ -486,8 +498,9 @@ static int number(struct toml_lex *lex, const struct token whole, struct toml_va
     return 0;
 
 malformed:
-    return toml_lex_fail(lex, "%s is not a valid number",
-                         toml_lex_show(lex, whole.pos, (size_t)(whole.end - whole.pos)));
+    return fail_value(lex, whole.pos, whole.end, "is not a valid number");
+too_large:
+    return fail_value(lex, whole.pos, whole.end, "does not fit in 64 bits");
 }
 
 /* The characters that numbers, dates and words are made of. */
@@ -530,8 +543,7 @@ int toml_lex_scalar(struct toml_lex *lex, struct toml_value *value)
     }
     bool is_float_word = len == 3 && (memcmp(t.pos, "inf", 3) == 0 || memcmp(t.pos, "nan", 3) == 0);
     if (digit_value(*t.pos) >= 10 && digit_value(*t.pos) < 36 && !is_float_word)
-        return toml_lex_fail(lex, "%s is not a value: text needs quotes",
-                             toml_lex_show(lex, t.pos, len));
+        return fail_value(lex, t.pos, t.end, "is not a value: text needs quotes");
     lex->pos = t.end;
     return number(lex, t, value);
 }

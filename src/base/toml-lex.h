@@ -20,6 +20,7 @@ struct toml_lex {
     const char *end;
     const char *name; /* of the file, for messages */
     unsigned line;
+    const struct toml_value *named; /* whose value is being read: the nearest that has a key */
     struct arena *arena;
     struct strbuf scratch; /* the string being read */
     struct cay_error *err;
@@ -49,5 +50,6 @@ int toml_lex_line_end(struct toml_lex *lex);
 /* Reads one part of a key. What it gives holds until the next call. */
 int toml_lex_key(struct toml_lex *lex, const char **ret, size_t *ret_len);
 
-/* Reads a string, number, boolean or date-time into kind and content of value. */
+/* Reads a string, number, boolean or date-time into kind and content of value; what is wrong with
+ * one is said with the key of lex->named. */
 int toml_lex_scalar(struct toml_lex *lex, struct toml_value *value);

@@ -232,6 +232,7 @@ static int parse_pair(struct parser *p, struct toml_value *table)
         if (!toml_lex_take(lex, '='))
             return toml_lex_expected(lex, "'=' or '.'");
         toml_lex_space(lex);
+        lex->named = value;
         return parse_value(p, value);
     }
 }
@@ -261,6 +262,7 @@ static int parse_inline_table(struct parser *p, struct toml_value *table)
 static int parse_array(struct parser *p, struct toml_value *array)
 {
     struct toml_lex *lex = &p->lex;
+    const struct toml_value *named = lex->named;
 
     if (open_value(p, array, TOML_ARRAY, BY_VALUE) < 0)
         return -1;
@@ -270,6 +272,7 @@ static int parse_array(struct parser *p, struct toml_value *array)
             return -1;
         if (toml_lex_take(lex, ']'))
             return 0;
+        lex->named = named; /* a table before it had keys of its own */
         if (parse_value(p, append(p, array)) < 0 || toml_lex_blank(lex) < 0)
             return -1;
         if (toml_lex_take(lex, ']'))

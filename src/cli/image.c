@@ -371,19 +371,19 @@ static int import(int argc, char **argv)
 
 static int export_to(const char *name, const char *path, struct cay_error *err)
 {
-    auto_close int root_fd = -1, lock_fd = -1, own_fd = -1;
-    int fd = STDOUT_FILENO;
+    auto_close int root_fd = -1, lock_fd = -1;
 
     if (cay_image_open(name, &root_fd, &lock_fd, err) < 0)
         return -1;
-    if (strcmp(path, "-") != 0) {
-        own_fd = fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (fd < 0)
-            return cay_fail_errno(err, errno, "open %.200s", path);
-    } else if (isatty(fd)) {
+    if (strcmp(path, "-") == 0) {
+        if (!isatty(STDOUT_FILENO))
+            return archive_out(root_fd, STDOUT_FILENO, path, err);
         cay_fail(err, CAY_E_USAGE, "image export: an archive is nothing for a terminal");
         return cay_hint(err, "-o FILE, or a pipe");
     }
+    auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return cay_fail_errno(err, errno, "open %.200s", path);
     return archive_out(root_fd, fd, path, err);
 }
 

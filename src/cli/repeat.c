@@ -14,16 +14,10 @@
 
 static const char *const time_names[REPEAT_TIMES] = { "setup", "run", "total" };
 
-static const char *const cause_words[] = {
-#define CAUSE_WORD(name, word) [CAY_CAUSE_##name] = word,
-    CAY_CAUSES(CAUSE_WORD)
-#undef CAUSE_WORD
-};
-
 static void count_end(struct repeat *repeat, const struct cay_result *result)
 {
     char word[64];
-    const char *cause = cause_words[result->verdict.cause];
+    const char *cause = cay_cause_name(result->verdict.cause);
 
     if (result->verdict.cause == CAY_CAUSE_EXIT)
         snprintf(word, sizeof word, "%s %d", cause, result->exit_code);

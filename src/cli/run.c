@@ -137,15 +137,10 @@ static void show_failure(struct screen *screen, struct cay *cay, const struct ca
 
 static void leave_note(int fd, const struct cay_result *result)
 {
-    static const char *const causes[] = {
-#define CAUSE_WORD(name, word) [CAY_CAUSE_##name] = word,
-        CAY_CAUSES(CAUSE_WORD)
-#undef CAUSE_WORD
-    };
     struct watch_note note = { .exit_code = result->exit_code,
                                .time_ns = result->execution_time_ns };
 
-    snprintf(note.cause, sizeof note.cause, "%s", causes[result->verdict.cause]);
+    snprintf(note.cause, sizeof note.cause, "%s", cay_cause_name(result->verdict.cause));
     if (write(fd, &note, sizeof note) < 0)
         return; /* the watch is gone, and nobody wants to know */
 }

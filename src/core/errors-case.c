@@ -190,6 +190,7 @@ static void decide_by(struct filler *filler, struct errors_meaning *ret)
             }
             ret->find = list;
         }
+        filler->match = NULL;
     }
 }
 

@@ -357,6 +357,17 @@ const struct errors_data *errors_data_of(struct arena *arena, const char *langua
     return data;
 }
 
+bool errors_data_has(const char *language)
+{
+    size_t len = strlen(language);
+
+    for (const struct embedded_file *file = language_files; file->name; file++)
+        if (strncmp(file->name, language, len) == 0 &&
+            strcmp(file->name + len, "/errors.toml") == 0)
+            return true;
+    return false;
+}
+
 const struct errors_data *errors_data_cached(struct errors_cache *cache, struct arena *arena,
                                              const char *language)
 {

@@ -94,6 +94,9 @@ int errors_data_parse(struct arena *arena, const char *text, size_t len, const c
  * right (a test reads it all). */
 const struct errors_data *errors_data_of(struct arena *arena, const char *language);
 
+/* Whether there is one, without reading it. */
+bool errors_data_has(const char *language);
+
 /* What was parsed once, for whoever analyses again and again: reading a language's patterns takes
  * longer than using them. Zeroed at first. */
 struct errors_cache {

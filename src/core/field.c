@@ -273,11 +273,12 @@ int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
             return -1;
         break;
     }
-    if (field->kind == FIELD_LIST)
+    if (field->kind == FIELD_LIST) {
         split_list(arena, text, field->flags & FIELD_WHOLE ? "" : ",", &value);
-    for (const char *const *word = value.list; id == FIELD_PRELOAD && *word; word++)
-        if (check_preload(*word, err) < 0)
-            return -1;
+        for (const char *const *word = value.list; id == FIELD_PRELOAD && *word; word++)
+            if (check_preload(*word, err) < 0)
+                return -1;
+    }
     value.text = arena_str(arena, text);
     *ret = value;
     return 0;

@@ -12,6 +12,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/reader.h"
 
 enum { PART_MAX = 255, LINK_MAX = 4095 };
 #define PATHS_BYTES_MAX (UINT64_C(512) << 20)
@@ -132,21 +133,6 @@ static const char *judge_tree(struct harvest *harvest)
 
 /* ---- reading ---- */
 
-struct reader {
-    const char *map;
-    size_t len, at;
-};
-
-/* The next bytes, or NULL when there are not so many. */
-static const char *take(struct reader *reader, uint64_t len)
-{
-    if (len > reader->len - reader->at)
-        return NULL;
-    const char *data = reader->map + reader->at;
-    reader->at += (size_t)len;
-    return data;
-}
-
 static const char cut_short[] = "it was cut short";
 
 static void add_entry(struct harvest *harvest, size_t *room, const struct harvest_record *record,
@@ -179,7 +165,7 @@ static const char *read_all_records(struct harvest *harvest)
 
     for (;;) {
         struct harvest_record record;
-        const char *bytes = take(&reader, sizeof record);
+        const char *bytes = reader_take(&reader, sizeof record);
         if (!bytes)
             return cut_short;
         memcpy(&record, bytes, sizeof record);
@@ -193,7 +179,7 @@ static const char *read_all_records(struct harvest *harvest)
         }
         if (harvest->n == HARVEST_RECORDS_MAX)
             return "it has too many records";
-        const char *path = take(&reader, record.path_len);
+        const char *path = reader_take(&reader, record.path_len);
         if (!path)
             return cut_short;
         const char *wrong = judge_record(&record, path);
@@ -204,7 +190,7 @@ static const char *read_all_records(struct harvest *harvest)
             return "its paths are too long in all";
         bool has_data = record.kind == HARVEST_LINK ||
                         (record.kind == HARVEST_FILE && !(record.flags & HARVEST_NO_DATA));
-        const char *data = has_data ? take(&reader, record.size) : NULL;
+        const char *data = has_data ? reader_take(&reader, record.size) : NULL;
         if (has_data && !data)
             return cut_short;
         if (record.kind == HARVEST_LINK &&

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/image.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,6 +17,7 @@
 #include "core/op.h"
 #include "core/state.h"
 #include "sys/beneath.h"
+#include "sys/dir.h"
 #include "sys/file.h"
 
 /* More than this at the top is no root file system. */
@@ -256,16 +256,12 @@ static bool is_own(const char *name)
 
 static bool is_empty(int root_fd, const char *name)
 {
-    int fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
+    DIR *dir = dir_open_at(root_fd, name);
     int n = 0;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return false;
-    }
-    while (n <= 2 && (entry = readdir(dir)))
+    while (n <= 2 && readdir(dir))
         n++;
     closedir(dir);
     return n <= 2;
@@ -316,17 +312,13 @@ static int add_top(struct arena *arena, int root_fd, const char *name, struct op
 
 int image_root(struct arena *arena, const struct image *image, unsigned flags, struct op_list *ret)
 {
-    int fd = openat(image->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(image->root_fd, ".");
     const struct dirent *entry;
     struct op_list list = { 0 };
     int rc = 0;
 
-    if (!dir) {
-        rc = -errno;
-        close_fd(&fd);
-        return rc;
-    }
+    if (!dir)
+        return -errno;
     while (rc == 0 && (entry = readdir(dir)))
         rc = add_top(arena, image->root_fd, entry->d_name, &list);
     closedir(dir);

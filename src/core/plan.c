@@ -40,21 +40,25 @@ static int choose_profile(struct making *m)
                            "there are default, hardened, light, restricted, and those of cay.toml");
 }
 
+/* What a server sees to itself, and takes out of a request before it gets here. */
+static int refuse_servers_own(const struct making *m)
+{
+    bool is_webhook = setting(m, FIELD_WEBHOOK)->is_set;
+
+    if (!is_webhook && !number(m, FIELD_DETACH))
+        return 0;
+    cay_fail(m->err, CAY_E_UNSUPPORTED, "%s: only a server takes it",
+             fields[is_webhook ? FIELD_WEBHOOK : FIELD_DETACH].name);
+    return cay_hint(m->err, "send the request to `cay serve`");
+}
+
 /* What has its own place in the product but is not part of it yet. */
 static int refuse_unbuilt(const struct making *m)
 {
-    static const enum field_id unbuilt[] = { FIELD_SESSION, FIELD_WEBHOOK };
-    static const enum field_id unbuilt_flags[] = { FIELD_DETACH };
     const struct value *network = setting(m, FIELD_NETWORK);
 
-    for (size_t i = 0; i < ARRAY_LEN(unbuilt); i++)
-        if (setting(m, unbuilt[i])->is_set)
-            return cay_fail(m->err, CAY_E_UNSUPPORTED, "%s: not built yet",
-                            fields[unbuilt[i]].name);
-    for (size_t i = 0; i < ARRAY_LEN(unbuilt_flags); i++)
-        if (number(m, unbuilt_flags[i]))
-            return cay_fail(m->err, CAY_E_UNSUPPORTED, "%s: not built yet",
-                            fields[unbuilt_flags[i]].name);
+    if (setting(m, FIELD_SESSION)->is_set)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "session: not built yet");
     for (const char *const *word = network->list; word && *word; word++)
         if (strcmp(*word, "none") != 0)
             return cay_fail(m->err, CAY_E_UNSUPPORTED,
@@ -404,10 +408,10 @@ int plan_make(const struct cay_request *req, const struct config *config,
     struct plan plan = { 0 };
     struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT };
 
-    int rc = choose_profile(&m) < 0 || refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 ||
-                     choose_image(&m) < 0 || choose_terminal(&m) < 0 || choose_layers(&m) < 0 ||
-                     check_caps(&m) < 0 || plan_program(&m) < 0 || plan_files(&m) < 0 ||
-                     plan_root(&m) < 0
+    int rc = choose_profile(&m) < 0 || refuse_servers_own(&m) < 0 || refuse_unbuilt(&m) < 0 ||
+                     choose_backend(&m) < 0 || choose_image(&m) < 0 || choose_terminal(&m) < 0 ||
+                     choose_layers(&m) < 0 || check_caps(&m) < 0 || plan_program(&m) < 0 ||
+                     plan_files(&m) < 0 || plan_root(&m) < 0
                  ? -1
                  : 0;
     image_close(&m.image);

@@ -43,13 +43,14 @@ void cay_request_free(struct cay_request *req)
 }
 
 /* Fields that hold words rather than a setting. */
+static bool is_word_list(const char *field)
+{
+    return strcmp(field, "args") == 0 || strcmp(field, "command") == 0;
+}
+
 static struct value *word_list(struct cay_request *req, const char *field)
 {
-    if (strcmp(field, "args") == 0)
-        return &req->args;
-    if (strcmp(field, "command") == 0)
-        return &req->command;
-    return NULL;
+    return strcmp(field, "args") == 0 ? &req->args : &req->command;
 }
 
 int cay_request_set_bytes(struct cay_request *req, const char *field, const char *data, size_t len,
@@ -75,11 +76,10 @@ static const struct value *cap_of(const struct cay_request *req, enum field_id i
 int cay_request_set(struct cay_request *req, const char *field, const char *value,
                     struct cay_error *err)
 {
-    struct value *words = word_list(req, field);
     struct value parsed;
 
-    if (words) {
-        field_push(&req->arena, words, arena_str(&req->arena, value));
+    if (is_word_list(field)) {
+        field_push(&req->arena, word_list(req, field), arena_str(&req->arena, value));
         return 0;
     }
     if (strcmp(field, "code") == 0 || strcmp(field, "stdin") == 0)
@@ -323,13 +323,13 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
 
     if (json_is_null(value)) /* as if it were not there; so with each field */
         return 0;
-    if (word_list(req, field) && !json_is_array(value))
+    if (is_word_list(field) && !json_is_array(value))
         return cay_fail(err, CAY_E_USAGE, "%.80s: %s is not an array", field, json_kind(value));
     if (id != FIELD_N &&
         (json_is_object(value) || (json_is_array(value) && fields[id].kind != FIELD_LIST)))
         return field_fail_kind(id, json_kind(value), cap_of(req, id), err);
     if (json_is_array(value)) {
-        if (!word_list(req, field) && check_count(field, json_array_size(value), err) < 0)
+        if (!is_word_list(field) && check_count(field, json_array_size(value), err) < 0)
             return -1;
         if (id != FIELD_N && !req->values[id].is_set)
             field_parse(&req->arena, id, "", &req->values[id], err); /* [] is a value too */
@@ -495,7 +495,7 @@ static int field_from_json(struct cay_request *req, const char *name, json_t *va
     if (id != FIELD_N && (fields[id].flags & FIELD_LIMIT))
         return cay_hint((cay_fail(err, CAY_E_USAGE, "%s: belongs into limits", name), err),
                         "{\"limits\": {\"%s\": …}}", name);
-    if (id == FIELD_N && !word_list(req, name))
+    if (id == FIELD_N && !is_word_list(name))
         return field_fail_unknown(name, FIELD_IN_REQUEST, err);
     return set_from_json(req, name, value, err);
 }

@@ -24,7 +24,7 @@ static void put_stream(struct json_writer *w, const char *key, const char *base6
 static void put_verdict(struct json_writer *w, const struct cay_verdict *verdict)
 {
     json_field_object(w, "verdict");
-    json_field_string(w, "cause", cause_name(verdict->cause));
+    json_field_string(w, "cause", cay_cause_name(verdict->cause));
     json_field_string(w, "limit_name", verdict->limit_name);
     if (verdict->limit_name) {
         json_field_real(w, "limit", verdict->limit);

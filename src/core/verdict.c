@@ -12,7 +12,7 @@
 #include "base/parse.h"
 #include "core/field.h"
 
-const char *cause_name(enum cay_cause cause)
+const char *cay_cause_name(enum cay_cause cause)
 {
     static const char *const names[] = {
 #define CAUSE_WORD(name, word) [CAY_CAUSE_##name] = word,

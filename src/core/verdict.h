@@ -38,5 +38,3 @@ void verdict_decide(struct arena *arena, const struct verdict_facts *facts, stru
 /* Limits that were touched by a run that ended well: appended as warnings to a list. */
 struct value;
 void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct value *warnings);
-
-const char *cause_name(enum cay_cause cause);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/artifact.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "base/strbuf.h"
 #include "engine/audit.h"
 #include "engine/record.h"
+#include "sys/dir.h"
 #include "sys/file.h"
 
 #define FOLDER "artifacts/executions"
@@ -93,18 +93,16 @@ static int newest_first(const void *a, const void *b)
 size_t artifact_prune(int state_fd, const struct record_keep *keep, int64_t now_s, int dry_run,
                       artifact_fn *fn, void *arg)
 {
-    int fd = openat(state_fd, FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(state_fd, FOLDER);
     struct artifact *list = NULL;
     size_t n = 0, removed = 0;
     uint64_t bytes = 0;
     const struct dirent *entry;
     struct stat st;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return 0;
-    }
+    int fd = dirfd(dir);
     while ((entry = readdir(dir))) {
         size_t len = strlen(entry->d_name);
         if (len < 10 || len >= sizeof list->name || strcmp(entry->d_name + len - 5, ".json") != 0 ||

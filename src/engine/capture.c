@@ -27,7 +27,7 @@ enum { NOTE_BYTES = 64 };
 /* The note is a part of what is kept, unless little else would be left of it. */
 static size_t room_of_note(size_t keep)
 {
-    return keep > 2 * NOTE_BYTES ? NOTE_BYTES : 0;
+    return keep > (size_t)2 * NOTE_BYTES ? NOTE_BYTES : 0;
 }
 
 void capture_init(struct capture *capture, size_t keep)
@@ -121,10 +121,11 @@ void capture_text(const struct capture *capture, struct arena *arena, struct cay
                  (unsigned long long)(capture->total - head_len - tail_len));
     size_t note_len = strlen(note);
     char *text = arena_alloc(arena, head_len + note_len + tail_len + 1);
+    char *end = text;
     if (head_len > 0)
-        memcpy(text, capture->head, head_len);
-    memcpy(text + head_len, note, note_len);
-    memcpy(text + head_len + note_len, tail + skip, tail_len);
+        end = mempcpy(end, capture->head, head_len);
+    end = mempcpy(end, note, note_len);
+    memcpy(end, tail + skip, tail_len);
     ret->data = text;
     ret->len = head_len + note_len + tail_len;
 }

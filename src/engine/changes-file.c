@@ -10,6 +10,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/reader.h"
 #include "base/strbuf.h"
 #include "core/harvest.h"
 #include "engine/changes.h"
@@ -132,24 +133,10 @@ int changes_update(const struct changes *changes, int fd, struct cay_error *err)
 
 /* ---- reading ---- */
 
-struct reader {
-    const char *data;
-    size_t len, at;
-};
-
-static const void *take(struct reader *reader, size_t len)
-{
-    if (len > reader->len - reader->at)
-        return NULL;
-    const char *data = reader->data + reader->at;
-    reader->at += len;
-    return data;
-}
-
 /* A string without a NUL of its own; "" for length 0. NULL when it is not there. */
 static const char *take_text(struct arena *arena, struct reader *reader, uint32_t len, uint32_t max)
 {
-    const char *text = len > max ? NULL : take(reader, len);
+    const char *text = len > max ? NULL : reader_take(reader, len);
     return !text || memchr(text, '\0', len) ? NULL : arena_dup(arena, text, len);
 }
 
@@ -168,7 +155,7 @@ static bool is_record_ok(const struct file_record *record, const char *path, con
 static bool read_change(struct changes *changes, struct reader *reader, struct change *change)
 {
     struct file_record record;
-    const void *bytes = take(reader, sizeof record);
+    const void *bytes = reader_take(reader, sizeof record);
 
     if (!bytes)
         return false;
@@ -204,7 +191,7 @@ static bool read_change(struct changes *changes, struct reader *reader, struct c
 static bool read_file(struct changes *changes, struct reader *reader)
 {
     struct file_header header;
-    const void *bytes = take(reader, sizeof header);
+    const void *bytes = reader_take(reader, sizeof header);
 
     if (!bytes)
         return false;

@@ -5,7 +5,6 @@
  * and none is taken by its age alone. uid slots are locks and nothing else: they are gone with
  * their holders.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,6 +29,7 @@
 #include "engine/link-server.h"
 #include "engine/record.h"
 #include "sys/cgroup.h"
+#include "sys/dir.h"
 #include "sys/rmtree.h"
 
 struct cleaner {
@@ -84,14 +84,12 @@ static void clean_backends(struct cleaner *c)
 
 static void clean_runs(struct cleaner *c)
 {
-    int fd = openat(c->state_fd, "runs", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(c->state_fd, "runs");
     const struct dirent *entry;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return;
-    }
+    int fd = dirfd(dir);
     while ((entry = readdir(dir))) {
         if (!record_is_name(entry->d_name, ""))
             continue;
@@ -120,8 +118,7 @@ static void clean_images(struct cleaner *c)
 static bool is_left(int top_fd, const char *name)
 {
     auto_close int fd = openat(top_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    int list_fd = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = list_fd < 0 ? NULL : fdopendir(list_fd);
+    DIR *dir = fd < 0 ? NULL : dir_open_at(fd, ".");
     const struct dirent *entry;
     bool is_live = !dir;
 
@@ -133,8 +130,6 @@ static bool is_left(int top_fd, const char *name)
         }
     if (dir)
         closedir(dir);
-    else
-        close_fd(&list_fd);
     return !is_live;
 }
 

@@ -8,7 +8,6 @@
  * of the host that may not hold, so the header has a sum of the rest: not against anybody, for who
  * can write here is us, but against a torn file, and fast, for it is computed at each use.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,9 +20,11 @@
 
 #include "base/arena.h"
 #include "base/auto.h"
+#include "base/reader.h"
 #include "core/payload.h"
 #include "core/state.h"
 #include "engine/compiled.h"
+#include "sys/dir.h"
 #include "sys/file.h"
 
 enum { ENTRY_BYTES_MAX = 64 << 20, ENTRIES_MAX = 2000, FILES_MAX = 1000 };
@@ -109,30 +110,16 @@ static uint64_t sum_of(const char *data, size_t len)
 
 /* ---- reading ---- */
 
-struct reader {
-    const char *data;
-    size_t len, at;
-};
-
-static const char *take(struct reader *reader, uint64_t len)
-{
-    if (len > reader->len - reader->at)
-        return NULL;
-    const char *data = reader->data + reader->at;
-    reader->at += (size_t)len;
-    return data;
-}
-
 static bool read_file(struct reader *reader, struct payload_file *ret)
 {
     struct file_header header;
-    const char *bytes = take(reader, sizeof header);
+    const char *bytes = reader_take(reader, sizeof header);
 
     if (!bytes)
         return false;
     memcpy(&header, bytes, sizeof header);
-    ret->name = take(reader, (uint64_t)header.name_len + 1);
-    ret->data = take(reader, header.len);
+    ret->name = reader_take(reader, (uint64_t)header.name_len + 1);
+    ret->data = reader_take(reader, header.len);
     ret->len = header.len;
     ret->mode = header.mode & 0777;
     return ret->name && ret->data && ret->name[header.name_len] == '\0' &&
@@ -144,7 +131,7 @@ static bool read_entry(struct compiled *compiled, struct arena *arena)
     struct reader reader = { compiled->map, compiled->len, 0 };
     const size_t sum_end = offsetof(struct header, sum) + sizeof(uint64_t);
     struct header header;
-    const char *bytes = take(&reader, sizeof header);
+    const char *bytes = reader_take(&reader, sizeof header);
 
     if (!bytes)
         return false;
@@ -155,7 +142,7 @@ static bool read_entry(struct compiled *compiled, struct arena *arena)
         return false;
     for (int i = 0; i < COMPILED_STREAMS; i++) {
         compiled->said[i] =
-            (struct bytes){ take(&reader, header.said_len[i]), (size_t)header.said_len[i] };
+            (struct bytes){ reader_take(&reader, header.said_len[i]), (size_t)header.said_len[i] };
         if (!compiled->said[i].data)
             return false;
     }
@@ -230,8 +217,7 @@ static uint64_t bytes_of(uint64_t size)
  * began to write and never renamed goes in its turn. */
 static void make_room(int dir_fd, uint64_t need, uint64_t most)
 {
-    int list_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = list_fd < 0 ? NULL : fdopendir(list_fd);
+    DIR *folder = dir_open_at(dir_fd, ".");
     auto_free struct kept *list = NULL;
     size_t n = 0, room = 0;
     uint64_t sum = bytes_of(need);

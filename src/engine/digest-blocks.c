@@ -63,9 +63,9 @@ FAST void digest_blocks(uint32_t state[static 8], const uint8_t *data, size_t n)
 
     for (; n > 0; n--, data += DIGEST_BLOCK) {
         __m128i words[4], abef_before = abef, cdgh_before = cdgh;
-        for (int i = 0; i < 4; i++)
+        for (size_t i = 0; i < 4; i++)
             words[i] = _mm_shuffle_epi8(load(data + 16 * i), big_endian);
-        for (int i = 0; i < 16; i++) { /* four rounds each */
+        for (size_t i = 0; i < 16; i++) { /* four rounds each */
             __m128i sum = _mm_add_epi32(words[i % 4], load(constants + 4 * i));
             cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
             abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading what engine/record.c wrote. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -29,6 +28,7 @@
 #include "engine/changes.h"
 #include "engine/engine.h"
 #include "engine/record.h"
+#include "sys/dir.h"
 
 enum { ID_PREFIX_MIN = 4, RECORD_BYTES_MAX = 512 << 20, PIECE = 64 * 1024 };
 
@@ -53,15 +53,12 @@ struct id_list {
 
 static int list_ids(int executions_fd, struct id_list *list, struct cay_error *err)
 {
-    int fd = openat(executions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(executions_fd, ".");
     const struct dirent *entry;
     struct stat st;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return cay_fail_errno(err, errno, "read the state folder");
-    }
     while ((entry = readdir(dir))) {
         if (!record_is_name(entry->d_name, ".json") ||
             fstatat(executions_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)

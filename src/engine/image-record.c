@@ -82,7 +82,7 @@ struct image_record *image_record_at(struct cay_image_maker *maker, const char *
         return record;
     if (maker->n >= RECORDS_MAX)
         return NULL;
-    if (maker->n == maker->room)
+    if (!maker->records || maker->n == maker->room)
         grow(maker);
     size_t slot = slot_of(maker, path);
     record = &maker->records[maker->n++];

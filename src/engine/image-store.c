@@ -2,7 +2,6 @@
 /* The images that there are: listing, removing, and sweeping what a killed maker left. */
 #include "engine/image-store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,6 +20,7 @@
 #include "base/error.h"
 #include "core/image.h"
 #include "core/state.h"
+#include "sys/dir.h"
 #include "sys/rmtree.h"
 
 /* ---- the folder ---- */
@@ -81,14 +81,11 @@ int image_store_hide(int store_fd, const char *prefix, char ret_name[static IMAG
 
 void image_store_sweep(int store_fd, bool dry_run, image_told_fn *told, void *arg)
 {
-    int fd = openat(store_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(store_fd, ".");
     const struct dirent *entry;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return;
-    }
     while ((entry = readdir(dir))) {
         const char *name = entry->d_name;
         if (name[0] != '.' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -193,14 +190,11 @@ static void add_image(struct cay_images *images, int store_fd, const char *name,
 
 static void add_store(struct cay_images *images, int store_fd, bool is_system)
 {
-    int fd = openat(store_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(store_fd, ".");
     const struct dirent *entry;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return;
-    }
     while ((entry = readdir(dir)))
         add_image(images, store_fd, entry->d_name, is_system);
     closedir(dir);

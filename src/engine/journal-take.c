@@ -9,7 +9,6 @@
  * A crash in between leaves "not sure": then the batch is done again, but for entries whose ids are
  * in the audit log behind N already; writing a record twice changes nothing.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -35,6 +34,7 @@
 #include "engine/engine.h"
 #include "engine/journal.h"
 #include "engine/record.h"
+#include "sys/dir.h"
 #include "sys/rmtree.h"
 
 enum { BATCH_LINES = 256, BATCH_BYTES = 4 << 20, LOCK_WAIT_MS = 5000, AT_BYTES = 128 };
@@ -374,15 +374,12 @@ static int find_told(void *arg, uint64_t seq, const char *line, size_t len)
 
 static void list_owed(const struct taker *t, struct owed *ret)
 {
-    int fd = openat(t->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(t->folder_fd, ".");
     const struct dirent *entry;
 
     *ret = (struct owed){ .taker = t };
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return;
-    }
     while (ret->n < OWED_MAX && (entry = readdir(dir))) {
         if (!record_is_name(entry->d_name, JOURNAL_OWED))
             continue;
@@ -506,15 +503,12 @@ static int take_journal(struct taker *t, const char *name, struct cay_error *err
 
 static int take_all(struct taker *t, struct cay_error *err)
 {
-    int fd = openat(t->top_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(t->top_fd, ".");
     const struct dirent *entry;
     int rc = 0;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return cay_fail_errno(err, errno, "read the journals");
-    }
     /* Whatever is wrong with one, the others are taken in. */
     while ((entry = readdir(dir)))
         if (record_is_name(entry->d_name, "") && take_journal(t, entry->d_name, err) < 0)

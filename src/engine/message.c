@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/signals.h"
+#include "core/errors-data.h"
 #include "core/language.h"
 #include "core/verdict.h"
 
@@ -165,6 +166,8 @@ const char *message_explained(struct arena *arena, const struct cay_result *resu
     const char *message = result->error_message;
 
     if (!message || !language || !failure)
+        return message;
+    if (!errors_data_has(language->name)) /* then the language's marks are all that is known */
         return message;
     const char *prefix = syntax_error_prefix(arena, language);
     bool has_prefix = strncmp(message, prefix, strlen(prefix)) == 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removing old records. Several processes may write, read, apply and prune at once. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "engine/changes.h"
 #include "engine/record-free.h"
 #include "engine/record.h"
+#include "sys/dir.h"
 #include "sys/rmtree.h"
 
 /* A folder without a result belongs to a run that still runs, or whose cay was killed. */
@@ -55,16 +55,14 @@ static int newest_first(const void *a, const void *b)
 
 static uint64_t folder_bytes(int executions_fd, const char *id)
 {
-    int fd = openat(executions_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(executions_fd, id);
     const struct dirent *entry;
     uint64_t bytes = 0;
     struct stat st;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return 0;
-    }
+    int fd = dirfd(dir);
     while ((entry = readdir(dir)))
         if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
             bytes += (uint64_t)st.st_blocks * 512;
@@ -86,15 +84,12 @@ static void sweep_lost(int executions_fd, const char *name)
 /* One for each name; those of one execution are brought together afterwards. */
 static void list_all(int executions_fd, struct kept_list *list)
 {
-    int fd = openat(executions_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(executions_fd, ".");
     const struct dirent *entry;
     struct stat st;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return;
-    }
     while ((entry = readdir(dir))) {
         bool is_result = record_is_name(entry->d_name, ".json");
         bool is_folder = record_is_name(entry->d_name, "");

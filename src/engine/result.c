@@ -23,7 +23,7 @@ void cay_make_id(char id[33])
 
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         abort();
-    for (int i = 0; i < 16; i++) {
+    for (size_t i = 0; i < sizeof bytes; i++) {
         id[2 * i] = digits[bytes[i] >> 4];
         id[2 * i + 1] = digits[bytes[i] & 15];
     }

@@ -127,7 +127,7 @@ static void took(struct conn *conn, size_t n)
     conn->tail_at += n - head;
     if (conn->out_at == conn->out.len) {
         conn->out_at = conn->out.len = 0;
-        if (conn->out.size > 2 * SEND_LOW)
+        if (conn->out.size > (size_t)2 * SEND_LOW)
             strbuf_done(&conn->out);
     }
     conn->since_ns = clock_now_ns();

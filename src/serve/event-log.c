@@ -68,6 +68,7 @@ static void drop_oldest_of_tail(struct event_log *log)
     log->bytes -= cost(oldest);
     log->dropped_bytes += cost(oldest);
     free(oldest->json);
+    oldest->json = NULL;
     log->tail_at = (log->tail_at + 1) & (log->tail_room - 1);
     log->n_tail--;
 }

@@ -232,7 +232,7 @@ void exchange_pull(struct conn *conn)
         conn->pull = NULL;
         conn->is_answered = true;
     }
-    if (conn->piece.size > 2 * SEND_LOW)
+    if (conn->piece.size > (size_t)2 * SEND_LOW)
         strbuf_done(&conn->piece);
 }
 

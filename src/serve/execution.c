@@ -232,8 +232,10 @@ static void let_go(struct execution *run)
 
 void execution_forget_all(struct server *server)
 {
-    while (server->executions.oldest)
-        free_run(server->executions.oldest);
+    for (struct execution *run = server->executions.oldest, *newer; run; run = newer) {
+        newer = run->newer;
+        free_run(run);
+    }
 }
 
 /* ---- readers ---- */
@@ -336,15 +338,9 @@ void execution_wait(struct execution *run, struct exchange *x)
 
 /* ---- events ---- */
 
-static const char *const cause_names[] = {
-#define CAUSE_NAME(id, word) [CAY_CAUSE_##id] = word,
-    CAY_CAUSES(CAUSE_NAME)
-#undef CAUSE_NAME
-};
-
 static void note_result(struct execution *run, const struct cay_result *result)
 {
-    run->cause = cause_names[result->verdict.cause];
+    run->cause = cay_cause_name(result->verdict.cause);
     run->exit_code = result->exit_code;
     run->success = result->success;
     run->is_cut = result->out.truncated || result->err.truncated;

@@ -57,7 +57,7 @@ struct serve_log *log_open(int fd, enum log_format format, enum log_level level)
     bool is_known = fstat(fd, &st) == 0;
     log->is_socket = is_known && S_ISSOCK(st.st_mode);
     for (size_t i = 0; i < ARRAY_LEN(log->buckets); i++)
-        log->buckets[i] = (struct bucket){ LOG_BURST * 1000, INT64_MIN };
+        log->buckets[i] = (struct bucket){ (int64_t)LOG_BURST * 1000, INT64_MIN };
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     int own = log->is_socket || (is_known && S_ISREG(st.st_mode))
                   ? -1
@@ -278,7 +278,7 @@ static bool take_token(struct bucket *bucket, int64_t now_ns)
     if (bucket->at_ns == INT64_MIN)
         bucket->at_ns = now_ns;
     int64_t passed_ns = MIN(MAX(now_ns - bucket->at_ns, 0), 3600 * NS_PER_SEC);
-    int64_t gained = passed_ns / (NS_PER_SEC / (LOG_LINES_PER_SEC * 1000));
+    int64_t gained = passed_ns / (NS_PER_SEC / ((int64_t)LOG_LINES_PER_SEC * 1000));
     bucket->tokens = MIN(bucket->tokens + gained, (int64_t)LOG_BURST * 1000);
     if (gained > 0)
         bucket->at_ns = now_ns;

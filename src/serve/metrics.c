@@ -39,12 +39,6 @@ static const char *const start_names[START_N] = {
 #undef START_NAME
 };
 
-static const char *const cause_names[] = {
-#define CAUSE_NAME(name, word) [CAY_CAUSE_##name] = word,
-    CAY_CAUSES(CAUSE_NAME)
-#undef CAUSE_NAME
-};
-
 static const struct {
     const char *name, *help;
 } counter_rows[COUNTER_N] = {
@@ -85,7 +79,7 @@ struct histogram {
 struct language {
     char name[32];
     struct histogram latency[START_N];
-    uint64_t causes[ARRAY_LEN(cause_names)];
+    uint64_t causes[CAY_CAUSE_INFRASTRUCTURE + 1];
 };
 
 struct metrics {
@@ -300,12 +294,12 @@ static void put_runs(struct strbuf *out, const struct metrics *m)
 {
     put_head(out, "cay_runs_total", "counter", "Runs that ended, by language and verdict.");
     for (size_t i = 0; i < m->n_languages; i++)
-        for (size_t c = 0; c < ARRAY_LEN(cause_names); c++) {
+        for (size_t c = 0; c <= CAY_CAUSE_INFRASTRUCTURE; c++) {
             if (!m->languages[i].causes[c])
                 continue;
             strbuf_puts(out, "cay_runs_total{");
             put_label(out, "language", m->languages[i].name);
-            strbuf_printf(out, ",cause=\"%s\"} %llu\n", cause_names[c],
+            strbuf_printf(out, ",cause=\"%s\"} %llu\n", cay_cause_name((enum cay_cause)c),
                           (unsigned long long)m->languages[i].causes[c]);
         }
     put_head(out, "cay_run_seconds", "histogram",

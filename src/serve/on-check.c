@@ -170,9 +170,9 @@ static bool serve_one(struct exchange *x)
     bool is_safe;
     int rc = 0;
 
-    if (!x->arg && is_its_turn(x))
-        rc = begin(x, &err);
-    if (rc == 0 && x->arg)
+    if (!x->arg && is_its_turn(x) && begin(x, &err) < 0)
+        rc = -1;
+    else if (x->arg)
         rc = cay_check_end(x->arg, &report, &is_safe, &err);
     if (rc == 0)
         return false;

@@ -7,6 +7,7 @@
 #include <cay/run.h>
 
 #include "base/clock.h"
+#include "base/scan.h"
 #include "base/strbuf.h"
 #include "serve/conn.h"
 #include "serve/log.h"
@@ -29,13 +30,14 @@ void on_openapi(struct exchange *x)
 static uint64_t own_memory(const struct server *server)
 {
     char text[128];
-    unsigned long long pages = 0;
+    const char *at = text;
+    uint64_t all, pages;
     ssize_t n = pread(server->statm_fd, text, sizeof text - 1, 0);
 
     if (n <= 0)
         return UINT64_MAX;
     text[n] = '\0';
-    if (sscanf(text, "%*u %llu", &pages) != 1)
+    if (!scan_uint(&at, 19, &all) || !scan_word(&at, " ") || !scan_uint(&at, 19, &pages))
         return UINT64_MAX;
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }

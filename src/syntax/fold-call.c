@@ -176,7 +176,7 @@ static bool put_codes(struct folding *f, TSNode list)
 static bool put_mapped(struct folding *f, TSNode node)
 {
     const struct roles *roles = names_roles(f->names);
-    TSNode made = node, list;
+    TSNode made, list;
 
     if (role_at(f, node) == ROLE_CALL) {
         const char *name = resolve_node(f->names, node, f->depth + 1);

@@ -457,9 +457,9 @@ static const char *join(struct names *names, const char *whole, const char *name
     const char *separator = names->roles->dialect->separator;
     size_t n = strlen(whole), between = strlen(separator), len = strlen(name);
     char *joined = arena_alloc(names->arena, n + between + len + 1);
-    memcpy(joined, whole, n);
-    memcpy(joined + n, separator, between);
-    memcpy(joined + n + between, name, len + 1);
+    char *end = mempcpy(joined, whole, n);
+    end = mempcpy(end, separator, between);
+    memcpy(end, name, len + 1);
     return plain_name(names, joined);
 }
 

@@ -18,7 +18,7 @@ struct cpu_line {
 
 int cpu_ledger_init(struct cpu_ledger *ledger)
 {
-    struct cpu_line *lines = mmap(NULL, 2 * LINES_MAX * sizeof *lines, PROT_READ | PROT_WRITE,
+    struct cpu_line *lines = mmap(NULL, sizeof *lines * 2 * LINES_MAX, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (lines == MAP_FAILED)
         return -errno;

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,8 +17,8 @@ char *heap_begin(void)
     unsigned long from = 0;
 
     while (maps && from == 0 && fgets(line, sizeof line, maps))
-        if (!strstr(line, "[heap]") || sscanf(line, "%lx-", &from) != 1)
-            from = 0;
+        if (strstr(line, "[heap]"))
+            from = strtoul(line, NULL, 16);
     if (maps)
         fclose(maps);
     return from ? (char *)(uintptr_t)(from + KEPT) : NULL;

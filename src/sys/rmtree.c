@@ -6,7 +6,6 @@
  */
 #include "sys/rmtree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -17,6 +16,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "sys/dir.h"
 
 struct removal {
     int top_fd;
@@ -85,14 +85,12 @@ typedef bool entry_fn(struct removal *removal, int dir_fd, const char *name);
 /* Calls fn for each entry; returns for how many it was of use, or -ETIME. */
 static long each_entry(struct removal *removal, int dir_fd, entry_fn *fn)
 {
-    int own_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = own_fd < 0 ? NULL : fdopendir(own_fd);
+    DIR *dir = dir_open_at(dir_fd, ".");
     const struct dirent *entry;
     long n = 0;
 
     if (!dir) {
         removal->error = removal->error ? removal->error : -errno;
-        close_fd(&own_fd);
         return 0;
     }
     while (n >= 0 && (entry = readdir(dir))) {

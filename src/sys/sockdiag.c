@@ -26,7 +26,7 @@ int sockdiag_open(void)
 
     if (fd < 0)
         return -errno;
-    bind(fd, (const struct sockaddr *)&own, sizeof own); /* else the first request does it */
+    (void)bind(fd, (const struct sockaddr *)&own, sizeof own); /* else the first request does it */
     return fd;
 }
 

@@ -2,72 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """cay at a real terminal: Ctrl-C, what a program's control sequences become, and whose words are whose."""
 import base64
-import contextlib
 import os
-import pty
-import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
 from caytest import marked, until
-
-
-class Terminal:
-    """cay as the leader of a terminal, which can be read and typed at while it runs."""
-
-    def __init__(self, mode, *args, env=None):
-        self.seen, self.status = b"", None
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            if mode.uid is not None:
-                os.setgroups([])
-                os.setresgid(mode.uid, mode.uid, mode.uid)
-                os.setresuid(mode.uid, mode.uid, mode.uid)
-            os.chdir(mode.cwd)
-            os.execve(mode.binary, [os.fspath(mode.binary), *args], {**mode.env, "TERM": "xterm-256color", **(env or {})})
-        os.set_blocking(self.master, False)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.status is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        os.close(self.master)
-
-    def _read(self):
-        """False once there is nothing more to come."""
-        try:
-            piece = os.read(self.master, 65536)
-        except BlockingIOError:
-            return True
-        except OSError:  # how the end of a terminal looks to its master
-            return False
-        self.seen += piece
-        return piece != b""
-
-    def wait_for(self, mark, timeout=20):
-        until(lambda: not self._read() or mark in self.seen, timeout)
-        return mark in self.seen
-
-    def type(self, data):
-        os.write(self.master, data)
-
-    def wait(self, timeout=30):
-        """The exit status (negative: a signal), or None."""
-        def step():
-            self._read()
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
-            return pid
-        until(step, timeout)
-        # What it wrote before its end is there to be read, up to the end of the terminal.
-        until(lambda: not self._read(), 5)
-        return self.status
+from cayterm import Screen
 
 
 def writes(data, fd=1):
@@ -79,21 +20,21 @@ def ctrl_c(t, mode):
                         ("one with a family", "import os\nos.fork(); os.fork(); os.setsid() if os.fork() == 0 else 0\n")):
         mark = f"ctrl-c-{os.getpid()}-{os.urandom(4).hex()}"
         code = extra + "import time\nprint('ready', flush=True)\ntime.sleep(600)"
-        with Terminal(mode, "run", "--timeout", "120", "-l", "python", "-e", code, "--", mark) as at:
+        with Screen(mode, "run", "--timeout", "120", "-l", "python", "-e", code, "--", mark) as at:
             t.ok(at.wait_for(b"ready"), f"Ctrl-C: {name} runs", at.seen)
             at.type(b"\x03")
             t.equal(at.wait(), 130, f"Ctrl-C: {name} ends with 130", at.seen)
             t.ok(until(lambda: not marked(mark), 3), f"Ctrl-C: nothing of {name} is left", *marked(mark))
     for flag in ("--json", "--events"):
         mark = f"ctrl-c-{os.getpid()}-{os.urandom(4).hex()}"
-        with Terminal(mode, "run", flag, "--timeout", "120", "-l", "python", "-e", "import time\ntime.sleep(600)", "--", mark) as at:
+        with Screen(mode, "run", flag, "--timeout", "120", "-l", "python", "-e", "import time\ntime.sleep(600)", "--", mark) as at:
             t.ok(until(lambda: [p for p in marked(mark) if p.pid != at.pid and p.name == "python3"], 20), f"Ctrl-C with {flag}: it runs",
                  *marked(mark))
             at.type(b"\x03")
             t.equal(at.wait(), 130, f"Ctrl-C with {flag}: 130", at.seen)
             t.ok(b'"cause":"cancelled"' in at.seen and b'"exit_code":130' in at.seen, f"Ctrl-C with {flag}: the result says cancelled",
                  at.seen)
-    with Terminal(mode, "run", "-l", "c", "-e", "int main(void) { for (;;) ; }", "--timeout", "120") as at:
+    with Screen(mode, "run", "-l", "c", "-e", "int main(void) { for (;;) ; }", "--timeout", "120") as at:
         t.ok(until(lambda: [p for p in caytest.inside() if p.name in ("gcc", "cc1", "as", "ld", "collect2", "main")], 20),
              "Ctrl-C: a compiled program is on its way", *caytest.inside())
         at.type(b"\x03")
@@ -101,12 +42,12 @@ def ctrl_c(t, mode):
 
 
 def interactive(t, mode):
-    with Terminal(mode, "run", "-l", "python", "-e", "n = input('name? ')\nprint('hello', n)") as at:
+    with Screen(mode, "run", "-l", "python", "-e", "n = input('name? ')\nprint('hello', n)") as at:
         t.ok(at.wait_for(b"name? "), "a question without a line end is shown at once", at.seen)
         at.type(b"Ada\n")
         t.ok(at.wait_for(b"hello Ada"), "and its answer is read", at.seen)
         t.equal(at.wait(), 0, "it ends as usual", at.seen)
-    with Terminal(mode, "run", "-l", "python", "-e", "import sys\nprint(len(sys.stdin.read()))") as at:
+    with Screen(mode, "run", "-l", "python", "-e", "import sys\nprint(len(sys.stdin.read()))") as at:
         at.type(b"abc\n\x04")
         t.ok(at.wait_for(b"4"), "Ctrl-D ends the input", at.seen)
         t.equal(at.wait(), 0, "and the program goes on", at.seen)
@@ -139,14 +80,14 @@ def shown(t, mode):
 
 def colours(t, mode):
     for args in (("help",), ("languages",), ("config",), ("run", "--help"), ("run", "-l", "qqqq", "-e", "1")):
-        with Terminal(mode, *args, env={"NO_COLOR": "1"}) as at:
+        with Screen(mode, *args, env={"NO_COLOR": "1"}) as at:
             at.wait()
             t.ok(b"\x1b" not in at.seen and at.seen, f"NO_COLOR: cay {' '.join(args)} has no colour", at.seen[:300])
     text = mode.terminal("run", "--no-color", "--timeout", "0.2", "-l", "python", "-e", "import time; time.sleep(600)")
     t.ok(b"\x1b" not in text and b"timed out" in text, "--no-color", text)
     done = mode.cay("run", "--timeout", "0.2", "-l", "python", "-e", "import time; time.sleep(600)")
     t.ok(b"\x1b" not in done.err, "no terminal, no colour", done.err)
-    with Terminal(mode, "run") as at:
+    with Screen(mode, "run") as at:
         t.equal(at.wait(), 2, "cay run alone at a terminal asks for code, and does not wait for it", at.seen)
 
 

@@ -28,7 +28,8 @@ static void check_path(const char *path)
     auto_free char *copy = str_dup(path);
     char *save = NULL;
 
-    must(strncmp(path, "workspace", 9) == 0 || strncmp(path, "sandbox", 7) == 0);
+    must(strncmp(path, "workspace", 9) == 0 || strncmp(path, "sandbox", 7) == 0 ||
+         strncmp(path, "product", 7) == 0);
     must(path[strlen(path) - 1] != '/' && !strstr(path, "//"));
     for (char *part = strtok_r(copy, "/", &save); part; part = strtok_r(NULL, "/", &save))
         must(strcmp(part, ".") != 0 && strcmp(part, "..") != 0 && strlen(part) <= 255);

@@ -20,18 +20,17 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/strbuf.h"
 #include "engine/audit-read.h"
 #include "engine/audit.h"
-#include "sys/rmtree.h"
 
 #define ID "0123456789abcdef0123456789abcdef"
 
 struct place {
-    char top[64];
-    int fd;
+    struct tmp_folder top;
     struct audit_limits limits;
 };
 
@@ -39,9 +38,7 @@ static int setup(void **state)
 {
     struct place *place = mem_alloc(sizeof *place);
 
-    snprintf(place->top, sizeof place->top, "/tmp/cay-test-audit-XXXXXX");
-    assert_non_null(mkdtemp(place->top));
-    place->fd = open(place->top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tmp_folder_make(&place->top);
     place->limits = (struct audit_limits){ .file_bytes = 64 << 20 };
     *state = place;
     return 0;
@@ -51,8 +48,7 @@ static int teardown(void **state)
 {
     struct place *place = *state;
 
-    close(place->fd);
-    assert_int_equal(rmtree_at(AT_FDCWD, place->top, INT64_MAX), 0);
+    tmp_folder_remove(&place->top);
     free(place);
     return 0;
 }
@@ -77,7 +73,7 @@ static int append(const struct place *place, unsigned n)
 {
     struct audit audit;
 
-    int rc = audit_open(&audit, place->fd, &place->limits, 60000);
+    int rc = audit_open(&audit, place->top.fd, &place->limits, 60000);
     if (rc < 0)
         return rc;
     while (n-- > 0)
@@ -107,7 +103,7 @@ static void check_at(const struct place *place, uint64_t entries, uint64_t damag
     struct found found = { 0 };
     struct cay_error err;
 
-    assert_int_equal(audit_verify_at(place->fd, add_finding, &found, &sum, &err), 0);
+    assert_int_equal(audit_verify_at(place->top.fd, add_finding, &found, &sum, &err), 0);
     _assert_string_equal(found.words, findings, __FILE__, line);
     _assert_int_equal(sum.damages, damages, __FILE__, line);
     _assert_int_equal(sum.entries, entries, __FILE__, line);
@@ -117,7 +113,7 @@ static void check_at(const struct place *place, uint64_t entries, uint64_t damag
 
 static struct strbuf load(const struct place *place, const char *name)
 {
-    auto_close int fd = openat(place->fd, name, O_RDONLY | O_CLOEXEC);
+    auto_close int fd = openat(place->top.fd, name, O_RDONLY | O_CLOEXEC);
     struct strbuf text = { 0 };
     char buf[4096];
 
@@ -129,7 +125,7 @@ static struct strbuf load(const struct place *place, const char *name)
 
 static void save(const struct place *place, const char *name, const char *data, size_t len)
 {
-    auto_close int fd = openat(place->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    auto_close int fd = openat(place->top.fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
     assert_true(fd >= 0);
     assert_int_equal(write(fd, data, len), len);
@@ -137,7 +133,7 @@ static void save(const struct place *place, const char *name, const char *data, 
 
 static bool has(const struct place *place, const char *name)
 {
-    return faccessat(place->fd, name, F_OK, 0) == 0;
+    return faccessat(place->top.fd, name, F_OK, 0) == 0;
 }
 
 /* ---- entries ---- */
@@ -208,9 +204,9 @@ static void test_chain(void **state)
     assert_int_equal(append(place, 2), 0);
     assert_int_equal(append(place, 0), 0);
     CHECK(place, 3, 0, "");
-    assert_int_equal(fstatat(place->fd, "audit.head", &st, 0), 0);
+    assert_int_equal(fstatat(place->top.fd, "audit.head", &st, 0), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(fstatat(place->fd, "audit.jsonl", &st, 0), 0);
+    assert_int_equal(fstatat(place->top.fd, "audit.jsonl", &st, 0), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
 }
 
@@ -294,11 +290,11 @@ static void test_bytes(void **state)
 
     assert_int_equal(append(place, 3), 0);
     auto_strbuf struct strbuf text = load(place, "audit.jsonl");
-    auto_close int fd = openat(place->fd, "audit.jsonl", O_RDWR | O_CLOEXEC);
+    auto_close int fd = openat(place->top.fd, "audit.jsonl", O_RDWR | O_CLOEXEC);
     for (size_t i = 0; i < text.len; i++) {
         const char changed = (char)(text.data[i] ^ 1);
         assert_int_equal(pwrite(fd, &changed, 1, (off_t)i), 1);
-        assert_int_equal(audit_verify_at(place->fd, NULL, NULL, &sum, &err), 0);
+        assert_int_equal(audit_verify_at(place->top.fd, NULL, NULL, &sum, &err), 0);
         if (sum.damages == 0)
             fail_msg("byte %zu of %zu can be changed", i, text.len);
         assert_int_equal(pwrite(fd, text.data + i, 1, (off_t)i), 1);
@@ -307,7 +303,7 @@ static void test_bytes(void **state)
     /* Cut anywhere: the anchor knows more. */
     for (size_t len = text.len - 1; len > 7; len -= 7) {
         assert_int_equal(ftruncate(fd, (off_t)len), 0);
-        assert_int_equal(audit_verify_at(place->fd, NULL, NULL, &sum, &err), 0);
+        assert_int_equal(audit_verify_at(place->top.fd, NULL, NULL, &sum, &err), 0);
         assert_int_equal(sum.damages, 1);
     }
 }
@@ -320,8 +316,8 @@ static void test_forged(void **state)
     char hash[DIGEST_HEX + 1];
 
     for (unsigned which = 0; which < 3; which++) {
-        assert_int_equal(unlinkat(place->fd, "audit.jsonl", 0) < 0 && which > 0, 0);
-        unlinkat(place->fd, "audit.head", 0);
+        assert_int_equal(unlinkat(place->top.fd, "audit.jsonl", 0) < 0 && which > 0, 0);
+        unlinkat(place->top.fd, "audit.head", 0);
         assert_int_equal(append(place, 3), 0);
         split(place, &lines);
         char *line = lines.text.data + (lines.at[which] - lines.text.data);
@@ -346,7 +342,7 @@ static void test_anchor(void **state)
 
     assert_int_equal(append(place, 3), 0);
     auto_strbuf struct strbuf head = load(place, "audit.head");
-    unlinkat(place->fd, "audit.head", 0);
+    unlinkat(place->top.fd, "audit.head", 0);
     CHECK(place, 3, 1, "anchor 0-0");
     save(place, "audit.head", "rubbish", 7);
     CHECK(place, 3, 1, "anchor 0-0");
@@ -383,7 +379,7 @@ static void test_torn(void **state)
     assert_int_equal(append(place, 1), 0);
     CHECK(place, 4, 0, "note 3-3");
     /* The first writer of all. */
-    unlinkat(place->fd, "audit.head", 0);
+    unlinkat(place->top.fd, "audit.head", 0);
     save(place, "audit.jsonl", text.data, 100);
     assert_int_equal(append(place, 1), 0);
     CHECK(place, 2, 0, "note 1-1");
@@ -403,8 +399,8 @@ static void test_cut_and_gone_on(void **state)
     assert_int_equal(append(place, 1), 0);
     assert_true(has(place, "audit.head"));
     /* More behind the anchor than there was. */
-    unlinkat(place->fd, "audit.jsonl", 0);
-    unlinkat(place->fd, "audit.head", 0);
+    unlinkat(place->top.fd, "audit.jsonl", 0);
+    unlinkat(place->top.fd, "audit.head", 0);
     assert_int_equal(append(place, 1), 0);
     auto_strbuf struct strbuf one = load(place, "audit.jsonl");
     strbuf_puts(&one, "what is this\nand this");
@@ -420,7 +416,7 @@ static void test_full(void **state)
     struct stat before, after;
 
     assert_int_equal(append(place, 3), 0);
-    assert_int_equal(fstatat(place->fd, "audit.jsonl", &before, 0), 0);
+    assert_int_equal(fstatat(place->top.fd, "audit.jsonl", &before, 0), 0);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, SIG_IGN);
     less = (struct rlimit){ (rlim_t)before.st_size + 100, old.rlim_max };
@@ -430,7 +426,7 @@ static void test_full(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
     assert_int_equal(append(place, 1), -EFBIG);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_int_equal(fstatat(place->fd, "audit.jsonl", &after, 0), 0);
+    assert_int_equal(fstatat(place->top.fd, "audit.jsonl", &after, 0), 0);
     assert_int_equal(after.st_size, before.st_size);
     CHECK(place, 3, 0, "");
     assert_int_equal(append(place, 1), 0);
@@ -443,9 +439,9 @@ static void test_locked(void **state)
     struct audit audit;
 
     assert_int_equal(append(place, 1), 0);
-    auto_close int fd = openat(place->fd, "audit.head", O_RDWR | O_CLOEXEC);
+    auto_close int fd = openat(place->top.fd, "audit.head", O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_EX), 0);
-    assert_int_equal(audit_open(&audit, place->fd, &place->limits, 20), -ETIMEDOUT);
+    assert_int_equal(audit_open(&audit, place->top.fd, &place->limits, 20), -ETIMEDOUT);
     assert_int_equal(flock(fd, LOCK_UN), 0);
     assert_int_equal(append(place, 1), 0);
     CHECK(place, 2, 0, "");
@@ -460,7 +456,7 @@ static void test_killed(void **state)
     uint64_t before = 0;
 
     assert_int_equal(append(place, 1), 0);
-    auto_close int head_fd = openat(place->fd, "audit.head", O_RDONLY | O_CLOEXEC);
+    auto_close int head_fd = openat(place->top.fd, "audit.head", O_RDONLY | O_CLOEXEC);
     for (unsigned round = 0; round < 40; round++) {
         pid_t pid = fork();
         assert_true(pid >= 0);
@@ -477,13 +473,13 @@ static void test_killed(void **state)
         int status;
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status));
-        assert_int_equal(audit_verify_at(place->fd, NULL, NULL, &sum, &err), 0);
+        assert_int_equal(audit_verify_at(place->top.fd, NULL, NULL, &sum, &err), 0);
         assert_int_equal(sum.damages, 0);
         assert_true(sum.entries > before);
         before = sum.entries;
     }
     assert_int_equal(append(place, 1), 0);
-    assert_int_equal(audit_verify_at(place->fd, NULL, NULL, &sum, &err), 0);
+    assert_int_equal(audit_verify_at(place->top.fd, NULL, NULL, &sum, &err), 0);
     assert_int_equal(sum.damages, 0);
 }
 
@@ -527,26 +523,28 @@ static void test_rotation(void **state)
     assert_true(has(&place, "audit-000003.jsonl") && !has(&place, "audit-000004.jsonl"));
     CHECK(&place, 7, 0, "");
     /* One of them gone, or two in each other's place. */
-    assert_int_equal(renameat(place.fd, "audit-000002.jsonl", place.fd, "kept"), 0);
-    assert_int_equal(audit_verify_at(place.fd, NULL, NULL, &sum, &err), 0);
+    assert_int_equal(renameat(place.top.fd, "audit-000002.jsonl", place.top.fd, "kept"), 0);
+    assert_int_equal(audit_verify_at(place.top.fd, NULL, NULL, &sum, &err), 0);
     assert_true(sum.damages > 0);
-    assert_int_equal(renameat(place.fd, "audit-000003.jsonl", place.fd, "audit-000002.jsonl"), 0);
-    assert_int_equal(renameat(place.fd, "kept", place.fd, "audit-000003.jsonl"), 0);
+    assert_int_equal(
+        renameat(place.top.fd, "audit-000003.jsonl", place.top.fd, "audit-000002.jsonl"), 0);
+    assert_int_equal(renameat(place.top.fd, "kept", place.top.fd, "audit-000003.jsonl"), 0);
     CHECK(&place, 5, 2, "reordered 3-3, reordered 4-4");
-    assert_int_equal(renameat(place.fd, "audit-000003.jsonl", place.fd, "kept"), 0);
-    assert_int_equal(renameat(place.fd, "audit-000002.jsonl", place.fd, "audit-000003.jsonl"), 0);
-    assert_int_equal(renameat(place.fd, "kept", place.fd, "audit-000002.jsonl"), 0);
+    assert_int_equal(renameat(place.top.fd, "audit-000003.jsonl", place.top.fd, "kept"), 0);
+    assert_int_equal(
+        renameat(place.top.fd, "audit-000002.jsonl", place.top.fd, "audit-000003.jsonl"), 0);
+    assert_int_equal(renameat(place.top.fd, "kept", place.top.fd, "audit-000002.jsonl"), 0);
     CHECK(&place, 7, 0, "");
     /* Killed between giving the file its number and writing the anchor. */
     auto_strbuf struct strbuf head = load(&place, "audit.head");
     assert_int_equal(append(&place, 1), 0);
     assert_true(has(&place, "audit-000004.jsonl"));
     head.len = 0;
-    unlinkat(place.fd, "audit.jsonl", 0);
+    unlinkat(place.top.fd, "audit.jsonl", 0);
     struct audit_head now;
-    auto_close int head_fd = openat(place.fd, "audit.head", O_RDWR | O_CLOEXEC);
+    auto_close int head_fd = openat(place.top.fd, "audit.head", O_RDWR | O_CLOEXEC);
     struct stat st;
-    assert_int_equal(fstatat(place.fd, "audit-000004.jsonl", &st, 0), 0);
+    assert_int_equal(fstatat(place.top.fd, "audit-000004.jsonl", &st, 0), 0);
     assert_int_equal(audit_read_head(head_fd, &now), 0);
     now.file = 4;
     now.length = (uint64_t)st.st_size;
@@ -568,7 +566,7 @@ static void test_pruning(void **state)
     assert_true(has(&place, "audit-000002.jsonl") && has(&place, "audit-000003.jsonl"));
     CHECK(&place, 5, 0, "note 7-7");
     /* Without anybody saying so, it would be missing. */
-    unlinkat(place.fd, "audit-000002.jsonl", 0);
+    unlinkat(place.top.fd, "audit-000002.jsonl", 0);
     CHECK(&place, 3, 1, "note 7-7, cut 1-4");
 }
 
@@ -592,30 +590,30 @@ static void test_reading(void **state)
     struct cay_error err;
     uint64_t last = 0;
 
-    assert_int_equal(audit_read_at(place.fd, &at, count, &last, &err), 0);
+    assert_int_equal(audit_read_at(place.top.fd, &at, count, &last, &err), 0);
     assert_int_equal(last, 0);
     place.limits.file_bytes = 700;
     for (uint64_t i = 1; i <= 9; i++) { /* across files, and at their very end */
         assert_int_equal(append(&place, 1), 0);
-        assert_int_equal(audit_read_at(place.fd, &at, count, &last, &err), 0);
+        assert_int_equal(audit_read_at(place.top.fd, &at, count, &last, &err), 0);
         assert_int_equal(last, i);
-        assert_int_equal(audit_read_at(place.fd, &at, count, &last, &err), 0);
+        assert_int_equal(audit_read_at(place.top.fd, &at, count, &last, &err), 0);
         assert_int_equal(last, i);
     }
     assert_int_equal(append(&place, 5), 0);
-    assert_int_equal(audit_read_at(place.fd, &at, count, &last, &err), 0);
+    assert_int_equal(audit_read_at(place.top.fd, &at, count, &last, &err), 0);
     assert_int_equal(last, 14);
     /* Another log in its place is read from its beginning. */
     for (int i = 1; i <= 9; i++) {
         char name[32];
         audit_file_name((uint64_t)i, name);
-        unlinkat(place.fd, name, 0);
+        unlinkat(place.top.fd, name, 0);
     }
-    unlinkat(place.fd, "audit.jsonl", 0);
-    unlinkat(place.fd, "audit.head", 0);
+    unlinkat(place.top.fd, "audit.jsonl", 0);
+    unlinkat(place.top.fd, "audit.head", 0);
     assert_int_equal(append(&place, 20), 0);
     last = 0;
-    assert_int_equal(audit_read_at(place.fd, &at, count, &last, &err), 0);
+    assert_int_equal(audit_read_at(place.top.fd, &at, count, &last, &err), 0);
     assert_int_equal(last, 20);
 }
 

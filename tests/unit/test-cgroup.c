@@ -17,36 +17,10 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/auto.h"
 #include "sys/cgroup.h"
 #include "sys/file.h"
-
-struct folder {
-    char path[64];
-    int fd;
-};
-
-static int make_folder(void **state)
-{
-    struct folder *folder = mem_alloc(sizeof *folder);
-
-    snprintf(folder->path, sizeof folder->path, "/tmp/cay-test-cgroup-XXXXXX");
-    if (!mkdtemp(folder->path))
-        return -1;
-    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    *state = folder;
-    return folder->fd < 0 ? -1 : 0;
-}
-
-static int remove_folder(void **state)
-{
-    struct folder *folder = *state;
-
-    close(folder->fd);
-    int rc = rmdir(folder->path);
-    free(folder);
-    return rc;
-}
 
 static void put(int dir, const char *name, const char *text)
 {
@@ -71,7 +45,7 @@ static void take_away(int dir, const char *const *names)
 }
 
 /* A host whose groups are made in this folder, all controllers there. */
-static struct cgroup_host host_of(const struct folder *folder, int version)
+static struct cgroup_host host_of(const struct tmp_folder *folder, int version)
 {
     struct cgroup_host host = { .version = version };
 
@@ -93,7 +67,7 @@ static void test_v2(void **state)
 {
     static const char *const files[] = { "memory.max", "memory.swap.max", "pids.max", "cpu.max",
                                          NULL };
-    const struct folder *folder = *state;
+    const struct tmp_folder *folder = *state;
     struct cgroup_host host = host_of(folder, 2);
     struct cgroup group;
     enum cgroup_controller which = CGROUP_N;
@@ -139,7 +113,7 @@ static void test_v2_counters(void **state)
 {
     static const char *const files[] = { "memory.peak", "memory.events", "pids.peak",
                                          "pids.events", "cpu.stat",      NULL };
-    const struct folder *folder = *state;
+    const struct tmp_folder *folder = *state;
     struct cgroup_host host = host_of(folder, 2);
     struct cgroup group;
     struct cgroup_counters counters;
@@ -177,7 +151,7 @@ static void test_v1(void **state)
                                          "memory.oom_control",    "pids.max",
                                          "pids.events",           "cpu.cfs_quota_us",
                                          "cpuacct.usage",         NULL };
-    const struct folder *folder = *state;
+    const struct tmp_folder *folder = *state;
     struct cgroup_host host = host_of(folder, 1);
     struct cgroup group = { .host = &host, .name = "cay-test" };
 
@@ -230,7 +204,7 @@ static void test_v1(void **state)
 /* A maker that fails half-way leaves nothing behind. */
 static void test_make_fails_whole(void **state)
 {
-    const struct folder *folder = *state;
+    const struct tmp_folder *folder = *state;
     struct cgroup_host host = host_of(folder, 1);
     struct cgroup group = { .name = "untouched" };
 
@@ -261,10 +235,11 @@ static void test_no_cgroups(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_v2, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_v2_counters, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_v1, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_make_fails_whole, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_v2, tmp_folder_setup, tmp_folder_teardown),
+        cmocka_unit_test_setup_teardown(test_v2_counters, tmp_folder_setup, tmp_folder_teardown),
+        cmocka_unit_test_setup_teardown(test_v1, tmp_folder_setup, tmp_folder_teardown),
+        cmocka_unit_test_setup_teardown(test_make_fails_whole, tmp_folder_setup,
+                                        tmp_folder_teardown),
         cmocka_unit_test(test_no_cgroups),
     };
 

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -23,13 +24,12 @@
 #include "engine/changes-diff.h"
 #include "engine/changes.h"
 #include "harvest-writer.h"
-#include "sys/rmtree.h"
 
 enum { CHG = HARVEST_CHANGE };
 
 /* A folder of its own for each test, removed at its end. */
 struct place {
-    char top[64]; /* holds the workspace and what is beside it */
+    struct tmp_folder top; /* holds the workspace and what is beside it */
     char folder[80];
     int fd;
     struct harvest_writer w;
@@ -42,9 +42,8 @@ static int setup(void **state)
 {
     struct place *place = mem_alloc(sizeof *place);
 
-    strncpy(place->top, "/tmp/cay-test-changes-XXXXXX", sizeof place->top - 1);
-    assert_non_null(mkdtemp(place->top));
-    snprintf(place->folder, sizeof place->folder, "%s/ws", place->top);
+    tmp_folder_make(&place->top);
+    snprintf(place->folder, sizeof place->folder, "%s/ws", place->top.path);
     assert_int_equal(mkdir(place->folder, 0755), 0);
     place->fd = open(place->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     umask(022);
@@ -60,7 +59,7 @@ static int teardown(void **state)
     strbuf_done(&place->obstacles);
     strbuf_done(&place->w.out);
     close(place->fd);
-    assert_int_equal(rmtree_at(AT_FDCWD, place->top, INT64_MAX), 0);
+    tmp_folder_remove(&place->top);
     free(place);
     return 0;
 }
@@ -418,7 +417,7 @@ static void test_links_lead_nowhere(void **state)
     struct place *place = *state;
     char outside[128], file[160];
 
-    snprintf(outside, sizeof outside, "%s/outside", place->top);
+    snprintf(outside, sizeof outside, "%s/outside", place->top.path);
     snprintf(file, sizeof file, "%s/f", outside);
     assert_int_equal(mkdir(outside, 0755), 0);
     make_dir(place, "d", 0755);
@@ -451,7 +450,7 @@ static void test_another_folder(void **state)
 
     hw_put(&place->w, HARVEST_FILE, CHG, 0644, "workspace/f", "2");
     auto_close int data_fd = make(place);
-    snprintf(aside, sizeof aside, "%s/aside", place->top);
+    snprintf(aside, sizeof aside, "%s/aside", place->top.path);
     assert_int_equal(rename(place->folder, aside), 0);
     assert_int_equal(apply_only(place, data_fd, NULL), -1);
     assert_int_equal(place->err.kind, CAY_E_SYSTEM);

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
@@ -21,7 +22,7 @@
 
 /* A folder of our own for the three files. */
 struct folder {
-    char path[64];
+    struct tmp_folder top;
     char system[96], user[96], project[96];
 };
 
@@ -29,12 +30,10 @@ static int make_folder(void **state)
 {
     struct folder *folder = mem_alloc(sizeof *folder);
 
-    snprintf(folder->path, sizeof folder->path, "/tmp/cay-test-config-XXXXXX");
-    if (!mkdtemp(folder->path))
-        return -1;
-    snprintf(folder->system, sizeof folder->system, "%s/system.toml", folder->path);
-    snprintf(folder->user, sizeof folder->user, "%s/user.toml", folder->path);
-    snprintf(folder->project, sizeof folder->project, "%s/project.toml", folder->path);
+    tmp_folder_make(&folder->top);
+    snprintf(folder->system, sizeof folder->system, "%s/system.toml", folder->top.path);
+    snprintf(folder->user, sizeof folder->user, "%s/user.toml", folder->top.path);
+    snprintf(folder->project, sizeof folder->project, "%s/project.toml", folder->top.path);
     *state = folder;
     return 0;
 }
@@ -43,12 +42,9 @@ static int remove_folder(void **state)
 {
     struct folder *folder = *state;
 
-    unlink(folder->system);
-    unlink(folder->user);
-    unlink(folder->project);
-    int rc = rmdir(folder->path);
+    tmp_folder_remove(&folder->top);
     free(folder);
-    return rc;
+    return 0;
 }
 
 /* NULL: the file is not there. */
@@ -456,7 +452,7 @@ static void test_odd_files(void **state)
     unlink(folder->user);
 
     /* A folder is no file; a FIFO without a writer must not hang. */
-    sources.user_file = folder->path;
+    sources.user_file = folder->top.path;
     assert_int_equal(config_load(&sources, &config, &err), -1);
     assert_int_equal(err.kind, CAY_E_SYSTEM);
     unlink(folder->project);

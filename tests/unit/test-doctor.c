@@ -3,7 +3,6 @@
  * The tries themselves, and the run, are tests/e2e/test-doctor.py's. */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/arena.h"
 #include "base/auto.h"
 #include "engine/doctor.h"
@@ -361,40 +361,6 @@ static const struct host hosts[] = {
     },
 };
 
-static void make_parents(const char *root, const char *path)
-{
-    char full[512];
-
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(full, 0755) < 0)
-            assert_int_equal(errno, EEXIST);
-        *slash = '/';
-    }
-}
-
-static void make_file(const char *root, const struct file *file)
-{
-    char full[512];
-
-    make_parents(root, file->path);
-    snprintf(full, sizeof full, "%s/%s", root, file->path);
-    int fd = open(full, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, file->text, strlen(file->text)), (ssize_t)strlen(file->text));
-    close(fd);
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-    (void)st;
-    (void)kind;
-    (void)where;
-    return remove(path);
-}
-
 static const struct check *find_check(const char *id)
 {
     const struct check *const lists[] = { checks_host, checks_kernel, checks_cgroup, checks_user,
@@ -486,19 +452,16 @@ static void test_hosts(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
         const struct host *host = &hosts[i];
-        char root[] = "/tmp/cay-test-doctor-XXXXXX";
+        struct tmp_folder root;
         struct arena arena = { 0 };
         struct facts f;
 
-        assert_non_null(mkdtemp(root));
+        tmp_folder_make(&root);
         for (size_t j = 0; j < ARRAY_LEN(host->files) && host->files[j].path; j++)
-            make_file(root, &host->files[j]);
+            tmp_folder_put(&root, host->files[j].path, host->files[j].text);
         init_facts(&f, &arena, host);
-        int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        assert_true(fd >= 0);
-        facts_read(&f, fd, host->env);
-        close(fd);
-        nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        facts_read(&f, root.fd, host->env);
+        tmp_folder_remove(&root);
         if (f.places != host->places)
             print_error("%s: places are %#x, not %#x\n", host->name, f.places, host->places);
         assert_int_equal(f.places, host->places);
@@ -682,16 +645,14 @@ static void test_group(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         static const struct host user = { .name = "user", .uid = 1000 };
-        char root[] = "/tmp/cay-test-doctor-XXXXXX";
+        struct tmp_folder root;
         struct arena arena = { 0 };
         struct facts f;
-        assert_non_null(mkdtemp(root));
-        make_file(root, &(struct file){ "etc/group", rows[i].text });
+        tmp_folder_make(&root);
+        tmp_folder_put(&root, "etc/group", rows[i].text);
         init_facts(&f, &arena, &user);
-        int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        facts_read_group(&f, fd);
-        close(fd);
-        nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        facts_read_group(&f, root.fd);
+        tmp_folder_remove(&root);
         assert_int_equal(f.engine.has_group, rows[i].has);
         assert_int_equal(f.engine.in_group, rows[i].in);
         arena_done(&arena);

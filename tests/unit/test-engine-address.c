@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the container engine is, and what is said where it can't be had. */
 #include <errno.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "backends/docker/engine-address.h"
 #include "base/auto.h"
 #include "base/error.h"
@@ -95,18 +95,10 @@ static void test_bad_addresses(void **state)
 /* ---- a machine of our own ---- */
 
 struct machine {
-    char root[64];
+    struct tmp_folder top;
     char runtime_dir[96];
     int listening[2];
 };
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
 
 static int make_machine(void **state)
 {
@@ -115,14 +107,13 @@ static int make_machine(void **state)
                                            "/run/user", "/run/user/podman", "/etc", "/usr",
                                            "/usr/bin",  "/usr/sbin" };
 
-    snprintf(m->root, sizeof m->root, "/tmp/cay-engine-XXXXXX");
-    assert_non_null(mkdtemp(m->root));
+    tmp_folder_make(&m->top);
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         char path[160];
-        snprintf(path, sizeof path, "%s%s", m->root, folders[i]);
+        snprintf(path, sizeof path, "%s%s", m->top.path, folders[i]);
         assert_int_equal(mkdir(path, 0755), 0);
     }
-    snprintf(m->runtime_dir, sizeof m->runtime_dir, "%s/run/user", m->root);
+    snprintf(m->runtime_dir, sizeof m->runtime_dir, "%s/run/user", m->top.path);
     m->listening[0] = m->listening[1] = -1;
     *state = m;
     return 0;
@@ -134,7 +125,7 @@ static int remove_machine(void **state)
 
     for (int i = 0; i < 2; i++)
         close_fd(&m->listening[i]);
-    nftw(m->root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    tmp_folder_remove(&m->top);
     free(m);
     return 0;
 }
@@ -145,7 +136,7 @@ static int listen_at(const struct machine *m, const char *path)
     struct sockaddr_un un = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    snprintf(un.sun_path, sizeof un.sun_path, "%s%s", m->root, path);
+    snprintf(un.sun_path, sizeof un.sun_path, "%s%s", m->top.path, path);
     assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof un), 0);
     assert_int_equal(listen(fd, 8), 0);
     return fd;
@@ -155,7 +146,7 @@ static void put_file(const struct machine *m, const char *path, const char *text
 {
     char full[200];
 
-    snprintf(full, sizeof full, "%s%s", m->root, path);
+    snprintf(full, sizeof full, "%s%s", m->top.path, path);
     FILE *file = fopen(full, "we");
     assert_non_null(file);
     fputs(text, file);
@@ -166,7 +157,7 @@ static void put_file(const struct machine *m, const char *path, const char *text
 static int try(const struct machine *m, const char *docker_host, struct engine_address *address,
                struct cay_error *err)
 {
-    const struct engine_places places = { docker_host, m->runtime_dir, m->root };
+    const struct engine_places places = { docker_host, m->runtime_dir, m->top.path };
     int fd = -1;
 
     *err = (struct cay_error){ 0 };
@@ -216,7 +207,7 @@ static void test_daemon_is_dead(void **state)
     assert_int_equal(try(m, NULL, &address, &err), -1);
     assert_says(&err, "Error: Cannot connect to Docker daemon", "systemctl start docker");
     assert_non_null(strstr(err.msg, "podman.sock: the daemon is not running"));
-    snprintf(host, sizeof host, "unix://%s/run/else.sock", m->root);
+    snprintf(host, sizeof host, "unix://%s/run/else.sock", m->top.path);
     assert_int_equal(try(m, host, &address, &err), -1); /* said by name, and not looked past */
     assert_says(&err, "Error: Docker not found", "apt install");
 }
@@ -245,15 +236,15 @@ static void test_runtime_dir_of_another(void **state)
     struct engine_address list[ENGINE_USUAL];
     struct cay_error err;
 
-    assert_int_equal(
-        engine_address_list(&(struct engine_places){ NULL, m->runtime_dir, m->root }, list, &err),
-        ENGINE_USUAL);
+    assert_int_equal(engine_address_list(
+                         &(struct engine_places){ NULL, m->runtime_dir, m->top.path }, list, &err),
+                     ENGINE_USUAL);
     if (geteuid() != 0)
         skip();
     assert_int_equal(chown(m->runtime_dir, 12345, 12345), 0);
-    assert_int_equal(
-        engine_address_list(&(struct engine_places){ NULL, m->runtime_dir, m->root }, list, &err),
-        2);
+    assert_int_equal(engine_address_list(
+                         &(struct engine_places){ NULL, m->runtime_dir, m->top.path }, list, &err),
+                     2);
     assert_non_null(strstr(list[1].path, "/run/podman/podman.sock"));
 }
 
@@ -301,7 +292,7 @@ static void test_names(void **state)
         socklen_t len = 0;
         struct cay_error err = { 0 };
         assert_int_equal(engine_address_parse(rows[i].text, &address, &err), 0);
-        int rc = engine_address_socket(&address, m->root, &to, &len, &err);
+        int rc = engine_address_socket(&address, m->top.path, &to, &len, &err);
         assert_int_equal(rc, rows[i].family ? 0 : -1);
         if (rc == 0)
             assert_int_equal(to.ss_family, rows[i].family);

@@ -13,62 +13,32 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/auto.h"
 #include "sys/file.h"
 
 /* A folder with room for one file, "f", and one link to it, "l". */
-struct folder {
-    char path[64];
-    int fd;
-};
-
-static int make_folder(void **state)
+static int setup(void **state)
 {
-    struct folder *folder = mem_alloc(sizeof *folder);
-
-    snprintf(folder->path, sizeof folder->path, "/tmp/cay-test-file-XXXXXX");
-    if (!mkdtemp(folder->path))
-        return -1;
-    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    *state = folder;
-    return folder->fd < 0 ? -1 : symlinkat("f", folder->fd, "l");
-}
-
-static int remove_folder(void **state)
-{
-    struct folder *folder = *state;
-
-    unlinkat(folder->fd, "f", 0);
-    unlinkat(folder->fd, "l", 0);
-    close(folder->fd);
-    int rc = rmdir(folder->path);
-    free(folder);
-    return rc;
-}
-
-static void put(const struct folder *folder, const char *text)
-{
-    auto_close int fd = openat(folder->fd, "f", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-    assert_true(fd >= 0);
-    assert_int_equal(write_all(fd, text, strlen(text)), 0);
+    tmp_folder_setup(state);
+    return symlinkat("f", ((struct tmp_folder *)*state)->fd, "l");
 }
 
 static void test_read(void **state)
 {
-    const struct folder *folder = *state;
+    const struct tmp_folder *folder = *state;
     char buf[8];
 
-    put(folder, "hello");
+    tmp_folder_put(folder, "f", "hello");
     assert_int_equal(file_read_at(folder->fd, "f", buf, sizeof buf), 5);
     assert_string_equal(buf, "hello");
     /* Cut to the room there is, and ended all the same. */
-    put(folder, "0123456789");
+    tmp_folder_put(folder, "f", "0123456789");
     assert_int_equal(file_read_at(folder->fd, "f", buf, sizeof buf), 7);
     assert_string_equal(buf, "0123456");
     assert_int_equal(file_read_at(folder->fd, "f", buf, 1), 0);
     assert_string_equal(buf, "");
-    put(folder, "");
+    tmp_folder_put(folder, "f", "");
     assert_int_equal(file_read_at(folder->fd, "f", buf, sizeof buf), 0);
     assert_int_equal(file_read_at(folder->fd, "none", buf, sizeof buf), -ENOENT);
     assert_int_equal(file_read_at(folder->fd, ".", buf, sizeof buf), -EISDIR);
@@ -78,11 +48,11 @@ static void test_read(void **state)
 /* A link in a folder that somebody else can write leads nowhere. */
 static void test_no_link_is_followed(void **state)
 {
-    const struct folder *folder = *state;
+    const struct tmp_folder *folder = *state;
     uint64_t value;
     char buf[8];
 
-    put(folder, "7");
+    tmp_folder_put(folder, "f", "7");
     assert_int_equal(file_read_at(folder->fd, "l", buf, sizeof buf), -ELOOP);
     assert_int_equal(file_write_at(folder->fd, "l", "x", 1), -ELOOP);
     assert_int_equal(file_read_uint_at(folder->fd, "l", &value), -ELOOP);
@@ -93,16 +63,16 @@ static void test_no_link_is_followed(void **state)
 
 static void test_write(void **state)
 {
-    const struct folder *folder = *state;
+    const struct tmp_folder *folder = *state;
     char buf[32];
 
-    put(folder, "");
+    tmp_folder_put(folder, "f", "");
     assert_int_equal(file_write_at(folder->fd, "f", "abc", 3), 0);
     assert_int_equal(file_read_at(folder->fd, "f", buf, sizeof buf), 3);
     assert_string_equal(buf, "abc");
     /* Kernel files are there already: none is made. */
     assert_int_equal(file_write_at(folder->fd, "none", "x", 1), -ENOENT);
-    put(folder, "");
+    tmp_folder_put(folder, "f", "");
     assert_int_equal(file_write_uint_at(folder->fd, "f", UINT64_MAX), 0);
     assert_true(file_read_at(folder->fd, "f", buf, sizeof buf) > 0);
     assert_string_equal(buf, "18446744073709551615");
@@ -128,11 +98,11 @@ static void test_uint(void **state)
         { " 1", -EINVAL, 0 },
         { "+1", -EINVAL, 0 },
     };
-    const struct folder *folder = *state;
+    const struct tmp_folder *folder = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         uint64_t value = 99;
-        put(folder, rows[i].text);
+        tmp_folder_put(folder, "f", rows[i].text);
         int rc = file_read_uint_at(folder->fd, "f", &value);
         if (rc != rows[i].rc)
             fail_msg("\"%s\": %d", rows[i].text, rc);
@@ -143,10 +113,10 @@ static void test_uint(void **state)
 /* A number that does not fit is not another number. */
 static void test_uint_overflow(void **state)
 {
-    const struct folder *folder = *state;
+    const struct tmp_folder *folder = *state;
     uint64_t value = 99;
 
-    put(folder, "18446744073709551617");
+    tmp_folder_put(folder, "f", "18446744073709551617");
     assert_true(file_read_uint_at(folder->fd, "f", &value) < 0);
     assert_int_equal(value, 99);
 }
@@ -235,5 +205,5 @@ int main(void)
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, setup, tmp_folder_teardown);
 }

@@ -20,18 +20,18 @@
 
 #include <cay/record.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/strbuf.h"
 #include "engine/audit.h"
 #include "engine/journal.h"
 #include "engine/record.h"
-#include "sys/rmtree.h"
 
 enum { NOBODY = 65534 };
 
 struct place {
-    char top[64];
+    struct tmp_folder top;
     int fd; /* the state folder */
     struct cay_journal *journal;
 };
@@ -42,18 +42,17 @@ static int setup(void **state)
     struct place *place = mem_alloc(sizeof *place);
     struct cay_error err;
 
-    snprintf(place->top, sizeof place->top, "/tmp/cay-test-journal-XXXXXX");
-    assert_non_null(mkdtemp(place->top));
+    tmp_folder_make(&place->top);
     if (getuid() == 0) {
-        assert_int_equal(chown(place->top, NOBODY, NOBODY), 0);
+        assert_int_equal(chown(place->top.path, NOBODY, NOBODY), 0);
         assert_int_equal(setegid(NOBODY), 0);
         assert_int_equal(seteuid(NOBODY), 0);
     }
-    setenv("XDG_STATE_HOME", place->top, 1);
-    setenv("XDG_CONFIG_HOME", place->top, 1);
+    setenv("XDG_STATE_HOME", place->top.path, 1);
+    setenv("XDG_CONFIG_HOME", place->top.path, 1);
     assert_int_equal(cay_journal_open(geteuid(), &place->journal, &err), 0);
     char path[128];
-    snprintf(path, sizeof path, "%s/cay", place->top);
+    snprintf(path, sizeof path, "%s/cay", place->top.path);
     place->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(place->fd >= 0);
     *state = place;
@@ -70,7 +69,7 @@ static int teardown(void **state)
         assert_int_equal(seteuid(0), 0);
         assert_int_equal(setegid(0), 0);
     }
-    assert_int_equal(rmtree_at(AT_FDCWD, place->top, INT64_MAX), 0);
+    tmp_folder_remove(&place->top);
     free(place);
     return 0;
 }

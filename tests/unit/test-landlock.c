@@ -17,11 +17,12 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/auto.h"
 #include "sys/landlock.h"
 
 struct folder {
-    char path[64];
+    struct tmp_folder top;
     char inside[80], outside[80], read_only[80];
 };
 
@@ -29,12 +30,10 @@ static int make_folder(void **state)
 {
     struct folder *folder = mem_alloc(sizeof *folder);
 
-    snprintf(folder->path, sizeof folder->path, "/tmp/cay-test-landlock-XXXXXX");
-    if (!mkdtemp(folder->path))
-        return -1;
-    snprintf(folder->inside, sizeof folder->inside, "%s/in", folder->path);
-    snprintf(folder->outside, sizeof folder->outside, "%s/out", folder->path);
-    snprintf(folder->read_only, sizeof folder->read_only, "%s/read", folder->path);
+    tmp_folder_make(&folder->top);
+    snprintf(folder->inside, sizeof folder->inside, "%s/in", folder->top.path);
+    snprintf(folder->outside, sizeof folder->outside, "%s/out", folder->top.path);
+    snprintf(folder->read_only, sizeof folder->read_only, "%s/read", folder->top.path);
     *state = folder;
     return mkdir(folder->inside, 0777) < 0 || mkdir(folder->outside, 0777) < 0 ||
                    mkdir(folder->read_only, 0777) < 0
@@ -45,20 +44,10 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     struct folder *folder = *state;
-    static const char *const names[] = { "in/f", "in/g", "in/d", "out/f", "read/f" };
-    char path[128];
 
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder->path, names[i]);
-        if (unlink(path) < 0)
-            rmdir(path);
-    }
-    rmdir(folder->inside);
-    rmdir(folder->outside);
-    rmdir(folder->read_only);
-    int rc = rmdir(folder->path);
+    tmp_folder_remove(&folder->top);
     free(folder);
-    return rc;
+    return 0;
 }
 
 static void put_file(const char *folder)
@@ -192,7 +181,7 @@ static void check_child(const struct folder *folder, void (*child)(const struct 
     put_file(folder->outside);
     put_file(folder->read_only);
     if (geteuid() == 0) /* for the child that becomes nobody */
-        assert_int_equal(chmod(folder->path, 0755), 0);
+        assert_int_equal(chmod(folder->top.path, 0755), 0);
     pid_t pid = fork();
     if (pid == 0) {
         child(folder);

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/error.h"
@@ -398,16 +399,15 @@ static void test_source(void **state)
 static void test_program(void **state)
 {
     struct arena arena = { 0 };
-    char folder[] = "/tmp/cay-test-language-XXXXXX", file[64];
+    struct tmp_folder folder;
+    char file[96];
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    snprintf(file, sizeof file, "%s/cay-test-tool", folder);
-    FILE *out = fopen(file, "we");
-    assert_non_null(out);
-    fclose(out);
+    tmp_folder_make(&folder);
+    tmp_folder_put(&folder, "cay-test-tool", "");
+    snprintf(file, sizeof file, "%s/cay-test-tool", folder.path);
     assert_int_equal(chmod(file, 0755), 0);
-    setenv("PATH", folder, 1);
+    setenv("PATH", folder.path, 1);
     assert_null(language_program(&arena, "cay-test-tool"));
     const char *shell = language_program(&arena, "sh");
     assert_non_null(shell);
@@ -418,8 +418,7 @@ static void test_program(void **state)
     assert_null(language_program(&arena, around));
     snprintf(around, sizeof around, "../../..%s", file);
     assert_null(language_program(&arena, around));
-    unlink(file);
-    rmdir(folder);
+    tmp_folder_remove(&folder);
     arena_done(&arena);
 }
 

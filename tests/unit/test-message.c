@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <cay/failure.h>
 #include <cay/run.h>
 
 #include "base/arena.h"
@@ -226,13 +227,48 @@ static void test_signals(void **state)
     }
 }
 
+/* Where it is known how a language's errors look, one that was not seen as a syntax error is none,
+ * whatever the program writes; where it is not, the marks of its language.toml are believed. */
+static void test_languages_without_patterns(void **state)
+{
+    static const char *const none[] = { NULL };
+    static const char *const marks[] = { "unexpected end of input", NULL };
+    static const char text[] = "main.scm:1:17: unexpected end of input while reading";
+    const struct language scheme = {
+        .name = "no-such-folder", .title = "Scheme", .compile = none, .syntax_error = marks
+    };
+    const struct cay_failure unseen = { .category = "exit", .message = text };
+    const struct verdict_facts facts = { 0 };
+    struct cay_result result = {
+        .verdict = { .cause = CAY_CAUSE_EXIT },
+        .exit_code = 1,
+        .err = { text, sizeof text - 1, 0, false },
+        .failure = &unseen,
+    };
+    struct arena arena = { 0 };
+
+    (void)state;
+    result.error_message = message_of(&arena, &result, &scheme, &facts);
+    assert_string_equal(message_explained(&arena, &result, &scheme),
+                        "Scheme syntax error: unexpected end of input while reading");
+
+    const struct language *python = language_named(&arena, "python");
+    result.err.data = "SyntaxError: says the program\n";
+    result.err.len = strlen(result.err.data);
+    result.error_message = message_of(&arena, &result, python, &facts);
+    assert_string_equal(result.error_message, "Python syntax error: says the program");
+    assert_string_equal(message_explained(&arena, &result, python),
+                        "Execution failed: SyntaxError: says the program");
+    arena_done(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),   cmocka_unit_test(test_run_of_a_compiled_program),
         cmocka_unit_test(test_times),   cmocka_unit_test(test_limits),
         cmocka_unit_test(test_long),    cmocka_unit_test(test_nul),
-        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_signals), cmocka_unit_test(test_languages_without_patterns),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1225,11 +1225,11 @@ static void test_refusals(void **state)
         { "\"network\": \"full\"", "network: 'full'" },
         { "\"network\": [\"a.example\"]", "network: 'a.example'" },
         { "\"network\": [\"none\", \"a.example\"]", "network" },
-        { "\"session\": \"s1\"", "session" },
-        { "\"webhook\": \"http://x\"", "webhook" },
+        { "\"session\": \"s1\"", "session: not built yet" },
+        { "\"webhook\": \"http://x\"", "webhook: only a server takes it" },
         { "\"backend\": \"native\", \"runtime\": \"runsc\"", "runtime: backend native takes none" },
         { "\"backend\": \"vm\", \"tty\": true", "tty: backend vm" },
-        { "\"detach\": true", "detach" },
+        { "\"detach\": true", "detach: only a server takes it" },
     };
     char json[256];
 

@@ -15,38 +15,12 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/auto.h"
 #include "core/config.h"
 #include "engine/capture.h"
 #include "engine/record-free.h"
 #include "engine/record.h"
-#include "sys/rmtree.h"
-
-struct place {
-    char top[64];
-    int fd;
-};
-
-static int setup(void **state)
-{
-    struct place *place = mem_alloc(sizeof *place);
-
-    snprintf(place->top, sizeof place->top, "/tmp/cay-test-record-XXXXXX");
-    assert_non_null(mkdtemp(place->top));
-    place->fd = open(place->top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    *state = place;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct place *place = *state;
-
-    close(place->fd);
-    assert_int_equal(rmtree_at(AT_FDCWD, place->top, INT64_MAX), 0);
-    free(place);
-    return 0;
-}
 
 static const char *id_of(unsigned n, char id[static 40])
 {
@@ -54,7 +28,7 @@ static const char *id_of(unsigned n, char id[static 40])
     return id;
 }
 
-static void put(const struct place *place, const char *name, size_t len, time_t when)
+static void put(const struct tmp_folder *place, const char *name, size_t len, time_t when)
 {
     auto_free char *text = mem_alloc(len + 1);
     auto_close int fd = openat(place->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -67,7 +41,7 @@ static void put(const struct place *place, const char *name, size_t len, time_t 
 }
 
 /* Record n, which ended at second n; with a folder that holds len bytes, unless len is 0. */
-static void put_record(const struct place *place, unsigned n, size_t len)
+static void put_record(const struct tmp_folder *place, unsigned n, size_t len)
 {
     char id[40], name[80];
 
@@ -80,7 +54,7 @@ static void put_record(const struct place *place, unsigned n, size_t len)
     put(place, name, len, (time_t)n);
 }
 
-static bool has(const struct place *place, unsigned n, const char *suffix)
+static bool has(const struct tmp_folder *place, unsigned n, const char *suffix)
 {
     char id[40], name[80];
 
@@ -92,7 +66,7 @@ static bool has(const struct place *place, unsigned n, const char *suffix)
 
 static void test_prune_count(void **state)
 {
-    const struct place *place = *state;
+    const struct tmp_folder *place = *state;
     const struct record_keep keep = { .count = 3, .bytes = MANY, .age_s = 1000000 };
 
     for (unsigned n = 1; n <= 6; n++)
@@ -109,7 +83,7 @@ static void test_prune_count(void **state)
 
 static void test_prune_age(void **state)
 {
-    const struct place *place = *state;
+    const struct tmp_folder *place = *state;
     const struct record_keep keep = { .count = 100, .bytes = MANY, .age_s = 50 };
 
     for (unsigned n = 1; n <= 4; n++)
@@ -124,7 +98,7 @@ static void test_prune_age(void **state)
 
 static void test_prune_bytes(void **state)
 {
-    const struct place *place = *state;
+    const struct tmp_folder *place = *state;
     const struct record_keep keep = { .count = 100, .bytes = 1 << 20, .age_s = 1000000 };
 
     put_record(place, 1, 10);
@@ -138,7 +112,7 @@ static void test_prune_bytes(void **state)
 /* One that is being applied stays; another process that prunes is left alone. */
 static void test_prune_locks(void **state)
 {
-    const struct place *place = *state;
+    const struct tmp_folder *place = *state;
     const struct record_keep keep = { .count = 1, .bytes = MANY, .age_s = 1000000 };
     char id[40], name[80];
 
@@ -161,7 +135,7 @@ static void test_prune_locks(void **state)
 /* A folder without a result: of a run under way, or, after days, of one that never ended. */
 static void test_prune_orphans(void **state)
 {
-    const struct place *place = *state;
+    const struct tmp_folder *place = *state;
     const struct record_keep keep = { .count = 100, .bytes = MANY, .age_s = INT32_MAX };
     char id[40];
     struct stat st;
@@ -185,7 +159,7 @@ static void add(struct record *record, struct capture *capture, const char *text
 /* A pruned record's file is empty and waits for the next, which gets it once. */
 static void test_freed_file(void **state)
 {
-    const struct place *place = *state;
+    const struct tmp_folder *place = *state;
     char name[48], id[40];
     struct stat before, after;
 
@@ -212,7 +186,7 @@ static void test_freed_file(void **state)
 
 static void test_output(void **state)
 {
-    struct place *place = *state;
+    struct tmp_folder *place = *state;
     static struct config config;
     struct record record;
     struct capture capture;
@@ -256,7 +230,7 @@ static void test_output(void **state)
 
 static void test_not_kept(void **state)
 {
-    struct place *place = *state;
+    struct tmp_folder *place = *state;
     static struct config config;
     struct record record;
     struct capture capture;
@@ -272,7 +246,7 @@ static void test_not_kept(void **state)
     capture_done(&capture);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tmp_folder_setup, tmp_folder_teardown)
 
 int main(void)
 {

@@ -13,6 +13,7 @@
 
 #include <cay/settings.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "serve/admit.h"
@@ -571,87 +572,39 @@ static void test_random(void **state)
 
 /* ---- the host ---- */
 
-static void put_file(const char *root, const char *path, const char *text)
-{
-    char full[256];
-
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        assert_true(mkdir(full, 0700) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    auto_close int fd = open(full, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-}
-
-static void remove_all(const char *root)
-{
-    static const char *const paths[] = {
-        "proc/meminfo",
-        "proc/self/cgroup",
-        "proc/self",
-        "proc",
-        "sys/fs/cgroup/memory/a/memory.limit_in_bytes",
-        "sys/fs/cgroup/memory/a/memory.usage_in_bytes",
-        "sys/fs/cgroup/memory/a",
-        "sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "sys/fs/cgroup/memory",
-        "sys/fs/cgroup/a/memory.max",
-        "sys/fs/cgroup/a/memory.current",
-        "sys/fs/cgroup/a/memory.stat",
-        "sys/fs/cgroup/a/b/memory.max",
-        "sys/fs/cgroup/a/b",
-        "sys/fs/cgroup/a",
-        "sys/fs/cgroup",
-        "sys/fs",
-        "sys",
-        ".",
-    };
-    char full[256];
-
-    for (size_t i = 0; i < ARRAY_LEN(paths) - 1; i++) {
-        snprintf(full, sizeof full, "%s/%s", root, paths[i]);
-        remove(full);
-    }
-    assert_int_equal(rmdir(root), 0);
-}
-
 static void test_host(void **state)
 {
-    char root[] = "/tmp/cay-test-admit-XXXXXX";
+    struct tmp_folder root;
     struct admit_host host;
 
     (void)state;
-    assert_non_null(mkdtemp(root));
-    put_file(root, "proc/meminfo",
-             "MemTotal:        8388608 kB\nMemFree:  1 kB\nMemAvailable:    4194304 kB\n");
-    admit_host_read(root, &host);
+    tmp_folder_make(&root);
+    tmp_folder_put(&root, "proc/meminfo",
+                   "MemTotal:        8388608 kB\nMemFree:  1 kB\nMemAvailable:    4194304 kB\n");
+    admit_host_read(root.path, &host);
     assert_int_equal(host.total_bytes, 8 * GB);
     assert_int_equal(host.free_bytes, 4 * GB);
     assert_true(host.cores >= 1);
 
     /* v2: the parent's limit counts, its cache is as good as free. */
-    put_file(root, "proc/self/cgroup", "0::/a/b\n");
-    put_file(root, "sys/fs/cgroup/a/b/memory.max", "max\n");
-    put_file(root, "sys/fs/cgroup/a/memory.max", "2147483648\n");
-    put_file(root, "sys/fs/cgroup/a/memory.current", "1610612736\n");
-    put_file(root, "sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 536870912\n");
-    admit_host_read(root, &host);
+    tmp_folder_put(&root, "proc/self/cgroup", "0::/a/b\n");
+    tmp_folder_put(&root, "sys/fs/cgroup/a/b/memory.max", "max\n");
+    tmp_folder_put(&root, "sys/fs/cgroup/a/memory.max", "2147483648\n");
+    tmp_folder_put(&root, "sys/fs/cgroup/a/memory.current", "1610612736\n");
+    tmp_folder_put(&root, "sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 536870912\n");
+    admit_host_read(root.path, &host);
     assert_int_equal(host.total_bytes, 2 * GB);
     assert_int_equal(host.free_bytes, GB);
 
     /* v1, and a group that has no limit to speak of above it. */
-    put_file(root, "proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/a\n0::/\n");
-    put_file(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    put_file(root, "sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1073741824\n");
-    put_file(root, "sys/fs/cgroup/memory/a/memory.usage_in_bytes", "2147483648\n");
-    admit_host_read(root, &host);
+    tmp_folder_put(&root, "proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/a\n0::/\n");
+    tmp_folder_put(&root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    tmp_folder_put(&root, "sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1073741824\n");
+    tmp_folder_put(&root, "sys/fs/cgroup/memory/a/memory.usage_in_bytes", "2147483648\n");
+    admit_host_read(root.path, &host);
     assert_int_equal(host.total_bytes, GB);
     assert_int_equal(host.free_bytes, 0);
-    remove_all(root);
+    tmp_folder_remove(&root);
 
     /* The real one. */
     admit_host_read("/", &host);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
@@ -21,32 +22,27 @@
 #define TOKEN_C "charl#-0123456789abcde"
 
 struct folder {
-    char path[64], file[96];
-    int fd;
+    struct tmp_folder top;
+    char file[96];
 };
 
 static int make_folder(void **state)
 {
     struct folder *folder = mem_alloc(sizeof *folder);
 
-    snprintf(folder->path, sizeof folder->path, "/tmp/cay-test-token-XXXXXX");
-    if (!mkdtemp(folder->path))
-        return -1;
-    snprintf(folder->file, sizeof folder->file, "%s/tokens", folder->path);
-    folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tmp_folder_make(&folder->top);
+    snprintf(folder->file, sizeof folder->file, "%s/tokens", folder->top.path);
     *state = folder;
-    return folder->fd < 0;
+    return 0;
 }
 
 static int remove_folder(void **state)
 {
     struct folder *folder = *state;
 
-    unlink(folder->file);
-    close(folder->fd);
-    int rc = rmdir(folder->path);
+    tmp_folder_remove(&folder->top);
     free(folder);
-    return rc;
+    return 0;
 }
 
 static void write_file(const struct folder *folder, const char *text, size_t len, mode_t mode)
@@ -175,16 +171,18 @@ static void test_mode(void **state)
     static const mode_t modes[] = { 0620, 0602, 0664, 0666 };
     const struct folder *folder = *state;
     struct tokens *tokens;
+    char hint[128];
 
+    snprintf(hint, sizeof hint, "chmod 600 %s", folder->file);
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
         struct cay_error err = { 0 };
         write_file(folder, TOKEN_A "\n", strlen(TOKEN_A) + 1, modes[i]);
         assert_true(tokens_load(folder->file, &tokens, &err) < 0);
         assert_int_equal(err.kind, CAY_E_POLICY);
-        assert_non_null(strstr(err.hint, "chmod 600 /tmp/cay-test-token-"));
+        assert_non_null(strstr(err.hint, hint));
     }
     struct cay_error err = { 0 };
-    assert_true(tokens_load(folder->path, &tokens, &err) < 0);
+    assert_true(tokens_load(folder->top.path, &tokens, &err) < 0);
     assert_true(tokens_load("/nonexistent/tokens", &tokens, &err) < 0);
     assert_int_equal(err.errnum, ENOENT);
     write_file(folder, TOKEN_A "\n", strlen(TOKEN_A) + 1, 0400);
@@ -222,8 +220,8 @@ static void test_make(void **state)
 
     unlink(folder->file);
     /* A link in the way is replaced, not followed. */
-    assert_int_equal(symlinkat("elsewhere", folder->fd, "tokens.new"), 0);
-    assert_int_equal(token_make(folder->fd, "tokens", first, &err), 0);
+    assert_int_equal(symlinkat("elsewhere", folder->top.fd, "tokens.new"), 0);
+    assert_int_equal(token_make(folder->top.fd, "tokens", first, &err), 0);
     assert_int_equal(strlen(first), 43);
     assert_int_equal(strspn(first, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                    "0123456789-_"),
@@ -231,18 +229,18 @@ static void test_make(void **state)
     assert_int_equal(lstat(folder->file, &st), 0);
     assert_true(S_ISREG(st.st_mode));
     assert_int_equal(st.st_mode & 07777, 0600);
-    assert_int_equal(faccessat(folder->fd, "tokens.new", F_OK, AT_SYMLINK_NOFOLLOW), -1);
-    assert_int_equal(faccessat(folder->fd, "elsewhere", F_OK, 0), -1);
+    assert_int_equal(faccessat(folder->top.fd, "tokens.new", F_OK, AT_SYMLINK_NOFOLLOW), -1);
+    assert_int_equal(faccessat(folder->top.fd, "elsewhere", F_OK, 0), -1);
     assert_int_equal(tokens_load(folder->file, &tokens, &err), 0);
     check_owner(tokens, first, TENANT_DEFAULT, SCOPES_DEFAULT);
     tokens_free(tokens);
 
-    assert_int_equal(token_make(folder->fd, "tokens", second, &err), 0);
+    assert_int_equal(token_make(folder->top.fd, "tokens", second, &err), 0);
     assert_string_not_equal(first, second);
     tokens = tokens_single(second);
     check_owner(tokens, second, TENANT_DEFAULT, SCOPES_ALL);
     tokens_free(tokens);
-    assert_true(token_make(folder->fd, "no/where", second, &err) < 0);
+    assert_true(token_make(folder->top.fd, "no/where", second, &err) < 0);
     assert_int_equal(err.errnum, ENOENT);
 }
 
@@ -255,16 +253,16 @@ static void test_keeping(void **state)
     struct stat st;
 
     unlink(folder->file);
-    assert_int_equal(token_keep(folder->fd, "tokens", first, &err), 0);
+    assert_int_equal(token_keep(folder->top.fd, "tokens", first, &err), 0);
     assert_int_equal(strlen(first), 43);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+        assert_int_equal(token_keep(folder->top.fd, "tokens", again, &err), 0);
         assert_string_equal(again, first);
     }
     static const mode_t modes[] = { 0640, 0604, 0660, 0700, 04600 };
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
         assert_int_equal(chmod(folder->file, modes[i]), 0);
-        assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+        assert_int_equal(token_keep(folder->top.fd, "tokens", again, &err), 0);
         assert_string_not_equal(again, first);
         assert_int_equal(stat(folder->file, &st), 0);
         assert_int_equal(st.st_mode & 07777, 0600);
@@ -272,29 +270,29 @@ static void test_keeping(void **state)
     }
     if (geteuid() == 0) {
         assert_int_equal(chown(folder->file, 65534, 65534), 0);
-        assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+        assert_int_equal(token_keep(folder->top.fd, "tokens", again, &err), 0);
         assert_string_not_equal(again, first);
         memcpy(first, again, sizeof first);
     }
-    assert_int_equal(linkat(folder->fd, "tokens", folder->fd, "second", 0), 0);
-    assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+    assert_int_equal(linkat(folder->top.fd, "tokens", folder->top.fd, "second", 0), 0);
+    assert_int_equal(token_keep(folder->top.fd, "tokens", again, &err), 0);
     assert_string_not_equal(again, first);
-    assert_int_equal(unlinkat(folder->fd, "tokens", 0), 0);
-    assert_int_equal(symlinkat("second", folder->fd, "tokens"), 0);
-    assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+    assert_int_equal(unlinkat(folder->top.fd, "tokens", 0), 0);
+    assert_int_equal(symlinkat("second", folder->top.fd, "tokens"), 0);
+    assert_int_equal(token_keep(folder->top.fd, "tokens", again, &err), 0);
     assert_string_not_equal(again, first);
-    assert_int_equal(unlinkat(folder->fd, "second", 0), 0);
+    assert_int_equal(unlinkat(folder->top.fd, "second", 0), 0);
 #define HALF "0123456789abcdefghijABCDEFGHIJ-_0123456789"
     static const char *const bad[] = { "",          "short\n",  HALF "\n", HALF "ab",
                                        HALF "ab\n", HALF " \n", HALF "+\n" };
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         write_file(folder, bad[i], strlen(bad[i]), 0600);
-        assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+        assert_int_equal(token_keep(folder->top.fd, "tokens", again, &err), 0);
         if (*bad[i] && strncmp(again, bad[i], strlen(bad[i]) - 1) == 0)
             fail_msg("kept: %s", bad[i]);
     }
     write_file(folder, HALF "Z\n", 44, 0600);
-    assert_int_equal(token_keep(folder->fd, "tokens", again, &err), 0);
+    assert_int_equal(token_keep(folder->top.fd, "tokens", again, &err), 0);
     assert_string_equal(again, HALF "Z");
 #undef HALF
     assert_int_equal(err.kind, CAY_E_OK);

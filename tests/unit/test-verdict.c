@@ -65,7 +65,7 @@ static void check(const struct verdict_facts *facts, enum cay_cause cause, int e
     struct cay_result result = decided(facts);
 
     if (result.verdict.cause != cause)
-        fail_msg("%s instead of %s", cause_name(result.verdict.cause), cause_name(cause));
+        fail_msg("%s instead of %s", cay_cause_name(result.verdict.cause), cay_cause_name(cause));
     assert_int_equal(result.exit_code, exit_code);
     assert_int_equal(result.signal, number);
     assert_int_equal(result.success, cause == CAY_CAUSE_OK);
@@ -83,7 +83,7 @@ static void test_names(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        assert_string_equal(cause_name((enum cay_cause)i), names[i]);
+        assert_string_equal(cay_cause_name((enum cay_cause)i), names[i]);
 }
 
 static void test_exit(void **state)
@@ -186,7 +186,7 @@ static void test_order(void **state)
             struct cay_result result = decided(&facts);
             if (result.verdict.cause != want[first].cause)
                 fail_msg("%d and %d: %s instead of %s", first, second,
-                         cause_name(result.verdict.cause), cause_name(want[first].cause));
+                         cay_cause_name(result.verdict.cause), cay_cause_name(want[first].cause));
             int status = facts.end.wait_status;
             int own = status & 0x7f ? 128 + (status & 0x7f) : status >> 8;
             assert_int_equal(result.exit_code, want[first].exit_code ? want[first].exit_code : own);

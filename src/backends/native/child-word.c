@@ -45,8 +45,9 @@ int child_recv_job(int fd, struct job *ret, enum child_job_kind *ret_kind)
     unsigned n;
 
     int rc = fdpass_recv(fd, &message, sizeof message, list, &n);
-    if (rc == 0)
-        rc = fdpass_spread(message.fd_bits, list, n, fds, SPARE_FDS);
+    if (rc < 0)
+        return rc;
+    rc = fdpass_spread(message.fd_bits, list, n, fds, SPARE_FDS);
     if (rc < 0)
         return rc;
     *ret = message.job;

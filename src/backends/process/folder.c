@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of a run. Whoever holds its lock owns it: the supervisor that made it or, once that is
  * dead, the first one to sweep. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include "backends/process/process.h"
 #include "base/auto.h"
 #include "base/clock.h"
+#include "sys/dir.h"
 #include "sys/rmtree.h"
 
 #define SWEEP_NS (3 * NS_PER_SEC)
@@ -96,14 +96,11 @@ static void sweep_one(const struct folder *folder, const char *name, int64_t dea
 void folder_sweep(const struct folder *folder)
 {
     int64_t deadline_ns = clock_now_ns() + SWEEP_NS;
-    int fd = openat(folder->runs_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = dir_open_at(folder->runs_fd, ".");
     const struct dirent *entry;
 
-    if (!dir) {
-        close_fd(&fd);
+    if (!dir)
         return;
-    }
     while ((entry = readdir(dir)) && clock_now_ns() < deadline_ns)
         if (entry->d_name[0] != '.' && strcmp(entry->d_name, folder->id) != 0)
             sweep_one(folder, entry->d_name, deadline_ns);

@@ -282,7 +282,7 @@ static int run_file(void)
 static void warm_child(bool is_awaited)
 {
     static char name[] = "main.php";
-    char *argv[] = { name, name, NULL };
+    static char *argv[] = { name, name, NULL };
     extern char **environ;
 
     if (is_awaited)
