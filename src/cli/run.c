@@ -63,7 +63,6 @@ static int catch_signals(struct how *how, struct cay_error *err)
 
     if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
         return cay_fail_errno(err, errno, "make a pipe");
-    cancel_pipe = -1; /* a run of a watch has the watch's */
     how->cancel_fd = pair[0];
     how->cancel_write = pair[1];
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
@@ -430,6 +429,8 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd);
 static int run_again(void *arg, int note_fd)
 {
     const struct again *again = arg;
+
+    cancel_pipe = -1; /* it is the watch's, which is not to end with a run that is stopped */
     return run_or_exec(again->argc, again->argv, again->is_exec, note_fd);
 }
 

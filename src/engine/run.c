@@ -77,7 +77,11 @@ void run_stop(struct run *run, enum stop_reason reason)
 {
     struct cay_error err;
 
-    if (run->is_stopping || run->is_over || run->is_refused)
+    /* One that is past its output still has files to tell of; whoever cancels does not want them.
+     */
+    bool is_told =
+        run->is_stopping && (reason != STOP_CANCELLED || run->stop_reason == STOP_CANCELLED);
+    if (is_told || run->is_over || run->is_refused)
         return;
     run->is_stopping = true;
     run->stop_reason = reason;

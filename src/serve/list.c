@@ -175,8 +175,9 @@ static bool take_before(const char *text, const char *end, char *out, size_t siz
 {
     const char *line = memchr(text, '\n', (size_t)(end - text));
 
-    if (!line++)
+    if (!line)
         return false;
+    line++;
     return take_word(&line, end, "{\"before\":\"", out, size);
 }
 

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import caytest
 
 MOST = 15  # seconds for a limit of 2
-STUBBORN = ("ignores", "blocks", "stops", "stops-all", "closes", "daemons", "vforks", "runs-away")
+STUBBORN = ("ignores", "blocks", "stops", "stops-all", "closes", "daemons", "vforks", "runs-away", "sheds")
 TIMED_OUT = dict(cause="wall_timeout", limit_name="timeout", limit=2.0, verdict__unit="s", exit_code=124, timeout=True,
                  error_message="Code execution timed out after 2s")
 PYTHON = """
@@ -40,7 +40,7 @@ def test(t, mode):
     flags = ("--timeout", "2", "--pids", "60")
     jobs = {kind: lambda kind=kind: mode.program("stay", *flags, args=[kind]) for kind in STUBBORN}
     # Pid 1 ends these itself, for what they left is asked for.
-    for kind in ("stops-all", "daemons", "runs-away"):
+    for kind in ("stops-all", "daemons", "runs-away", "sheds"):
         jobs[f"{kind}, collected"] = lambda kind=kind: mode.program("stay", *flags, "--collect", "*", args=[kind])
     jobs["python"] = lambda: mode.python(PYTHON, *flags)
     jobs["bash"] = lambda: mode.json("run", *flags, "-l", "bash", "-e", "trap '' TERM INT HUP; while :; do :; done")

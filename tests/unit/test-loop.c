@@ -409,6 +409,46 @@ static void test_fallback(void **state)
     forget(list, 2);
 }
 
+/* One that is past its output may take its time to tell what it left: a cancel does not wait for
+ * that, and is said once. */
+static void test_cancel_past_output(void **state)
+{
+    enum { CAP = 1024 };
+    static const char words[CAP + 1];
+    struct cay *cay = *state;
+    struct seen seen = { 0 };
+    struct cay_start_options options = { .on_event = on_event, .on_done = on_done, .arg = &seen };
+    struct cay_request *req = request_of("cat", "");
+    struct warden_request request;
+    struct cay_error err;
+    int fds[WARDEN_FDS], none[WARDEN_FDS];
+    auto_close int back = take_place_of_warden(cay);
+
+    assert_int_equal(cay_request_set(req, "output_cap", "1024", &err), 0);
+    assert_int_equal(cay_start(cay, req, &options, &seen.run, &err), 0);
+    cay_request_free(req);
+    assert_int_equal(message_recv_request(back, &request, fds), 0);
+    const uint32_t number = request.run;
+    say(back, (struct warden_reply){ WARDEN_STAGE_STARTED, .run = number });
+    assert_int_equal(write(fds[WARDEN_STDOUT], words, sizeof words), sizeof words);
+    while (message_recv_request(back, &request, none) == -EAGAIN)
+        assert_int_equal(dispatch(cay), 0);
+    assert_int_equal(request.kind, WARDEN_STOP);
+    assert_int_equal(request.reason, STOP_OUTPUT);
+    cay_cancel(seen.run, SIGTERM);
+    assert_int_equal(message_recv_request(back, &request, none), 0);
+    assert_int_equal(request.kind, WARDEN_STOP);
+    assert_int_equal(request.reason, STOP_CANCELLED);
+    cay_cancel(seen.run, SIGTERM);
+    assert_int_equal(message_recv_request(back, &request, none), -EAGAIN);
+    close_all(fds);
+    say(back, (struct warden_reply){ WARDEN_STAGE_ENDED, .run = number, .stop = STOP_OUTPUT });
+    say(back, (struct warden_reply){ WARDEN_GONE, .run = number, .stop = STOP_OUTPUT });
+    dispatch_all(cay, &seen, 1);
+    assert_int_equal(seen.result->verdict.cause, CAY_CAUSE_OUTPUT);
+    forget(&seen, 1);
+}
+
 /* A warden that does not read for a while is not waited for; then it gets all of it, in order. */
 static void test_slow_warden(void **state)
 {
@@ -485,6 +525,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_held, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fallback, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cancel_past_output, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_warden, setup, teardown),
         cmocka_unit_test(test_outbox),
     };

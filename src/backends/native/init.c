@@ -361,6 +361,15 @@ static bool take_notice(struct state *state, pid_t program, int *ret_status)
     return false;
 }
 
+/* Looks for the word to end without waiting for any, where there was no time to listen. */
+static bool is_told_to_stop(const struct state *state)
+{
+    struct child_word word = { 0 };
+
+    return recv(state->child->ctl_fd, &word, sizeof word, MSG_DONTWAIT) > 0 &&
+           word.kind == CHILD_STOP;
+}
+
 static int reap_until(struct state *state, pid_t program, bool *ret_is_held)
 {
     for (;;) {
@@ -379,6 +388,8 @@ static int reap_until(struct state *state, pid_t program, bool *ret_is_held)
         /* Also between one orphan and the next, of which there may be no end. */
         if (clock_now_ns() < state->next_look_ns)
             continue;
+        if (pid > 0 && is_told_to_stop(state))
+            kill(-1, SIGKILL);
         if (state->watcher.proc_fd >= 0) {
             watch(state);
             state->next_look_ns = clock_now_ns() + state->watcher.interval_ns;

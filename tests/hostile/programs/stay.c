@@ -4,6 +4,7 @@
  * mark for those who look from outside. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,6 +164,27 @@ static int runs_away(void)
     return 0;
 }
 
+/* Orphans that are dead as soon as they are born: pid 1 has to bury them, and there is no end of
+ * them. */
+static int sheds(void)
+{
+    enum { SHEDDERS = 8 };
+
+    for (int i = 0; i < SHEDDERS; i++)
+        if (fork() == 0) {
+            time_t end = time(NULL) + LIFE;
+            if (fork() > 0)
+                _exit(0);
+            while (time(NULL) < end)
+                if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0)
+                    _exit(0);
+            _exit(0);
+        }
+    ready();
+    linger();
+    return 0;
+}
+
 /* One of each kind stays behind while the first process leaves with the code of the second
  * argument. */
 static int litters(int code)
@@ -237,7 +259,7 @@ static const struct {
     { "ignores", ignores },     { "blocks", blocks },       { "stops", stops },
     { "stops-all", stops_all }, { "closes", closes },       { "daemons", daemons },
     { "vforks", vforks },       { "runs-away", runs_away }, { "burns", burns },
-    { "waits", waits },         { "hires", hires },
+    { "waits", waits },         { "hires", hires },         { "sheds", sheds },
 };
 
 int main(int argc, char **argv)
