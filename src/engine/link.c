@@ -99,9 +99,11 @@ static void wipe(char **argv)
 {
     size_t len = strlen(program_invocation_name);
 
+    if (!argv) /* the caller's name may be anywhere, and is his to keep */
+        return;
     explicit_bzero(program_invocation_name, len);
     memcpy(program_invocation_name, "cay", MIN(len, strlen("cay")));
-    for (; argv && *argv; argv++)
+    for (; *argv; argv++)
         explicit_bzero(*argv, strlen(*argv));
 }
 
