@@ -68,6 +68,8 @@ static void release(struct sandbox *sandbox)
     close_fd(&native->notice_fd);
     if (native->shared)
         shared_page_give(pool_pages(native->pool), native->shared);
+    if (native->pool)
+        pool_lose(native->pool, native);
     for (int i = 0; i < JOB_FOLDERS; i++)
         close_fd(&native->mounts[i]);
     arena_done(&native->arena);
@@ -264,6 +266,8 @@ static int start(const struct backend_host *host, const struct job *job, struct 
     if (native->keeps_fds && payload_move_out(&native->job) < 0)
         native_close_job_fds(native);
     payload_forget(&native->job);
+    if (host->pool)
+        pool_follow(host->pool, native);
     *ret = &native->base;
     return 0;
 }

@@ -48,6 +48,8 @@ struct pool {
     bool has_no_berths;  /* they can't be had here */
     bool has_had_berths; /* they can */
     int64_t taken_ns;
+    const struct native *latest; /* the run that began last, until it is over; and when */
+    int64_t latest_ns;
     struct kept_cgroups groups;
 };
 

@@ -24,6 +24,7 @@
 /* A shape that nobody asked for in this time keeps no more than what is wanted at least. */
 #define SHRINK_NS    (5 * NS_PER_SEC)
 #define QUIET_NS     (3 * NS_PER_MSEC)
+#define LATEST_NS    (12 * NS_PER_MSEC)
 #define RENEW_NS     (600 * NS_PER_SEC)
 #define BACKOFF_NS   (NS_PER_SEC / 2)
 #define BACKOFF_MOST 7 /* doublings */
@@ -299,11 +300,24 @@ static void on_ready(struct pool *pool, struct shape *shape, struct native *nati
     pool->memory_bytes += native->spare_bytes;
 }
 
+/* For how long nothing is made after a run took what there was. One whose program was not forked is
+ * still on its way after that, with the CPU that we would have: as long as it is, and not for ever,
+ * it is looked at again. */
+static int64_t quiet_after(const struct pool *pool, int64_t taken_ns)
+{
+    int64_t now = clock_now_ns(), until = taken_ns + QUIET_NS;
+
+    if (pool->latest && pool->latest->spare != SPARE_FORK && now >= until &&
+        now < pool->latest_ns + LATEST_NS)
+        return now + QUIET_NS;
+    return until;
+}
+
 /* A run that has just begun is not to wait for what is made for the next: not while there is more,
  * and for the moment that it takes when the last one was taken. */
 static int64_t quiet_until(const struct pool *pool, const struct shape *shape)
 {
-    return (shape->n[SPARE_READY] > 0 ? pool->taken_ns : shape->emptied_ns) + QUIET_NS;
+    return quiet_after(pool, shape->n[SPARE_READY] > 0 ? pool->taken_ns : shape->emptied_ns);
 }
 
 static bool is_quiet(const struct pool *pool, const struct shape *shape)
@@ -398,14 +412,16 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     renew_zygote(pool, shape, now);
     if (shape->kind == SPARE_FORK && (!shape->zygote || !shape->zygote->is_up))
         return shape->look_ns; /* it says when it is */
-    if (is_quiet(pool, shape))
-        return quiet_until(pool, shape);
+    int64_t quiet_ns = quiet_until(pool, shape);
+    if (now < quiet_ns)
+        return quiet_ns;
     order_some(pool, shape);
     unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
     unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
     if (all >= most || !pool_has_room(pool, shape)) {
-        if (now < shape->berth_taken_ns + QUIET_NS) /* that run is not to wait for the next */
-            return MIN(shape->berth_taken_ns + QUIET_NS, shape->look_ns);
+        quiet_ns = quiet_after(pool, shape->berth_taken_ns);
+        if (now < quiet_ns) /* that run is not to wait for the next */
+            return MIN(quiet_ns, shape->look_ns);
         if (pool_may_keep(pool, FILES_BERTH))
             have_berth(pool, shape, now); /* for the run that finds no spare */
         return shape->look_ns;
@@ -526,6 +542,18 @@ struct native *pool_take(struct pool *pool, const struct job *job)
         (!shape->zygote || zygote_order_one(shape->zygote, native) < 0))
         native->is_killed = true;
     return native;
+}
+
+void pool_follow(struct pool *pool, const struct native *native)
+{
+    pool->latest = native;
+    pool->latest_ns = clock_now_ns();
+}
+
+void pool_lose(struct pool *pool, const struct native *native)
+{
+    if (pool->latest == native)
+        pool->latest = NULL;
 }
 
 /* ---- the pool ---- */

@@ -52,6 +52,10 @@ int64_t pool_serve(struct pool *pool);
 /* A spare that fits the job, now its own; or NULL. */
 struct native *pool_take(struct pool *pool, const struct job *job);
 
+/* A run has begun, and is over: what is made ahead does not get in its way. */
+void pool_follow(struct pool *pool, const struct native *native);
+void pool_lose(struct pool *pool, const struct native *native);
+
 /* Has a program forked into a sandbox that pool_take makes just now. -errno. */
 int pool_order(struct pool *pool, struct native *native);
 
