@@ -300,24 +300,24 @@ static void on_ready(struct pool *pool, struct shape *shape, struct native *nati
     pool->memory_bytes += native->spare_bytes;
 }
 
-/* For how long nothing is made after a run took what there was. One whose program was not forked is
- * still on its way after that, with the CPU that we would have: as long as it is, and not for ever,
- * it is looked at again. */
-static int64_t quiet_after(const struct pool *pool, int64_t taken_ns)
+/* A run whose program was not forked is still on its way after the usual moment, with the CPU that
+ * we would have. As long as it is, and not for ever, it is looked at again; but only where enough
+ * is ready, for under load there is always one that has just begun. */
+static bool is_on_its_way(const struct pool *pool, const struct shape *shape, int64_t now)
 {
-    int64_t now = clock_now_ns(), until = taken_ns + QUIET_NS;
-
-    if (pool->latest && pool->latest->spare != SPARE_FORK && now >= until &&
-        now < pool->latest_ns + LATEST_NS)
-        return now + QUIET_NS;
-    return until;
+    return pool->latest && pool->latest->spare != SPARE_FORK && now < pool->latest_ns + LATEST_NS &&
+           2 * shape->n[SPARE_READY] >= shape->target;
 }
 
 /* A run that has just begun is not to wait for what is made for the next: not while there is more,
  * and for the moment that it takes when the last one was taken. */
 static int64_t quiet_until(const struct pool *pool, const struct shape *shape)
 {
-    return quiet_after(pool, shape->n[SPARE_READY] > 0 ? pool->taken_ns : shape->emptied_ns);
+    int64_t now = clock_now_ns(), until = pool->taken_ns + QUIET_NS;
+
+    if (shape->n[SPARE_READY] == 0)
+        return shape->emptied_ns + QUIET_NS;
+    return now >= until && is_on_its_way(pool, shape, now) ? now + QUIET_NS : until;
 }
 
 static bool is_quiet(const struct pool *pool, const struct shape *shape)
@@ -419,9 +419,8 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
     unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
     if (all >= most || !pool_has_room(pool, shape)) {
-        quiet_ns = quiet_after(pool, shape->berth_taken_ns);
-        if (now < quiet_ns) /* that run is not to wait for the next */
-            return MIN(quiet_ns, shape->look_ns);
+        if (now < shape->berth_taken_ns + QUIET_NS) /* that run is not to wait for the next */
+            return MIN(shape->berth_taken_ns + QUIET_NS, shape->look_ns);
         if (pool_may_keep(pool, FILES_BERTH))
             have_berth(pool, shape, now); /* for the run that finds no spare */
         return shape->look_ns;
