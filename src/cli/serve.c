@@ -135,6 +135,7 @@ int cmd_serve(int argc, char **argv)
         options.listen[options.n_listen++] = DEFAULT_LISTEN;
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         self[0] = '\0';
+    options.shows_token = isatty(STDERR_FILENO);
     options.recorder = self;
     options.helper = find_helper(self, helper, sizeof helper);
     return serve(&options);

@@ -43,6 +43,7 @@ struct serve_options {
     /* A line for people while it starts, and once it is ready; may be NULL. */
     void (*on_progress)(void *arg, const char *line);
     void *arg;
+    bool shows_token; /* on_progress reaches a terminal: a token that was just made is shown */
 };
 
 int server_open(const struct serve_options *options, struct server **ret, struct cay_error *err);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +111,21 @@ static int open_listeners(struct server *server, struct cay_error *err)
 
 /* ---- who may come ---- */
 
+/* The token itself only when it was just made, and only to a terminal: what is redirected becomes a
+ * log that others read. Later the file has it. */
+static void show_token(struct server *server, int state_fd, const char *token, bool is_new)
+{
+    char link[64], folder[PATH_MAX];
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", state_fd);
+    ssize_t len = readlink(link, folder, sizeof folder - 1);
+    folder[len > 0 ? len : 0] = '\0';
+    if (is_new && server->options.shows_token)
+        progress(server, "token: %s (shown once; kept in %s/token)", token, folder);
+    else
+        progress(server, "token: in %s/token", folder);
+}
+
 static int open_tokens(struct server *server, struct cay_error *err)
 {
     char token[TOKEN_TEXT_SIZE];
@@ -127,11 +143,14 @@ static int open_tokens(struct server *server, struct cay_error *err)
         return 0;
     }
     auto_close int state_fd = -1;
-    if (cay_state_open(&state_fd, err) < 0 || token_keep(state_fd, "token", token, err) < 0)
+    if (cay_state_open(&state_fd, err) < 0)
+        return -1;
+    int made = token_keep(state_fd, "token", token, err);
+    if (made < 0)
         return -1;
     server->tokens = tokens_single(token);
     if (has_tcp)
-        progress(server, "token: %s (kept in the state folder, file `token`)", token);
+        show_token(server, state_fd, token, made > 0);
     explicit_bzero(token, sizeof token);
     return 0;
 }

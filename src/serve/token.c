@@ -422,5 +422,7 @@ static bool read_own(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SI
 int token_keep(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
                struct cay_error *err)
 {
-    return read_own(dir_fd, name, ret) ? 0 : token_make(dir_fd, name, ret, err);
+    if (read_own(dir_fd, name, ret))
+        return 0;
+    return token_make(dir_fd, name, ret, err) < 0 ? -1 : 1;
 }

@@ -104,7 +104,7 @@ int token_make(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
 
 /* The token that token_make wrote there before, where the file is our own, nobody else may look at
  * it, and it is whole; else makes one. So clients need no new one after a restart, and two servers
- * of one user have the same. */
+ * of one user have the same. Returns 1 where it was made, 0 where it was there. */
 int token_keep(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
                struct cay_error *err);
 

@@ -21,6 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import cayserve
 import caytest
 from cayserve import ALL, TOKEN, Server, read_answer
+from cayterm import Screen
 
 BUILD = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent)
 OTHER = "another-token-0123456789abcdef"
@@ -783,7 +784,10 @@ def test_drain(t, mode):
     if mode.uid is not None:
         os.chown(place, mode.uid, mode.uid)
     with Server(mode, "--listen", "127.0.0.1:0", "--socket", place) as s:
-        token = re.search(r"token: (\S+)", s.words())[1]
+        named = re.search(r"token: in (\S+)\n", s.words())[1]
+        with open(named, encoding="ascii") as file:
+            token = file.read().strip()
+        t.ok(len(token) == 43 and token not in s.words(), "a log is told where the token is, never the token", s.words())
         s.socket = place
         t.equal(s.get("/v1/languages", token=token).status, 200, "the token that was made is the token")
         slow = s.open("POST", "/v1/execute", bash("echo begun; sleep 1; echo done"), token=token,
@@ -807,8 +811,20 @@ def test_drain(t, mode):
     done = mode.cay("show", last["result"]["id"], "--stdout")
     t.equal(done.out, b"begun\ndone\n", "and the run is on record", *done.describe())
     with Server(mode, "--listen", "127.0.0.1:0", "--socket", "none") as s:
-        t.equal(re.search(r"token: (\S+)", s.words())[1] == token and s.get("/v1/languages", token=token).status, 200,
+        t.equal(f"token: in {named}\n" in s.words() and s.get("/v1/languages", token=token).status, 200,
                 "the next server keeps the token that was made")
+    for is_new in (False, True):
+        if is_new:
+            os.unlink(named)
+        with Screen(mode, "serve", "--listen", "127.0.0.1:0", "--socket", "none") as at:
+            t.ok(at.wait_for(b"token: "), "a server at a terminal speaks of its token", at.seen)
+            said = at.seen.split(b"\r\n", 1)[0]
+            with open(named, encoding="ascii") as file:
+                token = file.read().strip()
+            want = f"{token} (shown once; kept in {named})" if is_new else f"in {named}"
+            t.equal(said.decode(), want, f"which it shows {'when it has just made it' if is_new else 'no second time'}")
+            os.kill(at.pid, signal.SIGTERM)
+            t.equal(at.wait(), 0, "and ends", at.seen[-300:])
     old = last["result"]["id"]
     with Server(mode, env={"CAY_DRAIN": "0.2"}) as s:
         t.equal(s.get(f"/v1/executions/{old}").status, 404, "the next server: another tenant's is not found there")
