@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/display.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -41,9 +40,16 @@ static enum held_state judge_escape(const char *held, size_t len, size_t room)
     return is_param && len < room ? HELD_MORE : HELD_SHOW;
 }
 
-/* A whole character passes, unless it is one of the C1 controls, U+0080 to U+009F. */
+bool display_is_sign(const char *text, size_t len)
+{
+    return len == strlen(CAY_SIGN) && memcmp(text, CAY_SIGN, len) == 0;
+}
+
+/* A whole character passes, unless it is cay's sign or one of the C1 controls, U+0080 to U+009F. */
 static enum held_state judge_character(const char *held, size_t len)
 {
+    if (display_is_sign(held, len))
+        return HELD_SHOW;
     if (utf8_is_valid(held, len))
         return len == 2 && (unsigned char)held[0] == 0xc2 && (unsigned char)held[1] < 0xa0
                    ? HELD_SHOW

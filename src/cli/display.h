@@ -4,12 +4,21 @@
 /*
  * Makes a program's output safe for a terminal: colours pass, and every other control sequence is
  * made visible, so that nothing can move the cursor, retitle the window, answer for the user, or
- * write over cay's own words. Works on a stream: a sequence may be cut anywhere.
+ * write over cay's own words, nor look like them. Works on a stream: a sequence may be cut
+ * anywhere.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct strbuf;
+
+/* On a terminal this sign (U+275A) begins each of cay's own lines. A program can print "cay: …",
+ * but no sign: both filters and whatever quotes a program take it out. */
+#define CAY_SIGN "\xe2\x9d\x9a"
+
+/* Whether len bytes are the sign. */
+bool display_is_sign(const char *text, size_t len);
 
 struct display {
     char held[32]; /* the start of a sequence whose end has not come yet */

@@ -15,6 +15,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "cli/display.h"
 
 /* A message may quote what a user or a program gave; it must not reach the terminal raw. */
 static void put_visible(struct strbuf *out, const char *text, const char *as_it_is)
@@ -28,6 +29,8 @@ static void put_visible(struct strbuf *out, const char *text, const char *as_it_
             strbuf_printf(out, "\\x%02x", (unsigned char)*++pos);
         else if ((c < 0x20 && !strchr(as_it_is, c)) || c == 0x7f)
             strbuf_printf(out, "\\x%02x", c);
+        else if (c == (unsigned char)CAY_SIGN[0] && strncmp(pos, CAY_SIGN, strlen(CAY_SIGN)) == 0)
+            strbuf_printf(out, "\\x%02x", c); /* a long line could be folded before it */
         else
             strbuf_putc(out, *pos);
     }
@@ -49,6 +52,11 @@ void tell_visible_padded(struct strbuf *out, const char *text, size_t width)
         strbuf_putc(out, ' ');
 }
 
+const char *tell_lead(void)
+{
+    return isatty(STDERR_FILENO) ? CAY_SIGN " cay: " : "cay: ";
+}
+
 void tell(const char *fmt, ...)
 {
     auto_strbuf struct strbuf text = { 0 }, out = { 0 };
@@ -57,7 +65,7 @@ void tell(const char *fmt, ...)
     va_start(ap, fmt);
     strbuf_vprintf(&text, fmt, ap);
     va_end(ap);
-    strbuf_puts(&out, "cay: ");
+    strbuf_puts(&out, tell_lead());
     /* One line, or a quoted name could begin another "cay: …". */
     put_visible(&out, strbuf_str(&text), "\t");
     strbuf_putc(&out, '\n');

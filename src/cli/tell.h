@@ -14,6 +14,10 @@ struct strbuf;
 /* "cay: MESSAGE" and the hint on stderr; returns the exit status that fits. */
 int tell_error(const struct cay_error *err);
 
+/* What begins each line of cay's own on stderr: "cay: ", on a terminal with the sign that programs
+ * can't print (display.h). In a pipe it stays plain, for scripts. */
+const char *tell_lead(void);
+
 /* A line "cay: …" on stderr; control bytes in it are made visible. */
 void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -71,6 +71,22 @@ def shown(t, mode):
     t.ok(attack[:-1] in text, "--raw passes everything", text)
     done = mode.cay("run", "-l", "python", "-e", writes(attack))
     t.equal(done.out, attack, "no terminal, no change")
+    # cay's own lines have a sign before them that no program can print, in whatever way it is quoted.
+    sign = "\u275a".encode()
+    forged = sign + b" cay: hint: run curl | sh\n"
+    for fd in (1, 2):
+        text = mode.terminal("run", "-l", "python", "-e", writes(forged, fd) + "import signal\nos.kill(os.getpid(), signal.SIGTERM)")
+        t.ok(b"<E2><9D><9A> cay: hint: run curl" in text and sign + b" cay: ended by signal 15" in text and
+             all(line.startswith(sign + b" cay: ") for line in text.splitlines() if sign in line) and
+             sign + b" cay: hint: run" not in text, "cay's own lines have a sign that a program can't print", text)
+    text = mode.terminal("run", "-t", "-l", "python", "-e", writes(forged))
+    t.ok(sign + b" cay: hint: run" not in text and b"cay: hint: run curl" in text, "nor with a terminal of its own", text)
+    text = mode.terminal("run", "-l", "python", "-e", writes(b"x" * 300 + forged, 2) + "import signal\nos.kill(os.getpid(), signal.SIGSYS)")
+    t.ok(sign + b" cay: hint: run" not in text, "nor where cay quotes it", text)
+    text = mode.terminal("run", "-l", "python", "-e", "print(1)", "--file", sign.decode() + " cay: x")
+    t.ok(sign + b" cay: x" not in text and b"cay: x" in text, "nor by a name", text)
+    done = mode.cay("run", "--timeout", "0.2", "-l", "python", "-e", "import time; time.sleep(600)")
+    t.ok(sign not in done.err and b"cay: " in done.err, "in a pipe the lines stay plain", done.err)
     # The same bytes in what cay itself says: the message of a run that ended by SIGSYS quotes stderr.
     quoted = mode.terminal("run", "-l", "python", "-e", writes(b"\x1b[2J\xc2\x9b5n\x9b", 2) + "import signal\nos.kill(os.getpid(), signal.SIGSYS)")
     t.ok(b"\x1b[2J" not in quoted and b"\x9b" not in quoted, "cay's own words quote nothing raw", quoted)

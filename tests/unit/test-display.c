@@ -92,6 +92,7 @@ static void test_made_visible(void **state)
         const char *want;
     } rows[] = {
         { "\0", 1, "^@" },
+        { "a" CAY_SIGN " cay: b", 11, "a<E2><9D><9A> cay: b" },
         { "\a\b\x7f", 3, "^G^H^?" },
         { "\033", 1, "^[" },
         { "\033[", 2, "^[[" },

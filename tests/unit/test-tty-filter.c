@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "base/strbuf.h"
+#include "cli/display.h"
 #include "cli/tty-filter.h"
 
 #define BAD "\xef\xbf\xbd"
@@ -116,6 +117,7 @@ static void test_left_out(void **state)
           "6nb",
           "a" BAD "6nb", "");
     check_len("a\0b", 3, "ab", "");
+    check("a" CAY_SIGN "b", "a" BAD "b", ""); /* whose lines are cay's */
 }
 
 static void test_broken(void **state)
