@@ -81,7 +81,7 @@ static int build_it(const struct builder *builder)
     if (rc == 0)
         userns_bound_own(builder->is_lent);
     if (rc == 0)
-        rc = netns_raise_lo();
+        rc = netns_set_up();
     if (rc == 0)
         rc = open_own(fds);
     if (rc < 0)

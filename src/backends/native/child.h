@@ -185,6 +185,7 @@ void child_main(struct child *child) __attribute__((noreturn));
 struct netns_maker {
     pid_t pid;
     int ready_fd; /* an eventfd */
+    int sys_fd;   /* of /proc/sys, which is about to go */
     char *stack;
     volatile int netns_fd; /* or -errno */
 };
@@ -192,8 +193,9 @@ struct netns_maker {
 int netns_begin(struct netns_maker *maker, const cpu_set_t *allowed);
 int netns_join(struct netns_maker *maker);
 
-/* Brings lo up in the network namespace of the caller, whose own it is. */
-int netns_raise_lo(void);
+/* Brings lo up in the network namespace of the caller, whose own it is, and bounds what its sockets
+ * may keep. */
+int netns_set_up(void);
 
 /* The image's root, to be cloned from: an fd of this mount namespace, or -errno. Where there are
  * overlays it is one, attached to the root until folders_let_go: no path of the host's is told by
