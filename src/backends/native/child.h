@@ -18,6 +18,7 @@
 #include "core/op.h"
 #include "sys/cgroup.h"
 #include "sys/seccomp.h"
+#include "sys/userns.h"
 
 /* Every step, in order: name, layer it puts in force (LAYER_N: none). A failed step is reported by
  * its number; the warden finds the words here. */
@@ -75,9 +76,9 @@ struct child {
     bool has_userns;
     bool is_in_berth; /* what a berth has is there already (berth.h) */
     bool may_setgroups;
-    bool shares_owner; /* other runs' user namespaces are the same user's */
-    uint32_t layers;   /* what the clone put in force, and the warden did */
-    uint32_t wanted;   /* what to try */
+    enum userns_owner owner;
+    uint32_t layers; /* what the clone put in force, and the warden did */
+    uint32_t wanted; /* what to try */
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
     enum spare_kind spare;
