@@ -80,4 +80,5 @@ void mm_set_add(struct mm_set *set, pid_t thread, uint64_t size, const struct mm
     add_rest(&set->sum.anon, &known->use.anon, use->anon);
     add_rest(&set->sum.shmem, &known->use.shmem, use->shmem);
     add_rest(&set->sum.tables, &known->use.tables, use->tables);
+    add_rest(&set->sum.n_maps, &known->use.n_maps, use->n_maps);
 }

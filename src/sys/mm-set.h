@@ -19,9 +19,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Bytes. */
 struct mm_use {
-    uint64_t anon, shmem, tables;
+    uint64_t anon, shmem, tables; /* bytes */
+    uint64_t n_maps;              /* mappings */
 };
 
 struct mm_known;

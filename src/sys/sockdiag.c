@@ -61,7 +61,8 @@ static uint64_t buffer_bytes(const struct nlmsghdr *header, size_t fixed, int ty
 
     take(find_attr(header, fixed, type), info, sizeof info);
     uint32_t sent = MAX(info[SK_MEMINFO_WMEM_ALLOC], info[SK_MEMINFO_WMEM_QUEUED]);
-    return (uint64_t)info[SK_MEMINFO_RMEM_ALLOC] + sent + info[SK_MEMINFO_BACKLOG];
+    return (uint64_t)info[SK_MEMINFO_RMEM_ALLOC] + sent + info[SK_MEMINFO_BACKLOG] +
+           info[SK_MEMINFO_OPTMEM];
 }
 
 static void add_inet(const struct nlmsghdr *header, uint64_t most, struct sockdiag_sum *sum)

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The memory that sockets hold in their buffers, which belongs to no process' address space: asked
- * of the kernel (sock_diag(7)) for the network namespace that the fd was opened in.
+ * The memory that sockets hold in their buffers and options, which belongs to no process' address
+ * space: asked of the kernel (sock_diag(7)) for the network namespace that the fd was opened in.
  */
 
 #include <stdbool.h>
@@ -13,7 +13,9 @@
 int sockdiag_open(void);
 
 struct sockdiag_sum {
-    uint64_t bytes; /* in buffers: of who sent, if he is still there, else of who has not read */
+    /* In buffers: of who sent, if he is still there, else of who has not read; and in options and
+     * control data of calls that wait. */
+    uint64_t bytes;
     /* Unix sockets, and those of them with bytes of a sender who is gone. Of these only the text is
      * known, and a byte can be a message that takes a thousand: extra is what they may hold beyond
      * their text, each at most `most`. */

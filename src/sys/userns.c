@@ -260,11 +260,15 @@ int userns_map(pid_t pid, const struct identity *who)
     return rc < 0 ? rc : userns_write_map(pid, "gid_map", SANDBOX_GID, who->gid);
 }
 
-void userns_bound_own(bool is_shared)
+void userns_bound_own(enum userns_owner owner)
 {
-    /* The host's own limit for a user is 128, as it comes. */
-    const char *instances = is_shared ? "4" : "16";
+    /* The host's own limit for a user is 128, as it comes: of a few each, some runs of one tenant
+     * would leave the others without. */
+    static const char *const instances[] = {
+        [OWNER_OF_ONE] = "16", [OWNER_OF_OWN] = "4", [OWNER_OF_ALL] = "0"
+    };
+    const char *own = instances[owner];
 
-    file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", instances, strlen(instances));
+    file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", own, strlen(own));
     file_write_at(AT_FDCWD, "/proc/sys/user/max_inotify_watches", "8192", 4);
 }

@@ -60,8 +60,11 @@ bool user_name(uid_t uid, char *out, size_t size);
 /* Maps SANDBOX_UID and SANDBOX_GID of the new namespace of pid to that identity. */
 int userns_map(pid_t pid, const struct identity *who);
 
+/* Whose the user namespace of a run is, besides: nobody's, other runs' of an ordinary user, or
+ * other tenants'. */
+enum userns_owner { OWNER_OF_ONE, OWNER_OF_OWN, OWNER_OF_ALL };
+
 /* In a user namespace of one's own, while the host's /proc is there: what is counted for the one
  * who made it, with all that is his, is bounded, so that one run does not leave him without. Where
- * it can't be, it is not: a container may show /proc/sys read-only. Where he makes many at once,
- * each has less. Async-signal-safe. */
-void userns_bound_own(bool is_shared);
+ * it can't be, it is not: a container may show /proc/sys read-only. Async-signal-safe. */
+void userns_bound_own(enum userns_owner owner);

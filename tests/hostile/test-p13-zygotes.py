@@ -5,10 +5,12 @@ for byte (CAY_TEST_LONG=1 or CAY_TEST_PROGRAMS=LANGUAGE: everyday programs too);
 
 One process (tests/lib/ahead.c) runs everything, so that all runs of a language come from the same zygote. A request
 with `strict` is started afresh: that is what the others are compared with."""
+import ast
 import base64
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -287,12 +289,37 @@ def wall(t, ahead):
     t.empty([v for v in views if any(int(v[k], 16) for k in SETS)], "no capability in any set")
     t.empty([v for v in views if (v["NoNewPrivs"], v["Seccomp"]) != ("1", "2")], "no_new_privs and a filter, everywhere")
     t.empty([k for k, v in said["tries"].items() if v == 0], "no call gives more rights")
-    greedy = "import ctypes\nprint(sum(ctypes.CDLL(None).inotify_init1(0) >= 0 for _ in range(64)))"
     fill = "n = 0\ntry:\n    while True: open(f'f{n}', 'w').close(); n += 1\nexcept OSError: print(n)"
     for limits in ({"inodes": 100}, {"inodes": 100, "disk": "20m"}):
         warm, cold = ahead.run("python", fill, limits=limits), ahead.run("python", fill, limits=limits, strict=True)
         t.ok(warm["meta"]["start"] in ("warm", "fork") and warm["stdout"] == cold["stdout"], f"{limits}: as many files from both", warm["meta"]["start"], warm["stdout"], cold["stdout"])
-    t.equal(ahead.run("python", greedy)["stdout"], "4\n", "what the kernel counts for the zygotes' user has room for many runs")
+
+# Takes all that there is of what the kernel counts for a user, and holds it while the other does.
+COUNTED = """
+import ctypes, os, time
+libc, taken = ctypes.CDLL(None), {}
+libc.pthread_sigmask(0, ctypes.byref(ctypes.c_uint64(1 << 39)), None)
+taken["signals"] = sum(libc.sigqueue(os.getpid(), 40, None) == 0 for _ in range(2000))
+taken["locked"] = sum(libc.shmctl(libc.shmget(0, 1 << 20, 0o1600), 11, None) == 0 for _ in range(80))
+taken["inotify"] = sum(libc.inotify_init1(0) >= 0 for _ in range(64))
+time.sleep(0.5)
+print(taken)
+"""
+
+
+def counted(t, mode):
+    """The zygotes' user is one for all tenants, and so are the kernel's counts for him: no run takes from another's."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_SIGPENDING)
+    resource.setrlimit(resource.RLIMIT_SIGPENDING, (1500, hard))  # less than two runs take
+    ahead = Ahead(mode, languages=["python"])
+    resource.setrlimit(resource.RLIMIT_SIGPENDING, (soft, hard))
+    with ahead:
+        alone, two = ahead.run("python", COUNTED), ahead.run_two("python", COUNTED)
+    t.empty([r["meta"]["start"] for r in (alone, *two) if r["meta"]["start"] not in ("warm", "fork")], "counts: all three were forked")
+    t.equal([r["stdout"] for r in two], [alone["stdout"]] * 2, "counts: two at once have as much each as one alone")
+    taken = ast.literal_eval(alone["stdout"])
+    t.equal(taken.pop("inotify"), 0, "counts: what has one bound for a user is not to be had")
+    t.ok(all(0 < n < 1500 for n in taken.values()), "counts: the others are bounded", taken)
 
 
 # --- what a zygote's programs have of its memory ---
@@ -584,6 +611,7 @@ def test(t, mode):
     others(t, mode)
     on_demand(t, mode)
     if mode.is_root:
+        counted(t, mode)
         preloaded(t, mode)
         preloaded_ruby(t, mode)
         not_preloaded(t, mode)

@@ -240,6 +240,10 @@ static void test_ordinary_calls(void **state)
         { "personality, read", WORKS, SYS_personality, { 0xffffffff } },
         { "mmap", WORKS, SYS_mmap, { 0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1UL, 0 } },
         { "sync", 0, SYS_sync },
+        { "ppoll", EFAULT, SYS_ppoll, { 0, 4095, 1 } },
+        { "ppoll of many", EINVAL, SYS_ppoll, { 0, 4096, 1 } },
+        { "pselect6", EFAULT, SYS_pselect6, { 4095, 0, 0, 0, 1 } },
+        { "pselect6 of many", EINVAL, SYS_pselect6, { 4096, 0, 0, 0, 1 } },
         { NULL },
     };
     check_calls(SECCOMP_PROFILE_DEFAULT, calls);
@@ -372,6 +376,10 @@ static void test_socket_options(void **state)
         { "IPV6_JOIN_GROUP", ENODEV, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_JOIN_GROUP } },
         { "MCAST_JOIN_GROUP, 6", ENODEV, SYS_setsockopt, { -1UL, IPPROTO_IPV6, 42 } },
         { "MCAST_JOIN_SOURCE_GROUP, 6", ENODEV, SYS_setsockopt, { -1UL, IPPROTO_IPV6, 46 } },
+        { "IPV6_2292PKTOPTIONS", EPERM, SYS_setsockopt, { -1UL, IPPROTO_IPV6, 6 } },
+        { "IPV6_RTHDR", EPERM, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_RTHDR } },
+        { "IPV6_DSTOPTS", EPERM, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_DSTOPTS } },
+        { "IPV6_RECVRTHDR", EBADF, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_RECVRTHDR } },
         { "IP_TTL", EBADF, SYS_setsockopt, { -1UL, 0, IP_TTL } },
         { "IPV6_V6ONLY", EBADF, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_V6ONLY } },
         { NULL },

@@ -79,9 +79,9 @@ static int build_it(const struct builder *builder)
 
     int rc = child_recv_word(builder->ctl_fd, CHILD_MAPPED, none);
     if (rc == 0)
-        userns_bound_own(builder->is_lent);
+        userns_bound_own(builder->is_lent ? OWNER_OF_ALL : OWNER_OF_ONE);
     if (rc == 0)
-        rc = netns_raise_lo();
+        rc = netns_set_up();
     if (rc == 0)
         rc = open_own(fds);
     if (rc < 0)

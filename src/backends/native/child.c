@@ -85,7 +85,7 @@ static int step_map(struct state *state)
     if (rc == 0)
         rc = cgroup_join_cpu(join);
     if (rc == 0 && state->child->has_userns)
-        userns_bound_own(state->child->shares_owner);
+        userns_bound_own(state->child->owner);
     return rc;
 }
 

@@ -18,6 +18,7 @@
 #include "core/op.h"
 #include "sys/cgroup.h"
 #include "sys/seccomp.h"
+#include "sys/userns.h"
 
 /* Every step, in order: name, layer it puts in force (LAYER_N: none). A failed step is reported by
  * its number; the warden finds the words here. */
@@ -75,9 +76,9 @@ struct child {
     bool has_userns;
     bool is_in_berth; /* what a berth has is there already (berth.h) */
     bool may_setgroups;
-    bool shares_owner; /* other runs' user namespaces are the same user's */
-    uint32_t layers;   /* what the clone put in force, and the warden did */
-    uint32_t wanted;   /* what to try */
+    enum userns_owner owner;
+    uint32_t layers; /* what the clone put in force, and the warden did */
+    uint32_t wanted; /* what to try */
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
     enum spare_kind spare;
@@ -185,6 +186,7 @@ void child_main(struct child *child) __attribute__((noreturn));
 struct netns_maker {
     pid_t pid;
     int ready_fd; /* an eventfd */
+    int sys_fd;   /* of /proc/sys, which is about to go */
     char *stack;
     volatile int netns_fd; /* or -errno */
 };
@@ -192,8 +194,9 @@ struct netns_maker {
 int netns_begin(struct netns_maker *maker, const cpu_set_t *allowed);
 int netns_join(struct netns_maker *maker);
 
-/* Brings lo up in the network namespace of the caller, whose own it is. */
-int netns_raise_lo(void);
+/* Brings lo up in the network namespace of the caller, whose own it is, and bounds what its sockets
+ * may keep. */
+int netns_set_up(void);
 
 /* The image's root, to be cloned from: an fd of this mount namespace, or -errno. Where there are
  * overlays it is one, attached to the root until folders_let_go: no path of the host's is told by

@@ -463,7 +463,9 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .has_cgroup = has_cgroup,
         .join = { -1, -1, -1, -1 },
         .may_setgroups = native->who.kind != IDENTITY_OWN,
-        .shares_owner = native->spare == SPARE_FORK || geteuid() != 0,
+        .owner = geteuid() != 0                ? OWNER_OF_OWN
+                 : native->spare == SPARE_FORK ? OWNER_OF_ALL
+                                               : OWNER_OF_ONE,
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,

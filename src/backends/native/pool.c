@@ -20,6 +20,7 @@
 #include "core/language.h"
 #include "core/layer.h"
 #include "sys/heap.h"
+#include "sys/rlimit.h"
 
 /* A shape that nobody asked for in this time keeps no more than what is wanted at least. */
 #define SHRINK_NS    (5 * NS_PER_SEC)
@@ -602,6 +603,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
     pool->heap = heap_begin();
     if (getrandom(&pool->number, sizeof pool->number, 0) != (ssize_t)sizeof pool->number)
         pool->number = (uint64_t)clock_now_ns();
+    rlimit_raise_sums(); /* the zygotes' user is one for all tenants */
     pool->has_no_berths = geteuid() != 0 || !berth_reserve_places();
     for (const int32_t *language = options->warm; language && *language >= -1; language++) {
         struct shape *shape = shape_of(pool, *language);

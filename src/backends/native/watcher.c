@@ -27,12 +27,22 @@ enum { BYTES_PER_US = 8000 };
  * files can't hold many. */
 enum { FEW_FILES = 256, PIPE_BYTES_PER_FD = 4096 };
 
+/* What the kernel has for a thread: its stack, mostly. */
+enum { TASK_BYTES = 24 * 1024 };
+
+/* What a mapping takes, though nothing be in it; and what it may take besides for each process that
+ * it came down from by fork. Of so many a look asks for the exact number; to tell of each takes the
+ * kernel half a microsecond. */
+enum { MAPPING_BYTES = 256, MAPPING_BYTES_PER_FORK = 64, MAPPINGS_LISTED = 65536 };
+enum { PAGE_KB = 4, USUAL_MAPS_MAX = 65530 };
+
 /* Buffers of sockets grow faster than any other memory: with this many, every look is soon. */
 enum { MANY_SOCKETS = 32 };
 
 /* What the processes use, added up. */
 struct sum {
     struct mm_use memory; /* in the first, quick look shared pages count for each address space */
+    uint64_t n_listed;    /* mappings that were asked for in this look */
     uint64_t pipes;       /* what many open files may hold as such */
     uint64_t tasks;
     int64_t reaped_cpu_ns; /* of children, by those that live */
@@ -43,6 +53,8 @@ int watcher_open(struct watcher *watcher)
     watcher->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (watcher->proc_fd < 0)
         return -errno;
+    if (file_read_uint_at(watcher->proc_fd, "sys/vm/max_map_count", &watcher->maps_max) < 0)
+        watcher->maps_max = USUAL_MAPS_MAX;
     sockmem_open(&watcher->sockets, watcher->proc_fd);
     int rc = mm_set_init(&watcher->spaces);
     return rc < 0 ? rc : cpu_ledger_init(&watcher->cpu);
@@ -152,12 +164,13 @@ static void add_status(struct watcher *watcher, const char *pid, struct sum *sum
     if (!read_status(watcher->proc_fd, pid, text, sizeof text))
         return;
     uint64_t slots = number_of(text, "FDSize:");
-    const struct mm_use use = {
+    struct mm_use use = {
         .anon = number_of(text, "RssAnon:") * 1024,
         .shmem = number_of(text, "RssShmem:") * 1024,
         .tables = (number_of(text, "VmPTE:") + number_of(text, "VmPMD:")) * 1024,
     };
     uint64_t size = number_of(text, "VmSize:");
+    use.n_maps = MIN(size / PAGE_KB, watcher->maps_max); /* at the most */
     if (size > 0) /* else a zombie: it has none, as have all others */
         mm_set_add(&watcher->spaces, (pid_t)number_of(text, "Pid:"), size, &use);
     sum->pipes += slots > FEW_FILES ? slots * PIPE_BYTES_PER_FD : 0;
@@ -187,6 +200,26 @@ static void add_exact(struct watcher *watcher, const char *pid, struct sum *sum)
         .shmem = number_of(text, "Pss_Shmem:") * 1024,
     };
     mm_set_add(&watcher->spaces, (pid_t)strtol(pid, NULL, 10), 0, &use);
+}
+
+/* A line for each. Where there are many already, as many as there can be stand. */
+static void add_mappings(struct watcher *watcher, const char *pid, struct sum *sum)
+{
+    char path[64], buf[8192];
+    struct mm_use use = { 0 };
+
+    add_path(path, pid, "maps");
+    auto_close int fd = openat(watcher->proc_fd, path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : 1;
+    while (n > 0 && sum->n_listed < MAPPINGS_LISTED && (n = read(fd, buf, sizeof buf)) > 0)
+        for (const char *pos = buf; (pos = memchr(pos, '\n', (size_t)(buf + n - pos))); pos++) {
+            use.n_maps++;
+            sum->n_listed++;
+        }
+    if (n != 0 || use.n_maps == 0) /* none: the first thread is gone, and others may live */
+        add_status(watcher, pid, sum);
+    else
+        mm_set_add(&watcher->spaces, (pid_t)strtol(pid, NULL, 10), 0, &use);
 }
 
 static void add_all(struct watcher *watcher, struct sum *sum,
@@ -223,6 +256,26 @@ static uint64_t past_doubt(uint64_t unseen, uint64_t limit)
     return unseen - MIN(unseen, limit / 4);
 }
 
+static uint64_t bytes_of(const struct mm_set *spaces, uint64_t limit)
+{
+    uint64_t n = spaces->sum.n_maps;
+
+    return n * MAPPING_BYTES + past_doubt(n * spaces->n * MAPPING_BYTES_PER_FORK, limit);
+}
+
+/* What mappings take, of which nobody tells the number but by naming each: that is done only where
+ * as many as there can be would be too many. Of what they take for forks most is never there. */
+static uint64_t mapping_bytes(struct watcher *watcher, uint64_t room, uint64_t limit)
+{
+    uint64_t bytes = bytes_of(&watcher->spaces, limit);
+
+    if (bytes <= room)
+        return bytes;
+    struct sum listed = { 0 };
+    add_all(watcher, &listed, add_mappings);
+    return bytes_of(&watcher->spaces, limit);
+}
+
 /* Whether processes or threads were made since the last look: the last field of loadavg is the
  * newest number. */
 static bool has_new_pids(struct watcher *watcher)
@@ -257,13 +310,15 @@ enum tick_result watcher_look(struct watcher *watcher)
     add_all(watcher, &sum, add_quick);
     cpu_ledger_end(&watcher->cpu);
     uint64_t files = tmpfs_bytes();
-    uint64_t kernel = sum.memory.tables + sum.pipes;
+    uint64_t kernel = sum.memory.tables + sum.pipes + sum.tasks * TASK_BYTES;
     uint64_t used = sum.memory.anon + sum.memory.shmem + kernel + files;
     struct sockmem_use sockets;
     sockmem_look(&watcher->sockets, limit / 8, &sockets);
     sockets.bytes += sockets.bytes / 4; /* they grow faster than one can look */
     uint64_t doubtful = past_doubt(sockets.unseen, limit);
     used += sockets.bytes;
+    uint64_t sure = used + doubtful;
+    doubtful += mapping_bytes(watcher, limit - MIN(limit, sure), limit);
     if (used + doubtful > limit) {
         struct sum exact = { 0 };
         add_all(watcher, &exact, add_exact);

@@ -5,7 +5,8 @@
  * Where no cgroup can be had, pid 1 watches over the sandbox's memory, processes and CPU time by
  * its own /proc. It looks the more often the less room is left. What no process has mapped is not
  * seen there: tmpfs is asked of the file system, sockets' buffers of the network namespace, and
- * memfd and System V IPC are denied by the seccomp profile of such a run.
+ * memfd and System V IPC are denied by the seccomp profile of such a run. What the kernel takes for
+ * processes and mappings themselves counts too.
  */
 
 #include <stdint.h>
@@ -26,7 +27,8 @@ struct watched {
 };
 
 struct watcher {
-    int proc_fd; /* -1: not watching */
+    int proc_fd;       /* -1: not watching */
+    uint64_t maps_max; /* mappings that a process can have */
     struct sockmem sockets;
     struct mm_set spaces; /* of the look */
     struct cpu_ledger cpu;

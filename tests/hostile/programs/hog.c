@@ -7,6 +7,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -598,6 +600,160 @@ static int unaccepted(void)
     return one_by_one(one_unaccepted);
 }
 
+/* A routing header for what a socket sends. The kernel keeps it in a page, rounded up. */
+static int share_of_options(int n)
+{
+    enum { HEADER = 2040, PAGE = 4096, IPV6_ROUTING = 57 };
+    static unsigned char header[HEADER] = { 0, HEADER / 8 - 1, 4, 126, 126 };
+
+    for (size_t bytes = 0; bytes < (size_t)CAP * MIB / (size_t)n; bytes += PAGE) {
+        int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+        if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_ROUTING, header, sizeof header) < 0)
+            return errno;
+        tell(PAGE);
+    }
+    return 0;
+}
+
+static int options(void)
+{
+    return crew(MANY, share_of_options);
+}
+
+/* What one of the calls below keeps while it waits: half as much as was refused. */
+static volatile size_t kept_bytes;
+
+/* What a call that waits for room in a socket has copied of its control data. The first, which does
+ * not wait, tells whether the kernel takes it. */
+static void *wait_with_control(void *ret_errno)
+{
+    static char room[120000];
+    char letter = 0;
+    struct iovec part = { &letter, 1 };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room };
+    int pair[2], size = 1;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0) {
+        *(volatile int *)ret_errno = errno;
+        return NULL;
+    }
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    while (send(pair[0], &letter, 1, MSG_DONTWAIT) == 1)
+        continue;
+    for (size_t most = sizeof room; kept_bytes == 0 || errno == ENOBUFS; most /= 2) {
+        kept_bytes = message.msg_controllen = most;
+        ((struct cmsghdr *)room)->cmsg_len = most; /* of no protocol: it is passed over */
+        sendmsg(pair[0], &message, MSG_DONTWAIT);
+    }
+    message.msg_controllen = kept_bytes;
+    *(volatile int *)ret_errno = errno;
+    sendmsg(pair[0], &message, 0);
+    return NULL;
+}
+
+/* Mappings that hold nothing, each with rights other than its neighbour's, in many processes. */
+static int mappings(void)
+{
+    enum { EACH = 60000, BYTES = 200, PAGE = 4096 };
+    char *p = mmap(NULL, (size_t)EACH * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED)
+        return refused();
+    for (int i = 0; i < EACH; i += 2)
+        if (mprotect(p + (size_t)i * PAGE, PAGE, PROT_READ) < 0)
+            return refused();
+    tell((size_t)EACH * BYTES);
+    for (int i = 1; i < CAP * (MIB / BYTES) / EACH; i++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            return refused();
+        if (pid == 0) {
+            alarm(15);
+            pause();
+            _exit(0);
+        }
+        tell((size_t)EACH * BYTES);
+    }
+    return contained_by_nothing();
+}
+
+/* Names of mappings, a text each. */
+static int share_of_names(int n)
+{
+    enum { EACH = 60000, BYTES = 96, PAGE = 4096 };
+    char *p = mmap(NULL, (size_t)EACH * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+         name[80];
+
+    if (p == MAP_FAILED)
+        return errno;
+    for (int i = 0; i < EACH && i < CAP * (MIB / BYTES) / n; i++) {
+        snprintf(name, sizeof name, "%079d", i);
+        if (prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, p + (size_t)i * PAGE, PAGE, name) < 0)
+            return errno;
+        tell(BYTES);
+    }
+    return 0;
+}
+
+static int names(void)
+{
+    return crew(MANY, share_of_names);
+}
+
+/* What a call that waits for many files keeps of each; one can be named as often as one likes. */
+static void *wait_for_many(void *ret_errno)
+{
+    enum { ENTRIES = 16000, BYTES = 72 };
+    static struct pollfd list[ENTRIES];
+    static int pair[2];
+
+    if (pair[1] == 0 && pipe(pair) < 0)
+        return NULL;
+    for (int i = 0; i < ENTRIES && list[i].events == 0; i++)
+        list[i] = (struct pollfd){ .fd = pair[0], .events = POLLIN };
+    for (nfds_t most = ENTRIES; kept_bytes == 0 || errno == EINVAL; most /= 2) {
+        errno = EAGAIN;
+        poll(list, most, 0);
+        kept_bytes = most * BYTES;
+    }
+    *(volatile int *)ret_errno = EAGAIN;
+    poll(list, kept_bytes / BYTES, -1);
+    return NULL;
+}
+
+/* Threads that wait in a call. They say EAGAIN just before. */
+static int in_threads(void *(*wait)(void *))
+{
+    for (size_t bytes = 0; bytes < (size_t)CAP * MIB; bytes += kept_bytes) {
+        pthread_attr_t small;
+        pthread_t thread;
+        volatile int answer = 0;
+
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, 16384);
+        errno = pthread_create(&thread, &small, wait, (void *)&answer);
+        if (errno)
+            return refused();
+        while (answer == 0)
+            sched_yield();
+        errno = answer;
+        if (answer != EAGAIN)
+            return refused();
+        tell(kept_bytes);
+    }
+    return contained_by_nothing();
+}
+
+static int control(void)
+{
+    return in_threads(wait_with_control);
+}
+
+static int polls(void)
+{
+    return in_threads(wait_for_many);
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -628,6 +784,11 @@ static const struct {
     { "corked-by-many", corked_by_many },
     { "error-queues", error_queues },
     { "unaccepted", unaccepted },
+    { "options", options },
+    { "control", control },
+    { "mappings", mappings },
+    { "names", names },
+    { "polls", polls },
 };
 
 int main(int argc, char **argv)
