@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "sys/beneath.h"
+#include "sys/file.h"
 #include "sys/rmtree.h"
 
 bool apply_wants(const char *const *only, const char *path)
@@ -299,7 +300,6 @@ static int set_dir_mode(struct apply *apply, size_t i, unsigned extra)
     const struct change *change = &apply->changes->list[i];
     const struct cay_change *shown = &change->shown;
     struct stat st;
-    char path[64];
 
     auto_close int fd = beneath_open(apply->folder_fd, shown->path, O_PATH | O_DIRECTORY);
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -310,16 +310,13 @@ static int set_dir_mode(struct apply *apply, size_t i, unsigned extra)
     unsigned mode = (st.st_mode & (S_ISGID | S_ISVTX)) | shown->mode | extra;
     if ((st.st_mode & 07777) == mode)
         return 0;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return chmod(path, mode) < 0 ? -errno : 0;
+    return file_set_mode(fd, mode);
 }
 
 /* Tries again where the folder is closed to its owner, if it is to go itself. */
 static int unlink_in(const struct apply *apply, const char *path, int parent_fd, const char *name,
                      int flags)
 {
-    char link[64];
-
     if (unlinkat(parent_fd, name, flags) == 0 || errno == ENOENT)
         return 0;
     int rc = -errno;
@@ -327,9 +324,9 @@ static int unlink_in(const struct apply *apply, const char *path, int parent_fd,
         !apply_goes_with(apply, apply_change_above(apply->changes, path), parent_fd))
         return rc;
     const struct cay_change *above = &apply_change_above(apply->changes, path)->shown;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", parent_fd);
-    if (chmod(link, above->old_mode | 0700) < 0)
-        return -errno;
+    rc = file_set_mode(parent_fd, above->old_mode | 0700);
+    if (rc < 0)
+        return rc;
     return unlinkat(parent_fd, name, flags) < 0 && errno != ENOENT ? -errno : 0;
 }
 

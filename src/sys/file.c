@@ -92,6 +92,23 @@ int file_write_uint_at(int dir_fd, const char *path, uint64_t value)
     return file_write_at(dir_fd, path, text, strlen(text));
 }
 
+int file_set_mode(int fd, mode_t mode)
+{
+    static const char folder[] = "/proc/self/fd/";
+    char path[sizeof folder + 24], digits[24];
+    struct stat st;
+
+    if (fchmod(fd, mode) == 0)
+        return 0;
+    if (errno != EBADF || fstat(fd, &st) < 0)
+        return -errno;
+    if (S_ISLNK(st.st_mode))
+        return -ELOOP;
+    const char *number = uint_text(digits, (uint64_t)fd);
+    memcpy(mempcpy(path, folder, sizeof folder - 1), number, strlen(number) + 1);
+    return chmod(path, mode) < 0 ? -errno : 0;
+}
+
 static int parse_leading_uint(const char *text, uint64_t *ret)
 {
     uint64_t value = 0;

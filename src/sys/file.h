@@ -23,6 +23,10 @@ int file_read_uint_at(int dir_fd, const char *path, uint64_t *ret);
 /* Finds the number behind "KEY " at the start of one of the lines; an empty key: the text's own. */
 int file_find_key(const char *text, const char *key, uint64_t *ret);
 
+/* Sets the mode of what the fd is of, even if that was opened with O_PATH: never by a name, which
+ * may be another's by now. Not that of a link. */
+int file_set_mode(int fd, mode_t mode);
+
 /* Makes the folders on the way to path, those that are not there, as 0755. Names are trusted. */
 int file_make_parents_at(int dir_fd, const char *path);
 

@@ -17,6 +17,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "sys/dir.h"
+#include "sys/file.h"
 
 struct removal {
     int top_fd;
@@ -29,16 +30,15 @@ struct removal {
 int rmtree_open(int dir_fd, const char *name)
 {
     const int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    char path[64];
 
     int fd = openat(dir_fd, name, O_RDONLY | flags);
     if (fd < 0 && errno == EACCES) {
         auto_close int path_fd = openat(dir_fd, name, O_PATH | flags);
         if (path_fd < 0)
             return -errno;
-        snprintf(path, sizeof path, "/proc/self/fd/%d", path_fd);
-        if (chmod(path, 0700) < 0)
-            return -errno;
+        int rc = file_set_mode(path_fd, 0700);
+        if (rc < 0)
+            return rc;
         fd = openat(path_fd, ".", O_RDONLY | flags);
     }
     if (fd < 0)

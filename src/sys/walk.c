@@ -11,12 +11,15 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "sys/file.h"
 
 /* If it can't be, opening says so. */
 void walk_unlock(int dir_fd, const char *name, mode_t mode)
 {
-    if (fchmodat(dir_fd, name, mode & 0777, 0) < 0)
-        return;
+    auto_close int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0)
+        file_set_mode(fd, mode & 0777);
 }
 
 int walk_open(const struct walk *walk, int dir_fd, const char *name, const struct stat *st,
@@ -110,6 +113,10 @@ static bool go_down(struct walk *walk, int *dir_fd, const char *name, const stru
 
 static int go_up(struct walk *walk, int *dir_fd)
 {
+    int rc = walk->leave ? walk->leave(walk, *dir_fd) : 0;
+
+    if (rc < 0)
+        return rc;
     walk->depth--;
     walk->len = walk->lengths[walk->depth];
     walk->path[walk->len] = '\0';

@@ -28,6 +28,9 @@ typedef int walk_visit_fn(struct walk *walk, int dir_fd, const char *name, const
 
 struct walk {
     walk_visit_fn *visit;
+    /* Called for a folder that was gone into, at its end: dir_fd is the folder, and walk->path its
+     * path. May be NULL. -errno: there is no going on. */
+    int (*leave)(struct walk *walk, int dir_fd);
     void *arg;
     /* The tree is the sandbox's own, and nothing lives that could change it: what its owner closed
      * to himself is opened, and nesting goes as deep as paths do. Else 64 folders deep at the most.
@@ -44,7 +47,8 @@ struct walk {
 
 int walk_tree(struct walk *walk, int root_fd);
 
-/* Opens what is being visited, for reading. */
+/* Opens what is being visited, for reading. In a tree that is not the sandbox's own it may be
+ * something else by then: fstat(2) says what was opened. */
 int walk_open(const struct walk *walk, int dir_fd, const char *name, const struct stat *st,
               int flags);
 

@@ -61,34 +61,46 @@ static int send_data(const struct carrying *carrying, int fd, uint64_t size)
     return rc;
 }
 
-static int carry_entry(const struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+static struct wire_entry entry_of(uint32_t kind, const struct stat *st)
 {
-    struct wire_entry entry = {
+    return (struct wire_entry){
+        .kind = kind,
         .mode = st->st_mode & 0777,
         .mtime_ns = st->st_mtim.tv_sec * NS_PER_SEC + st->st_mtim.tv_nsec,
     };
+}
+
+/* Mode and size are those of the file that was opened, which need not be the one that was seen. */
+static int carry_file(const struct walk *walk, int dir_fd, const char *name,
+                      const struct stat *seen)
+{
+    auto_close int fd = walk_open(walk, dir_fd, name, seen, 0);
+    struct stat st;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return -ESTALE;
+    struct wire_entry entry = entry_of(WIRE_FILE, &st);
+    entry.size = (uint64_t)st.st_size;
+    int rc = send_entry(walk, name, entry, "", 0);
+    return rc < 0 ? rc : send_data(walk->arg, fd, entry.size);
+}
+
+static int carry_entry(const struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
     char target[LINK_MAX_BYTES];
-    int rc;
 
     if (S_ISDIR(st->st_mode)) {
-        entry.kind = WIRE_FOLDER;
-        rc = send_entry(walk, name, entry, "", 0);
+        int rc = send_entry(walk, name, entry_of(WIRE_FOLDER, st), "", 0);
         return rc < 0 ? rc : 1;
     }
     if (S_ISLNK(st->st_mode)) {
         ssize_t len = readlinkat(dir_fd, name, target, sizeof target);
-        entry.kind = WIRE_LINK;
-        return len < 0 ? -errno : send_entry(walk, name, entry, target, (size_t)len);
+        return len < 0 ? -errno
+                       : send_entry(walk, name, entry_of(WIRE_LINK, st), target, (size_t)len);
     }
-    if (!S_ISREG(st->st_mode))
-        return 0;
-    auto_close int fd = walk_open(walk, dir_fd, name, st, 0);
-    if (fd < 0)
-        return fd;
-    entry.kind = WIRE_FILE;
-    entry.size = (uint64_t)st->st_size;
-    rc = send_entry(walk, name, entry, "", 0);
-    return rc < 0 ? rc : send_data(walk->arg, fd, entry.size);
+    return S_ISREG(st->st_mode) ? carry_file(walk, dir_fd, name, st) : 0;
 }
 
 /* Half a copy is none. */

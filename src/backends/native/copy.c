@@ -28,8 +28,9 @@ struct copying {
     int errnum;
 };
 
-/* Before the mode is set, for a change of owner takes bits of it away. */
-static int give(const struct copying *copying, int parent, const char *name, const struct stat *st)
+/* Before the mode is set, for a change of owner takes bits of it away. The copy is nobody else's
+ * yet: by name (of a link) it is as good as by fd. */
+static int give(const struct copying *copying, int at_fd, const char *name, const struct stat *st)
 {
     const struct copy_owner *owner = copying->owner;
 
@@ -37,7 +38,8 @@ static int give(const struct copying *copying, int parent, const char *name, con
         return 0;
     uid_t uid = st->st_uid == owner->from_uid ? owner->to_uid : st->st_uid;
     gid_t gid = st->st_gid == owner->from_gid ? owner->to_gid : st->st_gid;
-    return fchownat(parent, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+    int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
+    return fchownat(at_fd, name, uid, gid, flags) < 0 ? -errno : 0;
 }
 
 static int copy_data(int from, int to)
@@ -50,21 +52,26 @@ static int copy_data(int from, int to)
     return 0;
 }
 
-static int copy_file(const struct walk *walk, int dir_fd, const char *name, const struct stat *st,
+/* Owner and mode are those of the file that was opened, which need not be the one that was seen. */
+static int copy_file(const struct walk *walk, int dir_fd, const char *name, const struct stat *seen,
                      int parent)
 {
-    const struct timespec times[2] = { st->st_atim, st->st_mtim };
-    auto_close int from = walk_open(walk, dir_fd, name, st, 0);
+    auto_close int from = walk_open(walk, dir_fd, name, seen, 0);
+    struct stat st;
+
     if (from < 0)
         return from;
+    if (fstat(from, &st) < 0 || !S_ISREG(st.st_mode))
+        return -ESTALE;
     auto_close int to =
         openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0)
         return -errno;
+    const struct timespec times[2] = { st.st_atim, st.st_mtim };
     int rc = copy_data(from, to);
     if (rc == 0)
-        rc = give(walk->arg, parent, name, st);
-    if (rc == 0 && (fchmod(to, st->st_mode & 0777) < 0 || futimens(to, times) < 0))
+        rc = give(walk->arg, to, "", &st);
+    if (rc == 0 && (fchmod(to, st.st_mode & 0777) < 0 || futimens(to, times) < 0))
         rc = -errno;
     return rc;
 }
@@ -81,13 +88,10 @@ static int copy_link(const struct walk *walk, int dir_fd, const char *name, cons
     return symlinkat(target, parent, name) < 0 ? -errno : give(walk->arg, parent, name, st);
 }
 
-/* Closed folders are closed in the end: things go into them first. */
-static int copy_folder(const struct walk *walk, const char *name, const struct stat *st, int parent)
+/* Owner and mode come when things have gone into it: it may be closed then. */
+static int copy_folder(const char *name, int parent)
 {
-    if (mkdirat(parent, name, (st->st_mode & 0777) | 0700) < 0)
-        return -errno;
-    int rc = give(walk->arg, parent, name, st);
-    return rc < 0 ? rc : 1;
+    return mkdirat(parent, name, 0700) < 0 ? -errno : 1;
 }
 
 static int copy_entry(const struct walk *walk, int dir_fd, const char *name, const struct stat *st)
@@ -99,7 +103,7 @@ static int copy_entry(const struct walk *walk, int dir_fd, const char *name, con
     if (parent < 0)
         return parent;
     if (S_ISDIR(st->st_mode))
-        return copy_folder(walk, name, st, parent);
+        return copy_folder(name, parent);
     if (S_ISLNK(st->st_mode))
         return copy_link(walk, dir_fd, name, st, parent);
     return S_ISREG(st->st_mode) ? copy_file(walk, dir_fd, name, st, parent) : 0;
@@ -117,34 +121,41 @@ static int visit_copy(struct walk *walk, int dir_fd, const char *name, const str
     return -EIO;
 }
 
-static int visit_close(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+/* The source is walked once and may change meanwhile: what the copy of a folder gets is what the
+ * folder has whose files are in it, and it is given by fd. */
+static int finish_folder(const struct walk *walk, int dir_fd)
 {
     const struct copying *copying = walk->arg;
+    struct stat st;
 
-    (void)dir_fd;
-    if (!S_ISDIR(st->st_mode))
-        return 0;
-    if ((st->st_mode & 0700) == 0700)
-        return 1;
-    auto_close int parent =
-        walk_open_beneath(copying->to_fd, walk->len ? walk->path : ".", O_PATH | O_DIRECTORY);
-    if (parent >= 0)
-        walk_unlock(parent, name, st->st_mode);
-    return 1;
+    if (fstat(dir_fd, &st) < 0)
+        return -errno;
+    auto_close int to = walk_open_beneath(copying->to_fd, walk->path, O_RDONLY | O_DIRECTORY);
+    if (to < 0)
+        return to;
+    int rc = give(copying, to, "", &st);
+    return rc == 0 && fchmod(to, st.st_mode & 0777) < 0 ? -errno : rc;
+}
+
+static int leave_folder(struct walk *walk, int dir_fd)
+{
+    struct copying *copying = walk->arg;
+    int rc = finish_folder(walk, dir_fd);
+
+    if (rc < 0)
+        copying->errnum = -rc;
+    return rc;
 }
 
 int copy_tree(int from_fd, int to_fd, const struct copy_owner *owner)
 {
     struct copying copying = { .to_fd = to_fd, .owner = owner };
-    struct walk copy = { .visit = visit_copy, .arg = &copying };
-    struct walk close = { .visit = visit_close, .arg = &copying };
+    struct walk copy = { .visit = visit_copy, .leave = leave_folder, .arg = &copying };
 
     int rc = walk_tree(&copy, from_fd);
     if (rc < 0)
         return copying.errnum ? -copying.errnum : rc;
-    if (copy.errnum)
-        return -copy.errnum;
-    return walk_tree(&close, from_fd);
+    return -copy.errnum;
 }
 
 static int config_uint(int fs, const char *key, uint64_t value)
