@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/parse.h"
+#include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 
@@ -205,15 +206,53 @@ void field_push(struct arena *arena, struct value *value, const char *text)
     value->is_set = true;
 }
 
-static void split_list(struct arena *arena, const char *text, const char *at, struct value *value)
+int field_check_count(const char *name, size_t n, struct cay_error *err)
 {
+    if (n > FIELD_ENTRIES_MAX)
+        return cay_fail(err, CAY_E_USAGE, "%.80s: has %zu entries; allowed are at most %d", name, n,
+                        FIELD_ENTRIES_MAX);
+    return 0;
+}
+
+static int check_length(const struct field *field, size_t len, struct cay_error *err)
+{
+    if (len > FIELD_TEXT_MAX)
+        return cay_fail(err, CAY_E_USAGE, "%s: %s of %zu bytes; allowed are at most %d",
+                        field->name, field->kind == FIELD_LIST ? "an entry" : "a text", len,
+                        FIELD_TEXT_MAX);
+    return 0;
+}
+
+static size_t count_entries(const char *text, const char *at)
+{
+    size_t n = 0;
+
+    while (*text) {
+        size_t len = strcspn(text, at);
+        n += len > 0;
+        text += len + (text[len] != '\0');
+    }
+    return n;
+}
+
+/* Counted before anything is copied. */
+static int split_list(struct arena *arena, const struct field *field, const char *text,
+                      struct value *value, struct cay_error *err)
+{
+    const char *at = field->flags & FIELD_WHOLE ? "" : ",";
+
+    if (field_check_count(field->name, count_entries(text, at), err) < 0)
+        return -1;
     value->list = arena_alloc(arena, sizeof *value->list);
     while (*text) {
         size_t len = strcspn(text, at);
+        if (check_length(field, len, err) < 0)
+            return -1;
         if (len > 0)
-            field_append(arena, value, arena_dup(arena, text, len));
+            field_push(arena, value, arena_dup(arena, text, len));
         text += len + (text[len] != '\0');
     }
+    return 0;
 }
 
 /* "numpy", "ruby:json/add/core". What is no name would only fail in each interpreter that is
@@ -273,8 +312,11 @@ int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
             return -1;
         break;
     }
+    if (field->kind == FIELD_TEXT && check_length(field, strlen(text), err) < 0)
+        return -1;
     if (field->kind == FIELD_LIST) {
-        split_list(arena, text, field->flags & FIELD_WHOLE ? "" : ",", &value);
+        if (split_list(arena, field, text, &value, err) < 0)
+            return -1;
         for (const char *const *word = value.list; id == FIELD_PRELOAD && *word; word++)
             if (check_preload(*word, err) < 0)
                 return -1;
@@ -286,8 +328,8 @@ int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
 
 const char *field_text(struct arena *arena, enum field_id id, const struct value *value)
 {
+    struct strbuf list = { 0 };
     char out[32];
-    const char *text = "";
 
     if (!value->is_set)
         return NULL;
@@ -299,7 +341,9 @@ const char *field_text(struct arena *arena, enum field_id id, const struct value
         return value->text;
     case FIELD_LIST:
         for (const char *const *word = value->list; word && *word; word++)
-            text = arena_printf(arena, "%s%s%s", text, *text ? "," : "", *word);
+            strbuf_printf(&list, "%s%s", list.len > 0 ? "," : "", *word);
+        const char *text = arena_dup(arena, strbuf_str(&list), list.len);
+        strbuf_done(&list);
         return text;
     case FIELD_BYTES:
     case FIELD_SECONDS:

@@ -202,6 +202,13 @@ struct value {
 
 extern const struct field fields[FIELD_N];
 
+/* Bounds of what a field may hold: entries of a list, however they are given, and bytes of a text
+ * or of one entry. */
+enum { FIELD_ENTRIES_MAX = 1024, FIELD_TEXT_MAX = 4096 };
+
+/* CAY_E_USAGE for a list that would have this many entries. */
+int field_check_count(const char *name, size_t n, struct cay_error *err);
+
 /* FIELD_N when there is none of that name. */
 enum field_id field_find(const char *name);
 
