@@ -354,35 +354,41 @@ const char *field_text(struct arena *arena, enum field_id id, const struct value
     return arena_str(arena, number_text(out, fields[id].kind, value->num));
 }
 
-/* The network: "none" is tighter than any list, and any list tighter than "full". */
-static bool is_tighter_list(const struct value *a, const struct value *b)
+static bool is_subset(const struct value *a, const struct value *b)
 {
-    const char *first_a = a->list && a->list[0] ? a->list[0] : "none";
-    const char *first_b = b->list && b->list[0] ? b->list[0] : "none";
-
-    bool a_is_one = !a->list || !a->list[0] || !a->list[1];
-    if ((a_is_one && strcmp(first_a, "none") == 0) || strcmp(first_b, "full") == 0)
-        return true;
-    for (const char *const *word = a->list; *word; word++) {
-        bool found = false;
-        for (const char *const *other = b->list; other && *other; other++)
-            found |= strcmp(*word, *other) == 0;
-        if (!found)
+    for (const char *const *word = a->list; word && *word; word++)
+        if (!field_has(b, *word))
             return false;
-    }
     return true;
+}
+
+/* "none" is tighter than any list of hosts, and any list tighter than "full". */
+static bool is_tighter_network(const struct value *a, const struct value *b)
+{
+    bool is_one = a->list && a->list[0] && !a->list[1];
+
+    return (is_one && strcmp(a->list[0], "none") == 0) ||
+           (b->list && b->list[0] && strcmp(b->list[0], "full") == 0) || is_subset(a, b);
 }
 
 bool field_is_tighter(enum field_id id, const struct value *a, const struct value *b)
 {
+    const struct field *field = &fields[id];
+
     if (!b->is_set)
         return true;
     if (!a->is_set)
         return false;
-    if (fields[id].kind == FIELD_LIST)
-        return is_tighter_list(a, b);
-    if (fields[id].flags & FIELD_HIGHER)
-        return choice_index(fields[id].choices, a->text) >=
-               choice_index(fields[id].choices, b->text);
-    return a->num <= b->num;
+    if (field->kind == FIELD_LIST)
+        return id == FIELD_NETWORK   ? is_tighter_network(a, b)
+               : id == FIELD_REQUIRE ? is_subset(b, a)
+                                     : is_subset(a, b);
+    if (field->kind == FIELD_TEXT || id == FIELD_BACKEND)
+        return strcmp(a->text, b->text) == 0 || strcmp(b->text, "auto") == 0;
+    uint64_t ranks[] = { a->num, b->num };
+    if (field->kind == FIELD_CHOICE) {
+        ranks[0] = (uint64_t)choice_index(field->choices, a->text);
+        ranks[1] = (uint64_t)choice_index(field->choices, b->text);
+    }
+    return field->flags & FIELD_HIGHER ? ranks[0] >= ranks[1] : ranks[0] <= ranks[1];
 }
