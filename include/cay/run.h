@@ -125,10 +125,11 @@ CAY_API void cay_request_unset(struct cay_request *req, const char *field);
 /* Whether a flag ("tty") is on: by the request, else by the configuration. */
 CAY_API bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field);
 
-/* Whether the request asks for less than the configuration does of a field with tighter and looser
- * values ("policy"). Never where nobody has configured it. */
-CAY_API bool cay_request_loosens(const struct cay *cay, const struct cay_request *req,
-                                 const char *field);
+/* For a request of somebody else's: it may tighten what the configuration sets, and is refused with
+ * CAY_E_POLICY where it loosens any of that. `loosening` names the fields that its sender may
+ * loosen all the same ("policy"), NULL-terminated; or NULL. */
+CAY_API int cay_request_tighten(const struct cay *cay, struct cay_request *req,
+                                const char *const *loosening, struct cay_error *err);
 
 /* One field of the request, for help texts and option rows. */
 struct cay_field {

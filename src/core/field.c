@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/parse.h"
+#include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 
@@ -205,15 +206,53 @@ void field_push(struct arena *arena, struct value *value, const char *text)
     value->is_set = true;
 }
 
-static void split_list(struct arena *arena, const char *text, const char *at, struct value *value)
+int field_check_count(const char *name, size_t n, struct cay_error *err)
 {
+    if (n > FIELD_ENTRIES_MAX)
+        return cay_fail(err, CAY_E_USAGE, "%.80s: has %zu entries; allowed are at most %d", name, n,
+                        FIELD_ENTRIES_MAX);
+    return 0;
+}
+
+static int check_length(const struct field *field, size_t len, struct cay_error *err)
+{
+    if (len > FIELD_TEXT_MAX)
+        return cay_fail(err, CAY_E_USAGE, "%s: %s of %zu bytes; allowed are at most %d",
+                        field->name, field->kind == FIELD_LIST ? "an entry" : "a text", len,
+                        FIELD_TEXT_MAX);
+    return 0;
+}
+
+static size_t count_entries(const char *text, const char *at)
+{
+    size_t n = 0;
+
+    while (*text) {
+        size_t len = strcspn(text, at);
+        n += len > 0;
+        text += len + (text[len] != '\0');
+    }
+    return n;
+}
+
+/* Counted before anything is copied. */
+static int split_list(struct arena *arena, const struct field *field, const char *text,
+                      struct value *value, struct cay_error *err)
+{
+    const char *at = field->flags & FIELD_WHOLE ? "" : ",";
+
+    if (field_check_count(field->name, count_entries(text, at), err) < 0)
+        return -1;
     value->list = arena_alloc(arena, sizeof *value->list);
     while (*text) {
         size_t len = strcspn(text, at);
+        if (check_length(field, len, err) < 0)
+            return -1;
         if (len > 0)
-            field_append(arena, value, arena_dup(arena, text, len));
+            field_push(arena, value, arena_dup(arena, text, len));
         text += len + (text[len] != '\0');
     }
+    return 0;
 }
 
 /* "numpy", "ruby:json/add/core". What is no name would only fail in each interpreter that is
@@ -273,8 +312,11 @@ int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
             return -1;
         break;
     }
+    if (field->kind == FIELD_TEXT && check_length(field, strlen(text), err) < 0)
+        return -1;
     if (field->kind == FIELD_LIST) {
-        split_list(arena, text, field->flags & FIELD_WHOLE ? "" : ",", &value);
+        if (split_list(arena, field, text, &value, err) < 0)
+            return -1;
         for (const char *const *word = value.list; id == FIELD_PRELOAD && *word; word++)
             if (check_preload(*word, err) < 0)
                 return -1;
@@ -286,8 +328,8 @@ int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
 
 const char *field_text(struct arena *arena, enum field_id id, const struct value *value)
 {
+    struct strbuf list = { 0 };
     char out[32];
-    const char *text = "";
 
     if (!value->is_set)
         return NULL;
@@ -299,7 +341,9 @@ const char *field_text(struct arena *arena, enum field_id id, const struct value
         return value->text;
     case FIELD_LIST:
         for (const char *const *word = value->list; word && *word; word++)
-            text = arena_printf(arena, "%s%s%s", text, *text ? "," : "", *word);
+            strbuf_printf(&list, "%s%s", list.len > 0 ? "," : "", *word);
+        const char *text = arena_dup(arena, strbuf_str(&list), list.len);
+        strbuf_done(&list);
         return text;
     case FIELD_BYTES:
     case FIELD_SECONDS:
@@ -310,35 +354,41 @@ const char *field_text(struct arena *arena, enum field_id id, const struct value
     return arena_str(arena, number_text(out, fields[id].kind, value->num));
 }
 
-/* The network: "none" is tighter than any list, and any list tighter than "full". */
-static bool is_tighter_list(const struct value *a, const struct value *b)
+static bool is_subset(const struct value *a, const struct value *b)
 {
-    const char *first_a = a->list && a->list[0] ? a->list[0] : "none";
-    const char *first_b = b->list && b->list[0] ? b->list[0] : "none";
-
-    bool a_is_one = !a->list || !a->list[0] || !a->list[1];
-    if ((a_is_one && strcmp(first_a, "none") == 0) || strcmp(first_b, "full") == 0)
-        return true;
-    for (const char *const *word = a->list; *word; word++) {
-        bool found = false;
-        for (const char *const *other = b->list; other && *other; other++)
-            found |= strcmp(*word, *other) == 0;
-        if (!found)
+    for (const char *const *word = a->list; word && *word; word++)
+        if (!field_has(b, *word))
             return false;
-    }
     return true;
+}
+
+/* "none" is tighter than any list of hosts, and any list tighter than "full". */
+static bool is_tighter_network(const struct value *a, const struct value *b)
+{
+    bool is_one = a->list && a->list[0] && !a->list[1];
+
+    return (is_one && strcmp(a->list[0], "none") == 0) ||
+           (b->list && b->list[0] && strcmp(b->list[0], "full") == 0) || is_subset(a, b);
 }
 
 bool field_is_tighter(enum field_id id, const struct value *a, const struct value *b)
 {
+    const struct field *field = &fields[id];
+
     if (!b->is_set)
         return true;
     if (!a->is_set)
         return false;
-    if (fields[id].kind == FIELD_LIST)
-        return is_tighter_list(a, b);
-    if (fields[id].flags & FIELD_HIGHER)
-        return choice_index(fields[id].choices, a->text) >=
-               choice_index(fields[id].choices, b->text);
-    return a->num <= b->num;
+    if (field->kind == FIELD_LIST)
+        return id == FIELD_NETWORK   ? is_tighter_network(a, b)
+               : id == FIELD_REQUIRE ? is_subset(b, a)
+                                     : is_subset(a, b);
+    if (field->kind == FIELD_TEXT || id == FIELD_BACKEND)
+        return strcmp(a->text, b->text) == 0 || strcmp(b->text, "auto") == 0;
+    uint64_t ranks[] = { a->num, b->num };
+    if (field->kind == FIELD_CHOICE) {
+        ranks[0] = (uint64_t)choice_index(field->choices, a->text);
+        ranks[1] = (uint64_t)choice_index(field->choices, b->text);
+    }
+    return field->flags & FIELD_HIGHER ? ranks[0] >= ranks[1] : ranks[0] <= ranks[1];
 }

@@ -29,21 +29,23 @@ enum {
     FIELD_IN_REQUEST = 1 << 0, /* a request can set it */
     FIELD_LIMIT = 1 << 1,      /* in JSON and TOML it stands in the table `limits` */
     FIELD_PROJECT = 1 << 2,    /* ./.cay.toml may tighten it */
-    FIELD_HIGHER = 1 << 3,     /* of choices: the later one is the tighter one */
+    FIELD_HIGHER = 1 << 3,     /* of choices and flags: the later one is the tighter one */
     FIELD_WHOLE = 1 << 4,      /* of lists: one entry each time, commas and all */
     FIELD_LOCAL = 1 << 5,      /* of the command line and the library, not of a server's clients */
+    FIELD_ORDERED = 1 << 6,    /* there is a tighter one: core/floor.h */
 };
 
 #define MAX_BYTES   (UINT64_C(1) << 50)
 #define MAX_SECONDS (UINT64_C(1000000000) * 86400 * 365)
-#define LIMIT_FLAGS (FIELD_IN_REQUEST | FIELD_LIMIT | FIELD_PROJECT)
+#define FLOOR_FLAGS (FIELD_IN_REQUEST | FIELD_ORDERED)
+#define LIMIT_FLAGS (FLOOR_FLAGS | FIELD_LIMIT | FIELD_PROJECT)
 
 /* id, name, kind, flags, built-in value (NULL: none), least, most, choices, metavar, help */
 #define FIELDS(X)                                                                                  \
     X(LANGUAGE, "language", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "NAME",                      \
       "language of the code, or NAME:VERSION (by file name or #! line)")                           \
-    X(TIMEOUT, "timeout", SECONDS, FIELD_IN_REQUEST | FIELD_PROJECT, "30", 1000000, MAX_SECONDS,   \
-      NULL, "SECONDS", "wall-clock time of the run")                                               \
+    X(TIMEOUT, "timeout", SECONDS, FLOOR_FLAGS | FIELD_PROJECT, "30", 1000000, MAX_SECONDS, NULL,  \
+      "SECONDS", "wall-clock time of the run")                                                     \
     X(MEMORY, "memory", BYTES, LIMIT_FLAGS, "512m", 4 << 20, MAX_BYTES, NULL, "SIZE",              \
       "memory of all processes together, files in /tmp included")                                  \
     X(SWAP, "swap", BYTES, LIMIT_FLAGS, "0", 0, MAX_BYTES, NULL, "SIZE", "swap on top of memory")  \
@@ -64,25 +66,25 @@ enum {
       "output in all; past it the run is stopped")                                                 \
     X(PROFILE, "profile", TEXT, FIELD_IN_REQUEST, "default", 0, 0, NULL, "NAME",                   \
       "named set of limits: default, hardened, light, restricted, or one of yours")                \
-    X(NETWORK, "network", LIST, FIELD_IN_REQUEST | FIELD_PROJECT, "none", 0, 0, NULL, "WHAT",      \
+    X(NETWORK, "network", LIST, FLOOR_FLAGS | FIELD_PROJECT, "none", 0, 0, NULL, "WHAT",           \
       "none, full, or host names that alone can be reached")                                       \
-    X(BACKEND, "backend", CHOICE, FIELD_IN_REQUEST, "auto", 0, 0,                                  \
-      "auto native docker vm wasm process", "NAME", "way to make the sandbox")                     \
-    X(MIN_ISOLATION, "min_isolation", CHOICE, FIELD_IN_REQUEST | FIELD_PROJECT | FIELD_HIGHER,     \
+    X(BACKEND, "backend", CHOICE, FLOOR_FLAGS, "auto", 0, 0, "auto native docker vm wasm process", \
+      "NAME", "way to make the sandbox")                                                           \
+    X(MIN_ISOLATION, "min_isolation", CHOICE, FLOOR_FLAGS | FIELD_PROJECT | FIELD_HIGHER,          \
       "kernel", 0, 0, "none kernel gvisor vm", "TIER",                                             \
       "least isolation; a run below it is refused: none, kernel, gvisor, vm")                      \
-    X(REQUIRE, "require", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "LAYER,…",                     \
+    X(REQUIRE, "require", LIST, FLOOR_FLAGS, NULL, 0, 0, NULL, "LAYER,…",                          \
       "layers that must be in force (all but cgroup)")                                             \
-    X(FALLBACK, "fallback", CHOICE, FIELD_IN_REQUEST, "never", 0, 0, "never isolated unsafe",      \
-      "HOW", "when the backend cannot be had: never, isolated, unsafe")                            \
-    X(POLICY, "policy", CHOICE, FIELD_IN_REQUEST | FIELD_PROJECT | FIELD_HIGHER, "warn", 0, 0,     \
+    X(FALLBACK, "fallback", CHOICE, FLOOR_FLAGS, "never", 0, 0, "never isolated unsafe", "HOW",    \
+      "when the backend cannot be had: never, isolated, unsafe")                                   \
+    X(POLICY, "policy", CHOICE, FLOOR_FLAGS | FIELD_PROJECT | FIELD_HIGHER, "warn", 0, 0,          \
       "off warn block", "MODE", "static check before the run: off, warn, block")                   \
-    X(POLICY_BYPASS, "policy_bypass", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,           \
+    X(POLICY_BYPASS, "policy_bypass", BOOL, FLOOR_FLAGS, "false", 0, 0, NULL, NULL,                \
       "run in spite of a finding that blocks; audited")                                            \
-    X(STRICT, "strict", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
+    X(STRICT, "strict", BOOL, FLOOR_FLAGS | FIELD_HIGHER, "false", 0, 0, NULL, NULL,               \
       "start the interpreter afresh, from nothing kept warm")                                      \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
-    X(RUNTIME, "runtime", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "NAME",                        \
+    X(RUNTIME, "runtime", TEXT, FLOOR_FLAGS, NULL, 0, 0, NULL, "NAME",                             \
       "OCI runtime of a container backend")                                                        \
     X(WORKSPACE, "workspace", TEXT, FIELD_IN_REQUEST | FIELD_LOCAL, NULL, 0, 0, NULL, "DIR",       \
       "host folder, seen copy-on-write at /workspace")                                             \
@@ -91,7 +93,7 @@ enum {
     X(COLLECT, "collect", LIST, FIELD_IN_REQUEST | FIELD_WHOLE, NULL, 0, 0, NULL, "GLOB",          \
       "files of /sandbox or /workspace to bring back in the result")                               \
     X(SESSION, "session", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "ID", "run in this session")   \
-    X(SHELL_ALLOW, "shell_allow", LIST, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "CMD,…",               \
+    X(SHELL_ALLOW, "shell_allow", LIST, FLOOR_FLAGS, NULL, 0, 0, NULL, "CMD,…",                    \
       "the only commands that a bash or zsh program has")                                          \
     X(DETACH, "detach", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,                         \
       "answer at once with the id")                                                                \
@@ -202,6 +204,13 @@ struct value {
 
 extern const struct field fields[FIELD_N];
 
+/* Bounds of what a field may hold: entries of a list, however they are given, and bytes of a text
+ * or of one entry. */
+enum { FIELD_ENTRIES_MAX = 1024, FIELD_TEXT_MAX = 4096 };
+
+/* CAY_E_USAGE for a list that would have this many entries. */
+int field_check_count(const char *name, size_t n, struct cay_error *err);
+
 /* FIELD_N when there is none of that name. */
 enum field_id field_find(const char *name);
 
@@ -233,7 +242,8 @@ void field_push(struct arena *arena, struct value *value, const char *text);
 /* The value as text in the field's own form: "512m", "30", "none". */
 const char *field_text(struct arena *arena, enum field_id id, const struct value *value);
 
-/* Whether a is tighter than, or as tight as, b. */
+/* Whether a is tighter than, or as tight as, b: lower numbers, fewer hosts and commands, more
+ * layers; of a backend or runtime, which have no order: the same. */
 bool field_is_tighter(enum field_id id, const struct value *a, const struct value *b);
 
 /* CAY_E_USAGE for a name that is not a field, with the nearest one as a hint. */

@@ -400,7 +400,7 @@ static void put_variable(struct arena *arena, struct value *env, const char *var
             ((const char **)(uintptr_t)env->list)[i] = variable;
             return;
         }
-    field_append(arena, env, variable);
+    field_push(arena, env, variable);
 }
 
 void plan_environment(const struct making *m)

@@ -100,8 +100,10 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
     if (field_parse_capped(&req->arena, id, value, cap_of(req, id), &parsed, err) < 0)
         return -1;
     if (fields[id].kind == FIELD_LIST && req->values[id].is_set) {
+        if (field_check_count(field, req->values[id].n + parsed.n, err) < 0)
+            return -1;
         for (const char *const *word = parsed.list; *word; word++)
-            field_append(&req->arena, &req->values[id], *word);
+            field_push(&req->arena, &req->values[id], *word);
         return 0;
     }
     req->values[id] = parsed;
@@ -204,6 +206,9 @@ int cay_request_add_file_fd(struct cay_request *req, const char *name, int fd, u
     return append_file(req, name, data, len, mode, err);
 }
 
+/* The kernel takes a longer one; but each is compared with the others. */
+enum { VARIABLE_NAME_MAX = 255 };
+
 int cay_request_add_env(struct cay_request *req, const char *name, const char *value,
                         struct cay_error *err)
 {
@@ -212,16 +217,22 @@ int cay_request_add_env(struct cay_request *req, const char *name, const char *v
     for (const char *pos = name; *pos; pos++)
         if (*pos == '=' || (unsigned char)*pos <= 0x20 || *pos == 0x7f)
             return cay_fail(err, CAY_E_USAGE, "env: '%.80s' is not a variable's name", name);
-    field_append(&req->arena, &req->env, arena_printf(&req->arena, "%s=%s", name, value));
+    size_t len = strlen(name);
+    if (len > VARIABLE_NAME_MAX)
+        return cay_fail(err, CAY_E_USAGE,
+                        "env: '%.80s…': a name of %zu bytes; allowed are at most %d", name, len,
+                        VARIABLE_NAME_MAX);
+    field_push(&req->arena, &req->env, arena_printf(&req->arena, "%s=%s", name, value));
     return 0;
 }
 
-static bool has_variable(const struct cay_request *req, const char *name)
+/* One of the first n. */
+static bool has_variable(const struct cay_request *req, const char *name, size_t n)
 {
     size_t len = strlen(name);
 
-    for (const char *const *env = req->env.list; env && *env; env++)
-        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(req->env.list[i], name, len) == 0 && req->env.list[i][len] == '=')
             return true;
     return false;
 }
@@ -231,7 +242,7 @@ bool cay_request_has(const struct cay_request *req, const char *field)
     enum field_id id = field_find(field);
 
     if (strncmp(field, "env.", 4) == 0)
-        return has_variable(req, field + 4);
+        return has_variable(req, field + 4, req->env.n);
     if (strcmp(field, "code") == 0)
         return req->code.data != NULL;
     if (strcmp(field, "stdin") == 0)
@@ -288,18 +299,6 @@ static int json_text(const char *field, const json_t *value, const char **ret,
     return 0;
 }
 
-/* Each is added to a copy of the list so far: two hundred thousand would hold a server up for good.
- * Words of a command may be many; how many is for the payload to say. */
-enum { ENTRIES_MAX = 1024 };
-
-static int check_count(const char *field, size_t n, struct cay_error *err)
-{
-    if (n > ENTRIES_MAX)
-        return cay_fail(err, CAY_E_USAGE, "%.80s: has %zu entries; allowed are at most %d", field,
-                        n, ENTRIES_MAX);
-    return 0;
-}
-
 /* As it was written, or nearly so: without the zeros that %f puts behind it. JSON has one kind of
  * number, so that 20.0 and 2e1 are as whole as 20. */
 static void real_text(char out[static 400], double number)
@@ -329,7 +328,7 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
         (json_is_object(value) || (json_is_array(value) && fields[id].kind != FIELD_LIST)))
         return field_fail_kind(id, json_kind(value), cap_of(req, id), err);
     if (json_is_array(value)) {
-        if (!is_word_list(field) && check_count(field, json_array_size(value), err) < 0)
+        if (!is_word_list(field) && field_check_count(field, json_array_size(value), err) < 0)
             return -1;
         if (id != FIELD_N && !req->values[id].is_set)
             field_parse(&req->arena, id, "", &req->values[id], err); /* [] is a value too */
@@ -434,6 +433,7 @@ static int files_from_json(struct cay_request *req, json_t *files, struct cay_er
 
 static int env_from_json(struct cay_request *req, json_t *env, struct cay_error *err)
 {
+    const size_t n_before = req->env.n;
     const char *name, *text;
     json_t *value;
 
@@ -441,10 +441,10 @@ static int env_from_json(struct cay_request *req, json_t *env, struct cay_error 
         return 0;
     if (!json_is_object(env))
         return cay_fail(err, CAY_E_USAGE, "env: %s is not an object", json_kind(env));
-    if (check_count("env", json_object_size(env), err) < 0)
+    if (field_check_count("env", json_object_size(env), err) < 0)
         return -1;
     json_object_foreach (env, name, value) {
-        if (has_variable(req, name))
+        if (has_variable(req, name, n_before)) /* a key is there once */
             continue;
         if (json_text("env", value, &text, err) < 0 ||
             cay_request_add_env(req, name, text, err) < 0)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "core/floor.h"
 #include "core/language.h"
 #include "core/limits-json.h"
 #include "core/state.h"
@@ -262,15 +263,10 @@ bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *
     return value->is_set && value->num != 0;
 }
 
-bool cay_request_loosens(const struct cay *cay, const struct cay_request *req, const char *field)
+int cay_request_tighten(const struct cay *cay, struct cay_request *req,
+                        const char *const *loosening, struct cay_error *err)
 {
-    enum field_id id = field_find(field);
-
-    if (id == FIELD_N || !(fields[id].flags & FIELD_HIGHER) || !req->values[id].is_set)
-        return false;
-    const struct setting *setting = &cay->config.settings[id];
-    return setting->origin != ORIGIN_BUILTIN &&
-           !field_is_tighter(id, &req->values[id], &setting->value);
+    return floor_apply(&cay->config, req, loosening, err);
 }
 
 int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret, struct cay_error *err)

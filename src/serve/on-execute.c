@@ -35,14 +35,16 @@ static bool check_fields(struct exchange *x, const struct cay_request *req)
                        "leave it out, or use a token with that scope");
         return false;
     }
-    if (cay_request_loosens(x->server->cay, req, "policy") && !(x->owner.scopes & SCOPE_BYPASS)) {
-        exchange_error(x, 403, CAY_E_POLICY,
-                       "policy: looser than this server's, and the token does not have the scope "
-                       "bypass",
-                       "leave it out, or use a token with that scope");
-        return false;
-    }
     return true;
+}
+
+/* By the scope `bypass` a token may loosen the policy; nothing else. */
+static int keep_floor(const struct exchange *x, struct cay_request *req, struct cay_error *err)
+{
+    static const char *const loosening[] = { "policy", "policy_bypass", NULL };
+    bool may_loosen = x->owner.scopes & SCOPE_BYPASS;
+
+    return cay_request_tighten(x->server->cay, req, may_loosen ? loosening : NULL, err);
 }
 
 /* A server asks for every layer, whatever the client asks for; the client may ask for no fewer. */
@@ -145,7 +147,7 @@ void on_execute(struct exchange *x)
     } else if (check_fields(x, req)) {
         const char *webhook = cay_request_text(req, "webhook");
         if ((!webhook || hooks_check(x->server, webhook, &err) == 0) &&
-            require_layers(x->server, req, &err) == 0) {
+            keep_floor(x, req, &err) == 0 && require_layers(x->server, req, &err) == 0) {
             start(x, req, form);
             return;
         }

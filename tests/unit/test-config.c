@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "core/config.h"
+#include "core/floor.h"
 
 /* A folder of our own for the three files. */
 struct folder {
@@ -307,6 +308,53 @@ static void test_project_tightens(void **state)
     load_good(folder, (struct texts){ .project = "[limits]\ntimeout = 2\n" }, &config);
     check_setting(&config, FIELD_TIMEOUT, "2", ORIGIN_PROJECT, folder->project);
     config_done(&config);
+}
+
+/* Whatever the configuration sets, a request of somebody else's can only tighten. */
+static void test_floor(void **state)
+{
+    static const struct {
+        const char *variable, *json, *refused; /* NULL: it passes */
+    } rows[] = {
+        { "CAY_MIN_ISOLATION=vm", "{\"min_isolation\": \"kernel\"}", "min_isolation: kernel" },
+        { "CAY_MIN_ISOLATION=kernel", "{\"min_isolation\": \"vm\"}", NULL },
+        { "CAY_POLICY=block", "{\"policy\": \"warn\"}", "policy: warn" },
+        { "CAY_NONE=", "{\"policy\": \"off\"}", NULL }, /* built-in values are no floor */
+        { "CAY_FALLBACK=never", "{\"fallback\": \"isolated\"}", "fallback: isolated" },
+        { "CAY_FALLBACK=isolated", "{\"fallback\": \"never\"}", NULL },
+        { "CAY_NETWORK=none", "{\"network\": \"full\"}", "network: full" },
+        { "CAY_BACKEND=docker", "{\"backend\": \"native\"}", "backend: native" },
+        { "CAY_RUNTIME=runsc", "{\"runtime\": \"runc\"}", "runtime: runc" },
+        { "CAY_STRICT=true", "{\"strict\": false}", "strict: false" },
+        { "CAY_SHELL_ALLOW=ls,cat", "{\"shell_allow\": \"ls,rm\"}", "shell_allow: ls,rm" },
+        { "CAY_SHELL_ALLOW=ls,cat", "{\"shell_allow\": [\"ls\"]}", NULL },
+        { "CAY_MEMORY=64m", "{\"limits\": {\"memory\": \"65m\"}}", "memory: 65m" },
+        { "CAY_MEMORY=64m", "{\"limits\": {\"memory\": \"32m\"}}", NULL },
+        { "CAY_MEMORY=64m", "{\"profile\": \"hardened\"}", "profile: hardened: memory: 256m" },
+        { "CAY_PROFILE=restricted", "{\"profile\": \"default\"}", "profile: default: " },
+        { "CAY_TIMEOUT=5", "{\"timeout\": 6}", "timeout: 6" },
+        { "CAY_REQUIRE=seccomp", "{\"require\": [\"landlock\"]}", NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *const environment[] = { rows[i].variable, NULL };
+        const struct config_sources sources = { .environment = environment };
+        struct cay_request *req = cay_request_new();
+        struct config config;
+        struct cay_error err = { 0 };
+        assert_int_equal(config_load(&sources, &config, &err), 0);
+        assert_int_equal(cay_request_parse(req, rows[i].json, strlen(rows[i].json), &err), 0);
+        int rc = floor_apply(&config, req, NULL, &err);
+        if ((rc < 0) != (rows[i].refused != NULL) ||
+            (rc < 0 && (err.kind != CAY_E_POLICY || !strstr(err.msg, rows[i].refused))))
+            fail_msg("%s %s: %d %s", rows[i].variable, rows[i].json, rc, err.msg);
+        if (strstr(rows[i].variable, "REQUIRE"))
+            assert_true(field_has(&req->values[FIELD_REQUIRE], "seccomp") &&
+                        field_has(&req->values[FIELD_REQUIRE], "landlock"));
+        cay_request_free(req);
+        config_done(&config);
+    }
 }
 
 static void test_project_never_loosens(void **state)
@@ -835,6 +883,7 @@ int main(void)
         cmocka_unit_test(test_origin_of_the_old_cap),
         cmocka_unit_test(test_cap_lowers_builtin),
         cmocka_unit_test(test_project_tightens),
+        cmocka_unit_test(test_floor),
         cmocka_unit_test(test_project_never_loosens),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_odd_files),

@@ -502,6 +502,54 @@ static void test_set_by_text(void **state)
     cay_request_free(req);
 }
 
+/* A list is the same however it is given: as one text, as an array, as both. What is past the most
+ * is refused by its name, before each word cost a copy of all before it. */
+static void test_bounds(void **state)
+{
+    static const char *const lists[] = { "require", "network", "shell_allow", "collect" };
+    static const char *const texts[] = { "image", "profile", "runtime", "webhook", "language" };
+    const size_t n_words = 60000;
+    struct cay_error err;
+    char wanted[160];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        struct strbuf words = { 0 };
+        for (size_t k = 0; k < n_words; k++)
+            strbuf_printf(&words, "w,");
+        struct cay_request *req = cay_request_new();
+        assert_int_equal(cay_request_set(req, lists[i], strbuf_str(&words), &err), -1);
+        if (strcmp(lists[i], "collect") == 0)
+            snprintf(wanted, sizeof wanted,
+                     "collect: an entry of 120000 bytes; allowed are at most 4096");
+        else
+            snprintf(wanted, sizeof wanted, "%s: has 60000 entries; allowed are at most 1024",
+                     lists[i]);
+        assert_string_equal(err.msg, wanted);
+        /* and in parts, of which each is allowed */
+        for (int k = 0; k < FIELD_ENTRIES_MAX; k++)
+            assert_int_equal(cay_request_set(req, lists[i], "w", &err), 0);
+        assert_int_equal(cay_request_set(req, lists[i], "w", &err), -1);
+        snprintf(wanted, sizeof wanted, "%s: has 1025 entries; allowed are at most 1024", lists[i]);
+        assert_string_equal(err.msg, wanted);
+        cay_request_free(req);
+        strbuf_done(&words);
+    }
+    auto_free char *large = mem_alloc(4098);
+    memset(large, 'x', 4097);
+    struct cay_request *req = cay_request_new();
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        assert_int_equal(cay_request_set(req, texts[i], large, &err), -1);
+        snprintf(wanted, sizeof wanted, "%s: a text of 4097 bytes; allowed are at most 4096",
+                 texts[i]);
+        assert_string_equal(err.msg, wanted);
+    }
+    large[256] = '\0';
+    assert_int_equal(cay_request_add_env(req, large, "", &err), -1);
+    assert_non_null(strstr(err.msg, "a name of 256 bytes; allowed are at most 255"));
+    cay_request_free(req);
+}
+
 static void test_env(void **state)
 {
     struct cay_request *req = cay_request_new();
@@ -558,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_number_of_files),
         cmocka_unit_test(test_size_is_bounded),
         cmocka_unit_test(test_set_by_text),
+        cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_env),
         cmocka_unit_test(test_field_rows),
     };
