@@ -38,26 +38,45 @@ struct how {
 
 /* ---- signals ---- */
 
-/* The write end of the cancel pipe, for the handler alone: it has no other way to reach it. -1
- * while nobody looks at the other end: what is to be run is still being read, and that may take for
- * ever (a pipe, a FIFO, somebody who types). */
+/* For the handler alone, which has no other way to reach them. */
+
+/* The write end of the cancel pipe. -1 while nobody looks at the other end: what is to be run is
+ * still being read, and that may take for ever (a pipe, a FIFO, somebody who types). */
 static volatile sig_atomic_t cancel_pipe = -1;
 
-/* The first one asks for an orderly end; a second one does not wait for it, nor does the first
- * where nobody would hear of it. The warden leaves when its front is gone. */
+/* Between the beginning of a run and its record. */
+static volatile sig_atomic_t is_running;
+
+static volatile sig_atomic_t null_fd = -1;
+
+/* The first one asks for an orderly end. A second one does not wait for it, nor does the first
+ * where nobody would hear of it; the warden leaves when its front is gone. But a run that has begun
+ * is recorded, however many follow: closing a terminal may send three within a millisecond. All
+ * that could keep it from its end for ever is somebody who does not read what it writes: a write
+ * that waits for that goes nowhere from here on, and is over. */
 static void on_signal(int number)
 {
     static volatile sig_atomic_t asked;
     /* Ctrl-C is 130; any other request to stop is a kill, 137. */
     unsigned char byte = number == SIGINT ? SIGINT : SIGKILL;
+    int saved = errno;
 
-    if (asked++ || write((int)cancel_pipe, &byte, 1) != 1)
-        _exit(128 + byte);
+    if (asked || write((int)cancel_pipe, &byte, 1) != 1) {
+        if (!is_running)
+            _exit(128 + byte);
+        dup2((int)null_fd, STDOUT_FILENO);
+        dup2((int)null_fd, STDERR_FILENO);
+    }
+    asked = 1;
+    errno = saved;
 }
 
 static int catch_signals(struct how *how, struct cay_error *err)
 {
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    /* Whatever would end it: the last ones come from limits and timers that a caller left. */
+    static const int numbers[] = { SIGINT,  SIGTERM, SIGHUP,    SIGQUIT, SIGUSR1, SIGUSR2,
+                                   SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR };
+    /* A write that was interrupted is begun again, and finds what stdout is by then. */
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     int pair[2];
 
@@ -65,6 +84,7 @@ static int catch_signals(struct how *how, struct cay_error *err)
         return cay_fail_errno(err, errno, "make a pipe");
     how->cancel_fd = pair[0];
     how->cancel_write = pair[1];
+    null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         struct sigaction old;
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
@@ -204,7 +224,9 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
     if (screen.has_tty && begin_tty(&screen, &run, &err) < 0)
         return tell_error(&err);
 
+    is_running = 1;
     int rc = cay_run(cay, args->req, &run, &result, &err);
+    is_running = 0;
     progress_clear(how->progress);
     if (rc == 0 && screen_holds_back(&screen) && !args->json && !args->events)
         put_pretty(&screen, cay, result);

@@ -19,6 +19,8 @@
 
 #define FOLDER "artifacts/executions"
 
+#define TENANT_KEY "\"tenant\":\""
+
 enum { HASH_SHOWN = 16 };
 
 /* "2026-11-15T19:13:02.123Z" without what no file name should have. */
@@ -65,6 +67,8 @@ int artifact_store(int state_fd, const struct audit_entry *entry, const char *re
     if (fd < 0)
         return fd == -EEXIST ? 0 : fd; /* taken in once more after a crash */
     strbuf_printf(&out, "{\"id\":\"%s\",\"timestamp\":\"%s\",", entry->id, entry->time);
+    if (record_is_tenant(entry->tenant))
+        strbuf_printf(&out, TENANT_KEY "%s\",", entry->tenant);
     strbuf_add(&out, extra + 1, extra_len - 2); /* its members */
     strbuf_puts(&out, ",\"result\":");
     strbuf_add(&out, result, result_len);
@@ -79,15 +83,40 @@ int artifact_store(int state_fd, const struct audit_entry *entry, const char *re
 
 struct artifact {
     char name[96];
+    char tenant[RECORD_TENANT_MAX + 1]; /* "": the user's own */
     int64_t time_s;
     uint64_t bytes;
 };
 
-static int newest_first(const void *a, const void *b)
+/* Those that share a limit stand together, the newest first. */
+static int by_share(const void *a, const void *b)
 {
     const struct artifact *left = a, *right = b;
+    int order = strcmp(left->tenant, right->tenant);
+
+    if (order != 0)
+        return order;
     return left->time_s == right->time_s ? strcmp(right->name, left->name)
                                          : (left->time_s < right->time_s ? 1 : -1);
+}
+
+/* It stands behind id and timestamp, whose lengths are known to be less than this. */
+static void read_tenant(int dir_fd, struct artifact *artifact)
+{
+    char head[256];
+
+    auto_close int fd =
+        openat(dir_fd, artifact->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t len = fd < 0 ? -1 : read(fd, head, sizeof head - 1);
+    head[MAX(len, (ssize_t)0)] = '\0';
+    const char *at = strstr(head, ",\"timestamp\":\"");
+    at = at ? strchr(at + strlen(",\"timestamp\":\""), '"') : NULL;
+    if (!at || strncmp(at, "\"," TENANT_KEY, strlen("\"," TENANT_KEY)) != 0)
+        return;
+    at += strlen("\"," TENANT_KEY);
+    size_t n = strcspn(at, "\"");
+    if (n <= RECORD_TENANT_MAX)
+        memcpy(artifact->tenant, at, n);
 }
 
 size_t artifact_prune(int state_fd, const struct record_keep *keep, int64_t now_s, int dry_run,
@@ -96,7 +125,7 @@ size_t artifact_prune(int state_fd, const struct record_keep *keep, int64_t now_
     DIR *dir = dir_open_at(state_fd, FOLDER);
     struct artifact *list = NULL;
     size_t n = 0, removed = 0;
-    uint64_t bytes = 0;
+    uint64_t count = 0, bytes = 0;
     const struct dirent *entry;
     struct stat st;
 
@@ -110,13 +139,16 @@ size_t artifact_prune(int state_fd, const struct record_keep *keep, int64_t now_
             continue;
         list = mem_resize(list, (n + 1) * sizeof *list);
         list[n] = (struct artifact){ .time_s = st.st_mtime, .bytes = (uint64_t)st.st_blocks * 512 };
-        memcpy(list[n++].name, entry->d_name, len + 1);
+        memcpy(list[n].name, entry->d_name, len + 1);
+        read_tenant(fd, &list[n++]);
     }
     if (n > 0)
-        qsort(list, n, sizeof *list, newest_first);
+        qsort(list, n, sizeof *list, by_share);
     for (size_t i = 0; i < n; i++) {
+        if (i > 0 && strcmp(list[i].tenant, list[i - 1].tenant) != 0)
+            count = bytes = 0;
         bytes += list[i].bytes;
-        if (i < keep->count && bytes <= keep->bytes && now_s - list[i].time_s <= keep->age_s)
+        if (count++ < keep->count && bytes <= keep->bytes && now_s - list[i].time_s <= keep->age_s)
             continue;
         if (!dry_run && unlinkat(fd, list[i].name, 0) < 0)
             continue;

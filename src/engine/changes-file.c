@@ -133,6 +133,14 @@ int changes_update(const struct changes *changes, int fd, struct cay_error *err)
 
 /* ---- reading ---- */
 
+bool changes_is_pending(int fd)
+{
+    struct file_header header;
+
+    return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+           memcmp(header.magic, magic, sizeof magic) == 0 && header.state == CHANGES_PENDING;
+}
+
 /* A string without a NUL of its own; "" for length 0. NULL when it is not there. */
 static const char *take_text(struct arena *arena, struct reader *reader, uint32_t len, uint32_t max)
 {

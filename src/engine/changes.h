@@ -43,6 +43,9 @@ struct change {
 
 enum changes_state { CHANGES_PENDING, CHANGES_APPLIED, CHANGES_DISCARDED };
 
+/* Whether the file is a change set that was neither applied nor discarded. */
+bool changes_is_pending(int fd);
+
 struct changes {
     struct arena arena;
     struct change *list; /* sorted by path: a folder before what is in it */

@@ -185,7 +185,7 @@ int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_e
     record_keep_of(&cay->config, &keep);
     auto_close int executions_fd = record_open_executions_at(state_fd, false);
     if (executions_fd >= 0)
-        record_prune_told(executions_fd, &keep, now, options->dry_run, told, &c);
+        record_prune_told(executions_fd, &keep, now, options->dry_run, NULL, told, &c);
     artifact_prune(state_fd, &keep, now, options->dry_run, told, &c);
     return rc;
 }

@@ -204,7 +204,7 @@ static int store(struct taker *t, const struct record_text *text)
     bool has_folder = record_adopt(executions_fd, t->folder_fd, text->entry->id) > 0;
     int rc = record_store(t->state_fd, text);
     if (rc == 0)
-        record_prune_sometimes(t->state_fd, t->config, text, has_folder);
+        record_prune_sometimes(t->state_fd, t->config, text, has_folder, NULL);
     return rc;
 }
 

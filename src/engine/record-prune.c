@@ -21,12 +21,17 @@
 #include "sys/dir.h"
 #include "sys/rmtree.h"
 
-/* A folder without a result belongs to a run that still runs, or whose cay was killed. */
-enum { ORPHAN_AGE_S = 2 * 24 * 3600 };
+enum {
+    DAY_S = 24 * 3600,
+    /* A folder without a result belongs to a run that still runs, or whose cay was killed. */
+    ORPHAN_AGE_S = 2 * DAY_S,
+};
 
 struct kept {
     char id[RECORD_ID_LEN + 1];
+    char tenant[RECORD_TENANT_MAX + 1]; /* "": of no tenant's, the user's own */
     bool has_result, has_folder;
+    bool is_pending; /* it has changes that were neither applied nor discarded */
     int64_t time_ns;
     uint64_t bytes;
 };
@@ -47,10 +52,56 @@ static int by_id(const void *a, const void *b)
     return strcmp(((const struct kept *)a)->id, ((const struct kept *)b)->id);
 }
 
-static int newest_first(const void *a, const void *b)
+/* Those that share a limit stand together, the newest first. */
+static int by_share(const void *a, const void *b)
 {
-    int64_t left = ((const struct kept *)a)->time_ns, right = ((const struct kept *)b)->time_ns;
-    return left == right ? by_id(b, a) : left < right ? 1 : -1;
+    const struct kept *left = a, *right = b;
+    int order = strcmp(left->tenant, right->tenant);
+
+    if (order != 0)
+        return order;
+    if (left->is_pending != right->is_pending)
+        return left->is_pending ? 1 : -1;
+    if (left->time_ns != right->time_ns)
+        return left->time_ns < right->time_ns ? 1 : -1;
+    return by_id(b, a);
+}
+
+static bool is_same_share(const struct kept *a, const struct kept *b)
+{
+    return a->is_pending == b->is_pending && strcmp(a->tenant, b->tenant) == 0;
+}
+
+/* The last member of the second line: record_put_tenant. No text in it can look like this, for its
+ * quotes would be escaped. */
+static void read_tenant(int executions_fd, struct kept *kept)
+{
+    char name[RECORD_ID_LEN + 6], tail[RECORD_TENANT_MAX + 32];
+    struct stat st;
+
+    snprintf(name, sizeof name, "%s.json", kept->id);
+    auto_close int fd = openat(executions_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return;
+    off_t from = MAX(st.st_size - (off_t)sizeof tail + 1, (off_t)0);
+    ssize_t len = pread(fd, tail, sizeof tail - 1, from);
+    if (len < 4 || memcmp(tail + len - 3, "\"}\n", 3) != 0)
+        return;
+    tail[len - 3] = '\0';
+    const char *quote = strrchr(tail, '"');
+    size_t before = quote ? (size_t)(quote + 1 - tail) : 0, key = strlen(RECORD_TENANT_KEY);
+    if (before >= key && memcmp(tail + before - key, RECORD_TENANT_KEY, key) == 0 &&
+        strlen(quote + 1) <= RECORD_TENANT_MAX)
+        memcpy(kept->tenant, quote + 1, strlen(quote + 1) + 1);
+}
+
+static bool is_pending(int executions_fd, const char *id)
+{
+    char path[RECORD_ID_LEN + 16];
+
+    snprintf(path, sizeof path, "%s/changes", id);
+    auto_close int fd = openat(executions_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    return fd >= 0 && changes_is_pending(fd);
 }
 
 static uint64_t folder_bytes(int executions_fd, const char *id)
@@ -110,8 +161,12 @@ static void list_all(int executions_fd, struct kept_list *list)
             .bytes = (uint64_t)st.st_blocks * 512,
         };
         memcpy(kept->id, entry->d_name, RECORD_ID_LEN);
-        if (is_folder)
+        if (is_folder) {
             kept->bytes += folder_bytes(executions_fd, kept->id);
+            kept->is_pending = is_pending(executions_fd, kept->id);
+        } else {
+            read_tenant(executions_fd, kept);
+        }
     }
     closedir(dir);
 }
@@ -129,8 +184,11 @@ static void join_pairs(struct kept_list *list)
             list->items[n++] = *kept;
             continue;
         }
-        if (kept->has_result)
+        if (kept->has_result) {
             before->time_ns = kept->time_ns; /* the result's, which is written last */
+            memcpy(before->tenant, kept->tenant, sizeof before->tenant);
+        }
+        before->is_pending |= kept->is_pending;
         before->has_result |= kept->has_result;
         before->has_folder |= kept->has_folder;
         before->bytes += kept->bytes;
@@ -178,13 +236,70 @@ int record_remove(int executions_fd, const char *id)
     return remove_record(executions_fd, &kept, false) ? 0 : -EBUSY;
 }
 
+/* ---- changes that were not applied ---- */
+
+static void notice_path(const char *id, char path[static RECORD_ID_LEN + 16])
+{
+    snprintf(path, RECORD_ID_LEN + 16, "%s/notice", id);
+}
+
+int64_t record_notice_ends(int executions_fd, const char *id)
+{
+    char path[RECORD_ID_LEN + 16];
+    struct stat st;
+
+    notice_path(id, path);
+    if (fstatat(executions_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -1;
+    return st.st_mtime + RECORD_NOTICE_S;
+}
+
+static bool give_notice(int executions_fd, const char *id, int64_t now_s)
+{
+    const struct timespec now = { .tv_sec = (time_t)now_s };
+    char path[RECORD_ID_LEN + 16];
+
+    notice_path(id, path);
+    auto_close int fd =
+        openat(executions_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd >= 0 && futimens(fd, (const struct timespec[2]){ now, now }) == 0;
+}
+
+static void take_notice_back(int executions_fd, const char *id)
+{
+    char path[RECORD_ID_LEN + 16];
+
+    notice_path(id, path);
+    unlinkat(executions_fd, path, 0);
+}
+
+/* Whether its time is over: it goes only once its user was told, and has had time since. */
+static bool may_go(int executions_fd, const char *id, int64_t now_s, struct record_notice *notice)
+{
+    int64_t ends = record_notice_ends(executions_fd, id);
+
+    if (ends < 0 && notice && give_notice(executions_fd, id, now_s))
+        ends = now_s + RECORD_NOTICE_S;
+    if (ends >= 0 && ends <= now_s)
+        return true;
+    if (ends < 0 || !notice)
+        return false;
+    if (notice->n++ == 0 || ends < notice->first_s) {
+        notice->first_s = ends;
+        snprintf(notice->id, sizeof notice->id, "%s", id);
+    }
+    return false;
+}
+
+/* ---- all of them ---- */
+
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s)
 {
-    return record_prune_told(executions_fd, keep, now_s, false, NULL, NULL);
+    return record_prune_told(executions_fd, keep, now_s, false, NULL, NULL, NULL);
 }
 
 size_t record_prune_told(int executions_fd, const struct record_keep *keep, int64_t now_s,
-                         bool dry_run, record_told_fn *fn, void *arg)
+                         bool dry_run, struct record_notice *notice, record_told_fn *fn, void *arg)
 {
     auto_close int lock_fd = openat(executions_fd, ".pruned",
                                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -199,16 +314,22 @@ size_t record_prune_told(int executions_fd, const struct record_keep *keep, int6
     list_all(executions_fd, &list);
     join_pairs(&list);
     if (list.n > 0)
-        qsort(list.items, list.n, sizeof *list.items, newest_first);
+        qsort(list.items, list.n, sizeof *list.items, by_share);
     for (size_t i = 0; i < list.n; i++) {
         const struct kept *kept = &list.items[i];
         int64_t age = now_s - kept->time_ns / NS_PER_SEC;
         bool is_over = age > ORPHAN_AGE_S;
+        if (i > 0 && !is_same_share(kept, kept - 1))
+            count = bytes = 0;
         if (kept->has_result) {
             count++;
             bytes += kept->bytes;
-            is_over =
-                count > 1 && (count > keep->count || bytes > keep->bytes || age > keep->age_s);
+            is_over = count > 1 && ((count > keep->count && !kept->is_pending) ||
+                                    bytes > keep->bytes || age > keep->age_s);
+            if (kept->is_pending && is_over)
+                is_over = may_go(executions_fd, kept->id, now_s, notice);
+            else if (kept->is_pending && !dry_run)
+                take_notice_back(executions_fd, kept->id);
         }
         if (!is_over || (!dry_run && !remove_record(executions_fd, kept, true)))
             continue;
@@ -224,13 +345,12 @@ size_t record_prune_told(int executions_fd, const struct record_keep *keep, int6
 
 void record_keep_of(const struct config *config, struct record_keep *ret)
 {
-    enum { DAY = 24 * 3600 };
     const struct setting *settings = config->settings;
 
     *ret = (struct record_keep){
         .count = settings[FIELD_KEEP_EXECUTIONS].value.num,
         .bytes = settings[FIELD_KEEP_BYTES].value.num,
-        .age_s = (int64_t)settings[FIELD_KEEP_DAYS].value.num * DAY,
+        .age_s = (int64_t)settings[FIELD_KEEP_DAYS].value.num * DAY_S,
     };
 }
 
@@ -251,7 +371,8 @@ static bool is_large(int state_fd, const struct record_keep *keep, const struct 
 /* Looking through all of them is done now and then: by one run in 256, by one an hour, and by each
  * that left much. */
 void record_prune_sometimes(int state_fd, const struct config *config,
-                            const struct record_text *text, bool has_folder)
+                            const struct record_text *text, bool has_folder,
+                            struct record_notice *notice)
 {
     enum { HOUR = 3600 };
     int64_t now = (int64_t)time(NULL);
@@ -266,6 +387,6 @@ void record_prune_sometimes(int state_fd, const struct config *config,
         return;
     auto_close int executions_fd = record_open_executions_at(state_fd, false);
     if (executions_fd >= 0)
-        record_prune(executions_fd, &keep, now);
+        record_prune_told(executions_fd, &keep, now, false, notice, NULL, NULL);
     artifact_prune(state_fd, &keep, now, false, NULL, NULL);
 }

@@ -38,6 +38,27 @@ int record_open_executions(bool make)
     return state_fd < 0 ? state_fd : record_open_executions_at(state_fd, make);
 }
 
+bool record_is_tenant(const char *name)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+    return name && *name && strspn(name, allowed) == strlen(name) &&
+           strlen(name) <= RECORD_TENANT_MAX;
+}
+
+/* In the place of the last brace: pruning looks for it at the end of the file. */
+static void put_tenant(struct strbuf *out, const char *tenant)
+{
+    /* A front that was taken over may have written anything. */
+    if (!record_is_tenant(tenant) || out->len == 0 || out->data[out->len - 1] != '}')
+        return;
+    out->len--;
+    strbuf_puts(out, RECORD_TENANT_KEY);
+    strbuf_puts(out, tenant);
+    strbuf_puts(out, "\"}");
+}
+
 /* One write, or a name that comes after it: a reader sees a record whole, or not at all. */
 static int store_result(int state_fd, const struct record_text *text)
 {
@@ -47,6 +68,7 @@ static int store_result(int state_fd, const struct record_text *text)
     strbuf_add(&out, text->result, text->result_len);
     strbuf_putc(&out, '\n');
     strbuf_add(&out, text->extra, text->extra_len);
+    put_tenant(&out, text->entry->tenant);
     strbuf_putc(&out, '\n');
     snprintf(name, sizeof name, "%s.json", text->entry->id);
     auto_close int folder_fd = record_open_executions_at(state_fd, true);

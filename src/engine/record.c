@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cay/record.h>
@@ -508,7 +509,8 @@ static void make_text(const struct record *record, const struct plan *plan,
 
 /* Writes down what there is to write; entry and record each fail for themselves. */
 static void write_down(struct record *record, const struct plan *plan,
-                       const struct cay_result *result, int *ret_audit)
+                       const struct cay_result *result, int *ret_audit,
+                       struct record_notice *notice)
 {
     bool is_kept_too = is_kept(record);
     auto_strbuf struct strbuf json = { 0 }, extra = { 0 };
@@ -530,19 +532,40 @@ static void write_down(struct record *record, const struct plan *plan,
         rc = record_store(record->state_fd, &text);
         if (rc < 0)
             fail(record, rc);
-        record_prune_sometimes(record->state_fd, record->config, &text, record->own_fd >= 0);
+        record_prune_sometimes(record->state_fd, record->config, &text, record->own_fd >= 0,
+                               notice);
     }
+}
+
+/* Before it happens, so that it can still be applied. */
+static void warn_notice(struct arena *arena, const struct record_notice *notice,
+                        struct value *warnings)
+{
+    char when[32] = "soon";
+    time_t first = (time_t)notice->first_s;
+    struct tm tm;
+
+    if (gmtime_r(&first, &tm))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &tm);
+    warn(arena, warnings,
+         arena_printf(arena,
+                      "%zu change set%s not applied and past keep_days or keep_bytes: %.8s will be "
+                      "removed after %s (`cay apply` or `cay discard`)",
+                      notice->n, notice->n == 1 ? " is" : "s are", notice->id, when));
 }
 
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings)
 {
+    struct record_notice notice = { 0 };
     int audit_rc = 0;
 
     record->is_finished = true;
     finish_files(record, plan, left, arena, result, warnings);
     result->warnings = warnings->list;
-    write_down(record, plan, result, &audit_rc);
+    write_down(record, plan, result, &audit_rc, &notice);
+    if (notice.n > 0)
+        warn_notice(arena, &notice, warnings);
     if (audit_rc < 0)
         warn(arena, warnings,
              arena_printf(arena, "not in the audit log: %s",

@@ -121,26 +121,55 @@ enum { RECORD_ID_LEN = 32 };
 /* Whether this is the name of an execution: 32 hexadecimal digits, then the suffix. */
 bool record_is_name(const char *name, const char *suffix);
 
-/* Removes records past a number, an age in seconds, or a sum of bytes, oldest first; the newest
- * stays, and so does one that is being applied. Does nothing where another process is at it.
- * Returns how many were removed. */
+/* Tenants' names are no longer (core/config-tenant.c, serve/token.c). */
+enum { RECORD_TENANT_MAX = 64 };
+
+/* Whether it may be one, so that no text has to quote it. */
+bool record_is_tenant(const char *name);
+
+/* What stands before the tenant at the end of the second line. */
+#define RECORD_TENANT_KEY ",\"tenant\":\""
+
+/* Removes one. Returns -ENOENT, or -EBUSY while it is being applied. */
+int record_remove(int executions_fd, const char *id);
+
+/*
+ * Removes records past a number, an age in seconds, or a sum of bytes, oldest first; the newest
+ * stays, and so does one that is being applied. Each tenant has these limits for itself, and so
+ * have the user's own runs: nobody's records make room for somebody else's.
+ *
+ * Changes that were not applied have such a share for themselves, in which no number counts; past
+ * their bytes or age they go only RECORD_NOTICE_S after their user was told. Does nothing where
+ * another process is at it. Returns how many were removed.
+ */
 struct record_keep {
     uint64_t count, bytes;
     int64_t age_s;
 };
-/* Removes one. Returns -ENOENT, or -EBUSY while it is being applied. */
-int record_remove(int executions_fd, const char *id);
-
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s);
 
-/* The same, telling of each; a dry run removes none. */
+enum { RECORD_NOTICE_S = 3 * 24 * 3600 };
+
+/* Those whose user is to be told now. */
+struct record_notice {
+    size_t n;
+    int64_t first_s; /* when the first of them goes */
+    char id[33];     /* which that is */
+};
+
+/* The same, telling of each; a dry run removes none. notice, zeroed: NULL where there is nobody to
+ * tell, and then nothing begins to be told. */
 typedef void record_told_fn(void *arg, const char *what, const char *name);
 size_t record_prune_told(int executions_fd, const struct record_keep *keep, int64_t now_s,
-                         bool dry_run, record_told_fn *fn, void *arg);
+                         bool dry_run, struct record_notice *notice, record_told_fn *fn, void *arg);
+
+/* When its changes go, in seconds since 1970; -1 where nobody was told of that. */
+int64_t record_notice_ends(int executions_fd, const char *id);
 
 void record_keep_of(const struct config *config, struct record_keep *ret);
 
 /* Prunes executions and artifacts when it is time to: by chance of the id, once an hour, or when
  * what was stored just now is much. has_folder: it has files beside the text. */
 void record_prune_sometimes(int state_fd, const struct config *config,
-                            const struct record_text *text, bool has_folder);
+                            const struct record_text *text, bool has_folder,
+                            struct record_notice *notice);

@@ -18,7 +18,9 @@
 #include "../lib/tmp-folder.h"
 #include "base/auto.h"
 #include "core/config.h"
+#include "engine/audit.h"
 #include "engine/capture.h"
+#include "engine/changes.h"
 #include "engine/record-free.h"
 #include "engine/record.h"
 
@@ -63,6 +65,105 @@ static bool has(const struct tmp_folder *place, unsigned n, const char *suffix)
 }
 
 #define MANY UINT64_C(1000000000000)
+
+/* Record n of a tenant, as record_store writes it. */
+static void put_tenant_record(const struct tmp_folder *place, unsigned n, const char *tenant,
+                              size_t len)
+{
+    auto_free char *text = mem_alloc(len + 1);
+    char id[40], from[80], time[] = "2026-11-18T12:00:00.000Z";
+
+    memset(text, 'x', len);
+    const struct audit_entry entry = { .time = time, .id = id_of(n, id), .tenant = tenant };
+    assert_int_equal(
+        record_store(place->fd, &(struct record_text){ .entry = &entry,
+                                                       .result = text,
+                                                       .result_len = len,
+                                                       .extra = "{\"version\":1}",
+                                                       .extra_len = 13,
+                                                       .end_ns = n * INT64_C(1000000000) }),
+        0);
+    snprintf(from, sizeof from, "executions/%s.json", id);
+    assert_int_equal(renameat(place->fd, from, place->fd, strchr(from, '/') + 1), 0);
+}
+
+/* Record n with changes that nobody has applied. */
+static void put_pending(const struct tmp_folder *place, unsigned n, size_t len)
+{
+    const struct changes changes = { .folder = "/nowhere", .state = CHANGES_PENDING };
+    char id[40], name[80];
+    struct cay_error err;
+
+    put_record(place, n, 0);
+    assert_int_equal(mkdirat(place->fd, id_of(n, id), 0700), 0);
+    snprintf(name, sizeof name, "%s/harvest", id);
+    put(place, name, len, (time_t)n);
+    snprintf(name, sizeof name, "%s/changes", id);
+    auto_close int fd = openat(place->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(changes_save(&changes, fd, &err), 0);
+}
+
+static bool has(const struct tmp_folder *place, unsigned n, const char *suffix);
+
+static size_t prune(const struct tmp_folder *place, const struct record_keep *keep, int64_t now,
+                    struct record_notice *notice)
+{
+    return record_prune_told(place->fd, keep, now, false, notice, NULL, NULL);
+}
+
+/* No number of runs removes them, only age and bytes, and that not before its user was told. */
+static void test_prune_pending(void **state)
+{
+    const struct tmp_folder *place = *state;
+    const struct record_keep few = { .count = 2, .bytes = MANY, .age_s = 1000000 };
+    const struct record_keep young = { .count = 2, .bytes = MANY, .age_s = 50 };
+    const struct record_keep small = { .count = 2, .bytes = 1 << 20, .age_s = 1000000 };
+    struct record_notice notice = { 0 };
+
+    put_pending(place, 1, 1 << 20);
+    put_pending(place, 2, 1 << 20);
+    for (unsigned n = 3; n < 20; n++)
+        put_record(place, n, 0);
+    assert_int_equal(prune(place, &few, 100, &notice), 15);
+    assert_true(has(place, 1, "/changes") && has(place, 2, "/changes"));
+    assert_int_equal(notice.n, 0);
+
+    /* Nobody is told: nothing begins. */
+    assert_int_equal(prune(place, &small, 100 + RECORD_NOTICE_S, NULL), 0);
+    assert_int_equal(prune(place, &small, 100 + 2 * RECORD_NOTICE_S, NULL), 0);
+    assert_int_equal(prune(place, &small, 1000, &notice), 0);
+    assert_int_equal(notice.n, 1);
+    assert_int_equal(notice.first_s, 1000 + RECORD_NOTICE_S);
+    assert_int_equal(prune(place, &small, 1000 + RECORD_NOTICE_S - 1, NULL), 0);
+    assert_true(has(place, 1, "/notice"));
+    /* There is room again: the notice is taken back. */
+    assert_int_equal(prune(place, &few, 1000, NULL), 0);
+    assert_false(has(place, 1, "/notice"));
+
+    notice = (struct record_notice){ 0 };
+    assert_int_equal(prune(place, &young, 2000, &notice), 1); /* an ordinary one, at once */
+    assert_int_equal(notice.n, 1);
+    assert_true(has(place, 1, "/changes"));
+    assert_int_equal(prune(place, &young, 2000 + RECORD_NOTICE_S, NULL), 1);
+    assert_false(has(place, 1, ".json") || has(place, 1, ""));
+    assert_true(has(place, 2, "/changes")); /* the newest stays */
+}
+
+static void test_prune_shares(void **state)
+{
+    const struct tmp_folder *place = *state;
+    const struct record_keep keep = { .count = 3, .bytes = 1 << 20, .age_s = 1000000 };
+
+    put_record(place, 1, 0);
+    put_pending(place, 2, 1000);
+    put_tenant_record(place, 3, "small", 100);
+    put_tenant_record(place, 4, "\"}\nno name", 100); /* the user's own, then */
+    for (unsigned n = 5; n < 9; n++)
+        put_tenant_record(place, n, "big", 600 << 10);
+    assert_int_equal(record_prune(place->fd, &keep, 100), 3);
+    assert_true(has(place, 1, ".json") && has(place, 2, "/changes") && has(place, 3, ".json"));
+    assert_true(has(place, 4, ".json") && has(place, 8, ".json") && !has(place, 7, ".json"));
+}
 
 static void test_prune_count(void **state)
 {
@@ -251,9 +352,10 @@ static void test_not_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_prune_count), TEST(test_prune_age),     TEST(test_prune_bytes),
-        TEST(test_prune_locks), TEST(test_prune_orphans), TEST(test_freed_file),
-        TEST(test_output),      TEST(test_not_kept),
+        TEST(test_prune_pending), TEST(test_prune_shares), TEST(test_prune_count),
+        TEST(test_prune_age),     TEST(test_prune_bytes),  TEST(test_prune_locks),
+        TEST(test_prune_orphans), TEST(test_freed_file),   TEST(test_output),
+        TEST(test_not_kept),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
