@@ -57,7 +57,7 @@ static void die(struct conn *conn)
     set_state(conn, CONN_DEAD);
     event_del(&conn->read_event);
     event_del(&conn->write_event);
-    conn_kick(conn);
+    conn_kick(conn); /* the one event that it still has: it is freed there */
 }
 
 void conn_lose(struct conn *conn)
@@ -75,6 +75,8 @@ static void free_conn(struct conn *conn)
 {
     struct server *server = conn->x.server;
 
+    event_del(&conn->read_event);
+    event_del(&conn->write_event);
     event_del(&conn->kick_event);
     if (conn->prev)
         conn->prev->next = conn->next;
@@ -186,9 +188,10 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 /* ---- receiving ---- */
 
+/* Of one that has died in between no event is added again. */
 static void watch(struct conn *conn, bool is_paused)
 {
-    if (conn->is_paused == is_paused)
+    if (conn->state == CONN_DEAD || conn->is_paused == is_paused)
         return;
     conn->is_paused = is_paused;
     event_del(&conn->read_event);
