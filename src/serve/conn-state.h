@@ -35,6 +35,8 @@ struct conn {
     struct conn *prev, *next;
     int fd;
     bool is_unix;
+    bool is_known;        /* has shown a token once */
+    uint32_t address;     /* of TCP: where it comes from, hashed */
     struct tls_conn *tls; /* NULL: plain */
     enum conn_state state;
     struct event read_event, write_event, kick_event;
@@ -56,7 +58,9 @@ struct conn {
     size_t n_extra;
     struct strbuf out; /* head, and the pieces of a stream */
     size_t out_at;
-    const char *tail; /* a body, sent behind out */
+    uint64_t sent_bytes; /* in the present span of time in which it is looked how fast it reads */
+    int64_t sending_ns;  /* how much of that has passed */
+    const char *tail;    /* a body, sent behind out */
     size_t tail_len, tail_at;
     char *tail_owned; /* freed once it is sent */
     pull_fn *pull;    /* of a stream */

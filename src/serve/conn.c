@@ -13,6 +13,7 @@
 #include "serve/conn.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,6 +32,8 @@ enum { LINGER_S = 2 };
 enum { UNIX_RESERVE = 16 }; /* more for the owner, whom strangers on TCP shall not shut out */
 enum { QUIET_S = 15 };      /* that a stream may say nothing: proxies give up after a minute */
 enum { BODY_BYTES_PER_S = 16 * 1024 }; /* a body that comes slower than this runs out of time */
+enum { READ_BYTES_PER_S = 16 * 1024 }; /* who takes an answer slower than this is cut off */
+enum { ADDRESS_COUNTS = 1024 };        /* for strangers' addresses, by their hash */
 
 static void set_state(struct conn *conn, enum conn_state state)
 {
@@ -57,7 +60,7 @@ static void die(struct conn *conn)
     set_state(conn, CONN_DEAD);
     event_del(&conn->read_event);
     event_del(&conn->write_event);
-    conn_kick(conn);
+    conn_kick(conn); /* the one event that it still has: it is freed there */
 }
 
 void conn_lose(struct conn *conn)
@@ -75,6 +78,8 @@ static void free_conn(struct conn *conn)
 {
     struct server *server = conn->x.server;
 
+    event_del(&conn->read_event);
+    event_del(&conn->write_event);
     event_del(&conn->kick_event);
     if (conn->prev)
         conn->prev->next = conn->next;
@@ -125,6 +130,7 @@ static void took(struct conn *conn, size_t n)
 
     conn->out_at += head;
     conn->tail_at += n - head;
+    conn->sent_bytes += n;
     if (conn->out_at == conn->out.len) {
         conn->out_at = conn->out.len = 0;
         if (conn->out.size > (size_t)2 * SEND_LOW)
@@ -186,9 +192,10 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 
 /* ---- receiving ---- */
 
+/* Of one that has died in between no event is added again. */
 static void watch(struct conn *conn, bool is_paused)
 {
-    if (conn->is_paused == is_paused)
+    if (conn->state == CONN_DEAD || conn->is_paused == is_paused)
         return;
     conn->is_paused = is_paused;
     event_del(&conn->read_event);
@@ -349,6 +356,55 @@ static void refuse(struct server *server, int fd)
     metrics_add(server->metrics, COUNTER_CONNECTIONS_REFUSED, 1);
 }
 
+/* Whoever can take many addresses has them in one network: of IPv6 the first half counts. */
+static uint32_t hash_address(int fd)
+{
+    struct sockaddr_storage peer = { 0 };
+    socklen_t len = sizeof peer;
+    uint64_t bits = 0;
+
+    if (getpeername(fd, (struct sockaddr *)&peer, &len) < 0)
+        return 0;
+    if (peer.ss_family == AF_INET)
+        bits = ((const struct sockaddr_in *)&peer)->sin_addr.s_addr;
+    else if (peer.ss_family == AF_INET6)
+        memcpy(&bits, ((const struct sockaddr_in6 *)&peer)->sin6_addr.s6_addr, sizeof bits);
+    return (uint32_t)((bits * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % ADDRESS_COUNTS;
+}
+
+/* Nobody who waits for an answer, or has once shown a token. */
+static bool is_stranger(const struct conn *conn)
+{
+    return !conn->is_unix && !conn->is_known &&
+           (conn->state == CONN_HEAD || conn->state == CONN_LINGER);
+}
+
+/* Who has never shown a token can't shut others out: of the address that has the most of such
+ * connections the one goes that has said nothing for the longest time. Called by the loop alone, so
+ * that nothing else has it in hand. */
+static bool make_room(struct server *server)
+{
+    unsigned counts[ADDRESS_COUNTS] = { 0 };
+    struct conn *oldest = NULL;
+
+    for (struct conn *conn = server->conns; conn; conn = conn->next)
+        if (is_stranger(conn))
+            counts[conn->address]++;
+    for (struct conn *conn = server->conns; conn; conn = conn->next) {
+        if (!is_stranger(conn))
+            continue;
+        unsigned n = counts[conn->address], most = oldest ? counts[oldest->address] : 0;
+        if (n > most || (n == most && conn->since_ns < oldest->since_ns))
+            oldest = conn;
+    }
+    if (!oldest)
+        return false;
+    conn_lose(oldest);
+    free_conn(oldest);
+    metrics_add(server->metrics, COUNTER_CONNECTIONS_REFUSED, 1);
+    return true;
+}
+
 void conn_accept(struct server *server, const struct listener *listener, int fd)
 {
     const struct http_limits limits = {
@@ -359,13 +415,14 @@ void conn_accept(struct server *server, const struct listener *listener, int fd)
     };
 
     size_t most = server->settings.max_connections + (listener->is_unix ? UNIX_RESERVE : 0);
-    if (server->n_conns >= most) {
+    if (server->n_conns >= most && !make_room(server)) {
         refuse(server, fd);
         return;
     }
     struct conn *conn = mem_alloc(sizeof *conn);
     conn->fd = fd;
     conn->is_unix = listener->is_unix;
+    conn->address = listener->is_unix ? 0 : hash_address(fd);
     if (server->tls && !listener->is_unix && !(conn->tls = tls_accept(server->tls, fd))) {
         close(fd);
         free(conn);
@@ -414,8 +471,28 @@ static void sweep_body(struct conn *conn, int64_t waited_ns)
     }
 }
 
+/* A byte now and then keeps nobody's answer in memory: in each span of the time limit, that in
+ * which nothing waits to be sent apart, so much has to go. */
+static bool is_too_slow(struct conn *conn, int64_t passed_ns)
+{
+    int64_t span_ns = conn->x.server->settings.write_ns;
+
+    if (unsent(conn) == 0)
+        return false;
+    conn->sending_ns += passed_ns;
+    if (conn->sending_ns < span_ns)
+        return false;
+    bool is_slow = conn->sent_bytes / READ_BYTES_PER_S < (uint64_t)(span_ns / NS_PER_SEC);
+    conn->sending_ns = 0;
+    conn->sent_bytes = 0;
+    return is_slow;
+}
+
 void conn_sweep(struct server *server, int64_t now_ns)
 {
+    int64_t passed_ns = server->swept_ns > 0 ? now_ns - server->swept_ns : 0;
+
+    server->swept_ns = now_ns;
     for (struct conn *conn = server->conns, *next; conn; conn = next) {
         int64_t waited_ns = now_ns - conn->since_ns;
         next = conn->next;
@@ -424,7 +501,7 @@ void conn_sweep(struct server *server, int64_t now_ns)
         else if (conn->state == CONN_BODY)
             sweep_body(conn, waited_ns);
         else if (conn->state == CONN_BUSY && unsent(conn) > 0 &&
-                 waited_ns > server->settings.write_ns)
+                 (waited_ns > server->settings.write_ns || is_too_slow(conn, passed_ns)))
             conn_lose(conn);
         else if (conn->state == CONN_BUSY && conn->pull && unsent(conn) == 0 &&
                  waited_ns > QUIET_S * NS_PER_SEC)

@@ -333,8 +333,10 @@ static bool check_token(struct conn *conn)
         x->owner.scopes = SCOPES_ALL;
         return true;
     }
-    if (token && tokens_check(x->server->tokens, token, len, &x->owner))
+    if (token && tokens_check(x->server->tokens, token, len, &x->owner)) {
+        conn->is_known = true;
         return true;
+    }
     metrics_add(x->server->metrics, COUNTER_UNAUTHORIZED, 1);
     exchange_header(x, "WWW-Authenticate", "Bearer realm=\"cay\"");
     exchange_error(x, 401, CAY_E_UNAUTHORIZED,
@@ -523,6 +525,8 @@ void exchange_done(struct conn *conn)
     conn->n_extra = 0;
     conn->tail = conn->tail_owned = NULL;
     conn->tail_len = conn->tail_at = 0;
+    conn->sent_bytes = 0;
+    conn->sending_ns = 0;
     conn->pull = NULL;
     if (conn->state == CONN_DEAD)
         strbuf_done(&x->body);

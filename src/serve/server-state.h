@@ -80,6 +80,7 @@ struct server {
 
     struct conn *conns; /* all of them */
     size_t n_conns;
+    int64_t swept_ns;     /* when they were last looked at */
     struct bodies bodies; /* requests that are being read, or wait */
     char *scratch;        /* of SCRATCH_BYTES: what was just received */
     char date[32];        /* as in the header, of this second */

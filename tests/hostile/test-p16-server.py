@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
-from cayserve import ALL, TOKEN, Server, read_all, statuses
+from cayserve import ALL, TOKEN, Server, read_all, read_answer, statuses
 
 OTHER = "another-token-0123456789abcdef"
 LIMITS = {
@@ -257,7 +257,20 @@ def connections(s):
 
 def test_crowd(t, s):
     t.ok(caytest.until(lambda: connections(s) == 1, 20), "those who left are gone")
-    crowd = [s.raw() for _ in range(24)]
+    crowd = [s.raw() for _ in range(72)]
+    data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    t.equal(statuses(data), [200], "those who say nothing shut nobody out", data)
+    with s.raw(b"GET /v1/languages HTTP/1.1\r\n" + s.bearer() + b"\r\n") as known:
+        first = read_answer(known)[0]
+        crowd += [s.raw() for _ in range(48)]
+        known.sendall(b"GET /v1/languages HTTP/1.1\r\n" + s.bearer() + b"\r\n")
+        t.equal((first, read_answer(known)[0]), (200, 200), "nor do they take the place of one that has shown a token")
+    for raw in crowd:
+        raw.close()
+    t.ok(caytest.until(lambda: connections(s) == 1, 20), "and they are gone")
+    crowd = [s.raw(b"GET /v1/languages HTTP/1.1\r\n" + s.bearer() + b"\r\n") for _ in range(24)]
+    for raw in crowd:
+        read_answer(raw)
     data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     t.equal(statuses(data), [503], "past the number of connections: 503", data)
     for raw in crowd:

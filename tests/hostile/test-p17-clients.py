@@ -1,0 +1,289 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""P17: whatever clients send, leave unread or break off, the server lives, its memory is bounded and others are answered.
+
+Random clients over TCP, TLS and the unix socket: pipelined, cut into pieces, half-closed, aborted, slow, silent; what they
+send is valid, nearly valid or noise. Their number and seed give each one's doings, so that a failure can be tried again:
+
+    tests/hostile/test-p17-clients.py --seconds 600 --seed 4711
+"""
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import socket
+import ssl
+import struct
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caytest
+from cayserve import ALL, TLS, TOKEN, Server, read_all, statuses
+
+HOSTILE = "hostile-token-0123456789abcdef"
+TOKENS = f"{TOKEN} main {ALL}\n{HOSTILE} hostile {ALL}\n"
+LIMITS = {"CAY_HEAD_TIMEOUT": "1", "CAY_IDLE_TIMEOUT": "2", "CAY_WRITE_TIMEOUT": "1", "CAY_MAX_BODY": "1m", "CAY_DRAIN": "2",
+          "CAY_LOG_LEVEL": "warn", "CAY_MAX_QUEUE": "64"}
+AT_ONCE = 24
+FRONT_MIB = 256
+
+options = argparse.ArgumentParser()
+options.add_argument("--seconds", type=float, default=4)
+options.add_argument("--seed", type=int, default=None)
+options, _ = options.parse_known_args()
+SEED = int(os.environ.setdefault("CAY_TEST_SEED", str(options.seed if options.seed is not None else random.randrange(1 << 32))))
+
+
+def resident(pid):
+    with open(f"/proc/{pid}/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def connections(s):
+    text = s.get("/metrics", over="unix").body.decode()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("cay_connections "))
+
+
+# ---- what a client sends ----
+
+def head(r, method, path, *fields, token=None):
+    lines = [f"{method} {path} HTTP/1.{1 if r.random() < 0.9 else 0}", "Host: 127.0.0.1"]
+    if token:
+        lines.append(f"Authorization: Bearer {token}")
+    lines += fields
+    if r.random() < 0.15:
+        lines.append("Connection: close")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def body_of(r):
+    kind = r.randrange(6)
+    if kind == 0:
+        return {"command": ["/bin/true"]}
+    if kind == 1:
+        return {"command": ["/bin/sh", "-c", f"head -c {r.randrange(300000)} /dev/zero"], "timeout": 2}
+    if kind == 2:
+        return {"command": ["/bin/true"], "detach": True}
+    if kind == 3:
+        return {"command": ["/bin/true"], "stdin": "x" * r.randrange(200000)}
+    if kind == 4:
+        return {"command": ["/bin/true"], "timeout": r.choice(["x", -1, None, 1e99])}
+    return {"command": ["/bin/sleep", "0.2"], "timeout": 2}
+
+
+def execute(r, token):
+    body = json.dumps(body_of(r)).encode()
+    fields = ["Content-Type: application/json"]
+    if r.random() < 0.4:
+        fields.append("Accept: " + r.choice(["text/event-stream", "application/x-ndjson", "text/plain", "application/json"]))
+    if r.random() < 0.1:
+        fields.append("Expect: 100-continue")
+    if r.random() < 0.3:
+        at = r.randrange(len(body))
+        pieces = [p for p in (body[:at], body[at:]) if p]
+        return head(r, "POST", "/v1/execute", *fields, "Transfer-Encoding: chunked", token=token) + b"".join(
+            b"%x\r\n%s\r\n" % (len(p), p) for p in pieces) + b"0\r\n\r\n"
+    length = len(body) + (r.choice([-1, 1, 1000]) if r.random() < 0.1 else 0)
+    return head(r, "POST", "/v1/execute", *fields, f"Content-Length: {length}", token=token) + body
+
+
+def request(r, ids):
+    token = r.choice([HOSTILE, HOSTILE, HOSTILE, None, "wrong" * 8])
+    kind = r.randrange(12)
+    if kind < 3:
+        return execute(r, token)
+    if kind < 6:
+        return head(r, r.choice(["GET", "HEAD"]), r.choice(["/v1/health", "/openapi.json", "/v1/languages", "/metrics"]), token=token)
+    if kind == 6:
+        tail = r.choice(["", "/events", "/stdout", "/stderr"])
+        return head(r, r.choice(["GET", "HEAD", "DELETE"]), f"/v1/executions/{r.choice(ids)}{tail}", token=token)
+    if kind == 7:
+        return head(r, "GET", r.choice(["/v1/executions", "/v1/executions?limit=1000", "/nothing", "*", "/v1/executions?limit=x"]), token=token)
+    if kind == 8:
+        code = json.dumps({"language": "python", "code": "import os\n" * r.randrange(100)}).encode()
+        return head(r, "POST", "/v1/check", "Content-Type: application/json", f"Content-Length: {len(code)}", token=token) + code
+    if kind == 9:
+        return r.choice([b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * r.randrange(20), b"\0" * 30, b"GET /v1/health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+                         b"POST /v1/execute HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n"])
+    if kind == 10:
+        return r.randbytes(r.randrange(200))
+    data = bytearray(execute(r, token))
+    for _ in range(r.randrange(1, 4)):
+        data[r.randrange(min(len(data), 400))] = r.randrange(256)
+    return bytes(data)
+
+
+def bytes_of(r, ids):
+    data = b"".join(request(r, ids) for _ in range(r.choice([1, 1, 2, 3, 8, 30])))
+    if r.random() < 0.15:  # more than what may wait ahead
+        ahead = head(r, "GET", r.choice(["/openapi.json", "/v1/health"]))
+        data = ahead * r.randrange(100, 1500) + data + ahead * r.randrange(100, 1500)
+    if r.random() < 0.2:
+        data = data[:r.randrange(len(data) + 1)]
+    return data
+
+
+# ---- how it sends, reads and leaves ----
+
+def connect(r, servers):
+    s, over = r.choice(servers)
+    if over == "unix":
+        raw = socket.socket(socket.AF_UNIX)
+        raw.settimeout(3)
+        raw.connect(s.socket)
+        return raw
+    raw = socket.create_connection(("127.0.0.1", s.port), timeout=3)
+    if r.random() < 0.3:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 131072)
+    if over == "tls" and r.random() < 0.85:
+        trust = ssl.create_default_context(cafile=TLS / "cert.pem")
+        raw = trust.wrap_socket(raw, server_hostname="127.0.0.1")
+    elif over == "tls" and r.random() < 0.3:
+        raw.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + r.randbytes(r.randrange(600)))
+    return raw
+
+
+def read_some(r, raw):
+    raw.settimeout(0.1)
+    left = r.choice([0, 1, 1000, 100000, 1 << 24])
+    while left > 0 and (piece := raw.recv(min(left, r.choice([1, 1000, 65536])))):
+        left -= len(piece)
+
+
+def speak(r, raw, data):
+    cuts = sorted(r.randrange(len(data) + 1) for _ in range(r.choice([0, 0, 1, 5]))) if data else []
+    raw.settimeout(0.2)
+    for at, end in zip([0, *cuts], [*cuts, len(data)]):
+        raw.sendall(data[at:end])
+        if r.random() < 0.2:
+            time.sleep(r.random() * 0.02)
+        if r.random() < 0.2:
+            with contextlib.suppress(TimeoutError):
+                read_some(r, raw)
+            raw.settimeout(0.2)
+
+
+def leave(r, raw, kept):
+    how = r.randrange(6)
+    if how == 0:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    elif how == 1:
+        raw.shutdown(socket.SHUT_WR)
+        read_some(r, raw)
+    elif how == 2:
+        read_some(r, raw)
+    elif how == 3 and len(kept) < 200:  # silent from here on, until the server has enough of it
+        kept.append(raw)
+        return
+    raw.close()
+
+
+def be_client(number, servers, ids, kept):
+    r = random.Random(f"{SEED}/{number}")
+    with contextlib.suppress(OSError, ValueError):  # ValueError: of a TLS socket that is closed already
+        raw = connect(r, servers)
+        try:
+            speak(r, raw, bytes_of(r, ids))
+        except TimeoutError:  # it is not read from: as it should be
+            pass
+        leave(r, raw, kept)
+
+
+# ---- those who behave ----
+
+def good_client(s, over, deadline, wrong, done):
+    """One after another, each of which has to be answered rightly."""
+    while time.monotonic() < deadline and not wrong:
+        try:
+            r = s.get("/v1/health", token=None, over=over)
+            if r.status != 200:
+                wrong.append((over, r))
+            r = s.execute({"command": ["/bin/echo", "fine"]}, over=over)
+            if r.status != 200 or r.json["stdout"] != "fine\n":
+                wrong.append((over, r))
+            done.append(over)
+        except OSError as e:
+            wrong.append((over, repr(e)))
+
+
+def test_random(t, servers):
+    deadline = time.monotonic() + options.seconds
+    wrong, done, kept, counter = [], [], [], iter(range(1 << 40))
+    numbers = []
+    ids = ["0" * 32, "x", *(s.execute({"command": ["/bin/echo", "x" * 1000]}, token=HOSTILE, over="unix").json["id"] for s, _ in servers)]
+    most = {s.pid: 0 for s, _ in servers}
+
+    def clients():
+        while time.monotonic() < deadline:
+            numbers.append(number := next(counter))
+            be_client(number, servers, ids, kept)
+            while len(kept) > 150:
+                with contextlib.suppress(OSError):
+                    kept.pop(0).close()
+
+    threads = [threading.Thread(target=clients) for _ in range(AT_ONCE)]
+    threads += [threading.Thread(target=good_client, args=(s, over, deadline, wrong, done)) for s, over in servers]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        for pid in most:
+            with contextlib.suppress(OSError):
+                most[pid] = max(most[pid], resident(pid))
+        time.sleep(0.05)
+    for raw in kept:
+        raw.close()
+    name = f"seed {SEED}, {len(numbers)} clients"
+    t.empty(wrong, f"{name}: all {len(done)} good ones in between are answered")
+    t.equal({over for over in done}, {over for _, over in servers}, "each way in")
+    t.ok(all(s.proc.poll() is None for s, _ in servers), f"{name}: it lives", [s.words()[-3000:] for s, _ in servers])
+    if not caytest.SANITIZED:  # which keep what is freed
+        t.ok(max(most.values()) < FRONT_MIB * caytest.MIB, "its memory is bounded", most)
+
+
+# ---- one by one ----
+
+def test_last_while_paused(t, s):
+    """So much ahead that it is not read from any more; then it reads, and what comes next is the last request."""
+    many = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    for name, last in (("Connection: close", many.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")), ("400", b"GET / HTTP/9.9\r\n\r\n")):
+        with socket.create_connection(("127.0.0.1", s.port), timeout=20) as raw:
+            raw.settimeout(0.3)
+            data = many * 600 + last + b"x" * 400000
+            with contextlib.suppress(TimeoutError):
+                raw.sendall(data)
+            raw.settimeout(20)
+            got = statuses(read_all(raw))
+        # What is left unread when it is closed may take the last of them with it.
+        t.ok(len(got) > 300 and set(got[:600]) == {200}, f"{name} with much behind it: those before are answered", len(got))
+        t.equal(s.get("/v1/health").status, 200, f"{name} with much behind it: the server lives")
+
+
+def test(t, mode):
+    if not mode.has_cgroup:
+        t.skip("the server", "it needs a cgroup, and none is delegated to this user")
+        return
+    folder = mode.cwd
+    cert, key = (os.path.join(folder, f"p17-{name}.pem") for name in ("cert", "key"))
+    for name, to in (("cert.pem", cert), ("key.pem", key)):
+        shutil.copy(TLS / name, to)
+        os.chmod(to, 0o600)
+        if mode.uid is not None:
+            os.chown(to, mode.uid, mode.uid)
+    with Server(mode, tokens=TOKENS, env=LIMITS) as plain:
+        test_last_while_paused(t, plain)
+        place, tokens = (os.path.join(plain.folder, name) for name in ("tls-socket", "tokens"))
+        with Server(mode, "--listen", "127.0.0.1:0", "--socket", place, "--token-file", tokens, "--tls-cert", cert, "--tls-key", key,
+                    tokens=TOKENS, env=LIMITS) as tls:
+            tls.socket = place
+            test_random(t, [(plain, "tcp"), (plain, "unix"), (tls, "tls")])
+            for s in (plain, tls):
+                t.ok(caytest.until(lambda s=s: connections(s) == 1, 20), "in the end nobody is left")
+    for s in (plain, tls):
+        t.equal(s.proc.returncode, 0, "and it ends well")
+
+
+caytest.main(test, modes=("root",))
