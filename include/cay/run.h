@@ -400,6 +400,14 @@ CAY_API size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uin
  * question before. -1: there is no warden to ask, and none to have made anything. */
 CAY_API int64_t cay_pool_answers(const struct cay *cay);
 
+/* Runs of other processes that go through this one's warden, when it was last asked (cay_pool,
+ * cay_drain): `cay run` beside a server. They end when the engine is closed. */
+CAY_API unsigned cay_others_runs(const struct cay *cay);
+
+/* Lets no other process begin anything there, and asks as cay_pool does: for one that is about to
+ * close the engine, and waits for those runs before. May be called again. */
+CAY_API void cay_drain(struct cay *cay);
+
 /* ---- text forms; the caller frees what is returned ---- */
 
 CAY_API char *cay_result_json(const struct cay_result *result);

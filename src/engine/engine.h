@@ -25,6 +25,7 @@ struct cay {
     struct config config;
     struct link link;
     struct pool_stats pool; /* as the warden last told */
+    uint32_t others_runs;   /* likewise */
     int64_t pool_answers;   /* how often it did */
     struct loop loop;
     struct version_memo versions;

@@ -197,6 +197,9 @@ void link_unlisten(const struct link_terms *terms)
 {
     struct sockaddr_un name;
 
-    if (name_of(terms, &name) == 0)
+    if (name_of(terms, &name) < 0)
+        return;
+    auto_close int next = link_connect(terms); /* a server that began while this one was ending */
+    if (next < 0)
         unlink(name.sun_path);
 }

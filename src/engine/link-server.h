@@ -24,7 +24,7 @@ struct link_terms {
  * killed, when the next one listens: sweeps. */
 int link_listen(const struct link_terms *terms);
 
-/* Removes the name. */
+/* Removes the name, unless another has it by now; the fd is closed before. */
 void link_unlisten(const struct link_terms *terms);
 
 /* An fd to a warden of this user that listens, or -errno. */

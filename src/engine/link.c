@@ -191,8 +191,10 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
         .pool = ahead ? &what.options : NULL,
         .docker_host = docker_host,
     });
-    if (listen_fd >= 0)
+    if (listen_fd >= 0) {
+        close(LISTEN_FD); /* where the warden has not done so before */
         link_unlisten(&terms);
+    }
     return status;
 }
 

@@ -345,6 +345,7 @@ static int lose_link(struct cay *cay, struct cay_error *err)
     }
     link_close(&cay->link);
     cay->pool = (struct pool_stats){ 0 }; /* gone with it */
+    cay->others_runs = 0;
     loop->is_link_watched = loop->wants_out = false;
     for (struct run *run = take_lost(loop), *next; run; run = next) {
         next = run->next;
@@ -379,6 +380,7 @@ static int read_link(struct cay *cay, int most, struct cay_error *err)
             return lose_link(cay, err);
         if (answer.kind == WARDEN_POOL) {
             cay->pool = answer.pool.stats;
+            cay->others_runs = answer.pool.others_runs;
             cay->pool_answers++;
             continue;
         }
@@ -387,6 +389,17 @@ static int read_link(struct cay *cay, int most, struct cay_error *err)
             run_reply(run, &answer.reply);
     }
     return 0;
+}
+
+void cay_drain(struct cay *cay)
+{
+    if (cay->link.fd >= 0)
+        message_send_request(cay->link.fd, &(struct warden_request){ WARDEN_DRAIN }, NULL);
+}
+
+unsigned cay_others_runs(const struct cay *cay)
+{
+    return cay->others_runs;
 }
 
 size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *ret_memory)

@@ -15,11 +15,44 @@
 #include "serve/recorder-link.h"
 #include "serve/server-state.h"
 
+/* How long an answer waits for the check; and how long a warden may say nothing at all, a busy one
+ * too, before it counts as one that can run nothing. */
+#define WAIT_NS (600 * NS_PER_MSEC)
+#define HUNG_NS (3 * NS_PER_SEC)
+
+/* Whether it has said nothing for so long, neither of the check nor of itself. */
+static bool is_silent(const struct server *server, int64_t how_long_ns)
+{
+    const struct health *health = &server->health;
+
+    return health->is_checking && cay_pool_answers(server->cay) <= health->after_answers &&
+           clock_now_ns() - health->begun_ns >= how_long_ns;
+}
+
+static bool is_well(const struct server *server)
+{
+    return server->health.is_known && server->health.is_well && !is_silent(server, HUNG_NS);
+}
+
 static const char *status_word(const struct server *server)
 {
     if (server->is_draining)
         return "draining";
-    return server->health.is_well ? "ok" : "failing";
+    return is_well(server) ? "ok" : "failing";
+}
+
+static const char *warden_word(const struct server *server)
+{
+    if (engine_is_ailing(server))
+        return "restarting";
+    return is_silent(server, HUNG_NS) ? "hung" : is_silent(server, WAIT_NS) ? "slow" : "ok";
+}
+
+static const char *why_not(const struct server *server)
+{
+    if (is_silent(server, HUNG_NS))
+        return "the warden does not answer";
+    return server->health.is_known ? server->health.message : "nothing was run yet";
 }
 
 static void answer(struct exchange *x)
@@ -37,13 +70,14 @@ static void answer(struct exchange *x)
     json_field_uint(&w, "running", counts.running);
     json_field_uint(&w, "queued", counts.queued);
     json_field_real(&w, "check_time", clock_seconds(health->took_ns));
-    json_field_string(&w, "warden", engine_is_ailing(server) ? "restarting" : "ok");
+    json_field_uint(&w, "commands", cay_others_runs(server->cay));
+    json_field_string(&w, "warden", warden_word(server));
     json_field_string(&w, "recorder", recorder_link_is_gone(server) ? "restarting" : "ok");
-    json_field_string(&w, "message", health->is_well ? NULL : health->message);
+    json_field_string(&w, "message", is_well(server) ? NULL : why_not(server));
     json_end_object(&w);
     strbuf_putc(&out, '\n');
     size_t len = out.len;
-    int status = health->is_well && !server->is_draining ? 200 : 503;
+    int status = is_well(server) && !server->is_draining ? 200 : 503;
     exchange_reply(x, status, "application/json", strbuf_take(&out), len);
 }
 
@@ -113,10 +147,14 @@ void health_check(struct server *server)
     struct cay_request *req;
     struct cay_running *running;
     struct cay_error err;
+    uint64_t memory;
 
     if (server->health.is_checking)
         return;
     server->health.is_checking = true;
+    server->health.begun_ns = clock_now_ns();
+    server->health.after_answers = cay_pool_answers(server->cay);
+    cay_pool(server->cay, NULL, 0, &memory); /* asks: whether it lives, and what runs there */
     req = cay_request_new();
     int rc = cay_request_set(req, "command", "/bin/true", &err);
     if (rc == 0)
@@ -128,6 +166,18 @@ void health_check(struct server *server)
     cay_request_free(req);
     if (rc < 0)
         conclude_error(server, &err);
+}
+
+void health_serve(struct server *server, int64_t now_ns)
+{
+    for (struct exchange *x = server->health.waiters, *next; x; x = next) {
+        next = x->next;
+        if (now_ns - x->taken_ns < WAIT_NS)
+            continue;
+        take_out(x);
+        x->gone = NULL;
+        answer(x);
+    }
 }
 
 void on_health(struct exchange *x)

@@ -4,7 +4,8 @@
 /*
  * Whether the server can run something, found out by running something: /bin/true, in a sandbox
  * like any other, at most once a second however many ask. GET /v1/health gives the last answer, or
- * waits for the one that is on its way.
+ * waits for the one that is on its way; but not for long: where something hangs, that is the
+ * answer.
  */
 
 #include <stdbool.h>
@@ -18,6 +19,8 @@ struct health {
     bool is_known;
     bool is_well;
     int64_t checked_ns;
+    int64_t begun_ns;      /* the check that goes on */
+    int64_t after_answers; /* how often the warden had told of itself before it */
     int64_t took_ns;
     char message[500]; /* what went wrong */
     struct exchange *waiters;
@@ -26,3 +29,6 @@ struct health {
 
 /* Starts a check, unless one goes on. */
 void health_check(struct server *server);
+
+/* Answers those who have waited long enough. */
+void health_serve(struct server *server, int64_t now_ns);

@@ -194,7 +194,8 @@ static const struct row {
     { "Health", "running", "integer", ALWAYS, "" },
     { "Health", "queued", "integer", ALWAYS, "" },
     { "Health", "check_time", "number", ALWAYS, "seconds that the last check took" },
-    { "Health", "warden", "string", ALWAYS, "ok or restarting" },
+    { "Health", "warden", "string", ALWAYS, "ok, slow, hung or restarting" },
+    { "Health", "commands", "integer", ALWAYS, "runs of `cay run` that go through the warden" },
     { "Health", "recorder", "string", ALWAYS, "ok or restarting" },
     { "Health", "message", "string?", ALWAYS, "what went wrong" },
 };

@@ -107,6 +107,9 @@ struct server {
     int64_t no_files_ns;   /* when it was last told of */
     bool is_draining;
     int64_t drain_until_ns;
+    bool is_drain_told;
+    int64_t drain_tell_ns;     /* by then it is, */
+    int64_t drain_after;       /* or when the warden has told more often than this */
     int64_t warden_retry_ns;   /* not before this; 0: the engine is well */
     unsigned warden_losses;    /* in a row */
     int64_t recorder_retry_ns; /* it is gone, and not started before this; 0: it is there */

@@ -80,11 +80,35 @@ static void cancel_all(struct server *server)
     }
 }
 
-/* Nothing runs any more, and everybody has his answer. When the time is over, nobody else is waited
- * for; but what was stopped then has readers, too, who are owed its end. */
+/* How much there is to wait for is known once the warden has said how many runs of other processes
+ * go through it; one that says nothing for so long is not waited for. */
+#define TELL_DRAIN_NS (500 * NS_PER_MSEC)
+
+static void tell_drain(struct server *server)
+{
+    int64_t now_ns = clock_now_ns(), answers = cay_pool_answers(server->cay);
+
+    if (server->is_drain_told ||
+        (answers >= 0 && answers <= server->drain_after && now_ns < server->drain_tell_ns))
+        return;
+    server->is_drain_told = true;
+    LOG(server->log, INFO, "draining", now_ns,
+        LOG_INT("active", (int64_t)server->executions.n_active + cay_others_runs(server->cay)),
+        LOG_INT("commands", cay_others_runs(server->cay)),
+        LOG_TIME("at_most", server->settings.drain_ns));
+}
+
+/* Nothing runs any more, neither of ours nor of those who run commands through our warden, and
+ * everybody has his answer. When the time is over, nobody else is waited for; but what was stopped
+ * then has readers, too, who are owed its end. */
 static void end_if_drained(struct server *server)
 {
-    if (!server->is_draining || server->executions.n_active > 0)
+    if (!server->is_draining)
+        return;
+    tell_drain(server);
+    if (!server->is_drain_told || server->executions.n_active > 0)
+        return;
+    if (cay_others_runs(server->cay) > 0 && clock_now_ns() < server->drain_until_ns)
         return;
     conn_drain(server);
     if ((server->n_conns == 0 && hooks_pending(server) == 0) ||
@@ -96,10 +120,10 @@ static void begin_drain(struct server *server)
 {
     server->is_draining = true;
     server->drain_until_ns = clock_now_ns() + server->settings.drain_ns;
+    server->drain_tell_ns = clock_now_ns() + MIN(TELL_DRAIN_NS, server->settings.drain_ns);
+    server->drain_after = cay_pool_answers(server->cay);
+    cay_drain(server->cay);
     notify_send(server->notify_fd, "STOPPING=1");
-    LOG(server->log, INFO, "draining", clock_now_ns(),
-        LOG_INT("active", (int64_t)server->executions.n_active),
-        LOG_TIME("at_most", server->settings.drain_ns));
     for (size_t i = 0; i < server->n_listeners; i++) {
         event_free(server->accepts[i]);
         server->accepts[i] = NULL;
@@ -313,6 +337,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         execution_start_waiting(server);
     }
     trim(server, now_ns);
+    health_serve(server, now_ns);
+    if (server->is_draining)
+        cay_drain(server->cay); /* and asks what still runs */
     if (server->is_draining && now_ns > server->drain_until_ns)
         cancel_all(server);
     if (server->is_draining && now_ns > server->drain_until_ns + CANCEL_NS)

@@ -26,6 +26,14 @@ static void take_fds(struct job *job, const int fds[WARDEN_FDS])
     memcpy(job->folder_fds, fds + WARDEN_FOLDERS, sizeof job->folder_fds);
 }
 
+static bool has_runs(const struct warden *warden, const struct front *front)
+{
+    for (const struct run *run = warden->runs; run; run = run->next)
+        if (run->front == front)
+            return true;
+    return false;
+}
+
 static void on_start(struct warden *warden, struct front *front, struct warden_request *request,
                      int fds[WARDEN_FDS])
 {
@@ -34,6 +42,11 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     /* A front for one run has given up its privileges by now: what it asks for next, it could not
      * do itself. */
     if (warden->options->once && (warden->runs || warden->has_run)) {
+        front->is_gone = true;
+        return;
+    }
+    /* It came before the end began, and asks now: it finds the warden gone, and makes its own. */
+    if (warden->is_draining && front != &warden->main_front && !has_runs(warden, front)) {
         front->is_gone = true;
         return;
     }
@@ -109,10 +122,19 @@ static void on_next(struct warden *warden, struct front *front, struct warden_re
     }
 }
 
+static uint32_t others_runs(const struct warden *warden)
+{
+    uint32_t n = 0;
+
+    for (const struct run *run = warden->runs; run; run = run->next)
+        n += run->front != &warden->main_front && !run->is_held;
+    return n;
+}
+
 static void on_stats(struct warden *warden, struct front *front, struct warden_request *request,
                      int fds[WARDEN_FDS])
 {
-    struct warden_pool message = { .kind = WARDEN_POOL };
+    struct warden_pool message = { .kind = WARDEN_POOL, .others_runs = others_runs(warden) };
 
     (void)request;
     (void)fds;
@@ -122,12 +144,21 @@ static void on_stats(struct warden *warden, struct front *front, struct warden_r
     message_send_pool(front->fd, &message); /* who has no room for it asks again */
 }
 
+/* Whoever wants to come finds nobody there, and makes a warden of his own. */
+static void on_drain(struct warden *warden, struct front *front, struct warden_request *request,
+                     int fds[WARDEN_FDS])
+{
+    if (front == &warden->main_front) {
+        warden->is_draining = true;
+        close_fd(&warden->listen_fd);
+    }
+    on_stats(warden, front, request, fds);
+}
+
 static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct front *,
                                                 struct warden_request *, int *) = {
-    [WARDEN_START] = on_start,
-    [WARDEN_STOP] = on_stop,
-    [WARDEN_NEXT] = on_next,
-    [WARDEN_STATS] = on_stats,
+    [WARDEN_START] = on_start, [WARDEN_STOP] = on_stop,   [WARDEN_NEXT] = on_next,
+    [WARDEN_STATS] = on_stats, [WARDEN_DRAIN] = on_drain,
 };
 
 /* A run whose fds found no room here: it can't be made, and the others go on. */
@@ -177,14 +208,6 @@ enum { FRONTS_MAX = 256 };
 /* Without a pause, one that waits to be accepted would wake us again and again. */
 #define NO_FILES_NS (100 * NS_PER_MSEC)
 
-static bool has_runs(const struct warden *warden, const struct front *front)
-{
-    for (const struct run *run = warden->runs; run; run = run->next)
-        if (run->front == front)
-            return true;
-    return false;
-}
-
 /* The one that has been there longest without a run, and asks for none just now: whoever connects
  * and does nothing keeps nobody else out. NULL: all have runs. */
 static struct front *find_idle(const struct warden *warden)
@@ -210,8 +233,7 @@ void fronts_accept(struct warden *warden)
         warden->is_full = true; /* until somebody leaves */
         return;
     }
-    auto_close int fd =
-        accept4(warden->options->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    auto_close int fd = accept4(warden->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
         warden->accept_again_ns = clock_now_ns() + NO_FILES_NS;
     if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.uid != geteuid())

@@ -24,9 +24,17 @@ enum {
     WARDEN_FDS = WARDEN_FOLDERS + JOB_FOLDERS
 };
 
-/* START a run; STOP it; the NEXT stage may begin: the last one's output was taken; and what there
- * is ahead of runs, which is answered by a struct pool_stats. */
-enum request_kind { WARDEN_START, WARDEN_STOP, WARDEN_NEXT, WARDEN_STATS, WARDEN_REQUEST_N };
+/* START a run; STOP it; the NEXT stage may begin: the last one's output was taken; STATS, what
+ * there is ahead of runs, which is answered by a struct warden_pool; and DRAIN, of the first front:
+ * nobody new is served, for it ends when the last run has. Answered in the same way. */
+enum request_kind {
+    WARDEN_START,
+    WARDEN_STOP,
+    WARDEN_NEXT,
+    WARDEN_STATS,
+    WARDEN_DRAIN,
+    WARDEN_REQUEST_N
+};
 
 struct warden_request {
     enum request_kind kind;
@@ -65,6 +73,7 @@ struct warden_reply {
 
 struct warden_pool {
     enum reply_kind kind;
+    uint32_t others_runs; /* runs of the other fronts: `cay run` beside a server */
     struct pool_stats stats;
 };
 

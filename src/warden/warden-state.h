@@ -67,6 +67,8 @@ struct warden {
     struct front main_front;
     struct front *others;
     unsigned n_others;
+    int listen_fd; /* where they connect; -1: nowhere, or nobody is to come any more */
+    bool is_draining;
     bool is_full;            /* and nobody of them is idle */
     int64_t accept_again_ns; /* no fd was left for one that came: not to be tried before; 0: now */
     bool has_swept;

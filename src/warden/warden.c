@@ -63,7 +63,7 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
         };
     }
     bool listens = !warden->is_full && !main->is_gone && !warden->accept_again_ns;
-    list[P_LISTEN] = (struct pollfd){ listens ? warden->options->listen_fd : -1, POLLIN, 0 };
+    list[P_LISTEN] = (struct pollfd){ listens ? warden->listen_fd : -1, POLLIN, 0 };
     for (struct front *front = warden->others; front; front = front->next) {
         front->poll_at = n < POLL_MAX ? n : 0;
         if (front->poll_at)
@@ -178,7 +178,9 @@ static void open_pools(struct warden *warden)
 
 int warden_main(const struct warden_options *options)
 {
-    struct warden warden = { .options = options, .main_front = { .fd = options->front_fd } };
+    struct warden warden = { .options = options,
+                             .main_front = { .fd = options->front_fd },
+                             .listen_fd = options->listen_fd };
     warden.list = mem_alloc(POLL_MAX * sizeof *warden.list);
     leave_caller();
     cgroup_host_open(&warden.cgroups, geteuid());

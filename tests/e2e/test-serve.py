@@ -678,8 +678,8 @@ def test_file_ahead(t, mode, begin):
 def test_command(t, mode):
     """`cay run` through the server's warden, which others keep busy, or which ends."""
     mine = {"CAY_SERVER": "true", "SECURITY_MAX_EXECUTION_TIME": "217"}  # another server may be up: only ours has this cap
-    def begin(*args):
-        return subprocess.Popen([mode.binary, "run", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    def begin(*args, stdin=subprocess.DEVNULL):
+        return subprocess.Popen([mode.binary, "run", *args], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 env={**mode.env, **mine}, cwd=mode.cwd)
     dead = "/run/cay/warden-0123456789abcdef"
     os.makedirs(os.path.dirname(dead), exist_ok=True)
@@ -715,8 +715,37 @@ def test_command(t, mode):
         words = run.communicate()[1]
         t.ok(run.returncode == 125 and b"the server that this run went through has ended" in words, "which says what ended it", words)
         t.ok(caytest.until(lambda: (s.execute({"command": ["/bin/true"]}).json or {}).get("success"), 30), "and another")
+        test_hung_warden(t, s)
         lost = subprocess.run([BUILD / "tests" / "lost", mode.binary, str(the_warden())], env={**mode.env, **mine}, cwd=mode.cwd, capture_output=True)
         t.equal(lost.stdout, b"refused\n" * 2, "code whose check was open then is checked all the same", lost)
+
+
+    with Server(mode, env={**mine, "CAY_WARM": "command", "CAY_SPARES": "0"}) as s:
+        place = warden_socket(the_warden())[0]
+        run = begin("-l", "bash", "-e", "echo begun; read x; echo $x", stdin=subprocess.PIPE)
+        t.equal(run.stdout.readline(), b"begun\n", "one goes through the server's warden")
+        t.ok(caytest.until(lambda: s.get("/v1/health").json["commands"] == 1, 30), "health counts it")
+        s.proc.send_signal(signal.SIGTERM)
+        t.ok(caytest.until(lambda: "event=draining active=1 commands=1" in s.words(), 20), "the end of the server counts it", s.words()[-500:])
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as late:
+            t.ok(late.connect_ex(place) != 0, "nobody new comes to its warden")
+        out, words = run.communicate(b"done\n")
+        t.equal((out, run.returncode), (b"done\n", 0), "and waits for it", words)
+        t.equal(s.wait(), 0, "then it ends", s.words()[-500:])
+
+
+def test_hung_warden(t, s):
+    """Health answers while the warden can't, and says so; SIGSTOP is what hangs it."""
+    warden = the_warden()
+    t.ok(caytest.until(lambda: s.get("/v1/health").json["warden"] == "ok", 30), "the warden is well")
+    os.kill(warden, signal.SIGSTOP)
+    try:
+        t.ok(caytest.until(lambda: s.get("/v1/health").json["warden"] == "hung", 30), "health says that it hangs")
+        r = s.get("/v1/health")
+        t.equal((r.status, r.json["status"], r.json["message"]), (503, "failing", "the warden does not answer"), "and that nothing runs", r)
+    finally:
+        os.kill(warden, signal.SIGCONT)
+    t.ok(caytest.until(lambda: s.get("/v1/health").status == 200, 30), "and is well again when it is")
 
 
 def test_few_files(t, mode):
