@@ -198,5 +198,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(folders_keep_their_modes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unlock_follows_no_link, set_up, tear_down),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
