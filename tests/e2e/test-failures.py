@@ -126,7 +126,7 @@ def test_explain(t, mode):
 
 def test_terminal(t, mode):
     shown = mode.terminal("run", "-l", "python", "-e", "print(prnt)")
-    t.ok(b"cay: NameError in main.py:1\ncay: hint: did you mean print?\n" in shown, "a word on a terminal", shown)
+    t.ok("\u275a cay: NameError in main.py:1\n\u275a cay: hint: did you mean print?\n".encode() in shown, "a word on a terminal", shown)
     done = mode.cay("run", "-l", "python", "-e", "print(prnt)")
     t.ok(b"cay:" not in done.err, "none in a pipe", *done.describe())
 

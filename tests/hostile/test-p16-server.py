@@ -250,13 +250,8 @@ def test_slow(t, s):
         t.equal(statuses(read_all(raw)), [408], "half a body does not hold one either")
 
 
-def connections(s):
-    text = s.get("/metrics").body.decode()
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("cay_connections "))
-
-
 def test_crowd(t, s):
-    t.ok(caytest.until(lambda: connections(s) == 1, 20), "those who left are gone")
+    t.ok(caytest.until(lambda: s.metric("cay_connections") == 1, 20), "those who left are gone")
     crowd = [s.raw() for _ in range(72)]
     data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
     t.equal(statuses(data), [200], "those who say nothing shut nobody out", data)
@@ -267,7 +262,7 @@ def test_crowd(t, s):
         t.equal((first, read_answer(known)[0]), (200, 200), "nor do they take the place of one that has shown a token")
     for raw in crowd:
         raw.close()
-    t.ok(caytest.until(lambda: connections(s) == 1, 20), "and they are gone")
+    t.ok(caytest.until(lambda: s.metric("cay_connections") == 1, 20), "and they are gone")
     crowd = [s.raw(b"GET /v1/languages HTTP/1.1\r\n" + s.bearer() + b"\r\n") for _ in range(24)]
     for raw in crowd:
         read_answer(raw)

@@ -43,11 +43,6 @@ def resident(pid):
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def connections(s):
-    text = s.get("/metrics", over="unix").body.decode()
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("cay_connections "))
-
-
 # ---- what a client sends ----
 
 def head(r, method, path, *fields, token=None):
@@ -281,7 +276,7 @@ def test(t, mode):
             tls.socket = place
             test_random(t, [(plain, "tcp"), (plain, "unix"), (tls, "tls")])
             for s in (plain, tls):
-                t.ok(caytest.until(lambda s=s: connections(s) == 1, 20), "in the end nobody is left")
+                t.ok(caytest.until(lambda s=s: s.metric("cay_connections", over="unix") == 1, 20), "in the end nobody is left")
     for s in (plain, tls):
         t.equal(s.proc.returncode, 0, "and it ends well")
 

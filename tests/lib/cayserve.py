@@ -146,6 +146,11 @@ class Server:
     def get(self, path, **options):
         return self.ask("GET", path, **options)
 
+    def metric(self, name, **options):
+        """What /metrics says of one that has no labels."""
+        lines = self.get("/metrics", **options).body.decode().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
     def execute(self, request, **options):
         return self.ask("POST", "/v1/execute", request, **options)
 
