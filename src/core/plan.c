@@ -454,6 +454,27 @@ int plan_limits(const struct cay_request *req, const struct config *config,
     return rc;
 }
 
+void plan_of_refused(const struct cay_request *req, const struct config *config,
+                     const struct plan_host *host, struct plan *ret)
+{
+    struct cay_error unknown;
+    struct making m = { req, config, host, NULL, ret, &unknown, IMAGE_INIT };
+
+    *ret = (struct plan){
+        .code = req->code,
+        .input = req->input,
+        .payload = { .argv = { req->code.data ? NULL : req->command.list },
+                     .files = req->files.items,
+                     .n_files = req->files.n },
+        .job.n_stages = 1,
+    };
+    if (choose_profile(&m) < 0)
+        return;
+    if (req->code.data)
+        plan_choose_language(&m);
+    ret->job.limits[0] = run_limits(&m);
+}
+
 void plan_done(struct plan *plan)
 {
     arena_done(&plan->arena);

@@ -101,6 +101,11 @@ int plan_make(const struct cay_request *req, const struct config *config,
 int plan_limits(const struct cay_request *req, const struct config *config,
                 const struct plan_host *host, struct cay_limits *ret, struct cay_error *err);
 
+/* What records tell of a request that no plan could be made of: no backend, and the rest as far as
+ * it is known. */
+void plan_of_refused(const struct cay_request *req, const struct config *config,
+                     const struct plan_host *host, struct plan *ret);
+
 /* Part of plan_make, in plan-backend.c: which backend, and what there is to be told of it. */
 struct plan_backend_wishes {
     const char *name, *least, *fallback;
