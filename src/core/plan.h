@@ -86,6 +86,7 @@ struct plan {
     enum policy_mode policy;
     bool is_policy_explicit; /* somebody said so, and has to be told where it can't be kept */
     bool policy_bypass;
+    bool policy_strict;
     bool has_network;
     struct bytes import_lists; /* "+MODULE" to block, "-MODULE" to let be; a NUL behind each */
     struct op_list root;       /* for printing: the warden makes its own */
@@ -112,7 +113,7 @@ struct plan_backend_wishes {
     const char *runtime;       /* or NULL */
     bool is_fallback_explicit; /* the request itself says so */
     bool is_least_explicit;    /* somebody said so */
-    bool is_sandbox_on;        /* somebody said that nothing runs without */
+    bool is_sandbox_on;        /* nothing runs without */
 };
 
 int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,

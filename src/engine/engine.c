@@ -111,8 +111,8 @@ void cay_close(struct cay *cay)
 
 /* ---- runs that come to nothing ---- */
 
-/* Of how: id, tenant, timestamp and queue_ns. The result gets that id; and, for whoever tells of it,
- * what is known of the run. */
+/* Of how: id, tenant, timestamp and queue_ns. The result gets that id; and, for whoever tells of
+ * it, what is known of the run. */
 static void record_without_run(struct cay *cay, const struct cay_request *req,
                                const struct run_how *how, struct cay_result *result, bool is_owed)
 {

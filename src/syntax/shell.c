@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/strbuf.h"
+#include "core/wrapper.h"
 
 static const char *const shells[] = { "sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "fish" };
 static const char *const interpreters[] = { "python", "python3", "perl", "ruby",
@@ -154,51 +155,17 @@ static void shift(struct shell_command *command, unsigned by)
     command->n -= by;
 }
 
-/* Programs that run the program behind their own options: how many words of these have a value. */
-static const struct {
-    const char *name, *valued; /* letters of options with a value in the next word */
-    unsigned operands;         /* words of its own before the command */
-} wrappers[] = {
-    { "sudo", "ugCph", 0 }, { "doas", "uC", 0 },     { "env", "uCS", 0 },
-    { "nohup", "", 0 },     { "nice", "n", 0 },      { "ionice", "cn", 0 },
-    { "time", "fo", 0 },    { "timeout", "ks", 1 },  { "command", "", 0 },
-    { "builtin", "", 0 },   { "exec", "a", 0 },      { "busybox", "", 0 },
-    { "setsid", "", 0 },    { "stdbuf", "ioe", 0 },  { "xargs", "aEeIiLlnPsd", 0 },
-    { "chroot", "", 1 },    { "unshare", "", 0 },    { "strace", "eopsu", 0 },
-    { "taskset", "", 1 },   { "watch", "n", 0 },     { "then", "", 0 },
-    { "coproc", "", 0 },    { "parallel", "jN", 0 },
-};
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static bool unwrap(struct shell_command *command)
 {
-    for (size_t i = 0; i < ARRAY_LEN(wrappers); i++) {
-        if (!command->args[0] || strcmp(base_name(command->args[0]), wrappers[i].name) != 0)
-            continue;
-        unsigned at = 1, operands = wrappers[i].operands;
-        while (at < command->n && command->args[at]) {
-            const char *word = command->args[at];
-            bool is_option = word[0] == '-' && word[1];
-            bool is_variable = strcmp(wrappers[i].name, "env") == 0 && strchr(word, '=');
-            if (!is_option && !is_variable && operands-- == 0)
-                break;
-            at++;
-            if (is_option && word[2] == '\0' && strchr(wrappers[i].valued, word[1]))
-                at++;
-        }
-        if (at >= command->n)
-            return false;
-        if (command->n_wrappers < ARRAY_LEN(command->wrappers))
-            command->wrappers[command->n_wrappers++] = wrappers[i].name;
-        shift(command, at);
-        return true;
-    }
-    return false;
+    const char *name;
+    size_t own = wrapper_words(command->args, command->n, &name);
+
+    if (own == 0)
+        return false;
+    if (command->n_wrappers < ARRAY_LEN(command->wrappers))
+        command->wrappers[command->n_wrappers++] = name;
+    shift(command, (unsigned)own);
+    return true;
 }
 
 /* What the shell splits into words: an expansion that is not within quotes. */
@@ -259,7 +226,7 @@ void shell_read(struct names *names, TSNode node, uint32_t *at, struct shell_com
     for (int i = 0; i < 8 && ret->n > 0 && unwrap(ret); i++)
         continue;
     if (ret->n > 0) {
-        ret->name = ret->args[0] ? base_name(ret->args[0]) : NULL;
+        ret->name = ret->args[0] ? wrapper_base_name(ret->args[0]) : NULL;
         if (ret->name && ret->name[0] == '=' && ret->name[1])
             ret->name++; /* =rm: Zsh's way to the program itself */
         shift(ret, 1);
