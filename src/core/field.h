@@ -81,8 +81,8 @@ enum {
       "off warn block", "MODE", "static check: off, warn, block (warn; without isolation block)")  \
     X(POLICY_BYPASS, "policy_bypass", BOOL, FLOOR_FLAGS, "false", 0, 0, NULL, NULL,                \
       "run in spite of a finding that blocks; audited")                                            \
-    X(POLICY_STRICT, "policy_strict", BOOL, FLOOR_FLAGS | FIELD_PROJECT | FIELD_HIGHER, "false",   \
-      0, 0, NULL, NULL, "block, and on warnings too; of shell commands those of a list alone run") \
+    X(POLICY_STRICT, "policy_strict", BOOL, FLOOR_FLAGS | FIELD_HIGHER, "false", 0, 0, NULL, NULL, \
+      "block, and on warnings too; of shell commands those of a list alone run")                   \
     X(STRICT, "strict", BOOL, FLOOR_FLAGS | FIELD_HIGHER, "false", 0, 0, NULL, NULL,               \
       "start the interpreter afresh, from nothing kept warm")                                      \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \

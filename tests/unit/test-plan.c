@@ -1434,16 +1434,15 @@ static void test_policy_by_tier(void **state)
         { process, NULL, "policy = 'warn'\n", true, false, POLICY_BLOCK },
         { "\"policy_strict\": true", NULL, NULL, false, true, POLICY_BLOCK },
         { "\"policy_strict\": true, \"policy\": \"warn\"", NULL, NULL, false, true, POLICY_WARN },
-        { "\"backend\": \"native\"", NULL, "policy_strict = true\n", false, true, POLICY_BLOCK },
+        { "\"backend\": \"native\"", "policy_strict = true\n", NULL, false, true, POLICY_BLOCK },
     };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char json[256];
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
-        struct made m = made((struct making){ .json = json,
-                                              .user_toml = rows[i].user_toml,
-                                              .project_toml = rows[i].project_toml });
+        struct made m = made((struct making){
+            .json = json, .user_toml = rows[i].user_toml, .project_toml = rows[i].project_toml });
         assert_int_equal(m.plan.tier == TIER_NONE, rows[i].is_unisolated);
         assert_int_equal(m.plan.policy, rows[i].policy);
         assert_int_equal(m.plan.policy_strict, rows[i].is_strict);
