@@ -18,7 +18,8 @@ static const struct {
     { "setsid", "", 0 },    { "stdbuf", "ioe", 0 },  { "xargs", "aEeIiLlnPsd", 0 },
     { "chroot", "", 1 },    { "unshare", "", 0 },    { "strace", "eopsu", 0 },
     { "taskset", "", 1 },   { "watch", "n", 0 },     { "then", "", 0 },
-    { "coproc", "", 0 },    { "parallel", "jN", 0 },
+    { "coproc", "", 0 },    { "parallel", "jN", 0 }, { "flock", "wE", 1 },
+    { "chrt", "", 1 },      { "prlimit", "", 0 },
 };
 
 const char *wrapper_base_name(const char *path)

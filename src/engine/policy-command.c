@@ -136,7 +136,8 @@ static void read_options(struct reading *r, const struct interpreter *it)
             return; /* nothing is read, or a module is run */
         size_t words = take_code(r, it, i);
         has_code |= words > 0;
-        bool is_valued = word[1] && word[2] == '\0' && strchr(it->valued, word[1]);
+        bool is_valued = (word[1] && word[2] == '\0' && strchr(it->valued, word[1])) ||
+                         strcmp(word, "--rcfile") == 0 || strcmp(word, "--init-file") == 0;
         i += words ? words : is_valued ? 2 : 1;
     }
     if (!has_code)

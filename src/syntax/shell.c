@@ -235,10 +235,45 @@ void shell_read(struct names *names, TSNode node, uint32_t *at, struct shell_com
         ret->has_unknown = ret->has_unknown || !ret->args[i];
 }
 
+/* Behind the options: sh -c -e -- CODE. Those that begin with two dashes are words. */
+static const char *option_code(const struct shell_command *command)
+{
+    bool has_c = false;
+
+    for (unsigned i = 0; i < command->n; i++) {
+        const char *word = command->args[i];
+        if (!word || (word[0] != '-' && word[0] != '+'))
+            return has_c ? word : NULL;
+        if (strcmp(word, "--") == 0)
+            return has_c && i + 1 < command->n ? command->args[i + 1] : NULL;
+        bool is_long = word[1] == '-';
+        has_c |= !is_long && strchr(word, 'c');
+        if (strcmp(word, "--rcfile") == 0 || strcmp(word, "--init-file") == 0 ||
+            (!is_long && word[strlen(word) - 1] == 'o'))
+            i++; /* its value */
+    }
+    return NULL;
+}
+
+/* env -S TEXT: it splits the text into words itself. */
+static const char *split_code(const struct shell_command *command)
+{
+    for (unsigned i = 0; i < command->n && command->args[i]; i++) {
+        const char *word = command->args[i], *letter = strchr(word, 'S');
+        if (strncmp(word, "--split-string=", 15) == 0)
+            return word + 15;
+        if (word[0] == '-' && word[1] != '-' && letter)
+            return letter[1] ? letter + 1 : i + 1 < command->n ? command->args[i + 1] : NULL;
+    }
+    return NULL;
+}
+
 const char *shell_code_of(struct names *names, const struct shell_command *command)
 {
     if (!command->name)
         return NULL;
+    if (strcmp(command->name, "env") == 0)
+        return split_code(command);
     if (strcmp(command->name, "eval") == 0 && !command->has_unknown && command->n > 0) {
         struct strbuf out = { 0 };
         for (unsigned i = 0; i < command->n && out.len < FOLD_MAX_BYTES; i++)
@@ -254,8 +289,11 @@ const char *shell_code_of(struct names *names, const struct shell_command *comma
         const char *sign = word ? strchr(word, '=') : NULL;
         return sign ? sign + 1 : NULL;
     }
-    if (!shell_is_shell(command->name) && strcmp(command->name, "su") != 0 &&
-        strcmp(command->name, "script") != 0)
+    if (shell_is_shell(command->name)) {
+        const char *code = option_code(command);
+        return code ? code : command->input;
+    }
+    if (strcmp(command->name, "su") != 0 && strcmp(command->name, "script") != 0)
         return NULL;
     for (unsigned i = 0; i + 1 < command->n; i++)
         if (command->args[i] && command->args[i][0] == '-' && strchr(command->args[i], 'c'))

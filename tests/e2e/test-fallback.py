@@ -83,6 +83,8 @@ BLOCKED = [
     (("sh", "-c", "cat ../../nonexistent-x"), "climbs out"), (("python3", "-c", "import os; print('RAN')"), "blocked import: os"),
     (("python3", "-Ic", "import os; print('RAN')"), "blocked import: os"), (("env", "python3", "-W", "ignore", "-c", "import socket"), "blocked import: socket"),
     (("sh", "-c", "python3 -c 'import os'"), "not looked at"), (("cat", "/nonexistent-x/.ssh/id_rsa"), "secrets"), (("sh",), "reads from its input"),
+    (("bash", "--norc", "-c", "rm -f /nonexistent-x"), "rm"), (("bash", "-c", "--", "rm -f /nonexistent-x"), "rm"),
+    (("env", "-S", "sh -c 'rm -f /nonexistent-x'"), "rm"), (("awk", 'BEGIN { system("true") }'), "starts commands"),
     (("chmod", "777", "/nonexistent-x"), "opens"), (("sudo", "-n", "true"), "somebody else"), (("true",) * 300, "more words"),
 ]
 RUNS = [("/bin/echo", "RAN"), ("sh", "-c", "echo RAN"), ("python3", "-c", "print('RAN')"), ("echo", "python3", "RAN"), ("env", "X=RAN", "printenv", "X")]
