@@ -3,19 +3,23 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "load.h"
+#include "sys/rmtree.h"
 
 enum { TEXT_SIZE = 65536, START_SECONDS = 30, GROUPS_MAX = 8192 };
 
@@ -200,15 +204,59 @@ static pid_t spawn(const char *cay, const char *tokens, const char *log)
     _exit(127);
 }
 
+/*
+ * A state folder of the server's own: thousands of runs would push the user's out of his. Root's is
+ * always the same path, and another folder only in a mount namespace; but which uids are taken is
+ * for all to see (sys/userns.c).
+ */
+static const char root_state[] = "/var/lib/cay", root_slots[] = "/var/lib/cay/slots";
+
+static int make_state(const char *folder)
+{
+    char state[128], slots[160];
+
+    snprintf(state, sizeof state, "%s/state", folder);
+    snprintf(slots, sizeof slots, "%s/slots", state);
+    if (mkdir(state, 0700) < 0)
+        return -1;
+    if (geteuid() != 0)
+        return setenv("XDG_STATE_HOME", state, 1);
+    if (mkdir(root_state, 0700) < 0 && errno != EEXIST)
+        return -1;
+    auto_close int real_fd = open(root_slots, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    auto_close int fd = open(slots, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (real_fd < 0 || fd < 0 || unshare(CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount(root_slots, slots, NULL, MS_BIND, NULL) < 0 ||
+        mount(state, root_state, NULL, MS_BIND | MS_REC, NULL) < 0)
+        return -1;
+    return 0;
+}
+
+static void remove_state(const char *folder)
+{
+    char slots[160];
+
+    snprintf(slots, sizeof slots, "%s/state/slots", folder);
+    if (geteuid() == 0 && umount2(slots, MNT_DETACH) == 0)
+        umount2(root_state, MNT_DETACH);
+    rmtree_at(AT_FDCWD, folder, INT64_MAX);
+}
+
 int host_start(const char *cay, struct host_server *ret, char *why, size_t why_size)
 {
-    char tokens[128], log[128], line[128], text[TEXT_SIZE];
+    char tokens[128], log[128], line[128], text[TEXT_SIZE] = "";
 
-    *ret = (struct host_server){ .folder = "/tmp/cay-load-XXXXXX", .mounts = count_mounts() };
+    *ret = (struct host_server){ .folder = "/tmp/cay-load-XXXXXX" };
     if (!mkdtemp(ret->folder)) {
         snprintf(why, why_size, "%s: %s", ret->folder, strerror(errno));
         return -1;
     }
+    if (make_state(ret->folder) < 0) {
+        snprintf(why, why_size, "make a state folder for the runs: %s", strerror(errno));
+        return -1;
+    }
+    ret->mounts = count_mounts();
     make_token(ret->token);
     snprintf(tokens, sizeof tokens, "%s/tokens", ret->folder);
     snprintf(log, sizeof log, "%s/log", ret->folder);
@@ -255,13 +303,7 @@ int host_stop(struct host_server *server, int seconds)
 
 void host_done(const struct host_server *server)
 {
-    char path[128];
-
-    snprintf(path, sizeof path, "%s/tokens", server->folder);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/log", server->folder);
-    unlink(path);
-    rmdir(server->folder);
+    remove_state(server->folder);
 }
 
 /* ---- what is left ---- */

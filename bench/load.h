@@ -99,7 +99,7 @@ enum { PROCESSES_MAX = 4096 };
 struct host_server {
     pid_t pid;
     uint16_t port;
-    char folder[64]; /* ours: tokens, log */
+    char folder[64]; /* ours: tokens, log, the server's state */
     char token[64];
     size_t mounts; /* in our namespace, before it was started */
     /* Every process below it, as host_stop found them. */

@@ -300,6 +300,9 @@ struct cay_run_options {
 /*
  * Runs the request to its end. Success means that there is a result, whatever the program did;
  * failure, that nothing ran. The result is freed by cay_result_free. options may be NULL.
+ *
+ * What was refused is on record too, and FINISHED has its result; but not a request that is none
+ * (CAY_E_USAGE).
  */
 CAY_API int cay_run(struct cay *cay, const struct cay_request *req,
                     const struct cay_run_options *options, struct cay_result **ret,
@@ -341,7 +344,7 @@ struct cay_start_options {
 };
 
 /* Makes the plan and asks the warden, which is started where there is none. Failure means that
- * nothing runs and on_done is not called. The request may be freed at once, but not changed before
+ * nothing runs and on_done is not called; it is on record as of cay_run, by the id of options. The request may be freed at once, but not changed before
  * the run is over. */
 CAY_API int cay_start(struct cay *cay, const struct cay_request *req,
                       const struct cay_start_options *options, struct cay_running **ret,
@@ -372,7 +375,7 @@ CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
 
 /* Writes a run down that was asked for and ended before it was started, with that result, of
  * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant,
- * timestamp and queue_ns are used. What can't be planned is not written down. */
+ * timestamp and queue_ns are used. */
 CAY_API void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
                                   const struct cay_start_options *options,
                                   struct cay_result *result);

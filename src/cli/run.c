@@ -135,13 +135,15 @@ static int begin_tty(struct screen *screen, struct cay_run_options *run, struct 
     return tty_begin(&screen->tty, !screen->args->events, run, err);
 }
 
-/* One that was begun has its result, which is on record by that id. */
+/* One that was begun or refused has its result, which is on record by that id; what is told of
+ * anything else has none. */
 static void show_failure(struct screen *screen, struct cay *cay, const struct cay_error *err,
                          bool as_json)
 {
     struct cay_result *result = cay_result_of_error(err, screen->args->req);
     struct cay_error unknown;
 
+    result->id[0] = '\0';
     if (cay) /* else the configuration is what is wrong */
         cay_request_limits(cay, screen->args->req, &result->limits, &unknown);
     auto_free char *json = screen->failed ? take_ptr(&screen->failed) : cay_result_json(result);

@@ -78,9 +78,11 @@ enum {
     X(FALLBACK, "fallback", CHOICE, FLOOR_FLAGS, "never", 0, 0, "never isolated unsafe", "HOW",    \
       "when the backend cannot be had: never, isolated, unsafe")                                   \
     X(POLICY, "policy", CHOICE, FLOOR_FLAGS | FIELD_PROJECT | FIELD_HIGHER, "warn", 0, 0,          \
-      "off warn block", "MODE", "static check before the run: off, warn, block")                   \
+      "off warn block", "MODE", "static check: off, warn, block (warn; without isolation block)")  \
     X(POLICY_BYPASS, "policy_bypass", BOOL, FLOOR_FLAGS, "false", 0, 0, NULL, NULL,                \
       "run in spite of a finding that blocks; audited")                                            \
+    X(POLICY_STRICT, "policy_strict", BOOL, FLOOR_FLAGS | FIELD_HIGHER, "false", 0, 0, NULL, NULL, \
+      "block, and on warnings too; of shell commands those of a list alone run")                   \
     X(STRICT, "strict", BOOL, FLOOR_FLAGS | FIELD_HIGHER, "false", 0, 0, NULL, NULL,               \
       "start the interpreter afresh, from nothing kept warm")                                      \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
@@ -114,7 +116,7 @@ enum {
     X(COMPILE_CACHE, "compile_cache", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                \
       "how much is kept of compiled programs, for each tenant; 0: none")                           \
     X(ENABLE_SANDBOX, "enable_sandbox", BOOL, 0, "true", 0, 0, NULL, NULL,                         \
-      "false allows the un-isolated tier, together with fallback = unsafe")                        \
+      "nothing runs without isolation; false: what asks for that by name may")                     \
     X(STORE_CODE, "store_code", CHOICE, 0, "on_error", 0, 0, "never on_error always", "WHEN",      \
       "keep the code of a run: never, on_error, always")                                           \
     X(KEEP_EXECUTIONS, "keep_executions", COUNT, 0, "1000", 0, 1000000, NULL, "N",                 \

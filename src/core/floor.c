@@ -12,7 +12,7 @@ static bool is_set_by_somebody(const struct setting *setting)
 }
 
 /* What the configuration sets, or its own profile does; NULL: nobody set anything. */
-static const struct value *floor_of(const struct config *config, enum field_id id)
+static const struct value *set_of(const struct config *config, enum field_id id)
 {
     const struct setting *chosen = &config->settings[FIELD_PROFILE];
     const struct profile *profile =
@@ -23,6 +23,16 @@ static const struct value *floor_of(const struct config *config, enum field_id i
     if (profile && profile->values[id].is_set)
         return &profile->values[id];
     return is_set_by_somebody(&config->settings[id]) ? &config->settings[id].value : NULL;
+}
+
+/* Strict mode is "block" unless something else was said too. */
+static const struct value *floor_of(const struct config *config, enum field_id id)
+{
+    static const struct value block = { .is_set = true, .text = "block" };
+    const struct value *value = set_of(config, id);
+    const struct value *strict = id == FIELD_POLICY ? set_of(config, FIELD_POLICY_STRICT) : NULL;
+
+    return !value && strict && strict->num ? &block : value;
 }
 
 /* What the request would have; NULL: what the configuration has. */

@@ -64,9 +64,11 @@ static bool is_tried(const struct plan_host *host, const struct backend *backend
 static int check_unsafe(const struct plan_backend_wishes *wishes, struct cay_error *err)
 {
     if (wishes->is_sandbox_on) {
-        cay_fail(err, CAY_E_POLICY,
-                 "fallback: unsafe is refused: enable_sandbox is set, nothing runs without one");
-        return cay_hint(err, "take isolated, or set SECURITY_ENABLE_SANDBOX=false if you mean it");
+        cay_fail(
+            err, CAY_E_POLICY,
+            "fallback: unsafe is refused: enable_sandbox is true, nothing runs without isolation");
+        return cay_hint(err,
+                        "take isolated, or set SECURITY_ENABLE_SANDBOX=false too if you mean it");
     }
     if (wishes->is_least_explicit && tier_find(wishes->least) > TIER_NONE) {
         cay_fail(err, CAY_E_POLICY, "fallback: unsafe is below min_isolation %s", wishes->least);
@@ -98,19 +100,22 @@ static const struct backend *find_asked(const struct plan_backend_wishes *wishes
 static int check_tier(const struct plan_backend_wishes *wishes, const struct backend *backend,
                       struct cay_error *err)
 {
-    if (backend->tier == TIER_NONE && wishes->is_sandbox_on) {
-        cay_fail(err, CAY_E_POLICY,
-                 "backend: %s is refused: enable_sandbox is set, nothing runs without one",
-                 backend->name);
-        return cay_hint(err, "take another, or set SECURITY_ENABLE_SANDBOX=false if you mean it");
-    }
     enum tier tier = tier_of(wishes, backend);
-    if ((int)tier >= tier_find(wishes->least))
+    bool is_refused = tier == TIER_NONE && wishes->is_sandbox_on;
+
+    if ((int)tier < tier_find(wishes->least)) {
+        cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
+                 backend->name, tier_name(tier), wishes->least);
+        return cay_hint(err,
+                        "take another backend, or set min_isolation to \"%s\"%s if you mean it",
+                        tier_name(tier), is_refused ? " and SECURITY_ENABLE_SANDBOX=false" : "");
+    }
+    if (!is_refused)
         return 0;
-    cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
-             backend->name, tier_name(tier), wishes->least);
-    return cay_hint(err, "take another backend, or set min_isolation to \"%s\" if you mean it",
-                    tier_name(tier));
+    cay_fail(err, CAY_E_POLICY,
+             "backend: %s is refused: enable_sandbox is true, nothing runs without isolation",
+             backend->name);
+    return cay_hint(err, "take another, or set SECURITY_ENABLE_SANDBOX=false too if you mean it");
 }
 
 /* In place of the one that can't be had; NULL: nothing may be. */

@@ -94,7 +94,7 @@ static int choose_backend(const struct making *m)
         .is_fallback_explicit = m->req->values[FIELD_FALLBACK].is_set,
         .is_least_explicit = is_explicit(m, FIELD_MIN_ISOLATION),
         .runtime = text(m, FIELD_RUNTIME),
-        .is_sandbox_on = number(m, FIELD_ENABLE_SANDBOX) && is_explicit(m, FIELD_ENABLE_SANDBOX),
+        .is_sandbox_on = number(m, FIELD_ENABLE_SANDBOX) != 0,
     };
     return plan_backend(m->plan, &wishes, m->host, m->err);
 }
@@ -384,9 +384,12 @@ static void choose_policy(const struct making *m)
     plan->policy = strcmp(name, "block") == 0  ? POLICY_BLOCK
                    : strcmp(name, "warn") == 0 ? POLICY_WARN
                                                : POLICY_OFF;
-    plan->is_policy_explicit = is_explicit(m, FIELD_POLICY);
-    /* What was to run isolated and now does not, does not run with what nobody let pass. */
-    if (plan->fallback.how && plan->backend->tier == TIER_NONE && !plan->is_policy_explicit)
+    plan->policy_strict = number(m, FIELD_POLICY_STRICT) != 0;
+    plan->is_policy_explicit = is_explicit(m, FIELD_POLICY) || plan->policy_strict;
+    /* Without a wall, and for who asks for more than is usual, what nobody let pass does not run. A
+     * project's file lets nothing pass. */
+    bool is_said = is_explicit(m, FIELD_POLICY) && !is_only_tightened(m, FIELD_POLICY);
+    if (!is_said && (plan->backend->tier == TIER_NONE || plan->policy_strict))
         plan->policy = POLICY_BLOCK;
     plan->policy_bypass = number(m, FIELD_POLICY_BYPASS) != 0;
     plan->has_network = plan->network && plan->network[0] && strcmp(plan->network[0], "none") != 0;
@@ -452,6 +455,27 @@ int plan_limits(const struct cay_request *req, const struct config *config,
     }
     arena_done(&plan.arena);
     return rc;
+}
+
+void plan_of_refused(const struct cay_request *req, const struct config *config,
+                     const struct plan_host *host, struct plan *ret)
+{
+    struct cay_error unknown;
+    struct making m = { req, config, host, NULL, ret, &unknown, IMAGE_INIT };
+
+    *ret = (struct plan){
+        .code = req->code,
+        .input = req->input,
+        .payload = { .argv = { req->code.data ? NULL : req->command.list },
+                     .files = req->files.items,
+                     .n_files = req->files.n },
+        .job.n_stages = 1,
+    };
+    if (choose_profile(&m) < 0)
+        return;
+    if (req->code.data)
+        plan_choose_language(&m);
+    ret->job.limits[0] = run_limits(&m);
 }
 
 void plan_done(struct plan *plan)

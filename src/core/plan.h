@@ -86,6 +86,7 @@ struct plan {
     enum policy_mode policy;
     bool is_policy_explicit; /* somebody said so, and has to be told where it can't be kept */
     bool policy_bypass;
+    bool policy_strict;
     bool has_network;
     struct bytes import_lists; /* "+MODULE" to block, "-MODULE" to let be; a NUL behind each */
     struct op_list root;       /* for printing: the warden makes its own */
@@ -101,13 +102,18 @@ int plan_make(const struct cay_request *req, const struct config *config,
 int plan_limits(const struct cay_request *req, const struct config *config,
                 const struct plan_host *host, struct cay_limits *ret, struct cay_error *err);
 
+/* What records tell of a request that no plan could be made of: no backend, and the rest as far as
+ * it is known. */
+void plan_of_refused(const struct cay_request *req, const struct config *config,
+                     const struct plan_host *host, struct plan *ret);
+
 /* Part of plan_make, in plan-backend.c: which backend, and what there is to be told of it. */
 struct plan_backend_wishes {
     const char *name, *least, *fallback;
     const char *runtime;       /* or NULL */
     bool is_fallback_explicit; /* the request itself says so */
     bool is_least_explicit;    /* somebody said so */
-    bool is_sandbox_on;        /* somebody said that nothing runs without */
+    bool is_sandbox_on;        /* nothing runs without */
 };
 
 int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,

@@ -35,8 +35,9 @@ enum syntax_verb {
 
 /* Flags of an ask. */
 enum {
-    SYNTAX_STRICT = 1 << 0,     /* warnings block too; shell commands by an allow list */
-    SYNTAX_NO_NETWORK = 1 << 1, /* the run has no network: say so of code that wants it */
+    SYNTAX_STRICT = 1 << 0,       /* warnings block too; shell commands by an allow list */
+    SYNTAX_NO_NETWORK = 1 << 1,   /* the run has no network: say so of code that wants it */
+    SYNTAX_NO_ISOLATION = 1 << 2, /* nothing is between the run and the host */
 };
 
 /* Flags of an answer. */

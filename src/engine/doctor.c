@@ -149,7 +149,7 @@ static void run_empty(struct cay *cay, struct arena *arena, const char *require,
     *ret = (struct outcome){ .tier = "none" };
     if (cay_request_set(req, "command", "true", &ret->err) == 0 &&
         (!require || cay_request_set(req, "require", require, &ret->err) == 0) &&
-        cay_run(cay, req, NULL, &result, &ret->err) == 0) {
+        engine_probe(cay, req, &result, &ret->err) == 0) {
         for (const char *const *layer = result->layers; layer && *layer; layer++)
             ret->layers |= layer_bits(*layer);
         ret->backend = arena_str(arena, result->backend);

@@ -109,14 +109,70 @@ void cay_close(struct cay *cay)
     free(cay);
 }
 
+/* ---- runs that come to nothing ---- */
+
+/* Of how: id, tenant, timestamp and queue_ns. The result gets that id; and, for whoever tells of
+ * it, what is known of the run. */
+static void record_without_run(struct cay *cay, const struct cay_request *req,
+                               const struct run_how *how, struct cay_result *result, bool is_owed)
+{
+    const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
+    struct arena *arena = result_arena(result);
+    struct value warnings = { 0 };
+    struct cay_error err;
+    struct record record;
+    struct plan plan;
+
+    if (how->id)
+        memcpy(result->id, how->id, sizeof result->id);
+    result_stamp(result, how->timestamp);
+    result->timing.queue_ns = how->queue_ns;
+    if (plan_make(req, &cay->config, &cay->host, &plan, &err) < 0)
+        plan_of_refused(req, &cay->config, &cay->host, &plan);
+    if (plan.language)
+        result->language = arena_str(arena, plan.language->name);
+    if (plan.backend)
+        result->backend = plan.backend->name;
+    result->limits = plan.job.limits[plan.job.n_stages - 1];
+    record_begin(&record, result->id, &cay->config);
+    record.journal = cay->options.journal;
+    record.tenant = how->tenant;
+    record.is_owed = is_owed;
+    record_finish(&record, &plan, &left, arena, result, &warnings);
+    record_done(&record);
+    plan_done(&plan);
+}
+
+/* A run that is refused is on record like any other, and told of by the events of one. A request
+ * that is no request (misuse) is not, nor is one that is only to come again. */
+static void refuse(struct cay *cay, const struct cay_request *req, const struct run_how *how,
+                   const struct cay_error *err)
+{
+    if (how->is_probe || err->kind == CAY_E_USAGE || err->kind == CAY_E_BUSY)
+        return;
+    struct cay_result *result = cay_result_of_error(err, req);
+    record_without_run(cay, req, how, result, false);
+    if (!how->is_watched && how->options.on_event) {
+        struct cay_event started = { 1, 0, CAY_EVENT_STARTED, result->id, strlen(result->id) };
+        struct cay_event finished = { .seq = 2, .kind = CAY_EVENT_FINISHED, .result = result };
+        finished.time_ns = clock_now_ns() - how->taken_ns;
+        how->options.on_event(how->options.arg, &started);
+        how->options.on_event(how->options.arg, &finished);
+    }
+    cay_result_free(result);
+}
+
+/* Every run begins here. */
 static int start(struct cay *cay, const struct cay_request *req, const struct run_how *how,
                  struct run **ret, struct cay_error *err)
 {
     struct plan plan;
 
-    return plan_make(req, &cay->config, &cay->host, &plan, err) < 0
-               ? -1
-               : run_start(cay, req, &plan, how, ret, err);
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) == 0 &&
+        run_start(cay, req, &plan, how, ret, err) == 0)
+        return 0;
+    refuse(cay, req, how, err);
+    return -1;
 }
 
 /* Where one plan follows another. */
@@ -155,46 +211,32 @@ int cay_start(struct cay *cay, const struct cay_request *req,
     return 0;
 }
 
-static void record_without_run(struct cay *cay, const struct cay_request *req,
-                               const struct cay_start_options *options, struct cay_result *result,
-                               bool is_owed)
+static struct run_how how_of(const struct cay_start_options *options)
 {
-    const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
-    struct arena *arena = result_arena(result);
-    struct value warnings = { 0 };
-    struct cay_error err;
-    struct record record;
-    struct plan plan;
-
-    memcpy(result->id, options->id, sizeof result->id);
-    result_stamp(result, options->timestamp);
-    result->timing.queue_ns = options->queue_ns;
-    if (plan_make(req, &cay->config, &cay->host, &plan, &err) < 0)
-        return;
-    if (plan.language)
-        result->language = arena_str(arena, plan.language->name);
-    result->backend = plan.backend->name;
-    result->limits = plan.job.limits[plan.job.n_stages - 1];
-    record_begin(&record, result->id, &cay->config);
-    record.journal = cay->options.journal;
-    record.tenant = options->tenant;
-    record.is_owed = is_owed;
-    record_finish(&record, &plan, &left, arena, result, &warnings);
-    record_done(&record);
-    plan_done(&plan);
+    return (struct run_how){
+        .options = CAY_RUN_OPTIONS_INIT,
+        .queue_ns = options->queue_ns,
+        .timestamp = options->timestamp,
+        .tenant = options->tenant,
+        .id = options->id,
+    };
 }
 
 void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
                           const struct cay_start_options *options, struct cay_result *result)
 {
-    record_without_run(cay, req, options, result, false);
+    const struct run_how how = how_of(options);
+
+    record_without_run(cay, req, &how, result, false);
 }
 
 void cay_record_owed(struct cay *cay, const struct cay_request *req,
                      const struct cay_start_options *options, struct cay_result *result)
 {
+    const struct run_how how = how_of(options);
+
     if (cay->options.journal)
-        record_without_run(cay, req, options, result, true);
+        record_without_run(cay, req, &how, result, true);
 }
 
 const char *cay_running_id(const struct cay_running *running)
@@ -224,8 +266,9 @@ static void on_outcome(void *arg, struct cay_result *result, const struct cay_er
         outcome->err = *err;
 }
 
-int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run_options *options,
-            struct cay_result **ret, struct cay_error *err)
+static int run_to_its_end(struct cay *cay, const struct cay_request *req,
+                          const struct cay_run_options *options, bool is_probe,
+                          struct cay_result **ret, struct cay_error *err)
 {
     struct outcome outcome = { 0 };
     struct run_how how = {
@@ -233,6 +276,7 @@ int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run
         .on_done = on_outcome,
         .done_arg = &outcome,
         .taken_ns = clock_now_ns(),
+        .is_probe = is_probe,
     };
     struct run *run;
 
@@ -250,6 +294,18 @@ int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run
     }
     *ret = outcome.result;
     return 0;
+}
+
+int cay_run(struct cay *cay, const struct cay_request *req, const struct cay_run_options *options,
+            struct cay_result **ret, struct cay_error *err)
+{
+    return run_to_its_end(cay, req, options, false, ret, err);
+}
+
+int engine_probe(struct cay *cay, const struct cay_request *req, struct cay_result **ret,
+                 struct cay_error *err)
+{
+    return run_to_its_end(cay, req, NULL, true, ret, err);
 }
 
 bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field)

@@ -38,6 +38,10 @@ struct cay {
     struct errors_cache errors;
 };
 
+/* As cay_run, to see whether something can be run: nothing of it is recorded. */
+int engine_probe(struct cay *cay, const struct cay_request *req, struct cay_result **ret,
+                 struct cay_error *err);
+
 /* A result with this id (NULL: some new one), and an arena of its own behind it, which
  * cay_result_free frees with it. */
 struct arena;

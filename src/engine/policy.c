@@ -15,6 +15,7 @@
 #include "core/language.h"
 #include "core/plan.h"
 #include "engine/engine.h"
+#include "engine/policy-command.h"
 #include "engine/syntax-client.h"
 
 enum {
@@ -26,29 +27,39 @@ enum {
 
 /* One text that is checked. */
 struct item {
-    const char *name; /* the plan's */
+    const char *name; /* the plan's, or the policy's */
+    bool is_command;
     struct syntax_ticket *ticket;
     struct cay_error err; /* where there is no ticket */
 };
 
 struct policy {
+    struct arena arena;
     struct item items[FILES_MAX];
     size_t n;
     bool is_explicit; /* somebody asked for a policy: it is told that it could not be kept */
-    bool has_more;    /* files that were not looked at */
+    bool is_unisolated;
+    bool has_more; /* files that were not looked at */
 };
 
-static void ask(struct cay *cay, const struct plan *plan, struct policy *policy, const char *name,
-                const char *code, size_t len)
+static unsigned flags_of(const struct plan *plan)
+{
+    return (plan->has_network ? 0U : SYNTAX_NO_NETWORK) |
+           (plan->policy_strict ? SYNTAX_STRICT : 0U) |
+           (plan->tier == TIER_NONE ? SYNTAX_NO_ISOLATION : 0U);
+}
+
+static void ask(struct cay *cay, const struct plan *plan, struct policy *policy,
+                const struct policy_text *text)
 {
     const struct syntax_question question = {
         .verb = SYNTAX_CHECK,
-        .flags = plan->has_network ? 0 : SYNTAX_NO_NETWORK,
+        .flags = flags_of(plan),
         .timeout_ms = POLICY_TIMEOUT_MS,
         .lists = plan->import_lists.data,
         .lists_len = plan->import_lists.len,
-        .code = code,
-        .len = len,
+        .code = text->code,
+        .len = text->len,
     };
 
     if (policy->n >= FILES_MAX) {
@@ -56,9 +67,12 @@ static void ask(struct cay *cay, const struct plan *plan, struct policy *policy,
         return;
     }
     struct item *item = &policy->items[policy->n++];
-    item->name = name;
-    if (syntax_ask(&cay->syntax, cay->options.helper, plan->language->name, &question,
-                   &item->ticket, &item->err) < 0)
+    item->name = text->name;
+    item->is_command = text->is_command;
+    if (!text->language)
+        cay_fail(&item->err, CAY_E_POLICY, "%s", text->code);
+    else if (syntax_ask(&cay->syntax, cay->options.helper, text->language, &question, &item->ticket,
+                        &item->err) < 0)
         item->ticket = NULL;
 }
 
@@ -151,20 +165,57 @@ static bool has_files(const struct plan *plan)
     return false;
 }
 
-struct policy *policy_begin(struct cay *cay, const struct plan *plan)
+static void ask_of_code(struct cay *cay, const struct plan *plan, struct policy *policy)
 {
-    if (plan->policy == POLICY_OFF || !plan->language || (is_plain(cay, plan) && !has_files(plan)))
-        return NULL;
-    struct policy *policy = mem_alloc(sizeof *policy);
-    policy->is_explicit = plan->is_policy_explicit;
-    ask(cay, plan, policy, plan->source_name, plan->code.data, plan->code.len);
+    const char *language = plan->language->name;
+
+    ask(cay, plan, policy,
+        &(struct policy_text){ plan->source_name, language, plan->code.data, plan->code.len });
     for (size_t i = 0; i < plan->payload.n_files; i++) {
         const struct payload_file *file = &plan->payload.files[i];
         bool is_source = plan->source_name && strcmp(file->name, plan->source_name) == 0;
         bool is_ours = strncmp(file->name, ".cay", 4) == 0;
         if (!is_source && !is_ours && language_has_file(plan->language, file->name))
-            ask(cay, plan, policy, file->name, file->data, file->len);
+            ask(cay, plan, policy,
+                &(struct policy_text){ file->name, language, file->data, file->len });
     }
+}
+
+struct asking {
+    struct cay *cay;
+    const struct plan *plan;
+    struct policy *policy;
+};
+
+static void ask_of_text(void *arg, const struct policy_text *text)
+{
+    const struct asking *asking = arg;
+
+    ask(asking->cay, asking->plan, asking->policy, text);
+}
+
+/* A command is looked at where nothing else is between it and the host, or where somebody asked:
+ * in a sandbox it is what it says it is, and a check would cost more than most of them. */
+static bool is_due(struct cay *cay, const struct plan *plan)
+{
+    if (plan->policy == POLICY_OFF)
+        return false;
+    if (!plan->language)
+        return plan->tier == TIER_NONE || plan->is_policy_explicit;
+    return !is_plain(cay, plan) || has_files(plan);
+}
+
+struct policy *policy_begin(struct cay *cay, const struct plan *plan)
+{
+    if (!is_due(cay, plan))
+        return NULL;
+    struct policy *policy = mem_alloc(sizeof *policy);
+    policy->is_unisolated = plan->tier == TIER_NONE;
+    policy->is_explicit = plan->is_policy_explicit || policy->is_unisolated;
+    if (plan->language)
+        ask_of_code(cay, plan, policy);
+    else
+        policy_command(&policy->arena, plan, ask_of_text, &(struct asking){ cay, plan, policy });
     return policy;
 }
 
@@ -203,8 +254,9 @@ static void warn(struct telling *t, const char *text)
         t->left_out++;
 }
 
-static void take_finding(struct telling *t, const char *name, json_t *finding)
+static void take_finding(struct telling *t, const struct item *item, json_t *finding)
 {
+    const char *name = item->name;
     const char *severity = text_of(finding, "severity"), *rule = text_of(finding, "rule");
     int line = (int)json_integer_value(json_object_get(finding, "line"));
     bool is_block = strcmp(severity, "block") == 0;
@@ -216,7 +268,12 @@ static void take_finding(struct telling *t, const char *name, json_t *finding)
         field_append(t->arena, &t->report->rules, arena_printf(t->arena, "%.80s:%d", rule, line));
     warn(t, arena_printf(t->arena, "policy: %.80s:%d: %.*s (%.80s)", name, line, TEXT_MAX,
                          text_of(finding, "message"), rule));
-    if (is_block)
+    if (is_block && item->is_command)
+        refuse(t,
+               arena_printf(t->arena, "Security policy blocked command: %.*s", TEXT_MAX,
+                            text_of(finding, "message")),
+               arena_str(t->arena, text_of(finding, "remedy")));
+    else if (is_block)
         refuse(t,
                arena_printf(t->arena, "Security policy blocked code: line %d: %.*s", line, TEXT_MAX,
                             text_of(finding, "message")),
@@ -229,7 +286,8 @@ static void take_finding(struct telling *t, const char *name, json_t *finding)
                "mend it, or set policy to warn");
 }
 
-static void take_report(struct telling *t, const char *name, const struct syntax_reply *reply)
+static void take_report(struct telling *t, const struct item *item,
+                        const struct syntax_reply *reply)
 {
     json_error_t error;
     json_t *root = json_loadb(reply->text, reply->len, JSON_REJECT_DUPLICATES, &error);
@@ -252,7 +310,7 @@ static void take_report(struct telling *t, const char *name, const struct syntax
                    "do without it, name it in allow_imports, or set policy to warn");
     }
     json_array_foreach (json_object_get(root, "findings"), i, value)
-        take_finding(t, name, value);
+        take_finding(t, item, value);
     if (!reply->is_safe)
         refuse(t, "Security policy blocked code that could not be checked", NULL);
     json_decref(root);
@@ -266,7 +324,9 @@ static void take_failure(struct telling *t, const struct policy *policy, const c
     refuse(t,
            arena_printf(t->arena, "Security policy blocked code that could not be checked: %.300s",
                         what),
-           hint && hint[0] ? arena_str(t->arena, hint) : "set policy to warn to run it unchecked");
+           hint && hint[0]         ? arena_str(t->arena, hint)
+           : policy->is_unisolated ? "run it isolated; or set policy to warn to run it unchecked"
+                                   : "set policy to warn to run it unchecked");
 }
 
 static void take_item(struct telling *t, const struct policy *policy, struct item *item,
@@ -277,7 +337,7 @@ static void take_item(struct telling *t, const struct policy *policy, struct ite
     if (!item->ticket || syntax_wait(item->ticket, wait_ms, &reply, &item->err) < 0)
         take_failure(t, policy, item->name, item->err.msg, item->err.hint);
     else if (reply.status == SYNTAX_DONE)
-        take_report(t, item->name, &reply);
+        take_report(t, item, &reply);
     else
         take_failure(t, policy, item->name, arena_printf(t->arena, "%.*s", TEXT_MAX, reply.text),
                      reply.status == SYNTAX_NO_GRAMMAR ? "tools/install-grammars.sh installs the "
@@ -322,5 +382,6 @@ void policy_drop(struct policy *policy)
         return;
     for (size_t i = 0; i < policy->n; i++)
         syntax_drop(policy->items[i].ticket);
+    arena_done(&policy->arena);
     free(policy);
 }

@@ -328,11 +328,17 @@ static bool may_store_code(const struct record *record, const struct cay_result 
     return strcmp(when, "always") == 0 || (strcmp(when, "on_error") == 0 && !result->success);
 }
 
+/* Not a command; where nobody knows the language, too. */
+static bool has_code(const struct plan *plan)
+{
+    return plan->language || plan->code.data;
+}
+
 static void put_code(struct json_writer *w, const struct plan *plan)
 {
     const char *const *argv = plan->payload.argv[0];
 
-    if (plan->language) {
+    if (has_code(plan)) {
         if (plan->code.len > CODE_BYTES_MAX)
             json_field_uint(w, "code_left_out", plan->code.len);
         else if (utf8_is_valid(plan->code.data, plan->code.len))
@@ -352,7 +358,7 @@ static struct digest_sum sum_code(const struct plan *plan)
     struct digest digest;
 
     digest_begin(&digest);
-    if (plan->language)
+    if (has_code(plan))
         digest_add(&digest, plan->code.data, plan->code.len);
     else
         for (const char *const *arg = plan->payload.argv[0]; arg && *arg; arg++)
@@ -400,7 +406,7 @@ static void make_entry(struct record *record, const struct plan *plan,
         .id = record->id,
         .tenant = record->tenant,
         .language = plan->language ? plan->language->name : NULL,
-        .backend = plan->backend->name,
+        .backend = plan->backend ? plan->backend->name : NULL,
         .image = plan->image_ref,
         .tier = result->tier,
         .start = result->start,

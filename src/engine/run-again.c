@@ -33,8 +33,6 @@ void run_again_tell(struct run *run)
 
 static void take_plan(struct run *run, struct plan *plan)
 {
-    bool was_blocking = run->plan.policy == POLICY_BLOCK;
-
     /* It is compiled here and now: the pipe for what a compiler makes may be there or not. */
     compiled_done(&run->compiled);
     run->compiled = (struct compiled){ .folder_fd = -1 };
@@ -43,7 +41,9 @@ static void take_plan(struct run *run, struct plan *plan)
         spool_close(&run->harvest);
         run->harvest = (struct spool)SPOOL_INIT;
     }
-    if (plan->policy == POLICY_BLOCK && !was_blocking) { /* what went on beside has to come first */
+    /* Without a wall there is more to be checked, commands too; and with "block" it comes first,
+     * whatever went on beside until now. */
+    if (plan->tier == TIER_NONE) {
         policy_drop(run->policy);
         run->policy = policy_begin(run->cay, plan);
     }

@@ -53,7 +53,8 @@ void run_take_policy(struct run *run, struct policy_report *report)
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
     run->record.findings = report->rules.list;
     for (const char *const *text = report->warnings.list; text && *text; text++)
-        run_warn(run, *text);
+        if (!field_has(&run->warnings, *text)) /* it may be checked twice: run-again.c */
+            run_warn(run, *text);
 }
 
 bool run_passes_policy(struct run *run)

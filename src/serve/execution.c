@@ -495,7 +495,8 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     };
 
     memcpy(result->id, run->id, sizeof result->id);
-    cay_record_unstarted(run->server->cay, run->req, &options, result);
+    if (!run->is_recorded)
+        cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
     drop_request(run);
     finish(run);
@@ -540,12 +541,24 @@ static int start(struct execution *run, struct cay_error *err)
         .id = run->id,
     };
 
-    if (engine_start(run->server, run->req, &options, &run->running, err) < 0)
+    if (engine_start(run->server, run->req, &options, &run->running, &run->is_recorded, err) < 0)
         return -1;
     run->state = EXECUTION_RUNNING;
     owe(run);
     drop_request(run);
     return 0;
+}
+
+void execution_record_refused(struct server *server, const char *tenant,
+                              const struct cay_request *req, const struct cay_error *err)
+{
+    const struct cay_start_options options = { .tenant = tenant };
+
+    if (err->kind == CAY_E_USAGE || err->kind == CAY_E_BUSY)
+        return;
+    struct cay_result *result = cay_result_of_error(err, req);
+    cay_record_unstarted(server->cay, req, &options, result);
+    cay_result_free(result);
 }
 
 int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_outcome *ret_outcome,
@@ -568,6 +581,7 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_out
     }
     /* What can't be run shall not wait for being told so. */
     if (*ret_outcome == ADMIT_QUEUED && cay_request_check(server->cay, run->req, err) < 0) {
+        execution_record_refused(server, run->tenant, run->req, err);
         admit_undo(server->admit, &run->ticket);
         free_run(run);
         return -1;

@@ -48,7 +48,8 @@ struct execution {
     enum execution_state state;
     bool is_detached;
     bool is_unrecorded; /* or not all of it is on record */
-    bool is_owed; /* what will be told if we end before it does was written down */
+    bool is_recorded;   /* it was refused when it was to start, and that is on record */
+    bool is_owed;       /* what will be told if we end before it does was written down */
     bool is_cancelled;
     bool is_removed; /* its record is gone: nobody finds it any more */
     int64_t taken_ns;
@@ -98,6 +99,10 @@ struct executions {
 /* Takes req. */
 struct execution *execution_new(struct server *server, const struct token_owner *owner,
                                 struct cay_request *req, int64_t taken_ns);
+
+/* Writes down that a request was refused before it was an execution; misuse is not. */
+void execution_record_refused(struct server *server, const char *tenant,
+                              const struct cay_request *req, const struct cay_error *err);
 
 /* Starts it or lets it wait; *ret_outcome says which. Refused, or (-1, err) not to be started: it
  * is gone. memory_bytes is what it counts for. */

@@ -8,6 +8,7 @@
 #include <cay/settings.h>
 
 #include "base/auto.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "serve/conn-state.h"
 #include "serve/execution.h"
@@ -17,25 +18,30 @@
 #include "serve/refused.h"
 #include "serve/server-state.h"
 
-static bool check_fields(struct exchange *x, const struct cay_request *req)
+static int check_fields(const struct exchange *x, const struct cay_request *req,
+                        struct cay_error *err)
 {
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
-        char text[160];
         const char *value = cay_request_text(req, refused[i].field);
         if (!cay_request_has(req, refused[i].field) ||
             (refused[i].value && (!value || strcmp(value, refused[i].value) != 0)))
             continue;
-        snprintf(text, sizeof text, "%s: %s", refused[i].field, refused[i].why);
-        exchange_error(x, 403, CAY_E_POLICY, text, refused[i].hint);
-        return false;
+        cay_fail(err, CAY_E_POLICY, "%s: %s", refused[i].field, refused[i].why);
+        return cay_hint(err, "%s", refused[i].hint);
     }
     if (cay_flag(x->server->cay, req, "policy_bypass") && !(x->owner.scopes & SCOPE_BYPASS)) {
-        exchange_error(x, 403, CAY_E_POLICY,
-                       "policy_bypass: the token does not have the scope bypass",
-                       "leave it out, or use a token with that scope");
-        return false;
+        cay_fail(err, CAY_E_POLICY, "policy_bypass: the token does not have the scope bypass");
+        return cay_hint(err, "leave it out, or use a token with that scope");
     }
-    return true;
+    return 0;
+}
+
+static int check_webhook(const struct exchange *x, const struct cay_request *req,
+                         struct cay_error *err)
+{
+    const char *webhook = cay_request_text(req, "webhook");
+
+    return webhook ? hooks_check(x->server, webhook, err) : 0;
 }
 
 /* By the scope `bypass` a token may loosen the policy; nothing else. */
@@ -144,14 +150,13 @@ void on_execute(struct exchange *x)
     cay_request_heed(req, x->server->cay);
     if (cay_request_parse(req, strbuf_str(&x->body), x->body.len, &err) < 0) {
         exchange_fail(x, &err);
-    } else if (check_fields(x, req)) {
-        const char *webhook = cay_request_text(req, "webhook");
-        if ((!webhook || hooks_check(x->server, webhook, &err) == 0) &&
-            keep_floor(x, req, &err) == 0 && require_layers(x->server, req, &err) == 0) {
-            start(x, req, form);
-            return;
-        }
+    } else if (check_fields(x, req, &err) < 0 || check_webhook(x, req, &err) < 0 ||
+               keep_floor(x, req, &err) < 0 || require_layers(x->server, req, &err) < 0) {
+        execution_record_refused(x->server, x->owner.tenant, req, &err);
         exchange_fail(x, &err);
+    } else {
+        start(x, req, form);
+        return;
     }
     cay_request_free(req);
 }

@@ -24,7 +24,7 @@ struct strbuf;
 struct check_ask {
     const char *code;
     size_t len;
-    unsigned flags;   /* SYNTAX_STRICT, SYNTAX_NO_NETWORK of core/syntax-wire.h */
+    unsigned flags;   /* SYNTAX_STRICT and the others of core/syntax-wire.h */
     const char *list; /* "+MODULE" to block, "-MODULE" to let be; each with a NUL behind */
     size_t list_len;
     int64_t deadline_ns;

@@ -158,6 +158,8 @@ void facts_on_rule(void *arg, const struct rule *rule)
 
     if (rule->needs_no_network && !(flags & SYNTAX_NO_NETWORK))
         return;
+    if (rule->needs_no_isolation && !(flags & SYNTAX_NO_ISOLATION))
+        return;
     if (rule->is_strict && !(flags & SYNTAX_STRICT))
         return;
     if (look->way == WAY_COMMAND && !command_fits(look->facts, rule, look->command))

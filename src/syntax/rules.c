@@ -127,6 +127,7 @@ static int read_key(const struct reading *r, struct rule *rule, const struct tom
         { "flags", .text = &rule->flags },
         { "dynamic", .flag = &rule->is_dynamic },
         { "no_network", .flag = &rule->needs_no_network },
+        { "no_isolation", .flag = &rule->needs_no_isolation },
         { "strict", .flag = &rule->is_strict },
     };
     const char *names[ARRAY_LEN(keys) + 1];

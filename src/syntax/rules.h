@@ -58,6 +58,7 @@ struct rule {
     const char *flags;         /* of command: letters of options that are given */
     bool is_dynamic;           /* the argument (of a command: one of them) is computed */
     bool needs_no_network;     /* only where the run has no network */
+    bool needs_no_isolation;   /* only where nothing isolates the run */
     bool is_strict;            /* only when strict */
     const char *file;
     unsigned line, query_line;

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/strbuf.h"
+#include "core/wrapper.h"
 
 static const char *const shells[] = { "sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "fish" };
 static const char *const interpreters[] = { "python", "python3", "perl", "ruby",
@@ -154,51 +155,17 @@ static void shift(struct shell_command *command, unsigned by)
     command->n -= by;
 }
 
-/* Programs that run the program behind their own options: how many words of these have a value. */
-static const struct {
-    const char *name, *valued; /* letters of options with a value in the next word */
-    unsigned operands;         /* words of its own before the command */
-} wrappers[] = {
-    { "sudo", "ugCph", 0 }, { "doas", "uC", 0 },     { "env", "uCS", 0 },
-    { "nohup", "", 0 },     { "nice", "n", 0 },      { "ionice", "cn", 0 },
-    { "time", "fo", 0 },    { "timeout", "ks", 1 },  { "command", "", 0 },
-    { "builtin", "", 0 },   { "exec", "a", 0 },      { "busybox", "", 0 },
-    { "setsid", "", 0 },    { "stdbuf", "ioe", 0 },  { "xargs", "aEeIiLlnPsd", 0 },
-    { "chroot", "", 1 },    { "unshare", "", 0 },    { "strace", "eopsu", 0 },
-    { "taskset", "", 1 },   { "watch", "n", 0 },     { "then", "", 0 },
-    { "coproc", "", 0 },    { "parallel", "jN", 0 },
-};
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 static bool unwrap(struct shell_command *command)
 {
-    for (size_t i = 0; i < ARRAY_LEN(wrappers); i++) {
-        if (!command->args[0] || strcmp(base_name(command->args[0]), wrappers[i].name) != 0)
-            continue;
-        unsigned at = 1, operands = wrappers[i].operands;
-        while (at < command->n && command->args[at]) {
-            const char *word = command->args[at];
-            bool is_option = word[0] == '-' && word[1];
-            bool is_variable = strcmp(wrappers[i].name, "env") == 0 && strchr(word, '=');
-            if (!is_option && !is_variable && operands-- == 0)
-                break;
-            at++;
-            if (is_option && word[2] == '\0' && strchr(wrappers[i].valued, word[1]))
-                at++;
-        }
-        if (at >= command->n)
-            return false;
-        if (command->n_wrappers < ARRAY_LEN(command->wrappers))
-            command->wrappers[command->n_wrappers++] = wrappers[i].name;
-        shift(command, at);
-        return true;
-    }
-    return false;
+    const char *name;
+    size_t own = wrapper_words(command->args, command->n, &name);
+
+    if (own == 0)
+        return false;
+    if (command->n_wrappers < ARRAY_LEN(command->wrappers))
+        command->wrappers[command->n_wrappers++] = name;
+    shift(command, (unsigned)own);
+    return true;
 }
 
 /* What the shell splits into words: an expansion that is not within quotes. */
@@ -259,7 +226,7 @@ void shell_read(struct names *names, TSNode node, uint32_t *at, struct shell_com
     for (int i = 0; i < 8 && ret->n > 0 && unwrap(ret); i++)
         continue;
     if (ret->n > 0) {
-        ret->name = ret->args[0] ? base_name(ret->args[0]) : NULL;
+        ret->name = ret->args[0] ? wrapper_base_name(ret->args[0]) : NULL;
         if (ret->name && ret->name[0] == '=' && ret->name[1])
             ret->name++; /* =rm: Zsh's way to the program itself */
         shift(ret, 1);
@@ -268,10 +235,45 @@ void shell_read(struct names *names, TSNode node, uint32_t *at, struct shell_com
         ret->has_unknown = ret->has_unknown || !ret->args[i];
 }
 
+/* Behind the options: sh -c -e -- CODE. Those that begin with two dashes are words. */
+static const char *option_code(const struct shell_command *command)
+{
+    bool has_c = false;
+
+    for (unsigned i = 0; i < command->n; i++) {
+        const char *word = command->args[i];
+        if (!word || (word[0] != '-' && word[0] != '+'))
+            return has_c ? word : NULL;
+        if (strcmp(word, "--") == 0)
+            return has_c && i + 1 < command->n ? command->args[i + 1] : NULL;
+        bool is_long = word[1] == '-';
+        has_c |= !is_long && strchr(word, 'c');
+        if (strcmp(word, "--rcfile") == 0 || strcmp(word, "--init-file") == 0 ||
+            (!is_long && word[strlen(word) - 1] == 'o'))
+            i++; /* its value */
+    }
+    return NULL;
+}
+
+/* env -S TEXT: it splits the text into words itself. */
+static const char *split_code(const struct shell_command *command)
+{
+    for (unsigned i = 0; i < command->n && command->args[i]; i++) {
+        const char *word = command->args[i], *letter = strchr(word, 'S');
+        if (strncmp(word, "--split-string=", 15) == 0)
+            return word + 15;
+        if (word[0] == '-' && word[1] != '-' && letter)
+            return letter[1] ? letter + 1 : i + 1 < command->n ? command->args[i + 1] : NULL;
+    }
+    return NULL;
+}
+
 const char *shell_code_of(struct names *names, const struct shell_command *command)
 {
     if (!command->name)
         return NULL;
+    if (strcmp(command->name, "env") == 0)
+        return split_code(command);
     if (strcmp(command->name, "eval") == 0 && !command->has_unknown && command->n > 0) {
         struct strbuf out = { 0 };
         for (unsigned i = 0; i < command->n && out.len < FOLD_MAX_BYTES; i++)
@@ -287,8 +289,11 @@ const char *shell_code_of(struct names *names, const struct shell_command *comma
         const char *sign = word ? strchr(word, '=') : NULL;
         return sign ? sign + 1 : NULL;
     }
-    if (!shell_is_shell(command->name) && strcmp(command->name, "su") != 0 &&
-        strcmp(command->name, "script") != 0)
+    if (shell_is_shell(command->name)) {
+        const char *code = option_code(command);
+        return code ? code : command->input;
+    }
+    if (strcmp(command->name, "su") != 0 && strcmp(command->name, "script") != 0)
         return NULL;
     for (unsigned i = 0; i + 1 < command->n; i++)
         if (command->args[i] && command->args[i][0] == '-' && strchr(command->args[i], 'c'))

@@ -294,8 +294,36 @@ def doors(t, mode):
         path.unlink()
 
 
+# What strict mode lets a shell run: the usual tools of somebody who programs.
+ALLOWED = ("python -m pytest -q", "python3 x.py", "pytest tests", "git status", "git diff HEAD", "make test", "npm test", "node x.js", "tar xf a.tgz", "gcc -c x.c")
+
+
+def strict(t, mode):
+    """Strict mode in a run, and commands where somebody asked for a policy."""
+    bash = ("run", "-l", "bash", "-e")
+    r = mode.json(*bash, "frobnicate", "--policy-strict")
+    t.result(r, "strict: a command that is not listed", cause="policy", exit_code=126, error_message="Security policy blocked code: line 1: frobnicate is not among the commands that strict mode allows")
+    t.result(mode.json(*bash, "echo ok | tr a-z A-Z", "--policy-strict"), "strict: those that are run", "OK\n", cause="ok")
+    r = mode.json(*bash, "chmod 777 x", "--policy-strict")
+    t.result(r, "strict: warnings block", cause="policy", exit_code=126)
+    r = mode.json(*bash, "true; frobnicate; true", "--policy-strict", "--policy", "warn")
+    t.ok(r.cause == "ok" and any("frobnicate is not among" in w for w in r.get("meta.warnings")), "strict: or are told, where warn is said too", *r.describe())
+    t.result(mode.json(*bash, "frobnicate", env={"CAY_POLICY_STRICT": "true"}), "strict: by the environment", cause="policy", exit_code=126)
+    t.result(mode.json("exec", "--policy-strict", "--", "frobnicate"), "strict: of a command too", cause="policy", exit_code=126)
+    t.result(mode.json("exec", "--policy-strict", "--", "echo", "a"), "strict: which runs where it is listed", "a\n", cause="ok")
+    wrong = {code: done.out for code in ALLOWED if (done := mode.cay("check", "-l", "bash", "--strict", "-", stdin=code + "\n")).status != 0}
+    t.empty(wrong, "strict: python, pytest, git and their like are listed")
+    for code in ("cat ../../../etc/passwd", "python ../../malicious.py", "cat < ../../x", "cp a ../../b"):
+        t.equal(mode.cay("check", "-l", "bash", "-", stdin=code + "\n").status, 126, f"path traversal blocks: {code}")
+        r = mode.json(*bash, code, "--policy", "block")
+        t.ok(r.cause == "policy" and "climbs out" in r.get("error_message"), f"and in a run: {code}", *r.describe())
+    r = mode.json("exec", "--policy", "block", "--", "sh", "-c", "shutdown -h now")
+    t.result(r, "a command where somebody asked for block", cause="policy", exit_code=126, error_message="Security policy blocked command: shutdown stops the machine")
+    t.result(mode.json("exec", "--", "sh", "-c", "echo shutdown"), "and where nobody did", "shutdown\n", cause="ok", meta__warnings=[w for w in mode.json("exec", "--", "true").get("meta.warnings")])
+
+
 # What starts code, of all that there is: each is walked below, or in the test that is named. Who adds one adds it here.
-COMMANDS = {"run": "doors", "exec": "a command, no code", "serve": "server_doors", "bench": "programs of its own", "doctor": "a program of its own"}
+COMMANDS = {"run": "doors", "exec": "strict, and test-fallback without isolation", "serve": "server_doors", "bench": "programs of its own", "doctor": "a program of its own"}
 ROUTES = {"/v1/execute": "server_doors", "/v1/check": "runs nothing"}
 LIBRARY = {"cay_run": "library", "cay_start": "server_doors", "cay_check": "runs nothing"}
 BACKENDS = {"native": "doors", "process": "test-fallback", "docker": "doors"}
@@ -337,6 +365,10 @@ def server_doors(t, mode):
         r = s.execute({**ask, "detach": True})
         page = s.until(r.json["id"])
         t.equal((r.status, page["verdict"]["cause"], page["error_message"]), (202, "policy", IMPORT + "os"), "door: detached", page)
+        r = s.execute({"command": ["sh", "-c", "shutdown -h now"]})
+        t.equal((r.status, r.json.get("exit_code")), (200, 126), "door: a command", r)
+        r = s.execute({"language": "bash", "code": "frobnicate", "policy_strict": True})
+        t.equal((r.status, r.json.get("exit_code")), (200, 126), "door: strict mode can be asked for", r)
         r = s.execute({"language": "python", "code": "import helper", "files": {"helper.py": code}})
         t.equal(r.json.get("error_message"), IMPORT + "os", "door: a file of the request's", r)
         for policy in ("off", "warn"):
@@ -349,6 +381,18 @@ def server_doors(t, mode):
         r = mode.json("run", "--policy", "block", "y.py")
         t.result(r, "door: a run that a server's warden makes", cause="policy", error_message=IMPORT + "os", stdout="")
         file.unlink()
+
+
+def strict_server(t, mode):
+    """Strict mode of a server's holds for its clients."""
+    if not mode.has_cgroup:
+        return
+    with cayserve.Server(mode, env={"CAY_POLICY_STRICT": "true", "CAY_SPARES": "0"}) as s:
+        ask = {"language": "bash", "code": "frobnicate"}
+        t.equal(s.execute(ask).json.get("exit_code"), 126, "a strict server refuses what is not listed")
+        for field in ({"policy": "off"}, {"policy": "warn"}, {"policy_strict": False}):
+            r = s.execute({**ask, **field}, token=cayserve.TOKEN)
+            t.equal(r.status, 403, f"and no client loosens that: {field}", r)
 
 
 def library(t, mode, code):
@@ -439,7 +483,9 @@ def test(t, mode):
     own_rules(t, mode)
     all_doors(t, mode)
     doors(t, mode)
+    strict(t, mode)
     server_doors(t, mode)
+    strict_server(t, mode)
     terminal(t, mode)
     missing(t, mode)
     shutil.rmtree(mode.home / ".config", ignore_errors=True)

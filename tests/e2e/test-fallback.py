@@ -5,6 +5,7 @@ result and in the audit log. Which backend is taken when is tests/unit/test-plan
 Landlock, by a filter around cay, or an engine at the other end of DOCKER_HOST."""
 import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -17,8 +18,7 @@ NO_ENGINE = {"DOCKER_HOST": "unix:///nonexistent/engine.sock"}
 
 def lacking(mode, *args, layer="landlock", **options):
     """cay on a host without Landlock, and without an engine that could take native's place."""
-    options.setdefault("env", {})
-    options["env"] = {**NO_ENGINE, **options["env"]}
+    options["env"] = {**NO_ENGINE, "SECURITY_ENABLE_SANDBOX": "false", **(options.get("env") or {})}
     return mode.command(caytest.workdir() / "deny", layer, mode.binary, *args, **options)
 
 
@@ -54,6 +54,14 @@ def unsafe(t, mode):
     done = lacking(mode, "exec", "--fallback", "unsafe", "--", "/bin/echo", "RAN", env={"SECURITY_ENABLE_SANDBOX": "true"})
     t.ok(done.status == 126 and b"RAN" not in done.out and b"enable_sandbox" in done.err,
          "with the sandbox enabled nothing runs without it", *done.describe())
+    shown = json.loads(mode.cay("config", "--json").out)["enable_sandbox"]
+    t.equal((shown["value"], shown["origin"]), ("true", "built-in"), "and it is, unless somebody says otherwise")
+    named = ("exec", "--backend", "process", "--min-isolation", "none", "--", "/bin/echo", "RAN")
+    for args in (("exec", "--fallback", "unsafe", "--", "/bin/echo", "RAN"), named):
+        done = mode.command(caytest.workdir() / "deny", "landlock", mode.binary, *args, env=NO_ENGINE)
+        t.ok(done.status == 126 and b"RAN" not in done.out and b"enable_sandbox" in done.err and b"SECURITY_ENABLE_SANDBOX=false" in done.err,
+             f"which is what happens: {args[1:3]}", *done.describe())
+    t.equal(mode.cay(*named, env={"SECURITY_ENABLE_SANDBOX": "false"}).out, b"RAN\n", "both together run it")
     done = lacking(mode, "exec", "--fallback", "unsafe", "--min-isolation", "kernel", "--", "/bin/echo", "RAN")
     t.ok(done.status == 126 and b"RAN" not in done.out and b"min_isolation" in done.err, "nor below the tier that was asked for",
          *done.describe())
@@ -63,9 +71,65 @@ def unsafe(t, mode):
     script = caytest.workdir() / "not-a-program"
     script.write_text("\x01\x02")
     script.chmod(0o755)
-    done = mode.cay("exec", "--fallback", "unsafe", "--file", f"x={script}", "--", "/sandbox/x", env=NO_ENGINE)
+    done = mode.cay("exec", "--fallback", "unsafe", "--file", f"x={script}", "--", "/sandbox/x", env={**NO_ENGINE, "SECURITY_ENABLE_SANDBOX": "false"})
     script.unlink()
     t.ok(done.status == 125 and b"UNSAFE" not in done.err, "what the program itself can bring about is no reason", *done.describe())
+
+
+# Un-isolated, nobody said anything of a policy: what it runs is checked. None of them does any harm where it is not.
+BLOCKED = [
+    (("rm", "-rf", "/nonexistent-x"), "rm"), (("/bin/sh", "-c", "rm -f /nonexistent-x"), "rm"), (("env", "A=1", "sh", "-c", "rm -f /nonexistent-x"), "rm"),
+    (("timeout", "5", "bash", "-ec", "true; dd if=/nonexistent-x"), "dd"), (("cat", "../../../nonexistent-x"), "climbs out"),
+    (("sh", "-c", "cat ../../nonexistent-x"), "climbs out"), (("python3", "-c", "import os; print('RAN')"), "blocked import: os"),
+    (("python3", "-Ic", "import os; print('RAN')"), "blocked import: os"), (("env", "python3", "-W", "ignore", "-c", "import socket"), "blocked import: socket"),
+    (("sh", "-c", "python3 -c 'import os'"), "not looked at"), (("cat", "/nonexistent-x/.ssh/id_rsa"), "secrets"), (("sh",), "reads from its input"),
+    (("bash", "--norc", "-c", "rm -f /nonexistent-x"), "rm"), (("bash", "-c", "--", "rm -f /nonexistent-x"), "rm"),
+    (("env", "-S", "sh -c 'rm -f /nonexistent-x'"), "rm"), (("awk", 'BEGIN { system("true") }'), "starts commands"),
+    (("chmod", "777", "/nonexistent-x"), "opens"), (("sudo", "-n", "true"), "somebody else"), (("true",) * 300, "more words"),
+]
+RUNS = [("/bin/echo", "RAN"), ("sh", "-c", "echo RAN"), ("python3", "-c", "print('RAN')"), ("echo", "python3", "RAN"), ("env", "X=RAN", "printenv", "X")]
+
+
+def validated(t, mode):
+    """Where there is no wall: the command, what a shell is given, and what an interpreter is."""
+    process = ("exec", "--backend", "process", "--min-isolation", "none", "--")
+    env = {"SECURITY_ENABLE_SANDBOX": "false"}
+    for words, why in caytest.some(BLOCKED):
+        r = mode.json(*process, *words, env=env)
+        t.ok((r.done.status, r.cause, r.stdout) == (126, "policy", "") and why in (r.get("error_message") or ""), f"blocked: {' '.join(words)[:60]}", *r.describe())
+    for words in RUNS:
+        t.ok(mode.cay(*process, *words, env=env).out.endswith(b"RAN\n"), f"runs: {' '.join(words)}")
+    done = lacking(mode, "exec", "--fallback", "unsafe", "--", "sh", "-c", "echo RAN; rm -f /nonexistent-x")
+    t.ok(done.status == 126 and done.out == b"" and b"UNSAFE" in done.err and b"rm destroys" in done.err, "a fallback is checked when it becomes one", *done.describe())
+    r = caytest.Result(lacking(mode, "exec", "--json", "--fallback", "unsafe", "--policy", "warn", "--", "sh", "-c", "rm -f /nonexistent-x; echo RAN"))
+    t.ok(r.stdout == "RAN\n" and any("rm destroys" in w for w in r.get("meta.warnings")), "or told of, where somebody wants that", *r.describe())
+    done = lacking(mode, "exec", "--fallback", "unsafe", "--policy", "block", "--", "rm", "-f", "/nonexistent-x")
+    t.ok(done.status == 126 and b"rm destroys" in done.err, "what passes isolated is looked at again without", *done.describe())
+    r = mode.json(*process[:-1], "--stdin", "rm -f /nonexistent-x", "--", "sh", env=env)
+    t.ok(r.cause == "policy" and "rm destroys" in r.get("error_message"), "a shell's input too", *r.describe())
+    tool = mode.cwd / "tool.py"
+    tool.write_text("import subprocess\n")
+    r = mode.json(*process[:-1], "--file", "tool.py", "--", "python3", "tool.py", env=env)
+    tool.unlink()
+    t.ok(r.cause == "policy" and r.get("meta.blocked_imports") == ["subprocess"], "and the files of the request", *r.describe())
+    project = mode.cwd / ".cay.toml"
+    project.write_text('policy = "warn"\n')
+    r = mode.json(*process, "rm", "-f", "/nonexistent-x", env=env)
+    project.unlink()
+    t.ok(r.cause == "policy", "a project's file lets nothing pass", *r.describe())
+    r = mode.json("exec", "--", "rm", "-f", "/nonexistent-x")
+    t.result(r, "isolated, it just runs", "", cause="ok")
+    r = mode.json("exec", "--policy", "block", "--", "sh", "-c", "cat ../../../etc/passwd")
+    t.ok(r.cause == "policy" and "climbs out" in r.get("error_message"), "unless somebody asked for the policy there", *r.describe())
+    folder = "/usr/local/lib/cay/grammars"
+    if mode.is_root and caytest.contained() and os.path.isdir(folder):
+        subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+        try:
+            done = mode.cay(*process, "/bin/echo", "RAN", env=env)
+        finally:
+            subprocess.run(["umount", folder], check=True)
+        t.ok(done.status == 126 and done.out == b"" and b"could not be checked" in done.err and b"hint: " in done.err,
+             "what can't be checked is unknown: it does not run, and the remedy is named", *done.describe())
 
 
 def engine(t, mode):
@@ -107,6 +171,7 @@ def test(t, mode):
     host = mode.host()
     never(t, mode)
     unsafe(t, mode)
+    validated(t, mode)
     engine(t, mode)
     t.empty(host.settle(), "nothing is left")
     if mode.is_root:

@@ -3,14 +3,17 @@
 """What is kept of a run: `cay show` gives back its result and its whole output; secrets are not kept; what can't be kept
 is said and breaks nothing."""
 import contextlib
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayserve
 import caystate
 import caytest
 
@@ -165,6 +168,120 @@ def test_keeping(t, mode, folder):
          *map(warnings, results))
 
 
+def audit(mode):
+    return [json.loads(line) for line in mode.cay("audit", "export").out.splitlines()]
+
+
+# Why nothing ran: the flags, the exit status, and a word of the message.
+REFUSED = [
+    ("network", ("--network", "full"), 125), ("language", ("-l", "klingon"), 127), ("version", ("-l", "python:9.99"), 127),
+    ("tier", ("--min-isolation", "vm"), 125), ("backend", ("--backend", "vm"), 125), ("image", ("--image", "nope"), 127),
+    ("layer", ("--backend", "native", "--require", "cgroup", "--shell-allow", "ls", "--image", "nope"), 127),
+    ("policy", ("--policy", "block"), 126),
+]
+
+
+def test_refused(t, mode, folder):
+    """What is refused before it starts is a run like any other: it has a record and an entry in the log."""
+    code = "import os"
+    results = {name: mode.json("run", "-l", "python", *flags, "-e", code) for name, flags, _ in REFUSED}
+    results["command"] = mode.json("exec", "--network", "full", "--", "/bin/true", code)
+    results["no sandbox"] = mode.json("exec", "--fallback", "unsafe", "--", "/bin/true", env={"SECURITY_ENABLE_SANDBOX": "true"})
+    want = {name: status for name, _, status in REFUSED} | {"command": 125, "no sandbox": 126}
+    log = {e["id"]: e for e in audit(mode) if e.get("id")}
+    listed = [row["id"] for row in json.loads(mode.cay("history", "--json", "--limit", "100").out)]
+    for name, r in results.items():
+        id, kept = r.get("id"), show_json(mode, r.get("id"))
+        t.equal((r.done.status, kept), (want[name], r.data), f"refused: {name}: cay show has it", *r.describe())
+        e = log.get(id, {})
+        t.equal((e.get("exit_code"), e.get("cause")), (want[name], r.get("verdict.cause")), f"refused: {name}: and the audit log")
+        t.ok(id in listed, f"refused: {name}: and the history")
+    extra = {name: json.loads((folder / f"{results[name].get('id')}.json").read_text().splitlines()[1]) for name in ("language", "command")}
+    t.equal(extra["language"].get("code"), code, "refused: with the code, in a language that nobody knows too")
+    t.equal(extra["command"].get("command"), ["/bin/true", code], "refused: or the command")
+    events = [json.loads(line) for line in mode.cay("run", "--events", "-l", "klingon", "-e", code).out.splitlines()]
+    t.equal(([e["event"] for e in events], [e["seq"] for e in events]), (["started", "finished"], [1, 2]), "refused: events as of any run")
+    t.equal(events[0]["data"], events[1]["result"]["id"], "refused: of one id")
+    t.ok(shown(mode, events[0]["data"]).status == 0, "refused: which leads somewhere")
+    n = len(audit(mode)) if not mode.is_root else None
+    for flags in (("--timeout", "9999"), ("--memory", "x"), ("--frobnicate",), ("--profile", "nope")):
+        done = mode.cay("run", "--json", "-l", "python", *flags, "-e", code)
+        t.ok(done.status == 2 and b'"id"' not in done.out, f"misuse has no id: {flags}", *done.describe())
+    done = mode.cay("run", "--json", "/nonexistent/x.py")
+    t.ok(done.status != 0 and not (done.out and json.loads(done.out)["id"]), "what was never asked for has none either", *done.describe())
+    t.equal(len(audit(mode)) if not mode.is_root else None, n, "and is not in the log")
+    t.equal(mode.cay("audit", "verify").status, 0, "the log holds together")
+
+
+def test_refused_served(t, mode):
+    if not mode.has_cgroup:
+        return
+    with cayserve.Server(mode, env={"CAY_SPARES": "0", "CAY_MAX_RUNNING": "1"}) as s:
+        def ask(word, request):
+            return s.execute({"language": "python", "code": f"print('{word}')", **request}).status
+
+        mark = os.urandom(8).hex()
+        rows = [("network", {"network": "full"}, 501), ("language", {"language": "klingon"}, 404), ("backend", {"backend": "process"}, 403),
+                ("fallback", {"fallback": "unsafe"}, 403), ("bypass", {"policy_bypass": True}, None), ("field", {"timeout": -1}, None)]
+        got = {name: ask(mark + name, request) for name, request, _ in rows}
+        busy = s.execute({"command": ["/bin/sleep", "60"], "detach": True}).json["id"]
+        ask(mark + "queued", {"network": "full"})
+        s.ask("DELETE", f"/v1/executions/{busy}")
+    sums = {hashlib.sha256(f"print('{mark}{name}')".encode()).hexdigest(): name for name in [*got, "queued"]}
+    seen = sorted(sums[e["code"]["sha256"]] for e in audit(mode) if e.get("code") and e["code"]["sha256"] in sums)
+    want = [name for name, _, _ in rows if got[name] not in (200, 400)] + ["queued"]
+    t.equal(seen, sorted(want), "served: what is refused is in the log, once; misuse is not", got)
+    t.ok({"network", "language", "backend", "fallback"} <= set(want), "served: and these are refused", got)
+
+
+def test_unapplied(t, mode, folder):
+    """Changes that were not applied go by no number of runs, and by age only after a warning."""
+    work = mode.cwd / "work"
+    work.mkdir()
+    r = mode.json("exec", "--workspace", work, "--", "/bin/sh", "-c", "echo hello > made")
+    id = r.get("id")
+    t.ok((folder / id / "changes").exists(), "unapplied: there are changes", *r.describe())
+    for _ in range(3):
+        prune_next(folder)
+        done = mode.cay("run", "-l", "python", "-e", "1", env={"CAY_KEEP_EXECUTIONS": "1"})
+    t.equal(done.err, b"", "unapplied: no number of runs is a reason to warn")
+    mode.cay("cleanup", env={"CAY_KEEP_EXECUTIONS": "1"})
+    t.equal(show_json(mode, id).get("id"), id, "unapplied: nor to remove it, for a clean-up neither")
+    second = mode.json("exec", "--workspace", work, "--", "/bin/sh", "-c", "echo hello > later").get("id")
+    old = time.time() - 40 * 86400
+    os.utime(folder / f"{id}.json", (old, old))
+    mode.cay("cleanup")
+    t.ok((folder / id / "changes").exists() and not (folder / id / "notice").exists(), "unapplied: too old, and nobody was told: a clean-up leaves it")
+    prune_next(folder)
+    done = mode.cay("run", "-l", "python", "-e", "1")
+    t.ok(b"1 change set is not applied" in done.err and id[:8].encode() in done.err and b"cay apply" in done.err,
+         "unapplied: the next run tells its user", *done.describe())
+    mode.cay("cleanup")
+    t.ok((folder / id / "changes").exists(), "unapplied: and leaves time to apply it")
+    told = time.time() - 4 * 86400
+    os.utime(folder / id / "notice", (told, told))
+    done = mode.cay("cleanup")
+    t.ok(not (folder / id).exists() and id.encode() in done.out, "unapplied: after which it goes", *done.describe())
+    t.ok((folder / second / "changes").exists(), "unapplied: and nobody else's does")
+    mode.cay("discard", second)
+    shutil.rmtree(work)
+
+
+def test_no_own_runs(t, mode, folder):
+    """What cay runs to see how it does is not the user's to keep."""
+    mode.python("1")
+    before = sorted(os.listdir(folder))
+    rows = None if mode.is_root else len(audit(mode))
+    for args in (("doctor",), ("bench", "--load", "--runs", "5"), ("bench", "--only", "bash", "--rounds", "1")):
+        done = mode.cay(*args, timeout=300)
+        t.equal(sorted(os.listdir(folder)), before, f"cay {args[0]} {args[1] if args[1:] else ''}: no run of its is kept", *done.describe())
+        if args[0] == "bench" and mode.has_cgroup:
+            t.equal(done.status, 0, f"and it measures: {args[1]}", *done.describe())
+    t.equal(None if mode.is_root else len(audit(mode)), rows, "nor in the audit log")
+    left = [name for name in os.listdir("/tmp") if re.match("cay-(bench|load)[.-]", name)]
+    t.empty([name for name in left if os.stat(f"/tmp/{name}").st_uid == (mode.uid or 0)], "and its folder is gone")
+
+
 def test_no_room(t, mode, folder):
     """A state folder that can't be written to: the run is as ever, and says so."""
     if mode.is_root:
@@ -199,7 +316,11 @@ def test(t, mode):
         test_terminal(t, mode)
         test_secrets(t, mode, folder)
         test_ids(t, mode)
+        test_refused(t, mode, folder)
+        test_unapplied(t, mode, folder)
+        test_no_own_runs(t, mode, folder)
         test_keeping(t, mode, folder)
+        test_refused_served(t, mode)
         test_no_room(t, mode, folder)
     finally:
         if mode.is_root and caytest.contained():

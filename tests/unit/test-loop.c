@@ -80,6 +80,8 @@ static int setup(void **state)
     struct cay *cay;
 
     setenv("CAY_KEEP_EXECUTIONS", "0", 1);
+    setenv("SECURITY_ENABLE_SANDBOX", "false", 1); /* for the process backend */
+    setenv("CAY_POLICY", "off", 1);
     assert_int_equal(cay_open(&options, &cay, &err), 0);
     *state = cay;
     return 0;

@@ -165,10 +165,16 @@ static const char *put_file(char *path, const char *text)
     return path;
 }
 
+/* What most rows are about is what comes behind it. */
+static const char *const no_sandbox[] = { "SECURITY_ENABLE_SANDBOX=false", NULL };
+static const char *const nothing_set[] = { NULL };
+
 static void load_config(const struct making *making, struct config *ret)
 {
     char user[] = "/tmp/cay-test-plan-XXXXXX", project[] = "/tmp/cay-test-plan-XXXXXX";
-    struct config_sources sources = { .environment = making->environment };
+    struct config_sources sources = {
+        .environment = making->environment ? making->environment : no_sandbox,
+    };
     struct cay_error err = { 0 };
 
     sources.user_file = put_file(user, making->user_toml);
@@ -1073,9 +1079,15 @@ static void test_fallback_refused(void **state)
           "min_isolation" },
         /* With the sandbox enabled nothing ever runs directly on the host. */
         { UNSAFE, on, NULL, 0, CAY_E_POLICY, "enable_sandbox" },
-        { UNSAFE, NULL, "[security]\nenable_sandbox = true\n", 0, CAY_E_POLICY, "enable_sandbox" },
+        { UNSAFE, nothing_set, "[security]\nenable_sandbox = true\n", 0, CAY_E_POLICY,
+          "enable_sandbox" },
         { "\"backend\": \"process\", \"min_isolation\": \"none\"", on, NULL, 0, CAY_E_POLICY,
           "enable_sandbox" },
+        /* Which it is unless somebody says otherwise. */
+        { UNSAFE, nothing_set, NULL, 0, CAY_E_POLICY, "enable_sandbox" },
+        { UNSAFE, nothing_set, NULL, LACKS_NATIVE | LACKS_VM, CAY_E_POLICY, "enable_sandbox" },
+        { "\"backend\": \"process\", \"min_isolation\": \"none\"", nothing_set, NULL, 0,
+          CAY_E_POLICY, "enable_sandbox" },
         /* That it is not, is no leave to do so by itself. */
         { "\"backend\": \"auto\"", off, NULL, LACKS_NATIVE | LACKS_VM, CAY_E_UNSUPPORTED,
           "min_isolation" },
@@ -1405,6 +1417,39 @@ static void test_policy(void **state)
     unmake(&m);
 }
 
+/* What nobody said is "block" where nothing isolates, and where strict mode is asked for. */
+static void test_policy_by_tier(void **state)
+{
+    static const char process[] = "\"backend\": \"process\", \"min_isolation\": \"none\"";
+    static const struct {
+        const char *fields, *user_toml, *project_toml;
+        bool is_unisolated, is_strict;
+        enum policy_mode policy;
+    } rows[] = {
+        { "\"backend\": \"native\"", NULL, NULL, false, false, POLICY_WARN },
+        { process, NULL, NULL, true, false, POLICY_BLOCK },
+        { process, "policy = 'warn'\n", NULL, true, false, POLICY_WARN },
+        { process, "policy = 'off'\n", NULL, true, false, POLICY_OFF },
+        /* A project's file can only tighten. */
+        { process, NULL, "policy = 'warn'\n", true, false, POLICY_BLOCK },
+        { "\"policy_strict\": true", NULL, NULL, false, true, POLICY_BLOCK },
+        { "\"policy_strict\": true, \"policy\": \"warn\"", NULL, NULL, false, true, POLICY_WARN },
+        { "\"backend\": \"native\"", "policy_strict = true\n", NULL, false, true, POLICY_BLOCK },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char json[256];
+        snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
+        struct made m = made((struct making){
+            .json = json, .user_toml = rows[i].user_toml, .project_toml = rows[i].project_toml });
+        assert_int_equal(m.plan.tier == TIER_NONE, rows[i].is_unisolated);
+        assert_int_equal(m.plan.policy, rows[i].policy);
+        assert_int_equal(m.plan.policy_strict, rows[i].is_strict);
+        unmake(&m);
+    }
+}
+
 static void test_json(void **state)
 {
     struct made m = made((struct making){
@@ -1488,6 +1533,7 @@ int main(void)
         cmocka_unit_test(test_profile),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_policy),
+        cmocka_unit_test(test_policy_by_tier),
         cmocka_unit_test(test_json),
     };
 

@@ -69,6 +69,7 @@ static void test_everything(void **state)
              " \"policy\": \"block\", \"session\": \"s\", \"require\": [\"seccomp\"],"
              " \"strict\": true, \"image\": \"host\", \"runtime\": \"runsc\","
              " \"fallback\": \"isolated\", \"shell_allow\": [\"ls\"], \"policy_bypass\": false,"
+             " \"policy_strict\": true,"
              " \"detach\": false, \"webhook\": \"http://x\", \"tty\": false,"
              " \"profile\": \"light\", \"rows\": \"json\"}");
 
