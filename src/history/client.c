@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "history/wire.h"
@@ -32,6 +33,8 @@ struct history_client {
     bool is_gone;
     uint32_t last_number;
     int fd_in; /* that came with the part at hand; -1: none */
+    struct history_report report;
+    int64_t report_ns;
     struct question questions[HISTORY_PENDING_MAX];
     char part[sizeof(struct history_part) + HISTORY_PART_MAX];
 };
@@ -90,7 +93,8 @@ int history_client_open(const char *program, struct history_client **ret, struct
     if (fd < 0)
         return cay_fail_errno(err, -fd, "start the recorder %s", program);
     struct history_client *client = mem_alloc(sizeof *client);
-    *client = (struct history_client){ .fd = fd, .pid = pid, .fd_in = -1 };
+    *client =
+        (struct history_client){ .fd = fd, .pid = pid, .fd_in = -1, .report_ns = clock_now_ns() };
     *ret = client;
     return 0;
 }
@@ -103,6 +107,7 @@ void history_client_renew(struct history_client *client, int fd)
     client->fd = fd;
     client->pid = -1;
     client->is_gone = false;
+    client->report_ns = clock_now_ns(); /* it has time to say something */
 }
 
 static void end(struct question *question, int status)
@@ -205,6 +210,13 @@ static void take_part(struct history_client *client, size_t len)
     if (len < sizeof part)
         return;
     memcpy(&part, client->part, sizeof part);
+    if (part.number == 0 && len == sizeof part + sizeof client->report) {
+        memcpy(&client->report, client->part + sizeof part, sizeof client->report);
+        client->report.message[sizeof client->report.message - 1] = '\0';
+        client->report.loss[sizeof client->report.loss - 1] = '\0';
+        client->report_ns = clock_now_ns();
+        return;
+    }
     struct question *question = part.number ? find(client, part.number) : NULL;
     if (!question || part.len != len - sizeof part)
         return;
@@ -285,6 +297,13 @@ void history_client_forget(struct history_client *client, const void *arg)
             *question = (struct question){ 0 };
         }
     }
+}
+
+const struct history_report *history_client_report(const struct history_client *client,
+                                                   int64_t *ret_ns)
+{
+    *ret_ns = client->report_ns;
+    return &client->report;
 }
 
 int64_t history_client_deadline_ns(const struct history_client *client)

@@ -113,5 +113,18 @@ void history_client_forget(struct history_client *client, const void *arg);
 int64_t history_client_deadline_ns(const struct history_client *client);
 void history_client_expire(struct history_client *client, int64_t now_ns);
 
+/* What the recorder says of itself, every few seconds and when it changes. */
+struct history_report {
+    uint32_t is_failing; /* what is answered can't be taken in, or not found again: message */
+    uint32_t losses;     /* of the last day: notes of the audit log that something of it, or of what
+                            goes into it, is missing or damaged; */
+    char message[240];
+    char loss[320]; /* and the last of them */
+};
+
+/* The last one, and when it came, or the recorder was started. */
+const struct history_report *history_client_report(const struct history_client *client,
+                                                   int64_t *ret_ns);
+
 /* The recorder's process, which is the client's to reap; -1 once it was renewed. */
 int history_client_pid(const struct history_client *client);
