@@ -83,6 +83,7 @@ static int begin(struct cay *cay, const struct cay_check_request *req, int wait_
                  (req->flags & CAY_CHECK_NETWORK ? 0U : SYNTAX_NO_NETWORK),
         .timeout_ms = req->timeout_ms ? req->timeout_ms : POLICY_TIMEOUT_MS,
         .is_patient = wait_ms > 0,
+        .tenant = req->tenant,
         .lists = lists.data,
         .lists_len = lists.len,
         .code = req->code,
@@ -170,7 +171,7 @@ int cay_check_end(struct cay_checking *checking, char **ret_report, bool *ret_sa
     if (checking->ticket && !syntax_is_done(checking->ticket) && !is_over)
         return 0;
     if (checking->ticket && !syntax_is_done(checking->ticket)) {
-        syntax_give_up(checking->ticket); /* what others asked of that worker ends with it */
+        syntax_give_up(checking->ticket);
         syntax_drop(checking->ticket);
         checking->ticket = NULL;
         cay_fail(&checking->err, CAY_E_LIMIT, "the check took too long");

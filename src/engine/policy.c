@@ -34,8 +34,9 @@ struct item {
 struct policy {
     struct item items[FILES_MAX];
     size_t n;
-    bool is_explicit; /* somebody asked for a policy: it is told that it could not be kept */
-    bool has_more;    /* files that were not looked at */
+    const char *tenant; /* the run's */
+    bool is_explicit;   /* somebody asked for a policy: it is told that it could not be kept */
+    bool has_more;      /* files that were not looked at */
 };
 
 static void ask(struct cay *cay, const struct plan *plan, struct policy *policy, const char *name,
@@ -45,6 +46,7 @@ static void ask(struct cay *cay, const struct plan *plan, struct policy *policy,
         .verb = SYNTAX_CHECK,
         .flags = plan->has_network ? 0 : SYNTAX_NO_NETWORK,
         .timeout_ms = POLICY_TIMEOUT_MS,
+        .tenant = policy->tenant,
         .lists = plan->import_lists.data,
         .lists_len = plan->import_lists.len,
         .code = code,
@@ -151,11 +153,12 @@ static bool has_files(const struct plan *plan)
     return false;
 }
 
-struct policy *policy_begin(struct cay *cay, const struct plan *plan)
+struct policy *policy_begin(struct cay *cay, const struct plan *plan, const char *tenant)
 {
     if (plan->policy == POLICY_OFF || !plan->language || (is_plain(cay, plan) && !has_files(plan)))
         return NULL;
     struct policy *policy = mem_alloc(sizeof *policy);
+    policy->tenant = tenant;
     policy->is_explicit = plan->is_policy_explicit;
     ask(cay, plan, policy, plan->source_name, plan->code.data, plan->code.len);
     for (size_t i = 0; i < plan->payload.n_files; i++) {
@@ -165,6 +168,7 @@ struct policy *policy_begin(struct cay *cay, const struct plan *plan)
         if (!is_source && !is_ours && language_has_file(plan->language, file->name))
             ask(cay, plan, policy, file->name, file->data, file->len);
     }
+    loop_watch_checks(cay); /* those behind others are asked by the loop */
     return policy;
 }
 
@@ -258,10 +262,12 @@ static void take_report(struct telling *t, const char *name, const struct syntax
     json_decref(root);
 }
 
+/* is_ours: neither the code nor what is installed is why. Then it is said to everybody: a check
+ * that nobody asked for is still one that is made. */
 static void take_failure(struct telling *t, const struct policy *policy, const char *name,
-                         const char *what, const char *hint)
+                         bool is_ours, const char *what, const char *hint)
 {
-    if (policy->is_explicit)
+    if (policy->is_explicit || is_ours)
         warn(t, arena_printf(t->arena, "policy: %.80s was not checked: %.300s", name, what));
     refuse(t,
            arena_printf(t->arena, "Security policy blocked code that could not be checked: %.300s",
@@ -275,11 +281,13 @@ static void take_item(struct telling *t, const struct policy *policy, struct ite
     struct syntax_reply reply;
 
     if (!item->ticket || syntax_wait(item->ticket, wait_ms, &reply, &item->err) < 0)
-        take_failure(t, policy, item->name, item->err.msg, item->err.hint);
+        take_failure(t, policy, item->name, item->err.kind == CAY_E_SYSTEM, item->err.msg,
+                     item->err.hint);
     else if (reply.status == SYNTAX_DONE)
         take_report(t, item->name, &reply);
     else
-        take_failure(t, policy, item->name, arena_printf(t->arena, "%.*s", TEXT_MAX, reply.text),
+        take_failure(t, policy, item->name, false,
+                     arena_printf(t->arena, "%.*s", TEXT_MAX, reply.text),
                      reply.status == SYNTAX_NO_GRAMMAR ? "tools/install-grammars.sh installs the "
                                                          "grammars; or set policy to warn"
                                                        : NULL);
@@ -309,7 +317,8 @@ void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct 
     for (size_t i = 0; i < policy->n; i++)
         take_item(&t, policy, &policy->items[i], wait_ms);
     if (policy->has_more)
-        take_failure(&t, policy, "files", "more than 32 files of the language were given", NULL);
+        take_failure(&t, policy, "files", false, "more than 32 files of the language were given",
+                     NULL);
     if (t.left_out > 0)
         field_append(arena, &ret->warnings,
                      arena_printf(arena, "policy: and %zu findings more", t.left_out));

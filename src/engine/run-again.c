@@ -45,7 +45,7 @@ static void take_plan(struct run *run, struct plan *plan)
     }
     if (plan->policy == POLICY_BLOCK && !was_blocking) { /* what went on beside has to come first */
         policy_drop(run->policy);
-        run->policy = policy_begin(run->cay, plan);
+        run->policy = policy_begin(run->cay, plan, run->record.tenant);
     }
     /* The check knows its files by the old plan's names: that lives as long as the run. */
     struct plan_before *before = mem_alloc(sizeof *before);

@@ -75,6 +75,7 @@ static void answer(struct exchange *x)
     json_field_string(&w, "warden", warden_word(server));
     json_field_string(&w, "recorder", recorder_link_word(server));
     json_field_string(&w, "journal", cay_journal_trouble(server->journal) ? "failing" : "ok");
+    json_field_string(&w, "checker", server->is_checker_gone ? "restarting" : "ok");
     json_field_uint(&w, "losses", recorder_link_losses(server));
     json_field_string(&w, "message", is_well(server) ? NULL : why_not(server));
     json_end_object(&w);

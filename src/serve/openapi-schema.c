@@ -200,6 +200,9 @@ static const struct row {
       "ok, restarting, failing: what is answered waits in the journal, or hung" },
     { "Health", "journal", "string", ALWAYS,
       "ok, or failing: the last run is not on record, or the journal was cut or removed" },
+    { "Health", "checker", "string", ALWAYS,
+      "ok, or restarting: what starts the workers of the static check is gone; code is not checked "
+      "meanwhile" },
     { "Health", "losses", "integer", ALWAYS,
       "how often something of the audit log or a journal was found missing or damaged in the last "
       "24 hours; `cay audit verify` says what" },
