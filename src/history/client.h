@@ -99,9 +99,10 @@ int history_client_fd(const struct history_client *client);
  * answered by -EPIPE, and the fd is no longer worth watching. */
 int history_client_dispatch(struct history_client *client);
 
-/* Asks; deadline_ns is on the clock of base/clock.h. Fails (CAY_E_LIMIT) when HISTORY_PENDING_MAX
- * questions wait already or the recorder does not read, (CAY_E_SYSTEM) when it is gone; then
- * answer is not called. */
+/* Asks; deadline_ns is on the clock of base/clock.h. Tenants take turns (of query), and what is
+ * past its deadline before its turn is not asked at all. Fails (CAY_E_LIMIT) when
+ * HISTORY_PENDING_MAX questions wait already, or three quarters of that are the tenant's,
+ * (CAY_E_SYSTEM) when the recorder is gone; then answer is not called. */
 int history_client_ask(struct history_client *client, const struct history_query *query,
                        int64_t deadline_ns, history_answer_fn *answer, void *arg,
                        struct cay_error *err);
