@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
-from cayserve import Server
+from cayserve import ALL, Server
 
 ENV = {"CAY_SPARES": "0", "CAY_WARM": "", "CAY_DRAIN": "2"}
 # What the place of a journal looked like before it had a sum; to whoever trusts it, of a log far ahead.
@@ -30,10 +30,10 @@ def words_of(pid):
     return []
 
 
-def processes(*words):
-    """Ours with these words behind the program's name, or the name itself."""
-    found = [(p.pid, words_of(p.pid)) for p in caytest.descendants()]
-    return [pid for pid, line in found if line and (line[1:] == list(words[1:]) and line[0].endswith(words[0]))]
+def parent_of(pid):
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return 0
 
 
 def recorders():
@@ -227,6 +227,21 @@ def test_full(t, mode):
             subprocess.run(["umount", "-l", state], check=True)
 
 
+def test_two(t, mode):
+    """Two servers on one state folder; one is killed, with all that is its own."""
+    with Server(mode, env=ENV) as one, Server(mode, env=ENV) as two:
+        ids = [run(s)["id"] for s in (one, two) * 5]
+        with stopped(recorders()):
+            ids += [run(s)["id"] for s in (one, two) * 5]
+            one.proc.kill()
+            one.proc.wait()
+        ids += [run(two)["id"] for _ in range(5)]
+        t.ok(caytest.until(lambda: on_record(mode, ids), 30), "two servers: all runs are on record, once", len(ids), len(audited(mode)))
+        t.ok(caytest.until(lambda: len(list((state_of(mode) / "journal").glob("[0-9a-f]" * 32))) == 1, 30),
+             "two servers: the dead one's journal is gone, the other's is not")
+    t.equal(verify(mode)[0], 0, "two servers: the log is whole")
+
+
 # ---- helpers ----
 
 def test_lost_checker(t, mode):
@@ -252,6 +267,30 @@ def test_lost_checker(t, mode):
             t.ok(health(s, checker="ok"), f"a killed checker, {what}: health says that it is there")
 
 
+def test_lost_worker(t, mode):
+    """Killed while it reads one tenant's code: nobody's run is refused for that."""
+    tokens = [f"token-of-{name}-0123456789abcdef" for name in "abc"]
+    lines = "".join(f"{token} {name} {ALL}\n" for token, name in zip(tokens, "abc"))
+    with Server(mode, tokens=lines, env=ENV) as s:
+        def start(i, **more):
+            request = {"language": "python", "code": f"import json\nprint(json.dumps({i}))", "policy": "block", **more}
+            return s.execute(request, token=tokens[i % 3]).json
+        if not start(0)["success"]:
+            t.skip("a lost worker", "there is no grammar here")
+            return
+        for times in range(2):
+            ours = [p.pid for p in caytest.descendants() if words_of(p.pid)[:1] == [b"cay-syntax"]]
+            workers = [pid for pid in ours if parent_of(pid) in ours]
+            for pid in workers:
+                os.kill(pid, signal.SIGSTOP)
+            ids = [start(10 * times + i + 1, detach=True)["id"] for i in range(6)]
+            for pid in workers:
+                os.kill(pid, signal.SIGKILL)
+            pages = [s.until(id, token=tokens[(10 * times + i + 1) % 3]) for i, id in enumerate(ids)]
+            t.equal([p and p["success"] for p in pages], [True] * 6, "a lost worker: all who waited are checked by another",
+                    *[p and p.get("error_message") for p in pages])
+
+
 def test(t, mode):
     if not mode.has_cgroup:
         t.skip("the server", "it needs a cgroup, and none is delegated to this user")
@@ -259,8 +298,10 @@ def test(t, mode):
     test_lost_place(t, mode)
     test_damaged_log(t, mode)
     test_lost_checker(t, mode)
+    test_lost_worker(t, mode)
     if not mode.is_root:
         return
+    test_two(t, mode)
     test_failing_recorder(t, mode)
     test_damaged_audit(t, mode)
     test_full(t, mode)
