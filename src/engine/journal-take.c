@@ -424,7 +424,8 @@ static int take_lines(struct taker *t, const char *data, size_t len, size_t whol
         t->taken += batch->n_new;
         t->at.line = MAX(t->at.line, batch->line);
         t->at.offset += is_log ? MAX(at, whole) : 0;
-        t->at.tries = 0;
+        if (n_lines > 0) /* and not only the newline before what was tried */
+            t->at.tries = 0;
         rc = journal_save_place(t->at_fd, &t->at);
     } else {
         t->at = before;

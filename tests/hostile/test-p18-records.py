@@ -291,6 +291,22 @@ def test_lost_worker(t, mode):
                     *[p and p.get("error_message") for p in pages])
 
 
+def test_slow_code(t, mode):
+    """One tenant's code takes as long to check as it may; another's is checked in between."""
+    tokens = [f"token-of-{name}-0123456789abcdef" for name in "ab"]
+    lines = "".join(f"{token} {name} {ALL}\n" for token, name in zip(tokens, "ab"))
+    slow = {"language": "python", "code": "x" + ".a" * 15900, "policy": "block", "detach": True}
+    with Server(mode, tokens=lines, env={**ENV, "CAY_MAX_RUNNING": "32", "CAY_MAX_QUEUE": "100"}) as s:
+        if not s.execute({"language": "python", "code": "import json", "policy": "block"}, token=tokens[1]).json["success"]:
+            t.skip("slow code", "there is no grammar here")
+            return
+        started = [s.execute(slow, token=tokens[0]).status for _ in range(12)]
+        pages = [s.execute({"language": "python", "code": f"import json\nprint(json.dumps({i}))", "policy": "block"}, token=tokens[1]).json
+                 for i in range(4)]
+        t.equal((started, [p["success"] for p in pages]), ([202] * 12, [True] * 4), "slow code: another tenant's runs are checked, and run",
+                *[(p.get("error_message"), p["meta"]["timing"]) for p in pages])
+
+
 def test(t, mode):
     if not mode.has_cgroup:
         t.skip("the server", "it needs a cgroup, and none is delegated to this user")
@@ -299,6 +315,7 @@ def test(t, mode):
     test_damaged_log(t, mode)
     test_lost_checker(t, mode)
     test_lost_worker(t, mode)
+    test_slow_code(t, mode)
     if not mode.is_root:
         return
     test_two(t, mode)

@@ -558,11 +558,11 @@ static void test_unsure(void **state)
 
 enum { LOST, EMPTY, GARBAGE, FLIPPED, OLD, OLDEST, PLACES };
 
-static void append_large(const struct place *place, unsigned n)
+static void append_large(const struct place *place, unsigned n, size_t bytes)
 {
     auto_strbuf struct strbuf line = { 0 };
 
-    make_line(&line, n, "{\"version\":1}", 2 << 20);
+    make_line(&line, n, "{\"version\":1}", bytes);
     assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
 }
 
@@ -578,9 +578,9 @@ static void test_lost_place(void **state)
     snprintf(folder, sizeof folder, "journal/%s", place->journal->name);
     at_name(place, name);
     for (unsigned how = 0; how < PLACES; how++) {
-        for (unsigned i = 0; i < 6; i++) {
-            append_large(place, ++n);
-            if (i == 2) {
+        for (unsigned i = 0; i < 3; i++) {
+            append_large(place, ++n, 3 << 20);
+            if (i == 1) {
                 take();
                 old_len = get_place(place, old);
             }
@@ -797,38 +797,95 @@ static void test_removed_audit(void **state)
 
 /* ---- poison ---- */
 
+/* As who was killed at it leaves it. */
+static void set_tries(const struct place *place, unsigned tries)
+{
+    struct journal_place at;
+    char name[64];
+
+    at_name(place, name);
+    auto_close int fd = openat(place->fd, name, O_RDWR | O_CLOEXEC);
+    assert_int_equal(journal_load_place(fd, &at), 0);
+    at.tries = tries;
+    assert_int_equal(journal_save_place(fd, &at), 0);
+}
+
 /* What ends who takes it in is tried a few times, each time more carefully. */
 static void test_poison(void **state)
 {
     struct place *place = *state;
-    char text[512];
     struct counted counted;
 
     append(place, 1);
     take();
     append(place, 2);
     append(place, 3);
-    for (unsigned tries = 2; tries <= 3; tries++) {
-        size_t len = get_place(place, text);
-        struct journal_place at;
-        char name[64];
-        at_name(place, name);
-        auto_close int fd = openat(place->fd, name, O_RDWR | O_CLOEXEC);
-        assert_int_equal(journal_load_place(fd, &at), 0);
-        at.tries = tries; /* as who was killed left it */
-        assert_int_equal(journal_save_place(fd, &at), 0);
-        assert_true(len > 0);
-        take();
-        append(place, 2 + 2 * tries - 2);
-        append(place, 3 + 2 * tries - 2);
-    }
+    set_tries(place, 2); /* the first of them without its result */
     take();
-    /* The first of each: without its result; not at all. */
-    check_but(7, 4, 1, &counted);
+    append(place, 4);
+    append(place, 5);
+    set_tries(place, 3); /* not at all */
+    take();
+    append(place, 6);
+    take();
+    check_but(6, 4, 1, &counted);
     assert_int_equal(counted.n_notes, 2);
+    assert_string_equal(counted.kind, "aside");
     assert_false(has(place, "executions", 2, ".json"));
     assert_true(has(place, "executions", 3, ".json") && has(place, "executions", 5, ".json"));
-    assert_string_equal(counted.kind, "aside");
+}
+
+/* One that is too large to be held: the run is on record, its result is not. */
+static void test_too_large(void **state)
+{
+    struct place *place = *state;
+    struct counted counted;
+
+    append_large(place, 1, 6 << 20);
+    assert_int_equal(take(), 1);
+    assert_true(has(place, "executions", 1, ".json"));
+    append_large(place, 2, 6 << 20);
+    append(place, 3);
+    set_tries(place, 2); /* then less is held */
+    assert_int_equal(take(), 2);
+    assert_false(has(place, "executions", 2, ".json"));
+    assert_true(has(place, "executions", 3, ".json"));
+    check(3, 1);
+    append_large(place, 4, 6 << 20);
+    set_tries(place, 2);
+    assert_int_equal(ftruncate(place->journal->log_fd, (off_t)place->journal->written - 100), 0);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    assert_int_equal(take(), 1); /* its end is torn, its entry is not */
+    check_but(4, 0, 0, &counted);
+    assert_int_equal(counted.n_notes, 2);
+}
+
+/* Left by a cay that numbered no lines and had no sum in NAME.at. */
+static void test_old_journal(void **state)
+{
+    struct place *place = *state;
+    char name[96];
+
+    for (unsigned n = 1; n <= 6; n++) {
+        auto_strbuf struct strbuf line = { 0 };
+        strbuf_putc(&line, '\n');
+        make_line(&line, n, "{\"version\":1}", 10);
+        assert_int_equal(write(place->journal->log_fd, line.data, line.len), line.len);
+        if (n == 3)
+            assert_int_equal(take(), 3);
+    }
+    snprintf(name, sizeof name, "journal/%s/lines", place->journal->name);
+    assert_int_equal(unlinkat(place->fd, name, 0), 0);
+    put_place(place, "log 1 at 700 audit 3 unsure 0", 29);
+    assert_int_equal(take(), 3);
+    check(6, 0);
+    snprintf(name, sizeof name, "journal/%s", place->journal->name);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    assert_int_equal(take(), 0);
+    assert_false(has_file(place, name));
+    check(6, 0);
 }
 
 /* A record that can't be written where it belongs stops no other. */
@@ -940,6 +997,8 @@ int main(void)
         TEST(test_damaged_line),
         TEST(test_removed_audit),
         TEST(test_poison),
+        TEST(test_too_large),
+        TEST(test_old_journal),
         TEST(test_record_in_the_way),
         TEST(test_killed_taker),
         TEST(test_two_takers),
