@@ -41,6 +41,7 @@ struct cay_check_request {
     size_t len;
     unsigned flags;
     unsigned timeout_ms; /* what takes longer is unknown; 0: two seconds */
+    const char *tenant;  /* those of several take turns; NULL: "" */
 };
 
 /* The caller frees the report. Failure: no such language, or a file of rules is broken. */
@@ -63,6 +64,15 @@ CAY_API int cay_check_begin(struct cay *cay, const struct cay_check_request *req
 CAY_API int cay_check_end(struct cay_checking *checking, char **ret_report, bool *ret_safe,
                           struct cay_error *err);
 CAY_API void cay_check_drop(struct cay_checking *checking);
+
+/*
+ * Of an engine with start_warden: the process that starts its workers. cay_syntax_keeper makes one,
+ * as the caller is, and gives its socket; helper is as in struct cay_options. cay_syntax_tend has
+ * another one started (start_checker) where it has died, and says how often that was; -1: it can't
+ * be had, and nothing is checked meanwhile.
+ */
+CAY_API int cay_syntax_keeper(const char *helper, int *ret_pid, struct cay_error *err);
+CAY_API int cay_syntax_tend(struct cay *cay, unsigned *ret_restarts, struct cay_error *err);
 
 /* The code with colours for a terminal, control bytes as they are; the caller frees it. Where there
  * is no grammar it is the code itself. */

@@ -47,9 +47,15 @@ CAY_API int cay_journal_open(uid_t uid, struct cay_journal **ret, struct cay_err
 /* What was written stays. */
 CAY_API void cay_journal_close(struct cay_journal *journal);
 
+/* What its writer finds wrong with it: the last run could not be written, or somebody has cut or
+ * removed what was. NULL: nothing. */
+CAY_API const char *cay_journal_trouble(const struct cay_journal *journal);
+
 /*
  * Takes in what journals hold: audit log, executions, artifacts. cay may be NULL: the configuration
  * is read when there is something to do. ret (may be NULL) becomes the number of runs taken in.
+ * What is missing of a journal, or can't be read, is said in the audit log; nothing that was not
+ * taken in is removed.
  */
 CAY_API int cay_journal_take(struct cay *cay, size_t *ret, struct cay_error *err);
 

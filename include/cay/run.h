@@ -66,6 +66,9 @@ struct cay_options {
     /* Where runs are written down for another process to record (<cay/record.h>); it stays the
      * caller's, and must outlive the engine. NULL: each run is recorded at its end, by itself. */
     struct cay_journal *journal;
+    /* Likewise for what starts the workers of the static check, should it die: the socket of a new
+     * one (cay_syntax_keeper in <cay/check.h>), or -1 and err. NULL: checks fail then. */
+    int (*start_checker)(void *arg, struct cay_error *err);
 };
 
 /* Reads the configuration. Nothing is started before the first run, unless the options say so.

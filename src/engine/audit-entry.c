@@ -72,6 +72,10 @@ static void put_run(struct json_writer *w, const struct audit_entry *entry)
         json_field_string(w, "asked", entry->asked);
         json_field_string(w, "fallback", entry->fallback);
     }
+    if (entry->journal) {
+        json_field_string(w, "journal", entry->journal);
+        json_field_uint(w, "line", entry->line);
+    }
 }
 
 void audit_put(struct strbuf *out, const struct audit_entry *entry)
@@ -198,6 +202,9 @@ static void take_run(struct reader *r, struct audit_entry *entry)
     entry->bypass = json_is_true(json_object_get(r->object, "bypass"));
     entry->asked = take_text(r, "asked", WORD_MAX, true);
     entry->fallback = take_text(r, "fallback", WORD_MAX, true);
+    entry->journal = take_text(r, "journal", RECORD_ID_LEN, true);
+    if (entry->journal)
+        entry->line = take_uint(r, r->object, "line");
 }
 
 static void take_note(struct reader *r, struct audit_entry *entry)

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cay/record.h>
+
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/scan.h"
@@ -39,6 +41,16 @@ void audit_head_init(struct audit_head *head)
 {
     *head = (struct audit_head){ .file = 1 };
     memset(head->hash, '0', DIGEST_HEX);
+}
+
+void audit_head_place(const struct audit_head *head, struct cay_audit_place *ret)
+{
+    *ret = (struct cay_audit_place){
+        .seq = head->seq,
+        .file = head->file,
+        .offset = head->length,
+    };
+    memcpy(ret->hash, head->hash, DIGEST_HEX);
 }
 
 /* Of one size always, so that writing it is one write within one block: it is there, or not. */

@@ -18,8 +18,9 @@
  *
  * A writer that is killed leaves a line that the anchor does not know yet, or a piece of one. The
  * next writer takes in the former and cuts off the latter, which it says in an entry of its own (a
- * note). What else it finds wrong it says likewise, and goes on behind the anchor. Nothing is ever
- * synced: the log outlives processes, not power failures, after which its end may be torn too.
+ * note). What else it finds wrong it says likewise, and goes on behind the anchor. Nothing is
+ * synced on a run's way: the log outlives processes, not power failures, after which its end may be
+ * torn too. (Before a journal's log is removed, what came from it is: journal-take.c.)
  *
  * What is written here holds hashes and sizes of code and streams, never these themselves, and
  * neither variables nor secrets.
@@ -46,7 +47,7 @@ enum {
 struct audit_entry {
     const char *time; /* "2026-11-15T19:13:02.123Z" */
     const char *kind; /* "run", or what a note is about: "torn", "cut", "foreign", "anchor",
-                         "pruned", "removed" */
+                         "missing", "aside", "pruned", "removed" */
     const char *id, *tenant, *language, *backend, *tier, *start, *cause;
     const char *image; /* "NAME@sha256:…", or NULL: the host's own */
     int exit_code;
@@ -57,6 +58,8 @@ struct audit_entry {
     bool bypass;
     const char *asked, *fallback; /* where another backend was taken: which was asked for, and how
                                      that came: "auto", "isolated", "unsafe"; else NULL */
+    const char *journal;          /* by which server's journal it came, or NULL; */
+    uint64_t line;                /* and the number of its line there */
     const char *text;
     uint64_t upto; /* of "pruned": the last entry that is gone, and its hash */
     const char *upto_hash;
@@ -132,6 +135,10 @@ int audit_write_head(int fd, const struct audit_head *head);
 
 /* The state before the first entry. */
 void audit_head_init(struct audit_head *head);
+
+/* The same for who reads: behind the last entry. */
+struct cay_audit_place;
+void audit_head_place(const struct audit_head *head, struct cay_audit_place *ret);
 
 /* Finds out where the log ends when it is not where the anchor says; in audit-repair.c. */
 int audit_repair(struct audit *audit, int head_rc);

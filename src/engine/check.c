@@ -65,6 +65,7 @@ static int find_language(struct arena *arena, const struct cay_check_request *re
 
 /* A check that goes on. */
 struct cay_checking {
+    struct cay *cay;
     struct arena arena;
     const char *language;
     struct syntax_ticket *ticket; /* NULL: it could not be asked for, and err says why */
@@ -83,6 +84,7 @@ static int begin(struct cay *cay, const struct cay_check_request *req, int wait_
                  (req->flags & CAY_CHECK_NETWORK ? 0U : SYNTAX_NO_NETWORK),
         .timeout_ms = req->timeout_ms ? req->timeout_ms : POLICY_TIMEOUT_MS,
         .is_patient = wait_ms > 0,
+        .tenant = req->tenant,
         .lists = lists.data,
         .lists_len = lists.len,
         .code = req->code,
@@ -91,6 +93,7 @@ static int begin(struct cay *cay, const struct cay_check_request *req, int wait_
 
     if (find_language(&ret->arena, req, &ret->language, err) < 0)
         return -1;
+    ret->cay = cay;
     ret->deadline_ns =
         clock_now_ns() + (wait_ms ? wait_ms : (int64_t)question.timeout_ms * 2) * NS_PER_MSEC;
     if (syntax_ask(&cay->syntax, cay->options.helper, ret->language, &question, &ret->ticket,
@@ -170,7 +173,8 @@ int cay_check_end(struct cay_checking *checking, char **ret_report, bool *ret_sa
     if (checking->ticket && !syntax_is_done(checking->ticket) && !is_over)
         return 0;
     if (checking->ticket && !syntax_is_done(checking->ticket)) {
-        syntax_give_up(checking->ticket); /* what others asked of that worker ends with it */
+        syntax_give_up(checking->ticket);
+        loop_watch_checks(checking->cay); /* another worker for those who wait */
         syntax_drop(checking->ticket);
         checking->ticket = NULL;
         cay_fail(&checking->err, CAY_E_LIMIT, "the check took too long");

@@ -118,19 +118,8 @@ static void clean_images(struct cleaner *c)
 static bool is_left(int top_fd, const char *name)
 {
     auto_close int fd = openat(top_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    DIR *dir = fd < 0 ? NULL : dir_open_at(fd, ".");
-    const struct dirent *entry;
-    bool is_live = !dir;
 
-    while (dir && (entry = readdir(dir)))
-        if (strncmp(entry->d_name, "log-", 4) == 0) {
-            auto_close int log_fd =
-                openat(fd, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-            is_live |= log_fd >= 0 && flock(log_fd, LOCK_EX | LOCK_NB) < 0;
-        }
-    if (dir)
-        closedir(dir);
-    return !is_live;
+    return fd >= 0 && !journal_is_live(fd);
 }
 
 enum { MAKING_AGE_S = 3600 };
@@ -167,6 +156,23 @@ static int clean_journals(struct cleaner *c, struct cay_error *err)
     return c->options->dry_run ? 0 : cay_journal_take(c->cay, NULL, err);
 }
 
+/* What was set aside of them, once nobody has looked at it for as long as records are kept. */
+static void clean_aside(struct cleaner *c, int64_t age_s, int64_t now)
+{
+    DIR *dir = dir_open_at(c->state_fd, JOURNAL_ASIDE);
+    const struct dirent *entry;
+    struct stat st;
+
+    while (dir && (entry = readdir(dir)))
+        if (age_s > 0 && record_is_name(entry->d_name, "") &&
+            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            st.st_mtime + age_s < now &&
+            (c->options->dry_run || unlinkat(dirfd(dir), entry->d_name, 0) == 0))
+            told(c, "lines set aside", entry->d_name);
+    if (dir)
+        closedir(dir);
+}
+
 int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_error *err)
 {
     struct cleaner c = { .options = options, .cay = cay };
@@ -183,6 +189,7 @@ int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_e
     clean_images(&c);
     int rc = clean_journals(&c, err);
     record_keep_of(&cay->config, &keep);
+    clean_aside(&c, keep.age_s, now);
     auto_close int executions_fd = record_open_executions_at(state_fd, false);
     if (executions_fd >= 0)
         record_prune_told(executions_fd, &keep, now, options->dry_run, NULL, told, &c);

@@ -89,7 +89,8 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         return -1;
     }
     if (cay->options.start_warden) /* whoever needs that can start no workers either */
-        syntax_pool_prepare(&cay->syntax, cay->options.helper);
+        syntax_pool_prepare(&cay->syntax, cay->options.helper, cay->options.start_checker,
+                            cay->options.start_arg);
     *ret = take_ptr(&cay);
     return 0;
 }

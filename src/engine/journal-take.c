@@ -2,16 +2,20 @@
 /*
  * Taking journals in. For each, under its lock: read lines, and in batches
  *
- *     NAME.at: "from here, audit log at N, not sure"
+ *     NAME.at: "begun here"
  *     append their entries to the audit log, write their records
- *     NAME.at: "up to there, sure"
+ *     NAME.at: "up to there; the audit log is at N"
  *
- * A crash in between leaves "not sure": then the batch is done again, but for entries whose ids are
- * in the audit log behind N already; writing a record twice changes nothing.
+ * A crash in between leaves the audit log past N: then the batch is done again, but for entries
+ * that are in the log behind N already; writing a record twice changes nothing. So it is where
+ * NAME.at is an old one; where it is lost or damaged, N is 0, and the first log that is there is
+ * begun with. What has kept us from coming to an end twice is not tried in the same way again.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,14 +34,27 @@
 #include "base/strbuf.h"
 #include "core/config.h"
 #include "core/state.h"
+#include "engine/audit-read.h"
 #include "engine/audit.h"
 #include "engine/engine.h"
 #include "engine/journal.h"
 #include "engine/record.h"
 #include "sys/dir.h"
+#include "sys/file.h"
 #include "sys/rmtree.h"
 
-enum { BATCH_LINES = 256, BATCH_BYTES = 4 << 20, LOCK_WAIT_MS = 5000, AT_BYTES = 128 };
+enum {
+    BATCH_LINES = 256,
+    BATCH_BYTES = 4 << 20,
+    LOCK_WAIT_MS = 5000,
+    ASIDE_LINE_BYTES = 1 << 20, /* kept of a line; */
+    ASIDE_BYTES = 16 << 20,     /* and of all lines of a journal */
+    /* Tries that were broken off, after which a line is taken by itself; its result not read; and
+     * nothing of it. */
+    TRIES_ALONE = 1,
+    TRIES_NO_RESULT = 2,
+    TRIES_NONE = 3,
+};
 
 struct taker {
     int state_fd, top_fd;
@@ -48,49 +65,16 @@ struct taker {
     /* of the journal at hand */
     char name[RECORD_ID_LEN + 1];
     int folder_fd, at_fd;
-    unsigned number; /* of the log, and how far it was taken in */
-    uint64_t offset;
-    uint64_t audit_seq; /* where the audit log was before the last batch */
-    bool is_unsure;
-    char (*ids)[RECORD_ID_LEN + 1]; /* when unsure: those that are in the audit log behind that */
+    struct journal_place at;
+    bool is_live;     /* somebody writes it, or did when we began to read */
+    bool is_lost;     /* NAME.at */
+    bool is_compared; /* what follows is known: */
+    uint64_t audited; /* the last line that is in the audit log, as far as that was read */
+    char (*ids)[RECORD_ID_LEN + 1]; /* those that are in the audit log behind at.upto */
     size_t n_ids, ids_room;
 };
 
-/* ---- NAME.at ---- */
-
-static void load_at(struct taker *t)
-{
-    char text[AT_BYTES + 1];
-    uint64_t number, offset, seq, unsure;
-    const char *at = text;
-
-    t->number = 1;
-    t->offset = t->audit_seq = 0;
-    t->is_unsure = false;
-    ssize_t n = pread(t->at_fd, text, AT_BYTES, 0);
-    text[MAX(n, 0)] = '\0';
-    if (!scan_word(&at, "log ") || !scan_uint(&at, 6, &number) || !scan_word(&at, " at ") ||
-        !scan_uint(&at, 18, &offset) || !scan_word(&at, " audit ") || !scan_uint(&at, 18, &seq) ||
-        !scan_word(&at, " unsure ") || !scan_uint(&at, 1, &unsure) || number == 0)
-        return;
-    t->number = (unsigned)number;
-    t->offset = offset;
-    t->audit_seq = seq;
-    t->is_unsure = unsure != 0;
-}
-
-static int save_at(const struct taker *t, bool is_unsure)
-{
-    char text[AT_BYTES + 1];
-
-    int len = snprintf(text, sizeof text, "log %u at %llu audit %llu unsure %u", t->number,
-                       (unsigned long long)t->offset, (unsigned long long)t->audit_seq, is_unsure);
-    memset(text + len, ' ', (size_t)(AT_BYTES - len));
-    text[AT_BYTES - 1] = '\n';
-    return pwrite(t->at_fd, text, AT_BYTES, 0) == AT_BYTES ? 0 : -(errno ? errno : ENOSPC);
-}
-
-/* ---- which runs are there already ---- */
+/* ---- what is in the audit log already ---- */
 
 static int collect_id(void *arg, uint64_t seq, const char *line, size_t len)
 {
@@ -98,13 +82,15 @@ static int collect_id(void *arg, uint64_t seq, const char *line, size_t len)
     struct arena arena = { 0 };
     struct audit_entry entry;
 
-    if (seq > t->audit_seq && audit_parse(&arena, line, len, &entry) == 0 &&
+    if (seq > t->at.upto.seq && audit_parse(&arena, line, len, &entry) == 0 &&
         strcmp(entry.kind, "run") == 0) {
         if (t->n_ids == t->ids_room) {
             t->ids_room = MAX(t->ids_room * 2, (size_t)256);
             t->ids = mem_resize(t->ids, t->ids_room * sizeof *t->ids);
         }
         memcpy(t->ids[t->n_ids++], entry.id, RECORD_ID_LEN + 1);
+        if (entry.journal && strcmp(entry.journal, t->name) == 0)
+            t->audited = MAX(t->audited, entry.line);
     }
     arena_done(&arena);
     return 0;
@@ -115,17 +101,31 @@ static int compare_ids(const void *a, const void *b)
     return memcmp(a, b, RECORD_ID_LEN);
 }
 
-static int collect_ids(struct taker *t, struct cay_error *err)
+/* Whether nothing was added to the audit log since. */
+static bool is_at_end(const struct taker *t)
 {
-    struct cay_audit_place place = { 0 };
+    struct audit_head head;
+    auto_close int fd =
+        openat(t->state_fd, "audit.head", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-    t->n_ids = 0;
-    if (!t->is_unsure)
+    if (fd < 0)
+        return errno == ENOENT && t->at.upto.seq == 0;
+    return audit_read_head(fd, &head) == 0 && head.seq == t->at.upto.seq &&
+           strcmp(head.hash, t->at.upto.hash) == 0;
+}
+
+static int compare(struct taker *t, struct cay_error *err)
+{
+    struct cay_audit_place place = t->at.upto;
+
+    if (t->is_compared)
         return 0;
-    if (cay_audit_read(&place, collect_id, t, err) < 0)
+    t->n_ids = 0;
+    if (!is_at_end(t) && audit_read_at(t->state_fd, &place, collect_id, t, err) < 0)
         return -1;
     if (t->n_ids > 0)
         qsort(t->ids, t->n_ids, sizeof *t->ids, compare_ids);
+    t->is_compared = true;
     return 0;
 }
 
@@ -149,11 +149,33 @@ static bool is_object(const char *text, size_t len, const char *id, size_t *ret_
     return is_fine;
 }
 
+/* Without one it is a line of before, or one that was promised. */
+static uint64_t take_number(const char **line, const char *end)
+{
+    const char *tab = memchr(*line, '\t', (size_t)MIN(end - *line, (ptrdiff_t)20));
+    uint64_t number = 0;
+
+    if (!tab || tab == *line || tab - *line > 18)
+        return 0;
+    for (const char *at = *line; at < tab; at++) {
+        if (*at < '0' || *at > '9')
+            return 0;
+        number = number * 10 + (uint64_t)(*at - '0');
+    }
+    *line = tab + 1;
+    return number;
+}
+
 int journal_parse(struct arena *arena, const char *line, size_t len, struct audit_entry *entry,
-                  struct record_text *ret)
+                  struct record_text *ret, uint64_t *ret_number)
 {
     struct record_text text = { .entry = entry };
-    const char *first = memchr(line, '\t', len), *end = line + len;
+    const char *end = line + len;
+    bool is_bad = false;
+
+    *ret_number = take_number(&line, end);
+    len = (size_t)(end - line);
+    const char *first = memchr(line, '\t', len);
     const char *second = first ? memchr(first + 1, '\t', (size_t)(end - first - 1)) : NULL;
     size_t members = 0;
 
@@ -171,26 +193,85 @@ int journal_parse(struct arena *arena, const char *line, size_t len, struct audi
     } else if (!is_object(text.result, text.result_len, entry->id, NULL) || text.extra_len < 3 ||
                text.extra[0] != '{' || end[-1] != '}' ||
                !is_object(text.extra, text.extra_len, NULL, &members) || members == 0) {
-        return -EINVAL;
+        text.result = text.extra = NULL;
+        is_bad = true;
     }
-    text.has_code = members > 1;
+    text.has_code = text.result && members > 1;
     text.end_ns = audit_end_ns(entry);
     if (text.end_ns / NS_PER_SEC > time(NULL))
         text.end_ns = 0; /* it would never be old */
     *ret = text;
-    return 0;
+    return is_bad;
 }
 
 /* ---- a batch ---- */
 
-static void add_note(struct audit *audit, size_t len)
+/* What is found in the log by who verifies it. */
+__attribute__((format(printf, 3, 4))) static void note(struct audit *audit, const char *kind,
+                                                       const char *fmt, ...)
 {
-    char time[32], text[96];
+    char time[32], text[256];
+    va_list ap;
 
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
     clock_timestamp(time);
-    snprintf(text, sizeof text,
-             "%zu bytes of a server's journal are no entry: a run may be missing", len);
-    audit_add(audit, &(struct audit_entry){ .time = time, .kind = "torn", .text = text });
+    audit_add(audit, &(struct audit_entry){ .time = time, .kind = kind, .text = text });
+}
+
+#define ULL(n) ((unsigned long long)(n))
+
+static uint64_t last_seen(const struct taker *t)
+{
+    return MAX(MAX(t->at.line, t->audited), t->at.aside);
+}
+
+/* All lines before `next` should have been seen. */
+static void note_missing(struct taker *t, struct audit *audit, uint64_t next)
+{
+    uint64_t first = last_seen(t) + 1;
+
+    if (first + 1 == next)
+        note(audit, "missing", "a run is missing: line %llu of a server's journal (%.8s)",
+             ULL(first), t->name);
+    else if (first < next)
+        note(audit, "missing",
+             "%llu runs are missing: lines %llu to %llu of a server's journal "
+             "(%.8s)",
+             ULL(next - first), ULL(first), ULL(next - 1), t->name);
+}
+
+/* Returns how much of it is kept. */
+static size_t keep_aside(const struct taker *t, const char *line, size_t len)
+{
+    struct stat st;
+
+    mkdirat(t->state_fd, JOURNAL_ASIDE, 0700);
+    auto_close int folder_fd =
+        openat(t->state_fd, JOURNAL_ASIDE, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (folder_fd < 0)
+        return 0;
+    auto_close int fd =
+        openat(folder_fd, t->name,
+               O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size >= ASIDE_BYTES)
+        return 0;
+    len = MIN(MIN(len, (size_t)ASIDE_LINE_BYTES), (size_t)(ASIDE_BYTES - st.st_size));
+    return write_all(fd, line, len) == 0 && write_all(fd, "\n", 1) == 0 ? len : 0;
+}
+
+/* What nothing can be made of is for people to look at, as far as there is room. */
+static void set_aside(struct taker *t, struct audit *audit, const char *line, size_t len,
+                      size_t whole, uint64_t number, const char *what)
+{
+    size_t kept = keep_aside(t, line, len);
+
+    note(audit, "aside",
+         "line %llu of a server's journal (%.8s): %s; %zu of its %zu bytes are in " JOURNAL_ASIDE
+         "/%s",
+         ULL(number), t->name, what, kept, whole, t->name);
+    t->at.aside = MAX(t->at.aside, number);
 }
 
 static int store(struct taker *t, const struct record_text *text)
@@ -208,71 +289,218 @@ static int store(struct taker *t, const struct record_text *text)
     return rc;
 }
 
-/* Takes whole lines in; len ends behind a newline. */
-static int take_lines(struct taker *t, const char *data, size_t len, struct cay_error *err)
+/* Failures that are this record's own, and would be so for ever. */
+static bool is_poison(int rc)
 {
-    struct arena arena = { 0 };
-    struct audit audit;
-    struct record_text *texts = mem_alloc(BATCH_LINES * sizeof *texts);
-    struct audit_entry *entries = mem_alloc(BATCH_LINES * sizeof *entries);
-    size_t n = 0, at = 0, n_new = 0;
+    return rc == -EFBIG || rc == -EISDIR || rc == -EINVAL || rc == -ELOOP || rc == -ENAMETOOLONG;
+}
 
-    int rc = audit_open(&audit, t->state_fd, &t->limits, LOCK_WAIT_MS);
-    if (rc == 0 && !t->is_unsure)
-        t->audit_seq = audit.head.seq;
+/* A batch: what was read of it, and what is to be kept. */
+struct batch {
+    struct arena arena;
+    struct audit audit;
+    struct record_text texts[BATCH_LINES];
+    struct audit_entry entries[BATCH_LINES];
+    size_t n, n_new;
+    uint64_t line; /* the last one's number */
+};
+
+/* One line; whole is its length where only its beginning is here. */
+static void take_line(struct taker *t, struct batch *batch, const char *line, size_t len,
+                      size_t whole)
+{
+    struct audit_entry *entry = &batch->entries[batch->n];
+    struct record_text *text = &batch->texts[batch->n];
+    const char *tab = memchr(line, '\t', len), *end = line + len;
+    bool is_cut = whole > len || t->at.tries >= TRIES_NO_RESULT;
+    uint64_t number = 0;
+    int rc;
+
+    if (is_cut) {
+        /* The entry alone, as that of a run of which nothing is kept. */
+        auto_strbuf struct strbuf alone = { 0 };
+        const char *at = line;
+        take_number(&at, end);
+        tab = memchr(at, '\t', (size_t)(end - at));
+        strbuf_add(&alone, line, (size_t)((tab ? tab : line) - line));
+        strbuf_puts(&alone, "\t\t");
+        rc = t->at.tries >= TRIES_NONE
+                 ? -EINVAL
+                 : journal_parse(&batch->arena, alone.data, alone.len, entry, text, &number);
+        number = number ? number : take_number(&(const char *){ line }, end);
+    } else {
+        rc = journal_parse(&batch->arena, line, len, entry, text, &number);
+    }
+    if (number > 0 && number <= batch->line && rc >= 0)
+        return; /* it is in two logs, or NAME.at is an old one */
+    if (number > batch->line + 1) {
+        t->at.line = MAX(t->at.line, batch->line);
+        note_missing(t, &batch->audit, number);
+    }
+    if (rc != 0 || is_cut)
+        set_aside(t, &batch->audit, line, len, whole, number,
+                  rc < 0   ? "it is no entry, a run may be missing"
+                  : is_cut ? "its result is too large to be recorded"
+                           : "its result can't be read");
+    if (rc < 0)
+        return;
+    batch->line = MAX(batch->line, number);
+    bool is_there = is_audited(t, entry->id);
+    if (is_there && t->is_lost)
+        return; /* it was kept, and may have been removed since */
+    if (!is_there) {
+        entry->journal = number > 0 ? t->name : NULL;
+        entry->line = number;
+        audit_add(&batch->audit, entry);
+        batch->n_new++;
+    }
+    batch->n++;
+}
+
+static int store_all(struct taker *t, const struct batch *batch)
+{
+    int rc = 0;
+
+    if (t->config->settings[FIELD_KEEP_EXECUTIONS].value.num == 0)
+        return 0;
+    for (size_t i = 0; rc == 0 && i < batch->n; i++) {
+        if (!batch->texts[i].result)
+            continue;
+        rc = store(t, &batch->texts[i]);
+        if (is_poison(rc))
+            rc = 0; /* its entry is in the log */
+    }
+    return rc;
+}
+
+/* Where the log was when a journal was last taken in, it can't be before. */
+static void look_at_log(const struct taker *t, struct audit *audit)
+{
+    if (audit->head.seq < t->at.upto.seq)
+        note(audit, "missing",
+             "the audit log was at entry %llu once, and was begun anew: those are missing",
+             ULL(t->at.upto.seq));
+}
+
+/* Takes whole lines in; len ends behind a newline. Those of a log move the place in it. whole: how
+ * long the one line is that data holds the beginning of; 0: all is here. */
+static int take_lines(struct taker *t, const char *data, size_t len, size_t whole, bool is_log,
+                      struct cay_error *err)
+{
+    struct batch *batch;
+    size_t at = 0, n_lines = 0;
+
+    if (compare(t, err) < 0)
+        return -1;
+    batch = mem_alloc(sizeof *batch);
+    batch->line = t->at.line;
+    /* Alone among what we write, this can't be done again: it says how often it was begun. */
+    const struct journal_place before = t->at;
+    t->at.tries++;
+    int rc = journal_save_place(t->at_fd, &t->at);
+    t->at.tries--;
+    if (rc == 0)
+        rc = audit_open(&batch->audit, t->state_fd, &t->limits, LOCK_WAIT_MS);
     if (rc == 0) {
-        while (at < len && n < BATCH_LINES) {
+        look_at_log(t, &batch->audit);
+        size_t max = t->at.tries >= TRIES_ALONE ? 1 : BATCH_LINES;
+        while (at < len && n_lines < max) {
             const char *line = data + at, *end = memchr(line, '\n', len - at);
             size_t size = (size_t)(end - line);
             at += size + 1;
-            if (size == 0)
-                continue;
-            if (journal_parse(&arena, line, size, &entries[n], &texts[n]) < 0) {
-                add_note(&audit, size);
-                continue;
-            }
-            if (!is_audited(t, entries[n].id)) {
-                audit_add(&audit, &entries[n]);
-                n_new++;
-            }
-            n++;
+            n_lines += size > 0;
+            if (size > 0)
+                take_line(t, batch, line, size, MAX(size, whole));
         }
-        rc = save_at(t, true);
-        if (rc == 0)
-            rc = audit_write(&audit);
+        rc = audit_write(&batch->audit);
+        /* Of those that were there already, all that is kept was, too. */
+        if (rc == 0 && batch->line >= t->audited)
+            audit_head_place(&batch->audit.head, &t->at.upto);
+        audit_close(&batch->audit);
+    }
+    if (rc == 0)
+        rc = store_all(t, batch);
+    if (rc == 0) {
+        t->taken += batch->n_new;
+        t->at.line = MAX(t->at.line, batch->line);
+        t->at.offset += is_log ? MAX(at, whole) : 0;
+        if (n_lines > 0) /* and not only the newline before what was tried */
+            t->at.tries = 0;
+        rc = journal_save_place(t->at_fd, &t->at);
+    } else {
+        t->at = before;
+        t->at.tries = 0; /* it was not we who failed */
+        t->is_compared = false;
+        journal_save_place(t->at_fd, &t->at);
+    }
+    arena_done(&batch->arena);
+    free(batch);
+    return rc < 0 ? cay_fail_errno(err, -rc, "take a journal in") : 0;
+}
+
+/* Of something that no line says. */
+static int take_note(struct taker *t, const char *kind, const char *text, uint64_t next,
+                     struct cay_error *err)
+{
+    struct audit audit;
+
+    if (compare(t, err) < 0)
+        return -1;
+    int rc = audit_open(&audit, t->state_fd, &t->limits, LOCK_WAIT_MS);
+    if (rc == 0) {
+        if (text)
+            note(&audit, kind, "%s (%.8s)", text, t->name);
+        else
+            note_missing(t, &audit, next);
+        rc = audit_write(&audit);
+        if (rc == 0 && t->n_ids == 0)
+            audit_head_place(&audit.head, &t->at.upto);
         audit_close(&audit);
     }
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        if (texts[i].result && t->config->settings[FIELD_KEEP_EXECUTIONS].value.num > 0)
-            rc = store(t, &texts[i]);
     if (rc == 0) {
-        t->offset += at;
-        t->taken += n_new;
-        rc = save_at(t, false);
-        t->is_unsure = false;
-        t->n_ids = 0;
+        t->at.line = MAX(t->at.line, next > 0 ? next - 1 : 0);
+        rc = journal_save_place(t->at_fd, &t->at);
     }
-    free(texts);
-    free(entries);
-    arena_done(&arena);
     return rc < 0 ? cay_fail_errno(err, -rc, "take a journal in") : 0;
 }
 
 /* ---- a log ---- */
 
-/* Reads from the offset on until there is a whole line, or nothing more. Returns the length of the
- * whole lines, or -errno. */
-static ssize_t read_lines(const struct taker *t, int fd, struct strbuf *buf)
+/* The rest of a line that is too long to be held. Returns its length with its newline, or 0 where
+ * it has no end yet. */
+static ssize_t find_end(int fd, uint64_t start, uint64_t at, bool is_over)
 {
+    auto_free char *data = mem_alloc(BATCH_BYTES);
+
+    for (;;) {
+        ssize_t n = pread(fd, data, BATCH_BYTES, (off_t)at);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        const char *end = n > 0 ? memchr(data, '\n', (size_t)n) : NULL;
+        at += end ? (uint64_t)(end + 1 - data) : (uint64_t)MAX(n, 0);
+        if (end || n == 0)
+            return end || is_over ? (ssize_t)(at - start) : 0;
+    }
+}
+
+/* Reads from the offset on until there is a whole line, or nothing more. Returns the length of the
+ * whole lines, or -errno. Where the line is longer than what is read, that of its beginning, and
+ * *ret_whole is how long it is. */
+static ssize_t read_lines(const struct taker *t, int fd, bool is_over, struct strbuf *buf,
+                          size_t *ret_whole)
+{
+    const size_t max = t->at.tries >= TRIES_NO_RESULT ? BATCH_BYTES : JOURNAL_LINE_MAX;
+
+    *ret_whole = 0;
     buf->len = 0;
-    for (size_t piece = BATCH_BYTES; buf->len < JOURNAL_LINE_MAX; piece *= 2) {
+    for (size_t piece = BATCH_BYTES; piece <= max; piece *= 2) {
         if (buf->size < piece) {
             buf->data = mem_resize(buf->data, piece);
             buf->size = piece;
         }
         while (buf->len < piece) {
             ssize_t n =
-                pread(fd, buf->data + buf->len, piece - buf->len, (off_t)(t->offset + buf->len));
+                pread(fd, buf->data + buf->len, piece - buf->len, (off_t)(t->at.offset + buf->len));
             if (n < 0 && errno == EINTR)
                 continue;
             if (n < 0)
@@ -287,56 +515,137 @@ static ssize_t read_lines(const struct taker *t, int fd, struct strbuf *buf)
         if (buf->len < piece)
             return 0;
     }
-    return (ssize_t)buf->len; /* no line is as long: it will be refused as none */
+    ssize_t whole = find_end(fd, t->at.offset, t->at.offset + buf->len, is_over);
+    if (whole <= 0)
+        return whole;
+    *ret_whole = (size_t)whole;
+    buf->len = MIN(buf->len, (size_t)BATCH_BYTES);
+    buf->data[buf->len - 1] = '\n';
+    return (ssize_t)buf->len;
 }
 
-/* Returns 1 when the log is done with: its writer is gone, and all was taken in. */
-static int take_log(struct taker *t, int fd, struct strbuf *buf, struct cay_error *err)
+/* Takes a log in, from the place on. */
+static int take_log(struct taker *t, int fd, bool is_over, struct strbuf *buf,
+                    struct cay_error *err)
 {
     for (;;) {
-        /* Before reading: what is written after the lock was free is nothing. */
-        bool is_over = flock(fd, LOCK_EX | LOCK_NB) == 0;
-        ssize_t len = read_lines(t, fd, buf);
+        size_t whole;
+        ssize_t len = read_lines(t, fd, is_over, buf, &whole);
         if (len < 0)
             return cay_fail_errno(err, (int)-len, "read a journal");
-        if (len > 0 && buf->data[len - 1] != '\n')
-            buf->data[len - 1] = '\n';
         if (len == 0 && is_over && buf->len > 0) {
             strbuf_putc(buf, '\n'); /* a torn end: it is told of like any other line */
             len = (ssize_t)buf->len;
         }
         if (len == 0)
-            return is_over;
-        flock(fd, LOCK_UN);
-        if (take_lines(t, buf->data, (size_t)len, err) < 0)
+            return 0;
+        if (take_lines(t, buf->data, (size_t)len, whole, true, err) < 0)
             return -1;
     }
 }
 
+/* The smallest number of a log past that one; 0: there is none. */
+static unsigned next_log(const struct taker *t, unsigned number)
+{
+    DIR *dir = dir_open_at(t->folder_fd, ".");
+    const struct dirent *entry;
+    unsigned found = 0;
+
+    while (dir && (entry = readdir(dir))) {
+        const char *at = entry->d_name;
+        uint64_t n;
+        if (scan_word(&at, "log-") && scan_uint(&at, 6, &n) && *at == '\0' && n > number &&
+            (found == 0 || n < found))
+            found = (unsigned)n;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static int open_log(const struct taker *t, struct stat *st)
+{
+    char name[32];
+
+    journal_log_name(t->at.number, name);
+    int fd = openat(t->folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && fstat(fd, st) < 0)
+        close_fd(&fd);
+    return fd;
+}
+
+/* As its writer says. */
+static uint64_t count_lines(const struct taker *t)
+{
+    char text[32] = "";
+    const char *at = text;
+    uint64_t n = 0;
+    auto_close int fd =
+        openat(t->folder_fd, JOURNAL_LINES, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0 || pread(fd, text, sizeof text - 1, 0) <= 0 || !scan_uint(&at, 18, &n))
+        return 0;
+    return n;
+}
+
+/* The audit log is nothing that the disk has, until it is told to; what it came from is removed
+ * only then. */
+static int sync_all(const struct taker *t)
+{
+    auto_close int fd =
+        openat(t->state_fd, "audit.jsonl", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    return (fd >= 0 && fdatasync(fd) < 0) || fdatasync(t->at_fd) < 0 ? -errno : 0;
+}
+
+static int begin_next(struct taker *t, unsigned next, struct cay_error *err)
+{
+    char name[32];
+
+    journal_log_name(t->at.number, name);
+    t->at.number = next;
+    t->at.offset = 0;
+    int rc = journal_save_place(t->at_fd, &t->at);
+    if (rc == 0)
+        rc = sync_all(t);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "take a journal in");
+    unlinkat(t->folder_fd, name, 0);
+    return 0;
+}
+
+/* All logs that there are, in order. */
 static int take_logs(struct taker *t, struct cay_error *err)
 {
     auto_strbuf struct strbuf buf = { 0 };
-    char name[32];
 
     for (;;) {
-        journal_log_name(t->number, name);
-        auto_close int fd =
-            openat(t->folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         struct stat st;
-        if (fd < 0 && errno == ENOENT)
-            return 1; /* there is no further one: the server is gone */
-        if (fd < 0 || fstat(fd, &st) < 0)
+        /* Before reading: so all that it counts is there, and a log that has a next one is over. */
+        uint64_t lines = count_lines(t);
+        auto_close int fd = open_log(t, &st);
+        if (fd < 0 && errno != ENOENT)
             return cay_fail_errno(err, errno, "open a journal");
-        if (!S_ISREG(st.st_mode))
+        if (fd >= 0 && !S_ISREG(st.st_mode))
             return cay_fail(err, CAY_E_SYSTEM, "a journal's log is no file");
-        int rc = take_log(t, fd, &buf, err);
-        if (rc <= 0)
-            return rc;
-        t->number++;
-        t->offset = 0;
-        if (save_at(t, false) < 0)
-            return cay_fail_errno(err, errno, "take a journal in");
-        unlinkat(t->folder_fd, name, 0);
+        if (fd >= 0 && t->is_live && (uint64_t)st.st_size == t->at.offset && lines <= last_seen(t))
+            return 0; /* as most times */
+        unsigned next = next_log(t, t->at.number);
+        if (fd >= 0 && (uint64_t)st.st_size < t->at.offset) {
+            if (take_note(t, "cut", "a log of a server's journal was cut", 0, err) < 0)
+                return -1;
+            t->at.offset = 0; /* what was taken in is known by its numbers */
+        }
+        if (fd >= 0 && take_log(t, fd, next > 0 || !t->is_live, &buf, err) < 0)
+            return -1;
+        if (next > 0) {
+            if (begin_next(t, next, err) < 0)
+                return -1;
+            continue;
+        }
+        if (lines > last_seen(t) && take_note(t, NULL, NULL, lines + 1, err) < 0)
+            return -1;
+        return 0;
     }
 }
 
@@ -361,7 +670,7 @@ static int find_told(void *arg, uint64_t seq, const char *line, size_t len)
     struct arena arena = { 0 };
     struct audit_entry entry;
 
-    if (owed->taker->is_unsure && seq > owed->taker->audit_seq)
+    if (seq > owed->taker->at.upto.seq)
         return 0;
     if (audit_parse(&arena, line, len, &entry) == 0 && strcmp(entry.kind, "run") == 0) {
         const void *found = bsearch(entry.id, owed->ids, owed->n, sizeof *owed->ids, compare_ids);
@@ -415,7 +724,7 @@ static int take_owed_one(struct taker *t, const char *id, struct cay_error *err)
     snprintf(own, sizeof own, "\"id\":\"%s\"", id);
     if (!end || !strstr(line, own)) /* nor is it another's */
         return 0;
-    return take_lines(t, line, (size_t)(end + 1 - line), err);
+    return take_lines(t, line, (size_t)(end + 1 - line), 0, false, err);
 }
 
 /* Returns how many there were. */
@@ -467,38 +776,73 @@ static int lock(int fd)
     return 0;
 }
 
+/* Where NAME.at is lost or damaged: the first log that is there. What of it was taken in, the audit
+ * log says, and what was in logs before it, too. */
+static void find_place(struct taker *t)
+{
+    t->is_lost = journal_load_place(t->at_fd, &t->at) < 0;
+    if (!t->is_lost)
+        return;
+    t->at = (struct journal_place){ 0 };
+    t->at.number = MAX(next_log(t, 0), 1U);
+}
+
+/* All of it was taken in, and nobody will add to it. */
+static int remove_journal(struct taker *t, const char *at_name, struct cay_error *err)
+{
+    t->at.is_done = true;
+    int rc = journal_save_place(t->at_fd, &t->at);
+    if (rc == 0)
+        rc = sync_all(t);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "take a journal in");
+    rmtree_at(t->top_fd, t->name, INT64_MAX);
+    unlinkat(t->top_fd, at_name, 0);
+    return 0;
+}
+
 static int take_journal(struct taker *t, const char *name, struct cay_error *err)
 {
     char at_name[RECORD_ID_LEN + 8];
 
-    memcpy(t->name, name, RECORD_ID_LEN + 1);
+    memcpy(t->name, name, RECORD_ID_LEN);
+    t->is_compared = false;
+    t->audited = t->n_ids = 0;
     snprintf(at_name, sizeof at_name, "%s.at", t->name);
     auto_close int at_fd =
-        openat(t->top_fd, at_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(t->top_fd, at_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     int rc = at_fd < 0 ? -errno : lock(at_fd);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "lock a journal");
     auto_close int folder_fd =
         openat(t->top_fd, t->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (folder_fd < 0 && errno == ENOENT) { /* somebody was faster */
+    if (folder_fd < 0 && errno != ENOENT)
+        return cay_fail_errno(err, errno, "open a journal");
+    struct stat st;
+    if (fstat(at_fd, &st) < 0 || st.st_nlink == 0)
+        return 0; /* whoever had it before us has removed it: there is nothing, or a new one */
+    t->at_fd = at_fd;
+    t->folder_fd = folder_fd;
+    if (folder_fd < 0) {
+        /* Somebody was faster; or it was removed by who should not. */
+        bool is_done = journal_load_place(at_fd, &t->at) < 0 || t->at.is_done;
+        if (!is_done && take_note(t, "missing",
+                                  "a server's journal was removed: runs that were not taken in are "
+                                  "missing",
+                                  0, err) < 0)
+            return -1;
         unlinkat(t->top_fd, at_name, 0);
         return 0;
     }
-    if (folder_fd < 0)
-        return cay_fail_errno(err, errno, "open a journal");
-    t->at_fd = at_fd;
-    t->folder_fd = folder_fd;
-    load_at(t);
-    rc = collect_ids(t, err);
-    if (rc == 0)
-        rc = take_logs(t, err);
-    if (rc <= 0)
-        return rc;
+    t->is_live = journal_is_live(folder_fd);
+    find_place(t);
+    if (take_logs(t, err) < 0)
+        return -1;
+    if (t->is_live)
+        return 0;
     if (take_owed(t, err) < 0)
         return -1;
-    rmtree_at(t->top_fd, t->name, INT64_MAX);
-    unlinkat(t->top_fd, at_name, 0);
-    return 0;
+    return remove_journal(t, at_name, err);
 }
 
 static int take_all(struct taker *t, struct cay_error *err)
@@ -509,10 +853,19 @@ static int take_all(struct taker *t, struct cay_error *err)
 
     if (!dir)
         return cay_fail_errno(err, errno, "read the journals");
-    /* Whatever is wrong with one, the others are taken in. */
-    while ((entry = readdir(dir)))
-        if (record_is_name(entry->d_name, "") && take_journal(t, entry->d_name, err) < 0)
+    /* Whatever is wrong with one, the others are taken in. A place without a journal is one, too.
+     */
+    while ((entry = readdir(dir))) {
+        bool is_place = record_is_name(entry->d_name, ".at");
+        char name[RECORD_ID_LEN + 1] = "";
+        if (!is_place && !record_is_name(entry->d_name, ""))
+            continue;
+        memcpy(name, entry->d_name, RECORD_ID_LEN);
+        if (is_place && faccessat(t->top_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            continue;
+        if (take_journal(t, name, err) < 0)
             rc = -1;
+    }
     closedir(dir);
     return rc;
 }

@@ -5,25 +5,26 @@
  * A server's journal: what its front writes of each run before the answer, in one write, and what
  * others take in afterwards (see <cay/record.h>).
  *
- *     journal/NAME/log-000001   a line for each run, appended; its writer holds a lock on it
+ *     journal/NAME/             its writer holds a lock on it
+ *     journal/NAME/log-000001   a line for each run, appended; past a size the next log begins
+ *     journal/NAME/lines        the number of the last line that was written
  *     journal/NAME/ID/          what record.h puts in executions/ID, until it is taken in
  *     journal/NAME/ID.owed      the line of a run that was promised (answered by its id alone), as
- * it will be told if its server ends before it does journal/NAME.at           how far it was taken
- * in; also the lock of who does
+ *                               it will be told if its server ends before it does
+ *     journal/NAME.at           how far it was taken in; also the lock of who does
+ *     aside/NAME                lines that nothing could be made of, for people to look at
  *
- * A line is three JSON texts with tabs in between: the audit entry (audit_put), and both lines of
- * executions/ID.json, which are empty where nothing is kept. None of them holds a tab or a newline
- * (JSON escapes both). A newline also stands before each: so a line that was torn, by a full disk
- * for example, spoils no other.
+ * A line is its number and three JSON texts with tabs in between: the audit entry (audit_put), and
+ * both lines of executions/ID.json, which are empty where nothing is kept. None of them holds a tab
+ * or a newline (JSON escapes both). A newline also stands before each: so a line that was torn, by
+ * a full disk for example, spoils no other. The audit log's entry of a line names journal and
+ * number: so the log itself says how far a journal was taken in, and a number that was passed over,
+ * or is past the last line while `lines` knows of it, is a run that is missing, which is said.
  *
  * The folder NAME belongs to the server's user, and to the group of the state folder's owner, so
  * that the recorder, which is that owner without a capability, can take it in; all else is the
- * owner's. Who takes in trusts nothing in NAME. Past a size the writer begins the next log; one
- * whose lock is free is removed when it was taken in, and so, in the end, is the journal.
- *
- * To take in is to append to the audit log, which can't be undone, and to remember that in NAME.at,
- * which can fail: so NAME.at also holds where the audit log was, and after a crash the entries
- * behind that tell which runs are there already.
+ * owner's. Who takes in trusts nothing in NAME. A log is removed when all of it was taken in and
+ * the next one has begun, or the writer is gone; and so, in the end, is the journal.
  */
 
 #include <stdbool.h>
@@ -31,15 +32,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <cay/record.h>
+
 struct arena;
 struct audit_entry;
 struct record_text;
 
 struct cay_journal {
     int folder_fd; /* journal/NAME */
-    int log_fd;
+    int log_fd, lines_fd;
     unsigned number; /* of the log */
     uint64_t written;
+    uint64_t line;  /* the last one's number */
+    int failure;    /* of the last try to append: 0 or -errno */
+    unsigned n_cut; /* how often a log was cut or removed while it was written */
     size_t n_owed;
     bool is_shared; /* written by one user, taken in by another */
     char name[33];
@@ -50,7 +56,8 @@ struct cay_journal {
 mode_t journal_file_mode(const struct cay_journal *journal);
 mode_t journal_folder_mode(const struct cay_journal *journal);
 
-/* Appends a line in one write. Returns -errno. */
+/* Appends a line, which ends with a newline, in one write. A log that somebody has cut or removed
+ * is given up for the next one. Returns -errno. */
 int journal_append(struct cay_journal *journal, const char *line, size_t len);
 
 /* Puts the line of a promised run aside, and drops it once the run's own was written. Returns
@@ -67,12 +74,33 @@ enum { JOURNAL_LOG_BYTES = 8 << 20, JOURNAL_NUMBER_MAX = 999999 };
 
 void journal_log_name(unsigned number, char out[static 32]);
 
+#define JOURNAL_LINES "lines"
+#define JOURNAL_ASIDE "aside" /* in the state folder */
+
 #define JOURNAL_OWED ".owed"
 
 /* Opens journal/ in the state folder; makes it where asked to. Returns -errno. */
 int journal_open_folder(int state_fd, bool make);
 
+/* Whether somebody writes it. */
+bool journal_is_live(int folder_fd);
+
+/* How far a journal was taken in: NAME.at. */
+struct journal_place {
+    unsigned number; /* of the log */
+    uint64_t offset;
+    uint64_t line;               /* the last one */
+    uint64_t aside;              /* the last one that was set aside */
+    unsigned tries;              /* begun at what follows, and never ended */
+    bool is_done;                /* the journal is being removed */
+    struct cay_audit_place upto; /* of the audit log: all that is kept of entries to here was */
+};
+
+/* Returns -EINVAL where there is no whole one. */
+int journal_load_place(int fd, struct journal_place *ret);
+int journal_save_place(int fd, const struct journal_place *place);
+
 /* Reads a line, without its newline, of a journal that anybody may have written; texts point into
- * it or live in the arena. Returns -EINVAL. */
+ * it or live in the arena. Returns -EINVAL; 1: the entry is one, what would be kept is not. */
 int journal_parse(struct arena *arena, const char *line, size_t len, struct audit_entry *entry,
-                  struct record_text *ret);
+                  struct record_text *ret, uint64_t *ret_number);

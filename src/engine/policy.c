@@ -37,7 +37,8 @@ struct policy {
     struct arena arena;
     struct item items[FILES_MAX];
     size_t n;
-    bool is_explicit; /* somebody asked for a policy: it is told that it could not be kept */
+    const char *tenant; /* the run's */
+    bool is_explicit;   /* somebody asked for a policy: it is told that it could not be kept */
     bool is_unisolated;
     bool has_more; /* files that were not looked at */
 };
@@ -56,6 +57,7 @@ static void ask(struct cay *cay, const struct plan *plan, struct policy *policy,
         .verb = SYNTAX_CHECK,
         .flags = flags_of(plan),
         .timeout_ms = POLICY_TIMEOUT_MS,
+        .tenant = policy->tenant,
         .lists = plan->import_lists.data,
         .lists_len = plan->import_lists.len,
         .code = text->code,
@@ -205,17 +207,19 @@ static bool is_due(struct cay *cay, const struct plan *plan)
     return !is_plain(cay, plan) || has_files(plan);
 }
 
-struct policy *policy_begin(struct cay *cay, const struct plan *plan)
+struct policy *policy_begin(struct cay *cay, const struct plan *plan, const char *tenant)
 {
     if (!is_due(cay, plan))
         return NULL;
     struct policy *policy = mem_alloc(sizeof *policy);
+    policy->tenant = tenant;
     policy->is_unisolated = plan->tier == TIER_NONE;
     policy->is_explicit = plan->is_policy_explicit || policy->is_unisolated;
     if (plan->language)
         ask_of_code(cay, plan, policy);
     else
         policy_command(&policy->arena, plan, ask_of_text, &(struct asking){ cay, plan, policy });
+    loop_watch_checks(cay); /* those behind others are asked by the loop */
     return policy;
 }
 
@@ -316,10 +320,12 @@ static void take_report(struct telling *t, const struct item *item,
     json_decref(root);
 }
 
+/* is_ours: neither the code nor what is installed is why. Then it is said to everybody: a check
+ * that nobody asked for is still one that is made. */
 static void take_failure(struct telling *t, const struct policy *policy, const char *name,
-                         const char *what, const char *hint)
+                         bool is_ours, const char *what, const char *hint)
 {
-    if (policy->is_explicit)
+    if (policy->is_explicit || is_ours)
         warn(t, arena_printf(t->arena, "policy: %.80s was not checked: %.300s", name, what));
     refuse(t,
            arena_printf(t->arena, "Security policy blocked code that could not be checked: %.300s",
@@ -335,11 +341,13 @@ static void take_item(struct telling *t, const struct policy *policy, struct ite
     struct syntax_reply reply;
 
     if (!item->ticket || syntax_wait(item->ticket, wait_ms, &reply, &item->err) < 0)
-        take_failure(t, policy, item->name, item->err.msg, item->err.hint);
+        take_failure(t, policy, item->name, item->err.kind == CAY_E_SYSTEM, item->err.msg,
+                     item->err.hint);
     else if (reply.status == SYNTAX_DONE)
         take_report(t, item, &reply);
     else
-        take_failure(t, policy, item->name, arena_printf(t->arena, "%.*s", TEXT_MAX, reply.text),
+        take_failure(t, policy, item->name, false,
+                     arena_printf(t->arena, "%.*s", TEXT_MAX, reply.text),
                      reply.status == SYNTAX_NO_GRAMMAR ? "tools/install-grammars.sh installs the "
                                                          "grammars; or set policy to warn"
                                                        : NULL);
@@ -369,7 +377,8 @@ void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct 
     for (size_t i = 0; i < policy->n; i++)
         take_item(&t, policy, &policy->items[i], wait_ms);
     if (policy->has_more)
-        take_failure(&t, policy, "files", "more than 32 files of the language were given", NULL);
+        take_failure(&t, policy, "files", false, "more than 32 files of the language were given",
+                     NULL);
     if (t.left_out > 0)
         field_append(arena, &ret->warnings,
                      arena_printf(arena, "policy: and %zu findings more", t.left_out));

@@ -6,7 +6,7 @@
  * static check. With "warn" that goes on beside the run, and what it found is told with the result;
  * with "block" the run waits for it, and what is not safe, or could not be checked, does not run.
  *
- *     struct policy *policy = policy_begin(cay, plan);          NULL: there is nothing to check
+ *     struct policy *policy = policy_begin(cay, plan, tenant);  NULL: there is nothing to check
  *     struct policy_report report;
  *     policy_end(policy, wait_ms, arena, &report);              policy is freed
  */
@@ -32,7 +32,8 @@ struct policy_report {
 /* How long its end is waited for; what is checked has less. */
 enum { POLICY_WAIT_MS = 4000, POLICY_TIMEOUT_MS = 2000 };
 
-struct policy *policy_begin(struct cay *cay, const struct plan *plan);
+/* tenant: whose turn it is, where many are checked; NULL: "". */
+struct policy *policy_begin(struct cay *cay, const struct plan *plan, const char *tenant);
 void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret);
 
 /* Whether policy_end would not wait: taking in what there is of answers, also others'; or as far as

@@ -435,7 +435,6 @@ static int write_journal(struct cay_journal *journal, const struct record_text *
 {
     auto_strbuf struct strbuf line = { 0 };
 
-    strbuf_putc(&line, '\n');
     audit_put(&line, text->entry);
     strbuf_putc(&line, '\t');
     strbuf_add(&line, text->result, text->result_len);

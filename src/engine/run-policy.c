@@ -51,6 +51,7 @@ void run_take_policy(struct run *run, struct policy_report *report)
 
     run->cay->loop.is_check_due = run->is_watched; /* where its time is over, others' may be */
     policy_end(take_ptr(&run->policy), wait_ms, run->arena, report);
+    loop_watch_checks(run->cay); /* a worker that was given up has another in its place */
     run->record.findings = report->rules.list;
     for (const char *const *text = report->warnings.list; text && *text; text++)
         if (!field_has(&run->warnings, *text)) /* it may be checked twice: run-again.c */

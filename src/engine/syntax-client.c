@@ -2,6 +2,7 @@
 #include "engine/syntax-client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -12,16 +13,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cay/check.h>
+
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/engine.h"
 #include "sys/fdpass.h"
 
-enum { WORKER_FD = 3, KNOWN = 16, KNOWN_ASK_MAX = 1024, KNOWN_TEXT_MAX = 4096 };
+enum {
+    WORKER_FD = 3,
+    KNOWN = 16,
+    KNOWN_ASK_MAX = 1024,
+    KNOWN_TEXT_MAX = 4096,
+    IDLE_MAX = 8, /* workers that are kept for the next time */
+    /* How often a worker may be lost under a question: the first time it may have been another's
+     * doing. */
+    LOSSES_MAX = 2,
+};
+
+/* Whoever's code took longer is asked for where it delays nobody else, for a while. */
+#define SLOW_NS     (250 * NS_PER_MSEC)
+#define SLOW_FOR_NS (60 * NS_PER_SEC)
 
 struct syntax_ticket {
-    struct syntax_client *client; /* NULL: it died */
+    struct syntax_client *client; /* NULL: it failed */
     struct syntax_ticket *next;
+    char tenant[SYNTAX_TENANT_MAX + 1];
+    uint64_t round;    /* see enqueue */
+    unsigned n_losses; /* of workers that had it */
+    int64_t sent_ns;
     char *out; /* what is to be sent */
     size_t out_len, out_done;
     struct syntax_answer head;
@@ -39,12 +60,17 @@ struct known {
 };
 
 struct syntax_client {
+    struct syntax_pool *pool;
+    const char *helper; /* of the pool's owner */
     char language[32];
     bool is_patient;
+    bool is_warm; /* it has answered something */
     pid_t pid;
-    int fd;
+    int fd; /* -1: there is no worker now */
     int64_t used_ns;
-    struct syntax_ticket *first, **end; /* not answered yet, in order */
+    struct syntax_ticket *current; /* what the worker is asked */
+    struct syntax_ticket *first;   /* what it will be, in order */
+    uint64_t round;                /* of the last that was taken from there */
     enum { UNWATCHED, WATCHED_IN, WATCHED_BOTH } watched;
     struct known known[KNOWN]; /* a ring: what was safe, and short */
     unsigned next_known;
@@ -106,44 +132,102 @@ static int spawn(const char *path, char *language, int fd, pid_t *ret)
     return -rc;
 }
 
-static int start(const struct syntax_pool *pool, struct syntax_client *client, const char *helper,
-                 struct cay_error *err)
+/* A keeper, as the caller is now. Returns its socket, or -1. */
+static int start_keeper(const char *helper, pid_t *ret_pid, struct cay_error *err)
 {
+    char path[4096];
+    int pair[2];
+
+    if (find_worker(helper, path, sizeof path, err) < 0)
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return cay_fail_errno(err, errno, "make a socket pair for the syntax worker");
+    auto_close int own = pair[0], far = fcntl(pair[1], F_DUPFD_CLOEXEC, WORKER_FD + 1);
+    close(pair[1]); /* dup2 onto itself would leave it closed on exec */
+    int rc = far < 0 ? -errno : spawn(path, NULL, far, ret_pid);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "start the syntax worker");
+    return take_fd(&own);
+}
+
+int cay_syntax_keeper(const char *helper, int *ret_pid, struct cay_error *err)
+{
+    pid_t pid;
+    int fd = start_keeper(helper, &pid, err);
+
+    if (fd >= 0)
+        *ret_pid = pid;
+    return fd;
+}
+
+void syntax_pool_prepare(struct syntax_pool *pool, const char *helper,
+                         int (*start)(void *arg, struct cay_error *err), void *arg)
+{
+    struct cay_error err; /* asking says so, too */
+
+    pool->start_keeper = start;
+    pool->start_arg = arg;
+    pool->keeper_fd = start_keeper(helper, &pool->keeper_pid, &err);
+    pool->has_keeper = pool->keeper_fd >= 0;
+}
+
+/* It has nothing to say, ever. */
+static bool is_keeper_gone(const struct syntax_pool *pool)
+{
+    char byte;
+
+    return pool->keeper_fd < 0 || recv(pool->keeper_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+           errno != EAGAIN;
+}
+
+int syntax_pool_tend(struct syntax_pool *pool, struct cay_error *err)
+{
+    if (!pool->has_keeper || !is_keeper_gone(pool))
+        return 0;
+    close_fd(&pool->keeper_fd);
+    if (pool->keeper_pid > 0)
+        waitpid(pool->keeper_pid, NULL, WNOHANG);
+    pool->keeper_pid = -1;
+    if (!pool->start_keeper)
+        return cay_fail(err, CAY_E_SYSTEM, "the process that starts syntax workers is gone");
+    pool->keeper_fd = pool->start_keeper(pool->start_arg, err);
+    pool->n_restarts += pool->keeper_fd >= 0;
+    return pool->keeper_fd < 0 ? -1 : 0;
+}
+
+int cay_syntax_tend(struct cay *cay, unsigned *ret_restarts, struct cay_error *err)
+{
+    int rc = syntax_pool_tend(&cay->syntax, err);
+
+    *ret_restarts = cay->syntax.n_restarts;
+    return rc;
+}
+
+static int start(struct syntax_client *client, struct cay_error *err)
+{
+    struct syntax_pool *pool = client->pool;
     struct syntax_keep keep = { 0 };
     char path[4096] = "";
     int pair[2], rc;
 
-    if (pool->keeper_fd < 0 && find_worker(helper, path, sizeof path, err) < 0)
+    if (syntax_pool_tend(pool, err) < 0)
+        return -1;
+    if (!pool->has_keeper && find_worker(client->helper, path, sizeof path, err) < 0)
         return -1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return cay_fail_errno(err, errno, "make a socket pair for the syntax worker");
     snprintf(keep.language, sizeof keep.language, "%s", client->language);
     client->pid = -1;
-    rc = pool->keeper_fd >= 0 ? fdpass_send(pool->keeper_fd, &keep, sizeof keep, &pair[1], 1)
-                              : spawn(path, client->language, pair[1], &client->pid);
+    rc = pool->has_keeper ? fdpass_send(pool->keeper_fd, &keep, sizeof keep, &pair[1], 1)
+                          : spawn(path, client->language, pair[1], &client->pid);
     close(pair[1]);
     if (rc < 0) {
         close(pair[0]);
         return cay_fail_errno(err, -rc, "start the syntax worker");
     }
     client->fd = pair[0];
+    client->watched = UNWATCHED;
     return 0;
-}
-
-void syntax_pool_prepare(struct syntax_pool *pool, const char *helper)
-{
-    struct cay_error err;
-    char path[4096];
-    int pair[2];
-
-    if (find_worker(helper, path, sizeof path, &err) < 0 ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return;
-    if (spawn(path, NULL, pair[1], &pool->keeper_pid) == 0)
-        pool->keeper_fd = pair[0];
-    else
-        close(pair[0]);
-    close(pair[1]);
 }
 
 static void reap(pid_t pid)
@@ -166,44 +250,121 @@ static void free_ticket(struct syntax_ticket *ticket)
     free(ticket);
 }
 
-/* It has no more to say: whoever waits learns that. */
-static void end(struct syntax_pool *pool, struct syntax_client *client)
+static void end_worker(struct syntax_client *client)
 {
-    for (struct syntax_ticket *ticket = client->first, *next; ticket; ticket = next) {
-        next = ticket->next;
-        ticket->client = NULL;
-        if (ticket->is_dropped)
-            free_ticket(ticket);
-    }
-    close(client->fd);
+    close_fd(&client->fd);
     end_process(client);
     if (client->pid > 0)
         reap(client->pid);
-    for (int i = 0; pool && i < SYNTAX_CLIENTS; i++)
-        if (pool->clients[i] == client)
-            pool->clients[i] = NULL;
+    client->pid = -1;
+    client->is_warm = false;
+    /* The next one may have other rules. */
     for (size_t i = 0; i < KNOWN; i++) {
         free(client->known[i].ask);
         free(client->known[i].text);
+        client->known[i] = (struct known){ 0 };
     }
+}
+
+/* Whoever waits for it learns that there is no answer. */
+static void fail_ticket(struct syntax_ticket *ticket)
+{
+    ticket->client = NULL;
+    if (ticket->is_dropped)
+        free_ticket(ticket);
+}
+
+static void end(struct syntax_client *client)
+{
+    if (client->current)
+        fail_ticket(client->current);
+    for (struct syntax_ticket *ticket = client->first, *next; ticket; ticket = next) {
+        next = ticket->next;
+        fail_ticket(ticket);
+    }
+    end_worker(client);
+    for (int i = 0; i < SYNTAX_CLIENTS; i++)
+        if (client->pool->clients[i] == client)
+            client->pool->clients[i] = NULL;
     free(client);
+}
+
+/* ---- whose turn it is ---- */
+
+/* Each tenant's questions have rounds of their own: its next one is a round later, and one that had
+ * none begins with the round that is on. So tenants take turns, however many questions one has. */
+static void enqueue(struct syntax_client *client, struct syntax_ticket *ticket)
+{
+    struct syntax_ticket **at = &client->first;
+
+    ticket->round = client->round;
+    if (client->current && strcmp(client->current->tenant, ticket->tenant) == 0)
+        ticket->round++;
+    for (const struct syntax_ticket *other = client->first; other; other = other->next)
+        if (strcmp(other->tenant, ticket->tenant) == 0)
+            ticket->round = MAX(ticket->round, other->round + 1);
+    while (*at && (*at)->round <= ticket->round)
+        at = &(*at)->next;
+    ticket->next = *at;
+    *at = ticket;
+}
+
+static void dequeue(struct syntax_client *client, const struct syntax_ticket *ticket)
+{
+    for (struct syntax_ticket **at = &client->first; *at; at = &(*at)->next)
+        if (*at == ticket) {
+            *at = ticket->next;
+            return;
+        }
+}
+
+static bool is_slow(const struct syntax_pool *pool, const char *tenant)
+{
+    int64_t now_ns = clock_now_ns();
+
+    for (int i = 0; i < SYNTAX_SLOW; i++)
+        if (pool->slow[i].until_ns > now_ns && strcmp(pool->slow[i].tenant, tenant) == 0)
+            return true;
+    return false;
+}
+
+static void note_slow(struct syntax_pool *pool, const struct syntax_ticket *ticket)
+{
+    int64_t now_ns = clock_now_ns();
+
+    if (now_ns - ticket->sent_ns < SLOW_NS || is_slow(pool, ticket->tenant))
+        return;
+    struct syntax_slow *slow = &pool->slow[pool->next_slow++ % SYNTAX_SLOW];
+    slow->until_ns = now_ns + SLOW_FOR_NS;
+    memcpy(slow->tenant, ticket->tenant, sizeof slow->tenant);
 }
 
 /* ---- bytes ---- */
 
-/* Sends what can be sent. -errno: the worker is gone. */
+/* Sends what can be sent of the one whose turn it is. -errno: the worker is gone. */
 static int push(struct syntax_client *client)
 {
-    for (struct syntax_ticket *ticket = client->first; ticket; ticket = ticket->next)
-        while (ticket->out_done < ticket->out_len) {
-            ssize_t n = send(client->fd, ticket->out + ticket->out_done,
-                             ticket->out_len - ticket->out_done, MSG_DONTWAIT | MSG_NOSIGNAL);
-            if (n < 0 && errno == EAGAIN)
-                return 0;
-            if (n < 0 && errno != EINTR)
-                return -errno;
-            ticket->out_done += n > 0 ? (size_t)n : 0;
-        }
+    struct syntax_ticket *ticket = client->current;
+
+    if (client->fd < 0)
+        return -EPIPE;
+    if (!ticket && client->first) {
+        ticket = client->current = client->first;
+        client->first = ticket->next;
+        client->round = ticket->round;
+        ticket->next = NULL;
+        ticket->sent_ns = clock_now_ns();
+        ticket->out_done = ticket->head_done = ticket->text_done = 0;
+    }
+    while (ticket && ticket->out_done < ticket->out_len) {
+        ssize_t n = send(client->fd, ticket->out + ticket->out_done,
+                         ticket->out_len - ticket->out_done, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        ticket->out_done += n > 0 ? (size_t)n : 0;
+    }
     return 0;
 }
 
@@ -248,10 +409,11 @@ static const struct known *find_known(const struct syntax_client *client,
 static void answered(struct syntax_client *client, struct syntax_ticket *ticket)
 {
     remember(client, ticket);
+    if (client->is_warm) /* the first one's time is that of its start */
+        note_slow(client->pool, ticket);
+    client->is_warm = true;
     ticket->is_done = true;
-    client->first = ticket->next;
-    if (!client->first)
-        client->end = &client->first;
+    client->current = NULL;
     client->used_ns = clock_now_ns();
     if (ticket->is_dropped)
         free_ticket(ticket);
@@ -260,7 +422,7 @@ static void answered(struct syntax_client *client, struct syntax_ticket *ticket)
 /* Takes what there is of answers. Returns how much that was, or -errno. */
 static ssize_t pull(struct syntax_client *client)
 {
-    struct syntax_ticket *ticket = client->first;
+    struct syntax_ticket *ticket = client->current;
     ssize_t n;
 
     if (!ticket)
@@ -276,6 +438,7 @@ static ssize_t pull(struct syntax_client *client)
         if (ticket->head.magic != SYNTAX_MAGIC || ticket->head.status >= SYNTAX_STATUSES ||
             ticket->head.len > SYNTAX_TEXT_MAX)
             return -EPROTO;
+        free(ticket->text); /* of a worker that was lost */
         ticket->text = mem_alloc((size_t)ticket->head.len + 1);
     } else {
         n = take(client, ticket->text + ticket->text_done, ticket->head.len - ticket->text_done);
@@ -288,12 +451,71 @@ static ssize_t pull(struct syntax_client *client)
     return n;
 }
 
+/* The worker is lost. Whose question it had is asked once more, of another: it may have been ended
+ * by something else. All who waited behind it lose nothing. Returns false where there is no other
+ * one, and the client is gone. */
+static bool recover(struct syntax_client *client)
+{
+    struct syntax_ticket *ticket = client->current;
+    struct cay_error err;
+
+    end_worker(client);
+    client->current = NULL;
+    if (ticket && (ticket->is_dropped || ++ticket->n_losses >= LOSSES_MAX)) {
+        note_slow(client->pool, ticket);
+        fail_ticket(ticket);
+    } else if (ticket) {
+        ticket->next = client->first;
+        client->first = ticket;
+    }
+    if (client->first && start(client, &err) == 0)
+        return true;
+    end(client);
+    return false;
+}
+
+/* Asks and takes in what can be without waiting. Returns false where the client is gone. */
+static bool go_on(struct syntax_client *client)
+{
+    for (;;) {
+        ssize_t n = push(client);
+        while (n >= 0 && (n = pull(client)) > 0)
+            n = push(client);
+        if (n == 0)
+            return true;
+        if (!recover(client))
+            return false;
+    }
+}
+
+/* Its time is over. Where it is its own code that takes so long, the worker goes with it. */
+static void abandon(struct syntax_ticket *ticket)
+{
+    struct syntax_client *client = ticket->client;
+
+    if (client->current != ticket) {
+        dequeue(client, ticket);
+        fail_ticket(ticket);
+        return;
+    }
+    note_slow(client->pool, ticket);
+    client->current = NULL;
+    fail_ticket(ticket);
+    if (recover(client))
+        go_on(client);
+}
+
 /* ---- asking ---- */
+
+static bool is_idle(const struct syntax_client *client)
+{
+    return !client->current && !client->first;
+}
 
 static int find_client(struct syntax_pool *pool, const char *helper, const char *language,
                        bool is_patient, struct syntax_client **ret, struct cay_error *err)
 {
-    int free_slot = -1, oldest = -1;
+    int free_slot = -1, oldest = -1, n_idle = 0;
 
     for (int i = 0; i < SYNTAX_CLIENTS; i++) {
         struct syntax_client *client = pool->clients[i];
@@ -305,20 +527,25 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
             *ret = client;
             return 0;
         }
-        if (!client->first && (oldest < 0 || client->used_ns < pool->clients[oldest]->used_ns))
+        if (!is_idle(client))
+            continue;
+        n_idle++;
+        if (oldest < 0 || client->used_ns < pool->clients[oldest]->used_ns)
             oldest = i;
     }
     if (free_slot < 0 && oldest < 0)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "all syntax workers are busy");
-    if (free_slot < 0) {
-        end(pool, pool->clients[oldest]);
+        return cay_fail(err, CAY_E_SYSTEM, "all syntax workers are busy");
+    if (free_slot < 0 || n_idle >= IDLE_MAX) {
+        end(pool->clients[oldest]);
         free_slot = oldest;
     }
     struct syntax_client *client = mem_alloc(sizeof *client);
     snprintf(client->language, sizeof client->language, "%s", language);
+    client->pool = pool;
+    client->helper = helper;
     client->is_patient = is_patient;
-    client->end = &client->first;
-    if (start(pool, client, helper, err) < 0) {
+    client->fd = -1;
+    if (start(client, err) < 0) {
         free(client);
         return -1;
     }
@@ -341,6 +568,7 @@ static struct syntax_ticket *new_ticket(struct syntax_client *client,
     };
 
     ticket->client = client;
+    snprintf(ticket->tenant, sizeof ticket->tenant, "%s", question->tenant ? question->tenant : "");
     ticket->out_len = sizeof head + question->lists_len + question->len;
     ticket->out = mem_alloc(ticket->out_len);
     memcpy(ticket->out, &head, sizeof head);
@@ -356,8 +584,7 @@ static struct syntax_ticket *new_ticket(struct syntax_client *client,
         client->used_ns = clock_now_ns();
         return ticket;
     }
-    *client->end = ticket;
-    client->end = &ticket->next;
+    enqueue(client, ticket);
     return ticket;
 }
 
@@ -366,56 +593,31 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
                struct cay_error *err)
 {
     struct syntax_client *client = NULL;
-    bool is_patient = question->is_patient || question->len > SYNTAX_SMALL_BYTES;
+    bool is_patient = question->is_patient || question->len > SYNTAX_SMALL_BYTES ||
+                      is_slow(pool, question->tenant ? question->tenant : "");
 
     if (question->len > SYNTAX_CODE_MAX)
         return cay_fail(err, CAY_E_LIMIT, "the code is %zu bytes long; at most %d are read",
                         question->len, SYNTAX_CODE_MAX);
     if (question->lists_len > SYNTAX_LISTS_MAX)
         return cay_fail(err, CAY_E_LIMIT, "block_imports and allow_imports are too long");
-    for (int attempt = 0;; attempt++) {
-        if (find_client(pool, helper, language, is_patient, &client, err) < 0)
-            return -1;
-        struct syntax_ticket *ticket = new_ticket(client, question);
-        if (push(client) == 0) {
-            *ret = ticket;
-            return 0;
-        }
-        /* One that was kept may have died since; a fresh one has no excuse. */
-        end(pool, client);
+    if (find_client(pool, helper, language, is_patient, &client, err) < 0)
+        return -1;
+    struct syntax_ticket *ticket = new_ticket(client, question);
+    go_on(client);
+    if (!ticket->is_done && !ticket->client) {
         free_ticket(ticket);
-        if (attempt > 0)
-            return cay_fail(err, CAY_E_SYSTEM, "the syntax worker died");
+        return cay_fail(err, CAY_E_SYSTEM, "the syntax worker died");
     }
-}
-
-static void lose(struct syntax_ticket *ticket)
-{
-    /* The pool is not known here: a client without an fd is taken out when it is next looked at. */
-    struct syntax_client *client = ticket->client;
-
-    end_process(client);
-    shutdown(client->fd, SHUT_RDWR);
-    for (struct syntax_ticket *t = client->first, *next; t; t = next) {
-        next = t->next;
-        t->client = NULL;
-        if (t->is_dropped)
-            free_ticket(t);
-    }
-    client->first = NULL;
-    client->end = &client->first;
+    *ret = ticket;
+    return 0;
 }
 
 bool syntax_is_ready(struct syntax_ticket *ticket)
 {
-    while (!ticket->is_done && ticket->client) {
-        ssize_t n = push(ticket->client) < 0 ? -EPIPE : pull(ticket->client);
-        if (n < 0)
-            lose(ticket);
-        else if (n == 0)
-            return ticket->is_done;
-    }
-    return true;
+    if (!ticket->is_done && ticket->client)
+        go_on(ticket->client);
+    return syntax_is_done(ticket);
 }
 
 bool syntax_is_done(const struct syntax_ticket *ticket)
@@ -426,15 +628,12 @@ bool syntax_is_done(const struct syntax_ticket *ticket)
 void syntax_give_up(struct syntax_ticket *ticket)
 {
     if (!syntax_is_done(ticket))
-        lose(ticket);
+        abandon(ticket);
 }
 
 static bool has_unsent(const struct syntax_client *client)
 {
-    for (const struct syntax_ticket *ticket = client->first; ticket; ticket = ticket->next)
-        if (ticket->out_done < ticket->out_len)
-            return true;
-    return false;
+    return client->current && client->current->out_done < client->current->out_len;
 }
 
 void syntax_watch(struct syntax_pool *pool, void (*watch)(void *arg, int fd, bool wants_out),
@@ -455,7 +654,7 @@ static bool is_gone(const struct syntax_client *client)
 {
     char byte;
 
-    return !client->first &&
+    return is_idle(client) &&
            (recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN);
 }
 
@@ -463,13 +662,8 @@ void syntax_serve(struct syntax_pool *pool)
 {
     for (int i = 0; i < SYNTAX_CLIENTS; i++) {
         struct syntax_client *client = pool->clients[i];
-        if (!client)
-            continue;
-        ssize_t n = push(client);
-        while (n >= 0 && (n = pull(client)) > 0)
-            continue;
-        if (n < 0 || is_gone(client))
-            end(pool, client);
+        if (client && go_on(client) && is_gone(client))
+            end(client);
     }
 }
 
@@ -479,20 +673,17 @@ int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *
     int64_t deadline_ns = clock_now_ns() + wait_ms * NS_PER_MSEC;
 
     while (!ticket->is_done) {
+        int64_t left_ns = deadline_ns - clock_now_ns();
         struct syntax_client *client = ticket->client;
         if (!client)
             return cay_fail(err, CAY_E_SYSTEM, "the syntax worker died");
-        ssize_t n = push(client) < 0 ? -EPIPE : pull(client);
-        if (n < 0) {
-            lose(ticket);
-            continue;
-        }
-        int64_t left_ns = deadline_ns - clock_now_ns();
-        if (n > 0 || ticket->is_done)
+        if (!go_on(client) || syntax_is_done(ticket))
             continue;
         if (left_ns <= 0) {
-            lose(ticket);
-            return cay_fail(err, CAY_E_LIMIT, "the check took too long");
+            bool is_own = client->current == ticket;
+            abandon(ticket);
+            return is_own ? cay_fail(err, CAY_E_LIMIT, "the check took too long")
+                          : cay_fail(err, CAY_E_SYSTEM, "the checks of others took too long");
         }
         struct pollfd fd = { client->fd, (short)(POLLIN | (has_unsent(client) ? POLLOUT : 0)), 0 };
         poll(&fd, 1, (int)MIN(left_ns / NS_PER_MSEC + 1, (int64_t)1000));
@@ -510,17 +701,21 @@ void syntax_drop(struct syntax_ticket *ticket)
 {
     if (!ticket)
         return;
-    if (ticket->is_done || !ticket->client)
+    if (ticket->is_done || !ticket->client) {
         free_ticket(ticket);
-    else
+    } else if (ticket->client->current == ticket) {
         ticket->is_dropped = true; /* its answer still comes */
+    } else {
+        dequeue(ticket->client, ticket);
+        free_ticket(ticket);
+    }
 }
 
 void syntax_pool_close(struct syntax_pool *pool)
 {
     for (int i = 0; i < SYNTAX_CLIENTS; i++)
         if (pool->clients[i])
-            end(pool, pool->clients[i]);
+            end(pool->clients[i]);
     close_fd(&pool->keeper_fd);
     if (pool->keeper_pid > 0)
         reap(pool->keeper_pid); /* it leaves when we do */

@@ -12,8 +12,10 @@
  *         ... it died, is missing, or took too long: unknown ...
  *     syntax_drop(ticket);
  *
- * Asking never blocks: what the socket does not take at once is sent by the wait. Answers come in
- * the order of the asks. What comes back is bounded, and as untrusted as the code was.
+ * Asking never blocks: what the socket does not take at once is sent by the wait. A worker is asked
+ * one thing at a time, and tenants take turns. One that is lost is started again for those who
+ * wait; what it was asked is tried once more. What comes back is bounded, and as untrusted as the
+ * code was.
  */
 
 #include <stdbool.h>
@@ -28,14 +30,32 @@ struct cay_options;
 struct syntax_client;
 struct syntax_ticket;
 
-enum { SYNTAX_CLIENTS = 8, SYNTAX_SMALL_BYTES = 32 * 1024 };
+enum {
+    SYNTAX_CLIENTS = 24,
+    SYNTAX_SMALL_BYTES = 32 * 1024,
+    SYNTAX_TENANT_MAX = 64,
+    SYNTAX_SLOW = 16,
+};
+
+/* Whose code took long to check of late. */
+struct syntax_slow {
+    char tenant[SYNTAX_TENANT_MAX + 1];
+    int64_t until_ns;
+};
 
 /* Workers at once, one for each language; the one that was idle longest makes room. What may take
- * long has workers of its own, so that nobody's small code waits behind it. */
+ * long has workers of its own, so that nobody's small code waits behind it; so has whoever's did.
+ */
 struct syntax_pool {
     struct syntax_client *clients[SYNTAX_CLIENTS];
-    int keeper_fd; /* what starts them where we can't; -1: we do */
+    struct syntax_slow slow[SYNTAX_SLOW]; /* a ring */
+    unsigned next_slow;
+    bool has_keeper; /* it starts them, for we can't: */
+    int keeper_fd;   /* -1: it is gone */
+    unsigned n_restarts;
     pid_t keeper_pid;
+    int (*start_keeper)(void *arg, struct cay_error *err); /* another one; NULL: it can't be had */
+    void *start_arg;
 };
 
 #define SYNTAX_POOL_INIT                  \
@@ -43,14 +63,19 @@ struct syntax_pool {
         .keeper_fd = -1, .keeper_pid = -1 \
     }
 
-/* Starts a keeper, for a caller that will have no right to start anything. Without one asking
- * fails later on, which is soon enough to say so. */
-void syntax_pool_prepare(struct syntax_pool *pool, const char *helper);
+/* Starts a keeper, for a caller that will have no right to start anything. Where it can't be had,
+ * asking says so. start gives the socket of another one, should it die. */
+void syntax_pool_prepare(struct syntax_pool *pool, const char *helper,
+                         int (*start)(void *arg, struct cay_error *err), void *arg);
+
+/* Sees to it that the keeper lives, where there was one. */
+int syntax_pool_tend(struct syntax_pool *pool, struct cay_error *err);
 
 struct syntax_question {
     enum syntax_verb verb;
     unsigned flags, timeout_ms;
-    bool is_patient; /* others shall not wait for it: as with code past SYNTAX_SMALL_BYTES */
+    bool is_patient;    /* others shall not wait for it: as with code past SYNTAX_SMALL_BYTES */
+    const char *tenant; /* whose turn it is; NULL: "" */
     const char *lists;
     size_t lists_len;
     const char *code;
@@ -75,7 +100,7 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
 bool syntax_is_ready(struct syntax_ticket *ticket);
 bool syntax_is_done(const struct syntax_ticket *ticket);
 
-/* Its time is over: the worker is ended. */
+/* Its time is over: where it was its turn, the worker is ended. */
 void syntax_give_up(struct syntax_ticket *ticket);
 
 /* For a loop that waits for many: calls watch for each worker's fd that is not watched yet for what
@@ -84,8 +109,8 @@ void syntax_watch(struct syntax_pool *pool, void (*watch)(void *arg, int fd, boo
                   void *arg);
 void syntax_serve(struct syntax_pool *pool);
 
-/* Waits for the answer. When the time is over the worker is killed: a new one is started for the
- * next ask. */
+/* Waits for the answer. When the time is over it is given up. CAY_E_LIMIT: it took too long; else
+ * it is not the code's fault that there is no answer. */
 int syntax_wait(struct syntax_ticket *ticket, int wait_ms, struct syntax_reply *ret,
                 struct cay_error *err);
 

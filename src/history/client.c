@@ -14,12 +14,20 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "history/wire.h"
 
+/* The recorder has so many at a time, the others wait for their turn here: so tenants take turns,
+ * and nothing is looked up that is past its time. */
+enum { SENT_MAX = 2, TENANT_MAX = HISTORY_PENDING_MAX / 4 * 3 };
+
 struct question {
     uint32_t number; /* 0: free */
+    bool is_sent;
+    uint64_t round; /* each tenant's next one is a round later */
+    struct history_query query;
     int64_t deadline_ns;
     history_answer_fn *answer;
     void *arg;
@@ -31,7 +39,11 @@ struct history_client {
     pid_t pid;
     bool is_gone;
     uint32_t last_number;
-    int fd_in; /* that came with the part at hand; -1: none */
+    unsigned n_sent; /* that were not answered, forgotten ones too */
+    uint64_t round;  /* of the last that was sent */
+    int fd_in;       /* that came with the part at hand; -1: none */
+    struct history_report report;
+    int64_t report_ns;
     struct question questions[HISTORY_PENDING_MAX];
     char part[sizeof(struct history_part) + HISTORY_PART_MAX];
 };
@@ -90,7 +102,8 @@ int history_client_open(const char *program, struct history_client **ret, struct
     if (fd < 0)
         return cay_fail_errno(err, -fd, "start the recorder %s", program);
     struct history_client *client = mem_alloc(sizeof *client);
-    *client = (struct history_client){ .fd = fd, .pid = pid, .fd_in = -1 };
+    *client =
+        (struct history_client){ .fd = fd, .pid = pid, .fd_in = -1, .report_ns = clock_now_ns() };
     *ret = client;
     return 0;
 }
@@ -103,6 +116,8 @@ void history_client_renew(struct history_client *client, int fd)
     client->fd = fd;
     client->pid = -1;
     client->is_gone = false;
+    client->n_sent = 0;
+    client->report_ns = clock_now_ns(); /* it has time to say something */
 }
 
 static void end(struct question *question, int status)
@@ -170,30 +185,73 @@ static struct question *find(struct history_client *client, uint32_t number)
     return NULL;
 }
 
+/* The next one's turn: the lowest round, and in it who asked first. */
+static struct question *next_question(struct history_client *client)
+{
+    struct question *found = NULL;
+
+    for (size_t i = 0; i < HISTORY_PENDING_MAX; i++) {
+        struct question *one = &client->questions[i];
+        if (one->number && !one->is_sent &&
+            (!found || one->round < found->round ||
+             (one->round == found->round && (int32_t)(one->number - found->number) < 0)))
+            found = one;
+    }
+    return found;
+}
+
+/* What the socket does not take is sent when an answer has come. Returns -errno. */
+static int send_next(struct history_client *client)
+{
+    struct question *question;
+
+    while (client->n_sent < SENT_MAX && (question = next_question(client))) {
+        if (send(client->fd, &question->query, sizeof question->query,
+                 MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+            return -errno;
+        question->is_sent = true;
+        client->round = question->round;
+        client->n_sent++;
+    }
+    return 0;
+}
+
 int history_client_ask(struct history_client *client, const struct history_query *query,
                        int64_t deadline_ns, history_answer_fn *answer, void *arg,
                        struct cay_error *err)
 {
     struct question *question = find(client, 0);
-    struct history_query sent = *query;
+    uint64_t round = client->round;
+    size_t n_own = 0;
 
     if (client->is_gone)
         return cay_fail(err, CAY_E_SYSTEM, "the recorder is gone");
-    if (!question)
-        return cay_fail(err, CAY_E_LIMIT, "history: %d questions wait already",
-                        HISTORY_PENDING_MAX);
+    for (size_t i = 0; i < HISTORY_PENDING_MAX; i++) {
+        const struct question *other = &client->questions[i];
+        if (!other->number || strcmp(other->query.tenant, query->tenant) != 0)
+            continue;
+        n_own++;
+        round = MAX(round, other->round + 1);
+    }
+    if (!question || n_own >= TENANT_MAX)
+        return cay_fail(err, CAY_E_LIMIT, "history: %zu questions wait already",
+                        question ? n_own : (size_t)HISTORY_PENDING_MAX);
     if (++client->last_number == 0)
         client->last_number = 1;
-    sent.number = client->last_number;
-    if (send(client->fd, &sent, sizeof sent, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        return errno == EAGAIN ? cay_fail(err, CAY_E_LIMIT, "the recorder is busy")
-                               : cay_fail_errno(err, errno, "ask the recorder");
     *question = (struct question){
-        .number = sent.number,
+        .number = client->last_number,
+        .round = round,
+        .query = *query,
         .deadline_ns = deadline_ns,
         .answer = answer,
         .arg = arg,
     };
+    question->query.number = client->last_number;
+    int rc = send_next(client);
+    if (rc < 0 && rc != -EAGAIN && !question->is_sent) {
+        *question = (struct question){ 0 };
+        return cay_fail_errno(err, -rc, "ask the recorder");
+    }
     return 0;
 }
 
@@ -205,8 +263,16 @@ static void take_part(struct history_client *client, size_t len)
     if (len < sizeof part)
         return;
     memcpy(&part, client->part, sizeof part);
+    if (part.number == 0 && len == sizeof part + sizeof client->report) {
+        memcpy(&client->report, client->part + sizeof part, sizeof client->report);
+        client->report.message[sizeof client->report.message - 1] = '\0';
+        client->report.loss[sizeof client->report.loss - 1] = '\0';
+        client->report_ns = clock_now_ns();
+        return;
+    }
+    client->n_sent -= part.number > 0 && part.is_last && client->n_sent > 0;
     struct question *question = part.number ? find(client, part.number) : NULL;
-    if (!question || part.len != len - sizeof part)
+    if (!question || !question->is_sent || part.len != len - sizeof part)
         return;
     /* A recorder that was taken over could go on for ever. */
     if (part.len > HISTORY_ANSWER_MAX - question->text.len) {
@@ -270,6 +336,7 @@ int history_client_dispatch(struct history_client *client)
             end_all(client, -EPIPE);
         } else {
             take_part(client, (size_t)n);
+            send_next(client); /* where it can't be, receiving says so */
         }
         close_fd(&client->fd_in); /* nobody wanted it */
     }
@@ -285,6 +352,13 @@ void history_client_forget(struct history_client *client, const void *arg)
             *question = (struct question){ 0 };
         }
     }
+}
+
+const struct history_report *history_client_report(const struct history_client *client,
+                                                   int64_t *ret_ns)
+{
+    *ret_ns = client->report_ns;
+    return &client->report;
 }
 
 int64_t history_client_deadline_ns(const struct history_client *client)

@@ -99,9 +99,10 @@ int history_client_fd(const struct history_client *client);
  * answered by -EPIPE, and the fd is no longer worth watching. */
 int history_client_dispatch(struct history_client *client);
 
-/* Asks; deadline_ns is on the clock of base/clock.h. Fails (CAY_E_LIMIT) when HISTORY_PENDING_MAX
- * questions wait already or the recorder does not read, (CAY_E_SYSTEM) when it is gone; then
- * answer is not called. */
+/* Asks; deadline_ns is on the clock of base/clock.h. Tenants take turns (of query), and what is
+ * past its deadline before its turn is not asked at all. Fails (CAY_E_LIMIT) when
+ * HISTORY_PENDING_MAX questions wait already, or three quarters of that are the tenant's,
+ * (CAY_E_SYSTEM) when the recorder is gone; then answer is not called. */
 int history_client_ask(struct history_client *client, const struct history_query *query,
                        int64_t deadline_ns, history_answer_fn *answer, void *arg,
                        struct cay_error *err);
@@ -112,6 +113,19 @@ void history_client_forget(struct history_client *client, const void *arg);
 /* When the next deadline is, INT64_MAX: there is none; and answering those that are past. */
 int64_t history_client_deadline_ns(const struct history_client *client);
 void history_client_expire(struct history_client *client, int64_t now_ns);
+
+/* What the recorder says of itself, every few seconds and when it changes. */
+struct history_report {
+    uint32_t is_failing; /* what is answered can't be taken in, or not found again: message */
+    uint32_t losses;     /* of the last day: notes of the audit log that something of it, or of what
+                            goes into it, is missing or damaged; */
+    char message[240];
+    char loss[320]; /* and the last of them */
+};
+
+/* The last one, and when it came, or the recorder was started. */
+const struct history_report *history_client_report(const struct history_client *client,
+                                                   int64_t *ret_ns);
 
 /* The recorder's process, which is the client's to reap; -1 once it was renewed. */
 int history_client_pid(const struct history_client *client);

@@ -27,6 +27,8 @@ static const char schema[] =
     "  stdout_bytes INTEGER NOT NULL, stderr_bytes INTEGER NOT NULL"
     ") WITHOUT ROWID;"
     "CREATE INDEX IF NOT EXISTS runs_in_order ON runs(time_ms, id);"
+    /* One tenant's is found however many runs the others have. */
+    "CREATE INDEX IF NOT EXISTS runs_of_tenant ON runs(tenant, time_ms, id);"
     "DROP INDEX IF EXISTS runs_by_time;" /* an order of before */
     /* Most runs have none. */
     "CREATE TABLE IF NOT EXISTS images(id TEXT PRIMARY KEY, image TEXT NOT NULL) WITHOUT ROWID;"
@@ -35,6 +37,8 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS place(one INTEGER PRIMARY KEY CHECK (one = 1),"
     "  seq INTEGER NOT NULL, hash TEXT NOT NULL, file INTEGER NOT NULL, at INTEGER NOT NULL);"
     "INSERT OR IGNORE INTO place VALUES (1, 0, '', 0, 0);"
+    "CREATE TABLE IF NOT EXISTS losses(seq INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL,"
+    "  text TEXT);"
     "CREATE TABLE IF NOT EXISTS removed(id TEXT PRIMARY KEY) WITHOUT ROWID;"
     "PRAGMA user_version = 1;";
 

@@ -26,7 +26,7 @@ enum { LIST_LIMIT = 100 };
 
 struct filling {
     struct history *history;
-    sqlite3_stmt *insert, *insert_image, *prune, *remove;
+    sqlite3_stmt *insert, *insert_image, *insert_loss, *prune, *remove;
     size_t n;
     bool has_failed;
 };
@@ -93,6 +93,29 @@ static bool insert_image(struct filling *filling, json_t *entry)
     return step(filling->insert_image);
 }
 
+static bool is_loss(const char *kind)
+{
+    static const char *const kinds[] = { "torn", "cut", "foreign", "anchor", "missing", "aside" };
+
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (strcmp(kind, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool insert_loss(struct filling *filling, uint64_t seq, json_t *entry)
+{
+    const char *time = json_string_value(json_object_get(entry, "time"));
+    int64_t time_ms;
+
+    if (!time || when_parse(time, 0, &time_ms) < 0)
+        return true;
+    sqlite3_bind_int64(filling->insert_loss, 1, (sqlite3_int64)seq);
+    sqlite3_bind_int64(filling->insert_loss, 2, time_ms);
+    bind_text(filling->insert_loss, 3, entry, "text");
+    return step(filling->insert_loss);
+}
+
 static int take_entry(void *arg, uint64_t seq, const char *line, size_t len)
 {
     struct filling *filling = arg;
@@ -108,6 +131,8 @@ static int take_entry(void *arg, uint64_t seq, const char *line, size_t len)
     } else if (kind && strcmp(kind, "removed") == 0 && json_object_get(entry, "id")) {
         bind_text(filling->remove, 1, entry, "id");
         is_done = step(filling->remove);
+    } else if (kind && is_loss(kind)) {
+        is_done = insert_loss(filling, seq, entry);
     }
     json_decref(entry);
     filling->has_failed |= !is_done;
@@ -164,6 +189,8 @@ static int fill(struct filling *filling, struct cay_error *err)
                            &filling->insert, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(history->db, "INSERT OR IGNORE INTO images VALUES (?,?)", -1,
                            &filling->insert_image, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(history->db, "INSERT OR REPLACE INTO losses VALUES (?,?,?)", -1,
+                           &filling->insert_loss, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(history->db, "DELETE FROM runs WHERE seq <= ?", -1, &filling->prune,
                            NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(history->db, "INSERT OR IGNORE INTO removed VALUES (?)", -1,
@@ -187,6 +214,7 @@ static int fill_once(struct history *history, size_t *ret, struct cay_error *err
     int rc = fill(&filling, err);
     sqlite3_finalize(filling.insert);
     sqlite3_finalize(filling.insert_image);
+    sqlite3_finalize(filling.insert_loss);
     sqlite3_finalize(filling.prune);
     sqlite3_finalize(filling.remove);
     if (history_sql(history, rc == 0 ? "COMMIT" : "ROLLBACK") != SQLITE_OK && rc == 0) {
@@ -245,12 +273,12 @@ int history_select(struct history *history, const char *columns, const struct hi
     strbuf_printf(&sql,
                   "SELECT %s FROM runs WHERE time_ms >= ?1 AND time_ms < ?2"
                   " AND (?3 IS NULL OR language IS ?3) AND (?4 IS NULL OR cause = ?4)"
-                  " AND (?5 IS NULL OR tenant IS ?5) AND (?6 = 0 OR cause <> 'ok')"
+                  " AND %s AND (?6 = 0 OR cause <> 'ok')"
                   " AND (?7 IS NULL OR (time_ms, id) <= (?10, ?7))"
                   " AND (?8 = 0 OR tenant IS NOT NULL)"
                   " AND (?9 = 0 OR id NOT IN removed)"
                   " %s",
-                  columns, tail);
+                  columns, *query->tenant ? "tenant = ?5" : "?5 IS NULL", tail);
     if (sqlite3_prepare_v2(history->db, strbuf_str(&sql), -1, &stmt, NULL) != SQLITE_OK)
         return history_fail(history, "ask", err);
     sqlite3_bind_int64(stmt, 1, query->since_ms ? query->since_ms : INT64_MIN);
@@ -387,6 +415,27 @@ int history_find(struct history *history, const struct history_query *query, str
     int rc = find(history, query, err);
 
     return rc < 0 && is_mended(history) ? find(history, query, err) : rc;
+}
+
+int history_losses(struct history *history, int64_t since_ms, uint32_t *ret, char *text,
+                   size_t size, struct cay_error *err)
+{
+    sqlite3_stmt *stmt;
+
+    if (sqlite3_prepare_v2(history->db,
+                           "SELECT count(*), (SELECT text FROM losses ORDER BY seq DESC LIMIT 1)"
+                           " FROM losses WHERE time_ms >= ?",
+                           -1, &stmt, NULL) != SQLITE_OK)
+        return history_fail(history, "ask", err);
+    sqlite3_bind_int64(stmt, 1, since_ms);
+    bool has_row = sqlite3_step(stmt) == SQLITE_ROW;
+    if (has_row) {
+        const char *last = (const char *)sqlite3_column_text(stmt, 1);
+        *ret = (uint32_t)MIN(sqlite3_column_int64(stmt, 0), (sqlite3_int64)UINT32_MAX);
+        snprintf(text, size, "%s", *ret > 0 && last ? last : "");
+    }
+    sqlite3_finalize(stmt);
+    return has_row ? 0 : history_fail(history, "ask", err);
 }
 
 int history_one(struct history *history, const struct history_query *query, struct strbuf *out,

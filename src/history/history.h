@@ -49,6 +49,10 @@ int history_one(struct history *history, const struct history_query *query, stru
 int history_stats(struct history *history, const struct history_query *query, struct strbuf *out,
                   struct cay_error *err);
 
+/* Notes of the audit log that something is missing or damaged, since then; and the last one. */
+int history_losses(struct history *history, int64_t since_ms, uint32_t *ret, char *text,
+                   size_t size, struct cay_error *err);
+
 /* Whether there is one of that id, for who asks. */
 int history_find(struct history *history, const struct history_query *query, struct cay_error *err);
 

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -37,7 +38,7 @@
 #define FILTER_OTHER seccomp_aarch64_watched
 #endif
 
-enum { PAUSE_MS = 100, IDLE_MS = 5000, RETRY_MS = 1000 };
+enum { PAUSE_MS = 100, IDLE_MS = 5000, RETRY_MS = 1000, REPORT_MS = 4000, LOSSES_S = 24 * 3600 };
 
 struct recorder {
     int socket_fd, watch_fd;
@@ -45,8 +46,10 @@ struct recorder {
     struct history *history; /* NULL: it could not be opened, and is tried again */
     void (*on_error)(const struct cay_error *err);
     char last_error[sizeof((struct cay_error *)0)->msg];
-    int64_t taken_ns;    /* when it was last looked */
-    bool is_due, is_ill; /* something was written; the last try failed */
+    int64_t taken_ns;                       /* when it was last looked */
+    bool is_due, is_ill;                    /* something was written; the last try failed */
+    struct history_report report, reported; /* the latter was sent, */
+    int64_t reported_ns;                    /* and when */
 };
 
 static void complain(struct recorder *r, const struct cay_error *err)
@@ -79,6 +82,29 @@ static int fill(struct recorder *r, struct cay_error *err)
     return -1;
 }
 
+/* So that the front can say so, and that we live. One that does not read gets it the next time. */
+static void send_report(struct recorder *r)
+{
+    struct history_part part = { .len = sizeof r->report, .is_last = 1 };
+    struct iovec parts[] = { { &part, sizeof part }, { &r->report, sizeof r->report } };
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+    int64_t now_ns = clock_now_ns();
+    struct cay_error err;
+
+    r->report.is_failing = r->is_ill;
+    snprintf(r->report.message, sizeof r->report.message, "%s", r->is_ill ? r->last_error : "");
+    if (r->history)
+        history_losses(r->history, ((int64_t)time(NULL) - LOSSES_S) * 1000, &r->report.losses,
+                       r->report.loss, sizeof r->report.loss, &err);
+    if (memcmp(&r->report, &r->reported, sizeof r->report) == 0 && r->reported_ns > 0 &&
+        now_ns - r->reported_ns < REPORT_MS * NS_PER_MSEC)
+        return;
+    if (sendmsg(r->socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        return;
+    r->reported = r->report;
+    r->reported_ns = now_ns;
+}
+
 /* Journals first; the history is only an index, and may lag. A journal that can't be taken in is no
  * reason not to answer for the others. */
 static void take_in(struct recorder *r)
@@ -100,6 +126,7 @@ static void take_in(struct recorder *r)
     if (!r->is_ill)
         r->last_error[0] = '\0';
     r->taken_ns = clock_now_ns();
+    send_report(r);
 }
 
 /* ---- questions ---- */

@@ -2,7 +2,8 @@
 #pragma once
 
 /* Between client and recorder: a packet for each question (struct history_query as it is), and for
- * each answer as many as it takes, each this with a part of the text behind it. */
+ * each answer as many as it takes, each this with a part of the text behind it. A part without a
+ * number has a struct history_report behind it, which nobody asked for. */
 
 #include <stdint.h>
 

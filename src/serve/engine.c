@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include <cay/check.h>
+
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -69,4 +71,21 @@ void engine_is_well(struct server *server)
 {
     server->warden_losses = 0;
     server->warden_retry_ns = 0;
+}
+
+void engine_tend_checker(struct server *server, int64_t now_ns)
+{
+    struct cay_error err;
+    unsigned restarts;
+
+    if (now_ns - server->checker_ns < NS_PER_SEC)
+        return;
+    server->checker_ns = now_ns;
+    bool is_gone = cay_syntax_tend(server->cay, &restarts, &err) < 0;
+    if (is_gone && !server->is_checker_gone)
+        LOG(server->log, ERROR, "checker-lost", now_ns, LOG_TEXT("error", err.msg));
+    if (restarts != server->checker_restarts)
+        LOG(server->log, WARN, "checker-restarted", now_ns, LOG_INT("restarts", restarts));
+    server->is_checker_gone = is_gone;
+    server->checker_restarts = restarts;
 }

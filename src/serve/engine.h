@@ -27,3 +27,7 @@ int64_t engine_retry_ms(unsigned losses);
 
 /* A run went well. */
 void engine_is_well(struct server *server);
+
+/* Has what starts the workers of the static check started again, where it has died; once a second
+ * is often enough. */
+void engine_tend_checker(struct server *server, int64_t now_ns);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cay/record.h>
 #include <cay/version.h>
 
 #include "base/auto.h"
@@ -72,7 +73,10 @@ static void answer(struct exchange *x)
     json_field_real(&w, "check_time", clock_seconds(health->took_ns));
     json_field_uint(&w, "commands", cay_others_runs(server->cay));
     json_field_string(&w, "warden", warden_word(server));
-    json_field_string(&w, "recorder", recorder_link_is_gone(server) ? "restarting" : "ok");
+    json_field_string(&w, "recorder", recorder_link_word(server));
+    json_field_string(&w, "journal", cay_journal_trouble(server->journal) ? "failing" : "ok");
+    json_field_string(&w, "checker", server->is_checker_gone ? "restarting" : "ok");
+    json_field_uint(&w, "losses", recorder_link_losses(server));
     json_field_string(&w, "message", is_well(server) ? NULL : why_not(server));
     json_end_object(&w);
     strbuf_putc(&out, '\n');

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cay/check.h>
+
 #include "base/auto.h"
 #include "base/error.h"
 #include "history/client.h"
@@ -21,11 +23,11 @@
 
 enum { WARDEN_FD = 3, MONITOR_FD = 3 };
 /* A request is the number of a file, or one of these. */
-enum { ASK_WARDEN = MONITOR_FILES, ASK_RECORDER };
+enum { ASK_WARDEN = MONITOR_FILES, ASK_RECORDER, ASK_CHECKER };
 
 struct children {
     unsigned wardens;
-    pid_t recorder; /* 0: none */
+    pid_t recorder, checker; /* 0: none */
 };
 
 /* A request there, one errno and perhaps an fd back. */
@@ -104,6 +106,8 @@ static void count(struct children *children)
     while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
         if (pid == children->recorder)
             children->recorder = 0;
+        else if (pid == children->checker)
+            children->checker = 0;
         else
             children->wardens -= children->wardens > 0;
     }
@@ -133,6 +137,22 @@ static int start_recorder(const char *program, struct children *children, int *r
     return 0;
 }
 
+static int start_checker(const char *beside, struct children *children, int *ret)
+{
+    struct cay_error err;
+    int pid;
+
+    count(children);
+    if (children->checker)
+        return -EAGAIN;
+    int fd = cay_syntax_keeper(beside, &pid, &err);
+    if (fd < 0)
+        return -(err.errnum ? err.errnum : ENOENT);
+    children->checker = pid;
+    *ret = fd;
+    return 0;
+}
+
 static void answer(const struct monitor_plan *plan, int sock, uint32_t what,
                    struct children *children)
 {
@@ -143,6 +163,8 @@ static void answer(const struct monitor_plan *plan, int sock, uint32_t what,
         rc = start_one_more(plan->warden, children, &fd);
     } else if (what == ASK_RECORDER) {
         rc = start_recorder(plan->recorder, children, &fd);
+    } else if (what == ASK_CHECKER) {
+        rc = start_checker(plan->checker_beside, children, &fd);
     } else if (what < MONITOR_FILES && plan->files[what]) {
         fd = open(plan->files[what], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         rc = fd < 0 ? -errno : 0;
@@ -236,6 +258,11 @@ int monitor_warden(const struct monitor *monitor, struct cay_error *err)
 int monitor_recorder(const struct monitor *monitor, struct cay_error *err)
 {
     return ask(monitor, ASK_RECORDER, "start a recorder", err);
+}
+
+int monitor_checker(const struct monitor *monitor, struct cay_error *err)
+{
+    return ask(monitor, ASK_CHECKER, "start the process that starts syntax workers", err);
 }
 
 int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err)

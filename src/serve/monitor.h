@@ -7,6 +7,7 @@
  *
  *     start a warden        the front gets the socket to it      (the first, and when one died)
  *     start a recorder      likewise                             (when the first one died)
+ *     start a checker       likewise: what starts syntax workers (when the first one died)
  *     open file number N    of those that the command line named (tokens, certificates: SIGHUP)
  *
  *     struct monitor monitor;
@@ -29,6 +30,7 @@ enum monitor_file { MONITOR_TOKENS, MONITOR_CERT, MONITOR_KEY, MONITOR_FILES };
 
 struct monitor_plan {
     const char *warden;               /* the cay command */
+    const char *checker_beside;       /* the command that it lies beside; NULL: this one */
     const char *recorder;             /* the cay-full command */
     const char *files[MONITOR_FILES]; /* NULL: none */
     const struct listener *listeners; /* whose files are removed in the end */
@@ -49,6 +51,9 @@ int monitor_warden(const struct monitor *monitor, struct cay_error *err);
 /* A socket with a new recorder on its other end (history_client_renew), or -1: there is one at a
  * time. */
 int monitor_recorder(const struct monitor *monitor, struct cay_error *err);
+
+/* The same for what starts the workers of the static check (cay_syntax_keeper). */
+int monitor_checker(const struct monitor *monitor, struct cay_error *err);
 
 /* The file, opened for reading as the monitor's user, or -1. */
 int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err);

@@ -136,7 +136,7 @@ static bool is_its_turn(const struct exchange *x)
 
 static int begin(struct exchange *x, struct cay_error *err)
 {
-    struct cay_check_request req = { .timeout_ms = CHECK_TIMEOUT_MS };
+    struct cay_check_request req = { .timeout_ms = CHECK_TIMEOUT_MS, .tenant = x->owner.tenant };
     struct cay_checking *checking;
     json_error_t where;
     int rc = -1;

@@ -196,7 +196,16 @@ static const struct row {
     { "Health", "check_time", "number", ALWAYS, "seconds that the last check took" },
     { "Health", "warden", "string", ALWAYS, "ok, slow, hung or restarting" },
     { "Health", "commands", "integer", ALWAYS, "runs of `cay run` that go through the warden" },
-    { "Health", "recorder", "string", ALWAYS, "ok or restarting" },
+    { "Health", "recorder", "string", ALWAYS,
+      "ok, restarting, failing: what is answered waits in the journal, or hung" },
+    { "Health", "journal", "string", ALWAYS,
+      "ok, or failing: the last run is not on record, or the journal was cut or removed" },
+    { "Health", "checker", "string", ALWAYS,
+      "ok, or restarting: what starts the workers of the static check is gone; code is not checked "
+      "meanwhile" },
+    { "Health", "losses", "integer", ALWAYS,
+      "how often something of the audit log or a journal was found missing or damaged in the last "
+      "24 hours; `cay audit verify` says what" },
     { "Health", "message", "string?", ALWAYS, "what went wrong" },
 };
 

@@ -14,6 +14,9 @@
 /* One that lived so long is not one that keeps dying. */
 #define STEADY_NS (60 * NS_PER_SEC)
 
+/* It says something every five seconds, but not while it makes a history anew. */
+#define SILENT_NS (30 * NS_PER_SEC)
+
 static void hold_back(struct server *server, const char *word, const char *why)
 {
     int64_t now_ns = clock_now_ns();
@@ -26,12 +29,33 @@ static void hold_back(struct server *server, const char *word, const char *why)
         LOG_INT("in_a_row", server->recorder_losses));
 }
 
+/* In the log, once for each. */
+static void say_report(struct server *server)
+{
+    int64_t at_ns;
+    const struct history_report *report = history_client_report(server->history, &at_ns);
+
+    if (report->is_failing != server->is_recorder_failing) {
+        server->is_recorder_failing = report->is_failing;
+        if (report->is_failing)
+            LOG(server->log, ERROR, "recorder-failing", at_ns, LOG_TEXT("error", report->message));
+        else
+            LOG(server->log, WARN, "recorder-recovered", at_ns);
+    }
+    if (report->losses > server->losses)
+        LOG(server->log, ERROR, "record-lost", at_ns, LOG_INT("losses", report->losses),
+            LOG_TEXT("last", report->loss));
+    server->losses = report->losses;
+}
+
 static void on_history(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
 
     (void)fd, (void)what;
-    if (history_client_dispatch(server->history) < 0) {
+    int rc = history_client_dispatch(server->history);
+    say_report(server);
+    if (rc < 0) {
         event_free(server->history_ready);
         server->history_ready = NULL;
         hold_back(server, "recorder-lost", NULL);
@@ -65,6 +89,23 @@ void recorder_link_tick(struct server *server, int64_t now_ns)
         hold_back(server, "recorder-failed", err.msg);
     else
         LOG(server->log, WARN, "recorder-restarted", now_ns);
+}
+
+const char *recorder_link_word(const struct server *server)
+{
+    int64_t at_ns;
+    const struct history_report *report = history_client_report(server->history, &at_ns);
+
+    if (recorder_link_is_gone(server))
+        return "restarting";
+    if (clock_now_ns() - at_ns > SILENT_NS)
+        return "hung";
+    return report->is_failing ? "failing" : "ok";
+}
+
+unsigned recorder_link_losses(const struct server *server)
+{
+    return server->losses;
 }
 
 bool recorder_link_is_gone(const struct server *server)

@@ -19,4 +19,10 @@ int recorder_link_watch(struct server *server, struct cay_error *err);
 /* Starts another one, when it is time to. */
 void recorder_link_tick(struct server *server, int64_t now_ns);
 
+/* "ok", "restarting", "failing": it can't take in what is answered, or "hung": it says nothing. */
+const char *recorder_link_word(const struct server *server);
+
+/* What was lost of records in the last day, as far as the recorder knows. */
+unsigned recorder_link_losses(const struct server *server);
+
 bool recorder_link_is_gone(const struct server *server);

@@ -115,6 +115,11 @@ struct server {
     int64_t recorder_retry_ns; /* it is gone, and not started before this; 0: it is there */
     int64_t recorder_since_ns; /* when it was last started again */
     unsigned recorder_losses;  /* in a row */
+    int64_t checker_ns;        /* when it was last seen to, */
+    unsigned checker_restarts; /* how often it was started again, */
+    bool is_checker_gone;      /* and whether that did not go */
+    bool is_recorder_failing;  /* as it said, */
+    unsigned losses;           /* and what it knows to be missing */
     bool has_failed;
     int64_t quiet_since_ns;             /* 0: for so long that memory was given back */
     const struct execution *trimmed_at; /* the newest when that began; only compared */

@@ -176,12 +176,19 @@ static int start_warden(void *arg, struct cay_error *err)
     return monitor_warden(&server->monitor, err);
 }
 
+static int start_checker(void *arg, struct cay_error *err)
+{
+    const struct server *server = arg;
+    return monitor_checker(&server->monitor, err);
+}
+
 static int start_monitor(struct server *server, struct cay_error *err)
 {
     return monitor_open(
         &(struct monitor_plan){
             .warden = server->options.helper,
             .recorder = server->options.recorder,
+            .checker_beside = server->options.helper,
             .files = { [MONITOR_TOKENS] = server->options.token_file,
                        [MONITOR_CERT] = server->options.tls_cert,
                        [MONITOR_KEY] = server->options.tls_key },
@@ -202,6 +209,7 @@ static int open_engine(struct server *server, const struct confine_user *user,
         .start_warden = start_warden,
         .start_arg = server,
         .journal = server->journal,
+        .start_checker = start_checker,
     };
     return cay_open(&options, &server->cay, err);
 }

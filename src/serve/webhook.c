@@ -164,31 +164,39 @@ int webhook_check(const char *url, const struct webhook_options *options, struct
 
 static void drop(struct job *job, bool is_delivered, const char *why);
 
-static size_t jobs_of(const struct webhooks *hooks, const char *tenant)
+/* What a job takes of the room: its bytes, and its place in the list as bytes. */
+static uint64_t size_of(const struct webhooks *hooks, size_t body_len)
 {
-    size_t n = 0;
-
-    for (const struct job *job = hooks->jobs; job; job = job->next)
-        n += strcmp(job->tenant, tenant) == 0;
-    return n;
+    return body_len + hooks->options.max_bytes / hooks->options.max_waiting;
 }
 
-/* The newest that is not under way of whoever has most, if that is more than `few`. */
-static struct job *find_surplus(const struct webhooks *hooks, size_t few)
+static uint64_t sizes_of(const struct webhooks *hooks, const char *tenant)
+{
+    uint64_t sum = 0;
+
+    for (const struct job *job = hooks->jobs; job; job = job->next)
+        if (strcmp(job->tenant, tenant) == 0)
+            sum += size_of(hooks, job->body_len);
+    return sum;
+}
+
+/* The newest that is not under way of whoever takes most, if that is more than `little`. */
+static struct job *find_surplus(const struct webhooks *hooks, uint64_t little)
 {
     struct job *found = NULL;
 
     for (struct job *job = hooks->jobs; job; job = job->next) {
-        size_t n = job->is_running ? 0 : jobs_of(hooks, job->tenant);
-        if (n > few || (found && n == few)) {
+        uint64_t sum = job->is_running ? 0 : sizes_of(hooks, job->tenant);
+        if (sum > little || (found && sum == little)) {
             found = job;
-            few = n;
+            little = sum;
         }
     }
     return found;
 }
 
-/* One tenant's flood to a place that never answers is not the others' loss. */
+/* One tenant's flood to a place that never answers, be it of many or of large ones, is not the
+ * others' loss. */
 static bool make_room(struct webhooks *hooks, const char *tenant, size_t len)
 {
     const struct webhook_options *options = &hooks->options;
@@ -197,10 +205,10 @@ static bool make_room(struct webhooks *hooks, const char *tenant, size_t len)
     if (len > options->max_bytes)
         return false;
     while (hooks->n_jobs >= options->max_waiting || len > options->max_bytes - hooks->bytes) {
-        job = find_surplus(hooks, jobs_of(hooks, tenant) + 1);
+        job = find_surplus(hooks, sizes_of(hooks, tenant) + size_of(hooks, len));
         if (!job)
             return false;
-        drop(job, false, "too many of this tenant's wait, and others have fewer");
+        drop(job, false, "this tenant has more waiting than others");
     }
     return true;
 }

@@ -42,7 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct record_text text;
     struct audit_line checked;
 
-    if (journal_parse(&arena, line, size, &entry, &text) == 0) {
+    uint64_t number;
+    if (journal_parse(&arena, line, size, &entry, &text, &number) == 0) {
         must(record_is_name(entry.id, "") && strcmp(entry.kind, "run") == 0);
         must((text.result == NULL) == (text.extra == NULL));
         must(!text.has_code || text.extra_len > 2);

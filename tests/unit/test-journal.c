@@ -93,7 +93,6 @@ static void make_line(struct strbuf *line, unsigned n, const char *extra, size_t
         .code = { 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
     };
 
-    strbuf_putc(line, '\n');
     audit_put(line, &entry);
     strbuf_printf(line, "\t{\"id\":\"%s\",\"stdout\":\"", id);
     while (padding-- > 0)
@@ -136,6 +135,7 @@ static bool has(const struct place *place, const char *folder, unsigned n, const
 struct counted {
     unsigned runs[1024];
     size_t n_runs, n_notes;
+    char kind[32], note[300]; /* of the last one */
 };
 
 static int count(void *arg, uint64_t seq, const char *line, size_t len)
@@ -153,13 +153,17 @@ static int count(void *arg, uint64_t seq, const char *line, size_t len)
         counted->n_runs++;
     } else {
         counted->n_notes++;
+        snprintf(counted->kind, sizeof counted->kind, "%s", entry.kind);
+        snprintf(counted->note, sizeof counted->note, "%s", entry.text);
     }
     arena_done(&arena);
     return 0;
 }
 
-/* The audit log is whole, and has each of 1 to n once. */
-static void check(unsigned n, size_t n_notes)
+/* The audit log is whole, and has each of 1 to n once, but for those that are known to be missing;
+ * ret (may be NULL): what else it has. */
+static void check_but(unsigned n, unsigned first_missing, unsigned n_missing,
+                      struct counted *counted_ret)
 {
     struct counted counted = { 0 };
     struct cay_audit_place at = { 0 };
@@ -169,11 +173,22 @@ static void check(unsigned n, size_t n_notes)
     assert_int_equal(cay_audit_verify(NULL, NULL, &sum, &err), 0);
     assert_int_equal(sum.damages, 0);
     assert_int_equal(cay_audit_read(&at, count, &counted, &err), 0);
-    for (unsigned i = 1; i <= n; i++)
-        if (counted.runs[i] != 1)
+    for (unsigned i = 1; i <= n; i++) {
+        bool is_missing = i >= first_missing && i < first_missing + n_missing;
+        if (counted.runs[i] != !is_missing)
             fail_msg("run %u is there %u times", i, counted.runs[i]);
+    }
+    *counted_ret = counted;
+}
+
+static void check(unsigned n, size_t n_notes)
+{
+    struct counted counted;
+
+    check_but(n, 0, 0, &counted);
+    if (counted.n_notes != n_notes)
+        fail_msg("%zu notes, the last one: %s", counted.n_notes, counted.note);
     assert_int_equal(counted.n_runs, n);
-    assert_int_equal(counted.n_notes, n_notes);
 }
 
 /* ---- what is taken in ---- */
@@ -345,6 +360,14 @@ static void test_owed_broken_off(void **state)
 
 /* ---- what is not whole ---- */
 
+/* A piece of a line, as a full disk or a kill leaves it. */
+static void append_piece(struct place *place, const char *line, size_t len)
+{
+    assert_int_equal(write(place->journal->log_fd, "\n2\t", 3), 3);
+    assert_int_equal(write(place->journal->log_fd, line, len), len);
+    place->journal->written += 3 + len;
+}
+
 static void test_torn(void **state)
 {
     struct place *place = *state;
@@ -352,12 +375,12 @@ static void test_torn(void **state)
 
     make_line(&line, 500, "{\"version\":1}", 100);
     append(place, 1);
-    assert_int_equal(journal_append(place->journal, line.data, line.len - 30), 0);
+    append_piece(place, line.data, line.len - 30);
     assert_int_equal(take(), 1);
     append(place, 2);
     assert_int_equal(take(), 1);
     check(2, 1);
-    assert_int_equal(journal_append(place->journal, line.data, 40), 0);
+    append_piece(place, line.data, 40);
     assert_int_equal(take(), 0);
     check(2, 1); /* its rest may still come */
     cay_journal_close(place->journal);
@@ -390,8 +413,13 @@ static void test_refused(void **state)
         assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
     }
     append(place, 1);
-    assert_int_equal(take(), 1);
-    check(1, ARRAY_LEN(bad) + 4);
+    assert_int_equal(take(), 5);
+    struct counted counted;
+    check_but(1, 0, 0, &counted);
+    /* Of those that are entries, the run is on record; what else they hold is not kept. */
+    assert_int_equal(counted.n_runs, 5);
+    assert_int_equal(counted.n_notes, ARRAY_LEN(bad) + 4);
+    assert_string_equal(counted.kind, "aside");
     for (unsigned kind = 0; kind < 4; kind++)
         assert_false(has(place, "executions", 600 + kind, ".json"));
 }
@@ -474,30 +502,49 @@ static void test_stranger(void **state)
     assert_true(has_stdout && !has_changes);
 }
 
-/* ---- who is killed ---- */
+/* ---- a place that is behind ---- */
 
+static void at_name(const struct place *place, char out[static 64])
+{
+    snprintf(out, 64, "journal/%s.at", place->journal->name);
+}
+
+/* NAME.at as it was, put there again. */
+static void put_place(const struct place *place, const char *text, size_t len)
+{
+    char name[64];
+
+    at_name(place, name);
+    auto_close int fd = openat(place->fd, name, O_WRONLY | O_TRUNC | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, len), len);
+}
+
+static size_t get_place(const struct place *place, char text[static 512])
+{
+    char name[64];
+
+    at_name(place, name);
+    auto_close int fd = openat(place->fd, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = pread(fd, text, 512, 0);
+    assert_true(n > 0);
+    return (size_t)n;
+}
+
+/* As it is after the audit log was written, and before that was noted; its records too. */
 static void test_unsure(void **state)
 {
     struct place *place = *state;
-    char name[64];
+    char before[512];
 
     for (unsigned n = 1; n <= 3; n++)
         append(place, n);
     assert_int_equal(take(), 3);
     for (unsigned n = 4; n <= 6; n++)
         append(place, n);
-    snprintf(name, sizeof name, "journal/%s.at", place->journal->name);
-    auto_close int fd = openat(place->fd, name, O_RDWR | O_CLOEXEC);
-    char before[256] = "";
-    assert_true(pread(fd, before, sizeof before - 1, 0) > 0);
+    size_t len = get_place(place, before);
     assert_int_equal(take(), 3);
-    /* As it is after the audit log was written, and before that was noted; its records too. */
-    char *audit = strstr(before, " audit "), *unsure = strstr(before, "unsure 0");
-    assert_non_null(audit);
-    assert_non_null(unsure);
-    unsure[7] = '1';
-    memcpy(audit, " audit 3 ", 9);
-    assert_int_equal(pwrite(fd, before, strlen(before), 0), strlen(before));
+    put_place(place, before, len);
     char id[33], path[64];
     snprintf(path, sizeof path, "executions/%s.json", id_of(5, id));
     assert_int_equal(unlinkat(place->fd, path, 0), 0);
@@ -506,6 +553,361 @@ static void test_unsure(void **state)
     assert_true(has(place, "executions", 5, ".json"));
     check(7, 0);
 }
+
+/* ---- a place that is lost ---- */
+
+enum { LOST, EMPTY, GARBAGE, FLIPPED, OLD, OLDEST, PLACES };
+
+static void append_large(const struct place *place, unsigned n, size_t bytes)
+{
+    auto_strbuf struct strbuf line = { 0 };
+
+    make_line(&line, n, "{\"version\":1}", bytes);
+    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+}
+
+/* A live server's journal is not taken for a dead one's, and no run is told twice or not at all:
+ * its first logs are gone when its place is, for they were taken in. */
+static void test_lost_place(void **state)
+{
+    struct place *place = *state;
+    char oldest[512], old[512], name[64], folder[64];
+    size_t oldest_len = get_place(place, oldest), old_len = 0;
+    unsigned n = 0;
+
+    snprintf(folder, sizeof folder, "journal/%s", place->journal->name);
+    at_name(place, name);
+    for (unsigned how = 0; how < PLACES; how++) {
+        for (unsigned i = 0; i < 3; i++) {
+            append_large(place, ++n, 3 << 20);
+            if (i == 1) {
+                take();
+                old_len = get_place(place, old);
+            }
+        }
+        if (how % 2 == 0) /* else some of it is unread */
+            take();
+        append(place, ++n);
+        if (how == LOST)
+            assert_int_equal(unlinkat(place->fd, name, 0), 0);
+        else if (how == EMPTY)
+            put_place(place, "", 0);
+        else if (how == GARBAGE)
+            put_place(place, "log 99 at 12 audit 3 unsure 0", 29);
+        else if (how == FLIPPED)
+            put_place(place, (old[4]++, old), old_len); /* another log's number */
+        else if (how == OLD)
+            put_place(place, old, old_len);
+        else
+            put_place(place, oldest, oldest_len);
+        take();
+        assert_true(has_file(place, folder));
+        check(n, 0);
+        append(place, ++n);
+        assert_int_equal(take(), 1);
+        check(n, 0);
+    }
+    assert_true(place->journal->number > 3);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    assert_int_equal(take(), 0);
+    assert_false(has_file(place, folder));
+    assert_false(has_file(place, name));
+    check(n, 0);
+}
+
+/* ---- a log that somebody was at ---- */
+
+static void log_name(const struct place *place, char out[static 96])
+{
+    snprintf(out, 96, "journal/%s/log-%06u", place->journal->name, place->journal->number);
+}
+
+static void expect_missing(unsigned n, unsigned first, unsigned n_missing, const char *words)
+{
+    struct counted counted;
+
+    check_but(n, first, n_missing, &counted);
+    assert_int_equal(counted.n_runs, n - n_missing);
+    if (strcmp(counted.kind, "missing") != 0 || !strstr(counted.note, words))
+        fail_msg("%s: %s", counted.kind, counted.note);
+}
+
+/* Emptied, cut or removed while its server lives: what was not taken in is said to be missing, and
+ * the next runs are on record. */
+static void test_cut_log(void **state)
+{
+    struct place *place = *state;
+    char name[96];
+    unsigned n = 0;
+
+    for (unsigned how = 0; how < 3; how++) {
+        append(place, ++n);
+        take();
+        unsigned first = n + 1;
+        append(place, ++n);
+        append(place, ++n);
+        log_name(place, name);
+        auto_close int fd = openat(place->fd, name, O_WRONLY | O_CLOEXEC);
+        if (how == 2)
+            assert_int_equal(unlinkat(place->fd, name, 0), 0);
+        else
+            assert_int_equal(ftruncate(fd, how == 0 ? 0 : 5), 0);
+        assert_null(how == 0 ? cay_journal_trouble(place->journal) : NULL);
+        append(place, ++n);
+        append(place, ++n);
+        assert_non_null(cay_journal_trouble(place->journal));
+        assert_int_equal(take(), 2);
+        struct counted counted;
+        struct cay_audit_place at = { 0 };
+        struct cay_error err;
+        memset(&counted, 0, sizeof counted);
+        assert_int_equal(cay_audit_read(&at, count, &counted, &err), 0);
+        assert_string_equal(counted.kind, "missing");
+        assert_true(counted.runs[first] == 0 && counted.runs[first + 1] == 0);
+        assert_true(counted.runs[n - 1] == 1 && counted.runs[n] == 1);
+        size_t notes = counted.n_notes;
+        take();
+        memset(&counted, 0, sizeof counted);
+        at = (struct cay_audit_place){ 0 };
+        assert_int_equal(cay_audit_read(&at, count, &counted, &err), 0);
+        assert_int_equal(counted.n_notes, notes); /* it is said once */
+    }
+}
+
+/* The same when the server is dead, which can't say anything any more: at the end of a line, where
+ * nothing looks torn. */
+static void test_cut_end(void **state)
+{
+    struct place *place = *state;
+    char name[96];
+    struct stat st;
+
+    append(place, 1);
+    take();
+    append(place, 2);
+    log_name(place, name);
+    assert_int_equal(fstatat(place->fd, name, &st, 0), 0);
+    append(place, 3);
+    append(place, 4);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    auto_close int fd = openat(place->fd, name, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(ftruncate(fd, st.st_size), 0);
+    assert_int_equal(take(), 1);
+    expect_missing(4, 3, 2, "2 runs are missing: lines 3 to 4");
+}
+
+static void test_removed_logs(void **state)
+{
+    struct place *place = *state;
+    char name[96];
+
+    append(place, 1);
+    take();
+    append(place, 2);
+    log_name(place, name);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    assert_int_equal(unlinkat(place->fd, name, 0), 0);
+    assert_int_equal(take(), 0);
+    expect_missing(2, 2, 1, "a run is missing: line 2");
+}
+
+/* All of it, by somebody who cleans up by hand. */
+static void test_removed_journal(void **state)
+{
+    struct place *place = *state;
+    char folder[64], name[96];
+
+    append(place, 1);
+    take();
+    append(place, 2);
+    snprintf(folder, sizeof folder, "journal/%s", place->journal->name);
+    log_name(place, name);
+    assert_int_equal(unlinkat(place->fd, name, 0), 0);
+    snprintf(name, sizeof name, "%s/lines", folder);
+    assert_int_equal(unlinkat(place->fd, name, 0), 0);
+    assert_int_equal(unlinkat(place->fd, folder, AT_REMOVEDIR), 0);
+    auto_strbuf struct strbuf line = { 0 };
+    make_line(&line, 3, "{\"version\":1}", 10);
+    assert_true(journal_append(place->journal, line.data, line.len) < 0); /* it is not recorded */
+    assert_non_null(cay_journal_trouble(place->journal));
+    assert_int_equal(take(), 0);
+    expect_missing(2, 2, 1, "journal was removed");
+    assert_int_equal(take(), 0);
+    expect_missing(2, 2, 1, "journal was removed");
+}
+
+/* Bytes of a line, and then of all of it: the run is on record, or is said to be missing. */
+static void test_damaged_line(void **state)
+{
+    struct place *place = *state;
+    char name[96];
+    struct stat before, after;
+    struct counted counted;
+
+    log_name(place, name);
+    auto_close int fd = openat(place->fd, name, O_WRONLY | O_CLOEXEC);
+    append(place, 1);
+    assert_int_equal(fstat(fd, &before), 0);
+    append(place, 2);
+    assert_int_equal(fstat(fd, &after), 0);
+    append(place, 3);
+    assert_int_equal(pwrite(fd, "\0\0", 2, after.st_size - 8), 2); /* of what is kept */
+    assert_int_equal(take(), 3);
+    check_but(3, 0, 0, &counted);
+    assert_int_equal(counted.n_notes, 1);
+    assert_string_equal(counted.kind, "aside");
+    assert_non_null(strstr(counted.note, "line 2"));
+    snprintf(name, sizeof name, "aside/%s", place->journal->name);
+    assert_true(has_file(place, name));
+    append(place, 4);
+    assert_int_equal(fstat(fd, &before), 0);
+    append(place, 5);
+    assert_int_equal(fstat(fd, &after), 0);
+    append(place, 6);
+    for (off_t at = before.st_size; at < after.st_size; at++)
+        assert_int_equal(pwrite(fd, "", 1, at), 1);
+    take();
+    check_but(6, 5, 1, &counted);
+}
+
+/* The audit log, with its anchor: all that was in it is gone, which who takes in still knows. */
+static void test_removed_audit(void **state)
+{
+    struct place *place = *state;
+    struct counted counted;
+
+    append(place, 1);
+    append(place, 2);
+    take();
+    assert_int_equal(unlinkat(place->fd, "audit.jsonl", 0), 0);
+    assert_int_equal(unlinkat(place->fd, "audit.head", 0), 0);
+    append(place, 3);
+    assert_int_equal(take(), 1);
+    check_but(3, 1, 2, &counted);
+    assert_string_equal(counted.kind, "missing");
+    assert_non_null(strstr(counted.note, "entry 2"));
+    append(place, 4);
+    assert_int_equal(take(), 1);
+    check_but(4, 1, 2, &counted);
+    assert_int_equal(counted.n_notes, 1);
+}
+
+/* ---- poison ---- */
+
+/* As who was killed at it leaves it. */
+static void set_tries(const struct place *place, unsigned tries)
+{
+    struct journal_place at;
+    char name[64];
+
+    at_name(place, name);
+    auto_close int fd = openat(place->fd, name, O_RDWR | O_CLOEXEC);
+    assert_int_equal(journal_load_place(fd, &at), 0);
+    at.tries = tries;
+    assert_int_equal(journal_save_place(fd, &at), 0);
+}
+
+/* What ends who takes it in is tried a few times, each time more carefully. */
+static void test_poison(void **state)
+{
+    struct place *place = *state;
+    struct counted counted;
+
+    append(place, 1);
+    take();
+    append(place, 2);
+    append(place, 3);
+    set_tries(place, 2); /* the first of them without its result */
+    take();
+    append(place, 4);
+    append(place, 5);
+    set_tries(place, 3); /* not at all */
+    take();
+    append(place, 6);
+    take();
+    check_but(6, 4, 1, &counted);
+    assert_int_equal(counted.n_notes, 2);
+    assert_string_equal(counted.kind, "aside");
+    assert_false(has(place, "executions", 2, ".json"));
+    assert_true(has(place, "executions", 3, ".json") && has(place, "executions", 5, ".json"));
+}
+
+/* One that is too large to be held: the run is on record, its result is not. */
+static void test_too_large(void **state)
+{
+    struct place *place = *state;
+    struct counted counted;
+
+    append_large(place, 1, 6 << 20);
+    assert_int_equal(take(), 1);
+    assert_true(has(place, "executions", 1, ".json"));
+    append_large(place, 2, 6 << 20);
+    append(place, 3);
+    set_tries(place, 2); /* then less is held */
+    assert_int_equal(take(), 2);
+    assert_false(has(place, "executions", 2, ".json"));
+    assert_true(has(place, "executions", 3, ".json"));
+    check(3, 1);
+    append_large(place, 4, 6 << 20);
+    set_tries(place, 2);
+    assert_int_equal(ftruncate(place->journal->log_fd, (off_t)place->journal->written - 100), 0);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    assert_int_equal(take(), 1); /* its end is torn, its entry is not */
+    check_but(4, 0, 0, &counted);
+    assert_int_equal(counted.n_notes, 2);
+}
+
+/* Left by a cay that numbered no lines and had no sum in NAME.at. */
+static void test_old_journal(void **state)
+{
+    struct place *place = *state;
+    char name[96];
+
+    for (unsigned n = 1; n <= 6; n++) {
+        auto_strbuf struct strbuf line = { 0 };
+        strbuf_putc(&line, '\n');
+        make_line(&line, n, "{\"version\":1}", 10);
+        assert_int_equal(write(place->journal->log_fd, line.data, line.len), line.len);
+        if (n == 3)
+            assert_int_equal(take(), 3);
+    }
+    snprintf(name, sizeof name, "journal/%s/lines", place->journal->name);
+    assert_int_equal(unlinkat(place->fd, name, 0), 0);
+    put_place(place, "log 1 at 700 audit 3 unsure 0", 29);
+    assert_int_equal(take(), 3);
+    check(6, 0);
+    snprintf(name, sizeof name, "journal/%s", place->journal->name);
+    cay_journal_close(place->journal);
+    place->journal = NULL;
+    assert_int_equal(take(), 0);
+    assert_false(has_file(place, name));
+    check(6, 0);
+}
+
+/* A record that can't be written where it belongs stops no other. */
+static void test_record_in_the_way(void **state)
+{
+    struct place *place = *state;
+    auto_strbuf struct strbuf line = { 0 };
+
+    assert_int_equal(mkdirat(place->fd, "artifacts", 0700), 0);
+    assert_int_equal(mkdirat(place->fd, "artifacts/executions", 0700), 0);
+    make_line(&line, 1, "{\"version\":1,\"code\":\"abc\"}", 5);
+    assert_int_equal(
+        mkdirat(place->fd, "artifacts/executions/20261115T191302.123Z-ba7816bf8f01cfea.json", 0700),
+        0);
+    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    append(place, 2);
+    assert_int_equal(take(), 2);
+    assert_true(has(place, "executions", 2, ".json"));
+    check(2, 0);
+}
+
+/* ---- who is killed ---- */
 
 static void test_killed_taker(void **state)
 {
@@ -587,6 +989,17 @@ int main(void)
         TEST(test_folders),
         TEST(test_stranger),
         TEST(test_unsure),
+        TEST(test_lost_place),
+        TEST(test_cut_log),
+        TEST(test_cut_end),
+        TEST(test_removed_logs),
+        TEST(test_removed_journal),
+        TEST(test_damaged_line),
+        TEST(test_removed_audit),
+        TEST(test_poison),
+        TEST(test_too_large),
+        TEST(test_old_journal),
+        TEST(test_record_in_the_way),
         TEST(test_killed_taker),
         TEST(test_two_takers),
         TEST(test_owed),
