@@ -27,6 +27,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/fiemap.h>
 #include <linux/filter.h>
@@ -98,6 +99,7 @@ static const struct constant constants[] = {
     N(TIOCSLCKTRMIOS),
     N(FS_IOC_GETFLAGS), N(FS_IOC_GETVERSION), N(FS_IOC_FSGETXATTR), N(FS_IOC_FIEMAP),
     N(FICLONE), N(FICLONERANGE), N(FIBMAP),
+    N(F_SETOWN), N(F_SETSIG), N(F_SETOWN_EX),
     N(MAP_HUGETLB), N(MFD_HUGETLB), N(MADV_MERGEABLE),
     N(CLONE_NEWNS), N(CLONE_NEWCGROUP), N(CLONE_NEWUTS), N(CLONE_NEWIPC), N(CLONE_NEWUSER),
     N(CLONE_NEWPID), N(CLONE_NEWNET), N(CLONE_NEWTIME),

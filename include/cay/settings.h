@@ -25,6 +25,11 @@ CAY_API int cay_state_open(int *ret_fd, struct cay_error *err);
  */
 CAY_API int cay_state_confine(struct cay_error *err);
 
+/* The same for who serves strangers, by a cay that has a journal: it keeps this one and the
+ * programs that were compiled for it, and can read images and the system's libraries and
+ * certificates. */
+CAY_API int cay_front_confine(const struct cay *cay, struct cay_error *err);
+
 /* A setting as text in its own form ("512m", "30", "json"), or NULL where it has no value or there
  * is none of that name. Owned by cay. */
 CAY_API const char *cay_setting(struct cay *cay, const char *name);

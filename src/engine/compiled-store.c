@@ -73,7 +73,7 @@ static int open_tenant(const struct compiled *compiled, bool make)
 
 int compiled_open_for(uid_t uid, gid_t gid)
 {
-    char name[32]; /* what another user kept is not this one's to write to */
+    char name[32]; /* what `cay run` kept is not a server's to write to */
     auto_close int state_fd = state_open();
 
     snprintf(name, sizeof name, "compiled-%u", uid);

@@ -57,8 +57,8 @@ struct compiled {
 void compiled_find(struct compiled *ret, const struct config *config, int folder_fd,
                    const char *tenant, struct plan *plan);
 
-/* A folder of its own for a server that will be another user: who takes that over shall have no say
- * in what root runs. Returns its fd, or -errno. */
+/* A folder of its own for a server, which may be another user then: who takes that over shall have
+ * no say in what `cay run` runs. Returns its fd, or -errno. */
 int compiled_open_for(uid_t uid, gid_t gid);
 
 /* Whether the run's harvest will begin with what the compiler made. */

@@ -17,6 +17,7 @@
 #include "core/language.h"
 #include "core/limits-json.h"
 #include "core/state.h"
+#include "engine/image-store.h"
 #include "engine/journal.h"
 #include "engine/run.h"
 #include "engine/versions.h"
@@ -58,7 +59,7 @@ static int open_compiled(const struct cay_journal *journal)
 {
     struct stat st;
 
-    if (!journal || fstat(journal->folder_fd, &st) < 0 || st.st_uid == geteuid())
+    if (!journal || fstat(journal->folder_fd, &st) < 0)
         return -1;
     return compiled_open_for(st.st_uid, st.st_gid);
 }
@@ -83,8 +84,10 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
     if (rc < 0)
         return -1;
     cay->compiled_fd = open_compiled(cay->options.journal);
+    cay->images_fd = cay->options.journal ? image_store_place() : -1;
     if (cay->options.start_now && link_open(&cay->link, &cay->options, &cay->config, err) < 0) {
         close_fd(&cay->compiled_fd);
+        close_fd(&cay->images_fd);
         config_done(&cay->config);
         return -1;
     }
@@ -104,6 +107,7 @@ void cay_close(struct cay *cay)
     syntax_pool_close(&cay->syntax);
     versions_forget(&cay->versions);
     close_fd(&cay->compiled_fd);
+    close_fd(&cay->images_fd);
     arena_done(&cay->languages);
     config_done(&cay->config);
     errors_cache_done(&cay->errors);

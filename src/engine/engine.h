@@ -30,6 +30,7 @@ struct cay {
     struct loop loop;
     struct version_memo versions;
     int compiled_fd;       /* where a server's compiled programs are; -1: in the state folder */
+    int images_fd;         /* and where images are or will be, to be kept open to it; -1 */
     struct plan_host host; /* what plans ask; for many runs, with the languages read once */
     struct arena languages;
     struct found found;      /* for many runs, like them */

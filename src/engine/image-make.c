@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/filter.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,17 @@
 #include "sys/file.h"
 #include "sys/landlock.h"
 #include "sys/rmtree.h"
+#include "sys/seccomp.h"
+
+#if defined(__x86_64__) && defined(__LP64__)
+#include "seccomp-image-x86_64.h"
+#define FILTER       seccomp_x86_64
+#define FILTER_OTHER seccomp_x86_64_watched
+#elif defined(__aarch64__) && defined(__LP64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#include "seccomp-image-aarch64.h"
+#define FILTER       seccomp_aarch64
+#define FILTER_OTHER seccomp_aarch64_watched
+#endif
 
 #define BYTES_MAX_DEFAULT (UINT64_C(16) << 30)
 
@@ -75,6 +87,17 @@ static void give_up_capabilities(void)
     syscall(SYS_capset, &header, none);
 }
 
+static int load_filter(struct cay_error *err)
+{
+#ifdef FILTER
+    (void)FILTER_OTHER; /* the compiler of the rows makes two */
+    int rc = seccomp_load_table(FILTER, ARRAY_LEN(FILTER));
+#else
+    int rc = -ENOTSUP;
+#endif
+    return rc < 0 ? cay_fail_errno(err, -rc, "image: load the system call filter") : 0;
+}
+
 int cay_image_confine(struct cay_image_maker *maker, struct cay_error *err)
 {
     char path[32];
@@ -87,7 +110,7 @@ int cay_image_confine(struct cay_image_maker *maker, struct cay_error *err)
     if (rc < 0 && rc != -ENOSYS && rc != -EOPNOTSUPP) /* no entry leads out by itself either */
         return cay_fail_errno(err, -rc, "image: restrict the import to its folder");
     give_up_capabilities();
-    return 0;
+    return load_filter(err);
 }
 
 /* ---- entries ---- */

@@ -38,6 +38,17 @@ static int open_folder(int dir_fd, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
+int image_store_place(void)
+{
+    auto_close int state_fd = state_open();
+    int rc = state_fd < 0 ? state_fd : make_folder(state_fd, "images", 0755);
+
+    if (rc < 0)
+        return rc;
+    int fd = openat(state_fd, "images", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 ? -errno : fd;
+}
+
 int image_store_make(struct cay_error *err)
 {
     auto_close int state_fd = state_open();

@@ -7,6 +7,10 @@
 
 struct cay_error;
 
+/* Where the caller's own is: a folder, made if need be, to whom it is no matter. Returns an O_PATH
+ * fd, or -errno. */
+int image_store_place(void);
+
 /* The caller's own, made if need be; where he is root, such that everybody can read what is in it.
  * Returns its fd, or -1. */
 int image_store_make(struct cay_error *err);

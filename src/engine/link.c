@@ -162,6 +162,14 @@ static void ahead_from_config(const struct config *config, struct ahead *ret)
     };
 }
 
+/* A server's front admits max_running. One that was taken over does not count, and neither does who
+ * connects. Room for those that have been told of, and are being cleared away. */
+static uint32_t max_runs(const struct config *config)
+{
+    enum { SPARE = 16 };
+    return (uint32_t)(2 * config->settings[FIELD_MAX_RUNNING].value.num + SPARE);
+}
+
 static int serve(int front_fd, const struct config *config, const cpu_set_t *cpus, bool once,
                  enum link_kind kind)
 {
@@ -186,6 +194,7 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
         .caps = &caps,
         .compile_caps = &compile_caps,
         .cpus = cpus,
+        .max_runs = kind == LINK_APART ? max_runs(config) : 0,
         .once = once,
         .is_apart = kind == LINK_APART,
         .pool = ahead ? &what.options : NULL,

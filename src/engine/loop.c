@@ -283,6 +283,26 @@ int loop_link(struct cay *cay, struct cay_error *err)
     return watch_link(cay, err);
 }
 
+static bool is_alone(const struct loop *loop, const struct run *run)
+{
+    for (int i = 0; i < LOOP_BUCKETS; i++)
+        for (const struct run *other = loop->runs[i]; other; other = other->next)
+            if (other != run)
+                return false;
+    return true;
+}
+
+void loop_leave_server(const struct run *run)
+{
+    struct cay *cay = run->cay;
+
+    if (!cay->link.is_server || !is_alone(&cay->loop, run))
+        return;
+    cay->link.is_server_lost = true;
+    link_close(&cay->link);
+    cay->loop.is_link_watched = cay->loop.wants_out = false;
+}
+
 int loop_add(struct run *run, struct cay_error *err)
 {
     struct cay *cay = run->cay;

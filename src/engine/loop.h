@@ -76,6 +76,10 @@ int loop_add(struct run *run, struct cay_error *err);
 
 /* Gets one where there is none, or none any more. */
 int loop_link(struct cay *cay, struct cay_error *err);
+
+/* What a server's warden does for nobody (warden/check.c) goes to one of our own: leaves the
+ * server's, unless others than this run are there. */
+void loop_leave_server(const struct run *run);
 void loop_remove(struct run *run);
 
 /* Tells the warden, now or as soon as it reads. On failure, which only OWES_START has, the warden

@@ -166,6 +166,8 @@ static int ask_warden(struct run *run, struct cay_error *err)
 {
     struct payload_source payload = run->plan.payload;
 
+    if (run->plan.backend->tier == TIER_NONE || run->plan.workspace || run->plan.n_folders > 0)
+        loop_leave_server(run);
     compiled_put(&run->compiled, &run->plan, &payload);
     run->awaits_products = compiled_is_wanted(&run->compiled);
     close_fd(&run->far_fds[WARDEN_PAYLOAD]);

@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "core/image.h"
 #include "core/language.h"
 #include "core/state.h"
 #include "engine/engine.h"
+#include "engine/journal.h"
 #include "sys/landlock.h"
 
 int cay_state_open(int *ret_fd, struct cay_error *err)
@@ -23,20 +26,52 @@ int cay_state_open(int *ret_fd, struct cay_error *err)
     return 0;
 }
 
-int cay_state_confine(struct cay_error *err)
+static int restrict_to(const struct landlock_rule *rules, unsigned n, struct cay_error *err)
 {
     enum { ABI_REFER = 2 }; /* before it, nothing can be moved from folder to folder */
+    int rc = landlock_abi() < ABI_REFER ? -EOPNOTSUPP : landlock_restrict(rules, n);
+
+    return rc < 0 ? cay_fail(err, CAY_E_UNSUPPORTED, "landlock: %s", strerror(-rc)) : 0;
+}
+
+int cay_state_confine(struct cay_error *err)
+{
     char path[4096];
 
     int rc = state_path(path, sizeof path);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "find the state folder");
-    rc = landlock_abi() < ABI_REFER ? -EOPNOTSUPP : 0;
-    if (rc == 0)
-        rc = landlock_restrict(&(struct landlock_rule){ path, LANDLOCK_WRITE }, 1);
-    if (rc < 0)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "landlock: %s", strerror(-rc));
-    return 0;
+    return restrict_to(&(struct landlock_rule){ path, LANDLOCK_WRITE }, 1, err);
+}
+
+int cay_front_confine(const struct cay *cay, struct cay_error *err)
+{
+    /* For webhooks, whose TLS is loaded with the first one; and what a restricted shell shows. None
+     * of it is anybody's secret. */
+    static const char *const readable[] = { "/usr",     "/bin",     "/sbin",
+                                            "/lib",     "/lib64",   IMAGE_SYSTEM_STATE "/images",
+                                            "/etc/ssl", "/etc/pki", "/etc/ld.so.cache" };
+    const struct {
+        int fd;
+        enum landlock_access access;
+    } own[] = {
+        { cay->options.journal->folder_fd, LANDLOCK_WRITE },
+        { cay->compiled_fd, LANDLOCK_WRITE },
+        { cay->images_fd, LANDLOCK_READ },
+    };
+    struct landlock_rule rules[ARRAY_LEN(readable) + ARRAY_LEN(own)];
+    char paths[ARRAY_LEN(own)][32];
+    unsigned n = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+        snprintf(paths[i], sizeof paths[i], "/proc/self/fd/%d", own[i].fd);
+        if (own[i].fd >= 0)
+            rules[n++] = (struct landlock_rule){ paths[i], own[i].access };
+    }
+    for (size_t i = 0; i < ARRAY_LEN(readable); i++)
+        if (access(readable[i], F_OK) == 0)
+            rules[n++] = (struct landlock_rule){ readable[i], LANDLOCK_READ };
+    return restrict_to(rules, n, err);
 }
 
 const char *cay_setting(struct cay *cay, const char *name)

@@ -22,6 +22,7 @@ void rights_drop_bounding(void);
  * looks in. */
 int rights_drop(struct cay_error *err);
 
-/* Loads a filter that tools/gen-seccomp.c made; whose it is stands in the error. */
+/* Loads a filter that tools/gen-seccomp.c made, and one by which tgkill reaches only the caller
+ * himself; whose it is stands in the error. */
 int rights_filter(const struct sock_filter *filter, size_t n, const char *whose,
                   struct cay_error *err);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory there is for runs: the host's, or less where we are in a cgroup with a limit. */
+/* What memory there is for runs: the host's, or less where we are in a cgroup with a limit. The
+ * files are opened once, while the server may still open any. */
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/parse.h"
@@ -24,16 +26,36 @@ static const struct hierarchy {
       "total_inactive_file " },
 };
 
-static bool read_text(const char *folder, const char *name, char out[static FILE_MAX])
+/* One group, with a limit or without one so far. */
+struct group {
+    const struct hierarchy *hierarchy;
+    int limit_fd, usage_fd, stat_fd;
+};
+
+enum { GROUPS_MAX = 32 };
+
+struct admit_files {
+    int meminfo_fd;
+    struct group groups[GROUPS_MAX];
+    size_t n_groups;
+};
+
+static int open_file(const char *folder, const char *name)
 {
     char path[PATH_MAX];
 
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return false;
-    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        return -1;
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+static bool read_text(int fd, char out[static FILE_MAX])
+{
     size_t len = 0;
     ssize_t n = fd < 0 ? -1 : 1;
-    while (n > 0 && len < FILE_MAX - 1 && (n = read(fd, out + len, FILE_MAX - 1 - len)) > 0)
+
+    while (n > 0 && len < FILE_MAX - 1 &&
+           (n = pread(fd, out + len, FILE_MAX - 1 - len, (off_t)len)) > 0)
         len += (size_t)n;
     out[len] = '\0';
     return fd >= 0 && n >= 0;
@@ -60,12 +82,12 @@ static bool read_number(const char *text, const char *key, uint64_t *ret)
     return false;
 }
 
-static void read_host(const char *root, struct admit_host *ret)
+static void read_host(int meminfo_fd, struct admit_host *ret)
 {
     char text[FILE_MAX];
     uint64_t kib;
 
-    if (!read_text(root, "proc/meminfo", text))
+    if (!read_text(meminfo_fd, text))
         return;
     if (read_number(text, "MemTotal:", &kib))
         ret->total_bytes = kib * 1024;
@@ -74,28 +96,40 @@ static void read_host(const char *root, struct admit_host *ret)
 }
 
 /* One group: the page cache in it that the kernel would drop first counts as free. */
-static void read_group(const struct hierarchy *h, const char *folder, struct admit_host *ret)
+static void read_group(const struct group *group, struct admit_host *ret)
 {
     char text[FILE_MAX];
     uint64_t limit, usage, cache = 0;
 
-    if (!read_text(folder, h->limit, text) || !read_number(text, "", &limit))
-        return; /* "max", or the root of v2, which has no such file */
+    if (!read_text(group->limit_fd, text) || !read_number(text, "", &limit))
+        return; /* "max" */
     if (limit >= ret->total_bytes)
         return;
     ret->total_bytes = limit;
-    if (!read_text(folder, h->usage, text) || !read_number(text, "", &usage))
+    if (!read_text(group->usage_fd, text) || !read_number(text, "", &usage))
         return;
-    if (read_text(folder, "memory.stat", text))
-        (void)read_number(text, h->reclaimable, &cache);
+    if (read_text(group->stat_fd, text))
+        (void)read_number(text, group->hierarchy->reclaimable, &cache);
     usage -= MIN(usage, cache);
     ret->free_bytes = MIN(ret->free_bytes, limit - MIN(limit, usage));
 }
 
+static void open_group(struct admit_files *files, const struct hierarchy *h, const char *folder)
+{
+    int limit_fd = open_file(folder, h->limit);
+
+    if (limit_fd < 0 || files->n_groups == GROUPS_MAX) {
+        close_fd(&limit_fd); /* the root of v2 has no such file */
+        return;
+    }
+    files->groups[files->n_groups++] = (struct group){ h, limit_fd, open_file(folder, h->usage),
+                                                       open_file(folder, "memory.stat") };
+}
+
 /* The group of that path and each above it. In a container, the path may be one outside of what is
  * mounted: those folders are not there, and the mount itself is our group. */
-static void read_groups(const struct hierarchy *h, const char *root, const char *group,
-                        struct admit_host *ret)
+static void open_groups(struct admit_files *files, const struct hierarchy *h, const char *root,
+                        const char *group)
 {
     char path[PATH_MAX];
     size_t base = strlen(root) + 1 + strlen(h->mount);
@@ -103,7 +137,7 @@ static void read_groups(const struct hierarchy *h, const char *root, const char 
     if (snprintf(path, sizeof path, "%s/%s%s", root, h->mount, group) >= (int)sizeof path)
         return;
     for (;;) {
-        read_group(h, path, ret);
+        open_group(files, h, path);
         char *slash = strrchr(path, '/');
         if (!slash || (size_t)(slash - path) < base)
             return;
@@ -124,16 +158,12 @@ static bool has_controller(const char *list, size_t len, const char *name)
     return false;
 }
 
-void admit_host_read(const char *root, struct admit_host *ret)
+static void open_own_groups(struct admit_files *files, const char *root)
 {
     char text[FILE_MAX];
-    cpu_set_t set;
+    auto_close int fd = open_file(root, "proc/self/cgroup");
 
-    *ret = (struct admit_host){ UINT64_MAX, UINT64_MAX, 1 };
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        ret->cores = (unsigned)CPU_COUNT(&set);
-    read_host(root, ret);
-    if (!read_text(root, "proc/self/cgroup", text))
+    if (!read_text(fd, text))
         return;
     /* "4:memory:/a/b", "0::/a/b" */
     for (char *rest = NULL, *line = strtok_r(text, "\n", &rest); line;
@@ -144,6 +174,40 @@ void admit_host_read(const char *root, struct admit_host *ret)
             continue;
         for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++)
             if (has_controller(list, (size_t)(group - list), hierarchies[i].controller))
-                read_groups(&hierarchies[i], root, group + 1, ret);
+                open_groups(files, &hierarchies[i], root, group + 1);
     }
+}
+
+struct admit_files *admit_files_open(const char *root)
+{
+    struct admit_files *files = mem_alloc(sizeof *files);
+
+    files->meminfo_fd = open_file(root, "proc/meminfo");
+    open_own_groups(files, root);
+    return files;
+}
+
+void admit_files_close(struct admit_files *files)
+{
+    if (!files)
+        return;
+    close_fd(&files->meminfo_fd);
+    for (size_t i = 0; i < files->n_groups; i++) {
+        close_fd(&files->groups[i].limit_fd);
+        close_fd(&files->groups[i].usage_fd);
+        close_fd(&files->groups[i].stat_fd);
+    }
+    free(files);
+}
+
+void admit_host_read(const struct admit_files *files, struct admit_host *ret)
+{
+    cpu_set_t set;
+
+    *ret = (struct admit_host){ UINT64_MAX, UINT64_MAX, 1 };
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        ret->cores = (unsigned)CPU_COUNT(&set);
+    read_host(files->meminfo_fd, ret);
+    for (size_t i = 0; i < files->n_groups; i++)
+        read_group(&files->groups[i], ret);
 }

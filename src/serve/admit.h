@@ -73,9 +73,14 @@ struct admit_host {
     unsigned cores;
 };
 
-/* Reads proc/meminfo, the limits of this process's cgroups (v1 and v2, ancestors included) and the
- * number of cores. What can't be read does not count. root is "/", or a test's folder. */
-void admit_host_read(const char *root, struct admit_host *ret);
+/* proc/meminfo, and the limits of the cgroups that this process is in now (v1 and v2, ancestors
+ * included): opened once, so that they can be read by who may open nothing any more. root is "/",
+ * or a test's folder. */
+struct admit_files *admit_files_open(const char *root);
+void admit_files_close(struct admit_files *files); /* NULL is nothing */
+
+/* Reads these, and the number of cores. What can't be read does not count. */
+void admit_host_read(const struct admit_files *files, struct admit_host *ret);
 
 struct admit;
 struct tenant;

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cay/settings.h>
+
 #include "base/auto.h"
 #include "base/error.h"
 #include "history/rights.h"
@@ -64,7 +66,8 @@ static int load_filter(struct cay_error *err)
 #endif
 }
 
-int confine(const struct confine_user *user, uint64_t max_files, struct cay_error *err)
+int confine(const struct confine_user *user, const struct cay *cay, uint64_t max_files,
+            struct cay_error *ret_no_landlock, struct cay_error *err)
 {
     set_limits(max_files);
     if (user->is_changed)
@@ -74,5 +77,6 @@ int confine(const struct confine_user *user, uint64_t max_files, struct cay_erro
         return -1;
     if (rights_drop(err) < 0)
         return -1;
+    cay_front_confine(cay, ret_no_landlock);
     return load_filter(err);
 }

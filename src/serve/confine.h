@@ -3,12 +3,12 @@
 
 /*
  * What the front gives up once everything is open: its user where that was root, its capabilities,
- * and with a filter (front.rows) nearly all of the kernel.
+ * all files but its own (landlock), and with a filter (front.rows) nearly all of the kernel.
  *
  *     struct confine_user user;
  *     confine_find_user(&user);         what must belong to it can be given to it now
  *     ...
- *     if (confine(&user, max_files, &err) < 0) ...
+ *     if (confine(&user, cay, max_files, &no_landlock, &err) < 0) ...
  *
  * Nothing of it can be taken back.
  */
@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct cay;
 struct cay_error;
 
 /* Where there is no user `cay`: a uid right behind those of the sandboxes, which nobody has; that
@@ -32,5 +33,7 @@ struct confine_user {
 /* The user `cay` or FRONT_UID for root, the caller itself for others. */
 void confine_find_user(struct confine_user *ret);
 
-/* As many open files as may be had, up to max_files. */
-int confine(const struct confine_user *user, uint64_t max_files, struct cay_error *err);
+/* As many open files as may be had, up to max_files. Where there is no landlock, which is told
+ * apart, files are as open to it as to its user. */
+int confine(const struct confine_user *user, const struct cay *cay, uint64_t max_files,
+            struct cay_error *ret_no_landlock, struct cay_error *err);

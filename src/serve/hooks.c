@@ -55,21 +55,14 @@ int hooks_setup(struct server *server, struct cay_error *err)
     return 0;
 }
 
-static int open_hooks(struct server *server, struct cay_error *err)
+int hooks_open(struct server *server, struct cay_error *err)
 {
     struct hooks *hooks = &server->hooks;
-    struct cay_error no_tls;
 
-    if (hooks->webhooks)
-        return 0;
-    if (!hooks->tls && tls_client_open(NULL, &hooks->tls, &no_tls) < 0)
-        LOG(server->log, WARN, "webhooks-without-tls", clock_now_ns(),
-            LOG_TEXT("error", no_tls.msg));
     hooks->options = (struct webhook_options){
         .base = server->base,
         .allow = hooks->allow,
         .n_allow = hooks->n_allow,
-        .tls = hooks->tls,
         .on_done = on_done,
         .arg = server,
     };
@@ -78,10 +71,24 @@ static int open_hooks(struct server *server, struct cay_error *err)
                            : cay_fail(err, CAY_E_SYSTEM, "webhook: names can't be resolved here");
 }
 
+static void open_tls(struct server *server)
+{
+    struct hooks *hooks = &server->hooks;
+    struct cay_error no_tls;
+
+    if (hooks->has_tried_tls)
+        return;
+    hooks->has_tried_tls = true;
+    if (tls_client_open(NULL, &hooks->tls, &no_tls) < 0)
+        LOG(server->log, WARN, "webhooks-without-tls", clock_now_ns(),
+            LOG_TEXT("error", no_tls.msg));
+    hooks->options.tls = hooks->tls;
+    webhooks_use_tls(hooks->webhooks, hooks->tls);
+}
+
 int hooks_check(struct server *server, const char *url, struct cay_error *err)
 {
-    if (open_hooks(server, err) < 0)
-        return -1;
+    open_tls(server);
     return webhook_check(url, &server->hooks.options, err);
 }
 

@@ -3,8 +3,8 @@
 
 /*
  * The server's webhooks (webhook.h does the posting): which hosts the operator allows, whose secret
- * signs, and what is counted and logged. Names and TLS are set up when the first one is asked for:
- * a server that nobody wants one of does not pay for them.
+ * signs, and what is counted and logged. TLS is set up when the first one is asked for: a server
+ * that nobody wants one of does not pay for it.
  */
 
 #include <stddef.h>
@@ -15,6 +15,9 @@ struct server;
 
 /* Reads which hosts the operator allows. */
 int hooks_setup(struct server *server, struct cay_error *err);
+
+/* While files may still be opened: where names are resolved is read. */
+int hooks_open(struct server *server, struct cay_error *err);
 
 /* Whether a result may be posted there; when the request comes in. */
 int hooks_check(struct server *server, const char *url, struct cay_error *err);

@@ -18,6 +18,7 @@
 #include "serve/webhook.h"
 
 struct admit;
+struct admit_files;
 struct cay;
 struct cay_journal;
 struct conn;
@@ -38,7 +39,8 @@ struct serve_settings {
 enum { HOOKS_ALLOW_MAX = 64 };
 
 struct hooks {
-    struct webhooks *webhooks; /* NULL: none was asked for yet */
+    struct webhooks *webhooks;
+    bool has_tried_tls;
     struct webhook_options options;
     struct tls_client *tls;
     char *allow_text;
@@ -64,6 +66,7 @@ struct server {
     struct history_client *history;
     struct tokens *tokens;
     struct admit *admit;
+    struct admit_files *host_files;
     struct metrics *metrics;
     struct serve_log *log;
     struct tls *tls;

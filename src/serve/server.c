@@ -332,7 +332,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     engine_tend_checker(server, now_ns);
     if (now_ns - server->host_read_ns > HOST_LOOK_NS) {
         struct admit_host host;
-        admit_host_read("/", &host);
+        admit_host_read(server->host_files, &host);
         admit_set_host(server->admit, &host);
         server->host_read_ns = now_ns;
         execution_start_waiting(server);

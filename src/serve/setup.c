@@ -305,7 +305,8 @@ static void open_admission(struct server *server)
     settings.overcommit_milli = (uint32_t)cay_setting_number(server->cay, "memory_overcommit");
     settings.runs_per_core = (uint32_t)cay_setting_number(server->cay, "runs_per_core");
     settings.reserve_bytes = cay_setting_number(server->cay, "memory_reserve");
-    admit_host_read("/", &host);
+    server->host_files = admit_files_open("/");
+    admit_host_read(server->host_files, &host);
     cap_requests(server, &host, settings.reserve_bytes);
     server->admit = admit_new(&settings, &host);
     for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++)
@@ -363,7 +364,7 @@ int setup_all(struct server *server, struct cay_error *err)
     if (hooks_setup(server, err) < 0 || open_tokens(server, err) < 0 ||
         read_languages(server, err) < 0 ||
         history_client_open(server->options.recorder, &server->history, err) < 0 ||
-        open_base(server, err) < 0)
+        open_base(server, err) < 0 || hooks_open(server, err) < 0)
         return -1;
     server->openapi = openapi_json();
     server->openapi_len = strlen(server->openapi);
@@ -372,7 +373,12 @@ int setup_all(struct server *server, struct cay_error *err)
         setenv("XDG_STATE_HOME", "/var/lib", 1);
     if (cay_fd(server->cay) < 0)
         return cay_fail(err, CAY_E_SYSTEM, "the engine has no fd to wait for");
-    return confine(&user, files_wanted(server), err);
+    struct cay_error no_landlock = { .kind = CAY_E_OK };
+    if (confine(&user, server->cay, files_wanted(server), &no_landlock, err) < 0)
+        return -1;
+    if (no_landlock.kind != CAY_E_OK)
+        progress(server, "warning: the server is not held to its own files: %s", no_landlock.msg);
+    return 0;
 }
 
 void setup_undo(struct server *server)
@@ -386,6 +392,7 @@ void setup_undo(struct server *server)
     tokens_free(server->tokens);
     if (server->admit)
         admit_free(server->admit);
+    admit_files_close(server->host_files);
     if (server->metrics)
         metrics_free(server->metrics);
     log_close(server->log);

@@ -100,6 +100,11 @@ static void free_job(struct job *job)
     free(job);
 }
 
+void webhooks_use_tls(struct webhooks *hooks, struct tls_client *tls)
+{
+    hooks->options.tls = tls;
+}
+
 void webhooks_free(struct webhooks *hooks)
 {
     if (!hooks)

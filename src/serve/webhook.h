@@ -66,6 +66,7 @@ struct webhook_options {
 
 /* Before a filter is on: it reads where names are resolved. NULL: the resolver can't be set up. */
 struct webhooks *webhooks_new(const struct webhook_options *options);
+void webhooks_use_tls(struct webhooks *hooks, struct tls_client *tls); /* from here on */
 void webhooks_free(struct webhooks *hooks); /* drops what is not delivered; NULL is nothing */
 
 /* CAY_E_USAGE: no such address; CAY_E_POLICY: a numeric address that is not public. (Of a name this

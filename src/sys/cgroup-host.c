@@ -226,20 +226,57 @@ enum sweep {
     SWEEP_ALL,
 };
 
+enum { PIDS_SIZE = 8192 };
+
+/* The pids of a group, a line each; one that was cut off is another's number, and left out. */
+static int read_pids(int dir, char out[static PIDS_SIZE])
+{
+    ssize_t len = file_read_at(dir, "cgroup.procs", out, PIDS_SIZE);
+
+    if (len < 0)
+        return (int)len;
+    while (len > 0 && out[len - 1] != '\n')
+        len--;
+    out[len] = '\0';
+    return 0;
+}
+
+static bool is_member(int dir, long number)
+{
+    char pids[PIDS_SIZE];
+
+    if (read_pids(dir, pids) < 0)
+        return false;
+    for (const char *line = pids; *line; line = strchr(line, '\n') + 1)
+        if (strtol(line, NULL, 10) == number)
+            return true;
+    return false;
+}
+
+/* Between reading a number and killing, its process can end and the number become anybody's. So it
+ * is held by a pidfd first: if the group has the number then, that is its member, or one that has
+ * died since and takes no signal. */
+static void kill_member(int dir, long number)
+{
+    auto_close int fd = (int)syscall(SYS_pidfd_open, (pid_t)number, 0);
+
+    if (fd >= 0 && is_member(dir, number))
+        syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+}
+
 /* The sandbox's pid 1 ends by itself when its warden dies; this is for one that could not. */
 static void kill_members(int dir)
 {
-    char pids[8192];
+    char pids[PIDS_SIZE];
 
     if (file_write_at(dir, "cgroup.kill", "1", 1) == 0)
         return;
-    if (file_read_at(dir, "cgroup.procs", pids, sizeof pids) < 0)
+    if (read_pids(dir, pids) < 0)
         return;
-    char *save = NULL;
-    for (char *pid = strtok_r(pids, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save)) {
-        long number = strtol(pid, NULL, 10);
+    for (const char *line = pids; *line; line = strchr(line, '\n') + 1) {
+        long number = strtol(line, NULL, 10);
         if (number > 1)
-            kill((pid_t)number, SIGKILL);
+            kill_member(dir, number);
     }
 }
 
@@ -256,9 +293,9 @@ static bool remove_leftover(int parent, const char *name, enum sweep how)
 
     if (dir < 0)
         return true;
-    if (how == SWEEP_ALL)
-        kill_members(dir);
     for (int tries = 0; tries < 20; tries++) { /* what is stuck is for the next sweep */
+        if (how == SWEEP_ALL)
+            kill_members(dir);
         if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return true;
         if (errno != EBUSY)
@@ -399,8 +436,8 @@ int cgroup_delegate(uid_t uid, gid_t gid)
     return found > 0 ? 0 : -ENOTSUP;
 }
 
-/* What a killed warden left, and no other has swept since. Empty groups only: on v1 a kill goes by
- * pids, and one that is given anew meanwhile could be anybody's, for this is root. */
+/* What a killed warden left, and no other has swept since. Empty groups only: who still runs there
+ * is the user's to end. */
 static void sweep_delegated_v1(uid_t uid)
 {
     struct cgroup_host host;

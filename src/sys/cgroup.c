@@ -35,7 +35,8 @@ static int make_one(const struct cgroup_host *host, int which, const char *name,
 {
     int parent = host->parent[which];
 
-    if (mkdirat(parent, name, 0755) < 0)
+    /* Its owner's alone: whoever can open it can hold a lock on it, and hide it from the sweep. */
+    if (mkdirat(parent, name, 0700) < 0)
         return -errno;
     /* A sweeper may take the newborn for a leftover until it is locked: then it is made again. */
     group->dir[which] = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);

@@ -69,6 +69,11 @@ int seccomp_load(enum seccomp_profile profile)
     return load(TABLE, sizeof(TABLE) / sizeof(TABLE[0]), 0);
 }
 
+int seccomp_load_table(const struct sock_filter *table, size_t n)
+{
+    return load(table, n, 0);
+}
+
 #define NOTICE_FLAGS (SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 
 /* A filter of its own, below the list, which forbids to load another. The constant answers of all
@@ -146,6 +151,13 @@ size_t seccomp_allowed_count(void)
 }
 
 #else
+
+int seccomp_load_table(const struct sock_filter *table, size_t n)
+{
+    (void)table;
+    (void)n;
+    return -ENOTSUP;
+}
 
 int seccomp_load(enum seccomp_profile profile)
 {

@@ -40,10 +40,15 @@ enum seccomp_profile {
  */
 int seccomp_load(enum seccomp_profile profile);
 
+/* The same for a table of one's own, which tools/gen-seccomp.c made of other rows. */
+struct sock_filter;
+int seccomp_load_table(const struct sock_filter *table, size_t n);
+
 /*
- * The same, and a process that calls exit_group is held in the call: the fd that is given back
- * tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once received, nothing but a kill ends the
- * wait. Where the kernel can't do that, *ret_fd is -errno, and the list is loaded all the same.
+ * The same as seccomp_load, and a process that calls exit_group is held in the call: the fd that is
+ * given back tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once received, nothing but a kill
+ * ends the wait. Where the kernel can't do that, *ret_fd is -errno, and the list is loaded all the
+ * same.
  */
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
 

@@ -69,7 +69,7 @@ bool user_name(uid_t uid, char *out, size_t size)
     return found;
 }
 
-/* The byte of a slot in the slot file. The lock belongs to the open file, so it is gone when the
+/* The byte of a slot in a slot file. The lock belongs to the open file, so it is gone when the
  * last process that has it is. */
 static int set_lock(int fd, short type, uint32_t slot)
 {
@@ -80,10 +80,41 @@ static int set_lock(int fd, short type, uint32_t slot)
     return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
 }
 
-/* An ordinary user chooses his state folder (HOME, XDG_STATE_HOME), or has none: the file there
- * does not know of runs that have another. So the uid is a name of the network namespace as well,
- * which is gone with its socket. Nobody listens, so nothing can be sent there; who takes the name
- * to be in the way costs the user one of his uids. */
+/* ---- an ordinary user's ---- */
+
+/* He chooses his state folder (HOME, XDG_STATE_HOME), or has none: a file there does not know of
+ * runs that have another. So his file is in a folder that is his and nobody else's whatever he
+ * says: the one that logind makes, or one like that of his sockets (engine/link-server.c). */
+static int open_private(const char *path, uid_t uid)
+{
+    struct stat st;
+    auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    return st.st_uid == uid && !(st.st_mode & 0022) ? take_fd(&fd) : -EPERM;
+}
+
+static int open_own_lock(uid_t uid)
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/run/user/%u", uid);
+    auto_close int dir_fd = open_private(path, uid);
+    if (dir_fd < 0) {
+        snprintf(path, sizeof path, "/tmp/cay-%u", uid);
+        mkdir(path, 0700);
+        dir_fd = open_private(path, uid);
+    }
+    if (dir_fd < 0)
+        return dir_fd;
+    int fd = openat(dir_fd, "cay-uids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Not everybody sees that folder (a mount namespace), and it may be made while somebody runs: so
+ * the uid is a name of the network namespace as well, which is gone with its socket. Nobody
+ * listens, so nothing can be sent there. */
 static int bind_name(uid_t uid)
 {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
@@ -94,15 +125,18 @@ static int bind_name(uid_t uid)
         return -errno;
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
     if (bind(fd, (const struct sockaddr *)&name, size) < 0)
-        return errno == EADDRINUSE ? -EBUSY : -errno;
+        return -errno;
     return take_fd(&fd);
 }
 
-static int take_slot(struct identity *who, uint32_t slot)
+/* ---- slots ---- */
+
+/* -EBUSY: somebody has it; -EADDRINUSE: its name alone. */
+static int take_slot(struct identity *who, uint32_t slot, bool with_name)
 {
     int rc = who->lock_fd < 0 ? 0 : set_lock(who->lock_fd, F_WRLCK, slot);
 
-    if (rc < 0 || who->kind != IDENTITY_SUBUID)
+    if (rc < 0 || !with_name)
         return rc;
     int fd = bind_name(who->uid + slot);
     if (fd < 0) {
@@ -114,24 +148,37 @@ static int take_slot(struct identity *who, uint32_t slot)
     return 0;
 }
 
+/* Anybody can take names. Who finds so many of free slots taken does without: the lock is what
+ * counts, where there is one. */
+enum { NAMES_TRIED = 64 };
+
 /* Finds a free slot for an identity that has the first one's ids. Where to begin is as good as any:
  * from the first on, each of many runs would try all those before it. */
 static int find_slot(int state_fd, uint32_t slots, struct identity *who)
 {
+    const bool is_users = who->kind == IDENTITY_SUBUID;
     const uint32_t first = slots ? (uint32_t)((uint64_t)clock_now_ns() >> 10) % slots : 0;
+    uint32_t taken_names = 0;
     int rc = -EBUSY;
 
-    if (state_fd >= 0 || who->kind != IDENTITY_SUBUID) {
-        who->lock_fd = openat(state_fd, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (who->lock_fd < 0)
-            return -errno;
-    }
-    for (uint32_t i = 0; i < slots && rc == -EBUSY; i++) {
-        uint32_t slot = (first + i) % slots;
-        rc = take_slot(who, slot);
+    who->lock_fd = is_users
+                       ? open_own_lock(geteuid())
+                       : openat(state_fd, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (who->lock_fd < 0 && !is_users)
+        return -errno;
+    /* Once more without names, if it is these. */
+    for (uint64_t i = 0; i < 2 * (uint64_t)slots && rc == -EBUSY; i++) {
+        bool with_name = is_users && (who->lock_fd < 0 || (i < slots && taken_names < NAMES_TRIED));
+        if (i >= slots && (with_name || taken_names == 0))
+            break;
+        uint32_t slot = (uint32_t)((first + i) % slots);
+        rc = take_slot(who, slot, with_name);
         if (rc == 0) {
             who->uid += slot;
             who->gid += slot;
+        } else if (rc == -EADDRINUSE) {
+            taken_names++;
+            rc = -EBUSY;
         }
     }
     if (rc < 0)

@@ -11,9 +11,10 @@
  *     userns_map(pid, &who);
  *     identity_release(&who);
  *
- * Slots are byte-range locks on one file in the state folder, and for an ordinary user, who can
- * have several such folders or none, names in the network namespace as well: two runs at once never
- * have the same uid, and lock and name go with their holder.
+ * Slots are byte-range locks on one file: root's in the state folder, an ordinary user's, who can
+ * have several such folders or none, in /run/user/UID or /tmp/cay-UID, and names in the network
+ * namespace as well. Two runs at once never have the same uid, and lock and name go with their
+ * holder. Names are anybody's to take: where others have them, the lock is enough.
  */
 
 #include <stdbool.h>
@@ -34,11 +35,11 @@ struct identity {
     enum identity_kind kind;
     uid_t uid; /* on the host */
     gid_t gid;
-    int lock_fd; /* -1 for IDENTITY_OWN, and where there is no state folder */
+    int lock_fd; /* -1 for IDENTITY_OWN, and where a user has no place for it */
     int name_fd; /* -1 but for IDENTITY_SUBUID */
 };
 
-/* state_fd is the folder that holds the slot file; an ordinary user may have none (-1). own: an
+/* state_fd is the folder that holds root's slot file. own: an
  * ordinary user's own, although there may be others, for a program that is to use his files.
  * Returns -errno (-EBUSY: all slots taken). */
 int identity_take(int state_fd, bool own, struct identity *ret);

@@ -92,11 +92,12 @@ static bool are_open(const int *fds, int n)
 }
 
 /* A front that was taken over could have us do what it may not do itself: run a program without a
- * sandbox, or show one a folder as its owner sees it. */
-static bool is_allowed(const struct warden_options *options, bool is_main,
-                       const struct backend *backend, const struct job *job)
+ * sandbox, or show one a folder as its owner sees it. That holds for whoever connects, too: he may
+ * be that front, which is of our own user where a server is not root's. */
+static bool is_allowed(const struct warden_options *options, const struct backend *backend,
+                       const struct job *job)
 {
-    if (!options->is_apart || !is_main)
+    if (!options->is_apart)
         return true;
     for (int i = 0; i < JOB_FOLDERS; i++)
         if (job->folder_fds[i] >= 0)
@@ -110,13 +111,14 @@ static bool is_given_once(const struct job *job)
     return job->inline_len <= JOB_INLINE && (job->inline_len > 0) == (job->payload_fd < 0);
 }
 
-int check_job(const struct warden_options *options, bool is_main, const struct backend *backend,
+int check_job(const struct warden_options *options, const struct backend *backend,
               const struct job *job, struct cay_error *err)
 {
-    if (!is_allowed(options, is_main, backend, job))
-        return cay_fail(err, CAY_E_POLICY,
-                        "warden: a server gets no folders of the host's, and no runs without "
-                        "isolation");
+    if (!is_allowed(options, backend, job)) {
+        cay_fail(err, CAY_E_POLICY,
+                 "warden: a server gets no folders of the host's, and no runs without isolation");
+        return cay_hint(err, "--no-server runs it without the server");
+    }
     if (!is_given_once(job))
         return cay_fail(err, CAY_E_USAGE, "warden: the payload is not there, or there twice");
     if (!are_streams(job) || !are_all(&job->harvest_fd, 1, S_IFIFO))

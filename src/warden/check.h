@@ -7,8 +7,6 @@
  * are refused.
  */
 
-#include <stdbool.h>
-
 struct backend;
 struct cay_error;
 struct job;
@@ -16,6 +14,5 @@ struct warden_options;
 
 void check_cap(const struct warden_options *options, struct job *job);
 
-/* is_main: the one that the warden was made for asks. */
-int check_job(const struct warden_options *options, bool is_main, const struct backend *backend,
+int check_job(const struct warden_options *options, const struct backend *backend,
               const struct job *job, struct cay_error *err);

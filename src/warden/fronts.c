@@ -34,6 +34,27 @@ static bool has_runs(const struct warden *warden, const struct front *front)
     return false;
 }
 
+/* Of the main front's, or of all the others'. */
+static uint32_t count_runs(const struct warden *warden, bool is_main)
+{
+    uint32_t n = 0;
+
+    for (const struct run *run = warden->runs; run; run = run->next)
+        n += (run->front == &warden->main_front) == is_main;
+    return n;
+}
+
+/* Each has fds of ours, processes and memory: not as many as somebody likes. */
+static int check_room(const struct warden *warden, const struct front *front, struct cay_error *err)
+{
+    uint32_t max = warden->options->max_runs;
+
+    if (max == 0 || count_runs(warden, front == &warden->main_front) < max)
+        return 0;
+    cay_fail(err, CAY_E_LIMIT, "warden: %u runs at once are the most that there can be", max);
+    return cay_hint(err, "wait for some to end, or raise max_running");
+}
+
 static void on_start(struct warden *warden, struct front *front, struct warden_request *request,
                      int fds[WARDEN_FDS])
 {
@@ -72,8 +93,8 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     run->has_harvest = run->job.harvest_fd >= 0;
     if (!backend)
         cay_fail(&failed.error, CAY_E_USAGE, "warden: there is no backend %u", request->backend);
-    else if (check_job(warden->options, front == &warden->main_front, backend, &run->job,
-                       &failed.error) == 0 &&
+    else if (check_room(warden, front, &failed.error) == 0 &&
+             check_job(warden->options, backend, &run->job, &failed.error) == 0 &&
              backend->start(&warden->hosts[request->backend], &run->job, &run->sandbox,
                             &failed.error) == 0) {
         payload_forget(&run->job);

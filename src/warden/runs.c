@@ -128,10 +128,22 @@ static void on_gone(struct warden *warden, struct run *run)
     remove_run(warden, run);
 }
 
+/* Each stage starts once and ends once. A pid 1 or a keeper that was taken over could tell of
+ * stages that there are not, or of a start again and again, which would put its deadline off. */
+static bool is_due(const struct run *run, const struct report *report)
+{
+    if (report->stage != run->n_ended || report->stage >= run->job.n_stages)
+        return false;
+    return report->kind == REPORT_STAGE_ENDED || run->n_started == run->n_ended;
+}
+
 static void on_stage_started(struct run *run, const struct report *report)
 {
-    int64_t now = clock_now_ns(), at = report->at_ns ? report->at_ns : now;
+    int64_t now = clock_now_ns(), at = report->at_ns ? MIN(report->at_ns, now) : now;
 
+    if (!is_due(run, report))
+        return;
+    run->n_started++;
     tell_started(run);
     run->started = (struct warden_reply){
         .kind = WARDEN_STAGE_STARTED,
@@ -166,6 +178,9 @@ static void on_stage_ended(struct warden *warden, struct run *run, const struct 
         .stage = report->stage,
         .end = report->end,
     };
+    if (!is_due(run, report))
+        return;
+    run->n_started = ++run->n_ended;
     run->ended_ns = clock_now_ns();
     run->deadline_ns = INT64_MAX;
     runs_reply(run, &message);

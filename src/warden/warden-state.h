@@ -38,6 +38,7 @@ struct run {
     int64_t asked_ns;
     int64_t deadline_ns; /* of the set-up, then of the stage */
     int64_t ended_ns;
+    unsigned n_started, n_ended; /* stages */
     bool is_up;
     bool awaits_next;
     bool is_stopped; /* it was told to end and to tell what it left */

@@ -9,12 +9,14 @@ import stat
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import cayserve
 import caystate
 import caytest
 
+TAKEOVER = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "tests" / "takeover"
 PYTHON_PARTS = ("encodings", "collections", "importlib", "re", "json")
 
 INSIDE = """
@@ -246,6 +248,30 @@ def endings(t, mode, folder):
     t.ok(not hidden(folder) and "half" not in listed(mode), "and it was never an image", os.listdir(folder))
 
 
+def taken_over(t, mode, folder):
+    """Whoever has taken the process over that reads an archive, which waits for more of it."""
+    if os.getuid() != 0:
+        t.skip("a reader that was taken over", "only root can look into it")
+        return
+    with mode.live("image", "import", "-", "half") as live:
+        live.proc.stdin.write(tar_of(("first", {"data": b"x"}), ("big", {"data": b"x" * 1_000_000}))[:500_000])
+        t.ok(caytest.until(lambda: hidden(folder) and any((folder / hidden(folder)[0]).rglob("big")), 20), "an import is under way")
+        reader = next(p.pid for p in caytest.descendants() if int(stat_of(p.pid)[1]) == live.pid)
+        t.ok(caytest.until(lambda: stat_of(reader)[0] == "S", 20), "its reader waits")
+        place = folder / hidden(folder)[0] / "rootfs"
+        rows = (("exec", "/usr/bin/id", "EPERM"), ("connect", "/nowhere", "EPERM"), ("signal", str(live.pid), "EPERM"),
+                ("read", "/etc/passwd", "EACCES"), ("make", str(folder / "beside"), "EACCES"), ("setuid", str(place / "set"), "EPERM"),
+                ("make", str(place / "more"), "done"))
+        done = caytest.run([TAKEOVER, str(reader), *(word for row in rows for word in row[:2])])
+        if done.status != 77:
+            t.equal(done.out.decode().split(), [row[2] for row in rows], "who has taken it over has the image and nothing else", *done.describe())
+
+
+def stat_of(pid):
+    """Its state, its parent, and the rest."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+
 def in_use(t, mode, tar):
     with mode.live("exec", "--image", "tiny", "--", "sh", "-c", "echo up; read x; cat /etc/os-release") as live:
         t.ok(live.wait_for("up\n"), "a run has the image", live.seen)
@@ -304,6 +330,7 @@ def test(t, mode):
     exports(t, mode)
     refuses(t, mode, folder)
     endings(t, mode, folder)
+    taken_over(t, mode, folder)
     in_use(t, mode, tar)
     if mode.is_root:
         served(t, mode)

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pwd
+import socket
 import subprocess
 import sys
 import time
@@ -146,10 +147,33 @@ def with_range(t, mode):
             t.equal(run.wait(), 0, "range of one: the first ends well")
         r = mode.json(*show, env={"XDG_STATE_HOME": str(places[1])})
         t.equal(outer_uid(r), RANGE, "range of one: the next has it", *r.describe())
+    squatted(t, mode, show, places)
     with subids(mode, 1, named=False):  # newuidmap serves nobody who has no name
         r = mode.json(*show)
         t.ok(r.done.status == 125 and outer_uid(r) is None, "a range that can't be used: nothing runs", *r.describe())
         t.matches(r.done.err.decode(), "newuidmap.*subuid", "a range that can't be used: it says so")
+
+
+def squatted(t, mode, show, places):
+    """Another user has bound the names of all uids: he stops nobody, and two runs at once have two uids still."""
+    for count in (1, 200):
+        names = []
+        for uid in range(RANGE, RANGE + count):
+            names.append(socket.socket(socket.AF_UNIX))
+            names[-1].bind(f"\0cay-uid-{uid}")
+        with subids(mode, count):
+            kept = mode.env
+            mode.env = {**kept, "XDG_STATE_HOME": str(places[0])}
+            with mode.live_program("stay", args=("waits", "mark-range")) as run:
+                mode.env = kept
+                t.ok(run.wait_for("ready"), f"range of {count}, names taken: a run has its uid", run.errors())
+                if count == 1:
+                    r = mode.json(*show, env={"XDG_STATE_HOME": str(places[1])})
+                    t.ok(r.done.status == 125 and outer_uid(r) is None, "range of 1, names taken: no second run at once has it", *r.describe())
+                run.end_input()
+                t.equal(run.wait(), 0, f"range of {count}, names taken: it ends well")
+        for name in names:
+            name.close()
 
 
 def server_with_range(t, mode):

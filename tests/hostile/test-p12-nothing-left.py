@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """P12: after every bad ending no process, mount, cgroup, IPC object or file is left; after kill -9, once cay ran again."""
 import contextlib
+import fcntl
+import glob
 import itertools
 import os
 import signal
@@ -76,6 +78,46 @@ def endings(mode):
         yield "SIGTERM at its start", lambda: by_signal(mode, signal.SIGTERM, False, after), False
 
 
+def groups(mode):
+    top = "" if mode.is_root else f"cay-user-{mode.uid}/"
+    return [*glob.glob(f"/sys/fs/cgroup/memory/{top}cay-*-?"), *glob.glob(f"/sys/fs/cgroup/{top}cay-*-?")]
+
+
+def kill_all(run):
+    """All of cay at once, warden and pid 1 included: nobody is there to clear away."""
+    for p in [*caytest.descendants(), *caytest.descendants()]:
+        if p.pid != 1:
+            with contextlib.suppress(OSError):
+                os.kill(p.pid, signal.SIGKILL)
+    run.wait(15)
+
+
+def hidden_by_a_lock(t, mode):
+    """Another user holds what locks he can get on the folders of a run's groups: these are swept all the same."""
+    uid = 46998
+    with mode.live("run", *FLAGS, "--timeout", "60", "-l", "python", "-e", LITTER + ENDS["wait"]) as run:
+        run.wait_for("ready")
+        found, held = groups(mode), []
+        t.ok(found, "a run has groups", found)
+        kill_all(run)
+    caytest.until(lambda: not caytest.descendants(), 5)
+    # The locks of a killed one are free: who is first has them.
+    os.setegid(uid)
+    os.seteuid(uid)
+    try:
+        for folder in found:
+            with contextlib.suppress(PermissionError, FileNotFoundError):
+                held.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+                fcntl.flock(held[-1], fcntl.LOCK_SH)
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+    mode.cay("exec", "--", "/bin/true")
+    t.ok(caytest.until(lambda: not set(found) & set(groups(mode)), 10), "another user's lock hides no group", held, groups(mode))
+    for fd in held:
+        os.close(fd)
+
+
 def delegation_ends(t, mode):
     """What a killed cay left in a user's subtree does not keep root from taking that back, but what still runs does."""
     remove = (caytest.CAY, "setup", "--remove", mode.uid)
@@ -83,12 +125,7 @@ def delegation_ends(t, mode):
         run.wait_for("ready")
         done = caytest.run(remove)
         t.ok(done.status == 125 and b"still runs" in done.err, "setup --remove while something runs: refused", *done.describe())
-        # All of cay at once, warden and pid 1 included: nobody is there to clear away.
-        for p in [*caytest.descendants(), *caytest.descendants()]:
-            if p.pid != 1:
-                with contextlib.suppress(OSError):
-                    os.kill(p.pid, signal.SIGKILL)
-        run.wait(15)
+        kill_all(run)
     caytest.until(lambda: not caytest.descendants(), 5)
     done = caytest.run(remove)
     t.equal(done.status, 0, "setup --remove after kill -9 of all: taken back", *done.describe())
@@ -99,6 +136,8 @@ def delegation_ends(t, mode):
 def test(t, mode):
     if mode.name == "deleg":
         delegation_ends(t, mode)
+    if os.getuid() == 0 and mode.has_cgroup:
+        hidden_by_a_lock(t, mode)
     host = mode.host()
     stuck = {}
     for number, (name, ending, swept) in zip(range(ROUNDS), endings(mode)):

@@ -19,7 +19,8 @@ LIMITS = {
     "CAY_MAX_BODY": "256k", "CAY_MAX_BODIES": "1m", "CAY_MAX_CONNECTIONS": "24", "CAY_HEAD_TIMEOUT": "0.4",
     "CAY_IDLE_TIMEOUT": "3", "CAY_WRITE_TIMEOUT": "0.5", "CAY_DRAIN": "1", "CAY_LOG_LEVEL": "debug",
 }
-APART = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "tests" / "apart"
+TOOLS = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "tests"
+APART = TOOLS / "apart"
 LARGE = {"command": ["/bin/true"], "stdin": "x" * 200000}
 TRUE = json.dumps({"command": ["/bin/true"]}).encode()
 
@@ -376,11 +377,96 @@ def test_front(t, mode, s):
     t.ok(len(lines) == 4 and json.loads(lines[3])["stdout"] == "fine\n", "a sandbox it gets", done.describe())
 
 
+def warden_of(pid):
+    return next(int(p) for p in filter(str.isdigit, os.listdir("/proc"))
+                if (words := words_or_none(p)) and words[1:3] == [b"warden", b"apart"] and parent_of(parent_of(p)) == str(pid))
+
+
+def words_or_none(pid):
+    try:
+        return words_of(pid)
+    except OSError:
+        return None
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[1]
+
+
+def test_taken_over(t, mode, s):
+    """Whoever has taken the front over makes its system calls: he finds nothing but what the front needs."""
+    state = Path("/var/lib/cay") if mode.is_root else mode.home / ".local/state/cay"
+    listens = next(Path("/run/cay" if mode.is_root else f"/tmp/cay-{mode.uid}").glob("warden-*"))
+    secret = mode.cwd / "secret"
+    secret.write_text("secret")
+    secret.chmod(0o666)
+    journal = next(x for x in Path(f"/proc/{s.pid}/fd").iterdir() if "/journal/" in os.readlink(x) and "/log-" not in os.readlink(x))
+    journal = Path("/proc/self/fd") / journal.name
+    mode.json("exec", "--", "true")  # is recorded, for the user himself
+    warden = str(warden_of(s.pid))
+    attacks = (
+        ("connect", str(listens), "EAFNOSUPPORT", "connects to the warden"),
+        ("connect", s.socket, "EAFNOSUPPORT", "connects to any unix socket"),
+        ("datagrams", "-", "EPERM", "makes one that could"),
+        ("signal", warden, "EPERM", "signals the warden"),
+        ("own", warden, "EPERM", "has the kernel do it"),
+        ("exec", "/usr/bin/id", "EPERM", "runs a program"),
+        ("read", str(secret), "EACCES", "reads a file"),
+        ("make", str(mode.cwd / "made"), "EACCES", "makes a file"),
+        ("list", str(mode.home), "EACCES", "lists a folder"),
+        ("read", "/etc/passwd", "EACCES", "reads what everybody can"),
+        ("list", "/proc", "EACCES", "looks for processes"),
+        ("list", str(state), "EACCES", "lists the state folder"),
+        ("read", str(state / "audit.jsonl"), "EACCES", "reads the audit log"),
+        ("list", str(state / "executions"), "EACCES", "lists what was recorded"),
+        ("make", str(state / "compiled"), "EACCES", "makes compiled programs of others"),
+    )
+    needed = (
+        ("signal", "self", "done", "its own end"),
+        ("list", str(journal), "done", "its journal"),
+        ("make", str(journal / "more"), "done", "more in it"),
+        ("read", "/usr/bin/env", "done", "the system's libraries"),
+    )
+    rows = [*attacks, *needed]
+    done = caytest.run([TOOLS / "takeover", str(s.pid), *(word for row in rows for word in row[:2])])
+    if done.status == 77:
+        t.skip("a front that was taken over", "there is nothing to take it over with on this machine")
+        return
+    lines = done.out.decode().splitlines()
+    t.equal(len(lines), len(rows), "the front was taken over", done.describe())
+    for (attack, arg, want, words), got in zip(rows, lines):
+        t.equal(got, want, f"who has taken the front over {'has' if want == 'done' else 'never'} {words}", attack, arg)
+    requests = ({"command": ["id"], "backend": "process", "min_isolation": "none"},
+                {"command": ["true"], "ro": [str(mode.cwd)]},
+                {"command": ["echo", "fine"]})
+    done = caytest.run([APART, f"@{listens}", str(mode.host_uid), *map(json.dumps, requests)], env=mode.env)
+    lines = done.out.decode().splitlines()
+    t.equal([line.split(":")[0] for line in lines[:2]], ["refused"] * 2,
+            "who connects to its warden gets no run without isolation, and no folder", done.describe())
+    t.ok(len(lines) == 3 and json.loads(lines[2])["stdout"] == "fine\n", "a sandbox he gets", done.describe())
+    # A front that was taken over does not count, and neither does who connects (here, to a server for one run at once).
+    wheres = {"front": mode.binary} if mode.is_root else {"front": mode.binary, "client": f"@{listens}"}
+    for label, where in wheres.items():
+        many = '24*{"command": ["sleep", "2"], "limits": {"memory": "32m"}}'
+        done = caytest.run([APART, where, str(mode.host_uid), many], env={**mode.env, "CAY_MAX_RUNNING": "1"}, user=mode.uid)
+        t.matches(done.out.decode(), "^18 ran, .*18 runs at once are the most", f"no more runs at once for a {label} than there can be", done.describe())
+    # Who may have them makes a warden of his own for these.
+    for flags in (("--backend", "process", "--min-isolation", "none"), ("--ro", str(mode.cwd)), ("--workspace", str(mode.cwd))):
+        r = mode.json("exec", *flags, "--", "echo", "fine", env={"CAY_SERVER": "true"})
+        t.equal(r.get("stdout"), "fine\n", f"cay exec {flags[0]} works beside a server", *r.describe())
+    t.ok(is_alive(s), "the front goes on as if nothing had happened")
+
+
 def test(t, mode):
     if not mode.has_cgroup:
         t.skip("the server", "it needs a cgroup, and none is delegated to this user")
         return
     tokens = f"{TOKEN} main {ALL}\n{OTHER} other\n"
+    if not mode.is_root:
+        with Server(mode, tokens=tokens, env={**LIMITS, "CAY_MAX_RUNNING": "1"}) as s:
+            test_taken_over(t, mode, s)
+        return
     with Server(mode, tokens=tokens, env=LIMITS) as s:
         t.ok(is_alive(s), "a run over HTTP")
         fds = open_fds(s.pid)
@@ -390,9 +476,10 @@ def test(t, mode):
         if os.getuid() == 0:
             test_neighbours(t, s)
             test_front(t, mode, s)
+            test_taken_over(t, mode, s)
         t.ok(is_alive(s), "after all that, it runs as before")
         # Two pipes are made ahead of the next run, and may not have been there yet.
         t.ok(caytest.until(lambda: open_fds(s.pid) <= fds + 6, 10), "and holds no more files", fds, open_fds(s.pid))
 
 
-caytest.main(test, modes=("root",))
+caytest.main(test, modes=("root", "deleg"))

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -220,6 +223,110 @@ static void test_make_fails_whole(void **state)
 }
 
 /* Where there is nothing to be had, everything says so and does no harm. */
+/* ---- the sweep ---- */
+
+#define LEFT "cay-0123456789abcdef0123456789abcdef-0"
+
+struct innocent {
+    pid_t pid;
+    int fd;
+};
+
+static struct innocent start_innocent(void)
+{
+    int pair[2];
+    char byte;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    struct innocent innocent = { fork(), pair[0] };
+    if (innocent.pid == 0) {
+        close(pair[0]);
+        _exit(read(pair[1], &byte, 1) == 1 && write(pair[1], &byte, 1) == 1 ? 0 : 1);
+    }
+    assert_true(innocent.pid > 0);
+    close(pair[1]);
+    return innocent;
+}
+
+/* Whether it has lived until now, and answers; it ends. */
+static bool has_lived(struct innocent *innocent)
+{
+    char byte = 'x';
+    bool answers =
+        send(innocent->fd, &byte, 1, MSG_NOSIGNAL) == 1 && read(innocent->fd, &byte, 1) == 1;
+
+    waitpid(innocent->pid, NULL, 0);
+    close_fd(&innocent->fd);
+    return answers;
+}
+
+static void take_away_left(int dir)
+{
+    unlinkat(dir, LEFT "/cgroup.procs", 0);
+    unlinkat(dir, LEFT, AT_REMOVEDIR);
+}
+
+/* A list that is longer than what is read of it, cut within a number whose beginning is the pid of
+ * somebody else. */
+static void test_sweep_cut_list(void **state)
+{
+    struct tmp_folder *folder = *state;
+    struct cgroup_host host = host_of(folder, 1);
+    struct innocent innocent = start_innocent();
+    char text[8300] = "", cut[32];
+    size_t len = 0, at = 8191 - (size_t)snprintf(cut, sizeof cut, "%d", innocent.pid);
+
+    while (at - len > 16)
+        len += (size_t)snprintf(text + len, sizeof text - len, "9999999\n"); /* past any pid */
+    while (at - len > 1)
+        text[len++] = '9';
+    text[len++] = '\n';
+    snprintf(text + len, sizeof text - len, "%d0\n", innocent.pid);
+    assert_int_equal(mkdirat(folder->fd, LEFT, 0700), 0);
+    put(folder->fd, LEFT "/cgroup.procs", text);
+    cgroup_sweep(&host);
+    assert_true(has_lived(&innocent));
+    take_away_left(folder->fd);
+}
+
+/* A member that ends while it is swept, and whose number somebody else gets. */
+static void test_sweep_reused_pid(void **state)
+{
+    struct tmp_folder *folder = *state;
+    struct cgroup_host host = host_of(folder, 1);
+    struct innocent innocent = start_innocent();
+
+    assert_int_equal(mkdirat(folder->fd, LEFT, 0700), 0);
+    assert_int_equal(mkfifoat(folder->fd, LEFT "/cgroup.procs", 0600), 0);
+    pid_t kernel = fork();
+    if (kernel == 0) { /* lists it for whoever asks first, and nobody for whoever asks then */
+        for (bool is_first = true;; is_first = false) {
+            auto_close int fd = openat(folder->fd, LEFT "/cgroup.procs", O_WRONLY | O_CLOEXEC);
+            if (is_first)
+                dprintf(fd, "%d\n", innocent.pid);
+        }
+    }
+    cgroup_sweep(&host);
+    kill(kernel, SIGKILL);
+    waitpid(kernel, NULL, 0);
+    assert_true(has_lived(&innocent));
+    take_away_left(folder->fd);
+}
+
+/* Nobody else can open a group, so nobody can hold a lock on it that hides it. */
+static void test_group_is_private(void **state)
+{
+    struct tmp_folder *folder = *state;
+    struct cgroup_host host = host_of(folder, 2);
+    struct cgroup group;
+    struct stat st;
+
+    assert_int_equal(cgroup_make(&host, LEFT, &group), 0);
+    assert_int_equal(fstatat(folder->fd, LEFT, &st, 0), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    cgroup_remove(&group);
+}
+
 static void test_no_cgroups(void **state)
 {
     struct cgroup_host host;
@@ -239,6 +346,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_v2_counters, tmp_folder_setup, tmp_folder_teardown),
         cmocka_unit_test_setup_teardown(test_v1, tmp_folder_setup, tmp_folder_teardown),
         cmocka_unit_test_setup_teardown(test_make_fails_whole, tmp_folder_setup,
+                                        tmp_folder_teardown),
+        cmocka_unit_test_setup_teardown(test_sweep_cut_list, tmp_folder_setup, tmp_folder_teardown),
+        cmocka_unit_test_setup_teardown(test_sweep_reused_pid, tmp_folder_setup,
+                                        tmp_folder_teardown),
+        cmocka_unit_test_setup_teardown(test_group_is_private, tmp_folder_setup,
                                         tmp_folder_teardown),
         cmocka_unit_test(test_no_cgroups),
     };

@@ -572,6 +572,14 @@ static void test_random(void **state)
 
 /* ---- the host ---- */
 
+static void read_host(const char *root, struct admit_host *ret)
+{
+    struct admit_files *files = admit_files_open(root);
+
+    admit_host_read(files, ret);
+    admit_files_close(files);
+}
+
 static void test_host(void **state)
 {
     struct tmp_folder root;
@@ -581,7 +589,7 @@ static void test_host(void **state)
     tmp_folder_make(&root);
     tmp_folder_put(&root, "proc/meminfo",
                    "MemTotal:        8388608 kB\nMemFree:  1 kB\nMemAvailable:    4194304 kB\n");
-    admit_host_read(root.path, &host);
+    read_host(root.path, &host);
     assert_int_equal(host.total_bytes, 8 * GB);
     assert_int_equal(host.free_bytes, 4 * GB);
     assert_true(host.cores >= 1);
@@ -592,22 +600,32 @@ static void test_host(void **state)
     tmp_folder_put(&root, "sys/fs/cgroup/a/memory.max", "2147483648\n");
     tmp_folder_put(&root, "sys/fs/cgroup/a/memory.current", "1610612736\n");
     tmp_folder_put(&root, "sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 536870912\n");
-    admit_host_read(root.path, &host);
+    read_host(root.path, &host);
     assert_int_equal(host.total_bytes, 2 * GB);
     assert_int_equal(host.free_bytes, GB);
+
+    /* A limit that is set later counts, too, by what is open already. */
+    struct admit_files *files = admit_files_open(root.path);
+    tmp_folder_put(&root, "sys/fs/cgroup/a/b/memory.max", "1073741824\n");
+    admit_host_read(files, &host);
+    assert_int_equal(host.total_bytes, GB);
+    tmp_folder_put(&root, "sys/fs/cgroup/a/b/memory.max", "max\n");
+    admit_host_read(files, &host);
+    assert_int_equal(host.total_bytes, 2 * GB);
+    admit_files_close(files);
 
     /* v1, and a group that has no limit to speak of above it. */
     tmp_folder_put(&root, "proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/a\n0::/\n");
     tmp_folder_put(&root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     tmp_folder_put(&root, "sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1073741824\n");
     tmp_folder_put(&root, "sys/fs/cgroup/memory/a/memory.usage_in_bytes", "2147483648\n");
-    admit_host_read(root.path, &host);
+    read_host(root.path, &host);
     assert_int_equal(host.total_bytes, GB);
     assert_int_equal(host.free_bytes, 0);
     tmp_folder_remove(&root);
 
     /* The real one. */
-    admit_host_read("/", &host);
+    read_host("/", &host);
     assert_true(host.total_bytes < UINT64_MAX && host.free_bytes <= host.total_bytes);
     assert_true(host.free_bytes > 0);
 }

@@ -150,6 +150,7 @@ static void on_wait(struct sandbox *sandbox, struct report *ret)
         return;
     docker->has_started =
         report.kind == REPORT_STAGE_STARTED || (docker->has_started && report.kind == REPORT_OVER);
+    report.stage = MIN(report.stage, JOB_STAGES - 1U);
     docker->stage = report.stage;
     if (report.kind == REPORT_STAGE_STARTED)
         docker->started_ns = clock_now_ns();

@@ -102,8 +102,17 @@ static void report_vanished(struct keeper *keeper)
 /* ---- the init's words -------------------------------------------------------------------------
  */
 
+/* What holds where the init says so: of a stage that there is, once. It may have been taken over.
+ */
+static bool is_due(const struct keeper *keeper, bool is_running)
+{
+    return keeper->stage < keeper->job.n_stages && (keeper->started_ns != 0) == is_running;
+}
+
 static void on_started(struct keeper *keeper, const struct wire_stage *stage)
 {
+    if (!is_due(keeper, false))
+        return;
     const struct cay_limits *limits = &keeper->job.limits[keeper->stage];
     const struct report report = {
         .kind = REPORT_STAGE_STARTED,
@@ -162,6 +171,8 @@ static void on_failed(struct keeper *keeper, const struct wire_failed *failed)
 
 static void on_ended(struct keeper *keeper, const struct wire_stage *stage)
 {
+    if (!is_due(keeper, true))
+        return;
     const struct cay_limits *limits = &keeper->job.limits[keeper->stage];
     bool is_last = keeper->stage + 1U >= keeper->job.n_stages;
     bool is_over = is_last && keeper->job.harvest_fd < 0;
@@ -282,6 +293,8 @@ static void pass_input(struct keeper *keeper)
 
 static void begin_next(struct keeper *keeper)
 {
+    if (!is_due(keeper, false))
+        return;
     struct cgroup_limits limits = shape_stage_limits(&keeper->shape, &keeper->job, keeper->stage);
     struct cay_error err;
 

@@ -308,7 +308,8 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
         ret->over = TICK_MEMORY;
         break;
     case CHILD_STARTED:
-        if (!native->handed_ns) /* else it was told already */
+        if (!native->handed_ns &&
+            native->stage < native->job.n_stages) /* else it was told already */
             stage_started(native, &from, ret);
         break;
     case CHILD_ENDED: /* not of one whose end was told: a signal may take it where it is held */
