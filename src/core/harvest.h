@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/siphash.h"
 
 struct cay_error;
 
@@ -88,6 +89,7 @@ struct harvest {
     /* The reader's own. */
     const char *map;
     size_t len;
+    struct siphash_key key;
     uint32_t *slots; /* a hash table of entries by path; 0: empty, else the entry's number + 1 */
     size_t n_slots;
 };

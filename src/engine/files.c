@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/files.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <cay/run.h>
@@ -20,6 +21,8 @@ struct lister {
     size_t n_collected, n_not_collected;
     uint64_t collected_bytes;
     const char *first_not_collected;
+    const struct payload_file **given; /* by name */
+    size_t n_given;
 };
 
 static struct cay_file *add(struct lister *lister)
@@ -68,23 +71,41 @@ static void list_change(struct lister *lister, const struct harvest *harvest,
         collect(lister, file, entry);
 }
 
-static enum cay_change_kind change_of_given(const struct payload_source *given, const char *name,
+static int by_name(const void *a, const void *b)
+{
+    const struct payload_file *const *one = a, *const *other = b;
+    return strcmp((*one)->name, (*other)->name);
+}
+
+/* Sorted: thousands of files that are given, each compared with thousands that are collected, would
+ * hold a server up. */
+static void sort_given(struct lister *lister, const struct payload_source *given)
+{
+    lister->n_given = given->n_files;
+    lister->given = arena_alloc(lister->arena, (given->n_files + 1) * sizeof *lister->given);
+    for (size_t i = 0; i < given->n_files; i++)
+        lister->given[i] = &given->files[i];
+    qsort(lister->given, lister->n_given, sizeof *lister->given, by_name);
+}
+
+static enum cay_change_kind change_of_given(const struct lister *lister, const char *name,
                                             const struct harvest_entry *entry)
 {
-    for (size_t i = 0; i < given->n_files; i++) {
-        const struct payload_file *file = &given->files[i];
-        if (strcmp(file->name, name) != 0)
-            continue;
-        bool is_same = entry->has_data && file->len == entry->size &&
-                       (file->len == 0 || memcmp(file->data, entry->data, file->len) == 0);
-        return is_same ? CAY_UNCHANGED : CAY_CHANGED;
-    }
-    return CAY_CREATED;
+    const struct payload_file key = { .name = name }, *const wanted = &key;
+    const struct payload_file *const *found =
+        bsearch(&wanted, lister->given, lister->n_given, sizeof *lister->given, by_name);
+
+    if (!found)
+        return CAY_CREATED;
+    const struct payload_file *file = *found;
+    bool is_same = entry->has_data && file->len == entry->size &&
+                   (file->len == 0 || memcmp(file->data, entry->data, file->len) == 0);
+    return is_same ? CAY_UNCHANGED : CAY_CHANGED;
 }
 
 /* A collected file that the change set does not have. */
 static void list_collected(struct lister *lister, const struct harvest_entry *entry,
-                           const struct changes *changes, const struct payload_source *given)
+                           const struct changes *changes)
 {
     static const char sandbox[] = "sandbox/", workspace[] = "workspace/";
     enum cay_change_kind change = CAY_UNCHANGED;
@@ -95,7 +116,7 @@ static void list_collected(struct lister *lister, const struct harvest_entry *en
         if (changes_find(changes, entry->path + strlen(workspace)))
             return;
     } else if (strncmp(entry->path, sandbox, strlen(sandbox)) == 0) {
-        change = change_of_given(given, entry->path + strlen(sandbox), entry);
+        change = change_of_given(lister, entry->path + strlen(sandbox), entry);
     }
     struct cay_file *file = add(lister);
     if (!file)
@@ -118,10 +139,11 @@ void files_list(struct arena *arena, const struct harvest *harvest, const struct
     struct lister lister = { .arena = arena, .room = room };
 
     lister.files = arena_alloc(arena, (room + 1) * sizeof *lister.files);
+    sort_given(&lister, given);
     for (size_t i = 0; i < changes->n; i++)
         list_change(&lister, harvest, &changes->list[i].shown);
     for (size_t i = 0; i < harvest->n; i++)
-        list_collected(&lister, &harvest->entries[i], changes, given);
+        list_collected(&lister, &harvest->entries[i], changes);
     result->files = lister.files;
     result->n_files = lister.n;
     if (lister.left_out > 0)

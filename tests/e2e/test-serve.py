@@ -330,6 +330,7 @@ ERRORS = (
     ("globs without end", "POST", "/v1/execute", {"command": ["true"], "collect": ["x"] * 30000}, {}, 400, "usage", "1024"),
     ("variables without end", "POST", "/v1/execute", {"command": ["true"], "env": {f"V{i}": "" for i in range(9000)}}, {}, 400, "usage", "1024"),
     ("a word that no program takes", "POST", "/v1/execute", {"command": ["true", "x" * 131072]}, {}, 400, "usage", "131071"),
+    ("files without end", "POST", "/v1/execute", {"command": ["true"], "limits": {"inodes": 400000}}, {}, 400, "usage", "50000"),
     ("a result of any size", "POST", "/v1/execute", {"command": ["true"], "limits": {"max_output": "1g"}}, {}, 400, "usage", "16m"),
     ("a workspace", "POST", "/v1/execute", {"command": ["true"], "workspace": "/etc"}, {}, 403, "policy", "workspace"),
     ("a folder", "POST", "/v1/execute", {"command": ["true"], "ro": ["/etc"]}, {}, 403, "policy", "ro"),
