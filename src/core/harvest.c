@@ -164,7 +164,7 @@ static void add_entry(struct harvest *harvest, size_t *room, const struct harves
 }
 
 /* Returns what is wrong, or NULL. */
-static const char *read_all_records(struct harvest *harvest)
+static const char *read_all_records(struct harvest *harvest, uint64_t path_bytes_max)
 {
     struct reader reader = { harvest->map, harvest->len, 0 };
     uint64_t path_bytes = 0;
@@ -193,7 +193,7 @@ static const char *read_all_records(struct harvest *harvest)
         if (wrong)
             return wrong;
         path_bytes += record.path_len;
-        if (path_bytes > PATHS_BYTES_MAX)
+        if (path_bytes > path_bytes_max)
             return "its paths are too long in all";
         bool has_data = record.kind == HARVEST_LINK ||
                         (record.kind == HARVEST_FILE && !(record.flags & HARVEST_NO_DATA));
@@ -209,6 +209,11 @@ static const char *read_all_records(struct harvest *harvest)
 
 int harvest_open(int fd, struct harvest *ret, struct cay_error *err)
 {
+    return harvest_open_max(fd, PATHS_BYTES_MAX, ret, err);
+}
+
+int harvest_open_max(int fd, uint64_t path_bytes, struct harvest *ret, struct cay_error *err)
+{
     struct harvest harvest = { 0 };
     struct stat st;
 
@@ -221,7 +226,7 @@ int harvest_open(int fd, struct harvest *ret, struct cay_error *err)
             return cay_fail(err, CAY_E_SYSTEM, "harvest: cannot be mapped");
         harvest.map = map;
     }
-    const char *wrong = read_all_records(&harvest);
+    const char *wrong = read_all_records(&harvest, path_bytes);
     if (!wrong)
         wrong = judge_tree(&harvest);
     if (wrong) {

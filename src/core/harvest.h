@@ -96,6 +96,9 @@ struct harvest {
 
 /* Reads a seekable fd, which nobody else may write to, and which must stay open. */
 int harvest_open(int fd, struct harvest *ret, struct cay_error *err);
+
+/* The same, refused where its paths have more bytes than this in all: they are held in memory. */
+int harvest_open_max(int fd, uint64_t path_bytes, struct harvest *ret, struct cay_error *err);
 void harvest_close(struct harvest *harvest);
 
 /* NULL when there is none of that path. */

@@ -17,7 +17,9 @@ struct lister {
     struct arena *arena;
     struct cay_file *files;
     size_t n, room;
-    size_t left_out; /* past FILES_MAX */
+    size_t left_out; /* past FILES_MAX, or what names may have of bytes */
+    const struct files_bounds *bounds;
+    uint64_t path_bytes;
     size_t n_collected, n_not_collected;
     uint64_t collected_bytes;
     const char *first_not_collected;
@@ -25,12 +27,13 @@ struct lister {
     size_t n_given;
 };
 
-static struct cay_file *add(struct lister *lister)
+static struct cay_file *add(struct lister *lister, size_t path_bytes)
 {
-    if (lister->n == FILES_MAX) {
+    if (lister->n == FILES_MAX || path_bytes > lister->bounds->path_bytes - lister->path_bytes) {
         lister->left_out++;
         return NULL;
     }
+    lister->path_bytes += path_bytes;
     return &lister->files[lister->n++];
 }
 
@@ -39,7 +42,7 @@ static void collect(struct lister *lister, struct cay_file *file, const struct h
 {
     file->is_collected = true;
     if (!entry->has_data || lister->n_collected == COLLECT_FILES_MAX ||
-        entry->size > COLLECT_BYTES_MAX - lister->collected_bytes) {
+        entry->size > lister->bounds->collect_bytes - lister->collected_bytes) {
         lister->n_not_collected++;
         if (!lister->first_not_collected)
             lister->first_not_collected = file->path;
@@ -53,8 +56,9 @@ static void collect(struct lister *lister, struct cay_file *file, const struct h
 static void list_change(struct lister *lister, const struct harvest *harvest,
                         const struct cay_change *shown)
 {
-    struct cay_file *file = add(lister);
     bool is_deleted = shown->change == CAY_DELETED;
+    const char *target = is_deleted ? shown->old_target : shown->target;
+    struct cay_file *file = add(lister, strlen(shown->path) + (target ? strlen(target) : 0));
 
     if (!file)
         return;
@@ -64,7 +68,7 @@ static void list_change(struct lister *lister, const struct harvest *harvest,
         .type = is_deleted ? shown->old_type : shown->type,
         .size = is_deleted ? shown->old_size : shown->size,
         .mode = is_deleted ? shown->old_mode : shown->mode,
-        .target = arena_str(lister->arena, is_deleted ? shown->old_target : shown->target),
+        .target = arena_str(lister->arena, target),
     };
     const struct harvest_entry *entry = is_deleted ? NULL : harvest_find(harvest, file->path + 1);
     if (entry && (entry->flags & HARVEST_COLLECT))
@@ -118,7 +122,7 @@ static void list_collected(struct lister *lister, const struct harvest_entry *en
     } else if (strncmp(entry->path, sandbox, strlen(sandbox)) == 0) {
         change = change_of_given(lister, entry->path + strlen(sandbox), entry);
     }
-    struct cay_file *file = add(lister);
+    struct cay_file *file = add(lister, strlen(entry->path));
     if (!file)
         return;
     *file = (struct cay_file){
@@ -132,11 +136,11 @@ static void list_collected(struct lister *lister, const struct harvest_entry *en
 }
 
 void files_list(struct arena *arena, const struct harvest *harvest, const struct changes *changes,
-                const struct payload_source *given, struct cay_result *result,
-                struct value *warnings)
+                const struct payload_source *given, const struct files_bounds *bounds,
+                struct cay_result *result, struct value *warnings)
 {
     size_t room = MIN(changes->n + harvest->n, (size_t)FILES_MAX);
-    struct lister lister = { .arena = arena, .room = room };
+    struct lister lister = { .arena = arena, .room = room, .bounds = bounds };
 
     lister.files = arena_alloc(arena, (room + 1) * sizeof *lister.files);
     sort_given(&lister, given);
@@ -153,11 +157,12 @@ void files_list(struct arena *arena, const struct harvest *harvest, const struct
                                   "them all",
                                   lister.left_out));
     if (lister.n_not_collected > 0)
-        field_append(
-            arena, warnings,
-            arena_printf(arena,
-                         "collect: %zu file%s left out, %s first: at most %d "
-                         "files and %d MiB in all come back",
-                         lister.n_not_collected, lister.n_not_collected == 1 ? " was" : "s were",
-                         lister.first_not_collected, COLLECT_FILES_MAX, COLLECT_BYTES_MAX >> 20));
+        field_append(arena, warnings,
+                     arena_printf(arena,
+                                  "collect: %zu file%s left out, %s first: at most %d "
+                                  "files and %d MiB in all come back",
+                                  lister.n_not_collected,
+                                  lister.n_not_collected == 1 ? " was" : "s were",
+                                  lister.first_not_collected, COLLECT_FILES_MAX,
+                                  (int)(bounds->collect_bytes >> 20)));
 }

@@ -22,6 +22,7 @@
 #include "core/harvest.h"
 #include "core/language.h"
 #include "core/plan.h"
+#include "core/result-json.h"
 #include "core/state.h"
 #include "core/verdict.h"
 #include "engine/audit.h"
@@ -274,6 +275,8 @@ static void finish_files(struct record *record, const struct plan *plan,
                          const struct record_left *left, struct arena *arena,
                          struct cay_result *result, struct value *warnings)
 {
+    static const struct files_bounds bounds = FILES_BOUNDS, server_bounds = FILES_BOUNDS_SERVER;
+    const struct files_bounds *bound = record->journal ? &server_bounds : &bounds;
     struct changes changes = { .folder = left->workspace };
     struct harvest harvest = { 0 };
     struct cay_error err;
@@ -291,7 +294,7 @@ static void finish_files(struct record *record, const struct plan *plan,
     if (left->errnum)
         rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox told of its files");
     else
-        rc = harvest_open(left->harvest_fd, &harvest, &err);
+        rc = harvest_open_max(left->harvest_fd, bound->seen_bytes, &harvest, &err);
     if (rc == 0 && left->workspace_fd >= 0)
         rc = changes_make(&changes, &harvest, left->workspace_fd, left->started_ns, &err);
     if (rc < 0) {
@@ -317,7 +320,7 @@ static void finish_files(struct record *record, const struct plan *plan,
     if (changes.n > 0 && save_changes(record, &changes, left->harvest_fd, &err) < 0)
         warn(arena, warnings,
              arena_printf(arena, "the changes cannot be applied later: %s", err.msg));
-    files_list(arena, &harvest, &changes, &plan->payload, result, warnings);
+    files_list(arena, &harvest, &changes, &plan->payload, bound, result, warnings);
     harvest_close(&harvest);
     changes_done(&changes);
 }
@@ -493,8 +496,7 @@ static void make_text(const struct record *record, const struct plan *plan,
         failure.n_context = 0;
         shown.failure = &failure;
     }
-    auto_free char *whole = cay_result_json(&shown);
-    strbuf_puts(json, whole);
+    result_put_json(json, &shown);
     json_begin_object(&w);
     json_field_uint(&w, "version", 1);
     text->has_code = may_store_code(record, result);

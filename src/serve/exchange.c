@@ -105,6 +105,13 @@ static void reply(struct exchange *x, int status, const char *type, char *owned,
         return;
     }
     x->gone = NULL;
+    if (owned && len > REPLY_FREE &&
+        !bodies_take(&x->server->bodies, &conn->held, x->owner.tenant, len)) {
+        free(owned);
+        exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers wait to be read",
+                       "read those that were asked for, then try again", 1);
+        return;
+    }
     conn->state = CONN_BUSY;
     end_unread(conn);
     put_head(conn, status, type, status == 204 ? NULL : &length);
@@ -129,6 +136,19 @@ void exchange_reply_static(struct exchange *x, int status, const char *type, con
                            size_t len)
 {
     reply(x, status, type, NULL, body, len);
+}
+
+void exchange_reply_lent(struct exchange *x, const char *type, const char *body, size_t len,
+                         gone_fn *done)
+{
+    struct conn *conn = conn_of(x);
+
+    if (conn->state == CONN_DEAD) {
+        done(x);
+        return;
+    }
+    conn->tail_done = done;
+    reply(x, 200, type, NULL, body, len);
 }
 
 void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const char *message,
@@ -512,6 +532,10 @@ void exchange_done(struct conn *conn)
         metrics_request(server->metrics, x->head ? x->route : ROUTE_N, conn->status, took_ns);
         log_request(conn, now_ns, took_ns);
     }
+    gone_fn *done = conn->tail_done;
+    conn->tail_done = NULL;
+    if (done)
+        done(x);
     conn_release(conn);
     if (x->body.size > BUFFER_KEEP)
         strbuf_done(&x->body);

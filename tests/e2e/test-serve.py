@@ -331,7 +331,7 @@ ERRORS = (
     ("variables without end", "POST", "/v1/execute", {"command": ["true"], "env": {f"V{i}": "" for i in range(9000)}}, {}, 400, "usage", "1024"),
     ("a word that no program takes", "POST", "/v1/execute", {"command": ["true", "x" * 131072]}, {}, 400, "usage", "131071"),
     ("files without end", "POST", "/v1/execute", {"command": ["true"], "limits": {"inodes": 400000}}, {}, 400, "usage", "50000"),
-    ("a result of any size", "POST", "/v1/execute", {"command": ["true"], "limits": {"max_output": "1g"}}, {}, 400, "usage", "16m"),
+    ("a result of any size", "POST", "/v1/execute", {"command": ["true"], "limits": {"max_output": "1g"}}, {}, 400, "usage", "1m"),
     ("a workspace", "POST", "/v1/execute", {"command": ["true"], "workspace": "/etc"}, {}, 403, "policy", "workspace"),
     ("a folder", "POST", "/v1/execute", {"command": ["true"], "ro": ["/etc"]}, {}, 403, "policy", "ro"),
     ("no sandbox", "POST", "/v1/execute", {"command": ["true"], "backend": "process"}, {}, 403, "policy", "backend"),
@@ -869,7 +869,7 @@ def test_drain(t, mode):
         t.equal(s.get(f"/v1/executions/{old}", over="unix", token=None).status, 404, "and is gone then")
         id = s.execute({**SLEEP, "detach": True}).json["id"]
         reader = s.open("GET", f"/v1/executions/{id}/events", headers={"Accept": "application/x-ndjson"})[1]
-        body = json.dumps(bash("head -c 4m /dev/zero | tr '\\0' x; sleep 60", limits={"max_output": "8m"})).encode()
+        body = json.dumps(bash("head -c 1m /dev/zero | tr '\\0' '\\1'; sleep 60", limits={"max_output": "1m"})).encode()
         large = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         t.ok(caytest.until(lambda: s.get("/metrics").body.count(b"cay_running 2"), 20), "one has much to say, and nobody reads it")
         s.proc.send_signal(signal.SIGTERM)
