@@ -155,22 +155,31 @@ int cay_start(struct cay *cay, const struct cay_request *req,
     return 0;
 }
 
-static void record_without_run(struct cay *cay, const struct cay_request *req,
-                               const struct cay_start_options *options, struct cay_result *result,
-                               bool is_owed)
+/* The reason is the newest warning. */
+static const char *last_of(const struct value *warnings)
+{
+    const char *last = "not recorded";
+
+    for (const char *const *at = warnings->list; at && *at; at++)
+        last = *at;
+    return last;
+}
+
+static int record_without_run(struct cay *cay, const struct cay_request *req,
+                              const struct cay_start_options *options, struct cay_result *result,
+                              bool is_owed, struct cay_error *err)
 {
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     struct arena *arena = result_arena(result);
     struct value warnings = { 0 };
-    struct cay_error err;
     struct record record;
     struct plan plan;
 
     memcpy(result->id, options->id, sizeof result->id);
     result_stamp(result, options->timestamp);
     result->timing.queue_ns = options->queue_ns;
-    if (plan_make(req, &cay->config, &cay->host, &plan, &err) < 0)
-        return;
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
+        return -1;
     if (plan.language)
         result->language = arena_str(arena, plan.language->name);
     result->backend = plan.backend->name;
@@ -182,19 +191,28 @@ static void record_without_run(struct cay *cay, const struct cay_request *req,
     record_finish(&record, &plan, &left, arena, result, &warnings);
     record_done(&record);
     plan_done(&plan);
+    return result->is_unrecorded ? cay_fail(err, CAY_E_SYSTEM, "%s", last_of(&warnings)) : 0;
 }
 
 void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
                           const struct cay_start_options *options, struct cay_result *result)
 {
-    record_without_run(cay, req, options, result, false);
+    struct cay_error err;
+
+    record_without_run(cay, req, options, result, false, &err);
 }
 
-void cay_record_owed(struct cay *cay, const struct cay_request *req,
-                     const struct cay_start_options *options, struct cay_result *result)
+int cay_record_owed(struct cay *cay, const struct cay_request *req,
+                    const struct cay_start_options *options, struct cay_result *result,
+                    struct cay_error *err)
+{
+    return cay->options.journal ? record_without_run(cay, req, options, result, true, err) : 0;
+}
+
+void cay_record_not_owed(struct cay *cay, const char *id)
 {
     if (cay->options.journal)
-        record_without_run(cay, req, options, result, true);
+        journal_settle(cay->options.journal, id);
 }
 
 const char *cay_running_id(const struct cay_running *running)

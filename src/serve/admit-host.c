@@ -74,7 +74,8 @@ static void read_host(const char *root, struct admit_host *ret)
 }
 
 /* One group: the page cache in it that the kernel would drop first counts as free. */
-static void read_group(const struct hierarchy *h, const char *folder, struct admit_host *ret)
+static void read_group(const struct hierarchy *h, const char *folder, bool is_top,
+                       struct admit_host *ret)
 {
     char text[FILE_MAX];
     uint64_t limit, usage, cache = 0;
@@ -84,6 +85,7 @@ static void read_group(const struct hierarchy *h, const char *folder, struct adm
     if (limit >= ret->total_bytes)
         return;
     ret->total_bytes = limit;
+    ret->is_service = !is_top; /* at the top, as in a container, runs are below it */
     if (!read_text(folder, h->usage, text) || !read_number(text, "", &usage))
         return;
     if (read_text(folder, "memory.stat", text))
@@ -103,7 +105,7 @@ static void read_groups(const struct hierarchy *h, const char *root, const char 
     if (snprintf(path, sizeof path, "%s/%s%s", root, h->mount, group) >= (int)sizeof path)
         return;
     for (;;) {
-        read_group(h, path, ret);
+        read_group(h, path, strlen(path) <= base + 1, ret); /* "/" may be at its end */
         char *slash = strrchr(path, '/');
         if (!slash || (size_t)(slash - path) < base)
             return;
@@ -129,7 +131,7 @@ void admit_host_read(const char *root, struct admit_host *ret)
     char text[FILE_MAX];
     cpu_set_t set;
 
-    *ret = (struct admit_host){ UINT64_MAX, UINT64_MAX, 1 };
+    *ret = (struct admit_host){ UINT64_MAX, UINT64_MAX, 1, false };
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         ret->cores = (unsigned)CPU_COUNT(&set);
     read_host(root, ret);

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include <cay/error.h>
+#include <cay/run.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -169,9 +170,16 @@ void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const
     exchange_reply(x, status, JSON_TYPE, strbuf_take(&out), len);
 }
 
+/* What the host lacks is its operator's affair: how to set it up is for the log. */
 void exchange_fail(struct exchange *x, const struct cay_error *err)
 {
-    exchange_error(x, cay_error_http_status(err->kind), err->kind, err->msg, err->hint);
+    bool is_hosts = err->kind == CAY_E_SYSTEM || err->kind == CAY_E_UNSUPPORTED;
+
+    if (is_hosts)
+        LOG(x->server->log, WARN, "refused", clock_now_ns(), LOG_TEXT("tenant", x->owner.tenant),
+            LOG_TEXT("error", err->msg), LOG_TEXT("hint", err->hint));
+    exchange_error(x, cay_error_http_status(err->kind), err->kind, err->msg,
+                   is_hosts ? CAY_ASK_OPERATOR : err->hint);
 }
 
 void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const char *message,

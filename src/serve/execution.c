@@ -22,7 +22,7 @@
 #include "serve/server-state.h"
 
 enum {
-    LOG_BYTES_MAX = 4 << 20,    /* of one run */
+    LOG_BYTES_MAX = 8 << 20,    /* of one run */
     LOG_COUNT_MAX = 20000,      /* events of one run */
     ALL_LOGS_MAX = 32 << 20,    /* of those that run: beyond it, each keeps less */
     LOG_BYTES_FEW = 64 << 10,   /* that much */
@@ -527,6 +527,7 @@ static void log_end(const struct execution *run, const struct cay_result *result
         LOG_TEXT("recorded",
                  run->is_unrecorded ? "no" : NULL), /* which the client alone sees else */
         LOG_TEXT("error", err ? err->msg : NULL),
+        LOG_TEXT("hint", err && err->hint[0] ? err->hint : NULL),
         { NULL },
     };
 
@@ -595,6 +596,8 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     };
 
     memcpy(result->id, run->id, sizeof result->id);
+    if (result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE)
+        result->verdict.remedy = CAY_ASK_OPERATOR;
     cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
     drop_request(run);
@@ -607,8 +610,8 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
 /* ---- the beginning ---- */
 
 /* Of a detached run the client has an id and nothing more: whatever becomes of us, there will be a
- * record of it. */
-static void owe(struct execution *run)
+ * record of it, or it is refused. */
+static int owe(struct execution *run, struct cay_error *ret_err)
 {
     const struct cay_start_options options = {
         .tenant = run->tenant,
@@ -618,13 +621,21 @@ static void owe(struct execution *run)
     struct cay_error err;
 
     if (!run->is_detached || run->is_owed)
-        return;
-    run->is_owed = true;
+        return 0;
     cay_fail(&err, CAY_E_SYSTEM, "the server ended before the run did");
     cay_hint(&err, "run it again; what it had done by then is lost");
     struct cay_result *result = cay_result_of_error(&err, run->req);
-    cay_record_owed(run->server->cay, run->req, &options, result);
+    int rc = cay_record_owed(run->server->cay, run->req, &options, result, &err);
     cay_result_free(result);
+    run->is_owed = rc == 0;
+    if (rc == 0)
+        return 0;
+    metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, 1);
+    LOG(run->server->log, WARN, "not-recorded", clock_now_ns(), LOG_TEXT("id", run->id),
+        LOG_TEXT("error", err.msg));
+    cay_fail(ret_err, CAY_E_BUSY,
+             "a detached run has to be on record, and nothing can be recorded");
+    return cay_hint(ret_err, "try again later, or without detach");
 }
 
 static int start(struct execution *run, struct cay_error *err)
@@ -643,7 +654,6 @@ static int start(struct execution *run, struct cay_error *err)
     if (engine_start(run->server, run->req, &options, &run->running, err) < 0)
         return -1;
     run->state = EXECUTION_RUNNING;
-    owe(run);
     drop_request(run);
     return 0;
 }
@@ -655,6 +665,9 @@ static int take_room(struct execution *run, uint64_t output_bytes, struct cay_er
     char most[32];
 
     if (output_bytes > bodies->max_bytes / 4) {
+        if (cay_request_check(run->server->cay, run->req, err) <
+            0) /* who asks for too much anyway */
+            return -1;
         format_bytes(most, bodies->max_bytes / 4);
         cay_fail(err, CAY_E_LIMIT, "max_output: this server can hold at most %s of a stream", most);
         return cay_hint(err, "GET /v1/executions/ID/stdout has all of it");
@@ -694,13 +707,13 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
         free_run(run);
         return -1;
     }
-    if (*ret_outcome == ADMIT_NOW && start(run, err) < 0) {
+    if (owe(run, err) < 0 || (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
+        if (run->is_owed)
+            cay_record_not_owed(server->cay, run->id);
         admit_undo(server->admit, &run->ticket);
         free_run(run);
         return -1;
     }
-    if (*ret_outcome == ADMIT_QUEUED)
-        owe(run);
     return 0;
 }
 
