@@ -33,6 +33,7 @@
 
 struct arena;
 struct audit_entry;
+struct record;
 struct record_text;
 
 struct cay_journal {
@@ -41,7 +42,8 @@ struct cay_journal {
     unsigned number; /* of the log */
     uint64_t written;
     size_t n_owed;
-    bool is_shared; /* written by one user, taken in by another */
+    bool is_shared;        /* written by one user, taken in by another */
+    struct record *living; /* of runs that are not over, with streams on disk; record.c */
     char name[33];
 };
 
