@@ -376,6 +376,9 @@ CAY_API int cay_dispatch(struct cay *cay, struct cay_error *err);
 CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
                                                const struct cay_request *req);
 
+/* What a server's client is told to do about what its host lacks. */
+#define CAY_ASK_OPERATOR "ask whoever runs this server: its log says more"
+
 /* Writes a run down that was asked for and ended before it was started, with that result, of
  * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant,
  * timestamp and queue_ns are used. */
@@ -384,9 +387,14 @@ CAY_API void cay_record_unstarted(struct cay *cay, const struct cay_request *req
                                   struct cay_result *result);
 
 /* With a journal: what is to be told of a run whose caller got its id and nothing more yet, should
- * the process be gone before the run's own end is written down. Options and result as above. */
-CAY_API void cay_record_owed(struct cay *cay, const struct cay_request *req,
-                             const struct cay_start_options *options, struct cay_result *result);
+ * the process be gone before the run's own end is written down. Options and result as above. Fails
+ * where it can't be written down. */
+CAY_API int cay_record_owed(struct cay *cay, const struct cay_request *req,
+                            const struct cay_start_options *options, struct cay_result *result,
+                            struct cay_error *err);
+
+/* It was not started after all. */
+CAY_API void cay_record_not_owed(struct cay *cay, const char *id);
 
 /* ---- what is made ahead of runs (struct cay_options.ahead) ---- */
 

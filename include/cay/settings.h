@@ -53,6 +53,9 @@ CAY_API const char *cay_request_language(const struct cay *cay, const struct cay
 CAY_API uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req,
                                     bool *ret_is_compilers);
 
+/* max_output that a request would run with, of each stream. */
+CAY_API uint64_t cay_request_output(const struct cay *cay, const struct cay_request *req);
+
 /* One table [tenant.NAME] of the system's or the user's file. 0 is: no such quota. */
 struct cay_tenant {
     const char *name;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/siphash.h"
 #include "base/strbuf.h"
 
 enum { CONTEXT = 3, BINARY_LOOK = 8000 };
@@ -32,16 +33,10 @@ bool diff_is_binary(const char *data, size_t len)
 
 /* ---- lines ---- */
 
-static uint64_t hash_of(const char *data, size_t len)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)data[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static void text_init(struct text *text, const char *data, size_t len)
+/* The key is both texts': lines that only look the same to a hash would be compared to their ends,
+ * again and again. */
+static void text_init(struct text *text, const struct siphash_key *key, const char *data,
+                      size_t len)
 {
     size_t n = 0;
 
@@ -58,7 +53,7 @@ static void text_init(struct text *text, const char *data, size_t len)
         const char *end = memchr(data + at, '\n', len - at);
         size_t next = end ? (size_t)(end - data) + 1 : len;
         text->starts[i] = (uint32_t)at;
-        text->hashes[i] = hash_of(data + at, next - at);
+        text->hashes[i] = siphash(key, data + at, next - at);
         at = next;
     }
     text->starts[n] = (uint32_t)len;
@@ -241,8 +236,9 @@ void diff_unified(struct strbuf *out, const char *old_data, size_t old_len, cons
     uint32_t i = 0, j = 0;
 
     assert(old_len <= DIFF_BYTES_MAX && new_len <= DIFF_BYTES_MAX);
-    text_init(&a, old_data, old_len);
-    text_init(&b, new_data, new_len);
+    const struct siphash_key key = siphash_new_key();
+    text_init(&a, &key, old_data, old_len);
+    text_init(&b, &key, new_data, new_len);
     mark_edits(&a, &b);
     while (i < a.n || j < b.n) {
         if ((i < a.n && a.is_edited[i]) || (j < b.n && b.is_edited[j])) {

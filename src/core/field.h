@@ -152,7 +152,7 @@ enum {
       "connections to a server at once; more are refused with 503")                                \
     X(MAX_BODY, "max_body", BYTES, 0, "32m", 1024, 1 << 28, NULL, "SIZE",                          \
       "largest request that a server takes")                                                       \
-    X(MAX_BODIES, "max_bodies", BYTES, 0, "128m", 1024, MAX_BYTES, NULL, "SIZE",                   \
+    X(MAX_BODIES, "max_bodies", BYTES, 0, "64m", 1024, MAX_BYTES, NULL, "SIZE",                   \
       "all requests together that a server reads or has waiting")                                  \
     X(HEAD_TIMEOUT, "head_timeout", SECONDS, 0, "10", 1000000, MAX_SECONDS, NULL, "SECONDS",       \
       "time that a client has for the head of a request")                                          \

@@ -71,19 +71,11 @@ static const char *judge_record(const struct harvest_record *record, const char 
 
 /* ---- finding ---- */
 
-static size_t hash_of(const char *path, size_t len)
+/* The slot that the path, of this hash, is in or belongs into. The program chose the paths, and
+ * must not know which of them meet there. */
+static uint32_t *slot_of(const struct harvest *harvest, uint64_t hash, const char *path, size_t len)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)path[i]) * UINT64_C(0x100000001b3);
-    return (size_t)(hash ^ (hash >> 29));
-}
-
-/* The slot that the path is in or belongs into. */
-static uint32_t *slot_of(const struct harvest *harvest, const char *path, size_t len)
-{
-    for (size_t i = hash_of(path, len);; i++) {
+    for (size_t i = (size_t)hash;; i++) {
         uint32_t *slot = &harvest->slots[i & (harvest->n_slots - 1)];
         if (*slot == 0)
             return slot;
@@ -97,36 +89,51 @@ const struct harvest_entry *harvest_find(const struct harvest *harvest, const ch
 {
     if (harvest->n_slots == 0)
         return NULL;
-    uint32_t slot = *slot_of(harvest, path, strlen(path));
+    size_t len = strlen(path);
+    uint32_t slot = *slot_of(harvest, siphash(&harvest->key, path, len), path, len);
     return slot ? &harvest->entries[slot - 1] : NULL;
+}
+
+/* What is wrong with what is above entry number i, or NULL. All folders of a deep path together are
+ * hashed in one pass over it. */
+static const char *judge_above(const struct harvest *harvest, size_t i)
+{
+    const char *path = harvest->entries[i].path, *from = path, *slash;
+    struct siphash_state state = siphash_begin(&harvest->key);
+
+    for (; (slash = strchr(from, '/')); from = slash) {
+        size_t len = (size_t)(slash - path);
+        siphash_add(&state, from, (size_t)(slash - from));
+        uint32_t above = *slot_of(harvest, siphash_end(&state), path, len);
+        if (above && above - 1 > i)
+            return "a folder comes after what is in it";
+        if (above && harvest->entries[above - 1].kind != HARVEST_DIR)
+            return "a path leads through what is no folder";
+        siphash_add(&state, slash++, 1);
+    }
+    return NULL;
 }
 
 /* Every path once, and every listed folder above an entry a folder, listed before it. */
 static const char *judge_tree(struct harvest *harvest)
 {
+    harvest->key = siphash_new_key();
     harvest->n_slots = 16;
     while (harvest->n_slots < harvest->n * 2)
         harvest->n_slots *= 2;
     harvest->slots = mem_alloc(harvest->n_slots * sizeof *harvest->slots);
     for (size_t i = 0; i < harvest->n; i++) {
         const char *path = harvest->entries[i].path;
-        uint32_t *slot = slot_of(harvest, path, strlen(path));
+        size_t len = strlen(path);
+        uint32_t *slot = slot_of(harvest, siphash(&harvest->key, path, len), path, len);
         if (*slot)
             return "a path is there twice";
         *slot = (uint32_t)i + 1;
     }
     for (size_t i = 0; i < harvest->n; i++) {
-        const char *path = harvest->entries[i].path;
-        for (size_t len = strlen(path); len > 0; len--) {
-            uint32_t above = path[len] == '/' ? *slot_of(harvest, path, len) : 0;
-            if (!above)
-                continue;
-            if (above - 1 > i)
-                return "a folder comes after what is in it";
-            if (harvest->entries[above - 1].kind != HARVEST_DIR)
-                return "a path leads through what is no folder";
-            break; /* those above it were looked at for it */
-        }
+        const char *wrong = judge_above(harvest, i);
+        if (wrong)
+            return wrong;
     }
     return NULL;
 }
@@ -157,7 +164,7 @@ static void add_entry(struct harvest *harvest, size_t *room, const struct harves
 }
 
 /* Returns what is wrong, or NULL. */
-static const char *read_all_records(struct harvest *harvest)
+static const char *read_all_records(struct harvest *harvest, uint64_t path_bytes_max)
 {
     struct reader reader = { harvest->map, harvest->len, 0 };
     uint64_t path_bytes = 0;
@@ -186,7 +193,7 @@ static const char *read_all_records(struct harvest *harvest)
         if (wrong)
             return wrong;
         path_bytes += record.path_len;
-        if (path_bytes > PATHS_BYTES_MAX)
+        if (path_bytes > path_bytes_max)
             return "its paths are too long in all";
         bool has_data = record.kind == HARVEST_LINK ||
                         (record.kind == HARVEST_FILE && !(record.flags & HARVEST_NO_DATA));
@@ -202,6 +209,11 @@ static const char *read_all_records(struct harvest *harvest)
 
 int harvest_open(int fd, struct harvest *ret, struct cay_error *err)
 {
+    return harvest_open_max(fd, PATHS_BYTES_MAX, ret, err);
+}
+
+int harvest_open_max(int fd, uint64_t path_bytes, struct harvest *ret, struct cay_error *err)
+{
     struct harvest harvest = { 0 };
     struct stat st;
 
@@ -214,7 +226,7 @@ int harvest_open(int fd, struct harvest *ret, struct cay_error *err)
             return cay_fail(err, CAY_E_SYSTEM, "harvest: cannot be mapped");
         harvest.map = map;
     }
-    const char *wrong = read_all_records(&harvest);
+    const char *wrong = read_all_records(&harvest, path_bytes);
     if (!wrong)
         wrong = judge_tree(&harvest);
     if (wrong) {

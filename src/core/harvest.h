@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/siphash.h"
 
 struct cay_error;
 
@@ -88,12 +89,16 @@ struct harvest {
     /* The reader's own. */
     const char *map;
     size_t len;
+    struct siphash_key key;
     uint32_t *slots; /* a hash table of entries by path; 0: empty, else the entry's number + 1 */
     size_t n_slots;
 };
 
 /* Reads a seekable fd, which nobody else may write to, and which must stay open. */
 int harvest_open(int fd, struct harvest *ret, struct cay_error *err);
+
+/* The same, refused where its paths have more bytes than this in all: they are held in memory. */
+int harvest_open_max(int fd, uint64_t path_bytes, struct harvest *ret, struct cay_error *err);
 void harvest_close(struct harvest *harvest);
 
 /* NULL when there is none of that path. */

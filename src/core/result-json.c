@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The result and the events in their JSON form, contract.md section 1. */
+#include "core/result-json.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -177,12 +179,18 @@ static void put_result(struct json_writer *w, const struct cay_result *result)
     json_end_object(w);
 }
 
+void result_put_json(struct strbuf *out, const struct cay_result *result)
+{
+    struct json_writer w = { .out = out };
+
+    put_result(&w, result);
+}
+
 char *cay_result_json(const struct cay_result *result)
 {
     struct strbuf out = { 0 };
-    struct json_writer w = { .out = &out };
 
-    put_result(&w, result);
+    result_put_json(&out, result);
     return strbuf_take(&out);
 }
 

@@ -116,15 +116,25 @@ void cay_close(struct cay *cay)
 
 /* ---- runs that come to nothing ---- */
 
+/* The reason is the newest warning. */
+static const char *last_of(const struct value *warnings)
+{
+    const char *last = "not recorded";
+
+    for (const char *const *at = warnings->list; at && *at; at++)
+        last = *at;
+    return last;
+}
+
 /* Of how: id, tenant, timestamp and queue_ns. The result gets that id; and, for whoever tells of
- * it, what is known of the run. */
-static void record_without_run(struct cay *cay, const struct cay_request *req,
-                               const struct run_how *how, struct cay_result *result, bool is_owed)
+ * it, what is known of the run. Fails where it could not be recorded. */
+static int record_without_run(struct cay *cay, const struct cay_request *req,
+                              const struct run_how *how, struct cay_result *result, bool is_owed,
+                              struct cay_error *err)
 {
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     struct arena *arena = result_arena(result);
     struct value warnings = { 0 };
-    struct cay_error err;
     struct record record;
     struct plan plan;
 
@@ -132,7 +142,7 @@ static void record_without_run(struct cay *cay, const struct cay_request *req,
         memcpy(result->id, how->id, sizeof result->id);
     result_stamp(result, how->timestamp);
     result->timing.queue_ns = how->queue_ns;
-    if (plan_make(req, &cay->config, &cay->host, &plan, &err) < 0)
+    if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
         plan_of_refused(req, &cay->config, &cay->host, &plan);
     if (plan.language)
         result->language = arena_str(arena, plan.language->name);
@@ -146,6 +156,7 @@ static void record_without_run(struct cay *cay, const struct cay_request *req,
     record_finish(&record, &plan, &left, arena, result, &warnings);
     record_done(&record);
     plan_done(&plan);
+    return result->is_unrecorded ? cay_fail(err, CAY_E_SYSTEM, "%s", last_of(&warnings)) : 0;
 }
 
 /* A run that is refused is on record like any other, and told of by the events of one. A request
@@ -156,7 +167,8 @@ static void refuse(struct cay *cay, const struct cay_request *req, const struct 
     if (how->is_probe || err->kind == CAY_E_USAGE || err->kind == CAY_E_BUSY)
         return;
     struct cay_result *result = cay_result_of_error(err, req);
-    record_without_run(cay, req, how, result, false);
+    struct cay_error unrecorded;
+    record_without_run(cay, req, how, result, false, &unrecorded);
     if (!how->is_watched && how->options.on_event) {
         struct cay_event started = { 1, 0, CAY_EVENT_STARTED, result->id, strlen(result->id) };
         struct cay_event finished = { .seq = 2, .kind = CAY_EVENT_FINISHED, .result = result };
@@ -231,17 +243,24 @@ void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
                           const struct cay_start_options *options, struct cay_result *result)
 {
     const struct run_how how = how_of(options);
+    struct cay_error err;
 
-    record_without_run(cay, req, &how, result, false);
+    record_without_run(cay, req, &how, result, false, &err);
 }
 
-void cay_record_owed(struct cay *cay, const struct cay_request *req,
-                     const struct cay_start_options *options, struct cay_result *result)
+int cay_record_owed(struct cay *cay, const struct cay_request *req,
+                    const struct cay_start_options *options, struct cay_result *result,
+                    struct cay_error *err)
 {
     const struct run_how how = how_of(options);
 
+    return cay->options.journal ? record_without_run(cay, req, &how, result, true, err) : 0;
+}
+
+void cay_record_not_owed(struct cay *cay, const char *id)
+{
     if (cay->options.journal)
-        record_without_run(cay, req, &how, result, true);
+        journal_settle(cay->options.journal, id);
 }
 
 const char *cay_running_id(const struct cay_running *running)

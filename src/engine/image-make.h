@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/siphash.h"
 #include "engine/digest.h"
 #include "engine/image-store.h"
 
@@ -30,6 +31,7 @@ struct cay_image_maker {
     uint64_t max_bytes, used_bytes, bytes, left_out;
     struct image_record *records;
     size_t n, room;
+    struct siphash_key key;
     uint32_t *slots; /* by the path's hash: a record's number + 1 */
     size_t n_slots;
     int file_fd; /* of the file that is being written, or -1 */

@@ -42,14 +42,9 @@ const char *image_path(struct arena *arena, const char *path)
     return out;
 }
 
-/* FNV-1a: whoever makes it slow slows down his own import, which has an end. */
 static size_t slot_of(const struct cay_image_maker *maker, const char *path)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (const char *c = path; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
-    size_t slot = (size_t)(hash ^ hash >> 32) & (maker->n_slots - 1);
+    size_t slot = (size_t)siphash(&maker->key, path, strlen(path)) & (maker->n_slots - 1);
     while (maker->slots[slot] && strcmp(maker->records[maker->slots[slot] - 1].path, path) != 0)
         slot = (slot + 1) & (maker->n_slots - 1);
     return slot;
@@ -65,6 +60,8 @@ struct image_record *image_record_find(const struct cay_image_maker *maker, cons
 
 static void grow(struct cay_image_maker *maker)
 {
+    if (maker->room == 0)
+        maker->key = siphash_new_key();
     maker->room = MAX(maker->room * 2, (size_t)1024);
     maker->records = mem_resize(maker->records, maker->room * sizeof *maker->records);
     free(maker->slots);

@@ -36,6 +36,7 @@
 
 struct arena;
 struct audit_entry;
+struct record;
 struct record_text;
 
 struct cay_journal {
@@ -47,7 +48,8 @@ struct cay_journal {
     int failure;    /* of the last try to append: 0 or -errno */
     unsigned n_cut; /* how often a log was cut or removed while it was written */
     size_t n_owed;
-    bool is_shared; /* written by one user, taken in by another */
+    bool is_shared;        /* written by one user, taken in by another */
+    struct record *living; /* of runs that are not over, with streams on disk; record.c */
     char name[33];
 };
 

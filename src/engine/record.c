@@ -22,6 +22,7 @@
 #include "core/harvest.h"
 #include "core/language.h"
 #include "core/plan.h"
+#include "core/result-json.h"
 #include "core/state.h"
 #include "core/verdict.h"
 #include "engine/audit.h"
@@ -141,6 +142,46 @@ void record_input(struct record *record, const char *data, size_t len)
     digest_add(&record->input, data, len);
 }
 
+/* ---- streams of runs that are not over: what of them is on disk nobody can prune ---- */
+
+static bool is_tenant_of(const struct record *one, const struct record *other)
+{
+    if (!one->tenant || !other->tenant)
+        return one->tenant == other->tenant;
+    return strcmp(one->tenant, other->tenant) == 0;
+}
+
+/* Those of one tenant's have no more together than the tenant may keep. */
+static bool has_disk_room(struct record *record, size_t len)
+{
+    uint64_t most = record->config->settings[FIELD_KEEP_BYTES].value.num, sum = len;
+
+    if (!record->journal)
+        return true;
+    for (const struct record *other = record->journal->living; other; other = other->next_living)
+        if (is_tenant_of(record, other))
+            sum += other->stream_bytes;
+    if (sum > most)
+        return false;
+    if (record->stream_bytes == 0) {
+        record->next_living = record->journal->living;
+        record->journal->living = record;
+    }
+    record->stream_bytes += len;
+    return true;
+}
+
+static void give_disk_room_back(struct record *record)
+{
+    struct record **at = record->journal && record->stream_bytes ? &record->journal->living : NULL;
+
+    while (at && *at != record)
+        at = &(*at)->next_living;
+    if (at)
+        *at = record->next_living;
+    record->stream_bytes = 0;
+}
+
 /* A stream is kept from the moment that the capture begins to leave something out; until then, it
  * has all of it. */
 void record_output(struct record *record, int stream, const struct capture *capture,
@@ -161,10 +202,12 @@ void record_output(struct record *record, int stream, const struct capture *capt
         if (*fd < 0)
             return;
         if (capture->head_len > 0)
-            rc = write_all(*fd, capture->head, capture->head_len);
+            rc = has_disk_room(record, capture->head_len)
+                     ? write_all(*fd, capture->head, capture->head_len)
+                     : -EDQUOT;
     }
     if (rc == 0)
-        rc = write_all(*fd, data, len);
+        rc = has_disk_room(record, len) ? write_all(*fd, data, len) : -EDQUOT;
     if (rc < 0) {
         fail(record, rc);
         unlinkat(record->own_fd, stream_names[stream], 0); /* half of it would be taken for all */
@@ -181,6 +224,7 @@ void record_drop_output(struct record *record)
         unlinkat(record->own_fd, stream_names[i], 0);
         close_fd(&record->stream_fds[i]);
     }
+    give_disk_room_back(record);
 }
 
 /* ---- the end ---- */
@@ -274,6 +318,8 @@ static void finish_files(struct record *record, const struct plan *plan,
                          const struct record_left *left, struct arena *arena,
                          struct cay_result *result, struct value *warnings)
 {
+    static const struct files_bounds bounds = FILES_BOUNDS, server_bounds = FILES_BOUNDS_SERVER;
+    const struct files_bounds *bound = record->journal ? &server_bounds : &bounds;
     struct changes changes = { .folder = left->workspace };
     struct harvest harvest = { 0 };
     struct cay_error err;
@@ -291,7 +337,7 @@ static void finish_files(struct record *record, const struct plan *plan,
     if (left->errnum)
         rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox told of its files");
     else
-        rc = harvest_open(left->harvest_fd, &harvest, &err);
+        rc = harvest_open_max(left->harvest_fd, bound->seen_bytes, &harvest, &err);
     if (rc == 0 && left->workspace_fd >= 0)
         rc = changes_make(&changes, &harvest, left->workspace_fd, left->started_ns, &err);
     if (rc < 0) {
@@ -317,7 +363,7 @@ static void finish_files(struct record *record, const struct plan *plan,
     if (changes.n > 0 && save_changes(record, &changes, left->harvest_fd, &err) < 0)
         warn(arena, warnings,
              arena_printf(arena, "the changes cannot be applied later: %s", err.msg));
-    files_list(arena, &harvest, &changes, &plan->payload, result, warnings);
+    files_list(arena, &harvest, &changes, &plan->payload, bound, result, warnings);
     harvest_close(&harvest);
     changes_done(&changes);
 }
@@ -498,8 +544,7 @@ static void make_text(const struct record *record, const struct plan *plan,
         failure.n_context = 0;
         shown.failure = &failure;
     }
-    auto_free char *whole = cay_result_json(&shown);
-    strbuf_puts(json, whole);
+    result_put_json(json, &shown);
     json_begin_object(&w);
     json_field_uint(&w, "version", 1);
     text->has_code = may_store_code(record, result);
@@ -586,6 +631,7 @@ void record_finish(struct record *record, const struct plan *plan, const struct 
 
 void record_done(struct record *record)
 {
+    give_disk_room_back(record);
     for (int i = 0; i < RECORD_STREAMS; i++)
         close_fd(&record->stream_fds[i]);
     if (record->own_fd >= 0 && record->is_finished)

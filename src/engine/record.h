@@ -57,7 +57,10 @@ struct record {
     int executions_fd; /* likewise; of a server: its journal's folder */
     int own_fd;        /* executions/ID; -1: not made yet */
     int stream_fds[RECORD_STREAMS];
-    int error; /* the first errno of what could not be kept */
+    uint64_t stream_bytes; /* in these */
+    struct record
+        *next_living; /* of the journal's list, which it is in from its first such byte on */
+    int error;        /* the first errno of what could not be kept */
 };
 
 /* What a run left in its folders. */

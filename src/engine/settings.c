@@ -150,21 +150,35 @@ const char *cay_request_language(const struct cay *cay, const struct cay_request
     return language ? language->name : cay_request_text(req, "language");
 }
 
+/* What the request says, or its profile; NULL: neither does. */
+static const struct value *value_of(const struct cay *cay, const struct cay_request *req,
+                                    enum field_id id)
+{
+    const struct value *asked = &req->values[id], *named = &req->values[FIELD_PROFILE];
+    const struct profile *profile = config_profile(
+        &cay->config, named->is_set ? named->text : cay->config.settings[FIELD_PROFILE].value.text);
+
+    if (asked->is_set)
+        return asked;
+    return profile && profile->values[id].is_set ? &profile->values[id] : NULL;
+}
+
+uint64_t cay_request_output(const struct cay *cay, const struct cay_request *req)
+{
+    const struct value *said = value_of(cay, req, FIELD_MAX_OUTPUT);
+
+    return said ? said->num : cay->config.settings[FIELD_MAX_OUTPUT].value.num;
+}
+
 /* As plan.c chooses it. */
 uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req, bool *ret_is_compilers)
 {
     const struct setting *usual = &cay->config.settings[FIELD_MEMORY];
-    const struct value *asked = &req->values[FIELD_MEMORY], *named = &req->values[FIELD_PROFILE];
+    const struct value *said = value_of(cay, req, FIELD_MEMORY);
     const struct language *language = language_of(cay, req);
-    const struct profile *profile = config_profile(
-        &cay->config, named->is_set ? named->text : cay->config.settings[FIELD_PROFILE].value.text);
-    uint64_t bytes = usual->value.num;
+    uint64_t bytes = said ? said->num : usual->value.num;
 
-    if (asked->is_set)
-        bytes = asked->num;
-    else if (profile && profile->values[FIELD_MEMORY].is_set)
-        bytes = profile->values[FIELD_MEMORY].num;
-    else if (language && language->memory_bytes && usual->origin == ORIGIN_BUILTIN)
+    if (!said && language && language->memory_bytes && usual->origin == ORIGIN_BUILTIN)
         bytes = language->memory_bytes;
     uint64_t compiler = cay->config.settings[FIELD_COMPILE_MEMORY].value.num;
     *ret_is_compilers = language && language->compile[0] && compiler > bytes;

@@ -30,6 +30,7 @@ static const struct hierarchy {
 struct group {
     const struct hierarchy *hierarchy;
     int limit_fd, usage_fd, stat_fd;
+    bool is_top;
 };
 
 enum { GROUPS_MAX = 32 };
@@ -106,6 +107,7 @@ static void read_group(const struct group *group, struct admit_host *ret)
     if (limit >= ret->total_bytes)
         return;
     ret->total_bytes = limit;
+    ret->is_service = !group->is_top; /* at the top, as in a container, runs are below it */
     if (!read_text(group->usage_fd, text) || !read_number(text, "", &usage))
         return;
     if (read_text(group->stat_fd, text))
@@ -114,7 +116,8 @@ static void read_group(const struct group *group, struct admit_host *ret)
     ret->free_bytes = MIN(ret->free_bytes, limit - MIN(limit, usage));
 }
 
-static void open_group(struct admit_files *files, const struct hierarchy *h, const char *folder)
+static void open_group(struct admit_files *files, const struct hierarchy *h, const char *folder,
+                       bool is_top)
 {
     int limit_fd = open_file(folder, h->limit);
 
@@ -137,7 +140,7 @@ static void open_groups(struct admit_files *files, const struct hierarchy *h, co
     if (snprintf(path, sizeof path, "%s/%s%s", root, h->mount, group) >= (int)sizeof path)
         return;
     for (;;) {
-        open_group(files, h, path);
+        open_group(files, h, path, strlen(path) <= base + 1); /* "/" may be at its end */
         char *slash = strrchr(path, '/');
         if (!slash || (size_t)(slash - path) < base)
             return;
@@ -204,7 +207,7 @@ void admit_host_read(const struct admit_files *files, struct admit_host *ret)
 {
     cpu_set_t set;
 
-    *ret = (struct admit_host){ UINT64_MAX, UINT64_MAX, 1 };
+    *ret = (struct admit_host){ UINT64_MAX, UINT64_MAX, 1, false };
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         ret->cores = (unsigned)CPU_COUNT(&set);
     read_host(files->meminfo_fd, ret);

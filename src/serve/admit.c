@@ -33,6 +33,7 @@ struct admit {
     struct tenant **tenants; /* by name */
     struct tenant **heap;    /* those with runs that wait */
     size_t n_tenants, n_heap, room;
+    size_t n_expected; /* 0: nobody said */
 
     uint64_t turns;
     int64_t service_ns; /* how long a run takes, recent ones counting more */
@@ -141,6 +142,11 @@ struct tenant *admit_tenant(struct admit *admit, const char *name)
     return tenant;
 }
 
+void admit_expect(struct admit *admit, size_t n_tenants)
+{
+    admit->n_expected = n_tenants;
+}
+
 const char *tenant_name(const struct tenant *tenant)
 {
     return tenant->name;
@@ -215,7 +221,8 @@ static void heap_update(struct admit *admit, struct tenant *tenant)
 static uint64_t cost_of(const struct admit *admit, uint64_t memory_bytes)
 {
     uint64_t cost = memory_bytes / admit->settings.overcommit_milli * 1000;
-    return MIN(cost, admit->capacity_bytes / 4);
+
+    return admit->host.is_service ? memory_bytes : MIN(cost, admit->capacity_bytes / 4);
 }
 
 /* Whether this much fits in a tenant's share: SHARE times what would be left of all and one more,
@@ -223,7 +230,9 @@ static uint64_t cost_of(const struct admit *admit, uint64_t memory_bytes)
  * come would be much. */
 static bool is_in_share(const struct admit *admit, uint64_t own, uint64_t used, uint64_t all)
 {
-    return admit->n_tenants < 2 || own <= (uint64_t)ADMIT_SHARE * (less(all, used) + 1);
+    size_t n_tenants = admit->n_expected ? admit->n_expected : admit->n_tenants;
+
+    return n_tenants < 2 || own <= (uint64_t)ADMIT_SHARE * (less(all, used) + 1);
 }
 
 static uint32_t most_running(const struct admit *admit)
@@ -245,7 +254,8 @@ static bool has_memory(const struct admit *admit, const struct tenant *tenant, u
 static bool has_room(const struct admit *admit, const struct tenant *tenant, uint64_t cost)
 {
     uint64_t own = tenant->running + 1, all = admit->counts.running + 1;
-    uint64_t floor = (uint64_t)admit->settings.runs_per_core * admit->host.cores;
+    uint64_t floor =
+        admit->host.is_service ? 0 : (uint64_t)admit->settings.runs_per_core * admit->host.cores;
     uint64_t most = most_running(admit);
 
     if (all == 1)

@@ -20,7 +20,8 @@
  * has to wait for an empty host. All that run stay within what the host (or our own cgroup) has,
  * less a reserve; those started since the host was last looked at but one stay within what was free
  * then, less the reserve. Up to runs_per_core runs per core start whatever their limits add up to,
- * as long as anything is free; one always starts. Never more than max_running.
+ * as long as anything is free; one always starts. Never more than max_running. Where the limit is
+ * one of the service's own, which the kernel does not hold runs to, each counts all of its limit.
  *
  * Order. The tenant with the fewest running goes first; among equals, the one whose turn was
  * longest ago; within a tenant, first come, first served. A run too large for the room that is left
@@ -71,6 +72,8 @@ struct admit_host {
     uint64_t free_bytes;  /* the least of MemAvailable and what our cgroups have left */
     uint64_t total_bytes; /* the least of MemTotal and our cgroups' limits */
     unsigned cores;
+    bool is_service; /* that is the limit of a cgroup of ours which the runs' own are not in: nothing
+                        but admission holds them to it */
 };
 
 /* proc/meminfo, and the limits of the cgroups that this process is in now (v1 and v2, ancestors
@@ -114,6 +117,10 @@ struct admit *admit_new(const struct admit_settings *settings, const struct admi
 void admit_free(struct admit *admit); /* tickets must be gone */
 void admit_set_settings(struct admit *admit, const struct admit_settings *settings);
 void admit_set_host(struct admit *admit, const struct admit_host *host);
+
+/* How many tenants there can be, seen or not: of more than one, none gets all. Not called: as many as
+ * were seen. */
+void admit_expect(struct admit *admit, size_t n_tenants);
 
 /* The tenant of that name, made where it is not there yet; lives as long as admit does. NULL: there
  * are ADMIT_TENANTS_MAX already. */

@@ -71,13 +71,21 @@ bool bodies_take(struct bodies *all, struct bodies_part *part, const char *tenan
     return true;
 }
 
-void bodies_give_back(struct bodies *all, struct bodies_part *part)
+void bodies_shrink(struct bodies *all, struct bodies_part *part, uint64_t bytes)
 {
-    if (!part->tenant)
+    if (part->bytes <= bytes)
         return;
-    all->bytes -= part->bytes;
-    part->tenant->bytes -= part->bytes;
+    uint64_t less = part->bytes - bytes;
+    all->bytes -= less;
+    part->bytes -= less;
+    part->tenant->bytes -= less;
     if (part->tenant->bytes == 0)
         take_out(all, part->tenant);
-    *part = (struct bodies_part){ 0 };
+    if (bytes == 0)
+        part->tenant = NULL;
+}
+
+void bodies_give_back(struct bodies *all, struct bodies_part *part)
+{
+    bodies_shrink(all, part, 0);
 }

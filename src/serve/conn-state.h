@@ -21,6 +21,7 @@ enum conn_state {
 enum {
     AHEAD_MAX = 64 * 1024,  /* bytes of requests sent ahead, before we stop reading */
     SEND_LOW = 64 * 1024,   /* a stream is pulled while less than this waits to be sent */
+    REPLY_FREE = 64 * 1024, /* an answer up to this size is nobody's concern */
     BUFFER_KEEP = 8 * 1024, /* a buffer that grew larger is not kept for the next request */
     EXTRA_HEADERS = 4,
 };
@@ -62,7 +63,8 @@ struct conn {
     int64_t sending_ns;  /* how much of that has passed */
     const char *tail;    /* a body, sent behind out */
     size_t tail_len, tail_at;
-    char *tail_owned; /* freed once it is sent */
+    char *tail_owned;   /* freed once it is sent */
+    gone_fn *tail_done; /* called then */
     pull_fn *pull;    /* of a stream */
     bool is_chunked;
     bool can_pull; /* the last pull did not say PULL_WAIT */

@@ -63,19 +63,26 @@ struct exchange {
 
     /* Of a reader of events; of who asks for metrics. */
     uint64_t after; /* the last number it has */
-    void (*put)(struct strbuf *out, const struct logged_event *event);
+    size_t at;      /* so much it has of the next one */
+    void (*put)(struct strbuf *out, const struct logged_event *event, size_t from, size_t len);
     bool is_owner;                /* the run is this client's */
     struct exchange *prev, *next; /* the run's other readers */
 };
 
 /* ---- answering ---- */
 
-/* A whole answer; body is freed here (it may be NULL with len 0). */
+/* A whole answer; body is freed here (it may be NULL with len 0). A large one counts for its tenant
+ * until it is sent (bodies.h); where there is no room for it, the answer is 503. */
 void exchange_reply(struct exchange *x, int status, const char *type, char *body, size_t len);
 
 /* The same for a body that outlives the exchange: not copied before, not freed after. */
 void exchange_reply_static(struct exchange *x, int status, const char *type, const char *body,
                            size_t len);
+
+/* The same for a body that stays the caller's until `done` is called: it was sent, or never will be.
+ */
+void exchange_reply_lent(struct exchange *x, const char *type, const char *body, size_t len,
+                         gone_fn *done);
 
 /* {"error": {"kind", "message", "hint"}}; hint may be NULL or "". */
 void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const char *message,

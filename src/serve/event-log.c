@@ -156,10 +156,10 @@ bool event_log_next(const struct event_log *log, uint64_t after, struct logged_e
 /* ---- wire formats ---- */
 
 /* A gap is told in the place of its last event, behind which a reader goes on. */
-static void put_json(struct strbuf *out, const struct logged_event *event)
+static void put_json(struct strbuf *out, const struct logged_event *event, size_t from, size_t len)
 {
     if (!event->is_gap) {
-        strbuf_add(out, event->json, event->len);
+        strbuf_add(out, event->json + from, len);
         return;
     }
     struct json_writer w = { .out = out };
@@ -179,15 +179,18 @@ static void put_json(struct strbuf *out, const struct logged_event *event)
     json_end_object(&w);
 }
 
-void event_put_sse(struct strbuf *out, const struct logged_event *event)
+void event_put_sse(struct strbuf *out, const struct logged_event *event, size_t from, size_t len)
 {
-    strbuf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: ", event->seq, event->name);
-    put_json(out, event);
-    strbuf_puts(out, "\n\n");
+    if (from == 0)
+        strbuf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: ", event->seq, event->name);
+    put_json(out, event, from, len);
+    if (from + len == event->len)
+        strbuf_puts(out, "\n\n");
 }
 
-void event_put_ndjson(struct strbuf *out, const struct logged_event *event)
+void event_put_ndjson(struct strbuf *out, const struct logged_event *event, size_t from, size_t len)
 {
-    put_json(out, event);
-    strbuf_putc(out, '\n');
+    put_json(out, event, from, len);
+    if (from + len == event->len)
+        strbuf_putc(out, '\n');
 }

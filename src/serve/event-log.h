@@ -59,7 +59,10 @@ bool event_log_next(const struct event_log *log, uint64_t after, struct logged_e
 
 /* ---- wire formats: one event, put into a buffer ---- */
 
-typedef void event_put_fn(struct strbuf *out, const struct logged_event *event);
+/* Puts `len` bytes of the event's JSON from `from` on, with what stands before the first and behind
+ * the last of them: a large one goes in pieces. Of a gap there is one piece of no bytes. */
+typedef void event_put_fn(struct strbuf *out, const struct logged_event *event, size_t from,
+                          size_t len);
 
 event_put_fn event_put_sse;    /* text/event-stream: the number as id */
 event_put_fn event_put_ndjson; /* application/x-ndjson: a line */

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include <cay/error.h>
+#include <cay/run.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -105,6 +106,13 @@ static void reply(struct exchange *x, int status, const char *type, char *owned,
         return;
     }
     x->gone = NULL;
+    if (owned && len > REPLY_FREE &&
+        !bodies_take(&x->server->bodies, &conn->held, x->owner.tenant, len)) {
+        free(owned);
+        exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers wait to be read",
+                       "read those that were asked for, then try again", 1);
+        return;
+    }
     conn->state = CONN_BUSY;
     end_unread(conn);
     put_head(conn, status, type, status == 204 ? NULL : &length);
@@ -131,6 +139,19 @@ void exchange_reply_static(struct exchange *x, int status, const char *type, con
     reply(x, status, type, NULL, body, len);
 }
 
+void exchange_reply_lent(struct exchange *x, const char *type, const char *body, size_t len,
+                         gone_fn *done)
+{
+    struct conn *conn = conn_of(x);
+
+    if (conn->state == CONN_DEAD) {
+        done(x);
+        return;
+    }
+    conn->tail_done = done;
+    reply(x, 200, type, NULL, body, len);
+}
+
 void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const char *message,
                     const char *hint)
 {
@@ -149,9 +170,16 @@ void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const
     exchange_reply(x, status, JSON_TYPE, strbuf_take(&out), len);
 }
 
+/* What the host lacks is its operator's affair: how to set it up is for the log. */
 void exchange_fail(struct exchange *x, const struct cay_error *err)
 {
-    exchange_error(x, cay_error_http_status(err->kind), err->kind, err->msg, err->hint);
+    bool is_hosts = err->kind == CAY_E_SYSTEM || err->kind == CAY_E_UNSUPPORTED;
+
+    if (is_hosts)
+        LOG(x->server->log, WARN, "refused", clock_now_ns(), LOG_TEXT("tenant", x->owner.tenant),
+            LOG_TEXT("error", err->msg), LOG_TEXT("hint", err->hint));
+    exchange_error(x, cay_error_http_status(err->kind), err->kind, err->msg,
+                   is_hosts ? CAY_ASK_OPERATOR : err->hint);
 }
 
 void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const char *message,
@@ -512,6 +540,10 @@ void exchange_done(struct conn *conn)
         metrics_request(server->metrics, x->head ? x->route : ROUTE_N, conn->status, took_ns);
         log_request(conn, now_ns, took_ns);
     }
+    gone_fn *done = conn->tail_done;
+    conn->tail_done = NULL;
+    if (done)
+        done(x);
     conn_release(conn);
     if (x->body.size > BUFFER_KEEP)
         strbuf_done(&x->body);

@@ -11,6 +11,9 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/parse.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
 #include "serve/conn.h"
 #include "serve/engine.h"
 #include "serve/hooks.h"
@@ -21,10 +24,13 @@
 enum {
     LOG_BYTES_MAX = 8 << 20,    /* of one run */
     LOG_COUNT_MAX = 20000,      /* events of one run */
-    ALL_LOGS_MAX = 128 << 20,   /* of those that run: beyond it, each keeps less */
+    ALL_LOGS_MAX = 32 << 20,    /* of those that run: beyond it, each keeps less */
     LOG_BYTES_FEW = 64 << 10,   /* that much */
     LOG_BYTES_FLOOD = 64 << 20, /* dropped by then: from here on nothing is kept unread */
     KEEP_MAX = 256,             /* finished ones that are remembered */
+    COPY_MAX = 64 << 10,        /* a result up to this size is copied for each who asks */
+    PIECE_BYTES = 64 << 10,     /* of a larger one, in a stream of events */
+    SHORT_BYTES = 8 << 10,      /* of each stream, where there is no room for more */
 };
 
 static const char *const state_names[] = { "queued", "running", "finished" };
@@ -106,7 +112,7 @@ struct execution *execution_find(const struct server *server, const char *id,
 
 static bool is_in_use(const struct execution *run)
 {
-    return run->state != EXECUTION_FINISHED || run->waiter || run->readers;
+    return run->state != EXECUTION_FINISHED || run->waiter || run->readers || run->is_ending;
 }
 
 struct execution *execution_new(struct server *server, const struct token_owner *owner,
@@ -186,6 +192,7 @@ static void free_run(struct execution *run)
     all->kept_bytes -= run->kept_bytes;
     event_log_done(&run->log);
     drop_request(run);
+    bodies_give_back(&run->server->bodies, &run->room);
     free(run->webhook);
     free(run);
 }
@@ -225,7 +232,8 @@ static void let_go(struct execution *run)
     event_log_shrink(&run->log, most);
     count_log(run);
     count_kept(run);
-    if (run->is_removed || run->log.bytes > most)
+    bodies_give_back(&server->bodies, &run->room);
+    if (run->is_removed || run->is_short || run->log.bytes > most)
         free_run(run);
     forget_some(server);
 }
@@ -239,6 +247,17 @@ void execution_forget_all(struct server *server)
 }
 
 /* ---- readers ---- */
+
+static void link_reader(struct execution *run, struct exchange *x)
+{
+    x->arg = run;
+    x->prev = NULL;
+    x->next = run->readers;
+    if (x->next)
+        x->next->prev = x;
+    run->readers = x;
+    count_kept(run);
+}
 
 static void unlink_reader(struct exchange *x)
 {
@@ -276,8 +295,15 @@ static enum pull pull_event(struct exchange *x, struct strbuf *out)
     struct logged_event event;
 
     if (event_log_next(&run->log, x->after, &event)) {
-        x->put(out, &event);
-        x->after = event.seq;
+        /* The end, which is as large as the result, goes in pieces: it stays where it is. */
+        bool is_end = run->state == EXECUTION_FINISHED && event.seq == run->log.last;
+        size_t len = is_end ? MIN(event.len - x->at, (size_t)PIECE_BYTES) : event.len;
+        x->put(out, &event, x->at, len);
+        x->at += len;
+        if (x->at == event.len) {
+            x->after = event.seq;
+            x->at = 0;
+        }
         return PULL_MORE;
     }
     if (run->state != EXECUTION_FINISHED)
@@ -290,7 +316,6 @@ static enum pull pull_event(struct exchange *x, struct strbuf *out)
 void execution_follow(struct execution *run, struct exchange *x, uint64_t after, event_put_fn *put,
                       const char *type, bool is_owner)
 {
-    x->arg = run;
     x->gone = on_reader_gone;
     x->after = MIN(after, run->log.last);
     /* No stream is without its end, whatever was seen of it or is claimed to have been. */
@@ -298,11 +323,7 @@ void execution_follow(struct execution *run, struct exchange *x, uint64_t after,
         x->after--;
     x->put = put;
     x->is_owner = is_owner;
-    x->next = run->readers;
-    if (x->next)
-        x->next->prev = x;
-    run->readers = x;
-    count_kept(run);
+    link_reader(run, x);
     exchange_stream(x, type, pull_event);
 }
 
@@ -314,17 +335,36 @@ static void on_waiter_gone(struct exchange *x)
     on_owner_gone(run);
 }
 
+static void on_result_sent(struct exchange *x)
+{
+    struct execution *run = x->arg;
+
+    unlink_reader(x);
+    let_go(run);
+}
+
+/* A large result is there once, however many read it. */
+void execution_answer(struct execution *run, struct exchange *x)
+{
+    struct strbuf body = { 0 };
+
+    if (run->result_len > COPY_MAX) {
+        link_reader(run, x);
+        exchange_reply_lent(x, "application/json", run->result, run->result_len, on_result_sent);
+        return;
+    }
+    strbuf_add(&body, run->result, run->result_len);
+    strbuf_putc(&body, '\n');
+    size_t len = body.len;
+    exchange_reply(x, 200, "application/json", strbuf_take(&body), len);
+}
+
 static void answer_waiter(struct execution *run)
 {
     struct exchange *x = run->waiter;
-    char *body = malloc(run->result_len + 2);
 
     run->waiter = NULL;
-    if (!body)
-        abort();
-    memcpy(body, run->result, run->result_len);
-    memcpy(body + run->result_len, "\n", 2);
-    exchange_reply(x, 200, "application/json", body, run->result_len + 1);
+    execution_answer(run, x);
 }
 
 void execution_wait(struct execution *run, struct exchange *x)
@@ -362,6 +402,64 @@ static void bound_log(struct execution *run)
         run->log.max_bytes = LOG_BYTES_FEW;
 }
 
+/* ---- room for the result ---- */
+
+/* How it begins, and how much more there is. */
+static void cut_stream(struct strbuf *text, struct cay_stream *stream)
+{
+    if (stream->len <= SHORT_BYTES)
+        return;
+    size_t len = SHORT_BYTES - utf8_incomplete_tail(stream->data, SHORT_BYTES);
+    strbuf_add(text, stream->data, len);
+    strbuf_printf(text, "\n[... %zu bytes left out ...]\n", stream->len - len);
+    stream->data = text->data;
+    stream->len = text->len;
+    stream->truncated = true;
+}
+
+/* What is said of a run where there is no room for more. */
+static char *short_end(const struct cay_event *event)
+{
+    auto_strbuf struct strbuf out = { 0 }, err = { 0 };
+    struct cay_result shown = *event->result;
+    struct cay_event end = *event;
+    size_t n = 0;
+
+    while (shown.warnings && shown.warnings[n])
+        n++;
+    auto_free const char **warnings = mem_alloc((n + 2) * sizeof *warnings);
+    for (size_t i = 0; i < n; i++)
+        warnings[i] = shown.warnings[i];
+    warnings[n] =
+        "the server has no room for all of this result: its streams are cut, and its files "
+        "left out; GET /v1/executions/ID has them later";
+    shown.warnings = warnings;
+    cut_stream(&out, &shown.out);
+    cut_stream(&err, &shown.err);
+    shown.n_files = 0;
+    end.result = &shown;
+    return cay_event_json(&end);
+}
+
+/* Of the end of a run, which takes the place of what it wrote: control bytes are six times as long
+ * in JSON, and nobody knew that there would be any. */
+static char *end_json(struct execution *run, const struct cay_event *event)
+{
+    struct bodies *bodies = &run->server->bodies;
+    char *json = cay_event_json(event);
+    size_t len = strlen(json);
+
+    if (len > run->room.bytes &&
+        !bodies_take(bodies, &run->room, run->tenant, len - run->room.bytes)) {
+        free(json);
+        run->is_short = !event->result->is_unrecorded;
+        json = short_end(event);
+        len = strlen(json);
+    }
+    bodies_shrink(bodies, &run->room, len);
+    return json;
+}
+
 static void on_event(void *arg, const struct cay_event *event)
 {
     struct execution *run = arg;
@@ -375,7 +473,7 @@ static void on_event(void *arg, const struct cay_event *event)
         count_log(run);
         return;
     }
-    char *json = cay_event_json(event);
+    char *json = event->kind == CAY_EVENT_FINISHED ? end_json(run, event) : cay_event_json(event);
     size_t len = strlen(json);
     bound_log(run);
     event_log_add(&run->log, event->seq, event_names[event->kind], json, len);
@@ -429,6 +527,7 @@ static void log_end(const struct execution *run, const struct cay_result *result
         LOG_TEXT("recorded",
                  run->is_unrecorded ? "no" : NULL), /* which the client alone sees else */
         LOG_TEXT("error", err ? err->msg : NULL),
+        LOG_TEXT("hint", err && err->hint[0] ? err->hint : NULL),
         { NULL },
     };
 
@@ -441,6 +540,7 @@ static void finish(struct execution *run)
     struct executions *all = &run->server->executions;
 
     run->state = EXECUTION_FINISHED;
+    run->is_ending = true; /* an answer that goes at once would let it go */
     run->running = NULL;
     all->n_active--;
     all->n_finished++;
@@ -453,6 +553,7 @@ static void finish(struct execution *run)
         exchange_wake(x);
     if (run->webhook)
         hooks_post(run->server, run);
+    run->is_ending = false;
     count_kept(run);
 }
 
@@ -495,6 +596,8 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     };
 
     memcpy(result->id, run->id, sizeof result->id);
+    if (result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE)
+        result->verdict.remedy = CAY_ASK_OPERATOR;
     if (!run->is_recorded)
         cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
@@ -508,8 +611,8 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
 /* ---- the beginning ---- */
 
 /* Of a detached run the client has an id and nothing more: whatever becomes of us, there will be a
- * record of it. */
-static void owe(struct execution *run)
+ * record of it, or it is refused. */
+static int owe(struct execution *run, struct cay_error *ret_err)
 {
     const struct cay_start_options options = {
         .tenant = run->tenant,
@@ -519,13 +622,21 @@ static void owe(struct execution *run)
     struct cay_error err;
 
     if (!run->is_detached || run->is_owed)
-        return;
-    run->is_owed = true;
+        return 0;
     cay_fail(&err, CAY_E_SYSTEM, "the server ended before the run did");
     cay_hint(&err, "run it again; what it had done by then is lost");
     struct cay_result *result = cay_result_of_error(&err, run->req);
-    cay_record_owed(run->server->cay, run->req, &options, result);
+    int rc = cay_record_owed(run->server->cay, run->req, &options, result, &err);
     cay_result_free(result);
+    run->is_owed = rc == 0;
+    if (rc == 0)
+        return 0;
+    metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, 1);
+    LOG(run->server->log, WARN, "not-recorded", clock_now_ns(), LOG_TEXT("id", run->id),
+        LOG_TEXT("error", err.msg));
+    cay_fail(ret_err, CAY_E_BUSY,
+             "a detached run has to be on record, and nothing can be recorded");
+    return cay_hint(ret_err, "try again later, or without detach");
 }
 
 static int start(struct execution *run, struct cay_error *err)
@@ -544,7 +655,6 @@ static int start(struct execution *run, struct cay_error *err)
     if (engine_start(run->server, run->req, &options, &run->running, &run->is_recorded, err) < 0)
         return -1;
     run->state = EXECUTION_RUNNING;
-    owe(run);
     drop_request(run);
     return 0;
 }
@@ -561,13 +671,38 @@ void execution_record_refused(struct server *server, const char *tenant,
     cay_result_free(result);
 }
 
-int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_outcome *ret_outcome,
-                    struct admit_refusal *refusal, struct cay_error *err)
+/* Before it starts: later there is nobody to refuse. */
+static int take_room(struct execution *run, uint64_t output_bytes, struct cay_error *err)
+{
+    struct bodies *bodies = &run->server->bodies;
+    char most[32];
+
+    if (output_bytes > bodies->max_bytes / 4) {
+        if (cay_request_check(run->server->cay, run->req, err) <
+            0) /* who asks for too much anyway */
+            return -1;
+        format_bytes(most, bodies->max_bytes / 4);
+        cay_fail(err, CAY_E_LIMIT, "max_output: this server can hold at most %s of a stream", most);
+        return cay_hint(err, "GET /v1/executions/ID/stdout has all of it");
+    }
+    if (bodies_take(bodies, &run->room, run->tenant, 2 * output_bytes))
+        return 0;
+    cay_fail(err, CAY_E_BUSY, "there is no room for the output of another run");
+    return cay_hint(err, "read the answers that wait, or ask for less max_output; then try again");
+}
+
+int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t output_bytes,
+                    enum admit_outcome *ret_outcome, struct admit_refusal *refusal,
+                    struct cay_error *err)
 {
     struct server *server = run->server;
     int64_t now_ns = clock_now_ns();
 
     forget_some(server); /* those that ended while they waited, too */
+    if (take_room(run, output_bytes, err) < 0) {
+        free_run(run);
+        return -1;
+    }
     run->ticket.tenant = admit_tenant(server->admit, run->tenant);
     run->ticket.memory_bytes = memory_bytes;
     if (!run->ticket.tenant) {
@@ -586,13 +721,13 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_out
         free_run(run);
         return -1;
     }
-    if (*ret_outcome == ADMIT_NOW && start(run, err) < 0) {
+    if (owe(run, err) < 0 || (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
+        if (run->is_owed)
+            cay_record_not_owed(server->cay, run->id);
         admit_undo(server->admit, &run->ticket);
         free_run(run);
         return -1;
     }
-    if (*ret_outcome == ADMIT_QUEUED)
-        owe(run);
     return 0;
 }
 

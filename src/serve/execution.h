@@ -52,9 +52,12 @@ struct execution {
     bool is_owed;       /* what will be told if we end before it does was written down */
     bool is_cancelled;
     bool is_removed; /* its record is gone: nobody finds it any more */
+    bool is_ending;  /* finish() has it in hand */
+    bool is_short;   /* there was no room for all of its result, which only the record has */
     int64_t taken_ns;
     struct cay_request *req; /* until it is started */
     struct bodies_part held; /* of server->bodies, as long as req is there */
+    struct bodies_part room; /* the same for its output, and then its result, until that is sent */
     char *webhook;           /* where to post the result, or NULL */
     struct cay_running *running;
 
@@ -105,9 +108,10 @@ void execution_record_refused(struct server *server, const char *tenant,
                               const struct cay_request *req, const struct cay_error *err);
 
 /* Starts it or lets it wait; *ret_outcome says which. Refused, or (-1, err) not to be started: it
- * is gone. memory_bytes is what it counts for. */
-int execution_admit(struct execution *run, uint64_t memory_bytes, enum admit_outcome *ret_outcome,
-                    struct admit_refusal *refusal, struct cay_error *err);
+ * is gone. memory_bytes is what it counts for, output_bytes what is kept of each stream. */
+int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t output_bytes,
+                    enum admit_outcome *ret_outcome, struct admit_refusal *refusal,
+                    struct cay_error *err);
 
 /* Starts what may start now: after anything that made room. */
 void execution_start_waiting(struct server *server);
@@ -124,6 +128,9 @@ int execution_compare(const struct execution *run, const char *timestamp, const 
 /* x is answered with the result, as soon as it is there; where is_owner, the run is stopped when
  * its client leaves before. */
 void execution_wait(struct execution *run, struct exchange *x);
+
+/* x is answered with the result of a finished one. */
+void execution_answer(struct execution *run, struct exchange *x);
 
 /* x becomes a stream of what comes behind event number `after`; where nothing does any more, of the
  * last one. */

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "serve/conn.h"
 #include "serve/engine.h"
+#include "serve/log.h"
 #include "serve/on.h"
 #include "serve/recorder-link.h"
 #include "serve/server-state.h"
@@ -127,7 +128,15 @@ static void conclude_error(struct server *server, const struct cay_error *err)
     char text[sizeof server->health.message];
 
     snprintf(text, sizeof text, "%s%s%s", err->msg, err->hint[0] ? "; " : "", err->hint);
-    conclude(server, false, text, 0);
+    if (server->health.on_first) { /* for who starts it; no stranger who asks later is told */
+        conclude(server, false, text, 0);
+        snprintf(server->health.message, sizeof server->health.message, "%s", err->msg);
+        return;
+    }
+    if (server->health.is_well || strcmp(server->health.message, err->msg) != 0)
+        LOG(server->log, WARN, "check-failed", clock_now_ns(), LOG_TEXT("error", err->msg),
+            LOG_TEXT("hint", err->hint));
+    conclude(server, false, err->msg, 0);
 }
 
 static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)

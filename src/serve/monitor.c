@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 #include <cay/check.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "history/client.h"
 #include "serve/listen.h"
@@ -25,16 +27,28 @@ enum { WARDEN_FD = 3, MONITOR_FD = 3 };
 /* A request is the number of a file, or one of these. */
 enum { ASK_WARDEN = MONITOR_FILES, ASK_RECORDER, ASK_CHECKER };
 
+/* Each answer names what it is one to: one that comes too late is not taken for another. */
+struct question {
+    uint32_t what, number;
+};
+struct reply {
+    int32_t errnum;
+    uint32_t number;
+};
+
+/* While nobody else waits. */
+enum { SETUP_MS = 30000 };
+
 struct children {
     unsigned wardens;
     pid_t recorder, checker; /* 0: none */
 };
 
 /* A request there, one errno and perhaps an fd back. */
-static int send_answer(int sock, int32_t errnum, int fd)
+static int send_answer(int sock, struct reply reply, int fd)
 {
     char control[CMSG_SPACE(sizeof fd)] = { 0 };
-    struct iovec part = { &errnum, sizeof errnum };
+    struct iovec part = { &reply, sizeof reply };
     struct msghdr msg = { .msg_iov = &part, .msg_iovlen = 1 };
 
     if (fd >= 0) {
@@ -49,18 +63,18 @@ static int send_answer(int sock, int32_t errnum, int fd)
     return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static int recv_answer(int sock, int32_t *ret_errnum, int *ret_fd)
+static int recv_answer(int sock, struct reply *ret, int *ret_fd)
 {
     char control[CMSG_SPACE(sizeof(int))];
-    struct iovec part = { ret_errnum, sizeof *ret_errnum };
+    struct iovec part = { ret, sizeof *ret };
     struct msghdr msg = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
     };
     ssize_t n;
 
-    while ((n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+    while ((n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0 && errno == EINTR)
         continue;
-    if (n != (ssize_t)sizeof *ret_errnum)
+    if (n != (ssize_t)sizeof *ret)
         return n < 0 ? -errno : -EPIPE;
     *ret_fd = -1;
     const struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
@@ -153,9 +167,10 @@ static int start_checker(const char *beside, struct children *children, int *ret
     return 0;
 }
 
-static void answer(const struct monitor_plan *plan, int sock, uint32_t what,
+static void answer(const struct monitor_plan *plan, int sock, struct question question,
                    struct children *children)
 {
+    uint32_t what = question.what;
     auto_close int fd = -1;
     int rc = -EINVAL;
 
@@ -169,19 +184,19 @@ static void answer(const struct monitor_plan *plan, int sock, uint32_t what,
         fd = open(plan->files[what], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         rc = fd < 0 ? -errno : 0;
     }
-    send_answer(sock, -rc, fd);
+    send_answer(sock, (struct reply){ -rc, question.number }, fd);
 }
 
 static _Noreturn void serve(const struct monitor_plan *plan, int sock)
 {
-    uint32_t what;
+    struct question question;
     struct children children = { 0 };
     ssize_t n;
 
-    while ((n = recv(sock, &what, sizeof what, 0)) == (ssize_t)sizeof what ||
+    while ((n = recv(sock, &question, sizeof question, 0)) == (ssize_t)sizeof question ||
            (n < 0 && errno == EINTR)) {
         if (n > 0)
-            answer(plan, sock, what, &children);
+            answer(plan, sock, question, &children);
         count(&children);
     }
     for (size_t i = 0; i < plan->n_listeners; i++)
@@ -221,7 +236,7 @@ int monitor_open(const struct monitor_plan *plan, struct monitor *ret, struct ca
         close(pair[0]);
         return cay_fail_errno(err, errno, "start the monitor");
     }
-    *ret = (struct monitor){ pair[0], pid };
+    *ret = (struct monitor){ pair[0], pid, 0, SETUP_MS };
     return 0;
 }
 
@@ -234,38 +249,69 @@ void monitor_close(struct monitor *monitor)
         continue;
 }
 
-static int ask(const struct monitor *monitor, uint32_t what, const char *words,
-               struct cay_error *err)
+/* The answer to the last question, waited for until then; late ones to others are dropped. */
+static int await_answer(const struct monitor *monitor, int64_t until_ns, struct reply *ret,
+                        int *ret_fd)
 {
-    int32_t errnum;
+    for (;;) {
+        struct pollfd ready = { .fd = monitor->fd, .events = POLLIN };
+        int64_t left_ns = MAX(until_ns - clock_now_ns(), INT64_C(0));
+        const struct timespec left = { left_ns / NS_PER_SEC, left_ns % NS_PER_SEC };
+        int n = ppoll(&ready, 1, &left, NULL);
+        if (n == 0)
+            return -ETIMEDOUT;
+        int rc = n < 0 ? -errno : recv_answer(monitor->fd, ret, ret_fd);
+        if (rc == 0 && ret->number == monitor->number)
+            return 0;
+        if (rc == 0)
+            close_fd(ret_fd);
+        else if (rc != -EINTR && rc != -EAGAIN)
+            return rc;
+    }
+}
+
+static int ask(struct monitor *monitor, uint32_t what, const char *words, struct cay_error *err)
+{
+    const struct question question = { what, ++monitor->number };
+    struct reply reply;
     int fd = -1;
 
-    if (send(monitor->fd, &what, sizeof what, MSG_NOSIGNAL) < 0)
+    if (send(monitor->fd, &question, sizeof question, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return cay_fail_errno(err, errno, "ask the monitor to %s", words);
-    int rc = recv_answer(monitor->fd, &errnum, &fd);
+    int rc = await_answer(monitor, clock_now_ns() + monitor->answer_ms * NS_PER_MSEC, &reply, &fd);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "ask the monitor to %s", words);
-    if (errnum != 0 || fd < 0)
-        return cay_fail_errno(err, errnum, "%s", words);
+    if (reply.errnum != 0 || fd < 0)
+        return cay_fail_errno(err, reply.errnum, "%s", words);
     return fd;
 }
 
-int monitor_warden(const struct monitor *monitor, struct cay_error *err)
+bool monitor_is_gone(const struct monitor *monitor)
+{
+    struct reply late;
+    int fd = -1;
+    int rc = recv_answer(monitor->fd, &late, &fd);
+
+    close_fd(&fd);
+    return rc < 0 && rc != -EAGAIN;
+}
+
+int monitor_warden(struct monitor *monitor, struct cay_error *err)
 {
     return ask(monitor, ASK_WARDEN, "start a warden", err);
 }
 
-int monitor_recorder(const struct monitor *monitor, struct cay_error *err)
+int monitor_recorder(struct monitor *monitor, struct cay_error *err)
 {
     return ask(monitor, ASK_RECORDER, "start a recorder", err);
 }
 
-int monitor_checker(const struct monitor *monitor, struct cay_error *err)
+int monitor_checker(struct monitor *monitor, struct cay_error *err)
 {
     return ask(monitor, ASK_CHECKER, "start the process that starts syntax workers", err);
 }
 
-int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err)
+int monitor_file(struct monitor *monitor, enum monitor_file file, struct cay_error *err)
 {
     static const char *const words[MONITOR_FILES] = {
         [MONITOR_TOKENS] = "open the token file",

@@ -16,17 +16,24 @@
  *     int fd = monitor_file(&monitor, MONITOR_TOKENS, &err);
  *     monitor_close(&monitor);
  *
+ * Nobody waits longer than a moment for it: a monitor that hangs is an error like another.
+ *
  * The monitor ends when the front does, removes the unix socket's file, and lets its children end,
  * which they do when the front's sockets close. Its process is in a session of its own: Ctrl-C is
  * for the front, which drains.
  */
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct cay_error;
 struct listener;
 
 enum monitor_file { MONITOR_TOKENS, MONITOR_CERT, MONITOR_KEY, MONITOR_FILES };
+
+/* It has little to do; who waits longer holds up everybody else. */
+enum { MONITOR_ANSWER_MS = 500 };
 
 struct monitor_plan {
     const char *warden;               /* the cay command */
@@ -40,20 +47,25 @@ struct monitor_plan {
 struct monitor {
     int fd;
     pid_t pid;
+    uint32_t number; /* of the last request */
+    int answer_ms;   /* that an answer is waited for: MONITOR_ANSWER_MS once there is a loop */
 };
 
 int monitor_open(const struct monitor_plan *plan, struct monitor *ret, struct cay_error *err);
 void monitor_close(struct monitor *monitor);
 
 /* A socket with a new warden on its other end, or -1. */
-int monitor_warden(const struct monitor *monitor, struct cay_error *err);
+int monitor_warden(struct monitor *monitor, struct cay_error *err);
 
 /* A socket with a new recorder on its other end (history_client_renew), or -1: there is one at a
  * time. */
-int monitor_recorder(const struct monitor *monitor, struct cay_error *err);
+int monitor_recorder(struct monitor *monitor, struct cay_error *err);
 
 /* The same for what starts the workers of the static check (cay_syntax_keeper). */
-int monitor_checker(const struct monitor *monitor, struct cay_error *err);
+int monitor_checker(struct monitor *monitor, struct cay_error *err);
 
 /* The file, opened for reading as the monitor's user, or -1. */
-int monitor_file(const struct monitor *monitor, enum monitor_file file, struct cay_error *err);
+int monitor_file(struct monitor *monitor, enum monitor_file file, struct cay_error *err);
+
+/* To be called when its fd can be read: whether it is gone, or only answered too late. */
+bool monitor_is_gone(const struct monitor *monitor);

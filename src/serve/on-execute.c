@@ -96,6 +96,7 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     bool is_detached = cay_flag(server->cay, req, "detach");
     bool is_compilers;
     uint64_t memory_bytes = cay_request_memory(server->cay, req, &is_compilers);
+    uint64_t output_bytes = cay_request_output(server->cay, req);
     enum admit_outcome outcome;
     struct admit_refusal refusal;
     struct cay_error err;
@@ -109,8 +110,8 @@ static void start(struct exchange *x, struct cay_request *req, int form)
     run->ticket.is_compilers = is_compilers;
     run->held = conn->held; /* from here on the request's */
     conn->held = (struct bodies_part){ 0 };
-    if (execution_admit(run, memory_bytes, &outcome, &refusal, &err) < 0) {
-        if (err.kind == CAY_E_BUSY) /* a new warden is about to be there */
+    if (execution_admit(run, memory_bytes, output_bytes, &outcome, &refusal, &err) < 0) {
+        if (err.kind == CAY_E_BUSY) /* a new warden is about to be there, or room */
             exchange_retry(x, 503, err.kind, err.msg, err.hint, 1);
         else
             exchange_fail(x, &err);
@@ -148,7 +149,9 @@ void on_execute(struct exchange *x)
     }
     struct cay_request *req = cay_request_new();
     cay_request_heed(req, x->server->cay);
-    if (cay_request_parse(req, strbuf_str(&x->body), x->body.len, &err) < 0) {
+    int rc = cay_request_parse(req, strbuf_str(&x->body), x->body.len, &err);
+    strbuf_done(&x->body); /* the request has what it needs of it */
+    if (rc < 0) {
         exchange_fail(x, &err);
     } else if (check_fields(x, req, &err) < 0 || check_webhook(x, req, &err) < 0 ||
                keep_floor(x, req, &err) < 0 || require_layers(x->server, req, &err) < 0) {

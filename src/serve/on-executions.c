@@ -154,14 +154,14 @@ static void answer_one(void *arg, int status, const char *json, size_t len)
 
 void on_execution(struct exchange *x)
 {
-    const struct execution *run = execution_find(x->server, x->param, &x->owner);
+    struct execution *run = execution_find(x->server, x->param, &x->owner);
 
     if (!run)
         ask_one(x, answer_one);
     else if (run->state != EXECUTION_FINISHED)
         put_state(x, 200, run);
     else
-        exchange_reply(x, 200, JSON_TYPE, mem_dup(run->result, run->result_len), run->result_len);
+        execution_answer(run, x);
 }
 
 /* ---- events ---- */
@@ -226,8 +226,10 @@ static void put_finished(struct strbuf *out, event_put_fn *put, uint64_t seq, co
         len--;
     strbuf_add(&json, result, len);
     strbuf_putc(&json, '}');
-    put(out, &(struct logged_event){
-                 .seq = seq, .name = "finished", .json = json.data, .len = json.len });
+    const struct logged_event event = {
+        .seq = seq, .name = "finished", .json = json.data, .len = json.len
+    };
+    put(out, &event, 0, event.len);
 }
 
 /* Where nobody knows how many there were, at least one is missing: that is told rather than
@@ -259,8 +261,10 @@ static void answer_finished(void *arg, int status, const char *json, size_t len)
         return;
     if (after + 1 < last)
         forms[form].put(
-            &out, &(struct logged_event){
-                      .seq = last - 1, .name = "warning", .is_gap = true, .first = after + 1 });
+            &out,
+            &(struct logged_event){
+                .seq = last - 1, .name = "warning", .is_gap = true, .first = after + 1 },
+            0, 0);
     put_finished(&out, forms[form].put, last, json, len);
     size_t out_len = out.len;
     exchange_header(x, "Cache-Control", "no-store");

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cay/record.h>
@@ -47,6 +48,7 @@ enum {
     ACCEPTS_AT_ONCE = 64,
     TICK_MS_MIN = 20,
     TICK_MS_MAX = 250,
+    HELPERS_S = 5,             /* for helpers to end */
     HOST_LOOK_NS = 1000000000, /* how often the host's memory is looked at */
 };
 
@@ -149,23 +151,26 @@ static void on_end_signal(evutil_socket_t number, short what, void *arg)
 
 /* ---- reloading ---- */
 
-static void reload_tokens(struct server *server)
+/* Returns false where the monitor does not answer. */
+static bool reload_tokens(struct server *server)
 {
     struct cay_error err;
     struct tokens *fresh;
 
     if (!server->options.token_file)
-        return;
+        return true;
     auto_close int fd = monitor_file(&server->monitor, MONITOR_TOKENS, &err);
     if (fd < 0 || tokens_load_fd(fd, server->options.token_file, &fresh, &err) < 0) {
         LOG(server->log, ERROR, "reload-failed", clock_now_ns(), LOG_TEXT("error", err.msg));
-        return;
+        return fd >= 0 || err.errnum != ETIMEDOUT;
     }
     tokens_free(server->tokens);
     server->tokens = fresh;
+    setup_tenants(server);
     LOG(server->log, INFO, "tokens-reloaded", clock_now_ns(),
         LOG_INT("count", (int64_t)tokens_count(fresh)),
         LOG_INT("weak", (int64_t)tokens_weak(fresh)));
+    return true;
 }
 
 static void reload_certificate(struct server *server)
@@ -187,8 +192,8 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
     struct server *server = arg;
 
     (void)number, (void)what;
-    reload_tokens(server);
-    reload_certificate(server);
+    if (reload_tokens(server)) /* else everybody would wait again */
+        reload_certificate(server);
 }
 
 /* ---- what the loop waits for ---- */
@@ -293,6 +298,8 @@ static void on_monitor(evutil_socket_t fd, short what, void *arg)
     struct server *server = arg;
 
     (void)fd, (void)what;
+    if (!monitor_is_gone(&server->monitor))
+        return;
     LOG(server->log, ERROR, "monitor-lost", clock_now_ns());
     event_free(server->monitor_gone);
     server->monitor_gone = NULL;
@@ -441,6 +448,7 @@ int server_open(const struct serve_options *options, struct server **ret, struct
 int server_run(struct server *server, struct cay_error *err)
 {
     server->health.on_first = on_ready;
+    server->monitor.answer_ms = MONITOR_ANSWER_MS;
     health_check(server);
     if (event_base_dispatch(server->base) < 0)
         return cay_fail(err, CAY_E_SYSTEM, "the event loop failed");
@@ -456,12 +464,27 @@ static void free_event(struct event *event)
         event_free(event);
 }
 
+/* Everybody has their answer, and what has to be on record is in the journal, which the next server
+ * takes in: nobody is kept by a helper that hangs. */
+static void leave_helpers(int number)
+{
+    static const char words[] = "cay: warning: a helper process did not end in time: it is left\n";
+
+    (void)number;
+    (void)!write(STDERR_FILENO, words, sizeof words - 1);
+    _exit(0);
+}
+
 void server_close(struct server *server)
 {
+    const struct itimerval most = { .it_value = { .tv_sec = HELPERS_S } };
+
     if (!server)
         return;
     if (server->base)
         conn_close_all(server);
+    signal(SIGALRM, leave_helpers);
+    setitimer(ITIMER_REAL, &most, NULL);
     cay_close(server->cay); /* ends what still runs; its callbacks find all there */
     if (server->base) {
         execution_forget_all(server);
@@ -478,4 +501,5 @@ void server_close(struct server *server)
     }
     setup_undo(server);
     free(server);
+    setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
 }

@@ -155,6 +155,27 @@ static int open_tokens(struct server *server, struct cay_error *err)
     return 0;
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void setup_tenants(struct server *server)
+{
+    size_t n = tokens_count(server->tokens), n_tenants = 0;
+    auto_free const char **names = mem_alloc((n + 1) * sizeof *names);
+
+    for (size_t i = 0; i < n; i++)
+        names[i] = tokens_tenant_at(server->tokens, i);
+    for (size_t i = 0; i < server->n_listeners; i++)
+        if (server->listeners[i].is_unix && n == tokens_count(server->tokens))
+            names[n++] = TENANT_DEFAULT; /* who comes by it */
+    qsort(names, n, sizeof *names, by_text);
+    for (size_t i = 0; i < n; i++)
+        n_tenants += i == 0 || strcmp(names[i], names[i - 1]) != 0;
+    admit_expect(server->admit, n_tenants);
+}
+
 static int open_tls(struct server *server, struct cay_error *err)
 {
     if (!server->options.tls_cert)
@@ -172,7 +193,7 @@ static int open_tls(struct server *server, struct cay_error *err)
 
 static int start_warden(void *arg, struct cay_error *err)
 {
-    const struct server *server = arg;
+    struct server *server = arg;
     return monitor_warden(&server->monitor, err);
 }
 
@@ -290,7 +311,8 @@ static void cap_requests(struct server *server, const struct admit_host *host, u
     cay_cap(server->cay, "memory", quarter);
     cay_cap(server->cay, "swap", quarter);
     cay_cap(server->cay, "pids", 4096);
-    cay_cap(server->cay, "max_output", UINT64_C(16) << 20);
+    cay_cap(server->cay, "inodes", 50000); /* each is looked at when files are collected */
+    cay_cap(server->cay, "max_output", 1 << 20);
     cay_cap(server->cay, "output_cap", UINT64_C(1) << 30);
 }
 
@@ -366,6 +388,7 @@ int setup_all(struct server *server, struct cay_error *err)
         history_client_open(server->options.recorder, &server->history, err) < 0 ||
         open_base(server, err) < 0 || hooks_open(server, err) < 0)
         return -1;
+    setup_tenants(server);
     server->openapi = openapi_json();
     server->openapi_len = strlen(server->openapi);
     /* The state folder is that of who started it, whoever we are from here on. */

@@ -7,6 +7,9 @@
 struct cay_error;
 struct server;
 
+/* Tells admission how many tenants the token file has; also after it was read again. */
+void setup_tenants(struct server *server);
+
 int setup_all(struct server *server, struct cay_error *err);
 
 /* Closes what setup_all opened, whole or in part. */

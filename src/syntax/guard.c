@@ -80,6 +80,7 @@ static int load_filter(void)
         ALLOW(madvise),
         ALLOW(brk),
         ALLOW(clock_gettime),
+        ALLOW(getrandom), /* keys of hash tables */
         ALLOW(setitimer),
         ALLOW(sysinfo), /* qsort asks how much memory there is */
         ALLOW(restart_syscall),

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/auto.h"
+#include "base/siphash.h"
 
 enum {
     TABLE = 4096,
@@ -41,6 +42,7 @@ struct names {
     const struct roles *roles;
     names_import_fn *on_import;
     void *arg;
+    struct siphash_key key; /* the names are those of the code */
     struct binding **table;
     uint32_t n_table;
     struct memo memos[MEMO_KINDS][MEMOS];
@@ -90,11 +92,7 @@ static const char *plain_text(struct names *names, const char *text, size_t *len
 
 static struct binding **slot_of(struct names *names, const char *name, size_t len)
 {
-    uint32_t hash = 2166136261U;
-
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)name[i]) * 16777619U;
-    return &names->table[(hash ^ hash >> 15) % names->n_table];
+    return &names->table[siphash(&names->key, name, len) % names->n_table];
 }
 
 static struct binding *find(struct names *names, const char *name, size_t len)
@@ -288,6 +286,7 @@ struct names *names_read(struct arena *arena, const struct syntax_tree *tree,
     names->on_import = on_import;
     names->arg = arg;
     names->steps = STEPS;
+    names->key = siphash_new_key();
     names->n_table = tree->len <= SMALL_BYTES ? SMALL_TABLE : TABLE;
     names->table = arena_alloc(arena, names->n_table * sizeof *names->table);
     for (tree_walk_begin(&walk, ts_tree_root_node(tree->tree)); tree_walk_next(&walk, &node);)

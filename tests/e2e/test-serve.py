@@ -330,7 +330,8 @@ ERRORS = (
     ("globs without end", "POST", "/v1/execute", {"command": ["true"], "collect": ["x"] * 30000}, {}, 400, "usage", "1024"),
     ("variables without end", "POST", "/v1/execute", {"command": ["true"], "env": {f"V{i}": "" for i in range(9000)}}, {}, 400, "usage", "1024"),
     ("a word that no program takes", "POST", "/v1/execute", {"command": ["true", "x" * 131072]}, {}, 400, "usage", "131071"),
-    ("a result of any size", "POST", "/v1/execute", {"command": ["true"], "limits": {"max_output": "1g"}}, {}, 400, "usage", "16m"),
+    ("files without end", "POST", "/v1/execute", {"command": ["true"], "limits": {"inodes": 400000}}, {}, 400, "usage", "50000"),
+    ("a result of any size", "POST", "/v1/execute", {"command": ["true"], "limits": {"max_output": "1g"}}, {}, 400, "usage", "1m"),
     ("a workspace", "POST", "/v1/execute", {"command": ["true"], "workspace": "/etc"}, {}, 403, "policy", "workspace"),
     ("a folder", "POST", "/v1/execute", {"command": ["true"], "ro": ["/etc"]}, {}, 403, "policy", "ro"),
     ("no sandbox", "POST", "/v1/execute", {"command": ["true"], "backend": "process"}, {}, 403, "policy", "backend"),
@@ -457,10 +458,14 @@ def test_unrecorded(t, s):
     os.chmod(journal, 0o500)
     try:
         r = s.execute(bash("yes | head -c 100000"))
+        detached = s.execute(bash("true", detach=True))
     finally:
         os.chmod(journal, mode)
+    t.equal((detached.status, detached.error.get("kind"), "Location" in detached.headers), (503, "busy", False),
+            "a detached run that would not be on record is refused", detached)
+    t.equal(s.get("/v1/health").json["running"], 0, "and does not run")
     t.ok(any("not recorded in the state folder" in w for w in r.json["meta"]["warnings"]), "a record that can't be written is said", r)
-    t.equal((before, count()), (0, 1), "and counted")
+    t.equal((before, count()), (0, 2), "and counted")
     told = re.findall(r"level=warn event=run id=(\S+) .*recorded=no", s.words())
     t.equal(told, [r.json["id"]], "and the log warns of it", s.words()[-500:])
 
@@ -748,6 +753,32 @@ def test_hung_warden(t, s):
     t.ok(caytest.until(lambda: s.get("/v1/health").status == 200, 30), "and is well again when it is")
 
 
+def test_hung_helpers(t, mode):
+    """All that the front has started hangs: it answers, SIGHUP holds nobody up, and it ends."""
+    with Server(mode, tokens=TOKENS, env={"CAY_DRAIN": "1"}) as s:
+        s.execute({"language": "python", "code": "1"})
+        below = {s.pid}
+        for _ in range(5):
+            below |= {p.pid for p in caytest.descendants() if int(status_of(p.pid).get("PPid", 0)) in below}
+        helpers = below - {s.pid}
+        t.ok(len(helpers) >= 4, "there are a monitor, a warden, a recorder and what checks code", [words_of(p) for p in helpers])
+        for pid in helpers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        try:
+            os.kill(s.pid, signal.SIGHUP)
+            t.ok(s.get("/v1/health").json["version"], "health answers")
+            t.ok(caytest.until(lambda: "event=reload-failed" in s.words(), 20), "what can't be read again is said", s.words()[-300:])
+            t.equal(s.get("/v1/executions?limit=1").json["complete"], False, "and a list without the recorder says so")
+            os.kill(s.pid, signal.SIGTERM)
+            t.equal(s.wait(40), 0, "it ends all the same", s.words()[-500:])
+        finally:
+            for pid in helpers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        t.ok(caytest.until(lambda: not any(status_of(pid) for pid in helpers), 30), "and so do they, when they can", [words_of(p) for p in helpers])
+
+
 def test_few_files(t, mode):
     """Strangers who connect and say nothing, where there are not files for all that is allowed."""
     with Server(mode, env={"CAY_SPARES": "1", "CAY_SPARES_MAX": "1", "CAY_WARM": "command"}, under=("prlimit", "--nofile=256:256")) as s:
@@ -862,7 +893,7 @@ def test_drain(t, mode):
         t.equal(s.get(f"/v1/executions/{old}", over="unix", token=None).status, 404, "and is gone then")
         id = s.execute({**SLEEP, "detach": True}).json["id"]
         reader = s.open("GET", f"/v1/executions/{id}/events", headers={"Accept": "application/x-ndjson"})[1]
-        body = json.dumps(bash("head -c 4m /dev/zero | tr '\\0' x; sleep 60", limits={"max_output": "8m"})).encode()
+        body = json.dumps(bash("head -c 1m /dev/zero | tr '\\0' '\\1'; sleep 60", limits={"max_output": "1m"})).encode()
         large = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         t.ok(caytest.until(lambda: s.get("/metrics").body.count(b"cay_running 2"), 20), "one has much to say, and nobody reads it")
         s.proc.send_signal(signal.SIGTERM)
@@ -1004,6 +1035,7 @@ def test(t, mode):
                                           "CAY_EVENT_LOG": "4k"}) as s:
         test_pages(t, s)
     test_lost_front(t, mode)
+    test_hung_helpers(t, mode)
     test_few_files(t, mode)
     test_command(t, mode)
     test_preload(t, mode)

@@ -9,6 +9,7 @@ send is valid, nearly valid or noise. Their number and seed give each one's doin
 """
 import argparse
 import contextlib
+import http.client
 import json
 import os
 import random
@@ -239,6 +240,85 @@ def test_random(t, servers):
         t.ok(max(most.values()) < FRONT_MIB * caytest.MIB, "its memory is bounded", most)
 
 
+# ---- answers that nobody reads ----
+
+CONTROL = "import os\nfor fd in (1, 2):\n    left = 16 << 20\n    while left > 0:\n        left -= os.write(fd, b'\\1' * 65536)\n"
+
+
+def unread(s, path="/v1/execute", body=None, accept="application/json"):
+    """Asks, and reads nothing of what comes."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.settimeout(60)
+    raw.connect(("127.0.0.1", s.port))
+    data = json.dumps(body).encode() if body else b""
+    raw.sendall(f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {HOSTILE}\r\nAccept: {accept}\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+    return raw
+
+
+def most_output(s):
+    """As much as may be asked for."""
+    sizes = ("16m", "1m")
+    return next(size for size in sizes if s.execute({"command": ["/bin/true"], "limits": {"max_output": size}}, token=HOSTILE).status == 200)
+
+
+def test_unread(t, s):
+    """Results as large as they get, of bytes that are six in JSON, and two hundred clients who ask for them and do not read."""
+    most = [0]
+    wrong, done, kept = [], [], []
+    body = {"language": "python", "code": CONTROL, "limits": {"max_output": most_output(s)}}
+    first = s.execute(body, token=HOSTILE)
+    t.equal((first.status, first.json["verdict"]["cause"], first.json["meta"]["truncated"]), (200, "ok", True), "one of them is answered", first)
+    t.equal({c for c in first.json["stdout"]} - set("\n[]. bytesleftou0123456789"), {"\x01"}, "with what was written")
+    ids = [first.json["id"]]
+    stop = threading.Event()
+
+    def others():
+        while not stop.is_set() and not wrong:
+            try:
+                r = s.execute({"command": ["/bin/echo", "fine"]})
+                done.append(r.status)
+                if r.status != 200 or r.json["stdout"] != "fine\n":
+                    wrong.append(r)
+            except OSError as e:
+                wrong.append(repr(e))
+
+    def look():
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                most[0] = max(most[0], resident(s.pid))
+            time.sleep(0.02)
+
+    threads = [threading.Thread(target=others, daemon=True), threading.Thread(target=look, daemon=True)]
+    for thread in threads:
+        thread.start()
+    for i in range(10):
+        kept.append(unread(s, body=body, accept=("application/json", "text/event-stream", "application/x-ndjson")[i % 3]))
+    r = s.execute({**body, "detach": True}, token=HOSTILE)
+    if r.status == 202:
+        ids.append(r.json["id"])
+    for i in range(190):
+        tail = ("", "/events", "/stdout", "/stderr")[i % 4]
+        kept.append(unread(s, f"/v1/executions/{ids[i % len(ids)]}{tail}", accept="*/*"))
+    caytest.until(lambda: s.get("/metrics").body.count(b"cay_running 0") or s.get("/metrics").body.count(b"cay_running 1"), 30)
+    for raw in kept[:3]:  # who reads after all has something that is whole, and in the first kilobyte says what it is
+        answer = http.client.HTTPResponse(raw)
+        answer.begin()
+        text = answer.read()
+        result = text.partition(b'"result":')[2] or text
+        t.ok(answer.status in (429, 503) or b'"stdout":"\\u0001' in result[:1000], f"{answer.status}: {len(text)} bytes in the end", text[:300])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    for raw in kept:
+        raw.close()
+    t.ok(s.proc.poll() is None, "it lives", s.words()[-2000:])
+    t.empty(wrong, f"all {len(done)} of another tenant's runs in between are answered")
+    if not caytest.SANITIZED:
+        t.ok(most[0] < FRONT_MIB * caytest.MIB, f"its memory is bounded: {most[0] >> 20} MiB", most)
+
+
 # ---- one by one ----
 
 def test_last_while_paused(t, s):
@@ -270,6 +350,8 @@ def test(t, mode):
             os.chown(to, mode.uid, mode.uid)
     with Server(mode, tokens=TOKENS, env=LIMITS) as plain:
         test_last_while_paused(t, plain)
+        with Server(mode, tokens=TOKENS, env={"CAY_LOG_LEVEL": "warn"}) as s:
+            test_unread(t, s)
         place, tokens = (os.path.join(plain.folder, name) for name in ("tls-socket", "tokens"))
         with Server(mode, "--listen", "127.0.0.1:0", "--socket", place, "--token-file", tokens, "--tls-cert", cert, "--tls-key", key,
                     tokens=TOKENS, env=LIMITS) as tls:

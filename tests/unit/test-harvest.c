@@ -271,12 +271,77 @@ static void test_many(void **state)
     harvest_close(&harvest);
 }
 
+/* Names that FNV-1a, which has no key, puts into one place of a table for so many. */
+static bool meets(const char *path, size_t n_slots)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (; *path; path++)
+        hash = (hash ^ (unsigned char)*path) * UINT64_C(0x100000001b3);
+    return ((hash ^ (hash >> 29)) & (n_slots - 1)) == 0;
+}
+
+/* How many places in a row are taken at most: so many are looked at for one name. */
+static size_t longest_row(const struct harvest *harvest)
+{
+    size_t longest = 0, row = 0;
+
+    for (size_t i = 0; i < harvest->n_slots; i++) {
+        row = harvest->slots[i] ? row + 1 : 0;
+        longest = MAX(longest, row);
+    }
+    return longest;
+}
+
+static void test_chosen_names(void **state)
+{
+    enum { N = 1000, SLOTS = 2048 };
+    struct harvest_writer w = { 0 };
+    struct harvest harvest;
+    struct cay_error err;
+    char path[64];
+
+    (void)state;
+    for (int i = 0, n = 0; n < N; i++) {
+        snprintf(path, sizeof path, "sandbox/%d", i);
+        if (!meets(path, SLOTS))
+            continue;
+        hw_put(&w, HARVEST_FILE, HARVEST_COLLECT, 0644, path, "");
+        n++;
+    }
+    hw_end(&w);
+    auto_close int fd = hw_fd(&w);
+    assert_int_equal(harvest_open(fd, &harvest, &err), 0);
+    assert_int_equal(harvest.n_slots, SLOTS);
+    assert_true(longest_row(&harvest) < N / 4); /* some 30 by chance */
+    harvest_close(&harvest);
+}
+
+/* Each folder above a deep path counts, however the one below it is told of. */
+static void test_deep(void **state)
+{
+    struct harvest_writer w = { 0 };
+
+    (void)state;
+    hw_put(&w, HARVEST_FILE, CHG, 0644, "workspace/a", "x");
+    hw_put(&w, HARVEST_FILE, CHG, 0644, "workspace/a/b/c/d/e", "x");
+    must_be_refused(&w, true, "a path leads through what is no folder");
+    hw_put(&w, HARVEST_FILE, CHG, 0644, "workspace/a/b/c/d/e", "x");
+    hw_put(&w, HARVEST_DIR, CHG, 0755, "workspace/a/b", NULL);
+    must_be_refused(&w, true, "a folder comes after what is in it");
+    hw_put(&w, HARVEST_DIR, CHG, 0755, "workspace/a/b", NULL);
+    hw_put(&w, HARVEST_FILE, CHG, 0644, "workspace/a/b/c/d/e", "x");
+    assert_null(wrong_with(&w, true));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),    cmocka_unit_test(test_empty), cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_records), cmocka_unit_test(test_tree),  cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_good),  cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_paths), cmocka_unit_test(test_records),
+        cmocka_unit_test(test_tree),  cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_many),  cmocka_unit_test(test_chosen_names),
+        cmocka_unit_test(test_deep),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

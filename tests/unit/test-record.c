@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a record keeps of streams, and which records are pruned. */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@
 #include "engine/audit.h"
 #include "engine/capture.h"
 #include "engine/changes.h"
+#include "engine/journal.h"
 #include "engine/record-free.h"
 #include "engine/record.h"
 
@@ -329,6 +331,39 @@ static void test_output(void **state)
     capture_done(&capture);
 }
 
+/* What running programs write is bounded as what is kept is, for each tenant by itself. */
+static void test_output_of_many(void **state)
+{
+    static const char *const tenants[] = { "a", "a", "b", NULL };
+    const struct tmp_folder *place = *state;
+    auto_free char *text = mem_alloc(600 << 10);
+    struct cay_journal journal = { .folder_fd = place->fd, .log_fd = -1 };
+    struct config config = { 0 };
+    struct record records[5];
+    struct capture captures[5];
+    char id[40];
+
+    config.settings[FIELD_KEEP_EXECUTIONS].value.num = 10;
+    config.settings[FIELD_KEEP_BYTES].value.num = 1 << 20;
+    memset(text, 'x', 600 << 10);
+    for (unsigned i = 0; i < 5; i++) {
+        if (i == 4) /* one of a's ends, and there is room again */
+            record_done(&records[0]);
+        record_begin(&records[i], id_of(20 + i, id), &config);
+        records[i].journal = &journal;
+        records[i].tenant = i < 4 ? tenants[i] : "a";
+        capture_init(&captures[i], 100);
+        record_output(&records[i], 0, &captures[i], text, 600 << 10);
+        assert_int_equal(records[i].error, i == 1 ? EDQUOT : 0);
+        assert_int_equal(records[i].stream_fds[0] < 0, i == 1); /* none is kept in half */
+    }
+    for (unsigned i = 1; i < 5; i++)
+        record_done(&records[i]);
+    for (unsigned i = 0; i < 5; i++)
+        capture_done(&captures[i]);
+    assert_null(journal.living);
+}
+
 static void test_not_kept(void **state)
 {
     struct tmp_folder *place = *state;
@@ -352,10 +387,10 @@ static void test_not_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_prune_pending), TEST(test_prune_shares), TEST(test_prune_count),
-        TEST(test_prune_age),     TEST(test_prune_bytes),  TEST(test_prune_locks),
-        TEST(test_prune_orphans), TEST(test_freed_file),   TEST(test_output),
-        TEST(test_not_kept),
+        TEST(test_prune_pending), TEST(test_prune_shares),   TEST(test_prune_count),
+        TEST(test_prune_age),     TEST(test_prune_bytes),    TEST(test_prune_locks),
+        TEST(test_prune_orphans), TEST(test_freed_file),     TEST(test_output),
+        TEST(test_not_kept),      TEST(test_output_of_many),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

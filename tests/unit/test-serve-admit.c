@@ -603,6 +603,7 @@ static void test_host(void **state)
     read_host(root.path, &host);
     assert_int_equal(host.total_bytes, 2 * GB);
     assert_int_equal(host.free_bytes, GB);
+    assert_true(host.is_service);
 
     /* A limit that is set later counts, too, by what is open already. */
     struct admit_files *files = admit_files_open(root.path);
@@ -622,6 +623,16 @@ static void test_host(void **state)
     read_host(root.path, &host);
     assert_int_equal(host.total_bytes, GB);
     assert_int_equal(host.free_bytes, 0);
+    assert_true(host.is_service);
+
+    /* The top itself, as a container sees its own: runs are below it. */
+    for (size_t i = 0; i < 2; i++) {
+        tmp_folder_put(&root, "proc/self/cgroup", i == 0 ? "0::/\n" : "0::/../outside\n");
+        tmp_folder_put(&root, "sys/fs/cgroup/memory.max", "1073741824\n");
+        admit_host_read(root.path, &host);
+        assert_int_equal(host.total_bytes, GB);
+        assert_false(host.is_service);
+    }
     tmp_folder_remove(&root);
 
     /* The real one. */
@@ -630,10 +641,53 @@ static void test_host(void **state)
     assert_true(host.free_bytes > 0);
 }
 
+/* A limit of the service's own, which the kernel does not hold runs to: no run starts that could
+ * take more than is left of it. */
+static void test_service_limit(void **state)
+{
+    const struct admit_host host = { 2 * GB, 2 * GB, 64, true };
+    struct admit_settings settings = ADMIT_SETTINGS_INIT;
+    struct admit_ticket t[5];
+
+    (void)state;
+    settings.reserve_bytes = 0;
+    struct admit *admit = admit_new(&settings, &host);
+    struct tenant *tenant = admit_tenant(admit, "a");
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(ask(admit, &t[i], tenant, 512 * MB, 0), ADMIT_NOW);
+    assert_int_equal(ask(admit, &t[4], tenant, 512 * MB, 0), ADMIT_QUEUED);
+    admit_leave(admit, &t[4]);
+    for (size_t i = 0; i < 4; i++)
+        admit_done(admit, &t[i], 0, 0);
+    admit_free(admit);
+}
+
+/* A tenant that never came is one all the same: the first can't have all of what there is. */
+static void test_expected_tenants(void **state)
+{
+    struct admit_ticket t[10];
+
+    (void)state;
+    for (size_t n_expected = 1; n_expected <= 2; n_expected++) {
+        struct admit *admit = make_admit(10, 0);
+        struct tenant *tenant = admit_tenant(admit, "a");
+        unsigned n = 0;
+        admit_expect(admit, n_expected);
+        while (n < 10 && ask(admit, &t[n], tenant, MB, 0) == ADMIT_NOW)
+            n++;
+        assert_int_equal(n, n_expected == 1 ? 10 : 8);
+        while (n > 0)
+            admit_done(admit, &t[--n], 0, 0);
+        admit_free(admit);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_service_limit),
+        cmocka_unit_test(test_expected_tenants),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_quotas),
