@@ -41,9 +41,10 @@ enum seccomp_profile {
 int seccomp_load(enum seccomp_profile profile);
 
 /*
- * The same, and a process that calls exit_group is held in the call: the fd that is given back
+ * The same, and a process that ends by spawn_leave is held in the call: the fd that is given back
  * tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once received, nothing but a kill ends the
- * wait. Where the kernel can't do that, *ret_fd is -errno, and the list is loaded all the same.
+ * wait. Any other exit_group just ends it, as a signal would break the wait for being received.
+ * Where the kernel can't do that, *ret_fd is -errno, and the list is loaded all the same.
  */
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
 
