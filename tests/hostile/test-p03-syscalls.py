@@ -5,6 +5,7 @@
 Two looks. From inside, every number is called and what answers neither EPERM nor ENOSYS counts as reached; a filter that
 denies with another errno is counted against cay, a call that the kernel itself refuses is not seen. So, as root, the
 filters are also read out of the kernel and walked: all paths for each number, arguments unknown. That count is exact."""
+import ast
 import ctypes
 import errno
 import os
@@ -220,6 +221,11 @@ def by_name(t, mode):
 def inherited(t, mode):
     """A caller without address randomisation (a debugger's) does not hand that on to a program that may not ask for it."""
     if mode.is_docker:  # whose programs are the engine's to start
+        code = "print({l[:26].strip(): l[26:].split()[:2] for l in open('/proc/self/limits')})"
+        r = mode.python(code)
+        rows = ast.literal_eval(r.stdout or "{}")
+        t.equal([rows.get(f"Max {n}") for n in ("locked memory", "nice priority", "realtime priority", "file size", "address space")],
+                [[str(8 << 20)] * 2, ["0"] * 2, ["0"] * 2, ["unlimited"] * 2, ["unlimited"] * 2], "no limit is the engine's", *r.describe())
         return
     r = caytest.Result(mode.command("/usr/bin/setarch", "-R", "-B", "-Z", mode.binary, "exec", "--json", "--", "/bin/cat",
                                     "/proc/self/personality"))
