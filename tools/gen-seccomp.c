@@ -48,8 +48,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+
+#include "../src/sys/exit-mark.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -65,7 +68,7 @@ enum {
     JUMP_MAX = 255,
     POOL_AT = 128, /* distance of the oldest open jump at which a pool is due */
     NEAR_MAX = 24, /* ranges of a subtree that any conditional jump passes */
-    ARGS = 4,      /* that a rule can look at */
+    ARGS = 5,      /* that a rule can look at */
 };
 
 #define X32_BIT 0x40000000U
@@ -83,7 +86,7 @@ struct constant {
 
 static const struct constant errnos[] = {
     N(EPERM), N(ENOSYS), N(EINVAL), N(EOPNOTSUPP), N(EAFNOSUPPORT), N(EPROTONOSUPPORT), N(ENOMEM),
-    N(ENOENT), N(ENODEV),
+    N(ENOENT), N(ENODEV), N(ENOPROTOOPT),
 };
 
 static const struct constant constants[] = {
@@ -100,7 +103,8 @@ static const struct constant constants[] = {
     N(FS_IOC_GETFLAGS), N(FS_IOC_GETVERSION), N(FS_IOC_FSGETXATTR), N(FS_IOC_FIEMAP),
     N(FICLONE), N(FICLONERANGE), N(FIBMAP),
     N(F_SETOWN), N(F_SETSIG), N(F_SETOWN_EX),
-    N(MAP_HUGETLB), N(MFD_HUGETLB), N(MADV_MERGEABLE),
+    N(MAP_HUGETLB), N(MFD_HUGETLB), N(SHM_HUGETLB), N(MADV_MERGEABLE), N(MS_SYNC),
+    N(POSIX_FADV_DONTNEED), N(RENAME_WHITEOUT),
     N(CLONE_NEWNS), N(CLONE_NEWCGROUP), N(CLONE_NEWUTS), N(CLONE_NEWIPC), N(CLONE_NEWUSER),
     N(CLONE_NEWPID), N(CLONE_NEWNET), N(CLONE_NEWTIME),
     N(PR_SET_NAME), N(PR_GET_NAME), N(PR_SET_PDEATHSIG), N(PR_GET_PDEATHSIG),
@@ -168,7 +172,8 @@ enum profile {
 struct policy {
     const struct arch *arch;
     struct answer answers[PROFILES][NUMBERS];
-    bool zygotes[NUMBERS]; /* calls that a zygote, or what it forks, makes before the second */
+    bool late[NUMBERS]; /* calls that are left to the second: a zygote, or what it forks, makes them
+                           before, or they are told of */
     size_t n_checks;
     struct check checks[CHECKS_MAX];
     int line; /* of the row that is read */
@@ -361,7 +366,7 @@ static void set_zygote(struct policy *p, const char *name)
         return;
     if (!p->answers[PROFILE_DEFAULT][nr].named)
         die(p, "zygote %s: has no row of its own above", name);
-    p->zygotes[nr] = true;
+    p->late[nr] = true;
 }
 
 static void parse_row(struct policy *p, char **words, size_t n)
@@ -428,9 +433,18 @@ static void read_rows(struct policy *p)
     fclose(file);
 }
 
-/* The default, but that somebody is told of a process that wants to end. */
+/* The default, but that somebody is told of a process that wants to end and says so. */
 static void make_noticed(struct policy *p)
 {
+    const struct check by_mark = {
+        .n_rules = 2,
+        .rules = { { .n_conds = 2,
+                     .conds = { { .arg = 1, .mask = UINT32_MAX, .n_values = 1, { EXIT_MARK_1 } },
+                                { .arg = 2, .mask = UINT32_MAX, .n_values = 1, { EXIT_MARK_2 } } },
+                     .ret = SECCOMP_RET_USER_NOTIF },
+                   { .ret = SECCOMP_RET_ALLOW } },
+        .done = true,
+    };
     int nr = resolve(p, "exit_group");
 
     memcpy(p->answers[PROFILE_NOTICED], p->answers[PROFILE_DEFAULT],
@@ -438,7 +452,11 @@ static void make_noticed(struct policy *p)
     struct answer *answer = &p->answers[PROFILE_NOTICED][nr];
     if (nr < 0 || answer->checked || answer->ret != SECCOMP_RET_ALLOW)
         die(p, "exit_group is not simply allowed");
-    answer->ret = SECCOMP_RET_USER_NOTIF;
+    if (p->n_checks == CHECKS_MAX)
+        die(p, "there are at most %d checks", CHECKS_MAX);
+    p->checks[p->n_checks] = by_mark;
+    *answer = (struct answer){ .named = true, .checked = true, .ret = (uint32_t)p->n_checks++ };
+    p->late[nr] = true;
 }
 
 /* The noticed one in two: each call is left to one of them by the other. */
@@ -449,10 +467,8 @@ static void make_halves(struct policy *p)
     const struct answer *whole = p->answers[PROFILE_NOTICED];
 
     for (size_t nr = 0; nr < NUMBERS; nr++) {
-        bool is_late =
-            p->zygotes[nr] || (whole[nr].named && whole[nr].ret == SECCOMP_RET_USER_NOTIF);
-        zygote[nr] = is_late ? allow : whole[nr];
-        forked[nr] = is_late ? whole[nr] : allow;
+        zygote[nr] = p->late[nr] ? allow : whole[nr];
+        forked[nr] = p->late[nr] ? whole[nr] : allow;
     }
 }
 
@@ -859,13 +875,15 @@ static void prove_check(const struct policy *p, const struct subject *subject,
     for (size_t a = 0; a < s[0].n; a++)
         for (size_t b = 0; b < s[1].n; b++)
             for (size_t c = 0; c < s[2].n; c++)
-                for (size_t d = 0; d < s[3].n; d++) {
-                    data->args[0] = s[0].values[a];
-                    data->args[1] = s[1].values[b];
-                    data->args[2] = s[2].values[c];
-                    data->args[3] = s[3].values[d];
-                    compare(p, subject, data);
-                }
+                for (size_t d = 0; d < s[3].n; d++)
+                    for (size_t e = 0; e < s[4].n; e++) {
+                        data->args[0] = s[0].values[a];
+                        data->args[1] = s[1].values[b];
+                        data->args[2] = s[2].values[c];
+                        data->args[3] = s[3].values[d];
+                        data->args[4] = s[4].values[e];
+                        compare(p, subject, data);
+                    }
 }
 
 static void prove(const struct policy *p, struct subject subject)

@@ -54,6 +54,12 @@ static const struct op every_root[] = {
     /* Readable by anybody on most kernels, and about the host rather than about the program. */
     { OP_MASK,    "proc/keys" },
     { OP_MASK,    "proc/interrupts" },
+    /* Passwords have been seen there. And the names of shares that the host has mounted, and of who
+     * did, where there is SMB. */
+    { OP_MASK,    "proc/cmdline" },
+    { OP_MASK,    "proc/fs/cifs/DebugData" },
+    { OP_MASK,    "proc/fs/cifs/Stats" },
+    { OP_MASK,    "proc/fs/cifs/open_files" },
     /* Locks of an open file are listed whosever they are: runs could write to each other by them. */
     { OP_MASK,    "proc/locks" },
 

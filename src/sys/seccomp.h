@@ -45,10 +45,10 @@ struct sock_filter;
 int seccomp_load_table(const struct sock_filter *table, size_t n);
 
 /*
- * The same as seccomp_load, and a process that calls exit_group is held in the call: the fd that is
- * given back tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once received, nothing but a kill
- * ends the wait. Where the kernel can't do that, *ret_fd is -errno, and the list is loaded all the
- * same.
+ * The same as seccomp_load, and a process that ends by spawn_leave is held in the call: the fd that is given back
+ * tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once received, nothing but a kill ends the
+ * wait. Any other exit_group just ends it, as a signal would break the wait for being received.
+ * Where the kernel can't do that, *ret_fd is -errno, and the list is loaded all the same.
  */
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
 

@@ -35,3 +35,7 @@ void spawn_default_signals(void);
 /* Looks argv[0] up in the path as a shell would; NULL: in the PATH of env. Returns only when that
  * failed. */
 int spawn_exec(char **argv, char **env, const char *path);
+
+/* Ends the process by an exit_group that whoever listens is told of before it happens
+ * (seccomp_load_noticed). */
+_Noreturn void spawn_leave(int status);

@@ -5,9 +5,11 @@
 Two looks. From inside, every number is called and what answers neither EPERM nor ENOSYS counts as reached; a filter that
 denies with another errno is counted against cay, a call that the kernel itself refuses is not seen. So, as root, the
 filters are also read out of the kernel and walked: all paths for each number, arguments unknown. That count is exact."""
+import ast
 import ctypes
 import errno
 import os
+import resource
 import signal
 import struct
 import sys
@@ -219,10 +221,54 @@ def by_name(t, mode):
 def inherited(t, mode):
     """A caller without address randomisation (a debugger's) does not hand that on to a program that may not ask for it."""
     if mode.is_docker:  # whose programs are the engine's to start
+        code = "print({l[:26].strip(): l[26:].split()[:2] for l in open('/proc/self/limits')})"
+        r = mode.python(code)
+        rows = ast.literal_eval(r.stdout or "{}")
+        t.equal([rows.get(f"Max {n}") for n in ("locked memory", "nice priority", "realtime priority", "file size", "address space")],
+                [[str(8 << 20)] * 2, ["0"] * 2, ["0"] * 2, ["unlimited"] * 2, ["unlimited"] * 2], "no limit is the engine's", *r.describe())
         return
     r = caytest.Result(mode.command("/usr/bin/setarch", "-R", "-B", "-Z", mode.binary, "exec", "--json", "--", "/bin/cat",
                                     "/proc/self/personality"))
     t.result(r, "a caller's persona stays the caller's", "00000000\n", cause="ok")
+    # And a caller's limits: a program is ended for what it did, and goes before nobody.
+    more = ("--rtprio=50", "--nice=30") if mode.is_root and mode.command("/usr/bin/prlimit", "--rtprio=50", "/bin/true").status == 0 else ()
+    r = caytest.Result(mode.command("/usr/bin/prlimit", "--fsize=1073741824:", "--cpu=100000:", "--as=1099511627776:", "--rttime=1000000:", *more,
+                                    mode.binary, "exec", "--json", "--", "/bin/grep", "-E", "size|space|cpu|time|prio|locked", "/proc/self/limits"))
+    rows = {line[:26].strip(): line[26:].split()[:2] for line in r.stdout.splitlines()}
+    t.equal([rows.get(f"Max {n}") for n in ("file size", "cpu time", "address space", "realtime timeout")], [["unlimited"] * 2] * 4,
+            "a caller's limits stay the caller's", *r.describe())
+    t.equal([rows.get(f"Max {n}") for n in ("nice priority", "realtime priority")], [["0"] * 2] * 2, "nobody goes before others", *r.describe())
+    most = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    locked = 8 << 20 if most < 0 else min(8 << 20, most)
+    t.equal(rows.get("Max locked memory"), [str(locked)] * 2, "8m of locked memory, as docs/limits.md says", *r.describe())
+    # Real-time is a right that few have; this one stands for it.
+    policy = "import os; print(os.sched_getscheduler(0) == os.SCHED_OTHER)"
+    r = caytest.Result(mode.command("/usr/bin/chrt", "-b", "0", mode.binary, "run", "--json", "-l", "python", "-e", policy))
+    t.result(r, "a caller's scheduling policy stays the caller's", "True\n", cause="ok")
+
+
+# What would flush the host's disk or leave a device node, by way of everyday programs: they do not see a difference.
+HONEST = """
+import mmap, os, shutil, sqlite3, stat
+db = sqlite3.connect("x.db")
+db.execute("pragma journal_mode=wal"); db.execute("create table t (x)")
+for i in range(20):
+    with db: db.execute("insert into t values (?)", (i,))
+print(db.execute("select sum(x) from t").fetchone()[0])
+f = open("f", "w+b"); f.write(b"abc" * 2000); f.flush(); os.fsync(f.fileno()); os.fdatasync(f.fileno())
+with mmap.mmap(f.fileno(), 0) as m: m[:3] = b"xyz"; m.flush()
+os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+shutil.copy("f", "g"); os.replace("g", "h"); print(open("h", "rb").read(3))
+d = os.open("/usr", os.O_RDONLY); os.fsync(d); os.fsync(os.open("/usr/bin/env", os.O_RDONLY))
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.renameat2(-100, b"h", -100, b"i", 4), ctypes.get_errno(), [n for n in os.listdir() if stat.S_ISCHR(os.lstat(n).st_mode)])
+print(open("/proc/cmdline").read() == "")
+"""
+
+
+def honest(t, mode):
+    t.result(mode.python(HONEST), "files are flushed as ever, and no device node is made", "190\nb'xyz'\n-1 22 []\nTrue\n", cause="ok")
 
 
 def by_foreign_entry(t, mode):
@@ -240,6 +286,7 @@ def test(t, mode):
     by_calling(t, mode)
     by_name(t, mode)
     by_foreign_entry(t, mode)
+    honest(t, mode)
     inherited(t, mode)
     if os.getuid() == 0:
         by_filter(t, mode)

@@ -10,13 +10,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import caytest
 
 
-def documented():
-    """Locks on shared read-only files are to be denied, or written down as a channel."""
+def documented(*words):
+    """What two runs can signal each other by is to be denied, or written down as a channel."""
     for folder, _, names in os.walk(caytest.ROOT / "docs"):
         for name in names:
             with open(os.path.join(folder, name), errors="replace") as f:
                 text = f.read().lower()
-            if "file lock" in text or "flock" in text:
+            if any(word in text for word in words):
                 return True
     return False
 
@@ -118,6 +118,21 @@ def stays(t, mode):
     t.ok(caytest.until(lambda: orphans() <= before), "sockets: none is left", before, orphans())
 
 
+# A futex of a page that both see: the one waits on it, the other wakes it.
+FUTEX = """
+import ctypes, mmap, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+f = open("/usr/bin/env", "rb")
+libc.mmap.restype = ctypes.c_void_p
+at = ctypes.c_void_p(libc.mmap(None, 4096, 1, 1, f.fileno(), 0))
+nr = {"x86_64": 202, "aarch64": 98}[os.uname().machine]
+word = int.from_bytes(f.read(4), "little")
+if sys.argv[1] == "wait":
+    print("waits", flush=True)
+    libc.syscall(nr, at, 0, word, ctypes.byref((ctypes.c_long * 2)(20, 0)), None, 0)
+else:
+    print(libc.syscall(nr, at, 1, 1, None, None, 0))
+"""
 LOCK = """
 import fcntl, struct, sys
 f = open("/tmp/lock", "w")
@@ -138,10 +153,17 @@ def test(t, mode):
             left = json.loads(other.seen)
             finds.append(look(t, mode.python(code, args=["find"]), "at once"))
             channel = left["locked"] and not finds[-1].get("lock_free", True)
-            t.ok(not channel or documented(), "at once: locks on shared files are denied or documented as a channel",
+            t.ok(not channel or documented("file lock", "flock"), "at once: locks on shared files are denied or documented as a channel",
                  "flock on /usr/bin/env is seen by the other run, and no page under docs/ speaks of it")
         other.end_input()
         t.equal(other.wait(), 0, "at once: the other was not disturbed", other.errors())
+
+    with mode.live("run", "-l", "python", "-e", FUTEX, "--", "wait") as other:
+        if t.ok(other.wait_for("waits"), "futex: the other waits", other.errors()):
+            channel = caytest.until(lambda: mode.python(FUTEX, args=["wake"]).stdout == "1\n", 5)
+            t.ok(not channel or documented("futex"), "futex: of a shared file it is denied or documented as a channel")
+        other.end_input()
+        t.equal(other.wait(), 0, "futex: the other was not disturbed", other.errors())
 
     # Locks of an open file have no owner that a pid namespace could hide, and where they are can be chosen.
     with mode.live("run", "-l", "python", "-e", LOCK) as other:

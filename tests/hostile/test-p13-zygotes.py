@@ -573,6 +573,77 @@ for change in (lambda: os.chmod("/proc/self/exe", 0o6777), lambda: os.utime("/pr
 """
 
 
+# Ends while signals come in, again and again, by the call itself: it never returns. 99 is one that did.
+STORM = {
+    "python": """
+import ctypes, os, signal
+libc, seen = ctypes.CDLL(None), {}
+signal.signal(signal.SIGALRM, lambda *_: None)
+for i in range(200):
+    pid = os.fork()
+    if pid == 0:
+        signal.setitimer(signal.ITIMER_REAL, 5e-5, 5e-5)
+        libc.syscall(EXIT_GROUP, 7)
+        while True: libc.syscall(EXIT_GROUP, 99)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    seen[code] = seen.get(code, 0) + 1
+print(seen, flush=True)
+signal.setitimer(signal.ITIMER_REAL, 5e-5, 5e-5)
+libc.syscall(EXIT_GROUP, 7)
+libc.syscall(EXIT_GROUP, 99)
+""",
+    "perl": """
+use Time::HiRes qw(setitimer ITIMER_REAL);
+my %seen; $| = 1; $SIG{ALRM} = sub {};
+sub leave { setitimer(ITIMER_REAL, 5e-5, 5e-5); syscall(EXIT_GROUP, 7); syscall(EXIT_GROUP, 99) while 1 }
+for (1..200) { my $pid = fork() or leave(); waitpid($pid, 0); $seen{$? >> 8}++ }
+print "{", join(", ", map { "$_: $seen{$_}" } sort keys %seen), "}\\n";
+leave();
+""",
+}
+EXIT_GROUP = {"x86_64": "231", "aarch64": "94"}
+
+
+def storm(t, mode):
+    """Where somebody is told of a program's exit, it is not held where a signal could bring it back."""
+    with Ahead(mode, languages=list(STORM)) as ahead:
+        for language, code in STORM.items():
+            code = code.replace("EXIT_GROUP", EXIT_GROUP[os.uname().machine])
+            for strict in (False, True):
+                r = ahead.run(language, code, strict=strict)
+                t.equal((r["stdout"], r["exit_code"]), ("{7: 200}\n", 7), f"{language}, {r['meta']['start']}: no exit comes back", r["stderr"][:300])
+
+
+# As they are for everybody, whatever the server's own are.
+LIMITS = {
+    "python": "print(open('/proc/self/limits').read())",
+    "javascript": "console.log(require('fs').readFileSync('/proc/self/limits', 'utf8'))",
+    "perl": "open(my $f, '<', '/proc/self/limits'); print <$f>",
+}
+
+
+def limits(t, mode):
+    odd = {"FSIZE": 1 << 30, "AS": 1 << 40, "CPU": 100000, "RSS": 1 << 30, "STACK": 16 << 20, 15: 1000000}  # RLIMIT_RTTIME
+    had = {getattr(resource, f"RLIMIT_{name}", name): resource.getrlimit(getattr(resource, f"RLIMIT_{name}", name)) for name in odd}
+    for value, (which, (_, hard)) in zip(odd.values(), had.items()):
+        resource.setrlimit(which, (value, hard))
+    ahead = Ahead(mode, languages=list(LIMITS))
+    for which, value in had.items():
+        resource.setrlimit(which, value)
+    with ahead:
+        seen = [(language, strict, ahead.run(language, code, strict=strict)) for language, code in LIMITS.items() for strict in (False, True)]
+    for language, strict, r in seen:
+        rows = {line[:26].strip(): line[26:].split()[:2] for line in r["stdout"].splitlines()[1:] if line}
+        name = f"{language}, {r['meta']['start']}"
+        t.equal(len(rows), 16, f"{name}: there are sixteen limits", r["stdout"], r["stderr"][:300])
+        t.equal({k: rows.get(k) for k in CALLERS}, CALLERS, f"{name}: none is the server's")
+
+
+CALLERS = {"Max file size": ["unlimited"] * 2, "Max address space": ["unlimited"] * 2, "Max cpu time": ["unlimited"] * 2,
+           "Max resident set": ["unlimited"] * 2, "Max stack size": ["8388608", "unlimited"], "Max nice priority": ["0"] * 2,
+           "Max realtime priority": ["0"] * 2, "Max realtime timeout": ["unlimited"] * 2, "Max core file size": ["0"] * 2}
+
+
 def own_files(t, mode):
     """A user's own build: his programs are his uid, and no zygote's file is within their reach."""
     folder = caytest.workdir() / "own"
@@ -610,6 +681,8 @@ def test(t, mode):
             chosen(t, ahead)
     others(t, mode)
     on_demand(t, mode)
+    storm(t, mode)
+    limits(t, mode)
     if mode.is_root:
         counted(t, mode)
         preloaded(t, mode)

@@ -24,11 +24,12 @@ static const struct op *find(const struct op_list *list, const char *path)
     return found;
 }
 
-/* The folder that holds path is made, mounted or linked before it. */
+/* The folder that holds path is made, mounted or linked before it; what is masked may lie deeper in
+ * what is mounted. */
 static bool has_parent(const struct op_list *list, size_t index)
 {
     const char *path = list->ops[index].path;
-    const char *slash = strrchr(path, '/');
+    const char *slash = list->ops[index].kind == OP_MASK ? strchr(path, '/') : strrchr(path, '/');
 
     if (!slash)
         return true;
@@ -69,6 +70,7 @@ static void test_host(void **state)
     check_sound(&list);
     assert_int_equal(find(&list, "usr")->kind, OP_BIND);
     assert_int_equal(find(&list, "proc/keys")->kind, OP_MASK);
+    assert_int_equal(find(&list, "proc/cmdline")->kind, OP_MASK);
     assert_int_equal(find(&list, "etc/resolv.conf")->kind, OP_FILE);
     arena_done(&arena);
 }

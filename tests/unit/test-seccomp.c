@@ -19,6 +19,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -40,8 +41,10 @@
 #include "base/auto.h"
 #include "sys/fdpass.h"
 #include "sys/seccomp.h"
+#include "sys/spawn.h"
 
 #define HIGH_BITS 0xffffffff00000000UL
+#define NAME      (uintptr_t) "x"
 
 /* Any value that is not negative will do. */
 #define WORKS (-1)
@@ -176,12 +179,20 @@ static void test_nested(void **state)
     assert_int_equal(run_filtered(SECCOMP_PROFILE_DEFAULT, load_again, NULL), 0);
 }
 
-/* Passes the notice on, is under the list, and ends. */
-static void be_noticed(int sock, enum seccomp_profile profile)
+static void ignore(int number)
+{
+    (void)number;
+}
+
+/* Passes the notice on, is under the list, and ends, as programs do or as cay's own code does. */
+static void be_noticed(int sock, enum seccomp_profile profile, bool leaves)
 {
     int fd;
+    struct sigaction action = { .sa_handler = ignore }; /* and no SA_RESTART */
 
     no_core();
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test fails it would be held for good */
+    sigaction(SIGUSR1, &action, NULL);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     int r = seccomp_load_noticed(profile, &fd);
     if (r < 0)
@@ -189,10 +200,13 @@ static void be_noticed(int sock, enum seccomp_profile profile)
     if (fdpass_send(sock, "x", 1, &fd, 1) < 0)
         fail_child("pass the fd on");
     load_again(NULL);
-    _exit(7);
+    if (leaves)
+        spawn_leave(7);
+    syscall(SYS_exit_group, 7);
+    _exit(99); /* a signal has ended the call */
 }
 
-static void check_noticed(enum seccomp_profile profile)
+static void check_noticed(enum seccomp_profile profile, bool leaves)
 {
     int pair[2], status, list[FDPASS_MAX];
     unsigned n = 0;
@@ -202,19 +216,26 @@ static void check_noticed(enum seccomp_profile profile)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        be_noticed(pair[1], profile);
+        be_noticed(pair[1], profile, leaves);
     close(pair[1]);
     assert_int_equal(fdpass_recv(pair[0], &word, 1, list, &n), 0);
     close(pair[0]);
     if (n == 1) { /* else this kernel can't, and it just ends */
+        struct pollfd told = { .fd = list[0], .events = POLLIN };
+        assert_int_equal(poll(&told, 1, -1), 1);
+        assert_int_equal(told.revents, leaves ? POLLIN : POLLHUP);
+    }
+    if (n == 1 && leaves) {
         struct seccomp_notice notice;
+        kill(pid, SIGUSR1); /* it waits for being received, which a signal would end */
         assert_int_equal(seccomp_take_notice(list[0], &notice), 0);
         assert_int_equal(notice.pid, pid);
         assert_int_equal(notice.status, 7 << 8);
         assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
         seccomp_let_go(list[0], &notice);
-        close(list[0]);
     }
+    if (n == 1)
+        close(list[0]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 7 << 8);
 }
@@ -222,8 +243,10 @@ static void check_noticed(enum seccomp_profile profile)
 static void test_noticed(void **state)
 {
     (void)state;
-    check_noticed(SECCOMP_PROFILE_DEFAULT);
-    check_noticed(SECCOMP_PROFILE_WATCHED);
+    for (int leaves = 0; leaves < 2; leaves++) {
+        check_noticed(SECCOMP_PROFILE_DEFAULT, leaves);
+        check_noticed(SECCOMP_PROFILE_WATCHED, leaves);
+    }
 }
 
 static void test_ordinary_calls(void **state)
@@ -240,6 +263,13 @@ static void test_ordinary_calls(void **state)
         { "personality, read", WORKS, SYS_personality, { 0xffffffff } },
         { "mmap", WORKS, SYS_mmap, { 0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1UL, 0 } },
         { "sync", 0, SYS_sync },
+        { "fsync", 0, SYS_fsync, { -1UL } },
+        { "fdatasync", 0, SYS_fdatasync, { -1UL } },
+        { "sync_file_range", 0, SYS_sync_file_range, { -1UL, 0, 0, 7 } },
+        { "MS_SYNC", 0, SYS_msync, { 1, 1, HIGH_BITS | MS_SYNC } },
+        { "MS_ASYNC", EINVAL, SYS_msync, { 1, 1, MS_ASYNC } },
+        { "POSIX_FADV_DONTNEED", 0, SYS_fadvise64, { -1UL, 0, 0, POSIX_FADV_DONTNEED } },
+        { "POSIX_FADV_WILLNEED", EBADF, SYS_fadvise64, { -1UL, 0, 0, POSIX_FADV_WILLNEED } },
         { "ppoll", EFAULT, SYS_ppoll, { 0, 4095, 1 } },
         { "ppoll of many", EINVAL, SYS_ppoll, { 0, 4096, 1 } },
         { "pselect6", EFAULT, SYS_pselect6, { 4095, 0, 0, 0, 1 } },
@@ -381,6 +411,10 @@ static void test_socket_options(void **state)
         { "IPV6_DSTOPTS", EPERM, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_DSTOPTS } },
         { "IPV6_RECVRTHDR", EBADF, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_RECVRTHDR } },
         { "IP_TTL", EBADF, SYS_setsockopt, { -1UL, 0, IP_TTL } },
+        { "UDP_ENCAP", ENOPROTOOPT, SYS_setsockopt, { -1UL, IPPROTO_UDP, 100 } },
+        { "UDP_SEGMENT", EBADF, SYS_setsockopt, { -1UL, IPPROTO_UDP, 103 } },
+        { "TCP_ZEROCOPY_RECEIVE", ENOPROTOOPT, SYS_getsockopt, { -1UL, IPPROTO_TCP, 35 } },
+        { "TCP_INFO", EBADF, SYS_getsockopt, { -1UL, IPPROTO_TCP, TCP_INFO } },
         { "IPV6_V6ONLY", EBADF, SYS_setsockopt, { -1UL, IPPROTO_IPV6, IPV6_V6ONLY } },
         { NULL },
     };
@@ -428,6 +462,15 @@ static void test_other_checks(void **state)
           SYS_mmap,
           { 0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1UL, 0 } },
         { "MFD_HUGETLB", EINVAL, SYS_memfd_create, { (uintptr_t) "x", MFD_HUGETLB } },
+        /* Of a key that nobody has. */
+        { "SHM_HUGETLB", ENOMEM, SYS_shmget, { 0x7abe11ed, 4096, SHM_HUGETLB } },
+        { "shmget", ENOENT, SYS_shmget, { 0x7abe11ed, 4096, 0 } },
+        { "RENAME_WHITEOUT", EINVAL, SYS_renameat2, { -1UL, NAME, -1UL, NAME, 4 } },
+        { "RENAME_WHITEOUT, high bits",
+          EINVAL,
+          SYS_renameat2,
+          { -1UL, NAME, -1UL, NAME, HIGH_BITS | 5 } },
+        { "RENAME_NOREPLACE", EBADF, SYS_renameat2, { -1UL, NAME, -1UL, NAME, 1 } },
         { "PR_SET_MM", EPERM, SYS_prctl, { PR_SET_MM, 0 } },
         { "PR_SET_SECCOMP", EINVAL, SYS_prctl, { PR_SET_SECCOMP, 1 } },
         { "PR_SET_PTRACER", EINVAL, SYS_prctl, { PR_SET_PTRACER, 0 } },

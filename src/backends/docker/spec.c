@@ -125,16 +125,13 @@ static void put_security(struct json_writer *w, const struct spec *spec)
     /* The engine's own list, and what else tells about the host or is not needed: terminals,
      * message queues as files, the names of the host's resolvers. */
     static const char *const masked[] = {
-        "/proc/acpi",          "/proc/asound",
-        "/proc/interrupts",    "/proc/kcore",
-        "/proc/keys",          "/proc/latency_stats",
-        "/proc/sched_debug",   "/proc/scsi",
-        "/proc/timer_list",    "/proc/timer_stats",
-        "/proc/sysrq-trigger", "/sys",
-        "/dev/mqueue",         "/dev/pts",
-        "/etc/resolv.conf",
+        "/proc/acpi",        "/proc/asound",        "/proc/cmdline", "/proc/fs",
+        "/proc/interrupts",  "/proc/kcore",         "/proc/keys",    "/proc/latency_stats",
+        "/proc/locks",       "/proc/sched_debug",   "/proc/scsi",    "/proc/timer_list",
+        "/proc/timer_stats", "/proc/sysrq-trigger", "/sys",          "/dev/mqueue",
+        "/dev/pts",          "/etc/resolv.conf",
     };
-    static const char *const readonly[] = { "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys" };
+    static const char *const readonly[] = { "/proc/bus", "/proc/irq", "/proc/sys" };
     auto_free char *seccomp = seccomp_option();
 
     json_field_bool(w, "ReadonlyRootfs", true);

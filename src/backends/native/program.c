@@ -17,6 +17,7 @@
 #include "sys/fdpass.h"
 #include "sys/landlock.h"
 #include "sys/pty.h"
+#include "sys/rlimit.h"
 #include "sys/spawn.h"
 
 /* Newer than Debian 12's headers (Linux 6.1). */
@@ -119,8 +120,6 @@ static bool has_rlimits(struct program *program, const struct cay_limits *limits
            had.cpu_time_ns == limits->cpu_time_ns && had.memory_bytes == limits->memory_bytes;
 }
 
-enum { SIGNALS_MAX = 1024 };
-
 static int step_rlimits(struct program *program)
 {
     const struct cay_limits *limits = &program->job->limits[program->stage];
@@ -129,32 +128,17 @@ static int step_rlimits(struct program *program)
         return 0;
     /* Pid 1 is one of them; and where there is a cgroup, it comes first, for it counts refusals. */
     uint64_t max_tasks = limits->pids + (program->has_cgroup ? 64 : 1);
-    int64_t cpu_s = (limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC;
-    const struct {
-        int resource;
-        uint64_t soft, hard;
-        bool on;
-    } rows[] = {
-        { RLIMIT_NOFILE, limits->open_files, limits->open_files, true },
-        { RLIMIT_CORE, 0, 0, true },
-        /* Second layers behind the cgroup and the warden's clock. */
-        { RLIMIT_NPROC, max_tasks, max_tasks, true },
-        { RLIMIT_CPU, (uint64_t)cpu_s + 1, (uint64_t)cpu_s + 2, limits->cpu_time_ns > 0 },
-        { RLIMIT_STACK, 8 << 20, RLIM_INFINITY, true },
-        { RLIMIT_MEMLOCK, 64 << 20, 64 << 20, true },
-        { RLIMIT_MSGQUEUE, 819200, 819200, true },
-        /* Counted for the user who made the namespace too, with all that is his. */
-        { RLIMIT_SIGPENDING, SIGNALS_MAX, SIGNALS_MAX, true },
+    int rc = rlimit_set_program(&(struct rlimit_program){
+        .open_files = limits->open_files,
+        .cpu_time_ns = limits->cpu_time_ns,
         /* Where no cgroup holds the sum, at least no single process can leap past all bounds; what
          * is reserved but not touched is not used, so the watcher's word comes first. */
-        { RLIMIT_DATA, limits->memory_bytes * 32, limits->memory_bytes * 32, !program->has_cgroup },
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        int rc = rows[i].on ? spawn_rlimit(rows[i].resource, rows[i].soft, rows[i].hard) : 0;
-        if (rc < 0)
-            return rc;
-    }
+        .data_bytes = program->has_cgroup ? 0 : limits->memory_bytes * 32,
+        .has_own_uid = true,
+        .tasks = max_tasks,
+    });
+    if (rc < 0)
+        return rc;
     /* The watcher must be able to keep up: no pages of 2 MiB, and its turn before the program's. */
     if (!program->has_cgroup) {
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);

@@ -29,7 +29,7 @@ static uint32_t take_job(struct program *program, int *ret_errnum)
     enum child_job_kind kind;
 
     int rc = child_recv_job(program->job_fd, &program->own_job, &kind);
-    if (rc < 0) { /* nobody is told where pid 1 is gone; an exit_group would be taken for an end */
+    if (rc < 0) { /* nobody is told where pid 1 is gone */
         *ret_errnum = -rc;
         return STEP_STREAMS;
     }

@@ -141,21 +141,6 @@ static int move_up(int *fd)
     return moved;
 }
 
-/* A runtime that ends before its hello is held in its last call, and its end of the socket stays
- * open: the notice tells. */
-static int await_hello(const struct state *state, int fd)
-{
-    struct pollfd list[] = {
-        { .fd = fd, .events = POLLIN },
-        { .fd = state->program.notice_fd, .events = POLLIN },
-    };
-
-    while (poll(list, ARRAY_LEN(list), -1) < 0)
-        if (errno != EINTR)
-            return -errno;
-    return list[0].revents ? 0 : -ECHILD;
-}
-
 /* Its streams are pipes, as a job's are: runtimes look at what they are when they start. */
 static void start_warm(struct state *state, struct job *job)
 {
@@ -181,9 +166,7 @@ static void start_warm(struct state *state, struct job *job)
     close(pair[1]);
     close(streams[0]);
     close(streams[1]);
-    rc = await_hello(state, pair[0]);
-    if (rc == 0)
-        rc = fdpass_recv(pair[0], &hello, sizeof hello, list, &n);
+    rc = fdpass_recv(pair[0], &hello, sizeof hello, list, &n);
     if (rc == 0)
         rc = warm_hide();
     if (rc < 0)

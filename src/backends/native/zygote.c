@@ -400,7 +400,7 @@ void zygote_leave(int status)
 {
     fflush(NULL);
     pages_tell(rehearsed());
-    _exit(status); /* the libraries' own ends would only cost time */
+    spawn_leave(status); /* the libraries' own ends would only cost time */
 }
 
 /* ---- the zygote ---- */

@@ -36,6 +36,7 @@
 #include "base/clock.h"
 #include "core/payload.h"
 #include "sys/proc-tree.h"
+#include "sys/rlimit.h"
 #include "sys/spawn.h"
 
 /* How long to wait for what the kernel holds (a hung mount, say) before leaving it to the kernel:
@@ -154,32 +155,18 @@ static int set_streams(struct supervisor *sup)
                          CLOSE_RANGE_CLOEXEC);
 }
 
-/* Each holds for one process, not for their sum. RLIMIT_NPROC counts all processes of the user, so
- * there is no number for it that is right. */
+/* Each holds for one process, not for their sum. What is counted for the user is counted with all
+ * that is the caller's, so there is no number for it that is right. */
 static int set_rlimits(struct supervisor *sup)
 {
     const struct cay_limits *limits = &sup->job.limits[sup->stage];
-    uint64_t cpu_s = (uint64_t)((limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC);
-    const struct {
-        uint64_t soft, hard;
-        int resource;
-        bool is_on;
-    } rows[] = {
-        { limits->open_files, limits->open_files, RLIMIT_NOFILE, true },
-        { 0, 0, RLIMIT_CORE, true },
-        { limits->disk_bytes, limits->disk_bytes, RLIMIT_FSIZE, true },
-        /* Behind the warden's look at the sum. */
-        { cpu_s + 1, cpu_s + 2, RLIMIT_CPU, limits->cpu_time_ns > 0 },
-        /* Not RLIMIT_AS: runtimes reserve far more addresses than they use. */
-        { limits->memory_bytes, limits->memory_bytes, RLIMIT_DATA, true },
-    };
 
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        int rc = rows[i].is_on ? spawn_rlimit(rows[i].resource, rows[i].soft, rows[i].hard) : 0;
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
+    return rlimit_set_program(&(struct rlimit_program){
+        .open_files = limits->open_files,
+        .cpu_time_ns = limits->cpu_time_ns,
+        .data_bytes = limits->memory_bytes, /* runtimes reserve far more addresses than they use */
+        .file_bytes = limits->disk_bytes,
+    });
 }
 
 static int set_no_new_privs(struct supervisor *sup)

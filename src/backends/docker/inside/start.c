@@ -7,15 +7,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backends/docker/inside/inside.h"
 #include "base/auto.h"
-#include "base/clock.h"
 #include "core/layer.h"
 #include "sys/landlock.h"
+#include "sys/rlimit.h"
 #include "sys/seccomp.h"
 #include "sys/spawn.h"
 
@@ -47,29 +46,16 @@ static int step_streams(const struct starting *starting)
     return rc == -EINVAL ? 0 : rc;
 }
 
-/* The cgroup holds the sums; RLIMIT_NPROC would count the neighbours, who have the same uid. */
+/* The cgroup holds the sums; those of the user would count the neighbours, who have the same uid.
+ */
 static int step_rlimits(const struct starting *starting)
 {
     const struct cay_limits *limits = &starting->inside->job.limits[starting->inside->stage];
-    uint64_t cpu_s = (uint64_t)((limits->cpu_time_ns + NS_PER_SEC - 1) / NS_PER_SEC);
-    const struct {
-        int resource;
-        uint64_t soft, hard;
-        bool is_on;
-    } rows[] = {
-        { RLIMIT_NOFILE, limits->open_files, limits->open_files, true },
-        { RLIMIT_CORE, 0, 0, true },
-        { RLIMIT_CPU, cpu_s + 1, cpu_s + 2, limits->cpu_time_ns > 0 },
-        { RLIMIT_STACK, 8 << 20, RLIM_INFINITY, true },
-        { RLIMIT_MEMLOCK, 64 << 20, 64 << 20, true },
-    };
 
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        int rc = rows[i].is_on ? spawn_rlimit(rows[i].resource, rows[i].soft, rows[i].hard) : 0;
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
+    return rlimit_set_program(&(struct rlimit_program){
+        .open_files = limits->open_files,
+        .cpu_time_ns = limits->cpu_time_ns,
+    });
 }
 
 static int step_no_new_privs(const struct starting *starting)

@@ -203,7 +203,7 @@ static struct napi_value_of *emit(struct napi_env_of *env, struct napi_info_of *
                    napi_get_named_property(env, emitter, "emit", &real) == 0 &&
                    napi_call_function(env, on, real, argc, argv, &result) == 0;
     if (is_done && ends_well(env, on, argc, argv) && is_same(env, emitter, "emit", end.emit))
-        _exit(0);
+        spawn_leave(0);
     if (argv != few)
         free(argv);
     return result; /* or with what was thrown */
