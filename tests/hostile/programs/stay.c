@@ -253,7 +253,7 @@ static int waits(void)
     return 0;
 }
 
-enum { LOCKS = 2000, FILES = 1 << 20, PROCESSES = 89 };
+enum { LOCKS = 8000, FILES = 1 << 20, PROCESSES = 89 };
 
 /* As many processes as there can be, in which files are open whose end takes the kernel long. */
 static int cling(void)
