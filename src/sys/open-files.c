@@ -60,7 +60,7 @@ struct look {
     bool is_over;
     pid_t first, last; /* of this process: its first task, and the last whose table was new */
     uint64_t sum;
-    uint64_t max; /* of locks */
+    uint64_t max; /* of locks, or of mappings */
     unsigned n_seen;
     struct locked *locked;
     unsigned n_locked;
@@ -164,6 +164,55 @@ uint64_t open_files_count(int proc_fd, uint64_t plenty)
         return quick.sum;
     for_numbers(proc_fd, visit_process, &exact);
     return exact.sum;
+}
+
+/* A line for each; only those of files have a path, in which a newline is written otherwise. Returns
+ * whether the next thread is to be asked: this one has none, for it has ended. */
+static bool add_mappings(int dir_fd, const char *task, void *arg)
+{
+    struct look *look = arg;
+    char path[48], buf[8192];
+    bool has_path = false, has_any = false;
+
+    join(path, task, "maps");
+    auto_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES)
+        look->sum = look->max;
+    for (ssize_t n; fd >= 0 && look->sum < look->max && (n = read(fd, buf, sizeof buf)) > 0;)
+        for (const char *pos = buf; pos < buf + n; pos++) {
+            has_any = true;
+            has_path = has_path || *pos == '/';
+            look->sum += has_path && *pos == '\n';
+            has_path = has_path && *pos != '\n';
+        }
+    return !has_any && look->sum < look->max;
+}
+
+static bool add_mapped(int proc_fd, const char *number, void *arg)
+{
+    struct look *look = arg;
+
+    if (strcmp(number, "1") == 0 || !add_mappings(proc_fd, number, look))
+        return look->sum < look->max;
+    auto_close int tasks = open_folder(proc_fd, number, "task");
+    if (tasks >= 0)
+        for_numbers(tasks, add_mappings, look);
+    return look->sum < look->max;
+}
+
+uint64_t open_files_mapped(int proc_fd, uint64_t max)
+{
+    struct look look = { .max = max };
+
+    for_numbers(proc_fd, add_mapped, &look);
+    return look.sum;
+}
+
+uint64_t open_files_host(int proc_fd)
+{
+    uint64_t n = 0;
+
+    return file_read_uint_at(proc_fd, "sys/fs/file-nr", &n) < 0 ? 0 : n;
 }
 
 static bool lower(int proc_fd, const char *number, void *arg)

@@ -15,6 +15,14 @@
  * count once; else they may count for each. */
 uint64_t open_files_count(int proc_fd, uint64_t plenty);
 
+/* How many mappings of files there are, each of which may keep a file open that no number stands for
+ * any more: at least max where there are so many, or
+ * where it can't be told. The kernel takes half a microsecond for each. */
+uint64_t open_files_mapped(int proc_fd, uint64_t max);
+
+/* How many files are open on the whole host, whoever has them; 0: not known. */
+uint64_t open_files_host(int proc_fd);
+
 /* How many locks their owners hold, by fcntl or flock: at least max where there are so many, or where
  * it can't be told. What is on its way through a socket is not seen. */
 uint64_t open_files_locks(int proc_fd, uint64_t max);

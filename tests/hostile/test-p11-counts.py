@@ -112,6 +112,9 @@ def open_files(t, mode):
         count, reason = got(r)
         t.ok(count and 16000 < count <= 20000 and reason == EMFILE, f"{kind}: no more once there are too many in all",
              count, *r.describe())
+    r = mode.program("bomb", args=["mapped-files"])
+    count, reason = got(r)
+    t.equal(reason, EMFILE, "mapped-files: none any more once 131072 are held by mappings", count, *r.describe())
     r = mode.program("bomb", args=["one-table"])
     t.equal(got(r), (1024, 0), "one-table: what threads share counts once", *r.describe())
 

@@ -238,6 +238,24 @@ static int proc_of(struct state *state)
  * for all of it; and what is open makes the end of a run long. */
 enum { FILES_MAX = 16384, FILES_LEFT_MIN = 32 };
 
+/* So many may be mapped for each of those, for most mappings are of a file that others are of too. */
+enum { MAPPED_PER_FILE = 8 };
+
+/* A file that is mapped and closed has no number. To count them takes long, so that is done only where
+ * the host has got as many more as would be too many. Then nobody opens anything any more. */
+static void bound_mapped(struct state *state, uint64_t max)
+{
+    uint64_t host = open_files_host(proc_of(state));
+
+    if (state->host_files == 0 || host < state->host_files)
+        state->host_files = host;
+    if (host - state->host_files <= max)
+        return;
+    if (open_files_mapped(proc_of(state), max) >= max)
+        open_files_lower(proc_of(state), 0);
+    state->host_files = host;
+}
+
 /* Whether there are so many that the next look should be soon. Who has too many gets no more than
  * would be too many for all, and keeps what he has. */
 static bool bound_files(struct state *state)
@@ -248,6 +266,7 @@ static bool bound_files(struct state *state)
 
     if (n > max)
         open_files_lower(proc_of(state), MAX(max / limits->pids, (uint64_t)FILES_LEFT_MIN));
+    bound_mapped(state, max * MAPPED_PER_FILE);
     return n > max / 8;
 }
 

@@ -167,6 +167,35 @@ static int one_table(void)
     return report((long)now.rlim_max, 0);
 }
 
+/* Files that are open by nothing but their mappings. */
+static int mapped_files(void)
+{
+    enum { MAPPERS = 6, MAPPED = 30000 };
+    volatile int(*tables)[2] = shared_tables();
+    struct rlimit now;
+
+    for (int i = 0; i < MAPPERS; i++)
+        if (fork() == 0) {
+            int n = 0;
+            alarm(10);
+            for (int fd; n < MAPPED && (fd = open("/dev/zero", O_RDONLY)) >= 0; n++, close(fd))
+                if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED)
+                    break;
+            tables[i][0] = n;
+            pause();
+        }
+    for (int i = 0; i < 800; i++) {
+        getrlimit(RLIMIT_NOFILE, &now);
+        if (now.rlim_max == 0)
+            break;
+        usleep(10000);
+    }
+    long sum = 0;
+    for (int i = 0; i < MAPPERS; i++)
+        sum += tables[i][0] > 0 ? tables[i][0] : MAPPED;
+    return report(sum, open("/dev/null", O_RDONLY) < 0 ? errno : 0);
+}
+
 static int inodes_in(const char *const *folders, int n)
 {
     long got = 0;
@@ -226,6 +255,7 @@ static const struct {
     { "forks", forks },   { "threads", threads }, { "files", files },
     { "inodes", inodes }, { "bytes", bytes },     { "all-files", all_files },
     { "threads-files", threads_files }, { "one-table", one_table },
+    { "mapped-files", mapped_files },
 };
 
 int main(int argc, char **argv)
