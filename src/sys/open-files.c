@@ -166,8 +166,8 @@ uint64_t open_files_count(int proc_fd, uint64_t plenty)
     return exact.sum;
 }
 
-/* A line for each; only those of files have a path, in which a newline is written otherwise. Returns
- * whether the next thread is to be asked: this one has none, for it has ended. */
+/* A line for each; only those of files have a path, in which a newline is written otherwise.
+ * Returns whether the next thread is to be asked: this one has none, for it has ended. */
 static bool add_mappings(int dir_fd, const char *task, void *arg)
 {
     struct look *look = arg;
@@ -268,8 +268,8 @@ static struct locked parse_lock(const char *line, uint64_t table)
     return found;
 }
 
-/* Of the locks in a file's lines. Those of fcntl are the table's: the first of them says whether they
- * were seen before. */
+/* Of the locks in a file's lines. Those of fcntl are the table's: the first of them says whether
+ * they were seen before. */
 static void add_lines(struct look *look, int fd)
 {
     char buf[4096];
@@ -327,10 +327,9 @@ uint64_t open_files_locks(int proc_fd, uint64_t max)
 {
     enum { LOCKED_MAX = 1024 };
     struct locked locked[LOCKED_MAX];
-    struct look look = { .visit = add_locks,
-                         .is_exact = true,
-                         .max = MIN(max, LOCKED_MAX),
-                         .locked = locked };
+    struct look look = {
+        .visit = add_locks, .is_exact = true, .max = MIN(max, LOCKED_MAX), .locked = locked
+    };
 
     for_numbers(proc_fd, visit_process, &look);
     return look.sum;

@@ -41,9 +41,10 @@ enum seccomp_profile {
 int seccomp_load(enum seccomp_profile profile);
 
 /*
- * The same, and a process that calls exit_group, or sets a lock (fcntl, flock), is held in the call: the fd
- * that is given back tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once received, nothing but a
- * kill ends the wait. Where the kernel can't do that, *ret_fd is -errno, and the list is loaded all the same.
+ * The same, and a process that calls exit_group, or sets a lock (fcntl, flock), is held in the
+ * call: the fd that is given back tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once
+ * received, nothing but a kill ends the wait. Where the kernel can't do that, *ret_fd is -errno,
+ * and the list is loaded all the same.
  */
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
 
@@ -62,7 +63,8 @@ int seccomp_load_zygote(void);
 int seccomp_load_forked(int *ret_fd);
 
 /* Somebody is held in it: its pid in the caller's numbers, and the status it would exit with, if
- * that is what it wants. Only when the fd is readable: it waits. -errno: it was killed meanwhile. */
+ * that is what it wants. Only when the fd is readable: it waits. -errno: it was killed meanwhile.
+ */
 struct seccomp_notice {
     uint64_t id;
     pid_t pid;

@@ -234,15 +234,16 @@ static int proc_of(struct state *state)
     return state->sockets.proc_fd;
 }
 
-/* Of all processes together, unless one of them may have more. How many a host can have is one number
- * for all of it; and what is open makes the end of a run long. */
+/* Of all processes together, unless one of them may have more. How many a host can have is one
+ * number for all of it; and what is open makes the end of a run long. */
 enum { FILES_MAX = 16384, FILES_LEFT_MIN = 32 };
 
-/* So many may be mapped for each of those, for most mappings are of a file that others are of too. */
+/* So many may be mapped for each of those, for most mappings are of a file that others are of too.
+ */
 enum { MAPPED_PER_FILE = 8 };
 
-/* A file that is mapped and closed has no number. To count them takes long, so that is done only where
- * the host has got as many more as would be too many. Then nobody opens anything any more. */
+/* A file that is mapped and closed has no number. To count them takes long, so that is done only
+ * where the host has got as many more as would be too many. Then nobody opens anything any more. */
 static void bound_mapped(struct state *state, uint64_t max)
 {
     uint64_t host = open_files_host(proc_of(state));
@@ -397,8 +398,8 @@ static bool has_stopped(struct state *state, pid_t program)
     return false;
 }
 
-/* A call may split a lock that there is, so it adds two at the most. How many there are is looked up
- * when there may be too many: a call that takes one away looks like any other. */
+/* A call may split a lock that there is, so it adds two at the most. How many there are is looked
+ * up when there may be too many: a call that takes one away looks like any other. */
 static void answer_lock(struct state *state, const struct seccomp_notice *notice)
 {
     enum { LOCKS_MAX = 1024, ADDS = 2 };
@@ -413,9 +414,9 @@ static void answer_lock(struct state *state, const struct seccomp_notice *notice
     seccomp_let_go(state->notice_fd, notice);
 }
 
-/* Somebody is about to exit, or sets a lock. The program's own exit is its end when nobody else is there who could
- * go on: it is left in the call, which nothing but a kill ends, and *ret_status is what it would
- * be.
+/* Somebody is about to exit, or sets a lock. The program's own exit is its end when nobody else is
+ * there who could go on: it is left in the call, which nothing but a kill ends, and *ret_status is
+ * what it would be.
  */
 static bool take_notice(struct state *state, pid_t program, int *ret_status)
 {

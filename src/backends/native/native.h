@@ -27,12 +27,12 @@ struct native {
     pid_t pid;
     unsigned stage;
     bool is_killed;
-    bool is_doomed; /* nothing of it can run any more: that was told, or will be next */
-    bool failed;                 /* a failure was reported already */
-    int64_t launched_ns;         /* when pid 1 had all it needs */
-    int64_t started_ns;          /* of the stage */
-    struct child_report ended;   /* of kind CHILD_ENDED: to be told next */
-    int64_t handed_ns;           /* when the program got its job from the warden; 0: it did not */
+    bool is_doomed;            /* nothing of it can run any more: that was told, or will be next */
+    bool failed;               /* a failure was reported already */
+    int64_t launched_ns;       /* when pid 1 had all it needs */
+    int64_t started_ns;        /* of the stage */
+    struct child_report ended; /* of kind CHILD_ENDED: to be told next */
+    int64_t handed_ns;         /* when the program got its job from the warden; 0: it did not */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint64_t held_peak;          /* with what sockets hold beside it, where that was worth a word */
     uint32_t layers;

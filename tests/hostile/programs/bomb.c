@@ -69,8 +69,8 @@ static int files(void)
 
 enum { TABLES = 40, EACH = 500, OPEN_CAP = 2000, USUAL = 1024 };
 
-/* Opens some, waits until all tables together are past their bound and it is told so, or for ever, and
- * opens as many more as it can. Returns how many it has then, and why no more. */
+/* Opens some, waits until all tables together are past their bound and it is told so, or for ever,
+ * and opens as many more as it can. Returns how many it has then, and why no more. */
 static int fill_table(int *reason)
 {
     struct rlimit now;
@@ -252,9 +252,14 @@ static const struct {
     const char *name;
     int (*run)(void);
 } kinds[] = {
-    { "forks", forks },   { "threads", threads }, { "files", files },
-    { "inodes", inodes }, { "bytes", bytes },     { "all-files", all_files },
-    { "threads-files", threads_files }, { "one-table", one_table },
+    { "forks", forks },
+    { "threads", threads },
+    { "files", files },
+    { "inodes", inodes },
+    { "bytes", bytes },
+    { "all-files", all_files },
+    { "threads-files", threads_files },
+    { "one-table", one_table },
     { "mapped-files", mapped_files },
 };
 
