@@ -97,6 +97,8 @@ static const struct constant constants[] = {
     N(IPV6_JOIN_GROUP), N(MCAST_JOIN_GROUP), N(MCAST_JOIN_SOURCE_GROUP),
     N(SOL_SOCKET), N(SO_ATTACH_FILTER), N(SO_ATTACH_BPF), N(SO_ATTACH_REUSEPORT_CBPF),
     N(SO_ATTACH_REUSEPORT_EBPF),
+    N(F_SETLK), N(F_SETLKW), N(F_OFD_SETLK), N(F_OFD_SETLKW), N(F_SETLEASE), N(F_NOTIFY),
+    N(F_SETPIPE_SZ),
     N(S_IFMT), N(S_IFREG), N(S_IFIFO), N(S_IFSOCK),
     N(TIOCSTI), N(TIOCLINUX), N(TIOCSETD), N(TIOCCONS), N(TIOCSSERIAL), N(TIOCVHANGUP),
     N(TIOCSLCKTRMIOS),
@@ -242,6 +244,8 @@ static bool parse_action(const char *word, uint32_t *ret)
         *ret = SECCOMP_RET_ALLOW;
     else if (strcmp(word, "zero") == 0)
         *ret = SECCOMP_RET_ERRNO;
+    else if (strcmp(word, "notify") == 0)
+        *ret = SECCOMP_RET_USER_NOTIF;
     else if (c)
         *ret = SECCOMP_RET_ERRNO | c->value;
     else
@@ -316,7 +320,7 @@ static void parse_rule(struct policy *p, char **words, size_t n)
 
     struct rule *rule = &check->rules[check->n_rules++];
     if (n < 2 || !parse_action(words[n - 1], &rule->ret))
-        die(p, "a rule ends in allow, zero or an errno of gen-seccomp.c");
+        die(p, "a rule ends in allow, zero, notify or an errno of gen-seccomp.c");
     if (strcmp(words[0], "else") == 0) {
         if (n != 2 || check->n_rules == 1)
             die(p, "else has no conditions and is not alone");
@@ -459,6 +463,26 @@ static void make_noticed(struct policy *p)
     p->late[nr] = true;
 }
 
+/* What a rule means in a profile: without a listener, nobody is told. */
+static uint32_t ret_in(enum profile profile, const struct rule *rule)
+{
+    bool is_heard = profile == PROFILE_NOTICED || profile == PROFILE_FORKED;
+
+    return rule->ret == SECCOMP_RET_USER_NOTIF && !is_heard ? SECCOMP_RET_ALLOW : rule->ret;
+}
+
+static bool notifies(const struct policy *p, const struct answer *answer)
+{
+    const struct check *check = answer->checked ? &p->checks[answer->ret] : NULL;
+
+    if (!check)
+        return answer->ret == SECCOMP_RET_USER_NOTIF;
+    for (size_t i = 0; i < check->n_rules; i++)
+        if (check->rules[i].ret == SECCOMP_RET_USER_NOTIF)
+            return true;
+    return false;
+}
+
 /* The noticed one in two: each call is left to one of them by the other. */
 static void make_halves(struct policy *p)
 {
@@ -467,8 +491,9 @@ static void make_halves(struct policy *p)
     const struct answer *whole = p->answers[PROFILE_NOTICED];
 
     for (size_t nr = 0; nr < NUMBERS; nr++) {
-        zygote[nr] = p->late[nr] ? allow : whole[nr];
-        forked[nr] = p->late[nr] ? whole[nr] : allow;
+        bool is_late = p->late[nr] || (whole[nr].named && notifies(p, &whole[nr]));
+        zygote[nr] = is_late ? allow : whole[nr];
+        forked[nr] = is_late ? whole[nr] : allow;
     }
 }
 
@@ -657,12 +682,12 @@ static size_t emit_cond(const struct policy *p, struct program *prog, const stru
 }
 
 /* The last condition of a rule jumps to its answer; all fail to the next rule, or to the else. */
-static void emit_rule(const struct policy *p, struct program *prog, const struct rule *rule,
-                      bool loaded)
+static void emit_rule(const struct policy *p, enum profile profile, struct program *prog,
+                      const struct rule *rule, bool loaded)
 {
     const struct rule *next = rule + 1;
-    const struct answer yes = { .ret = rule->ret };
-    const struct answer otherwise = { .ret = next->ret };
+    const struct answer yes = { .ret = ret_in(profile, rule) };
+    const struct answer otherwise = { .ret = ret_in(profile, next) };
     const struct answer *no = next->n_conds ? NULL : &otherwise;
     size_t fails[CONDS_MAX];
 
@@ -676,13 +701,14 @@ static void emit_rule(const struct policy *p, struct program *prog, const struct
         prog->insns[fails[i]].jf = near(p, prog->len - fails[i] - 1);
 }
 
-static void emit_check(const struct policy *p, struct program *prog, const struct check *check)
+static void emit_check(const struct policy *p, enum profile profile, struct program *prog,
+                       const struct check *check)
 {
     /* the argument that the accumulator holds, whole, however the rule was reached */
     unsigned held = ARGS;
     for (const struct rule *rule = check->rules; rule->n_conds; rule++) {
         const struct cond *first = &rule->conds[0];
-        emit_rule(p, prog, rule, first->arg == held);
+        emit_rule(p, profile, prog, rule, first->arg == held);
         bool whole = first->any || first->mask == UINT32_MAX;
         held = rule->n_conds == 1 && whole ? first->arg : ARGS;
     }
@@ -699,7 +725,7 @@ static void compile(const struct policy *p, enum profile profile, struct program
             continue; /* not in this profile, or not on this architecture */
         for (size_t j = 0; j < prog->n_far[i]; j++)
             prog->insns[prog->far[i][j]].k = (uint32_t)(prog->len - prog->far[i][j] - 1);
-        emit_check(p, prog, &p->checks[i]);
+        emit_check(p, profile, prog, &p->checks[i]);
         emit_due_pool(p, prog);
     }
     emit_pool(p, prog);
@@ -783,7 +809,7 @@ static uint32_t expected(const struct policy *p, enum profile profile,
         for (size_t c = 0; c < rule->n_conds; c++)
             holds = holds && cond_holds(&rule->conds[c], args);
         if (holds)
-            return rule->ret;
+            return ret_in(profile, rule);
     }
     die(p, "call %u: a check without an else", nr);
 }

@@ -97,7 +97,8 @@ enum report_kind {
     REPORT_STAGE_ENDED,   /* it ended; when another stage follows, start_next begins it */
     REPORT_OVER,          /* found past a limit from inside: it should be killed for `over` */
     REPORT_FAILED,        /* the sandbox could not be made: error */
-    REPORT_GONE,          /* nothing of the sandbox lives any more */
+    REPORT_DOOMED, /* nothing of it can run any more, but the kernel takes long to clear it away */
+    REPORT_GONE,   /* nothing of the sandbox lives any more */
 };
 
 struct report {

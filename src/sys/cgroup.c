@@ -347,14 +347,13 @@ bool cgroup_has_sockets(const struct cgroup *group)
            bytes > 0;
 }
 
-void cgroup_lift_cpu(const struct cgroup *group)
+void cgroup_give_cpu(const struct cgroup *group)
 {
     int dir = group->host->has[CGROUP_CPU] ? dir_of(group, CGROUP_CPU) : -1;
 
-    if (dir >= 0 && group->host->version == 1)
-        file_write_at(dir, "cpu.cfs_quota_us", "-1", 2);
-    else if (dir >= 0)
-        file_write_at(dir, "cpu.max", "max", 3);
+    if (dir >= 0)
+        (group->host->version == 1 ? set_cpu_v1 : set_cpu_v2)(
+            dir, &(struct cgroup_limits){ .cpus_milli = 1000 });
 }
 
 void cgroup_kill(const struct cgroup *group)

@@ -124,9 +124,9 @@ void cgroup_reset_peaks(const struct cgroup *group);
 /* v1: whether sockets hold memory of it. They may outlive its processes. */
 bool cgroup_has_sockets(const struct cgroup *group);
 
-/* Takes the limit on CPU time away: what is killed dies by itself, and with a small share that
- * takes long. */
-void cgroup_lift_cpu(const struct cgroup *group);
+/* Makes the limit on CPU time a whole CPU: what is killed dies by itself, and with a small share
+ * that takes long. No more than that: what a run held can make its end long as well. */
+void cgroup_give_cpu(const struct cgroup *group);
 
 /* Kills what is inside, where the kernel has a call for it (v2 from 5.14). */
 void cgroup_kill(const struct cgroup *group);

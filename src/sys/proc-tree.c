@@ -20,6 +20,7 @@ struct proc {
     int dir_fd;
     pid_t pid, parent, group;
     char state;
+    uint64_t flags;
     int64_t own_ticks, reaped_ticks;
 };
 
@@ -32,7 +33,7 @@ static int64_t next_number(char **text)
 
 static bool read_stat(int dir_fd, struct proc *ret)
 {
-    enum { SKIPPED = 8 }; /* session, tty, its group, flags, and four counts of page faults */
+    enum { SKIPPED = 3, FAULTS = 4 }; /* session, tty, its group; counts of page faults */
     char text[1024];
 
     if (file_read_at(dir_fd, "stat", text, sizeof text) <= 0)
@@ -47,6 +48,9 @@ static bool read_stat(int dir_fd, struct proc *ret)
     ret->parent = (pid_t)next_number(&pos);
     ret->group = (pid_t)next_number(&pos);
     for (int i = 0; i < SKIPPED; i++)
+        next_number(&pos);
+    ret->flags = (uint64_t)next_number(&pos);
+    for (int i = 0; i < FAULTS; i++)
         next_number(&pos);
     ret->own_ticks = next_number(&pos);
     ret->own_ticks += next_number(&pos);
@@ -172,6 +176,20 @@ bool proc_tree_kill(struct proc_tree *tree, pid_t root)
         kill_children();
     walk(tree, root, kill_one, &killing);
     return killing.can_run;
+}
+
+/* An init that exits lets no process be made any more, kills all there are, and only then waits for
+ * them (zap_pid_ns_processes): on its way to that it never sleeps like one that waits. */
+bool proc_has_ended_namespace(pid_t init)
+{
+    enum { PF_EXITING = 4 };
+    char path[32];
+    struct proc proc;
+
+    snprintf(path, sizeof path, "/proc/%d", init);
+    auto_close int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return init > 0 && dir_fd >= 0 && read_stat(dir_fd, &proc) && (proc.flags & PF_EXITING) &&
+           strchr("SZ", proc.state);
 }
 
 pid_t proc_pid_inside(pid_t pid)

@@ -36,6 +36,10 @@ void proc_tree_cpu(struct proc_tree *tree, pid_t root, struct proc_cpu *ret);
 /* Its number in the innermost of its pid namespaces; -1: it is gone. */
 pid_t proc_pid_inside(pid_t pid);
 
+/* Whether this pid 1 of a pid namespace has ended what lives there: everything was sent its
+ * SIGKILL, and can do no more than die. false also where /proc does not tell. */
+bool proc_has_ended_namespace(pid_t init);
+
 /* SIGKILL for all below the root, once. Returns whether one of them can still run, as opposed to
  * being dead or held by the kernel. */
 bool proc_tree_kill(struct proc_tree *tree, pid_t root);

@@ -6,10 +6,12 @@
 #include "sys/seccomp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -78,21 +80,36 @@ int seccomp_load_table(const struct sock_filter *table, size_t n)
 
 #define NOTICE_FLAGS (SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 
-/* A filter of its own, below the list, which forbids to load another. The constant answers of all
+/* Filters of their own, below the list, which forbids to load another. The constant answers of all
  * other calls stay constant for the kernel (seccomp_is_const_allow), so that they cost nothing. */
-static int load_notice(void)
+static int load_notice(bool tells_exits, unsigned flags)
 {
     struct sock_filter table[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 5),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 4),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EXIT_MARK_1, 0, 3),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EXIT_MARK_1, 0, 10),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EXIT_MARK_2, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EXIT_MARK_2, tells_exits ? 7 : 8, 8),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 2),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, LOCK_SH | LOCK_EX, 4, 5),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 4),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLK, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLKW, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    return load(table, sizeof table / sizeof table[0], NOTICE_FLAGS);
+    return load(table, sizeof table / sizeof table[0], flags);
+}
+
+int seccomp_load_lock_notice(void)
+{
+    int fd = load_notice(false, NOTICE_FLAGS);
+
+    /* Before Linux 5.19 a signal ends the wait, and the call is made once more. */
+    return fd == -EINVAL ? load_notice(false, SECCOMP_FILTER_FLAG_NEW_LISTENER) : fd;
 }
 
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
@@ -106,7 +123,7 @@ int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
         if (fd >= 0)
             return 0;
     } else {
-        *ret_fd = load_notice();
+        *ret_fd = load_notice(true, NOTICE_FLAGS);
     }
     return seccomp_load(profile);
 }
@@ -131,6 +148,7 @@ int seccomp_take_notice(int fd, struct seccomp_notice *ret)
     *ret = (struct seccomp_notice){
         .id = notice.id,
         .pid = (pid_t)notice.pid,
+        .is_exit = notice.data.nr == SYS_exit_group,
         .status = (int)((notice.data.args[0] & 0xff) << 8),
     };
     return 0;
@@ -142,6 +160,13 @@ void seccomp_let_go(int fd, const struct seccomp_notice *notice)
                                         .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
 
     ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &go_on);
+}
+
+void seccomp_refuse(int fd, const struct seccomp_notice *notice, int errnum)
+{
+    struct seccomp_notif_resp refusal = { .id = notice->id, .error = -errnum };
+
+    ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &refusal);
 }
 
 bool seccomp_supported(void)
@@ -178,6 +203,11 @@ int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
     return -ENOTSUP;
 }
 
+int seccomp_load_lock_notice(void)
+{
+    return -ENOTSUP;
+}
+
 int seccomp_load_zygote(void)
 {
     return -ENOTSUP;
@@ -200,6 +230,13 @@ void seccomp_let_go(int fd, const struct seccomp_notice *notice)
 {
     (void)fd;
     (void)notice;
+}
+
+void seccomp_refuse(int fd, const struct seccomp_notice *notice, int errnum)
+{
+    (void)fd;
+    (void)notice;
+    (void)errnum;
 }
 
 bool seccomp_supported(void)

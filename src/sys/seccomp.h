@@ -45,12 +45,19 @@ struct sock_filter;
 int seccomp_load_table(const struct sock_filter *table, size_t n);
 
 /*
- * The same as seccomp_load, and a process that ends by spawn_leave is held in the call: the fd that is given back
- * tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19). Once received, nothing but a kill ends the
- * wait. Any other exit_group just ends it, as a signal would break the wait for being received.
- * Where the kernel can't do that, *ret_fd is -errno, and the list is loaded all the same.
+ * The same as seccomp_load, and a process that ends by spawn_leave, or sets a lock (fcntl, flock), is
+ * held in the call: the fd that is given back tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19).
+ * Once received, nothing but a kill ends the wait. Any other exit_group just ends it, as a signal
+ * would break the wait for being received; a lock call is then made once more. Where the kernel
+ * can't do that, *ret_fd is -errno, and the list is loaded all the same.
  */
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
+
+/*
+ * Only the second, and no list: for pid 1, whose children have it too. Returns the fd, or -errno
+ * where the kernel can't do it (Linux 5.5).
+ */
+int seccomp_load_lock_notice(void);
 
 /*
  * The default profile in two, for whoever forks many that need it: the first, which is most of it,
@@ -60,18 +67,23 @@ int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
 int seccomp_load_zygote(void);
 int seccomp_load_forked(int *ret_fd);
 
-/* Somebody is held in it: its pid in the caller's numbers, and the status it would exit with. Only
- * when the fd is readable: it waits. -errno: it was killed meanwhile. */
+/* Somebody is held in it: its pid in the caller's numbers, and the status it would exit with, if
+ * that is what it wants. Only when the fd is readable: it waits. -errno: it was killed meanwhile.
+ */
 struct seccomp_notice {
     uint64_t id;
     pid_t pid;
-    int status; /* as wait's */
+    bool is_exit; /* else it sets a lock */
+    int status;   /* as wait's */
 };
 
 int seccomp_take_notice(int fd, struct seccomp_notice *ret);
 
 /* Lets it go on. */
 void seccomp_let_go(int fd, const struct seccomp_notice *notice);
+
+/* Its call fails. */
+void seccomp_refuse(int fd, const struct seccomp_notice *notice, int errnum);
 
 /* Whether seccomp_load can work here: one system call, and nothing changes. */
 bool seccomp_supported(void);

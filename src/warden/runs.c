@@ -73,6 +73,7 @@ void runs_kill(struct run *run, enum stop_reason reason)
         run->stop = reason;
     run->deadline_ns = INT64_MAX;
     run->is_killed = true;
+    run->sandbox->tick_ns = INT64_MAX; /* no limit is looked at any more */
     run->sandbox->backend->kill(run->sandbox);
 }
 
@@ -114,15 +115,31 @@ static void remove_run(struct warden *warden, struct run *run)
     free(run);
 }
 
+static void tell_gone(struct run *run, int64_t from_ns)
+{
+    struct warden_reply message = {
+        .kind = WARDEN_GONE,
+        .teardown_ns = clock_now_ns() - from_ns,
+    };
+
+    runs_reply(run, &message);
+}
+
+/* The answer does not wait for a kernel that takes its time to free what the run held. What it took
+ * on the host stays its own until that is done. */
+static void on_doomed(struct run *run)
+{
+    tell_gone(run, run->ended_ns ? run->ended_ns : clock_now_ns());
+    run->has_ended = run->is_held = run->is_doomed = true;
+    run->deadline_ns = INT64_MAX;
+}
+
 static void on_gone(struct warden *warden, struct run *run)
 {
     int64_t from = run->ended_ns ? run->ended_ns : clock_now_ns();
     run->sandbox->backend->release(run->sandbox);
-    struct warden_reply message = {
-        .kind = WARDEN_GONE,
-        .teardown_ns = clock_now_ns() - from,
-    };
-    runs_reply(run, &message);
+    if (!run->is_doomed)
+        tell_gone(run, from);
     /* One that never came up has run nothing: the front may ask for another backend. */
     warden->has_run = warden->has_run || run->is_up;
     remove_run(warden, run);
@@ -230,6 +247,9 @@ void runs_serve(struct warden *warden, struct run *run)
         runs_reply(run, &message);
         break;
     }
+    case REPORT_DOOMED:
+        on_doomed(run);
+        break;
     case REPORT_GONE:
         on_gone(warden, run);
         break;
@@ -253,10 +273,12 @@ void runs_serve_clock(struct warden *warden, int64_t now)
                 runs_stop(run, STOP_WALL);
             else
                 runs_kill(run, run->is_up ? STOP_NONE : STOP_CANCELLED);
-        } else if (now >= run->sandbox->tick_ns && !run->is_killed) {
+        } else if (now >= run->sandbox->tick_ns) {
             enum tick_result result = run->sandbox->backend->tick(run->sandbox, now);
             if (result != TICK_FINE)
                 stop_over(run, result);
+            while (run->sandbox->has_word) /* of its end, after which it is still there */
+                runs_serve(warden, run);
         }
     }
 }

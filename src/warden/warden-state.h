@@ -46,6 +46,7 @@ struct run {
     bool has_harvest;
     bool has_ended;  /* its last stage did, and the harvest is on */
     bool is_held;    /* or nothing is left to do but to end it */
+    bool is_doomed;  /* its front was told that it is gone: nothing of it can run any more */
     int64_t tell_ns; /* when to tell `started`; INT64_MAX: there is nothing to tell */
     struct warden_reply started;
 };

@@ -4,6 +4,7 @@
 
 Bounds on time are generous: they tell an end by the limit from none, not a fast machine from a slow one."""
 import os
+import pathlib
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -35,6 +36,35 @@ time.sleep(40)
 """
 
 
+def held(t, mode):
+    """One that the kernel does not let die, though it was killed: the answer does not wait for it."""
+    freezer = pathlib.Path("/sys/fs/cgroup/freezer")
+    if mode.is_docker or os.geteuid() != 0 or not (freezer / "tasks").exists():
+        t.skip("held", "there is no freezer of cgroup v1 here", "freezer")
+        return
+    group = freezer / f"cay-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        with mode.live("exec", "--json", "--timeout", "3", "--", "/bin/sleep", "40") as run:
+            found = []
+
+            def look():
+                found[:] = [p for p in caytest.inside(run.pid) if (pathlib.Path("/proc") / str(p.pid) / "comm").read_text() == "sleep\n"]
+                return found
+
+            if t.ok(caytest.until(look, 20), "held: it runs"):
+                (group / "cgroup.procs").write_text(str(found[0].pid))
+                (group / "freezer.state").write_text("FROZEN")
+                t.ok(run.wait_for('"wall_timeout"'), "held: the answer comes while it is", run.seen)
+                t.ok(look(), "held: it is")
+                (group / "freezer.state").write_text("THAWED")
+                t.equal(run.wait(), 124, "held: the command ends when it is gone")
+    finally:
+        (group / "freezer.state").write_text("THAWED")
+        caytest.until(lambda: not (group / "cgroup.procs").read_text(), 20)
+        group.rmdir()
+
+
 def test(t, mode):
     host = mode.host()
     # What "sheds" has ended stays charged until the kernel has had the time to free it (RCU): a hundred MB beside
@@ -54,6 +84,15 @@ def test(t, mode):
         if kind in STUBBORN and kind != "runs-away":
             t.equal(r.stdout, "ready\n", f"{kind}: its output is there")
     t.empty(host.settle(), "nothing of them is left")
+
+    if not mode.is_docker:  # whose locks nobody counts
+        # What closing its files takes, without bounds on them: minutes.
+        for kind in ("locks", "flocks"):
+            r = mode.program("stay", "--timeout", "4", "--memory", "1g", args=[kind])
+            t.result(r, f"{kind}: ends at the wall limit", cause="wall_timeout", stdout="ready\n")
+            t.ok(r.done.seconds < MOST, f"{kind}: soon after it", r.get("verdict.measured"), r.done.seconds)
+        t.empty(host.settle(), "nothing of them is left")
+        held(t, mode)
 
     if mode.has_cgroup:  # what is killed has to run once more to die, and with this share that would take long
         r = mode.python(MANY, "--timeout", "2", "--cpus", "0.05", "--memory", "256m")

@@ -17,7 +17,7 @@ KINDS = ("heap", "anon", "shared", "populate", "memfd", "sysv", "sysv-detached",
 UNCHARGED = ("netlink", "corked", "corked-by-many", "error-queues", "unaccepted")
 # What a kernel takes for a program's sake in no buffer, with limits that let it: none of it, or as much as is counted.
 KEPT = {"options": ("--open-files", "8192"), "control": ("--open-files", "8192", "--pids", "4000"),
-        "polls": ("--open-files", "16384"), "mappings": (), "names": ()}
+        "polls": ("--open-files", "16384"), "mappings": (), "names": (), "locks": ()}
 CREWS = ("sockets", "many", "many-shared", "many-without-leader")
 FILES = ("tmp", "dev-shm")
 PYTHON = "x = []\nwhile len(x) < 256:\n    x.append(bytearray(b'y') * (1 << 20))\n    print('x', end='', flush=True)\n"

@@ -104,6 +104,19 @@ def open_files(t, mode):
         r = mode.program("bomb", *flags, args=["files"])
         count, reason = got(r)
         t.equal((count, reason), (limit - 3, EMFILE), f"open files: {limit} and no more, raised or not", *r.describe())
+    if mode.is_docker:
+        return
+    # Past 16384 of all together, each is left the hundredth part of that, for there can be a hundred.
+    for kind in ("all-files", "threads-files"):
+        r = mode.program("bomb", args=[kind])
+        count, reason = got(r)
+        t.ok(count and 16000 < count <= 20000 and reason == EMFILE, f"{kind}: no more once there are too many in all",
+             count, *r.describe())
+    r = mode.program("bomb", args=["mapped-files"])
+    count, reason = got(r)
+    t.equal(reason, EMFILE, "mapped-files: none any more once 131072 are held by mappings", count, *r.describe())
+    r = mode.program("bomb", args=["one-table"])
+    t.equal(got(r), (1024, 0), "one-table: what threads share counts once", *r.describe())
 
 
 def output(t, mode):

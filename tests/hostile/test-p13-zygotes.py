@@ -543,6 +543,33 @@ def on_demand(t, mode):
             t.ok(len({r["stdout"] for r in runs}) < 8, "made: some stand where another stood", [r["stdout"] for r in runs])
 
 
+LOCKS = '''
+import fcntl
+f = open("/tmp/f", "w+")
+for i in range(3000):
+    fcntl.lockf(f, fcntl.LOCK_UN if i % 2 else fcntl.LOCK_EX, 1)
+    fcntl.flock(f, fcntl.LOCK_UN if i % 2 else fcntl.LOCK_EX)
+n = 0
+try:
+    while n < 5000:
+        fcntl.lockf(f, fcntl.LOCK_EX, 1, 2 * n)
+        n += 1
+except OSError as e:
+    print(n, e.errno)
+'''
+
+
+def locked(t, ahead):
+    """Locks are counted however a program begins, and making many, one after another, is no fault."""
+    node = "console.log(require('child_process').execFileSync('python3', ['-c', %s]).toString().trim())" % json.dumps(LOCKS)
+    runs = {"warm": ahead.run("python", LOCKS), "forked now": ahead.run_two("python", LOCKS)[1],
+            "a spare, or cold": ahead.run("python", LOCKS, env={"PYTHONPATH": "/tmp"}),
+            "cold": ahead.run("python", LOCKS, strict=True), "a child of node's": ahead.run("javascript", node),
+            "collected": ahead.run("python", LOCKS, collect=["*"])}
+    for label, r in runs.items():
+        t.equal(r["stdout"], "1023 37\n", f"locks, {label}: 1023 and no more", r["meta"]["start"], r["stderr"], r["verdict"])
+
+
 def chosen(t, ahead):
     """Who has a say in how his interpreter starts gets one of his own."""
     rows = {
@@ -673,6 +700,7 @@ def test(t, mode):
         comes_with(t, ahead)
         wall(t, ahead)
         memory(t, ahead)
+        locked(t, ahead)
         if mode.is_root:
             forgotten(t, ahead)
             used_again(t, ahead)

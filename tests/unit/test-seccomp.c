@@ -474,6 +474,14 @@ static void test_other_checks(void **state)
         { "PR_SET_MM", EPERM, SYS_prctl, { PR_SET_MM, 0 } },
         { "PR_SET_SECCOMP", EINVAL, SYS_prctl, { PR_SET_SECCOMP, 1 } },
         { "PR_SET_PTRACER", EINVAL, SYS_prctl, { PR_SET_PTRACER, 0 } },
+        { "F_OFD_SETLK", EINVAL, SYS_fcntl, { -1UL, F_OFD_SETLK, 0 } },
+        { "F_OFD_SETLKW", EINVAL, SYS_fcntl, { -1UL, HIGH_BITS | F_OFD_SETLKW, 0 } },
+        { "F_SETLEASE", EINVAL, SYS_fcntl, { -1UL, F_SETLEASE, F_RDLCK } },
+        { "F_NOTIFY", EINVAL, SYS_fcntl, { -1UL, F_NOTIFY, DN_CREATE } },
+        { "F_SETPIPE_SZ", EBADF, SYS_fcntl, { -1UL, F_SETPIPE_SZ, 1 << 20 } },
+        { "F_SETPIPE_SZ of more", EPERM, SYS_fcntl, { -1UL, F_SETPIPE_SZ, (1 << 20) + 1 } },
+        { "F_SETLK", EBADF, SYS_fcntl, { -1UL, F_SETLK, 0 } },
+        { "flock", EBADF, SYS_flock, { -1UL, LOCK_EX } },
         { NULL },
     };
     check_calls(SECCOMP_PROFILE_DEFAULT, calls);

@@ -103,7 +103,8 @@ bool direct_has_ended(struct native *native, struct child_report *ret)
     }
     if (seccomp_take_notice(own.fd, &notice) < 0)
         return false;
-    if (notice.pid != native->program_pid || cgroup_tasks(&native->cgroup) != 2) {
+    if (!notice.is_exit || notice.pid != native->program_pid ||
+        cgroup_tasks(&native->cgroup) != 2) {
         direct_leave_to_init(native);
         seccomp_let_go(own.fd, &notice);
         close_fd(&native->base.fds[FD_NOTICE]);

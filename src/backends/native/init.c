@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,7 +23,9 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "core/layer.h"
 #include "sys/file.h"
+#include "sys/open-files.h"
 
 /* Between looks at sockets: as long as there are none, at first and later; when there are some; and
  * when they hold much or are many. A program that fills them takes a millisecond for a megabyte. */
@@ -127,9 +130,21 @@ char *init_stack(void)
     return stack == MAP_FAILED ? NULL : stack;
 }
 
+/* What pid 1 starts has its filters too. Where the kernel can't do it, nobody counts locks. */
+static void listen_for_locks(struct state *state)
+{
+    if (state->has_own_notice || !(state->child->wanted & LAYER_BIT(SECCOMP)))
+        return;
+    close_fd(&state->notice_fd); /* of a spare's program, which is gone */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+        state->notice_fd = seccomp_load_lock_notice();
+    state->has_own_notice = true;
+}
+
 pid_t init_start_program(struct state *state)
 {
     enter_folder(state);
+    listen_for_locks(state);
     char *stack = init_stack();
     if (!stack)
         init_fail(state, STEP_EXEC, errno);
@@ -210,6 +225,52 @@ static void tell_of_sockets(struct state *state, uint64_t bytes, uint64_t step)
     state->told_ns = now;
 }
 
+static int proc_of(struct state *state)
+{
+    if (state->watcher.proc_fd >= 0)
+        return state->watcher.proc_fd;
+    if (state->sockets.proc_fd < 0)
+        state->sockets.proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return state->sockets.proc_fd;
+}
+
+/* Of all processes together, unless one of them may have more. How many a host can have is one
+ * number for all of it; and what is open makes the end of a run long. */
+enum { FILES_MAX = 16384, FILES_LEFT_MIN = 32 };
+
+/* So many may be mapped for each of those, for most mappings are of a file that others are of too.
+ */
+enum { MAPPED_PER_FILE = 8 };
+
+/* A file that is mapped and closed has no number. To count them takes long, so that is done only
+ * where the host has got as many more as would be too many. Then nobody opens anything any more. */
+static void bound_mapped(struct state *state, uint64_t max)
+{
+    uint64_t host = open_files_host(proc_of(state));
+
+    if (state->host_files == 0 || host < state->host_files)
+        state->host_files = host;
+    if (host - state->host_files <= max)
+        return;
+    if (open_files_mapped(proc_of(state), max) >= max)
+        open_files_lower(proc_of(state), 0);
+    state->host_files = host;
+}
+
+/* Whether there are so many that the next look should be soon. Who has too many gets no more than
+ * would be too many for all, and keeps what he has. */
+static bool bound_files(struct state *state)
+{
+    const struct cay_limits *limits = &state->child->job->limits[state->stage];
+    uint64_t max = MAX((uint64_t)limits->open_files, (uint64_t)FILES_MAX);
+    uint64_t n = open_files_count(proc_of(state), max);
+
+    if (n > max)
+        open_files_lower(proc_of(state), MAX(max / limits->pids, (uint64_t)FILES_LEFT_MIN));
+    bound_mapped(state, max * MAPPED_PER_FILE);
+    return n > max / 8;
+}
+
 /* Corked datagrams, connections that nobody accepts and error queues are charged to no cgroup: the
  * warden adds them to what it counts. */
 static void look_at_sockets(struct state *state)
@@ -217,15 +278,14 @@ static void look_at_sockets(struct state *state)
     struct sockmem *sockets = &state->sockets;
     uint64_t n = 0, limit = state->child->job->limits[state->stage].memory_bytes;
 
-    if (sockets->proc_fd < 0)
-        sockets->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    proc_of(state);
     uint64_t bytes = sockmem_uncharged(sockets, limit / 8, &n);
     if (n > 0 && sockets->diag_fd < 0) { /* to ask takes one too, which the program can see */
         sockmem_open(sockets, sockets->proc_fd);
         bytes = sockmem_uncharged(sockets, limit / 8, &n);
     }
     tell_of_sockets(state, bytes, limit / 32);
-    bool is_much = n > SOCKETS_FEW || bytes >= SOCKETS_FEW_BYTES;
+    bool is_much = bound_files(state) || n > SOCKETS_FEW || bytes >= SOCKETS_FEW_BYTES;
     state->idle_ns = MIN(state->idle_ns * 2, SOCKETS_IDLE_NS);
     state->next_look_ns = clock_now_ns() + (is_much ? SOCKETS_MANY_NS
                                             : n > 0 ? SOCKETS_SOME_NS
@@ -338,9 +398,25 @@ static bool has_stopped(struct state *state, pid_t program)
     return false;
 }
 
-/* Somebody is about to exit. The program's own exit is its end when nobody else is there who could
- * go on: it is left in the call, which nothing but a kill ends, and *ret_status is what it would
- * be.
+/* A call may split a lock that there is, so it adds two at the most. How many there are is looked
+ * up when there may be too many: a call that takes one away looks like any other. */
+static void answer_lock(struct state *state, const struct seccomp_notice *notice)
+{
+    enum { LOCKS_MAX = 1024, ADDS = 2 };
+
+    if (state->n_locks + ADDS > LOCKS_MAX)
+        state->n_locks = open_files_locks(proc_of(state), LOCKS_MAX);
+    if (state->n_locks + ADDS > LOCKS_MAX) {
+        seccomp_refuse(state->notice_fd, notice, ENOLCK);
+        return;
+    }
+    state->n_locks += ADDS;
+    seccomp_let_go(state->notice_fd, notice);
+}
+
+/* Somebody is about to exit, or sets a lock. The program's own exit is its end when nobody else is
+ * there who could go on: it is left in the call, which nothing but a kill ends, and *ret_status is
+ * what it would be.
  */
 static bool take_notice(struct state *state, pid_t program, int *ret_status)
 {
@@ -350,6 +426,10 @@ static bool take_notice(struct state *state, pid_t program, int *ret_status)
     state->has_notice = false;
     if (seccomp_take_notice(state->notice_fd, &notice) < 0)
         return false;
+    if (!notice.is_exit) {
+        answer_lock(state, &notice);
+        return false;
+    }
     if (notice.pid == program) /* its threads live still */
         count_at_end(state, notice.status, 0);
     if (notice.pid == program && is_last && state->child->job->harvest_fd < 0 &&
@@ -392,6 +472,7 @@ static int reap_until(struct state *state, pid_t program, bool *ret_is_held)
             kill(-1, SIGKILL);
         if (state->watcher.proc_fd >= 0) {
             watch(state);
+            bound_files(state);
             state->next_look_ns = clock_now_ns() + state->watcher.interval_ns;
         } else if (state->child->has_cgroup) {
             look_at_sockets(state);

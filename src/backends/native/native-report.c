@@ -205,6 +205,32 @@ static void over(struct native *native, struct report *ret)
     }
 }
 
+/* Most are gone long before the first look. */
+#define DOOMED_FIRST_NS (50 * NS_PER_MSEC)
+#define DOOMED_AGAIN_NS (20 * NS_PER_MSEC)
+
+bool native_look_if_doomed(struct native *native, int64_t now_ns, int64_t *next_ns)
+{
+    bool can_be_told = native->is_killed || native->failed || native->started_ns ||
+                       native->stage >= native->job.n_stages;
+
+    native->is_doomed = can_be_told && proc_has_ended_namespace(native->pid);
+    *next_ns = native->is_doomed ? INT64_MAX : now_ns + DOOMED_AGAIN_NS;
+    return native->is_doomed;
+}
+
+/* First the end of a stage that ran, as where pid 1 is gone. */
+static void doomed(struct native *native, struct report *ret)
+{
+    if (!native->failed && native->stage < native->job.n_stages && native->started_ns) {
+        stage_ended(native, NULL, ret);
+        native->stage = native->job.n_stages;
+        native->base.has_word = true;
+        return;
+    }
+    ret->kind = REPORT_DOOMED;
+}
+
 /* ---- what each word means ---- */
 
 /* What sockets hold counts as memory, whoever is charged for it. */
@@ -269,6 +295,10 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
     *ret = (struct report){ .kind = REPORT_NONE };
     if (native->base.has_word) {
         native->base.has_word = false;
+        if (native->is_doomed) {
+            doomed(native, ret);
+            return;
+        }
         if (native->ended.kind == CHILD_ENDED)
             finish_stage(native, &native->ended, ret);
         else
@@ -293,6 +323,8 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
         close_fd(&native->base.fds[FD_CTL]);
         if (native_reap(native, WNOHANG))
             over(native, ret);
+        else if (!native->is_doomed)
+            native->base.tick_ns = MIN(native->base.tick_ns, clock_now_ns() + DOOMED_FIRST_NS);
         return;
     }
     switch (from.kind) {

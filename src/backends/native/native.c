@@ -96,7 +96,7 @@ void native_hurry(struct native *native)
 {
     if (!native->has_cgroup || native->limits.cpus_milli == 0 || native->limits.cpus_milli >= 1000)
         return;
-    cgroup_lift_cpu(&native->cgroup);
+    cgroup_give_cpu(&native->cgroup);
     memset(&native->limits, 0, sizeof native->limits);
 }
 
@@ -327,6 +327,10 @@ static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
     int64_t limit = native->job.limits[native->stage].cpu_time_ns;
     struct cgroup_counters now;
 
+    if (native->base.fds[FD_CTL] < 0) {
+        native->base.has_word = native_look_if_doomed(native, now_ns, &native->base.tick_ns);
+        return TICK_FINE;
+    }
     native->base.tick_ns = leave_when_due(native, now_ns);
     if (limit == 0 || !native->has_cgroup)
         return TICK_FINE;

@@ -27,11 +27,12 @@ struct native {
     pid_t pid;
     unsigned stage;
     bool is_killed;
-    bool failed;                 /* a failure was reported already */
-    int64_t launched_ns;         /* when pid 1 had all it needs */
-    int64_t started_ns;          /* of the stage */
-    struct child_report ended;   /* of kind CHILD_ENDED: to be told next */
-    int64_t handed_ns;           /* when the program got its job from the warden; 0: it did not */
+    bool is_doomed;            /* nothing of it can run any more: that was told, or will be next */
+    bool failed;               /* a failure was reported already */
+    int64_t launched_ns;       /* when pid 1 had all it needs */
+    int64_t started_ns;        /* of the stage */
+    struct child_report ended; /* of kind CHILD_ENDED: to be told next */
+    int64_t handed_ns;         /* when the program got its job from the warden; 0: it did not */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint64_t held_peak;          /* with what sockets hold beside it, where that was worth a word */
     uint32_t layers;
@@ -87,7 +88,7 @@ static inline uint64_t native_since(uint64_t now, uint64_t zero)
 void native_wait(struct sandbox *sandbox, struct report *ret);
 void native_kill(struct sandbox *sandbox);
 
-/* What is to end has all the CPU time that it needs for it. */
+/* What is to end has a whole CPU for it. */
 void native_hurry(struct native *native);
 
 /* The job's fds and payload are not needed any more. */
@@ -100,6 +101,10 @@ bool native_go_on_cold(struct native *native, struct cay_error *err);
 /* What pid 1 says: its size, 0 when it is gone, or -1 and errno. What comes along with CHILD_READY
  * is taken. */
 ssize_t native_recv(struct native *native, struct child_report *ret);
+
+/* Whether nothing can run any more while pid 1 is not gone yet; asked from time to time once it has
+ * closed its socket. *next_ns: when to ask again. */
+bool native_look_if_doomed(struct native *native, int64_t now_ns, int64_t *next_ns);
 
 /* Whether pid 1 is gone; flags are waitpid's. */
 bool native_reap(struct native *native, int flags);

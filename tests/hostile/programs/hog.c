@@ -677,6 +677,31 @@ static int mappings(void)
     return contained_by_nothing();
 }
 
+/* Locks of one byte each, in many files. */
+static int share_of_locks(int n)
+{
+    enum { FILES = 900, BYTES = 192 };
+    int fds[FILES];
+
+    for (int i = 0; i < FILES; i++) {
+        fds[i] = open("/tmp", O_TMPFILE | O_RDWR, 0600); /* gone with us */
+        if (fds[i] < 0)
+            return errno;
+    }
+    for (int i = 0; i < CAP * (MIB / BYTES) / n; i++) {
+        struct flock lock = { .l_type = F_WRLCK, .l_start = i / FILES * 2L, .l_len = 1 };
+        if (fcntl(fds[i % FILES], F_SETLK, &lock) < 0)
+            return errno;
+        tell(BYTES);
+    }
+    return 0;
+}
+
+static int locks(void)
+{
+    return crew(MANY, share_of_locks);
+}
+
 /* Names of mappings, a text each. */
 static int share_of_names(int n)
 {
@@ -788,6 +813,7 @@ static const struct {
     { "control", control },
     { "mappings", mappings },
     { "names", names },
+    { "locks", locks },
     { "polls", polls },
 };
 

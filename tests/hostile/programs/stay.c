@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -252,6 +253,52 @@ static int waits(void)
     return 0;
 }
 
+enum { LOCKS = 8000, FILES = 1 << 20, PROCESSES = 89 };
+
+/* As many processes as there can be, in which files are open whose end takes the kernel long. */
+static int cling(void)
+{
+    pid_t self = getpid();
+
+    for (int i = 0; i < PROCESSES && fork() > 0; i++)
+        continue;
+    if (getpid() == self)
+        ready();
+    linger();
+    return 0;
+}
+
+/* Each file that is closed has the kernel look through all locks of its inode. */
+static int locks(void)
+{
+    int fd = open("/tmp/held", O_RDWR | O_CREAT, 0600);
+
+    for (int i = 0; i < LOCKS; i++) {
+        struct flock lock = { .l_type = F_WRLCK, .l_start = 2 * i, .l_len = 1 };
+        if (fcntl(fd, F_SETLK, &lock) < 0)
+            break;
+    }
+    for (int i = 0; i < FILES && open("/tmp/held", O_RDWR) >= 0; i++)
+        continue;
+    return cling();
+}
+
+/* As before, with a lock for each file. */
+static int flocks(void)
+{
+    int fd = open("/tmp/held", O_RDWR | O_CREAT, 0600);
+    pid_t self = getpid();
+
+    for (int i = 0; i < PROCESSES && fork() > 0; i++)
+        continue;
+    while (fd >= 0 && flock(fd, LOCK_SH) == 0)
+        fd = open("/tmp/held", O_RDWR);
+    if (getpid() == self)
+        ready();
+    linger();
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -260,6 +307,7 @@ static const struct {
     { "stops-all", stops_all }, { "closes", closes },       { "daemons", daemons },
     { "vforks", vforks },       { "runs-away", runs_away }, { "burns", burns },
     { "waits", waits },         { "hires", hires },         { "sheds", sheds },
+    { "locks", locks },         { "flocks", flocks },
 };
 
 int main(int argc, char **argv)
