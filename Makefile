@@ -2,7 +2,7 @@
 #
 # The front door of the build; meson and ninja do the work. Text behind "##" is the help.
 .DEFAULT_GOAL := build
-.PHONY: build run test test-v2 test-docker test-images bench load install lint fuzz deps clean help
+.PHONY: build run test test-v2 test-docker test-images bench load install lint fuzz fuzz-server deps clean help
 
 PREFIX ?=
 FUZZ_SECONDS ?= 60
@@ -69,6 +69,10 @@ lint: ## check layout, layers and symbols, and run the static analysers
 fuzz: ## fuzz each parser for FUZZ_SECONDS (60)
 	@tools/install-packages.sh build fuzz
 	@tools/run-fuzz.sh $(FUZZ_SECONDS)
+
+fuzz-server: ## random clients and hostile requests against a server with sanitizers, FUZZ_SECONDS (60)
+	@tools/install-packages.sh build run test
+	@tools/fuzz-server.sh $(FUZZ_SECONDS)
 
 deps: ## install the packages that all of these need
 	@tools/install-packages.sh build run image test engine lint fuzz bench

@@ -14,7 +14,8 @@ import caytest
 
 # what is denied: what the message has to name
 LAYERS = {
-    "landlock": "landlock", "landlock-add": "landlock", "landlock-restrict": "landlock", "mount": "mount",
+    "landlock": "landlock", "landlock-add": "landlock", "landlock-restrict": "landlock",
+    "landlock-kill": "signal 31 .*before the program was executed", "mount": "mount",
     "pivot": "pivot|root|mount", "user_ns": "user[_ ]?n", "mount_ns": "mount[_ ]?n|namespace", "pid_ns": "pid[_ ]?n|namespace",
     "net_ns": "net[_ ]?n|network|namespace", "ipc_ns": "ipc[_ ]?n|namespace", "uts_ns": "uts[_ ]?n|namespace",
     "cgroup_ns": "cgroup[_ ]?n|namespace", "seccomp": "seccomp", "no_new_privs": "no_new_privs|no new priv",

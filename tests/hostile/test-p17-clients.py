@@ -7,21 +7,19 @@ send is valid, nearly valid or noise. Their number and seed give each one's doin
 
     tests/hostile/test-p17-clients.py --seconds 600 --seed 4711
 """
-import argparse
 import contextlib
 import http.client
 import json
 import os
-import random
 import shutil
 import socket
 import ssl
 import struct
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayfuzz
 import caytest
 from cayserve import ALL, TLS, TOKEN, Server, read_all, statuses
 
@@ -29,19 +27,6 @@ HOSTILE = "hostile-token-0123456789abcdef"
 TOKENS = f"{TOKEN} main {ALL}\n{HOSTILE} hostile {ALL}\n"
 LIMITS = {"CAY_HEAD_TIMEOUT": "1", "CAY_IDLE_TIMEOUT": "2", "CAY_WRITE_TIMEOUT": "1", "CAY_MAX_BODY": "1m", "CAY_DRAIN": "2",
           "CAY_LOG_LEVEL": "warn", "CAY_MAX_QUEUE": "64"}
-AT_ONCE = 24
-FRONT_MIB = 256
-
-options = argparse.ArgumentParser()
-options.add_argument("--seconds", type=float, default=4)
-options.add_argument("--seed", type=int, default=None)
-options, _ = options.parse_known_args()
-SEED = int(os.environ.setdefault("CAY_TEST_SEED", str(options.seed if options.seed is not None else random.randrange(1 << 32))))
-
-
-def resident(pid):
-    with open(f"/proc/{pid}/statm") as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 # ---- what a client sends ----
@@ -178,66 +163,23 @@ def leave(r, raw, kept):
     raw.close()
 
 
-def be_client(number, servers, ids, kept):
-    r = random.Random(f"{SEED}/{number}")
-    with contextlib.suppress(OSError, ValueError):  # ValueError: of a TLS socket that is closed already
-        raw = connect(r, servers)
-        try:
-            speak(r, raw, bytes_of(r, ids))
-        except TimeoutError:  # it is not read from: as it should be
-            pass
-        leave(r, raw, kept)
-
-
-# ---- those who behave ----
-
-def good_client(s, over, deadline, wrong, done):
-    """One after another, each of which has to be answered rightly."""
-    while time.monotonic() < deadline and not wrong:
-        try:
-            r = s.get("/v1/health", token=None, over=over)
-            if r.status != 200:
-                wrong.append((over, r))
-            r = s.execute({"command": ["/bin/echo", "fine"]}, over=over)
-            if r.status != 200 or r.json["stdout"] != "fine\n":
-                wrong.append((over, r))
-            done.append(over)
-        except OSError as e:
-            wrong.append((over, repr(e)))
-
-
 def test_random(t, servers):
-    deadline = time.monotonic() + options.seconds
-    wrong, done, kept, counter = [], [], [], iter(range(1 << 40))
-    numbers = []
     ids = ["0" * 32, "x", *(s.execute({"command": ["/bin/echo", "x" * 1000]}, token=HOSTILE, over="unix").json["id"] for s, _ in servers)]
-    most = {s.pid: 0 for s, _ in servers}
+    kept = []
 
-    def clients():
-        while time.monotonic() < deadline:
-            numbers.append(number := next(counter))
-            be_client(number, servers, ids, kept)
-            while len(kept) > 150:
-                with contextlib.suppress(OSError):
-                    kept.pop(0).close()
+    def be_client(r, _):
+        with contextlib.suppress(OSError, ValueError):  # ValueError: of a TLS socket that is closed already
+            raw = connect(r, servers)
+            with contextlib.suppress(TimeoutError):  # it is not read from: as it should be
+                speak(r, raw, bytes_of(r, ids))
+            leave(r, raw, kept)
+        while len(kept) > 150:
+            with contextlib.suppress(OSError, IndexError):
+                kept.pop(0).close()
 
-    threads = [threading.Thread(target=clients) for _ in range(AT_ONCE)]
-    threads += [threading.Thread(target=good_client, args=(s, over, deadline, wrong, done)) for s, over in servers]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        for pid in most:
-            with contextlib.suppress(OSError):
-                most[pid] = max(most[pid], resident(pid))
-        time.sleep(0.05)
+    cayfuzz.attack(t, servers, be_client)
     for raw in kept:
         raw.close()
-    name = f"seed {SEED}, {len(numbers)} clients"
-    t.empty(wrong, f"{name}: all {len(done)} good ones in between are answered")
-    t.equal({over for over in done}, {over for _, over in servers}, "each way in")
-    t.ok(all(s.proc.poll() is None for s, _ in servers), f"{name}: it lives", [s.words()[-3000:] for s, _ in servers])
-    if not caytest.SANITIZED:  # which keep what is freed
-        t.ok(max(most.values()) < FRONT_MIB * caytest.MIB, "its memory is bounded", most)
 
 
 # ---- answers that nobody reads ----

@@ -110,8 +110,8 @@ struct child_report {
     uint32_t stage;
     uint32_t step; /* of CHILD_FAILED, */
     uint32_t op;   /* and of STEP_ROOT which operation */
-    int32_t value; /* errno, the wait status, of CHILD_OVER what the watcher found, or of
-                    * CHILD_READY the program's pid inside */
+    int32_t value; /* errno or minus a signal, the wait status, of CHILD_OVER what the watcher
+                    * found, or of CHILD_READY the program's pid inside */
     uint32_t layers;
     int64_t cpu_ns; /* of all that was reaped so far */
     uint64_t max_rss;

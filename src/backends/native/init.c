@@ -141,6 +141,21 @@ static void listen_for_locks(struct state *state)
     state->has_own_notice = true;
 }
 
+/* It has let go of our memory: it is executed, has failed, or is dying. Whoever dies on the way to
+ * the exec is not the program yet: a filter around us killed it, or a fault of ours. A SIGKILL may
+ * be for want of memory, which the group counts. */
+void init_check_executed(const struct state *state, pid_t pid)
+{
+    siginfo_t info = { 0 };
+
+    if (state->program.failed_step != STEP_N)
+        init_fail(state, state->program.failed_step, state->program.failed_errno);
+    if (state->program.executed_ns == 0 &&
+        waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0 && info.si_code != CLD_EXITED &&
+        info.si_status != SIGKILL)
+        init_fail(state, STEP_EXEC, -info.si_status);
+}
+
 pid_t init_start_program(struct state *state)
 {
     enter_folder(state);
@@ -156,8 +171,7 @@ pid_t init_start_program(struct state *state)
     init_oom_score(state, "0");
     if (pid < 0)
         init_fail(state, STEP_EXEC, errnum);
-    if (state->program.failed_step != STEP_N)
-        init_fail(state, state->program.failed_step, state->program.failed_errno);
+    init_check_executed(state, pid);
     state->child->layers |= state->program.layers;
     return pid;
 }

@@ -60,6 +60,9 @@ void init_oom_score(const struct state *state, const char *score);
 /* Reads argv, variables and files of the job out of its payload, and writes the files. -errno. */
 int init_take_payload(struct state *state);
 
+/* Fails where what was to become the program never did. */
+void init_check_executed(const struct state *state, pid_t pid);
+
 /* Starts the stage's program. Returns its pid. */
 pid_t init_start_program(struct state *state);
 

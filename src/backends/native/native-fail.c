@@ -7,6 +7,7 @@
 #include "backends/native/native.h"
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/signals.h"
 #include "core/layer.h"
 
 static const char *const remedies[LAYER_N] = {
@@ -108,7 +109,11 @@ void native_fail_step(const struct native *native, const struct child_report *fr
     int errnum = from->value;
     uint32_t step = MIN(from->step, (uint32_t)STEP_N - 1);
 
-    if (step == STEP_EXEC && (errnum == ENOENT || errnum == ENOTDIR)) {
+    if (errnum < 0) {
+        cay_fail(err, CAY_E_SYSTEM,
+                 "native: ended by signal %d (%s) before the program was executed", -errnum,
+                 signal_text(-errnum, (char[SIGNAL_TEXT_MAX]){ 0 }));
+    } else if (step == STEP_EXEC && (errnum == ENOENT || errnum == ENOTDIR)) {
         bool has_image = native->job.image[0];
         cay_fail(err, CAY_E_NOTFOUND, "command not found in %s%s",
                  has_image ? "image " : "the sandbox", native->job.image);

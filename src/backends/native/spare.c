@@ -68,12 +68,9 @@ static void prepare_exec(struct state *state, struct job *job)
 
 static void check_exec(struct state *state)
 {
-    const struct program *program = &state->program;
-
     wait_for_exec(state);
     init_oom_score(state, "0");
-    if (program->failed_step != STEP_N)
-        init_fail(state, program->failed_step, program->failed_errno);
+    init_check_executed(state, state->spare);
 }
 
 static void release_exec(struct state *state)

@@ -24,6 +24,8 @@ struct rule {
     int error;
 };
 
+enum { KILLED = -1 }; /* instead of an error: as filters of some engines do */
+
 #define CALL(layer, nr, error) \
     {                          \
         layer, nr, 0, 0, error \
@@ -41,6 +43,7 @@ static const struct rule rules[] = {
     CALL("landlock-short", SYS_landlock_create_ruleset, ENOMEM),
     CALL("landlock-add", SYS_landlock_add_rule, EINVAL),
     CALL("landlock-restrict", SYS_landlock_restrict_self, EPERM),
+    CALL("landlock-kill", SYS_landlock_restrict_self, KILLED),
     CALL("mount", SYS_mount, EPERM),
     CALL("mount", SYS_fsopen, EPERM),
     CALL("mount", SYS_fsmount, EPERM),
@@ -94,8 +97,9 @@ int main(int argc, char **argv)
         code[n++] = (struct sock_filter)LOAD(args[0]);
         code[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, r->mask);
         code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->value, 0, 1);
-        code[n++] =
-            (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)r->error);
+        uint32_t answer =
+            r->error == KILLED ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | (uint32_t)r->error;
+        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer);
     }
     if (!found) {
         fprintf(stderr, "deny: no layer %s\n", argv[1]);
