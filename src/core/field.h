@@ -83,6 +83,8 @@ enum {
       "run in spite of a finding that blocks; audited")                                            \
     X(STRICT, "strict", BOOL, FLOOR_FLAGS | FIELD_HIGHER, "false", 0, 0, NULL, NULL,               \
       "start the interpreter afresh, from nothing kept warm")                                      \
+    X(STRIP_FENCE, "strip_fence", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,               \
+      "run what is inside the Markdown fence around the code")                                     \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
     X(RUNTIME, "runtime", TEXT, FLOOR_FLAGS, NULL, 0, 0, NULL, "NAME",                             \
       "OCI runtime of a container backend")                                                        \

@@ -67,7 +67,8 @@ static void test_everything(void **state)
              " \"ro\": [\"/d\"], \"collect\": [\"*.csv\"], \"backend\": \"native\", "
              "\"min_isolation\": \"vm\","
              " \"policy\": \"block\", \"session\": \"s\", \"require\": [\"seccomp\"],"
-             " \"strict\": true, \"image\": \"host\", \"runtime\": \"runsc\","
+             " \"strict\": true, \"strip_fence\": true,"
+             " \"image\": \"host\", \"runtime\": \"runsc\","
              " \"fallback\": \"isolated\", \"shell_allow\": [\"ls\"], \"policy_bypass\": false,"
              " \"detach\": false, \"webhook\": \"http://x\", \"tty\": false,"
              " \"profile\": \"light\", \"rows\": \"json\"}");
