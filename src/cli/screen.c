@@ -15,6 +15,7 @@
 #include "base/signals.h"
 #include "cli/changes.h"
 #include "cli/explain.h"
+#include "cli/pretty.h"
 #include "cli/tell.h"
 
 /* The caller went away: what a bare program would get as SIGPIPE stops the run. */
@@ -260,6 +261,12 @@ void screen_tell_changes(struct screen *screen, const struct cay_result *result)
 
 void screen_put_json(struct screen *screen, const char *json)
 {
+    auto_strbuf struct strbuf out = { 0 };
+
+    if (screen->args->pretty && pretty_text(NULL, &out, json, strlen(json))) {
+        put(screen, STDOUT_FILENO, out.data, out.len);
+        return;
+    }
     put(screen, STDOUT_FILENO, json, strlen(json));
     put(screen, STDOUT_FILENO, "\n", 1);
 }

@@ -59,7 +59,7 @@ static const char *find_helper(const char *self, char *out, size_t size)
 static int check(const struct serve_options *options, bool no_tcp, struct cay_error *err)
 {
     if (no_tcp && options->n_listen > 0)
-        return cay_fail(err, CAY_E_USAGE, "--no-tcp and --listen exclude each other");
+        return cay_fail(err, CAY_E_USAGE, "--no-tcp and --listen or --port are mutually exclusive");
     if (!options->tls_cert != !options->tls_key)
         return cay_fail(err, CAY_E_USAGE, "--tls-cert and --tls-key belong together");
     return 0;
@@ -97,6 +97,8 @@ int cmd_serve(int argc, char **argv)
         { OPT_CALL, 0, "listen", "ADDR:PORT",
           "address to listen on; repeatable; port 0 takes a free one (" DEFAULT_LISTEN ")",
           &options, add_listen },
+        { OPT_CALL, 0, "port", "PORT", "the same as --listen PORT, on 127.0.0.1", &options,
+          add_listen },
         { OPT_BOOL, 0, "no-tcp", NULL, "listen on the unix socket only", &no_tcp },
         { OPT_STR, 0, "socket", "PATH|none",
           "unix socket ($XDG_RUNTIME_DIR/cay/cay.sock, root: /run/cay/cay.sock)", &options.socket },
@@ -116,7 +118,7 @@ int cmd_serve(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return tell_misuse(argc, argv, &err);
     if (help)
         return tell_help("cay serve [--listen ADDR:PORT]… [--token-file FILE] [options]",
                          "Runs code that comes over HTTP, each request in a sandbox of its own.\n"
