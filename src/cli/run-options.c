@@ -271,6 +271,9 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
           "on a terminal, show JSON with line breaks and rows of CSV as a table, at the end; "
           "with --json, indent the result",
           &args->pretty },
+        { OPT_BOOL, 'q', "quiet", NULL,
+          "no warnings, hints or progress of cay's own; why a run was ended is still said",
+          &args->quiet },
         { OPT_BOOL, 0, "no-color", NULL, "no colours of cay's own", &args->no_color },
         { OPT_BOOL, 0, "no-server", NULL, "do not use a running server", &args->no_server },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &args->help },

@@ -528,6 +528,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     if (rc == 0)
         rc = parse_run(args, argc, words, is_exec, &how.stdin_is_used, &err);
     cancel_pipe = how.cancel_write;
+    progress.is_on &= !args->quiet;
     if (rc == 0)
         rc = refuse_terminal(cay, args, &err);
     if (rc == 0 && args->repeat)
