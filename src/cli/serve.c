@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/tell.h"
 #include "serve/server.h"
+#include "serve/token-file.h"
 
 #define DEFAULT_LISTEN "127.0.0.1:7300"
 
@@ -92,7 +93,7 @@ int cmd_serve(int argc, char **argv)
 {
     struct serve_options options = { .on_progress = on_progress };
     bool no_tcp = false, help = false;
-    char self[PATH_MAX] = "", helper[PATH_MAX];
+    char self[PATH_MAX] = "", helper[PATH_MAX], tokens[PATH_MAX];
     const struct opt opts[] = {
         { OPT_CALL, 0, "listen", "ADDR:PORT",
           "address to listen on; repeatable; port 0 takes a free one (" DEFAULT_LISTEN ")",
@@ -103,7 +104,7 @@ int cmd_serve(int argc, char **argv)
         { OPT_STR, 0, "socket", "PATH|none",
           "unix socket ($XDG_RUNTIME_DIR/cay/cay.sock, root: /run/cay/cay.sock)", &options.socket },
         { OPT_STR, 0, "token-file", "FILE",
-          "tokens, a line each: TOKEN [TENANT [SCOPE,…]] (a random token is made)",
+          "tokens, a line each: TOKEN [TENANT [SCOPE,…]] (that of `cay token`, or a random token)",
           &options.token_file },
         { OPT_STR, 0, "tls-cert", "FILE", "certificate and its chain: TCP is TLS then",
           &options.tls_cert },
@@ -132,6 +133,8 @@ int cmd_serve(int argc, char **argv)
         return tell_extra("serve", argv[first]);
     if (check(&options, no_tcp, &err) < 0)
         return tell_error(&err);
+    if (!options.token_file && token_file_usual(tokens, sizeof tokens) && access(tokens, F_OK) == 0)
+        options.token_file = tokens; /* what `cay token add` wrote */
     warn_of_readers(options.token_file);
     if (options.n_listen == 0 && !no_tcp)
         options.listen[options.n_listen++] = DEFAULT_LISTEN;
