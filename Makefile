@@ -58,7 +58,7 @@ install: ## install (PREFIX=/usr/local, DESTDIR=)
 	@tools/install-packages.sh --check build
 	@tools/configure.sh build $(if $(PREFIX),-Dprefix=$(PREFIX))
 	@ninja -C build --quiet
-	@meson install -C build --no-rebuild --quiet $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+	@tools/install.sh build $(if $(DESTDIR),$(abspath $(DESTDIR)))
 
 lint: ## check layout, layers and symbols, and run the static analysers
 	@tools/install-packages.sh build lint

@@ -83,10 +83,25 @@ as_root()
     $sudo env DEBIAN_FRONTEND=noninteractive "$@" -o DPkg::Lock::Timeout=300 </dev/null
 }
 
+# On a terminal a line says how far it is: apt's own status, as field 3 per cent and field 4 words.
+progress()
+{
+    if [ -t 2 ]; then
+        awk -F : '/^(dl|pm)status:/ { printf "\r\033[K%3d %% %.60s", $3, $4 >"/dev/stderr"; next } { print }
+            END { printf "\r\033[K" >"/dev/stderr" }'
+    else
+        grep -vE '^(dl|pm)status:' || :
+    fi
+}
+
 install()
 {
-    # shellcheck disable=SC2086
-    as_root $apt -qq $missing
+    # The status of apt, not of what shows it.
+    {
+        # shellcheck disable=SC2086
+        as_root $apt -qq -o APT::Status-Fd=1 $missing 2>&1 && : >"$log.done"
+    } | progress
+    [ -e "$log.done" ]
 }
 
 update()
@@ -101,12 +116,12 @@ has_lists()
 
 echo "Installing: $missing"
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-if { has_lists || update; } >"$log" 2>&1 && install >>"$log" 2>&1; then
+trap 'rm -f "$log" "$log.done"' EXIT
+if { has_lists || update; } >"$log" 2>&1 && install >>"$log"; then
     exit 0
 fi
 # Old lists name packages that the mirror no longer has.
-if { update && install; } >>"$log" 2>&1; then
+if update >>"$log" 2>&1 && install >>"$log"; then
     exit 0
 fi
 cat "$log" >&2

@@ -22,4 +22,5 @@ attempt("write /usr/x", lambda: open("/usr/x", "w"))
 attempt("reach the network", lambda: socket.create_connection(("192.0.2.1", 80), 2))
 '
 printf '$ build/cay run -l python -e CODE, where CODE is:\n%s\nIts output:\n\n' "$code"
-exec build/cay run -l python -e "$code"
+build/cay run -l python -e "$code"
+printf '\nMore languages need their runtimes: make deps installs them all, build/cay languages lists them.\n'

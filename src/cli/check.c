@@ -100,38 +100,44 @@ static int show(struct cay *cay, const char *file, const char *report, bool has_
     return tell_text(strbuf_str(&out));
 }
 
-static int check(struct cay *cay, const char *file, const char *language, unsigned flags, bool json,
-                 bool has_color)
+/* The code itself, or what the file holds. */
+static int check(struct cay *cay, const char *file, const char *given, const char *language,
+                 unsigned flags, bool json, bool has_color)
 {
     auto_free char *code = NULL, *report = NULL;
     struct cay_error err;
     bool is_safe = false;
-    size_t len;
+    size_t len = given ? strlen(given) : 0;
 
-    if (read_input(file, CODE_MAX, &code, &len, &err) < 0)
+    if (!given && read_input(file, CODE_MAX, &code, &len, &err) < 0)
         return tell_error(&err);
-    bool is_stdin = strcmp(file, "-") == 0;
+    bool is_stdin = file && strcmp(file, "-") == 0;
     struct cay_check_request req = {
         .language = language,
         .file_name = is_stdin ? NULL : file,
-        .code = code,
+        .code = given ? given : code,
         .len = len,
         .flags = flags,
     };
     if (cay_check(cay, &req, &report, &is_safe, &err) < 0)
         return tell_error(&err);
     int told = json ? tell_text(report) | tell_text("\n")
-                    : show(cay, is_stdin ? "(stdin)" : file, report, has_color);
+                    : show(cay,
+                           given      ? "(code)"
+                           : is_stdin ? "(stdin)"
+                                      : file,
+                           report, has_color);
     return told ? told : is_safe ? 0 : 126;
 }
 
 int cmd_check(int argc, char **argv)
 {
-    const char *language = NULL;
+    const char *language = NULL, *code = NULL;
     bool json = false, strict = false, no_color = false, help = false;
     const struct opt opts[] = {
         { OPT_STR, 'l', "language", "NAME", "language of the code (by file name or #! line)",
           &language },
+        { OPT_STR, 'e', "eval", "CODE", "the code itself instead of a file", &code },
         { OPT_BOOL, 0, "json", NULL, "print the report as JSON", &json },
         { OPT_BOOL, 0, "strict", NULL,
           "warnings are findings that block; shell commands by an allow list", &strict },
@@ -144,20 +150,20 @@ int cmd_check(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return tell_misuse(argc, argv, &err);
     if (help)
         return tell_help("cay check [OPTIONS] FILE|-", about, opts, examples);
-    if (first == argc) {
+    if (first == argc && !code) {
         tell("check: which file?");
-        tell("hint: `cay check FILE`, or `-` for what stdin gives");
+        tell("hint: `cay check FILE`, `-` for what stdin gives, or `-l LANGUAGE -e CODE`");
         return 2;
     }
-    if (first + 1 < argc)
-        return tell_extra("check", argv[first + 1]);
+    if (first + !code < argc)
+        return tell_extra("check", argv[first + !code]);
     if (cay_open(NULL, &cay, &err) < 0)
         return tell_error(&err);
-    int status = check(cay, argv[first], language, strict ? CAY_CHECK_STRICT : 0, json,
-                       tell_color(STDOUT_FILENO, no_color));
+    int status = check(cay, code ? NULL : argv[first], code, language,
+                       strict ? CAY_CHECK_STRICT : 0, json, tell_color(STDOUT_FILENO, no_color));
     cay_close(cay);
     return status;
 }

@@ -19,6 +19,7 @@
     CMD(apply, "Write what a run changed to its workspace")           \
     CMD(discard, "Throw away what a run changed")                     \
     FULL(serve, "Serve runs over HTTP")                               \
+    FULL(token, "Add, list or remove tokens of a server's clients")   \
     FULL(history, "List executions, by language, cause, time …")      \
     FULL(stats, "Success rate, causes and times of executions")       \
     FULL(image, "Build, import, list, export, remove images")         \

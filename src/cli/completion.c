@@ -29,7 +29,14 @@ static void put_words(struct strbuf *out, const struct opt *rows)
 
 /* ---- what an option's value can be ---- */
 
-enum values { VALUES_ANY, VALUES_FILES, VALUES_WORDS, VALUES_LANGUAGES, VALUES_IMAGES };
+enum values {
+    VALUES_ANY,
+    VALUES_FILES,
+    VALUES_FOLDERS,
+    VALUES_WORDS,
+    VALUES_LANGUAGES,
+    VALUES_IMAGES
+};
 
 /* The languages are asked for when they are needed: the list is data, and may have grown. */
 #define LIST_LANGUAGES " languages 2>/dev/null | awk 'NR > 1 { print $1 }'"
@@ -61,7 +68,13 @@ static enum values values_of(const struct opt *opt, const char **ret_words)
         return VALUES_LANGUAGES;
     if (strcmp(opt->name, "image") == 0)
         return VALUES_IMAGES;
-    if (strstr(opt->arg, "FILE") || strstr(opt->arg, "PATH") || strstr(opt->arg, "DIR"))
+    if (strcmp(opt->name, "profile") == 0) {
+        *ret_words = "default hardened light restricted";
+        return VALUES_WORDS;
+    }
+    if (strncmp(opt->arg, "DIR", 3) == 0)
+        return VALUES_FOLDERS;
+    if (strstr(opt->arg, "FILE") || strstr(opt->arg, "PATH"))
         return VALUES_FILES;
     for (size_t i = 0; (field = cay_field_at(i)); i++)
         if (is_field(field, opt->name) && field->choices) {
@@ -73,7 +86,7 @@ static enum values values_of(const struct opt *opt, const char **ret_words)
 
 /* How a shell offers each of these. */
 struct dialect {
-    const char *files, *words_before, *words_after, *languages, *images;
+    const char *files, *folders, *words_before, *words_after, *languages, *images;
 };
 
 /* A case for each option that takes a value: "-l|--language) … ;;". */
@@ -95,6 +108,9 @@ static void put_cases(struct strbuf *out, const struct opt *rows, const struct d
         case VALUES_FILES:
             strbuf_puts(out, dialect->files);
             break;
+        case VALUES_FOLDERS:
+            strbuf_puts(out, dialect->folders);
+            break;
         case VALUES_WORDS:
             strbuf_printf(out, "%s%s%s", dialect->words_before, words, dialect->words_after);
             break;
@@ -112,7 +128,8 @@ static void put_cases(struct strbuf *out, const struct opt *rows, const struct d
 static void put_bash(struct strbuf *out, const struct opt *rows)
 {
     static const struct dialect dialect = {
-        .files = "mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); ",
+        .files = "_cay_files -f; ",
+        .folders = "_cay_files -d; ",
         .words_before = "mapfile -t COMPREPLY < <(compgen -W '",
         .words_after = "' -- \"$cur\"); ",
         .languages = "mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\"" LIST_LANGUAGES
@@ -121,7 +138,11 @@ static void put_bash(struct strbuf *out, const struct opt *rows)
                   ")\" -- \"$cur\"); ",
     };
 
-    strbuf_puts(out, "_cay()\n{\n"
+    /* Only names of files are quoted: an option would become --timeout\\= . */
+    strbuf_puts(out, "_cay_files()\n{\n"
+                     "    compopt -o filenames 2>/dev/null\n"
+                     "    mapfile -t COMPREPLY < <(compgen \"$@\" -- \"$cur\")\n}\n\n"
+                     "_cay()\n{\n"
                      "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
                      "    local command=${COMP_WORDS[1]}\n"
                      "    COMPREPLY=()\n"
@@ -150,10 +171,11 @@ static void put_bash(struct strbuf *out, const struct opt *rows)
                 "        mapfile -t COMPREPLY < <(compgen -W 'build list import export remove' -- "
                 "\"$cur\")\n"
                 "    elif [[ $command == image && ${COMP_WORDS[2]} == build ]]; then\n"
-                "        mapfile -t COMPREPLY < <(compgen -f -X '!*.toml' -- \"$cur\"; compgen -W "
+                "        _cay_files -f -X '!*.toml'\n"
+                "        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W "
                 "\"$(\"${COMP_WORDS[0]}\"" LIST_AVAILABLE ")\" -- \"$cur\")\n"
                 "    elif [[ $command == image && ${COMP_WORDS[2]} == import ]]; then\n"
-                "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+                "        _cay_files -f\n"
                 "    elif [[ $command == image ]]; then\n"
                 "        mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\"" LIST_IMAGES
                 ")\" -- \"$cur\")\n"
@@ -161,15 +183,16 @@ static void put_bash(struct strbuf *out, const struct opt *rows)
                 "$command == discard ]]; then\n"
                 "        mapfile -t COMPREPLY < <(compgen -W \"last $(\"${COMP_WORDS[0]}\"" LIST_IDS
                 ")\" -- \"$cur\")\n"
-                "    elif [[ $command == run || $command == exec ]]; then\n        mapfile -t "
-                "COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\n"
-                "complete -o filenames -F _cay cay\n");
+                "    elif [[ $command == run || $command == exec || $command == check ]]; then\n"
+                "        _cay_files -f\n    fi\n}\n"
+                "complete -F _cay cay\n");
 }
 
 static void put_zsh(struct strbuf *out, const struct opt *rows)
 {
     static const struct dialect dialect = {
         .files = "_files; ",
+        .folders = "_files -/; ",
         .words_before = "compadd -- ",
         .words_after = "; ",
         .languages = "compadd -- ${(f)\"$($words[1]" LIST_LANGUAGES ")\"}; ",
@@ -256,6 +279,8 @@ static void put_fish(struct strbuf *out, const struct opt *rows)
         enum values values = opt_takes_value(opt) ? values_of(opt, &words) : VALUES_ANY;
         if (opt_takes_value(opt))
             strbuf_puts(out, values == VALUES_FILES ? " -r -F" : " -x");
+        if (values == VALUES_FOLDERS)
+            strbuf_puts(out, " -a '(__fish_complete_directories)'");
         if (values == VALUES_WORDS)
             strbuf_printf(out, " -a '%s'", words);
         if (values == VALUES_IMAGES)

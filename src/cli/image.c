@@ -247,7 +247,7 @@ static int build(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return tell_misuse(argc, argv, &err);
     if (help)
         return tell_help("cay image build [options] NAME|FILE.toml", about_build, opts,
                          examples_build);
@@ -341,7 +341,7 @@ static int import(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return tell_misuse(argc, argv, &err);
     if (help)
         return tell_help("cay image import [options] FILE|- [NAME]", about_import, opts,
                          examples_import);
@@ -405,7 +405,7 @@ static int export(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return tell_misuse(argc, argv, &err);
     if (help)
         return tell_help("cay image export [-o FILE] NAME", about, opts, examples);
     if (first + 1 < argc)
@@ -432,7 +432,7 @@ static int remove_images(int argc, char **argv)
     int first, status = 0;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return tell_misuse(argc, argv, &err);
     if (help)
         return tell_help("cay image remove NAME …", about, opts, "  cay image remove mine\n");
     if (first == argc) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cay/run.h>
@@ -53,6 +54,11 @@ int command_unknown(const char *name)
         tell("cay %s is not built yet", name);
         return 2;
     }
+    if (name[0] == '-') {
+        tell("expected a command before the option '%s'", name);
+        tell("hint: `cay run %s …`; `cay help` lists the commands", name);
+        return 2;
+    }
     for (const struct command *command = commands; command->name; command++)
         names[n++] = command->name;
     const char *near = suggest(name, names, n);
@@ -62,6 +68,14 @@ int command_unknown(const char *name)
     else
         tell("hint: `cay help` lists them");
     return 2;
+}
+
+/* `cay script.py` is `cay run script.py`. */
+static bool is_file(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 /* A caller may have closed them; what is opened next must not land there. */
@@ -91,5 +105,7 @@ int main(int argc, char **argv)
         return cmd_recorder();
 #endif
     const struct command *command = command_find(argv[1]);
-    return command ? command->run(argc - 1, argv + 1) : command_unknown(argv[1]);
+    if (command)
+        return command->run(argc - 1, argv + 1);
+    return is_file(argv[1]) ? cmd_run(argc, argv) : command_unknown(argv[1]);
 }

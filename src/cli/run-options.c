@@ -184,35 +184,46 @@ static int add_env_file(void *target, const struct opt *opt, const char *value,
     return 0;
 }
 
-static char letter_of(const char *field)
+/* What is refused here is not in the help: sessions are not built yet, the others are for requests
+ * to a server. */
+static bool is_shown(const char *field)
 {
-    static const struct {
-        const char *field;
-        char letter;
-    } letters[] = { { "language", 'l' }, { "tty", 't' } };
+    static const char *const hidden[] = { "session", "detach", "webhook" };
 
-    for (size_t i = 0; i < ARRAY_LEN(letters); i++)
-        if (strcmp(letters[i].field, field) == 0)
-            return letters[i].letter;
-    return 0;
+    for (size_t i = 0; i < ARRAY_LEN(hidden); i++)
+        if (strcmp(hidden[i], field) == 0)
+            return false;
+    return true;
 }
 
-static void make_field_rows(struct run_args *args, bool is_exec)
+/* With the default behind it, where the text has none of its own. */
+static const char *help_of(const struct cay_field *field, char *out, size_t size)
+{
+    bool has_default = field->initial && *field->initial && !field->is_flag;
+
+    if (!is_shown(field->name))
+        return NULL;
+    snprintf(out, size, has_default && !strchr(field->help, '(') ? "%s (%s)" : "%s", field->help,
+             has_default ? field->initial : "");
+    return out;
+}
+
+static void make_field_rows(struct run_args *args)
 {
     const struct cay_field *field;
     size_t n = 0;
 
     for (size_t i = 0; (field = cay_field_at(i)) && n < RUN_FIELD_ROWS - 1; i++) {
-        if (is_exec && strcmp(field->name, "language") == 0)
-            continue;
+        if (strcmp(field->name, "language") == 0)
+            continue; /* it stands with the code */
         for (size_t c = 0; c < sizeof args->names[n] && (c == 0 || field->name[c - 1]); c++)
             args->names[n][c] = field->name[c] == '_' ? '-' : field->name[c];
         args->fields[n] = (struct opt){
             .kind = OPT_CALL,
-            .letter = letter_of(field->name),
+            .letter = strcmp(field->name, "tty") == 0 ? 't' : 0,
             .name = args->names[n],
             .arg = field->is_flag ? NULL : field->arg,
-            .help = field->help,
+            .help = help_of(field, args->helps[n], sizeof args->helps[n]),
             .target = args,
             .call = set_field,
         };
@@ -223,10 +234,14 @@ static void make_field_rows(struct run_args *args, bool is_exec)
 
 void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN_OPTION_ROWS])
 {
-    make_field_rows(args, is_exec);
+    make_field_rows(args);
     const struct opt all[] = {
         { OPT_HEADING, .help = "What to run" },
         { OPT_STR, 'e', "eval", "CODE", "the code itself instead of a file", &args->code },
+        { OPT_CALL, 'l', "language", "NAME",
+          "language of the code, or NAME:VERSION (by file name or #! line)", args, set_field },
+        { OPT_STR, 'c', NULL, "CODE", NULL, &args->code },       /* as of python3 and sh */
+        { OPT_BOOL, 'i', NULL, NULL, NULL, &args->interactive }, /* as of docker: it always is */
         { OPT_CALL, 0, "file", "NAME[=PATH]", "put a file at /sandbox/NAME (repeatable)", args,
           add_file },
         { OPT_CALL, 0, "env", "NAME[=VALUE]",
@@ -253,8 +268,12 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
         { OPT_BOOL, 0, "raw", NULL, "on a terminal, pass control sequences on unchanged",
           &args->raw },
         { OPT_BOOL, 0, "pretty", NULL,
-          "on a terminal, show JSON with line breaks and rows of CSV as a table, at the end",
+          "on a terminal, show JSON with line breaks and rows of CSV as a table, at the end; "
+          "with --json, indent the result",
           &args->pretty },
+        { OPT_BOOL, 'q', "quiet", NULL,
+          "no warnings, hints or progress of cay's own; why a run was ended is still said",
+          &args->quiet },
         { OPT_BOOL, 0, "no-color", NULL, "no colours of cay's own", &args->no_color },
         { OPT_BOOL, 0, "no-server", NULL, "do not use a running server", &args->no_server },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &args->help },
@@ -265,6 +284,7 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
     _Static_assert(ARRAY_LEN(all) <= RUN_OPTION_ROWS, "rows");
     size_t n = 0;
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        if (!is_exec || all[i].target != &args->code) /* a command has no code */
+        /* A command has no code. */
+        if (!is_exec || (all[i].target != &args->code && all[i].letter != 'l'))
             rows[n++] = all[i];
 }

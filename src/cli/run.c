@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cay/run.h>
@@ -109,6 +110,27 @@ static int load_request(struct run_args *args, struct cay_error *err)
     return cay_request_parse(args->req, json, len, err);
 }
 
+/* The right form for what people try: code where the file belongs, and a folder. */
+static int hint_path(const char *path, struct cay_error *err)
+{
+    static const char *const usual[] = {
+        "main.py", "__main__.py", "app.py",  "main.js", "index.js",
+        "main.ts", "main.go",     "main.rb", "main.c",  "main.sh"
+    };
+    struct stat st;
+    auto_close int dir_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (dir_fd < 0)
+        return strpbrk(path, "(){};='\"\n ") && access(path, F_OK) < 0
+                   ? cay_hint(err, "to run code itself: cay run -l LANGUAGE -e CODE")
+                   : -1;
+    for (size_t i = 0; i < ARRAY_LEN(usual); i++)
+        if (fstatat(dir_fd, usual[i], &st, 0) == 0 && S_ISREG(st.st_mode))
+            return cay_hint(err, "cay run --workspace %.20s %.20s/%s", path, path, usual[i]);
+    return cay_hint(err, "name the program in it: cay run --workspace %.20s %.20s/FILE", path,
+                    path);
+}
+
 static int load_code(struct run_args *args, const char *path, struct cay_error *err)
 {
     auto_free char *code = NULL;
@@ -117,7 +139,7 @@ static int load_code(struct run_args *args, const char *path, struct cay_error *
     if (args->code)
         return cay_request_set(args->req, "code", args->code, err);
     if (read_input(path, CODE_BYTES_MAX, &code, &len, err) < 0)
-        return -1;
+        return hint_path(path, err);
     if (strcmp(path, "-") != 0 && cay_request_set(args->req, "file_name", path, err) < 0)
         return -1;
     return cay_request_set_bytes(args->req, "code", code, len, err);
@@ -148,7 +170,9 @@ static void show_failure(struct screen *screen, struct cay *cay, const struct ca
         cay_request_limits(cay, screen->args->req, &result->limits, &unknown);
     auto_free char *json = screen->failed ? take_ptr(&screen->failed) : cay_result_json(result);
 
-    if (as_json && err->kind != CAY_E_USAGE)
+    if (as_json && err->kind == CAY_E_USAGE)
+        tell_error_json(err); /* misuse: there is no run, and no result */
+    else if (as_json)
         screen_put_json(screen, json);
     else if (screen->args->events && !screen->is_finished && err->kind != CAY_E_USAGE)
         screen_on_event(
@@ -469,21 +493,12 @@ static int keep_warden(const struct cay_options *options, struct cay **cay, stru
     return cay_open(&lasting, cay, err);
 }
 
-/* Looked for before the options are read: see below. */
-static bool says_no_server(int argc, char **argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--no-server") == 0)
-            return true;
-    return false;
-}
-
 /* The warden is started before the options are read: it gets ready meanwhile, and is forked while
  * this process is at its smallest. */
 static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
 {
     const struct cay_options options = {
-        .server = !says_no_server(argc, argv),
+        .server = !tell_has_word(argc, argv, "--no-server"),
         .fork_warden = true,
         .start_now = true,
         .once = true,
@@ -515,6 +530,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     if (rc == 0)
         rc = parse_run(args, argc, words, is_exec, &how.stdin_is_used, &err);
     cancel_pipe = how.cancel_write;
+    progress.is_on &= !args->quiet;
     if (rc == 0)
         rc = refuse_terminal(cay, args, &err);
     if (rc == 0 && args->repeat)
@@ -523,7 +539,9 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     if (rc < 0) {
         struct screen screen = { .args = args, .progress = &progress, .cancel_write = -1 };
         status = tell_error(&err);
-        show_failure(&screen, cay, &err, args->json && !args->repeat);
+        /* Options behind the one that is wrong were not read. */
+        bool as_json = args->json || tell_has_word(argc, argv, "--json");
+        show_failure(&screen, cay, &err, as_json && (!args->repeat || err.kind == CAY_E_USAGE));
     } else if (rc == 0 && !is_watch)
         status = run_request(cay, args, &how);
     cay_close(cay);

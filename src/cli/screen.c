@@ -15,6 +15,8 @@
 #include "base/signals.h"
 #include "cli/changes.h"
 #include "cli/explain.h"
+#include "cli/once.h"
+#include "cli/pretty.h"
 #include "cli/tell.h"
 
 /* The caller went away: what a bare program would get as SIGPIPE stops the run. */
@@ -188,14 +190,21 @@ static bool is_loud(const struct screen *screen, const char *warning)
            strncmp(warning, "DOCKER_CPU_LIMIT", 16) != 0;
 }
 
+/* What is true of every run on this host is said once. */
+static bool is_to_be_told(const struct screen *screen, const char *warning)
+{
+    if (screen->args->quiet || (!isatty(STDERR_FILENO) && !is_loud(screen, warning)))
+        return false;
+    return strncmp(warning, "no cgroup", 9) != 0 || once_per_boot("cgroup");
+}
+
 /* A program that ended by itself speaks for itself, and so does a compiler that names what it
  * refuses; anything else is said, with its remedy. Nothing is where our reader went away, as
  * nothing is said of a bare program's SIGPIPE. */
 void screen_tell_result(struct screen *screen, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (!is_alarm(*warning, strlen(*warning)) &&
-            (isatty(STDERR_FILENO) || is_loud(screen, *warning))) {
+        if (!is_alarm(*warning, strlen(*warning)) && is_to_be_told(screen, *warning)) {
             end_line(screen);
             tell_lines("warning: ", *warning);
         }
@@ -207,7 +216,8 @@ void screen_tell_result(struct screen *screen, const struct cay_result *result)
                           (screen->is_broken[STDOUT_FILENO] || screen->is_broken[STDERR_FILENO]);
     if (result->success || is_reader_gone)
         return;
-    if (speaks_for_itself && isatty(STDERR_FILENO) && !screen->is_repeated) {
+    bool explains = isatty(STDERR_FILENO) && !screen->args->quiet;
+    if (speaks_for_itself && explains && !screen->is_repeated) {
         end_line(screen);
         explain_briefly(result);
     }
@@ -221,9 +231,9 @@ void screen_tell_result(struct screen *screen, const struct cay_result *result)
         tell("it failed, and had tried to reach the network");
     else
         tell_lines("", result->error_message);
-    if (result->verdict.remedy)
+    if (result->verdict.remedy && !screen->args->quiet)
         tell("hint: %s", result->verdict.remedy);
-    else if (isatty(STDERR_FILENO))
+    else if (explains)
         explain_briefly(result);
 }
 
@@ -240,9 +250,11 @@ void screen_tell_changes(struct screen *screen, const struct cay_result *result)
                      result->files[i].change != CAY_UNCHANGED;
         n_collected += result->files[i].data != NULL;
     }
+    if (args->quiet && !args->diff)
+        return;
     if (n_collected > 0 || n_changes > 0)
         end_line(screen);
-    if (n_collected > 0)
+    if (n_collected > 0 && !args->quiet)
         tell("collected %zu file%s: `cay show %.8s --file PATH` prints one", n_collected,
              n_collected == 1 ? "" : "s", result->id);
     if (n_changes == 0)
@@ -254,12 +266,19 @@ void screen_tell_changes(struct screen *screen, const struct cay_result *result)
     }
     if (args->diff)
         changes_tell_diff(run, NULL, STDERR_FILENO, tell_color(STDERR_FILENO, args->no_color));
-    changes_tell_summary(run);
+    if (!args->quiet)
+        changes_tell_summary(run);
     cay_execution_close(run);
 }
 
 void screen_put_json(struct screen *screen, const char *json)
 {
+    auto_strbuf struct strbuf out = { 0 };
+
+    if (screen->args->pretty && pretty_text(NULL, &out, json, strlen(json))) {
+        put(screen, STDOUT_FILENO, out.data, out.len);
+        return;
+    }
     put(screen, STDOUT_FILENO, json, strlen(json));
     put(screen, STDOUT_FILENO, "\n", 1);
 }

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/tell.h"
 #include "serve/server.h"
+#include "serve/token-file.h"
 
 #define DEFAULT_LISTEN "127.0.0.1:7300"
 
@@ -59,7 +60,7 @@ static const char *find_helper(const char *self, char *out, size_t size)
 static int check(const struct serve_options *options, bool no_tcp, struct cay_error *err)
 {
     if (no_tcp && options->n_listen > 0)
-        return cay_fail(err, CAY_E_USAGE, "--no-tcp and --listen exclude each other");
+        return cay_fail(err, CAY_E_USAGE, "--no-tcp and --listen or --port are mutually exclusive");
     if (!options->tls_cert != !options->tls_key)
         return cay_fail(err, CAY_E_USAGE, "--tls-cert and --tls-key belong together");
     return 0;
@@ -92,16 +93,18 @@ int cmd_serve(int argc, char **argv)
 {
     struct serve_options options = { .on_progress = on_progress };
     bool no_tcp = false, help = false;
-    char self[PATH_MAX] = "", helper[PATH_MAX];
+    char self[PATH_MAX] = "", helper[PATH_MAX], tokens[PATH_MAX];
     const struct opt opts[] = {
         { OPT_CALL, 0, "listen", "ADDR:PORT",
           "address to listen on; repeatable; port 0 takes a free one (" DEFAULT_LISTEN ")",
           &options, add_listen },
+        { OPT_CALL, 0, "port", "PORT", "the same as --listen PORT, on 127.0.0.1", &options,
+          add_listen },
         { OPT_BOOL, 0, "no-tcp", NULL, "listen on the unix socket only", &no_tcp },
         { OPT_STR, 0, "socket", "PATH|none",
           "unix socket ($XDG_RUNTIME_DIR/cay/cay.sock, root: /run/cay/cay.sock)", &options.socket },
         { OPT_STR, 0, "token-file", "FILE",
-          "tokens, a line each: TOKEN [TENANT [SCOPE,…]] (a random token is made)",
+          "tokens, a line each: TOKEN [TENANT [SCOPE,…]] (that of `cay token`, or a random token)",
           &options.token_file },
         { OPT_STR, 0, "tls-cert", "FILE", "certificate and its chain: TCP is TLS then",
           &options.tls_cert },
@@ -116,7 +119,7 @@ int cmd_serve(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return tell_misuse(argc, argv, &err);
     if (help)
         return tell_help("cay serve [--listen ADDR:PORT]… [--token-file FILE] [options]",
                          "Runs code that comes over HTTP, each request in a sandbox of its own.\n"
@@ -130,6 +133,8 @@ int cmd_serve(int argc, char **argv)
         return tell_extra("serve", argv[first]);
     if (check(&options, no_tcp, &err) < 0)
         return tell_error(&err);
+    if (!options.token_file && token_file_usual(tokens, sizeof tokens) && access(tokens, F_OK) == 0)
+        options.token_file = tokens; /* what `cay token add` wrote */
     warn_of_readers(options.token_file);
     if (options.n_listen == 0 && !no_tcp)
         options.listen[options.n_listen++] = DEFAULT_LISTEN;

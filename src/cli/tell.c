@@ -12,6 +12,7 @@
 
 #include <cay/error.h>
 
+#include "base/json.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
@@ -88,6 +89,39 @@ int tell_error(const struct cay_error *err)
     if (err->hint[0])
         tell("hint: %s", err->hint);
     return cay_error_exit_status(err->kind);
+}
+
+void tell_error_json(const struct cay_error *err)
+{
+    auto_strbuf struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
+
+    json_begin_object(&w);
+    json_field_object(&w, "error");
+    json_field_string(&w, "kind", cay_error_kind_name(err->kind));
+    json_field_string(&w, "message", err->msg);
+    json_field_string(&w, "hint", err->hint[0] ? err->hint : NULL);
+    json_end_object(&w);
+    json_end_object(&w);
+    strbuf_putc(&out, '\n');
+    tell_text(strbuf_str(&out));
+}
+
+bool tell_has_word(int argc, char *const *argv, const char *word)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], word) == 0)
+            return true;
+    return false;
+}
+
+int tell_misuse(int argc, char *const *argv, const struct cay_error *err)
+{
+    int status = tell_error(err);
+
+    if (tell_has_word(argc, argv, "--json"))
+        tell_error_json(err);
+    return status;
 }
 
 int tell_extra(const char *command, const char *word)

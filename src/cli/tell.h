@@ -14,6 +14,16 @@ struct strbuf;
 /* "cay: MESSAGE" and the hint on stderr; returns the exit status that fits. */
 int tell_error(const struct cay_error *err);
 
+/* {"error": {"kind", "message", "hint"}} on stdout. */
+void tell_error_json(const struct cay_error *err);
+
+/* tell_error for a command line that was refused; where --json is in it, stdout gets the error as
+ * JSON as well. */
+int tell_misuse(int argc, char *const *argv, const struct cay_error *err);
+
+/* Whether a word stands among the options, before any "--". */
+bool tell_has_word(int argc, char *const *argv, const char *word);
+
 /* What begins each line of cay's own on stderr: "cay: ", on a terminal with the sign that programs
  * can't print (display.h). In a pipe it stays plain, for scripts. */
 const char *tell_lead(void);

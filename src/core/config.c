@@ -426,18 +426,38 @@ static int load_variable(struct config *config, const char *name, enum field_id 
     return 0;
 }
 
-/* CAY_MAX_OUTPUT is max_output; names that are no field's are left to others. */
-static enum field_id cay_variable(const char *name, size_t len)
-{
-    char lower[64];
+enum { VARIABLE_MAX = 64 };
 
-    if (len <= 4 || len - 4 >= sizeof lower || strncmp(name, "CAY_", 4) != 0)
-        return FIELD_N;
+/* CAY_MAX_OUTPUT is max_output. */
+static bool cay_variable(const char *name, size_t len, char lower[static VARIABLE_MAX])
+{
+    if (len <= 4 || len - 4 >= VARIABLE_MAX || strncmp(name, "CAY_", 4) != 0)
+        return false;
     for (size_t i = 4; i < len; i++)
         lower[i - 4] = (char)tolower((unsigned char)name[i]);
     lower[len - 4] = '\0';
-    enum field_id id = field_find(lower);
-    return id == FIELD_LANGUAGE ? FIELD_N : id;
+    return true;
+}
+
+/* A name that is no field's may be somebody else's: only what is near one is taken for a slip. */
+static void warn_of_variable(struct config *config, const char *entry, size_t len,
+                             const char *lower)
+{
+    const char *names[FIELD_N];
+    char upper[VARIABLE_MAX];
+    size_t n = 0;
+
+    for (int i = 0; i < FIELD_N; i++)
+        names[n++] = fields[i].name;
+    const char *near = suggest(lower, names, n);
+    if (!near)
+        return;
+    for (n = 0; near[n] && n < sizeof upper - 1; n++)
+        upper[n] = (char)toupper((unsigned char)near[n]);
+    upper[n] = '\0';
+    field_append(&config->arena, &config->warnings,
+                 arena_printf(&config->arena, "unknown variable %.*s; did you mean CAY_%s?",
+                              (int)len, entry, upper));
 }
 
 static int load_entry_named(struct config *config, const char *entry, struct cay_error *err)
@@ -461,9 +481,14 @@ static int load_entry_named(struct config *config, const char *entry, struct cay
 static int load_entry_cay(struct config *config, const char *entry, struct cay_error *err)
 {
     size_t len = strcspn(entry, "=");
-    enum field_id id = cay_variable(entry, len);
+    char lower[VARIABLE_MAX];
 
+    if (!cay_variable(entry, len, lower))
+        return 0;
+    enum field_id id = field_find(lower);
     if (id == FIELD_N)
+        warn_of_variable(config, entry, len, lower);
+    if (id == FIELD_N || id == FIELD_LANGUAGE)
         return 0;
     return load_variable(config, arena_dup(&config->arena, entry, len), id, false,
                          entry + len + (entry[len] == '='), err);

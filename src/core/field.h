@@ -67,9 +67,9 @@ enum {
     X(PROFILE, "profile", TEXT, FIELD_IN_REQUEST, "default", 0, 0, NULL, "NAME",                   \
       "named set of limits: default, hardened, light, restricted, or one of yours")                \
     X(NETWORK, "network", LIST, FLOOR_FLAGS | FIELD_PROJECT, "none", 0, 0, NULL, "WHAT",           \
-      "none, full, or host names that alone can be reached")                                       \
+      "what can be reached: none (more is not built yet)")                                         \
     X(BACKEND, "backend", CHOICE, FLOOR_FLAGS, "auto", 0, 0, "auto native docker vm wasm process", \
-      "NAME", "way to make the sandbox")                                                           \
+      "NAME", "way to make the sandbox: auto, native, docker, process")                            \
     X(MIN_ISOLATION, "min_isolation", CHOICE, FLOOR_FLAGS | FIELD_PROJECT | FIELD_HIGHER,          \
       "kernel", 0, 0, "none kernel gvisor vm", "TIER",                                             \
       "least isolation; a run below it is refused: none, kernel, gvisor, vm")                      \
@@ -85,6 +85,8 @@ enum {
       "block, and on warnings too; of shell commands those of a list alone run")                   \
     X(STRICT, "strict", BOOL, FLOOR_FLAGS | FIELD_HIGHER, "false", 0, 0, NULL, NULL,               \
       "start the interpreter afresh, from nothing kept warm")                                      \
+    X(STRIP_FENCE, "strip_fence", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,               \
+      "run what is inside the Markdown fence around the code")                                     \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
     X(RUNTIME, "runtime", TEXT, FLOOR_FLAGS, NULL, 0, 0, NULL, "NAME",                             \
       "OCI runtime of a container backend")                                                        \

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -179,6 +180,17 @@ static bool has_word(const char *const *list, const char *word)
     return false;
 }
 
+/* In any case, also as people write it: "Python", "C++". */
+static bool is_called(const struct language *language, const char *name)
+{
+    if (strcasecmp(language->name, name) == 0 || strcasecmp(language->title, name) == 0)
+        return true;
+    for (const char *const *alias = language->aliases; *alias; alias++)
+        if (strcasecmp(*alias, name) == 0)
+            return true;
+    return false;
+}
+
 static int fail_unknown(struct arena *arena, const struct language *list, size_t n,
                         const char *name, struct cay_error *err)
 {
@@ -207,7 +219,7 @@ int language_find_among(const struct language *list, size_t n, struct arena *are
     const char *base = colon ? arena_dup(arena, name, (size_t)(colon - name)) : name;
 
     for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i].name, base) == 0 || has_word(list[i].aliases, base)) {
+        if (is_called(&list[i], base)) {
             *ret = &list[i];
             *ret_version = colon ? colon + 1 : NULL;
             return 0;
@@ -326,8 +338,10 @@ const char *language_source(struct arena *arena, const struct language *language
     const char *dot = file_name ? strrchr(slash ? slash : file_name, '.') : NULL;
     const char *usual = strrchr(language->source, '.');
     /* An alias alone: "bash" says nothing of .bash. */
-    bool is_alias = asked && strcmp(asked, language->name) != 0;
-    const char *by_name = is_alias ? arena_printf(arena, ".%s", asked) : NULL;
+    bool is_alias = asked && strcasecmp(asked, language->name) != 0;
+    char *by_name = is_alias ? arena_printf(arena, ".%s", asked) : NULL;
+    for (char *letter = by_name; letter && *letter; letter++)
+        *letter = (char)tolower((unsigned char)*letter);
     const char *extension = dot && has_word(language->extensions, dot)           ? dot
                             : by_name && has_word(language->extensions, by_name) ? by_name
                                                                                  : usual;

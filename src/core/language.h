@@ -47,8 +47,8 @@ extern const char *const language_base_env[];
 int language_list(struct arena *arena, const struct language **ret, size_t *ret_n,
                   struct cay_error *err);
 
-/* By name, alias, or "name:version" (the version is handed back, or NULL). CAY_E_NOTFOUND with a
- * suggestion of the nearest name. */
+/* By name, title or alias, in any case, or "name:version" (the version is handed back, or NULL).
+ * CAY_E_NOTFOUND with a suggestion of the nearest name. */
 int language_find(struct arena *arena, const char *name, const struct language **ret,
                   const char **ret_version, struct cay_error *err);
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "core/config.h"
+#include "core/fence.h"
 #include "core/image.h"
 #include "core/plan.h"
 
@@ -19,6 +20,7 @@ struct making {
     struct plan *plan;
     struct cay_error *err;
     struct image image; /* while the plan is made; closed where it is the host's own */
+    struct fence fence; /* around the code; fence.code is what runs, stripped or not */
 };
 
 /* Explicit field, then named profile, then configuration. */
@@ -42,6 +44,12 @@ static inline uint64_t number(const struct making *m, enum field_id id)
 {
     const struct value *value = setting(m, id);
     return value->is_set ? value->num : m->config->caps[id].value.num;
+}
+
+/* Then the code is no longer what the caller's file holds. */
+static inline bool has_stripped_fence(const struct making *m)
+{
+    return m->fence.is_there && m->fence.code.data != m->req->code.data;
 }
 
 /* Memory of a stage, with what the language needs at least where nobody said anything. */

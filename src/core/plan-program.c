@@ -173,7 +173,11 @@ int plan_choose_language(const struct making *m)
 {
     const struct cay_request *req = m->req;
     struct plan *plan = m->plan;
-    const char *name = req->values[FIELD_LANGUAGE].is_set ? req->values[FIELD_LANGUAGE].text : NULL;
+    const struct bytes code = m->fence.code, info = m->fence.language;
+    const char *name = req->values[FIELD_LANGUAGE].is_set ? req->values[FIELD_LANGUAGE].text
+                       : has_stripped_fence(m) && info.len > 0
+                           ? arena_dup(&plan->arena, info.data, info.len)
+                           : NULL;
 
     if (name) {
         const struct plan_host *host = m->host;
@@ -184,8 +188,8 @@ int plan_choose_language(const struct making *m)
         if (rc < 0)
             return -1;
     } else {
-        if (language_guess(&plan->arena, req->file_name, req->code.data, req->code.len,
-                           &plan->language, m->err) < 0)
+        if (language_guess(&plan->arena, req->file_name, code.data, code.len, &plan->language,
+                           m->err) < 0)
             return -1;
         if (!plan->language) {
             cay_fail(m->err, CAY_E_USAGE,
@@ -196,8 +200,8 @@ int plan_choose_language(const struct making *m)
     }
     plan->job.language = language_index(plan->language->name);
     const char *asked = name ? arena_dup(&plan->arena, name, strcspn(name, ":")) : NULL;
-    const char *usual = language_source(&plan->arena, plan->language, asked, req->file_name,
-                                        req->code.data, req->code.len);
+    const char *usual =
+        language_source(&plan->arena, plan->language, asked, req->file_name, code.data, code.len);
     const char *own = own_name(m, usual);
     plan->source_name = own ? own : usual;
     return 0;
@@ -261,7 +265,7 @@ static int choose_folders(const struct making *m)
         .workspace = setting(m, FIELD_WORKSPACE),
         .ro = setting(m, FIELD_RO),
         .collect = setting(m, FIELD_COLLECT),
-        .file_name = m->req->file_name,
+        .file_name = has_stripped_fence(m) ? NULL : m->req->file_name,
     };
     return plan_folders(m->plan, &wishes, m->host, m->err);
 }
@@ -464,7 +468,7 @@ int plan_files(const struct making *m)
     struct plan *plan = m->plan;
     const struct language *language = plan->language;
     const struct embedded_file *driver = language ? language_driver(language) : NULL;
-    struct bytes code = m->req->code;
+    struct bytes code = m->fence.code;
     size_t n = m->req->files.n;
     struct payload_file *files = arena_alloc(&plan->arena, (n + 2) * sizeof *files);
 
@@ -481,7 +485,7 @@ int plan_files(const struct making *m)
         return -1;
     plan->payload.files = files;
     plan->payload.n_files = n;
-    plan->code = m->req->code;
+    plan->code = code;
     plan->input = m->req->input;
     return 0;
 }

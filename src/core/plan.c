@@ -396,10 +396,24 @@ static void choose_policy(const struct making *m)
     plan->import_lists = plan_import_lists(&plan->arena, m->config);
 }
 
+/* What language models wrap code in; it is never taken off unasked, for the code is the caller's.
+ */
+static int find_fence(struct making *m)
+{
+    m->fence = fence_find(m->req->code);
+    if (number(m, FIELD_STRIP_FENCE) == 0)
+        m->fence.code = m->req->code;
+    return 0;
+}
+
 static void note_warnings(const struct making *m)
 {
     struct plan *plan = m->plan;
 
+    if (m->fence.is_there && !has_stripped_fence(m))
+        field_append(&plan->arena, &plan->warnings,
+                     "the code is wrapped in a Markdown fence, which runs as part of it: pass "
+                     "--strip-fence (in a request \"strip_fence\": true) to take it off");
     for (const char *const *note = m->config->warnings.list; note && *note; note++)
         field_append(&plan->arena, &plan->warnings, *note);
     plan_warn_of_backend(plan);
@@ -409,12 +423,12 @@ int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err)
 {
     struct plan plan = { 0 };
-    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT };
+    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT, { .code = req->code } };
 
-    int rc = choose_profile(&m) < 0 || refuse_servers_own(&m) < 0 || refuse_unbuilt(&m) < 0 ||
-                     choose_backend(&m) < 0 || choose_image(&m) < 0 || choose_terminal(&m) < 0 ||
-                     choose_layers(&m) < 0 || check_caps(&m) < 0 || plan_program(&m) < 0 ||
-                     plan_files(&m) < 0 || plan_root(&m) < 0
+    int rc = choose_profile(&m) < 0 || find_fence(&m) < 0 || refuse_servers_own(&m) < 0 ||
+                     refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 || choose_image(&m) < 0 ||
+                     choose_terminal(&m) < 0 || choose_layers(&m) < 0 || check_caps(&m) < 0 ||
+                     plan_program(&m) < 0 || plan_files(&m) < 0 || plan_root(&m) < 0
                  ? -1
                  : 0;
     image_close(&m.image);
@@ -442,10 +456,11 @@ int plan_limits(const struct cay_request *req, const struct config *config,
 {
     struct plan plan = { 0 };
     struct cay_error unknown;
-    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT };
+    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT, { .code = req->code } };
 
     int rc = choose_profile(&m) < 0 || check_caps(&m) < 0 ? -1 : 0;
     if (rc == 0) {
+        find_fence(&m);
         /* A language that is not there has no limits of its own; nor has a command. */
         m.err = &unknown;
         if (req->code.data)

@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -16,6 +17,7 @@
 #include "engine/message.h"
 #include "engine/policy.h"
 #include "engine/run.h"
+#include "sys/userns.h"
 
 /* ---- the result ---- */
 
@@ -35,12 +37,15 @@ static void warn_of_layers(struct run *run)
 {
     if (!run->has_started) /* it was stopped before there was one */
         return;
-    if (run->layers & LAYER_BIT(WATCHER))
-        run_warn(
-            run,
-            "no cgroup is delegated to this user: a watcher holds memory and pids, and cpus only "
-            "as whole CPUs (`sudo cay setup USER` delegates one)");
-    else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
+    if (run->layers & LAYER_BIT(WATCHER)) {
+        char name[64];
+        bool has_name = user_name(geteuid(), name, sizeof name);
+        run_warn(run, arena_printf(run->arena,
+                                   "no cgroup is delegated to this user: a watcher holds memory "
+                                   "and pids, and cpus only as whole CPUs (`sudo cay setup %s` "
+                                   "delegates one)",
+                                   has_name ? name : "USER"));
+    } else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
         run_warn(run, "the cpu controller is not there: cpus is not enforced");
 }
 

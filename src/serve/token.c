@@ -151,16 +151,20 @@ static int parse_scopes(const struct line *line, char *text, unsigned *ret, stru
     return 0;
 }
 
-static int parse_tenant(const struct line *line, const char *text, char *ret, struct cay_error *err)
+bool token_is_tenant(const char *name)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    size_t len = strlen(text);
+    size_t len = strlen(name);
 
-    if (len > TENANT_NAME_MAX || strspn(text, allowed) != len)
-        return fail_line(line, err,
-                         "a tenant's name is at most 64 letters, digits, '-', '_' or '.'");
-    memcpy(ret, text, len + 1);
+    return len > 0 && len <= TENANT_NAME_MAX && strspn(name, allowed) == len;
+}
+
+static int parse_tenant(const struct line *line, const char *text, char *ret, struct cay_error *err)
+{
+    if (!token_is_tenant(text))
+        return fail_line(line, err, TENANT_RULE);
+    memcpy(ret, text, strlen(text) + 1);
     return 0;
 }
 
@@ -378,18 +382,26 @@ static int write_file(int dir_fd, const char *temp, const char *name, const char
     return 0;
 }
 
+int token_random(char ret[static TOKEN_TEXT_SIZE], struct cay_error *err)
+{
+    uint8_t secret[SECRET_BYTES];
+
+    if (getrandom(secret, sizeof secret, 0) != sizeof secret)
+        return cay_fail_errno(err, errno, "getrandom");
+    make_text(ret, secret, sizeof secret);
+    explicit_bzero(secret, sizeof secret);
+    return 0;
+}
+
 int token_make(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
                struct cay_error *err)
 {
-    uint8_t secret[SECRET_BYTES];
     char temp[256], token[TOKEN_TEXT_SIZE];
 
     if (snprintf(temp, sizeof temp, "%s.new", name) >= (int)sizeof temp)
         return cay_fail(err, CAY_E_USAGE, "%.80s…: the name is too long", name);
-    if (getrandom(secret, sizeof secret, 0) != sizeof secret)
-        return cay_fail_errno(err, errno, "getrandom");
-    make_text(token, secret, sizeof secret);
-    explicit_bzero(secret, sizeof secret);
+    if (token_random(token, err) < 0)
+        return -1;
     if (write_file(dir_fd, temp, name, token, err) < 0) {
         unlinkat(dir_fd, temp, 0);
         return -1;

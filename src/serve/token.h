@@ -61,6 +61,8 @@ enum {
     TOKENS_FILE_MAX = 1 << 20,
 };
 
+#define TENANT_RULE "a tenant's name is at most 64 letters, digits, '-', '_' or '.'"
+
 #define TENANT_DEFAULT "default" /* also who comes by the unix socket */
 
 struct tokens;
@@ -97,7 +99,13 @@ bool tokens_check(const struct tokens *tokens, const char *token, size_t len,
 /* The token of the value of a header "Authorization: Bearer TOKEN", within it; NULL: it is none. */
 const char *token_of_header(const char *value, size_t len, size_t *ret_len);
 
-/* Makes a random token (256 bits, base64url) and writes it with a line end to dir_fd/name, 0600,
+/* Whether it may be a tenant's name: TENANT_RULE. */
+bool token_is_tenant(const char *name);
+
+/* A random token: 256 bits, base64url. */
+int token_random(char ret[static TOKEN_TEXT_SIZE], struct cay_error *err);
+
+/* Makes one and writes it with a line end to dir_fd/name, 0600,
  * by a rename: a reader sees the old one or the new one, never half of one. */
 int token_make(int dir_fd, const char *name, char ret[static TOKEN_TEXT_SIZE],
                struct cay_error *err);

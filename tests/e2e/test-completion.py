@@ -53,6 +53,12 @@ def test(t, mode):
          completed(mode, script, "cay", "run", "--ti"))
     (mode.cwd / "program.py").write_text("")
     t.ok("program.py" in completed(mode, script, "cay", "run", "prog"), "bash: so is a file")
+    (mode.cwd / "progdir").mkdir(exist_ok=True)
+    t.equal(completed(mode, script, "cay", "run", "--workspace", "prog"), ["progdir"], "bash: folders alone after --workspace")
+    t.equal(completed(mode, script, "cay", "run", "--profile", "ha"), ["hardened"], "bash: profiles")
+    # As readline quotes what it puts on the line: interactive, by TAB.
+    typed = mode.command("bash", "--norc", "-i", "-c", f"source {script}; complete -p cay")
+    t.ok(b"filenames" not in typed.out, "bash: an option is no file name, so its = is not quoted", *typed.describe())
     cay = str(mode.binary)
     languages = {line.split()[0] for line in mode.cay("languages").out.decode().splitlines()[1:]}
     for words in (("-l", ""), ("--language", ""), ("--language", "=")):

@@ -4,11 +4,13 @@
 shell for each section, and has to print what stands there. "…" stands for any text, and on a line of its own for any lines."""
 import os
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayserve
 import caystate
 import caytest
 
@@ -76,8 +78,25 @@ def can_link(mode):
     return not os.environ.get("CAY_SANITIZED") and mode.command("test", "-r", BUILD / "src/libcay.so").status == 0
 
 
+def clients(t, mode):
+    """The clients of examples/ against a server: both tell the same."""
+    if not mode.has_cgroup:
+        return  # a server requires it
+    with cayserve.Server(mode) as server:
+        env = {"CAY_URL": f"http://127.0.0.1:{server.port}", "CAY_TOKEN": cayserve.TOKEN}
+        for program, name in ((sys.executable, "client.py"), ("node", "client.mjs")):
+            if not shutil.which(program):
+                t.skip(f"examples/{name}", f"{program} is not installed", program)
+                continue
+            done = mode.command(program, caytest.ROOT / "examples" / name, env=env, timeout=60)
+            lines = [line.replace("[ '", "['").replace("' ]", "']") for line in done.out.decode().splitlines()]
+            t.equal(lines, ["plain: ok 42", "stream: 0", "stream: 1", "stream: 2", "stream: ok", "again: ['0', '1', '2']"],
+                    f"examples/{name}: plain, streaming, taken up again", *done.describe())
+
+
 def test(t, mode):
     total = 0
+    clients(t, mode)
     caystate.private_records(mode)  # "last" is this script's own
     for page in PAGES:
         with tempfile.TemporaryDirectory(dir=caytest.workdir()) as name:

@@ -49,6 +49,11 @@ def code(t, mode):
         ("an empty program", ("-l", "python", "-e", ""), ""),
         ("-l before #!", ("-l", "bash", "-e", "#!/usr/bin/python3\necho $BASH_VERSION | cut -c1"), "5\n"),
         ("an alias", ("-l", "sh", "-e", "echo $0"), "main.sh\n"),
+        ("a language as people write it", ("-l", "Python", "-e", ECHO), "[]\n"),
+        ("an alias in capitals", ("-l", "SH", "-e", "echo $0"), "main.sh\n"),
+        ("a Markdown fence", ("--strip-fence", "-l", "python", "-e", f"```\n{ECHO}\n```"), "[]\n"),
+        ("a fence that names the language", ("--strip-fence", "-e", f"```py\n{ECHO}\n```\n"), "[]\n"),
+        ("--strip-fence without a fence", ("--strip-fence", "-l", "python", "-e", ECHO), "[]\n"),
         ("a version", ("-l", f"python:{sys.version_info.major}.{sys.version_info.minor}", "-e", "import sys; print(sys.version_info[:2])"),
          f"{tuple(sys.version_info[:2])}\n"),
     ):
@@ -61,6 +66,11 @@ def code(t, mode):
     t.equal((done.status, done.out), (0, b"by shebang\n"), "code from stdin: #! tells the language", *done.describe())
     r = mode.json("run", "-l", "python", "-", stdin=b"print('\\u00e9', 'a\0b' == 'a' + chr(0) + 'b')")
     t.result(r, "code with a NUL in it comes whole, and Python refuses it", cause="exit")
+    r = request(mode, {"language": "python", "code": "```python\nprint(1)\n```"})
+    t.result(r, "a fence that nobody asked to strip is part of the code", cause="exit")
+    t.ok(any("--strip-fence" in text for text in r.get("meta.warnings")), "and said to be there", *r.describe())
+    r = request(mode, {"code": "```C++\nint main() { return 0; }\n```", "strip_fence": True})
+    t.result(r, "strip_fence in a request", cause="ok", language="cpp")
     r = mode.json("run", "prog.py")
     t.result(r, "the result names the language", language="python", meta__language_version=sys.version.split()[0])
 

@@ -107,7 +107,25 @@ def colours(t, mode):
         t.equal(at.wait(), 2, "cay run alone at a terminal asks for code, and does not wait for it", at.seen)
 
 
+def notes(t, mode):
+    """What holds for every run on this host is said once; -q is for who wants none of it."""
+    code, state = ("-l", "python", "-e", "print(1)"), {"XDG_STATE_HOME": str(mode.cwd / "fresh-state")}
+    (mode.cwd / "fresh-state").mkdir(mode=0o777, exist_ok=True)
+    (mode.cwd / "fresh-state").chmod(0o777)
+    seen = []
+    for flags in (("-q",), (), ()):
+        with Screen(mode, "run", *flags, *code, env=state) as at:
+            at.wait()
+            seen.append(b"sudo cay setup" in at.seen)
+    t.equal(seen, [False, mode.name == "user", False], "no cgroup: said once, and not with -q")
+    r = mode.json("run", *code)
+    t.equal(any("no cgroup" in text for text in r.get("meta.warnings")), mode.name == "user", "a result always says it", *r.describe())
+    text = mode.terminal("run", "-q", "--timeout", "0.2", "-l", "python", "-e", "import time; time.sleep(600)")
+    t.ok(b"timed out" in text and b"hint" not in text, "-q: why it was ended is still said, with no hint", text)
+
+
 def test(t, mode):
+    notes(t, mode)
     host = mode.host()
     ctrl_c(t, mode)
     interactive(t, mode)

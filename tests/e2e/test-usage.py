@@ -85,12 +85,55 @@ def flags_of_run(t, mode):
     text = mode.cay("help", "run").out.decode()
     for field in ("language", "timeout", "memory", "swap", "cpus", "cpu-time", "pids", "disk", "inodes", "open-files",
                   "max-output", "output-cap", "network", "workspace", "collect", "backend", "min-isolation", "policy",
-                  "session", "require", "strict", "image", "runtime", "fallback", "shell-allow", "policy-bypass", "tty",
+                  "require", "strict", "strip-fence", "image", "runtime", "fallback", "shell-allow", "policy-bypass", "tty",
                   "profile", "file", "env", "env-file", "json", "events", "raw", "no-color", "no-server", "plan"):
         t.ok(f"--{field} " in text or f"--{field}\n" in text, f"help run has --{field}")
+    for field in ("session", "detach", "webhook"):
+        t.ok(f"--{field}" not in text, f"help run does not show --{field}, which it refuses")
+    for words in ("(30)", "(512m)", "(auto)"):
+        t.ok(words in text, f"help run shows a default: {words}")
+
+
+def other_programs_forms(t, mode):
+    """What people type who know python3, docker and other servers."""
+    for args, out in (
+        (("ran.py",), b"RAN\n"),
+        (("ran.py", "--timeout", "5"), b"RAN\n"),
+        (("run", "-l", "python", "-c", RAN), b"RAN\n"),
+        (("exec", "-i", "--", "echo", "RAN"), b"RAN\n"),
+        (("check", "-l", "python", "-e", "1"), b"(code): nothing found\n"),
+    ):
+        done = mode.cay(*args)
+        t.equal((done.status, done.out, done.err), (0, out, b""), f"cay {' '.join(args[:3])}: understood", *done.describe())
+    done = mode.cay("serve", "--port", "x")
+    t.ok(done.status == 2 and b"x" in done.err, "serve --port: a port that is none", *done.describe())
+
+
+def misuse_as_json(t, mode):
+    """One object on stdout, whichever command it is and wherever --json stands."""
+    for args, words in (
+        (("run", "--json", "--timeout", "0", "-l", "python", "-e", RAN), ("timeout", "0.001 to 300")),
+        (("run", "--tiemout", "2", "--json", "-l", "python", "-e", RAN), ("--tiemout", "--timeout")),
+        (("run", "--json", "--repeat", "x"), ("--repeat",)),
+        (("exec", "--json"), ("no command",)),
+        (("show", "--bogus", "--json"), ("--bogus",)),
+        (("languages", "--jsn", "--json"), ("--jsn", "--json")),
+    ):
+        done = mode.cay(*args)
+        error = json.loads(done.out)["error"]
+        t.ok(done.status == 2 and set(error) == {"kind", "message", "hint"} and error["kind"] == "usage"
+             and all(word in error["message"] + (error["hint"] or "") for word in words),
+             f"cay {' '.join(args[:3])}: misuse as JSON", *done.describe())
+    plain, pretty = (mode.cay("run", "--json", *flag, "-l", "python", "-e", RAN).out for flag in ((), ("--pretty",)))
+    t.ok(plain.count(b"\n") == 1 and pretty.count(b"\n") > 20 and json.loads(pretty)["stdout"] == "RAN\n",
+         "--json --pretty is indented", pretty)
 
 
 def unknown(t, mode):
+    for folder in ("folder", "empty"):
+        (mode.cwd / folder).mkdir(exist_ok=True)
+    (mode.cwd / "folder/main.py").write_text(RAN)
+    (mode.cwd / "ran.py").write_text(RAN)
     for args, status, words in (
         (("rnu",), 2, ("'rnu'", "cay run")),
         (("langauges",), 2, ("cay languages",)),
@@ -106,7 +149,10 @@ def unknown(t, mode):
         (("config", "--jsn"), 2, ("--jsn", "--json")),
         (("setup", "--remvoe", "x"), 2, ("--remvoe", "--remove")),
         (("run", "-l", "pyhton", "-e", RAN), 127, ("'pyhton'", "python")),
-        (("run", "-l", "Python", "-e", RAN), 127, ("'Python'", "python")),
+        (("-it",), 2, ("'-it'", "cay run -it")),
+        (("run", "print(1)"), 2, ("print(1)", "-e CODE")),
+        (("run", "folder"), 2, ("is a folder", "--workspace folder folder/main.py")),
+        (("run", "empty"), 2, ("is a folder", "--workspace empty empty/FILE")),
         (("run", "-l", "qqqqqqqqqq", "-e", RAN), 127, ("'qqqqqqqqqq'", "cay languages")),
         (("run", "-l", "python:1.0", "-e", RAN), 127, ("1.0", "cay languages")),
         (("run", "--require", "lanlock", "-l", "python", "-e", RAN), 2, ("'lanlock'", "landlock")),
@@ -126,7 +172,7 @@ def misuse(t, mode):
         ("code for exec", ("exec", "-e", RAN, "--", "echo", "RAN")),
         ("code for exec, by its long name", ("exec", "--eval", RAN, "--", "echo", "RAN")),
         ("a language for exec", ("exec", "-l", "python", "--", "echo", "RAN")),
-        ("--json and --events at once", ("run", "--json", "--events", "-l", "python", "-e", RAN)),
+        ("--diff and --events at once", ("run", "--diff", "--events", "-l", "python", "-e", RAN)),
         ("an option without its value", ("run", "-l")),
         ("a value for a flag", ("run", "--json=yes", "-l", "python", "-e", RAN)),
         ("a file that is not there", ("run", "nothing-here.py")),
@@ -237,6 +283,8 @@ def test(t, mode):
     helps(t, mode)
     flags_of_run(t, mode)
     unknown(t, mode)
+    other_programs_forms(t, mode)
+    misuse_as_json(t, mode)
     misuse(t, mode)
     values(t, mode)
     long_words(t, mode)

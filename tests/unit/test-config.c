@@ -705,6 +705,20 @@ static void test_environment_errors(void **state)
     }
 }
 
+static void test_misspelt_variables(void **state)
+{
+    const char *const environment[] = { "CAY_MEMROY=64m", "CAY_=1",      "CAY_TEST_REQUIRE=native",
+                                        "CAY_LIBRARY=x",  "CAYMEMROY=1", NULL };
+    struct config config;
+
+    load_good(*state, (struct texts){ .environment = environment }, &config);
+    assert_string_equal(config.warnings.list[0],
+                        "unknown variable CAY_MEMROY; did you mean CAY_MEMORY?");
+    assert_null(config.warnings.list[1]); /* the others may be anybody's */
+    check_setting(&config, FIELD_MEMORY, "512m", ORIGIN_BUILTIN, NULL);
+    config_done(&config);
+}
+
 /* More CPUs than there are is all of them; what is no number stays an error. */
 static void test_cpu_limit_is_clamped(void **state)
 {
@@ -895,6 +909,7 @@ int main(void)
         cmocka_unit_test(test_preload),
         cmocka_unit_test(test_environment_errors),
         cmocka_unit_test(test_cpu_limit_is_clamped),
+        cmocka_unit_test(test_misspelt_variables),
         cmocka_unit_test(test_usual_sources),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_tenants),

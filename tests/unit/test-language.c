@@ -175,6 +175,8 @@ static void test_list(void **state)
         assert_int_equal(language_find(&arena, language->name, &found, &version, &err), 0);
         assert_string_equal(found->name, language->name);
         assert_null(version);
+        assert_int_equal(language_find(&arena, language->title, &found, &version, &err), 0);
+        assert_string_equal(found->name, language->name);
         for (const char *const *alias = language->aliases; *alias; alias++) {
             assert_int_equal(language_find(&arena, *alias, &found, &version, &err), 0);
             assert_string_equal(found->name, language->name);
@@ -257,6 +259,8 @@ static void test_find(void **state)
     assert_int_equal(language_find(&arena, "python:3.11", &found, &version, &err), 0);
     assert_string_equal(found->name, "python");
     assert_string_equal(version, "3.11");
+    assert_int_equal(language_find(&arena, "PYTHON:3.11", &found, &version, &err), 0);
+    assert_string_equal(found->name, "python");
     assert_int_equal(language_find(&arena, "js:20:x", &found, &version, &err), 0);
     assert_string_equal(found->name, "javascript");
     assert_string_equal(version, "20:x");
@@ -267,7 +271,7 @@ static void test_find(void **state)
     } unknown[] = {
         { "pyhton", "python" },    { "javascrpt", "javascript" },
         { "bahs", "bash" },        { "pyhton:3.11", "python" },
-        { "Python", "python" },    { "", "cay languages" },
+        { "Pyhton", "python" },    { "", "cay languages" },
         { ":3", "cay languages" }, { "zzzzzzzzzzzz", "cay languages" },
     };
     for (size_t i = 0; i < ARRAY_LEN(unknown); i++) {

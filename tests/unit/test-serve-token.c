@@ -15,7 +15,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "serve/token.h"
+#include "serve/token-file.h"
 
 #define TOKEN_A "alpha-0123456789abcdef"
 #define TOKEN_B "bravo-0123456789abcdef"
@@ -339,13 +339,96 @@ static void test_header(void **state)
     assert_string_equal(text, "");
 }
 
+/* ---- changing the file ---- */
+
+static void count(void *arg, const char *id, const struct token_owner *owner)
+{
+    char *out = arg;
+
+    assert_int_equal(strlen(id), TOKEN_ID_LEN);
+    strcat(strcat(out, owner->tenant), " "); /* NOLINT: the test's own names */
+}
+
+static const char *listed(const struct folder *folder, char out[static 256])
+{
+    struct cay_error err;
+
+    out[0] = '\0';
+    assert_int_equal(token_file_list(folder->file, count, out, &err), 0);
+    return out;
+}
+
+static void test_change_file(void **state)
+{
+    const struct folder *folder = *state;
+    char token[TOKEN_TEXT_SIZE], other[TOKEN_TEXT_SIZE], out[256];
+    struct token_owner owner;
+    struct tokens *tokens;
+    struct cay_error err = { 0 };
+    struct stat st;
+
+    assert_int_equal(token_file_add(folder->file, "alice", NULL, token, &err), 0);
+    assert_int_equal(stat(folder->file, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(token_file_add(folder->file, "bob", "metrics,read", other, &err), 0);
+    assert_string_not_equal(token, other);
+    assert_string_equal(listed(folder, out), "alice bob ");
+    assert_int_equal(tokens_load(folder->file, &tokens, &err), 0);
+    check_owner(tokens, token, "alice", SCOPES_DEFAULT);
+    check_owner(tokens, other, "bob", SCOPE_METRICS | SCOPE_READ);
+    tokens_free(tokens);
+
+    /* What is refused changes nothing, and holds no token. */
+    static const struct {
+        const char *tenant, *scopes, *says;
+    } bad[] = { { "a b", NULL, "'a b': a tenant's name" },
+                { "a#b", NULL, "tenant's name" },
+                { "x\ny", NULL, "tenant's name" },
+                { "", NULL, "tenant's name" },
+                { "carol", "reed", "scope" },
+                { "carol", "read cancel", "more than a token" },
+                { "carol", "read\nTOKEN eve", "more than one line" } };
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        assert_int_equal(token_file_add(folder->file, bad[i].tenant, bad[i].scopes, token, &err),
+                         -1);
+        if (!strstr(err.msg, bad[i].says))
+            fail_msg("%s %s: %s", bad[i].tenant, bad[i].scopes, err.msg);
+    }
+    assert_string_equal(listed(folder, out), "alice bob ");
+
+    /* Comments, blank lines and a missing line end stay as they are. */
+    static const char text[] = "# ours\n" TOKEN_A " alice # her laptop\n\n" TOKEN_B " bob";
+    write_file(folder, text, strlen(text), 0640);
+    assert_int_equal(token_file_add(folder->file, "carol", NULL, token, &err), 0);
+    assert_string_equal(listed(folder, out), "alice bob carol ");
+    assert_int_equal(token_file_remove(folder->file, "nobody", &err), -1);
+    assert_int_equal(err.kind, CAY_E_NOTFOUND);
+    assert_int_equal(token_file_remove(folder->file, "bob", &err), 1);
+    assert_string_equal(listed(folder, out), "alice carol ");
+    assert_int_equal(stat(folder->file, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    assert_int_equal(tokens_load(folder->file, &tokens, &err), 0);
+    check_owner(tokens, TOKEN_A, "alice", SCOPES_DEFAULT);
+    assert_false(tokens_check(tokens, TOKEN_B, strlen(TOKEN_B), &owner));
+    tokens_free(tokens);
+    assert_int_equal(token_file_remove(folder->file, "alice", &err), 1);
+    assert_int_equal(token_file_remove(folder->file, "carol", &err), -1);
+    assert_non_null(strstr(err.msg, "without a token"));
+
+    /* What a server would refuse is nothing to add to. */
+    assert_int_equal(chmod(folder->file, 0666), 0);
+    assert_int_equal(token_file_add(folder->file, "dave", NULL, token, &err), -1);
+    assert_int_equal(err.kind, CAY_E_POLICY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_load),    cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_bounds),  cmocka_unit_test(test_mode),
-        cmocka_unit_test(test_reload),  cmocka_unit_test(test_make),
-        cmocka_unit_test(test_keeping), cmocka_unit_test(test_header),
+        cmocka_unit_test(test_change_file), cmocka_unit_test(test_load),
+        cmocka_unit_test(test_errors),      cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_mode),        cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_make),        cmocka_unit_test(test_keeping),
+        cmocka_unit_test(test_header),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
