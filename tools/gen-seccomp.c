@@ -59,7 +59,7 @@
 enum {
     NUMBERS = 1024,    /* no architecture has as many calls */
     ALLOWED_MAX = 300, /* the promise on what reaches the kernel (x86_64 has the most calls) */
-    CHECKS_MAX = 32,
+    CHECKS_MAX = 48,
     RULES_MAX = 24,
     CONDS_MAX = 3,
     VALUES_MAX = 16,

@@ -126,7 +126,7 @@ static void open_group(struct admit_files *files, const struct hierarchy *h, con
         return;
     }
     files->groups[files->n_groups++] = (struct group){ h, limit_fd, open_file(folder, h->usage),
-                                                       open_file(folder, "memory.stat") };
+                                                       open_file(folder, "memory.stat"), is_top };
 }
 
 /* The group of that path and each above it. In a container, the path may be one outside of what is

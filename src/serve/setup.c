@@ -199,7 +199,7 @@ static int start_warden(void *arg, struct cay_error *err)
 
 static int start_checker(void *arg, struct cay_error *err)
 {
-    const struct server *server = arg;
+    struct server *server = arg;
     return monitor_checker(&server->monitor, err);
 }
 

@@ -629,7 +629,7 @@ static void test_host(void **state)
     for (size_t i = 0; i < 2; i++) {
         tmp_folder_put(&root, "proc/self/cgroup", i == 0 ? "0::/\n" : "0::/../outside\n");
         tmp_folder_put(&root, "sys/fs/cgroup/memory.max", "1073741824\n");
-        admit_host_read(root.path, &host);
+        read_host(root.path, &host);
         assert_int_equal(host.total_bytes, GB);
         assert_false(host.is_service);
     }
