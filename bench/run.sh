@@ -67,7 +67,7 @@ chmod 755 "$tmp"
 mkdir -m 700 "$tmp/state"
 if [ "$(id -u)" = 0 ]; then
     # Which uids are taken is for all to see: two runs never have the same.
-    mkdir -p -m 700 /var/lib/cay
+    [ -d /var/lib/cay ] || mkdir -m 700 /var/lib/cay
     chmod --reference=/var/lib/cay "$tmp/state"
     touch /var/lib/cay/slots "$tmp/state/slots"
     mount --bind /var/lib/cay/slots "$tmp/state/slots"

@@ -347,8 +347,8 @@ struct cay_start_options {
 };
 
 /* Makes the plan and asks the warden, which is started where there is none. Failure means that
- * nothing runs and on_done is not called; it is on record as of cay_run, by the id of options. The request may be freed at once, but not changed before
- * the run is over. */
+ * nothing runs and on_done is not called; it is on record as of cay_run, by the id of options. The
+ * request may be freed at once, but not changed before the run is over. */
 CAY_API int cay_start(struct cay *cay, const struct cay_request *req,
                       const struct cay_start_options *options, struct cay_running **ret,
                       struct cay_error *err);

@@ -116,7 +116,7 @@ static void put_row(struct strbuf *out, const char *name, const char *text)
     strbuf_putc(out, '\n');
 }
 
-static void put_result(struct strbuf *out, json_t *result)
+static void put_result(struct strbuf *out, json_t *result, bool has_code)
 {
     json_t *meta = json_object_get(result, "meta"), *usage = json_object_get(meta, "usage");
     const char *language = text_of(result, "language"),
@@ -129,7 +129,8 @@ static void put_result(struct strbuf *out, json_t *result)
 
     put_row(out, "id", text_of(result, "id"));
     put_row(out, "when", text_of(result, "timestamp"));
-    strbuf_printf(&line, "%s%s%s", language ? language : "(a command)", version ? " " : "",
+    const char *none = has_code ? "(unknown)" : "(a command)"; /* it was refused for that */
+    strbuf_printf(&line, "%s%s%s", language ? language : none, version ? " " : "",
                   version ? version : "");
     put_row(out, "language", strbuf_str(&line));
     line.len = 0;
@@ -196,7 +197,7 @@ static int show_page(const struct cay_execution *run, bool no_color)
     size_t code_len;
     const char *code = cay_execution_code(run, &code_len);
 
-    put_result(&out, result);
+    put_result(&out, result, code != NULL);
     put_collected(&out, result);
     put_changes(&out, run, tell_color(STDOUT_FILENO, no_color));
     if (code) {

@@ -10,8 +10,8 @@
 
 struct server;
 
-/* As cay_start; CAY_E_BUSY while a new warden is held back. ret_recorded, or NULL: whether a failure
- * is on record already. */
+/* As cay_start; CAY_E_BUSY while a new warden is held back. ret_recorded, or NULL: whether a
+ * failure is on record already. */
 int engine_start(struct server *server, const struct cay_request *req,
                  const struct cay_start_options *options, struct cay_running **ret,
                  bool *ret_recorded, struct cay_error *err);

@@ -4,12 +4,14 @@
 is said and breaks nothing."""
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -213,6 +215,27 @@ def test_refused(t, mode, folder):
     t.equal(mode.cay("audit", "verify").status, 0, "the log holds together")
 
 
+def lost_image(t, mode, s):
+    """A run that has an id and waits for its turn: what it needs is gone when that comes."""
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as out:
+        out.addfile(tarfile.TarInfo("empty"))
+    name = "lost-" + os.urandom(4).hex()
+    done = mode.cay("image", "import", "-", name, stdin=tar.getvalue())
+    busy = s.execute({"command": ["/bin/sleep", "60"], "detach": True}).json["id"]
+    waits = s.execute({"command": ["/bin/true"], "image": name, "detach": True})
+    gone = mode.cay("image", "remove", name)
+    s.ask("DELETE", f"/v1/executions/{busy}")
+    if not t.ok((done.status, waits.status, gone.status) == (0, 202, 0), "served: a run waits with an image that goes", *done.describe(), waits, *gone.describe()):
+        return
+    id = waits.json["id"]
+    page = s.until(id)
+    t.ok(page["verdict"]["cause"] == "infrastructure" and name in page["error_message"], "served: which is told by the id that it had", page)
+    caytest.until(lambda: shown(mode, id).status == 0)
+    t.equal(show_json(mode, id).get("error_message"), page["error_message"], "served: and kept")
+    t.equal([e["exit_code"] for e in audit(mode) if e.get("id") == id], [127], "served: and in the log, once")
+
+
 def test_refused_served(t, mode):
     if not mode.has_cgroup:
         return
@@ -227,6 +250,7 @@ def test_refused_served(t, mode):
         busy = s.execute({"command": ["/bin/sleep", "60"], "detach": True}).json["id"]
         ask(mark + "queued", {"network": "full"})
         s.ask("DELETE", f"/v1/executions/{busy}")
+        lost_image(t, mode, s)
     sums = {hashlib.sha256(f"print('{mark}{name}')".encode()).hexdigest(): name for name in [*got, "queued"]}
     seen = sorted(sums[e["code"]["sha256"]] for e in audit(mode) if e.get("code") and e["code"]["sha256"] in sums)
     want = [name for name, _, _ in rows if got[name] not in (200, 400)] + ["queued"]
