@@ -68,6 +68,7 @@ struct taker {
     struct journal_place at;
     bool is_live;     /* somebody writes it, or did when we began to read */
     bool is_lost;     /* NAME.at */
+    bool knows_all;   /* of the audit log, not only what is behind at.upto */
     bool is_compared; /* what follows is known: */
     uint64_t audited; /* the last line that is in the audit log, as far as that was read */
     char (*ids)[RECORD_ID_LEN + 1]; /* those that are in the audit log behind at.upto */
@@ -82,7 +83,7 @@ static int collect_id(void *arg, uint64_t seq, const char *line, size_t len)
     struct arena arena = { 0 };
     struct audit_entry entry;
 
-    if (seq > t->at.upto.seq && audit_parse(&arena, line, len, &entry) == 0 &&
+    if ((t->knows_all || seq > t->at.upto.seq) && audit_parse(&arena, line, len, &entry) == 0 &&
         strcmp(entry.kind, "run") == 0) {
         if (t->n_ids == t->ids_room) {
             t->ids_room = MAX(t->ids_room * 2, (size_t)256);
@@ -114,14 +115,18 @@ static bool is_at_end(const struct taker *t)
            strcmp(head.hash, t->at.upto.hash) == 0;
 }
 
-static int compare(struct taker *t, struct cay_error *err)
+/* all: what is before at.upto, too, and what was added since. */
+static int compare(struct taker *t, bool all, struct cay_error *err)
 {
-    struct cay_audit_place place = t->at.upto;
+    struct cay_audit_place place = { 0 };
 
-    if (t->is_compared)
+    if (t->is_compared && !all)
         return 0;
+    t->knows_all = all;
     t->n_ids = 0;
-    if (!is_at_end(t) && audit_read_at(t->state_fd, &place, collect_id, t, err) < 0)
+    if (!all)
+        place = t->at.upto;
+    if ((all || !is_at_end(t)) && audit_read_at(t->state_fd, &place, collect_id, t, err) < 0)
         return -1;
     if (t->n_ids > 0)
         qsort(t->ids, t->n_ids, sizeof *t->ids, compare_ids);
@@ -331,8 +336,8 @@ static void take_line(struct taker *t, struct batch *batch, const char *line, si
     } else {
         rc = journal_parse(&batch->arena, line, len, entry, text, &number);
     }
-    if (number > 0 && number <= batch->line && rc >= 0)
-        return; /* it is in two logs, or NAME.at is an old one */
+    if (number > 0 && number <= batch->line && rc >= 0 && is_audited(t, entry->id))
+        return; /* it is in two logs; a number alone may be damaged */
     if (number > batch->line + 1) {
         t->at.line = MAX(t->at.line, batch->line);
         note_missing(t, &batch->audit, number);
@@ -382,6 +387,22 @@ static void look_at_log(const struct taker *t, struct audit *audit)
              ULL(t->at.upto.seq));
 }
 
+/* Whether a number does not follow from those before: the line may have been taken in before. */
+static bool has_old_number(const struct taker *t, const char *data, size_t len)
+{
+    uint64_t last = t->at.line;
+
+    for (size_t at = 0; at < len;) {
+        const char *line = data + at, *end = memchr(line, '\n', len - at);
+        uint64_t number = take_number(&line, end);
+        if (number > 0 && number <= last)
+            return true;
+        last = MAX(last, number);
+        at = (size_t)(end - data) + 1;
+    }
+    return false;
+}
+
 /* Takes whole lines in; len ends behind a newline. Those of a log move the place in it. whole: how
  * long the one line is that data holds the beginning of; 0: all is here. */
 static int take_lines(struct taker *t, const char *data, size_t len, size_t whole, bool is_log,
@@ -390,7 +411,7 @@ static int take_lines(struct taker *t, const char *data, size_t len, size_t whol
     struct batch *batch;
     size_t at = 0, n_lines = 0;
 
-    if (compare(t, err) < 0)
+    if (compare(t, is_log && has_old_number(t, data, len), err) < 0)
         return -1;
     batch = mem_alloc(sizeof *batch);
     batch->line = t->at.line;
@@ -444,7 +465,7 @@ static int take_note(struct taker *t, const char *kind, const char *text, uint64
 {
     struct audit audit;
 
-    if (compare(t, err) < 0)
+    if (compare(t, false, err) < 0)
         return -1;
     int rc = audit_open(&audit, t->state_fd, &t->limits, LOCK_WAIT_MS);
     if (rc == 0) {
@@ -458,7 +479,7 @@ static int take_note(struct taker *t, const char *kind, const char *text, uint64
         audit_close(&audit);
     }
     if (rc == 0) {
-        t->at.line = MAX(t->at.line, next > 0 ? next - 1 : 0);
+        t->at.aside = MAX(t->at.aside, next > 0 ? next - 1 : 0);
         rc = journal_save_place(t->at_fd, &t->at);
     }
     return rc < 0 ? cay_fail_errno(err, -rc, "take a journal in") : 0;
@@ -574,9 +595,10 @@ static int open_log(const struct taker *t, struct stat *st)
     return fd;
 }
 
-/* As its writer says. */
+/* As its writer says; what no writer can have come to is damage, and says nothing. */
 static uint64_t count_lines(const struct taker *t)
 {
+    enum { AHEAD_MAX = 1000000 };
     char text[32] = "";
     const char *at = text;
     uint64_t n = 0;
@@ -585,7 +607,7 @@ static uint64_t count_lines(const struct taker *t)
 
     if (fd < 0 || pread(fd, text, sizeof text - 1, 0) <= 0 || !scan_uint(&at, 18, &n))
         return 0;
-    return n;
+    return n > last_seen(t) + AHEAD_MAX ? 0 : n;
 }
 
 /* The audit log is nothing that the disk has, until it is told to; what it came from is removed
@@ -806,7 +828,7 @@ static int take_journal(struct taker *t, const char *name, struct cay_error *err
     char at_name[RECORD_ID_LEN + 8];
 
     memcpy(t->name, name, RECORD_ID_LEN);
-    t->is_compared = false;
+    t->is_compared = t->knows_all = false;
     t->audited = t->n_ids = 0;
     snprintf(at_name, sizeof at_name, "%s.at", t->name);
     auto_close int at_fd =

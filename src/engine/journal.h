@@ -92,7 +92,7 @@ struct journal_place {
     unsigned number; /* of the log */
     uint64_t offset;
     uint64_t line;               /* the last one */
-    uint64_t aside;              /* the last one that was set aside */
+    uint64_t aside;              /* the last one that was set aside, or said to be missing */
     unsigned tries;              /* begun at what follows, and never ended */
     bool is_done;                /* the journal is being removed */
     struct cay_audit_place upto; /* of the audit log: all that is kept of entries to here was */

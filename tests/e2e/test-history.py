@@ -97,6 +97,9 @@ def spoil(db, name):
 def test_database(t, mode, want):
     db = mode.home / ".local/state/cay/history.db"
     t.equal({p.stat().st_mode & 0o777 for p in db.parent.glob("history.db*")}, {0o600}, "only its owner can read the history")
+    with contextlib.closing(sqlite3.connect(db)) as file:
+        plan = [row[3] for row in file.execute("EXPLAIN QUERY PLAN SELECT id FROM runs WHERE tenant = 'a' AND time_ms >= 0 AND time_ms < 9 ORDER BY time_ms DESC, id DESC")]
+    t.ok(len(plan) == 1 and "(tenant=? AND time_ms>?" in plan[0], "a tenant's runs are found without going through the others'", plan)
     for path in db.parent.glob("history.db*"):
         path.unlink()
     t.equal(ids(mode), want, "without the database: it is made again from the audit log")

@@ -773,6 +773,45 @@ static void test_damaged_line(void **state)
     check_but(6, 5, 1, &counted);
 }
 
+/* A number that was damaged is no reason to take those behind it for old ones. */
+static void test_damaged_number(void **state)
+{
+    struct place *place = *state;
+    struct counted counted;
+    char name[96];
+
+    log_name(place, name);
+    auto_close int fd = openat(place->fd, name, O_WRONLY | O_CLOEXEC);
+    append(place, 1);
+    for (unsigned n = 2; n <= 4; n++) {
+        struct stat st;
+        assert_int_equal(fstat(fd, &st), 0);
+        append(place, n);
+        if (n == 2)
+            assert_int_equal(pwrite(fd, "9", 1, st.st_size + 1), 1);
+    }
+    assert_int_equal(take(), 4);
+    append(place, 5);
+    assert_int_equal(take(), 1);
+    check_but(5, 0, 0, &counted);
+    assert_int_equal(counted.n_runs, 5);
+    snprintf(name, sizeof name, "journal/%s/lines", place->journal->name);
+    auto_close int lines = openat(place->fd, name, O_WRONLY | O_CLOEXEC);
+    for (const char *const *text =
+             (const char *const[]){ "999999999999999999\n", "000000000000000555\n", "", NULL };
+         *text; text++) {
+        assert_int_equal(ftruncate(lines, 0), 0);
+        assert_int_equal(pwrite(lines, *text, strlen(*text), 0), strlen(*text));
+        take();
+    }
+    for (unsigned n = 6; n <= 9; n++) {
+        append(place, n);
+        assert_int_equal(take(), 1);
+    }
+    check_but(9, 0, 0, &counted);
+    assert_int_equal(counted.n_runs, 9);
+}
+
 /* The audit log, with its anchor: all that was in it is gone, which who takes in still knows. */
 static void test_removed_audit(void **state)
 {
@@ -995,6 +1034,7 @@ int main(void)
         TEST(test_removed_logs),
         TEST(test_removed_journal),
         TEST(test_damaged_line),
+        TEST(test_damaged_number),
         TEST(test_removed_audit),
         TEST(test_poison),
         TEST(test_too_large),
