@@ -94,7 +94,7 @@ void json_end_array(struct json_writer *w)
     end_level(w, ']', false);
 }
 
-static void add_escape(struct strbuf *out, unsigned char code)
+static char *put_escape(char *out, unsigned char code)
 {
     static const char short_form[][3] = {
         ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n",  ['\f'] = "\\f",
@@ -106,31 +106,32 @@ static void add_escape(struct strbuf *out, unsigned char code)
     const char long_form[] = { '\\', 'u', '0', '0', hex[code >> 4], hex[code & 15] };
 
     if (code < ARRAY_LEN(short_form) && short_form[code][0])
-        strbuf_add(out, short_form[code], 2);
-    else
-        strbuf_add(out, long_form, sizeof long_form);
+        return mempcpy(out, short_form[code], 2);
+    return mempcpy(out, long_form, sizeof long_form);
 }
 
-/* Appends valid UTF-8, escaped. */
+/* Appends valid UTF-8, escaped. A block at a time: output may be nothing but escapes. */
 static void add_escaped(struct strbuf *out, const char *text, size_t len)
 {
+    enum { BLOCK = 4096, LONGEST = 6 };
     const unsigned char *p = (const unsigned char *)text;
-    size_t run = 0; /* where what needs no escape began */
 
-    for (size_t at = 0; at < len; at++) {
-        /* U+0080 to U+009F: some terminals take them for the start of a control sequence. */
-        bool is_c1 = p[at] == 0xc2 && p[at + 1] <= 0x9f;
-
-        if (p[at] >= 0x20 && p[at] != 0x7f && p[at] != '"' && p[at] != '\\' && !is_c1)
-            continue;
-        strbuf_add(out, text + run, at - run);
-        if (is_c1)
-            at++;
-        add_escape(out, p[at]);
-        run = at + 1;
+    for (size_t at = 0; at < len;) {
+        size_t end = MIN(at + BLOCK, len), room = (end - at) * LONGEST;
+        char *to = strbuf_extend(out, room), *begin = to;
+        for (; at < end; at++) {
+            /* U+0080 to U+009F: some terminals take them for the start of a control sequence. */
+            bool is_c1 = p[at] == 0xc2 && p[at + 1] <= 0x9f;
+            if (p[at] >= 0x20 && p[at] != 0x7f && p[at] != '"' && p[at] != '\\' && !is_c1) {
+                *to++ = text[at];
+                continue;
+            }
+            at += is_c1;
+            to = put_escape(to, p[at]);
+        }
+        out->len -= room - (size_t)(to - begin);
+        out->data[out->len] = '\0';
     }
-    if (run < len)
-        strbuf_add(out, text + run, len - run);
 }
 
 /* Printable ASCII that needs no escape, as keys and most values are. */

@@ -94,11 +94,12 @@ void utf8_sanitize(struct strbuf *out, const char *data, size_t len)
         size_t good = utf8_valid_prefix(data, len);
         size_t bad;
 
-        strbuf_add(out, data, good);
+        if (good > 0)
+            strbuf_add(out, data, good);
         if (good == len)
             return;
         judge((const unsigned char *)data + good, len - good, &bad);
-        strbuf_puts(out, "\xef\xbf\xbd");
+        strbuf_add(out, "\xef\xbf\xbd", 3);
         data += good + bad;
         len -= good + bad;
     }

@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/base64.h"
 #include "base/error.h"
+#include "base/json-long.h"
 #include "base/json-scan.h"
 #include "base/strbuf.h"
 #include "core/config.h"
@@ -287,15 +288,32 @@ static const char *json_kind(const json_t *value)
     return names[json_typeof(value)];
 }
 
-/* A string that holds no NUL, for it will be an argument, a name or a setting. */
-static int json_text(const char *field, const json_t *value, const char **ret,
-                     struct cay_error *err)
+/* The bytes of a string, which live until the next one is asked for. */
+static int json_bytes(struct cay_request *req, const char *field, const json_t *value,
+                      const char **ret, size_t *ret_len, struct cay_error *err)
 {
     if (!json_is_string(value))
         return cay_fail(err, CAY_E_USAGE, "%.80s: %s is not a string", field, json_kind(value));
-    if (strlen(json_string_value(value)) != json_string_length(value))
+    if (json_long_string(req->long_ones, json_string_value(value), json_string_length(value), ret,
+                         ret_len) < 0)
+        return cay_fail(err, CAY_E_USAGE,
+                        "%.80s: no JSON string: a control byte, an escape or UTF-8 is wrong",
+                        field);
+    return 0;
+}
+
+/* A string that holds no NUL, for it will be an argument, a name or a setting. */
+static int json_text(struct cay_request *req, const char *field, const json_t *value,
+                     const char **ret, struct cay_error *err)
+{
+    const char *data;
+    size_t len;
+
+    if (json_bytes(req, field, value, &data, &len, err) < 0)
+        return -1;
+    if (memchr(data, '\0', len))
         return cay_fail(err, CAY_E_USAGE, "%.80s: holds a NUL", field);
-    *ret = json_string_value(value);
+    *ret = data == json_string_value(value) ? data : arena_dup(&req->arena, data, len);
     return 0;
 }
 
@@ -333,7 +351,7 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
         if (id != FIELD_N && !req->values[id].is_set)
             field_parse(&req->arena, id, "", &req->values[id], err); /* [] is a value too */
         json_array_foreach (value, i, item)
-            if (json_text(field, item, &text, err) < 0 ||
+            if (json_text(req, field, item, &text, err) < 0 ||
                 cay_request_set(req, field, text, err) < 0)
                 return -1;
         return 0;
@@ -344,7 +362,7 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
         real_text(number, json_real_value(value));
     else if (json_is_boolean(value))
         snprintf(number, sizeof number, "%s", json_is_true(value) ? "true" : "false");
-    else if (json_text(field, value, &text, err) < 0)
+    else if (json_text(req, field, value, &text, err) < 0)
         return -1;
     return cay_request_set(req, field, text, err);
 }
@@ -352,12 +370,14 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
 static int set_bytes_from_json(struct cay_request *req, const char *field, json_t *value,
                                struct cay_error *err)
 {
+    const char *data;
+    size_t len;
+
     if (json_is_null(value))
         return 0;
-    if (!json_is_string(value))
-        return cay_fail(err, CAY_E_USAGE, "%s: %s is not a string", field, json_kind(value));
-    return cay_request_set_bytes(req, field, json_string_value(value), json_string_length(value),
-                                 err);
+    if (json_bytes(req, field, value, &data, &len, err) < 0)
+        return -1;
+    return cay_request_set_bytes(req, field, data, len, err);
 }
 
 /* One of the first n. */
@@ -416,16 +436,19 @@ static int files_from_json(struct cay_request *req, json_t *files, struct cay_er
             continue;
         json_t *encoded = json_is_object(value) ? json_object_get(value, "base64") : NULL;
         auto_strbuf struct strbuf decoded = { 0 };
-        if (json_is_string(value))
-            strbuf_add(&decoded, json_string_value(value), json_string_length(value));
-        else if (!json_is_string(encoded) || json_object_size(value) != 1)
+        const char *text;
+        size_t len;
+        if (!json_is_string(value) && (!json_is_string(encoded) || json_object_size(value) != 1))
             return cay_fail(err, CAY_E_USAGE, "files: %.80s: neither text nor {\"base64\": …}",
                             name);
-        else if (base64_decode(&decoded, json_string_value(encoded), json_string_length(encoded)) <
-                 0)
+        if (json_bytes(req, "files", encoded ? encoded : value, &text, &len, err) < 0)
+            return -1;
+        if (encoded && base64_decode(&decoded, text, len) < 0)
             return cay_fail(err, CAY_E_USAGE, "files: %.80s: not base64", name);
-        const char *data = arena_dup(&req->arena, strbuf_str(&decoded), decoded.len);
-        if (add_file(req, name, data, decoded.len, 0, err) < 0)
+        if (encoded)
+            text = strbuf_str(&decoded), len = decoded.len;
+        const char *data = arena_dup(&req->arena, text, len);
+        if (add_file(req, name, data, len, 0, err) < 0)
             return -1;
     }
     return check_clashes(req, err);
@@ -446,7 +469,7 @@ static int env_from_json(struct cay_request *req, json_t *env, struct cay_error 
     json_object_foreach (env, name, value) {
         if (has_variable(req, name, n_before)) /* a key is there once */
             continue;
-        if (json_text("env", value, &text, err) < 0 ||
+        if (json_text(req, "env", value, &text, err) < 0 ||
             cay_request_add_env(req, name, text, err) < 0)
             return -1;
     }
@@ -527,16 +550,22 @@ static int fail_number(struct cay_request *req, const char *json, size_t len, st
                     (long long)INT64_MAX);
 }
 
-/* A request has a few; a command can have as many words as the kernel takes, which is fewer. */
-enum { VALUES_MAX = 1 << 18 };
+/* A request has a few; a command can have as many words as the kernel takes, which is fewer. What
+ * is left of a large one without its long strings are names and structure. */
+enum { VALUES_MAX = 1 << 18, SHORT_BYTES_MAX = 4 << 20 };
 
-int cay_request_parse(struct cay_request *req, const char *json, size_t len, struct cay_error *err)
+static int parse_short(struct cay_request *req, const char *json, size_t len, struct cay_error *err)
 {
     json_error_t where;
     const char *name;
     json_t *value;
     int rc = 0;
 
+    if (len > SHORT_BYTES_MAX)
+        return cay_fail(err, CAY_E_LIMIT,
+                        "request: beside strings of %d bytes and more, it has %zu "
+                        "bytes; allowed are %d",
+                        JSON_LONG_MIN, len, SHORT_BYTES_MAX);
     if (!json_has_at_most(json, len, VALUES_MAX))
         return cay_fail(err, CAY_E_LIMIT, "request: it has more than %d values", VALUES_MAX);
     json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
@@ -553,6 +582,18 @@ int cay_request_parse(struct cay_request *req, const char *json, size_t len, str
                 break;
         }
     json_decref(root);
+    return rc;
+}
+
+int cay_request_parse(struct cay_request *req, const char *json, size_t len, struct cay_error *err)
+{
+    struct json_long long_ones = { 0 };
+
+    json_long_take(&long_ones, json, len);
+    req->long_ones = &long_ones;
+    int rc = parse_short(req, strbuf_str(&long_ones.rest), long_ones.rest.len, err);
+    req->long_ones = NULL;
+    json_long_done(&long_ones);
     return rc;
 }
 

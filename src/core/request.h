@@ -33,6 +33,8 @@ struct mapping {
 
 struct setting;
 
+struct json_long;
+
 struct cay_request {
     struct arena arena;
     const struct setting *caps; /* of the engine that errors tell of, or NULL */
@@ -43,6 +45,7 @@ struct cay_request {
     struct file_list files;
     struct mapping *mappings;
     const char *file_name; /* of the code, for guessing the language */
+    struct json_long *long_ones; /* while JSON is read: its long strings */
     const char *rows_auto; /* what rows = auto is where the result goes; NULL: list */
 };
 

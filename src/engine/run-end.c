@@ -148,7 +148,8 @@ static void finish_failed(struct run *run)
             result->execution_time_ns;
     }
     result_fail(result, &run->failure);
-    if (run->cay->options.journal && result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE)
+    if (run->cay->options.journal && result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE &&
+        result->verdict.remedy)
         result->verdict.remedy =
             CAY_ASK_OPERATOR; /* how to set a host up is not its clients' affair */
     record_finish(&run->record, &run->plan, &left, run->arena, result, &run->warnings);

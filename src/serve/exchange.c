@@ -173,7 +173,8 @@ void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const
 /* What the host lacks is its operator's affair: how to set it up is for the log. */
 void exchange_fail(struct exchange *x, const struct cay_error *err)
 {
-    bool is_hosts = err->kind == CAY_E_SYSTEM || err->kind == CAY_E_UNSUPPORTED;
+    bool is_hosts =
+        (err->kind == CAY_E_SYSTEM || err->kind == CAY_E_UNSUPPORTED) && err->hint[0] != '\0';
 
     if (is_hosts)
         LOG(x->server->log, WARN, "refused", clock_now_ns(), LOG_TEXT("tenant", x->owner.tenant),

@@ -596,7 +596,7 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     };
 
     memcpy(result->id, run->id, sizeof result->id);
-    if (result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE)
+    if (result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE && result->verdict.remedy)
         result->verdict.remedy = CAY_ASK_OPERATOR;
     if (!run->is_recorded)
         cay_record_unstarted(run->server->cay, run->req, &options, result);

@@ -12,6 +12,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/json-long.h"
 #include "base/json-scan.h"
 #include "base/strbuf.h"
 #include "serve/conn.h"
@@ -24,21 +25,35 @@ enum {
     CHECKS_AT_ONCE = 2,
     CHECKS_MAX = 64,
     CHECKS_TENANT_MAX = CHECKS_MAX / 4 * 3,
-    VALUES_MAX = 64
+    VALUES_MAX = 64,
+    SHORT_BYTES_MAX = 64 << 10, /* beside the code */
 };
 
-static int read_text(json_t *value, const char *key, const char **ret, size_t *ret_len,
-                     struct cay_error *err)
+static int read_text(json_t *value, const char *key, struct json_long *long_ones, const char **ret,
+                     size_t *ret_len, struct cay_error *err)
 {
     if (!json_is_string(value))
         return cay_fail(err, CAY_E_USAGE, "%s: has to be a string", key);
-    *ret = json_string_value(value);
-    if (ret_len)
-        *ret_len = json_string_length(value);
+    if (json_long_string(long_ones, json_string_value(value), json_string_length(value), ret,
+                         ret_len) < 0)
+        return cay_fail(err, CAY_E_USAGE, "%s: is no JSON string", key);
     return 0;
 }
 
-static int read_body(json_t *body, struct cay_check_request *req, struct cay_error *err)
+static int read_language(json_t *value, struct json_long *long_ones, const char **ret,
+                         struct cay_error *err)
+{
+    size_t len;
+
+    if (read_text(value, "language", long_ones, ret, &len, err) < 0)
+        return -1;
+    if (*ret != json_string_value(value))
+        return cay_fail(err, CAY_E_USAGE, "language: no name has %zu bytes", len);
+    return 0;
+}
+
+static int read_body(json_t *body, struct json_long *long_ones, struct cay_check_request *req,
+                     struct cay_error *err)
 {
     const char *key;
     json_t *value;
@@ -46,9 +61,9 @@ static int read_body(json_t *body, struct cay_check_request *req, struct cay_err
     json_object_foreach (body, key, value) {
         int rc = 0;
         if (strcmp(key, "language") == 0)
-            rc = read_text(value, key, &req->language, NULL, err);
+            rc = read_language(value, long_ones, &req->language, err);
         else if (strcmp(key, "code") == 0)
-            rc = read_text(value, key, &req->code, &req->len, err);
+            rc = read_text(value, key, long_ones, &req->code, &req->len, err);
         else if (strcmp(key, "strict") == 0 && json_is_boolean(value))
             req->flags |= json_is_true(value) ? CAY_CHECK_STRICT : 0;
         else if (strcmp(key, "strict") == 0)
@@ -141,20 +156,25 @@ static int begin(struct exchange *x, struct cay_error *err)
     json_error_t where;
     int rc = -1;
 
-    if (!json_has_at_most(strbuf_str(&x->body), x->body.len, VALUES_MAX))
+    struct json_long long_ones = { 0 };
+    json_long_take(&long_ones, strbuf_str(&x->body), x->body.len);
+    const char *text = strbuf_str(&long_ones.rest);
+    size_t len = long_ones.rest.len;
+    if (len > SHORT_BYTES_MAX || !json_has_at_most(text, len, VALUES_MAX)) {
+        json_long_done(&long_ones);
         return cay_fail(err, CAY_E_USAGE, "the body has more than language, code and strict");
-    json_t *body = json_loadb(strbuf_str(&x->body), x->body.len,
-                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
-
+    }
+    json_t *body = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
     if (!body && json_error_code(&where) == json_error_numeric_overflow)
-        body = with_small_number(strbuf_str(&x->body), MIN((size_t)where.position, x->body.len));
+        body = with_small_number(text, MIN((size_t)where.position, len));
     if (!body)
         cay_fail(err, CAY_E_USAGE, "request: line %d: %s", where.line, where.text);
     else if (!json_is_object(body))
         cay_fail(err, CAY_E_USAGE, "the body is not a JSON object");
-    else if (read_body(body, &req, err) == 0)
+    else if (read_body(body, &long_ones, &req, err) == 0)
         rc = cay_check_begin(x->server->cay, &req, &checking, err);
     json_decref(body);
+    json_long_done(&long_ones);
     if (rc == 0) {
         x->arg = checking;
         x->server->checks.n_begun++;

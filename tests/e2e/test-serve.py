@@ -755,8 +755,12 @@ def test_hung_warden(t, s):
 
 def test_hung_helpers(t, mode):
     """All that the front has started hangs: it answers, SIGHUP holds nobody up, and it ends."""
-    with Server(mode, tokens=TOKENS, env={"CAY_DRAIN": "1"}) as s:
+    with Server(mode, tokens=TOKENS, env={"CAY_DRAIN": "1", "CAY_DOCKER_HOST": "unix:///nowhere/engine.sock"}) as s:
         s.execute({"language": "python", "code": "1"})
+        r = s.execute({"command": ["true"], "backend": "docker"})
+        t.equal((r.json["verdict"]["cause"], r.json["verdict"]["remedy"]), ("infrastructure", "ask whoever runs this server: its log says more"),
+                "how to set a host up is not told to clients", r)
+        t.ok(caytest.until(lambda: re.search(r"event=run .*hint=", s.words()), 20), "but to the log", s.words()[-500:])
         below = {s.pid}
         for _ in range(5):
             below |= {p.pid for p in caytest.descendants() if int(status_of(p.pid).get("PPid", 0)) in below}

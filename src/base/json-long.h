@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Long strings of a JSON text, set aside before a parser sees it: a parser goes byte by byte and
+ * copies three times, and everybody waits while 30 MB of somebody's input are read. What is left is
+ * short, and the long ones are looked at where they are.
+ *
+ *     struct json_long long_ones = { 0 };
+ *     json_long_take(&long_ones, text, len);          the text has to outlive it
+ *     json_t *root = json_loadb(long_ones.rest.data, long_ones.rest.len, …);
+ *     if (json_long_string(&long_ones, value, value_len, &data, &data_len) < 0) ... no string
+ *     json_long_done(&long_ones);
+ *
+ * In the rest, a name that nobody can guess stands for each. Keys stay, however long. Lines are
+ * those of the text, for no string holds a line's end.
+ */
+
+#include <stddef.h>
+
+#include "base/strbuf.h"
+
+enum { JSON_LONG_MIN = 256, JSON_LONG_TAG = 17 };
+
+struct json_long {
+    struct strbuf rest;
+    struct json_slice *slices; /* what stands between the quotes */
+    size_t n, room;
+    char tag[JSON_LONG_TAG + 1];
+    struct strbuf decoded; /* the last one that had escapes */
+};
+
+void json_long_take(struct json_long *all, const char *text, size_t len);
+
+/* The string that the parser gave as this value: the value itself, or the long one that it stands
+ * for. It lives until the next call. -EINVAL: that is no string of JSON (RFC 8259). */
+int json_long_string(struct json_long *all, const char *value, size_t value_len, const char **ret,
+                     size_t *ret_len);
+
+void json_long_done(struct json_long *all);
