@@ -7,6 +7,7 @@ that come twice, numbers that fit nowhere; and programs that print what makes an
 
     tests/hostile/test-p17-requests.py --seconds 600 --seed 4711
 """
+import contextlib
 import http.client
 import json
 import os
@@ -158,7 +159,12 @@ def test(t, mode):
             path = r.choice(["/v1/execute"] * 5 + ["/v1/check"])
             body = hostile(r, schemas, path == "/v1/check")
             try:
-                answer = s.ask("POST", path, body, headers={"Content-Type": "application/json"}, token=HOSTILE, over=r.choice(["tcp", "unix"]))
+                connection = s.connection(r.choice(["tcp", "unix"]), timeout=300)  # in all: 30 MB, beside all the others
+                with contextlib.closing(connection):
+                    answer = s.ask("POST", path, body, headers={"Content-Type": "application/json"}, token=HOSTILE, connection=connection)
+            except TimeoutError:
+                wrong.append((number, path, body[:300], "no answer"))
+                return
             except (ConnectionError, http.client.HTTPException):
                 return  # refused before all of it was sent: that it lives is looked at by others
             if not is_right(answer):
