@@ -252,6 +252,10 @@ static int proc_of(struct state *state)
  * number for all of it; and what is open makes the end of a run long. */
 enum { FILES_MAX = 16384, FILES_LEFT_MIN = 32 };
 
+/* Between looks of the watcher's. */
+#define FILES_FEW_NS  (20 * NS_PER_MSEC)
+#define FILES_MANY_NS (3 * NS_PER_MSEC)
+
 /* So many may be mapped for each of those, for most mappings are of a file that others are of too.
  */
 enum { MAPPED_PER_FILE = 8 };
@@ -283,6 +287,15 @@ static bool bound_files(struct state *state)
         open_files_lower(proc_of(state), MAX(max / limits->pids, (uint64_t)FILES_LEFT_MIN));
     bound_mapped(state, max * MAPPED_PER_FILE);
     return n > max / 8;
+}
+
+/* Memory comes first where there is no cgroup, and is looked at more often. */
+static void watch_files(struct state *state)
+{
+    if (clock_now_ns() < state->next_files_ns)
+        return;
+    bool is_many = bound_files(state);
+    state->next_files_ns = clock_now_ns() + (is_many ? FILES_MANY_NS : FILES_FEW_NS);
 }
 
 /* Corked datagrams, connections that nobody accepts and error queues are charged to no cgroup: the
@@ -486,7 +499,7 @@ static int reap_until(struct state *state, pid_t program, bool *ret_is_held)
             kill(-1, SIGKILL);
         if (state->watcher.proc_fd >= 0) {
             watch(state);
-            bound_files(state);
+            watch_files(state);
             state->next_look_ns = clock_now_ns() + state->watcher.interval_ns;
         } else if (state->child->has_cgroup) {
             look_at_sockets(state);

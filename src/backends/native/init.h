@@ -35,13 +35,14 @@ struct state {
     struct program program;
     volatile pid_t spare_tid; /* of a program-to-be that waits; the kernel makes it 0 at its exec */
     pid_t spare;
-    bool is_released;    /* the spare's program got its job from the warden */
-    int64_t ready_ns;    /* of a spare: when its program was there */
-    int64_t released_ns; /* and when it was let go */
-    int notice_fd;       /* tells of locks and of a spare's exits before they happen; -1: none */
-    bool has_own_notice; /* of locks: pid 1 has the filter itself, and so has what it starts */
-    uint64_t host_files; /* the fewest that were open on the host at a look */
-    uint64_t n_locks;    /* that there can be at the most, by the calls that were let go */
+    bool is_released;      /* the spare's program got its job from the warden */
+    int64_t ready_ns;      /* of a spare: when its program was there */
+    int64_t released_ns;   /* and when it was let go */
+    int notice_fd;         /* tells of locks and of a spare's exits before they happen; -1: none */
+    bool has_own_notice;   /* of locks: pid 1 has the filter itself, and so has what it starts */
+    int64_t next_files_ns; /* when the watcher counts them */
+    uint64_t host_files;   /* the fewest that were open on the host at a look */
+    uint64_t n_locks;      /* that there can be at the most, by the calls that were let go */
     bool has_notice;
     bool takes_no_notice; /* of the program's exit: it is reaped, and that tells */
 };

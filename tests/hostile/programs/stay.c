@@ -255,35 +255,28 @@ static int waits(void)
 
 enum { LOCKS = 8000, FILES = 1 << 20, PROCESSES = 89 };
 
-/* As many processes as there can be, in which files are open whose end takes the kernel long. */
-static int cling(void)
+/* Each file that is closed has the kernel look through all locks of its inode. They are the last
+ * one's, who dies after the others. */
+static int locks(void)
 {
-    pid_t self = getpid();
+    int fd = open("/tmp/held", O_RDWR | O_CREAT, 0600), left = PROCESSES;
 
-    for (int i = 0; i < PROCESSES && fork() > 0; i++)
+    for (int i = 0; i < FILES && open("/tmp/held", O_RDWR) >= 0; i++)
         continue;
-    if (getpid() == self)
+    while (left > 0 && fork() == 0)
+        left--;
+    for (int i = 0; left == 0 && i < LOCKS; i++) {
+        struct flock lock = { .l_type = F_WRLCK, .l_start = 2 * i, .l_len = 1 };
+        if (fcntl(fd, F_SETLK, &lock) < 0)
+            break;
+    }
+    if (left == 0)
         ready();
     linger();
     return 0;
 }
 
-/* Each file that is closed has the kernel look through all locks of its inode. */
-static int locks(void)
-{
-    int fd = open("/tmp/held", O_RDWR | O_CREAT, 0600);
-
-    for (int i = 0; i < LOCKS; i++) {
-        struct flock lock = { .l_type = F_WRLCK, .l_start = 2 * i, .l_len = 1 };
-        if (fcntl(fd, F_SETLK, &lock) < 0)
-            break;
-    }
-    for (int i = 0; i < FILES && open("/tmp/held", O_RDWR) >= 0; i++)
-        continue;
-    return cling();
-}
-
-/* As before, with a lock for each file. */
+/* The same, with a lock for each file. */
 static int flocks(void)
 {
     int fd = open("/tmp/held", O_RDWR | O_CREAT, 0600);
