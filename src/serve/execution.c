@@ -555,6 +555,8 @@ static void finish(struct execution *run)
         hooks_post(run->server, run);
     run->is_ending = false;
     count_kept(run);
+    if (!is_in_use(run)) /* what is kept from here on has room of its own */
+        bodies_give_back(&run->server->bodies, &run->room);
 }
 
 static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)

@@ -292,7 +292,7 @@ def test(t, mode):
             os.chown(to, mode.uid, mode.uid)
     with Server(mode, tokens=TOKENS, env=LIMITS) as plain:
         test_last_while_paused(t, plain)
-        with Server(mode, tokens=TOKENS, env={"CAY_LOG_LEVEL": "warn"}) as s:
+        with Server(mode, tokens=TOKENS, env={"CAY_LOG_LEVEL": "warn", "CAY_WRITE_TIMEOUT": "300"}) as s:
             test_unread(t, s)
         place, tokens = (os.path.join(plain.folder, name) for name in ("tls-socket", "tokens"))
         with Server(mode, "--listen", "127.0.0.1:0", "--socket", place, "--token-file", tokens, "--tls-cert", cert, "--tls-key", key,
