@@ -89,7 +89,7 @@ def delegation_ends(t, mode):
                 with contextlib.suppress(OSError):
                     os.kill(p.pid, signal.SIGKILL)
         run.wait(15)
-    caytest.until(lambda: not caytest.descendants(), 5)
+    caytest.until(lambda: not caytest.descendants(), 30)
     done = caytest.run(remove)
     t.equal(done.status, 0, "setup --remove after kill -9 of all: taken back", *done.describe())
     done = caytest.run((caytest.CAY, "setup", mode.uid))
