@@ -250,7 +250,7 @@ def reader_goes_away(t, mode):
             status = run.wait(30)
             t.ok(status == 128 + 13, f"closed stdout{' of events' if flags else ''}: the run ends, as a bare program would by SIGPIPE",
                  status, run.errors())
-            t.ok(until(lambda: not marked(mark), 3), "and nothing of it is left", *marked(mark))
+            t.ok(until(lambda: not marked(mark), 30), "and nothing of it is left", *marked(mark))
     done = mode.command("/bin/sh", "-c", f"'{mode.binary}' run --timeout 120 -l bash -e 'while :; do echo line; done' | head -1")
     t.equal((done.out, done.timed_out), (b"line\n", False), "cay run | head -1", *done.describe())
     for flags in ("--plan", "--repeat 2 --json"):

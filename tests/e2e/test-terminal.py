@@ -24,7 +24,7 @@ def ctrl_c(t, mode):
             t.ok(at.wait_for(b"ready"), f"Ctrl-C: {name} runs", at.seen)
             at.type(b"\x03")
             t.equal(at.wait(), 130, f"Ctrl-C: {name} ends with 130", at.seen)
-            t.ok(until(lambda: not marked(mark), 3), f"Ctrl-C: nothing of {name} is left", *marked(mark))
+            t.ok(until(lambda: not marked(mark), 30), f"Ctrl-C: nothing of {name} is left", *marked(mark))
     for flag in ("--json", "--events"):
         mark = f"ctrl-c-{os.getpid()}-{os.urandom(4).hex()}"
         with Screen(mode, "run", flag, "--timeout", "120", "-l", "python", "-e", "import time\ntime.sleep(600)", "--", mark) as at:

@@ -126,7 +126,7 @@ def delegation_ends(t, mode):
         done = caytest.run(remove)
         t.ok(done.status == 125 and b"still runs" in done.err, "setup --remove while something runs: refused", *done.describe())
         kill_all(run)
-    caytest.until(lambda: not caytest.descendants(), 5)
+    caytest.until(lambda: not caytest.descendants(), 30)
     done = caytest.run(remove)
     t.equal(done.status, 0, "setup --remove after kill -9 of all: taken back", *done.describe())
     done = caytest.run((caytest.CAY, "setup", mode.uid))

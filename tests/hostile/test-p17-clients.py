@@ -25,7 +25,9 @@ from cayserve import ALL, TLS, TOKEN, Server, read_all, statuses
 
 HOSTILE = "hostile-token-0123456789abcdef"
 TOKENS = f"{TOKEN} main {ALL}\n{HOSTILE} hostile {ALL}\n"
-LIMITS = {"CAY_HEAD_TIMEOUT": "1", "CAY_IDLE_TIMEOUT": "2", "CAY_WRITE_TIMEOUT": "1", "CAY_MAX_BODY": "1m", "CAY_DRAIN": "2",
+# Those who behave have to be done with their handshake and head by then, beside all the others and on a busy machine.
+HEAD = "8" if caytest.SANITIZED else "3"
+LIMITS = {"CAY_HEAD_TIMEOUT": HEAD, "CAY_IDLE_TIMEOUT": "2", "CAY_WRITE_TIMEOUT": "1", "CAY_MAX_BODY": "1m", "CAY_DRAIN": "2",
           "CAY_LOG_LEVEL": "warn", "CAY_MAX_QUEUE": "64"}
 
 
