@@ -43,6 +43,8 @@ struct cay_request {
     struct file_list files;
     struct mapping *mappings;
     const char *file_name; /* of the code, for guessing the language */
+    const char *beside;    /* the caller's folder that the code is from, for explaining; or NULL */
+    bool is_remote;        /* it is somebody else's, who knows fields and no flags */
     const char *rows_auto; /* what rows = auto is where the result goes; NULL: list */
 };
 
