@@ -131,11 +131,22 @@ static int hint_path(const char *path, struct cay_error *err)
                     path);
 }
 
+/* Where a file that the program misses may be: beside the code, or where the caller is. */
+static int name_folder(struct run_args *args, const char *path, struct cay_error *err)
+{
+    const char *slash = args->code ? NULL : strrchr(path, '/');
+    auto_free char *folder = slash ? strndup(path, (size_t)MAX(slash - path, 1)) : NULL;
+
+    return cay_request_set(args->req, "beside", folder ? folder : ".", err);
+}
+
 static int load_code(struct run_args *args, const char *path, struct cay_error *err)
 {
     auto_free char *code = NULL;
     size_t len;
 
+    if (name_folder(args, path, err) < 0)
+        return -1;
     if (args->code)
         return cay_request_set(args->req, "code", args->code, err);
     if (read_input(path, CODE_BYTES_MAX, &code, &len, err) < 0)

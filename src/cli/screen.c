@@ -231,8 +231,11 @@ void screen_tell_result(struct screen *screen, const struct cay_result *result)
         tell("it failed, and had tried to reach the network");
     else
         tell_lines("", result->error_message);
+    /* The analysis knows the remedy, and may know a better one. */
     if (result->verdict.remedy && !screen->args->quiet)
-        tell("hint: %s", result->verdict.remedy);
+        tell("hint: %s", result->failure && result->failure->suggestion
+                             ? result->failure->suggestion
+                             : result->verdict.remedy);
     else if (explains)
         explain_briefly(result);
 }

@@ -17,6 +17,6 @@ struct embedded_file {
     size_t len;
 };
 
-/* language.toml, errors.toml and driver.* of each language, and the errors.toml that is common to
- * all. */
+/* language.toml, errors.toml, modules.toml and driver.* of each language; the errors.toml and
+ * installers.toml that are common to all. */
 extern const struct embedded_file language_files[];

@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/strbuf.h"
 #include "base/suggest.h"
+#include "core/errors-missing.h"
 
 enum { WORD_MAX = 120 };
 
@@ -60,45 +61,6 @@ static const char *nearest(const struct filler *filler)
     return suggest(given, names, count);
 }
 
-/* "JSON::XS", "foo_bar" and "Foo.Bar" as packages are named: "json-xs", "foo-bar". */
-static const char *package_word(struct arena *arena, const char *module)
-{
-    char *word = arena_str(arena, module);
-    size_t n = 0;
-
-    for (const char *pos = module; *pos; pos++) {
-        char c = *pos;
-        if (c == ':' && pos[1] == ':')
-            continue;
-        if (c == ':' || c == '_' || c == '/' || c == '.')
-            c = '-';
-        word[n++] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-    }
-    word[n] = '\0';
-    return word;
-}
-
-static const char *package_of(const struct filler *filler)
-{
-    const char *module = hole_text(filler, HOLE_NAME);
-    const struct errors_data *data = filler->data;
-
-    if (!module || !data)
-        return NULL;
-    const char *known = errors_data_word(data->packages, module);
-    if (known)
-        return known;
-    const char *top = arena_dup(filler->arena, module, strcspn(module, "./"));
-    known = errors_data_word(data->packages, top);
-    if (known || !data->package)
-        return known;
-    const char *hole = strstr(data->package, "{name}");
-    if (!hole)
-        return NULL;
-    return arena_printf(filler->arena, "%.*s%s%s", (int)(hole - data->package), data->package,
-                        package_word(filler->arena, module), hole + strlen("{name}"));
-}
-
 /* "area" of "Shape::area": as it is called in the code. */
 static const char *name_tail(const char *name)
 {
@@ -106,20 +68,31 @@ static const char *name_tail(const char *name)
     return colon && colon[1] != '\0' ? colon + 1 : name;
 }
 
-static const char *filled(const struct filler *filler, const char *name, size_t len)
+static const char *filled(const struct filler *filler, const char *word, size_t len)
 {
-    int hole = template_hole(name, len);
+    const struct errors_data *data = filler->data;
+    int hole = template_hole(word, len);
 
     if (hole >= 0)
         return hole_text(filler, (enum template_hole)hole);
-    if (len == 4 && memcmp(name, "near", len) == 0)
+    const char *hole_name = arena_dup(filler->arena, word, len);
+    if (strcmp(hole_name, "near") == 0)
         return nearest(filler);
-    if (len == 4 && memcmp(name, "hint", len) == 0)
+    if (strcmp(hole_name, "hint") == 0)
         return filler->known->hint;
-    if (len == 7 && memcmp(name, "package", len) == 0)
-        return package_of(filler);
-    if (len == 4 && memcmp(name, "tail", len) == 0)
-        return name_tail(hole_text(filler, HOLE_NAME));
+    const char *name = hole_text(filler, HOLE_NAME);
+    if (name && strcmp(hole_name, "tail") == 0)
+        return name_tail(name);
+    if (!name || !data)
+        return NULL;
+    if (strcmp(hole_name, "package") == 0)
+        return missing_package(filler->arena, data, name);
+    if (strcmp(hole_name, "known") == 0)
+        return missing_package(filler->arena, data, name) ? "" : NULL;
+    if (strcmp(hole_name, "module") == 0)
+        return missing_near(filler->arena, data, name);
+    if (strcmp(hole_name, "beside") == 0)
+        return missing_beside(filler->arena, data, filler->sources->beside, name);
     return NULL;
 }
 
@@ -174,8 +147,9 @@ static void decide_by(struct filler *filler, struct errors_meaning *ret)
             ret->as = one->as;
         if (one->category && !ret->category)
             ret->category = one->category;
-        if (one->suggestion && !ret->suggestion)
-            ret->suggestion = fill(filler, one->suggestion);
+        for (const char *const *text = one->suggestions; *text && !ret->suggestion; text++)
+            if (!filler->known->is_remote || !strstr(*text, "--workspace"))
+                ret->suggestion = fill(filler, *text);
         if (one->doc && !ret->doc)
             ret->doc = fill(filler, one->doc);
         if (one->find[0] && !ret->find) {

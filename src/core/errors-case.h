@@ -12,6 +12,7 @@ struct errors_known {
     const char *message;
     struct slice name, call; /* of the report */
     const char *hint;        /* a name that the runtime suggests, or NULL */
+    bool is_remote; /* suggestions with flags that only a command line has are not for it */
 };
 
 struct errors_meaning {

@@ -46,6 +46,7 @@ enum key_kind {
     KEY_TEXT,
     KEY_BOOL,
     KEY_LIST,
+    KEY_TEXTS, /* a list, or the one text of it */
     KEY_LINE,
     KEY_MESSAGE,
     KEY_KIND,
@@ -69,6 +70,7 @@ static const struct key line_keys[] = {
     { "awaited", KEY_BOOL, LINE_AT(is_awaited) },
     { "blank", KEY_BOOL, LINE_AT(is_blank) },
     { "first", KEY_BOOL, LINE_AT(is_first) },
+    { "final", KEY_BOOL, LINE_AT(is_final) },
     { "more", KEY_BOOL, LINE_AT(has_more) },
     { "echo", KEY_BOOL, LINE_AT(has_echo) },
     { "causes", KEY_BOOL, LINE_AT(has_causes) },
@@ -93,7 +95,7 @@ static const struct key case_keys[] = {
     { "near", KEY_HOLE, CASE_AT(near) },
     { "as", KEY_TEXT, CASE_AT(as) },
     { "category", KEY_CATEGORY, CASE_AT(category) },
-    { "suggestion", KEY_TEXT, CASE_AT(suggestion) },
+    { "suggestion", KEY_TEXTS, CASE_AT(suggestions) },
     { "doc", KEY_TEXT, CASE_AT(doc) },
     { "find", KEY_LIST, CASE_AT(find) },
 };
@@ -105,9 +107,10 @@ static const struct key data_keys[] = {
     { "inner_place", KEY_BOOL, DATA_AT(has_inner_place) },
     { "doc", KEY_TEXT, DATA_AT(doc) },
     { "type_doc", KEY_TEXT, DATA_AT(type_doc) },
-    { "package", KEY_TEXT, DATA_AT(package) },
     { "strip", KEY_LIST, DATA_AT(strip) },
     { "names", KEY_LIST, DATA_AT(names) },
+    { "beside", KEY_LIST, DATA_AT(beside) },
+    { "separator", KEY_TEXT, DATA_AT(separator) },
 };
 
 struct reader {
@@ -171,7 +174,7 @@ static int set_key(const struct reader *reader, const struct key *key,
 {
     void *target = (char *)base + key->offset;
 
-    if (key->kind == KEY_LIST)
+    if (key->kind == KEY_LIST || (key->kind == KEY_TEXTS && value->kind == TOML_ARRAY))
         return set_list(reader, value, target);
     if (key->kind == KEY_BOOL) {
         if (value->kind != TOML_BOOLEAN)
@@ -181,6 +184,12 @@ static int set_key(const struct reader *reader, const struct key *key,
     }
     if (value->kind != TOML_STRING)
         return wrong(reader, value, "is not a string");
+    if (key->kind == KEY_TEXTS) {
+        const char **list = arena_alloc(reader->arena, 2 * sizeof *list);
+        list[0] = value->text;
+        *(const char *const **)target = list;
+        return 0;
+    }
     if (key->kind == KEY_KIND)
         return set_kind(reader, value, target);
     if (key->kind == KEY_LINE || key->kind == KEY_MESSAGE)
@@ -235,7 +244,7 @@ static int read_cases(const struct reader *reader, const struct toml_value *list
     for (const struct toml_value *row = list->first; row; row = row->next) {
         struct errors_case *one = &cases[data->n_cases++];
         one->near = -1;
-        one->find = no_words;
+        one->find = one->suggestions = no_words;
         one->has_message = toml_get(row, "message") != NULL;
         if (row->kind != TOML_TABLE || (!one->has_message && !toml_get(row, "type")))
             return wrong(reader, row, "needs a type or a message");
@@ -275,10 +284,6 @@ static int read_member(const struct reader *reader, const struct toml_value *val
         data->types = value;
         return check_words(reader, value, true);
     }
-    if (strcmp(value->key, "packages") == 0) {
-        data->packages = value;
-        return check_words(reader, value, false);
-    }
     for (size_t i = 0; i < ARRAY_LEN(data_keys); i++)
         if (strcmp(data_keys[i].name, value->key) == 0)
             return set_key(reader, &data_keys[i], value, data);
@@ -289,7 +294,7 @@ int errors_data_parse(struct arena *arena, const char *text, size_t len, const c
                       struct errors_data *ret, struct cay_error *err)
 {
     const struct reader reader = { arena, file, err };
-    struct errors_data data = { .strip = no_words, .names = no_words };
+    struct errors_data data = { .strip = no_words, .names = no_words, .beside = no_words };
     struct toml_value *root;
 
     if (toml_parse(arena, text, len, file, &root, err) < 0)
@@ -301,14 +306,52 @@ int errors_data_parse(struct arena *arena, const char *text, size_t len, const c
     return 0;
 }
 
-static bool find_embedded(struct arena *arena, const char *name, struct errors_data *ret)
+int errors_modules_parse(struct arena *arena, const char *text, size_t len, const char *file,
+                         struct errors_data *ret, struct cay_error *err)
 {
-    struct cay_error ignored;
+    const struct reader reader = { arena, file, err };
+    const struct toml_value *modules = NULL, *packages = NULL;
+    const char *const *ignored;
+    struct toml_value *root;
+
+    if (toml_parse(arena, text, len, file, &root, err) < 0)
+        return -1;
+    for (const struct toml_value *value = root->first; value; value = value->next) {
+        bool is_modules = strcmp(value->key, "modules") == 0;
+        if (!is_modules && strcmp(value->key, "packages") != 0)
+            return wrong(&reader, value, "is no key there is");
+        *(is_modules ? &modules : &packages) = value;
+        if (is_modules ? set_list(&reader, value, &ignored) < 0
+                       : check_words(&reader, value, false) < 0)
+            return -1;
+    }
+    ret->modules[0] = modules;
+    ret->packages[0] = packages;
+    return 0;
+}
+
+static const struct embedded_file *find_embedded(struct arena *arena, const char *language,
+                                                 const char *base)
+{
+    const char *name = language ? arena_printf(arena, "%s/%s", language, base) : base;
 
     for (const struct embedded_file *file = language_files; file->name; file++)
         if (strcmp(file->name, name) == 0)
-            return errors_data_parse(arena, file->data, file->len, name, ret, &ignored) == 0;
-    return false;
+            return file;
+    return NULL;
+}
+
+static bool read_embedded(struct arena *arena, const char *language, const char *base,
+                          struct errors_data *ret)
+{
+    const struct embedded_file *file = find_embedded(arena, language, base);
+    struct cay_error ignored;
+
+    if (!file || errors_data_parse(arena, file->data, file->len, file->name, ret, &ignored) < 0)
+        return false;
+    file = language ? find_embedded(arena, language, "modules.toml") : NULL;
+    return !file ||
+           errors_modules_parse(arena, file->data, file->len, file->name, ret, &ignored) == 0;
 }
 
 static const void *join(struct arena *arena, const void *a, size_t n_a, const void *b, size_t n_b,
@@ -336,23 +379,26 @@ static void extend(struct arena *arena, struct errors_data *data, const struct e
     data->has_inner_place = data->has_inner_place || base->has_inner_place;
     data->doc = data->doc ? data->doc : base->doc;
     data->type_doc = data->type_doc ? data->type_doc : base->type_doc;
-    data->package = data->package ? data->package : base->package;
     data->strip = data->strip[0] ? data->strip : base->strip;
     data->names = data->names[0] ? data->names : base->names;
     data->types = data->types ? data->types : base->types;
-    data->packages = data->packages ? data->packages : base->packages;
+    data->beside = data->beside[0] ? data->beside : base->beside;
+    data->separator = data->separator ? data->separator : base->separator;
+    data->modules[1] = base->modules[0];
+    data->packages[1] = base->packages[0];
 }
 
 const struct errors_data *errors_data_of(struct arena *arena, const char *language)
 {
     struct errors_data *data = arena_alloc(arena, sizeof *data), base;
 
-    if (!language)
-        return find_embedded(arena, "errors.toml", data) ? data : NULL;
-    if (!find_embedded(arena, arena_printf(arena, "%s/errors.toml", language), data))
+    if (!language || strcmp(language, ERRORS_INSTALLERS) == 0)
+        return read_embedded(arena, NULL, language ? "installers.toml" : "errors.toml", data)
+                   ? data
+                   : NULL;
+    if (!read_embedded(arena, language, "errors.toml", data))
         return NULL;
-    if (data->extends &&
-        find_embedded(arena, arena_printf(arena, "%s/errors.toml", data->extends), &base))
+    if (data->extends && read_embedded(arena, data->extends, "errors.toml", &base))
         extend(arena, data, &base);
     return data;
 }

@@ -3,7 +3,8 @@
 
 /*
  * How a language tells of errors: languages/NAME/errors.toml, and languages/errors.toml for what is
- * common to all. docs/errors.md explains each key to whoever writes one.
+ * common to all; which modules it has, and which packages have more: languages/NAME/modules.toml.
+ * docs/errors.md explains each key to whoever writes one.
  */
 
 #include "base/arena.h"
@@ -20,6 +21,7 @@ struct toml_value;
     X(CARET, "caret")       \
     X(MESSAGE, "message")   \
     X(HINT, "hint")         \
+    X(SYMBOL, "symbol")     \
     X(CALLS, "calls")       \
     X(SKIP, "skip")         \
     X(END, "end")
@@ -37,6 +39,7 @@ struct errors_line {
     bool is_awaited;   /* an error only where a trace has begun */
     bool is_blank;     /* … and the line before is empty */
     bool is_first;     /* once there, no other error counts */
+    bool is_final;     /* … but this: only what ends a program is said so */
     bool has_more;     /* lines behind it that match nothing belong to its message */
     bool has_echo;     /* the next line is one of the source's, and not looked at */
     bool has_causes;   /* the same right behind it is its cause */
@@ -63,36 +66,46 @@ struct errors_case {
     int near;       /* the hole whose nearest name in the source is {near}; -1: none */
     const char *as; /* a better type */
     const char *category;
-    const char *suggestion;
+    const char *const *suggestions; /* the first whose holes all have something is it */
     const char *doc;
     const char *const *find;
 };
 
 struct errors_data {
-    const char *extends;      /* a language whose lines and cases come behind these, or NULL */
-    bool is_deepest_first;    /* the first frame of a trace is the innermost */
-    bool is_relative_own;     /* libraries have absolute paths: all others are the user's */
-    bool has_inner_place;     /* a message that begins with a place was said there */
-    const char *doc;          /* where errors are explained */
-    const char *type_doc;     /* where a type of [types] is; {type}, {path}, {lower} */
-    const char *package;      /* the form of a package's name where [packages] has none, or NULL */
-    const char *const *strip; /* what may stand before a line and is no part of it */
-    const char *const *names; /* names that are always there, for suggestions */
+    const char *extends;       /* a language whose lines and cases come behind these, or NULL */
+    bool is_deepest_first;     /* the first frame of a trace is the innermost */
+    bool is_relative_own;      /* libraries have absolute paths: all others are the user's */
+    bool has_inner_place;      /* a message that begins with a place was said there */
+    const char *doc;           /* where errors are explained */
+    const char *type_doc;      /* where a type of [types] is; {type}, {path}, {lower} */
+    const char *const *strip;  /* what may stand before a line and is no part of it */
+    const char *const *names;  /* names that are always there, for suggestions */
+    const char *const *beside; /* files that a missing {name} may be */
+    const char *separator;     /* between the parts of a module's name, or NULL */
     const struct errors_line *lines;
     size_t n_lines;
     const struct errors_case *cases;
     size_t n_cases;
-    const struct toml_value *types;    /* type = "category", or NULL */
-    const struct toml_value *packages; /* module = "package", or NULL */
+    const struct toml_value *types; /* type = "category", or NULL */
+    /* languages/NAME/modules.toml, and that of the language it extends; NULL each. */
+    const struct toml_value *modules[2];  /* names of the language's own modules */
+    const struct toml_value *packages[2]; /* module = "package" */
 };
 
 /* Parses one file; for errors_data_of and tests. */
 int errors_data_parse(struct arena *arena, const char *text, size_t len, const char *file,
                       struct errors_data *ret, struct cay_error *err);
 
+/* The same for modules.toml, into what the other file gave. */
+int errors_modules_parse(struct arena *arena, const char *text, size_t len, const char *file,
+                         struct errors_data *ret, struct cay_error *err);
+
 /* That of a language, or with NULL what is common; NULL where there is none. What is embedded is
  * right (a test reads it all). */
 const struct errors_data *errors_data_of(struct arena *arena, const char *language);
+
+/* languages/installers.toml: the words of package managers; NULL where it is not there. */
+#define ERRORS_INSTALLERS "installers"
 
 /* Whether there is one, without reading it. */
 bool errors_data_has(const char *language);

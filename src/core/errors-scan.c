@@ -60,7 +60,7 @@ static void forget_error(struct errors_report *report)
 
     report->row = NULL;
     report->type = report->message = report->file = report->name = report->call = none;
-    report->echo = report->hint = report->calls = none;
+    report->echo = report->hint = report->symbol = report->calls = none;
     report->line = report->column = 0;
     report->mark = 0;
     report->n_frames = 0;
@@ -118,9 +118,9 @@ static void on_error(struct scan *scan, const struct errors_line *row,
     struct errors_report *report = scan->report;
     const struct slice *holes = match->holes;
 
-    if (scan->is_locked)
+    if (scan->is_locked && !row->is_final)
         return;
-    if (row->has_causes && report->row && scan->is_adjacent) {
+    if (row->has_causes && report->row && report->row->has_causes && scan->is_adjacent) {
         scan->has_ended = true;
         return;
     }
@@ -192,6 +192,19 @@ static void on_caret(struct scan *scan, const struct template_match *match, cons
     }
 }
 
+/* "  symbol:   variable count": what the error is about, some lines below it. */
+static void on_symbol(struct errors_report *report, const struct template_match *match,
+                      const char *line, size_t len)
+{
+    const char *colon = memchr(line, ':', len);
+    const char *from = colon ? colon + 1 : line;
+
+    while (from < line + len && *from == ' ')
+        from++;
+    report->symbol = (struct slice){ from, (size_t)(line + len - from) };
+    report->name = match->holes[HOLE_NAME];
+}
+
 static bool fits(const struct scan *scan, const struct errors_line *row, const char *line_end)
 {
     if (row->is_last && line_end < scan->end)
@@ -239,6 +252,10 @@ static void take(struct scan *scan, const struct errors_line *row,
     case ERRORS_HINT:
         if (scan->report->row && !scan->report->hint.data && !scan->has_ended)
             scan->report->hint = match->holes[HOLE_NAME];
+        break;
+    case ERRORS_SYMBOL:
+        if (scan->report->row && !scan->report->symbol.data && !scan->has_ended)
+            on_symbol(scan->report, match, line, len);
         break;
     case ERRORS_CALLS:
         if (scan->report->row && !scan->has_ended)

@@ -30,8 +30,9 @@ struct errors_report {
     unsigned line, column;
     struct slice echo;
     size_t mark;
-    struct slice calls; /* "f -> g -> h", of what has no frames */
-    struct slice hint;  /* the name that the runtime itself suggests */
+    struct slice calls;  /* "f -> g -> h", of what has no frames */
+    struct slice hint;   /* the name that the runtime itself suggests */
+    struct slice symbol; /* what the message speaks of: "variable count" */
     struct errors_frame frames[ERRORS_FRAMES_MAX];
     size_t n_frames;
 };

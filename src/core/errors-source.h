@@ -13,6 +13,7 @@ struct errors_sources {
     size_t n;
     bool by_last_part;    /* a path's last part tells which, wherever it leads */
     bool is_relative_own; /* a relative path is the user's, also of no file that is known here */
+    const struct errors_beside *beside; /* or NULL */
 };
 
 /* A path as users write it: without file://, /sandbox/ and ./ before it. */

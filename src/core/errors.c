@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/signals.h"
+#include "base/strbuf.h"
 #include "core/errors-case.h"
 #include "core/errors-scan.h"
 
@@ -101,6 +102,25 @@ static struct slice without_builtin(struct slice file)
                                       : file;
 }
 
+/* A line without a file is the program's; but of statements it may be that of a file which the
+ * program reads (.read of sqlite3): the first one that has what was shown, or else a statement. */
+static const struct errors_source *unnamed_source(struct analysis *a)
+{
+    const struct errors_report *report = a->report;
+    unsigned column;
+
+    for (size_t i = 0; report->row->is_statement && i < a->sources.n; i++) {
+        const struct errors_source *source = &a->sources.list[i];
+        struct slice line = source_line(source, report->line);
+        if (source->is_other || !line.data || line.len == 0 || line.data[0] == '.')
+            continue;
+        if (report->echo.len == 0 ||
+            source_shown_line(source, report->line, report->echo, report->mark, &column) > 0)
+            return source;
+    }
+    return a->sources.n > 0 ? &a->sources.list[0] : NULL;
+}
+
 static void place_by_report(struct analysis *a)
 {
     struct errors_report *report = a->report;
@@ -118,12 +138,12 @@ static void place_by_report(struct analysis *a)
             a->failure->line = start + report->line;
         }
     }
-    /* A line without a file is the program's; so is one of a file that it could not read. */
+    /* So is one of a file that the program could not read. */
     bool is_unread = report->row->in_function && report->name.len == report->file.len &&
                      report->name.data &&
                      memcmp(report->name.data, report->file.data, report->file.len) == 0;
-    if (!source && (!report->file.data || is_unread) && a->sources.n > 0)
-        source = &a->sources.list[0];
+    if (!source && (!report->file.data || is_unread))
+        source = unnamed_source(a);
     a->failure->file = source ? arena_str(a->arena, source->name) : path_text(a, report->file);
     if (source && a->failure->column == 0)
         a->failure->column = source_column(source, a->failure->line, report->echo, report->mark);
@@ -299,6 +319,7 @@ static void make_meaning(struct analysis *a)
     const struct errors_line *row = report->row;
     struct errors_meaning meaning;
     const struct errors_known known = {
+        .is_remote = a->facts->is_remote,
         .type = failure->type,
         .message = failure->message,
         .name = report->name,
@@ -341,6 +362,12 @@ static bool make_from_text(struct analysis *a)
     failure->message = source_copy(a->arena, report->message, MESSAGE_MAX);
     if (report->message.data == report->type.data && report->message.len == report->type.len)
         failure->message = ""; /* an exception without a word */
+    if (report->symbol.data) {
+        const char *whole = arena_printf(a->arena, "%s: %s", failure->message,
+                                         source_copy(a->arena, report->symbol, FUNCTION_MAX));
+        failure->message =
+            source_copy(a->arena, (struct slice){ whole, strlen(whole) }, MESSAGE_MAX);
+    }
     make_frames(a);
     make_place(a);
     make_meaning(a);
@@ -436,7 +463,8 @@ static void make_from_exit(struct analysis *a)
             failure->file = arena_str(a->arena, a->sources.list[i].name);
     }
     make_context(a);
-    const struct errors_known known = { .message = failure->message };
+    const struct errors_known known = { .message = failure->message,
+                                        .is_remote = a->facts->is_remote };
     case_decide(a->arena, NULL, a->common, &a->sources, &known, &meaning);
     if (meaning.category)
         failure->category = meaning.category;
@@ -480,6 +508,56 @@ static void make_from_verdict(struct analysis *a, bool has_text)
         make_from_exit(a);
 }
 
+/* ---- what to do, for whom ---- */
+
+/* A package manager that can't work inside tells of a certificate or a name server; what called it,
+ * of an exit code. */
+static void explain_installer(struct analysis *a)
+{
+    const struct errors_facts *facts = a->facts;
+    const struct errors_data *data = errors_data_cached(facts->cache, a->arena, ERRORS_INSTALLERS);
+    static const char *const vague[] = { "exit", "runtime", "network", "timeout", "io" };
+    struct errors_meaning meaning;
+    bool is_vague = !a->failure->suggestion;
+
+    for (size_t i = 0; i < ARRAY_LEN(vague); i++)
+        is_vague = is_vague || strcmp(a->failure->category, vague[i]) == 0;
+    if (!data || !is_vague)
+        return;
+    errors_scan(data, facts->stage, facts->text, facts->len, a->report);
+    if (!a->report->row)
+        return;
+    const struct errors_known known = { .type = a->report->row->type,
+                                        .message = "",
+                                        .is_remote = facts->is_remote };
+    case_decide(a->arena, data, NULL, &a->sources, &known, &meaning);
+    if (meaning.suggestion)
+        a->failure->suggestion = meaning.suggestion;
+}
+
+/* "raise pids (--pids)" and "pass it with --file" for a reader who sends fields. */
+static const char *with_fields(struct arena *arena, const char *text)
+{
+    auto_strbuf struct strbuf out = { 0 };
+
+    for (const char *flag; (flag = strstr(text, "--"));) {
+        size_t len = strspn(flag + 2, "abcdefghijklmnopqrstuvwxyz-");
+        bool is_aside = flag > text + 1 && memcmp(flag - 2, " (", 2) == 0 && flag[2 + len] == ')';
+        strbuf_add(&out, text, (size_t)(flag - text) - (is_aside ? 2 : 0));
+        size_t start = out.len;
+        if (len == strlen("file") && memcmp(flag + 2, "file", len) == 0)
+            strbuf_puts(&out, "`files`");
+        else if (!is_aside)
+            strbuf_add(&out, flag + 2, len);
+        for (; start < out.len; start++)
+            if (out.data[start] == '-')
+                out.data[start] = '_';
+        text = flag + 2 + len + is_aside;
+    }
+    strbuf_puts(&out, text);
+    return arena_str(arena, strbuf_str(&out));
+}
+
 /* What was needed on the way, the language's data above all, is not kept with the result. */
 static const struct cay_failure *keep(struct arena *arena, const struct cay_failure *from)
 {
@@ -520,7 +598,8 @@ const struct cay_failure *errors_analyse(struct arena *arena, const struct error
         .own =
             facts->language ? errors_data_cached(facts->cache, &scratch, facts->language) : common,
         .common = common,
-        .sources = { facts->sources, facts->n_sources, .by_last_part = !facts->result },
+        .sources = { facts->sources, facts->n_sources, .by_last_part = !facts->result,
+                     .beside = facts->beside },
         .report = arena_alloc(&scratch, sizeof *a.report),
         .failure = arena_alloc(&scratch, sizeof *a.failure),
     };
@@ -529,6 +608,10 @@ const struct cay_failure *errors_analyse(struct arena *arena, const struct error
     bool has_text = make_from_text(&a);
     if (facts->result)
         make_from_verdict(&a, has_text);
+    if (facts->result)
+        explain_installer(&a);
+    if (facts->is_remote && a.failure->suggestion)
+        a.failure->suggestion = with_fields(&scratch, a.failure->suggestion);
     if (facts->result || has_text)
         failure = keep(arena, a.failure);
     arena_done(&scratch);

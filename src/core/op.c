@@ -42,6 +42,10 @@ static const struct op host_etc[] = {
     { OP_SYSTEM,  "etc/protocols", "/etc/protocols" },
     { OP_SYSTEM,  "etc/mime.types", "/etc/mime.types" },
     { OP_SYSTEM,  "etc/os-release", "/etc/os-release" },
+    /* What libraries read that any program may load: without it they complain, or have no text. */
+    { OP_SYSTEM,  "etc/fonts", "/etc/fonts" },
+    { OP_SYSTEM,  "etc/ImageMagick-6", "/etc/ImageMagick-6" },
+    { OP_SYSTEM,  "etc/ImageMagick-7", "/etc/ImageMagick-7" },
     { OP_SYMLINK, "etc/mtab", "/proc/self/mounts" },
 
     { OP_DIR,     "var", NULL, 0755 },

@@ -89,6 +89,10 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
         req->file_name = arena_str(&req->arena, value);
         return 0;
     }
+    if (strcmp(field, "beside") == 0) {
+        req->beside = arena_str(&req->arena, value);
+        return 0;
+    }
     if (strcmp(field, "rows_auto") == 0) {
         if (field_parse(&req->arena, FIELD_ROWS, value, &parsed, err) < 0)
             return -1;

@@ -44,8 +44,10 @@ struct cay_request {
     struct value args, command, env; /* lists; env as "NAME=value" */
     struct file_list files;
     struct mapping *mappings;
-    const char *file_name; /* of the code, for guessing the language */
+    const char *file_name;       /* of the code, for guessing the language */
     struct json_long *long_ones; /* while JSON is read: its long strings */
+    const char *beside;    /* the caller's folder that the code is from, for explaining; or NULL */
+    bool is_remote;        /* it is somebody else's, who knows fields and no flags */
     const char *rows_auto; /* what rows = auto is where the result goes; NULL: list */
 };
 

@@ -346,6 +346,7 @@ bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *
 int cay_request_tighten(const struct cay *cay, struct cay_request *req,
                         const char *const *loosening, struct cay_error *err)
 {
+    req->is_remote = true;
     return floor_apply(&cay->config, req, loosening, err);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/explain.h"
 
+#include <dirent.h>
 #include <string.h>
 
 #include <cay/run.h>
@@ -12,6 +13,7 @@
 #include "core/errors.h"
 #include "core/language.h"
 #include "core/plan.h"
+#include "core/request.h"
 
 /* The program first, then the other files; names are looked for in those of its language. */
 static const struct errors_source *sources_of(struct arena *arena, const struct plan *plan,
@@ -46,8 +48,32 @@ static const struct errors_source *sources_of(struct arena *arena, const struct 
     return list;
 }
 
-void explain_result(struct arena *arena, struct errors_cache *cache, const struct plan *plan,
-                    struct cay_result *result)
+enum { BESIDE_MAX = 1000 /* names of a folder that are looked at */ };
+
+/* What is in the folder that the code is from. With a workspace the program sees what its caller
+ * meant it to see. NULL: nobody told of a folder, or it can't be read. */
+static const struct errors_beside *beside_of(struct arena *arena, const struct cay_request *req,
+                                             const struct plan *plan)
+{
+    DIR *dir = req->beside && !plan->workspace ? opendir(req->beside) : NULL;
+    const char **names = dir ? arena_alloc(arena, BESIDE_MAX * sizeof *names) : NULL;
+    struct errors_beside *beside = arena_alloc(arena, sizeof *beside);
+
+    if (!dir)
+        return NULL;
+    for (const struct dirent *entry; beside->n < BESIDE_MAX && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            names[beside->n++] =
+                arena_printf(arena, "%s%s", entry->d_name, entry->d_type == DT_DIR ? "/" : "");
+    closedir(dir);
+    beside->folder = req->beside;
+    beside->code = req->file_name ? plan->source_name : NULL;
+    beside->names = names;
+    return beside;
+}
+
+void explain_result(struct arena *arena, struct errors_cache *cache, const struct cay_request *req,
+                    const struct plan *plan, struct cay_result *result)
 {
     struct arena scratch = { 0 };
     /* On a terminal there is one stream for both. */
@@ -57,6 +83,7 @@ void explain_result(struct arena *arena, struct errors_cache *cache, const struc
         .stage = result->verdict.cause == CAY_CAUSE_COMPILE ? ERRORS_COMPILE : ERRORS_RUN,
         .text = stream->data,
         .len = stream->len,
+        .is_remote = req->is_remote,
         .cache = cache,
         .result = result,
     };
@@ -66,6 +93,8 @@ void explain_result(struct arena *arena, struct errors_cache *cache, const struc
     if (result->err.len == 0 && !plan->job.tty && facts.stage == ERRORS_RUN)
         facts.len = 0;
     facts.sources = sources_of(&scratch, plan, &facts.n_sources);
+    if (facts.len > 0)
+        facts.beside = beside_of(&scratch, req, plan);
     result->failure = errors_analyse(arena, &facts);
     arena_done(&scratch);
 }

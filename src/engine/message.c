@@ -136,46 +136,60 @@ const char *message_of(struct arena *arena, const struct cay_result *result,
     return failed_with(arena, result);
 }
 
-static bool is_syntax(const struct cay_failure *failure)
+/* Whether it is the text that was malformed. A compiler refuses for other reasons too: what it
+ * calls so has the type for it. */
+static bool is_syntax(const struct cay_result *result)
 {
+    static const char *const types[] = { "SyntaxError", "ParseError", "IndentationError",
+                                         "TabError" };
+    const struct cay_failure *failure = result->failure;
+    bool has_type = false;
+
+    for (size_t i = 0; failure->type && i < ARRAY_LEN(types); i++)
+        has_type = has_type || strcmp(failure->type, types[i]) == 0;
+    if (result->verdict.cause == CAY_CAUSE_COMPILE)
+        return has_type;
     if (strcmp(failure->category, "syntax") == 0)
         return true;
     /* A name that is declared twice; but not data that JSON.parse can't make sense of. */
-    return failure->type && strcmp(failure->type, "SyntaxError") == 0 &&
-           strcmp(failure->category, "name") == 0;
+    return has_type && strcmp(failure->category, "name") == 0;
 }
 
-/* Of code that was refused as malformed, in words that the language's marks don't have. */
-static const char *syntax_explained(struct arena *arena, const struct cay_result *result,
-                                    const struct language *language, const char *prefix)
+/* " (main.rs, line 3)", where it is known and the text does not have it. */
+static const char *place_of(struct arena *arena, const struct cay_failure *failure,
+                            const char *details)
 {
-    const struct cay_verdict *verdict = &result->verdict;
-    const char *details = result->failure->message;
-    bool is_its_code = verdict->cause == CAY_CAUSE_COMPILE ||
-                       (verdict->cause == CAY_CAUSE_EXIT && !language->compile[0]);
-
-    if (!is_its_code || verdict->limit_name || !result->failure->type || !details)
-        return result->error_message; /* a compiler that failed, nobody knows of what */
-    return arena_printf(arena, "%s%.*s", prefix, (int)strcspn(details, "\n"), details);
+    if (!failure->file || failure->line == 0)
+        return "";
+    const char *line = arena_printf(arena, "line %u", failure->line);
+    const char *found = strstr(details, line);
+    if (found && (found[strlen(line)] < '0' || found[strlen(line)] > '9'))
+        return "";
+    return arena_printf(arena, " (%s, %s)", failure->file, line);
 }
 
 const char *message_explained(struct arena *arena, const struct cay_result *result,
                               const struct language *language)
 {
     const struct cay_failure *failure = result->failure;
+    const struct cay_verdict *verdict = &result->verdict;
     const char *message = result->error_message;
 
     if (!message || !language || !failure)
         return message;
     if (!errors_data_has(language->name)) /* then the language's marks are all that is known */
         return message;
+    bool is_compiler = verdict->cause == CAY_CAUSE_COMPILE;
+    bool is_its_code = is_compiler || (verdict->cause == CAY_CAUSE_EXIT && !language->compile[0]);
+    bool is_known = failure->type && failure->message && !verdict->limit_name;
+    if (is_its_code && is_known && (is_compiler || is_syntax(result))) {
+        const char *details = failure->message;
+        details = arena_dup(arena, details, strcspn(details, "\n"));
+        return arena_printf(arena, "%s %s error: %s%s", language->title,
+                            is_syntax(result) ? "syntax" : "compile", details,
+                            place_of(arena, failure, details));
+    }
+    /* The marks found something that was not the error, or nobody knows what the compiler means. */
     const char *prefix = syntax_error_prefix(arena, language);
-    bool has_prefix = strncmp(message, prefix, strlen(prefix)) == 0;
-    if (is_syntax(failure))
-        return has_prefix ? message : syntax_explained(arena, result, language, prefix);
-    /* A compiler refuses what it can't make sense of; a linker is content with the syntax. */
-    bool is_linker = failure->type && strcmp(failure->type, "LinkError") == 0;
-    if (result->verdict.cause == CAY_CAUSE_COMPILE && failure->line > 0 && !is_linker)
-        return message;
-    return has_prefix ? failed_with(arena, result) : message;
+    return strncmp(message, prefix, strlen(prefix)) == 0 ? failed_with(arena, result) : message;
 }

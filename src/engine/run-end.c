@@ -119,7 +119,7 @@ static void finish(struct run *run)
     result->error_message = run->has_no_program
                                 ? "Execution failed: the compiler made nothing that can be executed"
                                 : message_of(run->arena, result, plan->language, &run->facts);
-    explain_result(run->arena, &run->cay->errors, plan, result);
+    explain_result(run->arena, &run->cay->errors, run->req, plan, result);
     result->error_message = message_explained(run->arena, result, plan->language);
     const struct record_left left = {
         .harvest_fd = run_wants_harvest(plan) ? run->harvest.file_fd : -1,
@@ -189,7 +189,7 @@ void run_refuse(struct run *run)
     result->out.data = result->err.data = "";
     result->layers = NULL;
     result->warnings = run->warnings.list;
-    explain_result(run->arena, &run->cay->errors, plan, result);
+    explain_result(run->arena, &run->cay->errors, run->req, plan, result);
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
     run_tell_finished(run);

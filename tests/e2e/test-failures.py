@@ -93,6 +93,54 @@ def test_files(t, mode):
     t.result(r, "a command", error__type="No such file or directory", error__category="io")
 
 
+def test_hints(t, mode):
+    """What a hint names is there: a file beside the code, a module of the language, a package of Debian's index."""
+    folder = caytest.workdir() / "hints"
+    (folder / "pkg").mkdir(parents=True)
+    (folder / "helper.py").write_text("x = 1\n")
+    (folder / "main.py").write_text("import helper\nprint(helper.x)\n")
+    (folder / "data.py").write_text("print(open('numbers.csv').read())\n")
+    (folder / "numbers.csv").write_text("1,2\n")
+    (folder / "sub.py").write_text("import pkg.part\n")
+    os.chmod(folder, 0o755)
+    beside = "helper.py is beside main.py: pass it with --file helper.py, or run with --workspace ."
+    r = mode.json("run", "main.py", cwd=folder)
+    t.result(r, "a module beside the code", error__suggestion=beside)
+    for flags in (("--file", "helper.py"), ("--workspace", ".")):
+        done = mode.cay("run", *flags, "main.py", cwd=folder)
+        t.equal((done.status, done.out), (0, b"1\n"), f"and {flags[0]} does it", *done.describe())
+    r = mode.json("run", "hints/main.py", cwd=folder.parent)
+    t.result(r, "from another folder", error__suggestion=beside.replace("--file helper.py", "--file helper.py=hints/helper.py")
+             .replace("--workspace .", "--workspace hints"))
+    done = mode.cay("run", "--file", "helper.py=hints/helper.py", "hints/main.py", cwd=folder.parent)
+    t.equal(done.out, b"1\n", "and that does it", *done.describe())
+    r = mode.json("run", "-l", "python", "-e", "import helper", cwd=folder)
+    t.result(r, "code without a file", error__suggestion="helper.py is in this folder: pass it with --file helper.py")
+    r = mode.json("run", "data.py", cwd=folder)
+    t.ok((r.get("error.suggestion") or "").startswith("numbers.csv is beside data.py: "), "data beside the code", *r.describe())
+    r = mode.json("run", "sub.py", cwd=folder)
+    t.result(r, "a folder beside the code", error__suggestion="pkg/ is beside sub.py: run with --workspace .")
+    r = mode.json("run", "--workspace", "pkg", "main.py", cwd=folder)
+    t.ok("beside" not in (r.get("error.suggestion") or ""), "with a workspace the program sees what it is meant to see", *r.describe())
+    r = mode.python("import nobody_has_this_module")
+    t.ok("no package is known for nobody_has_this_module" in (r.get("error.suggestion") or ""), "no package is made up", *r.describe())
+    r = mode.json("run", "-l", "bash", "-e", "echo 'error: externally-managed-environment' >&2; exit 1")
+    t.ok((r.get("error.suggestion") or "").startswith("pip can't install here: a sandbox has no network"), "pip inside", *r.describe())
+
+
+def test_library_settings(t, mode):
+    """What Debian keeps in /etc for libraries is inside where the host has it: fontconfig says nothing, and has the host's fonts."""
+    there = [name for name in ("fonts", "ImageMagick-6", "ImageMagick-7", "matplotlibrc", "ssl/certs") if os.path.exists("/etc/" + name)]
+    code = "import os, sys\nprint([n for n in sys.argv[1:] if os.path.exists('/etc/' + n) and os.access('/etc/' + n, os.R_OK)])"
+    r = mode.json("run", "-l", "python", "-e", code, "--", *there)
+    t.result(r, "of the host's /etc, what libraries read", f"{there}\n")
+    if not os.path.exists("/usr/bin/fc-list"):
+        return t.skip("fontconfig", "fc-list is not installed")
+    fonts = sorted(os.popen("fc-list : file").read().split())
+    r = mode.json("run", "-l", "bash", "-e", "fc-list : file | sort")
+    t.ok(r.get("stderr") == "" and sorted(r.get("stdout").split()) == fonts, "the fonts are the host's, and nothing complains", *r.describe())
+
+
 def test_explain(t, mode):
     r = mode.python("counter = 1\nprint(countre)  # `````")
     id = r.get("id")
@@ -135,6 +183,8 @@ def test(t, mode):
     test_table(t, mode)
     test_limits(t, mode)
     test_files(t, mode)
+    test_hints(t, mode)
+    test_library_settings(t, mode)
     test_explain(t, mode)
     test_terminal(t, mode)
 

@@ -61,7 +61,8 @@ def compile_errors(t, mode, language):
     t.result(r, f"{language}: what does not compile", "", cause="compile", exit_code=status, success=False)
     t.ok(f"{source}:{line}" in (r.get("stderr") or ""), f"{language}: the compiler says where", *r.describe())
     message = r.get("error_message") or ""
-    t.ok(message.startswith(f"{title} syntax error: ") and len(message) > len(title) + 16, f"{language}: and the message says what", message)
+    t.ok(message.startswith(f"{title} compile error: ") and "missing" in message and message.endswith(f" ({source}, line {line})"),
+         f"{language}: and the message says what, where, and that it is no syntax error", message)
 
 
 def ends(t, mode, language):

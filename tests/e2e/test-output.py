@@ -239,6 +239,7 @@ def messages(t, mode):
         ("ruby", '"abc', "Ruby syntax error: unterminated string meets end of file"),
         ("perl", '"abc', "Perl syntax error: Can't find string terminator"),
         ("lua", "x y", "Lua syntax error: syntax error near 'y'"),
+        ("lua", "if x print(1) end", "Lua syntax error: 'then' expected near 'print' (main.lua, line 1)"),
         ("javascript", "let = = 1", "JavaScript syntax error: "),
         ("javascript", "let x=1;let x=2", "JavaScript syntax error: Identifier 'x' has already been declared"),
         ("c", "int main(void) { return 0 }", "C syntax error: expected "),
@@ -265,8 +266,8 @@ def messages(t, mode):
          "Execution failed: the compiler made nothing that can be executed"),
         ("the same once more", "go", "package foo\nfunc main() {}",
          "Execution failed: the compiler made nothing that can be executed"),
-        ("a linker", "c", "int f;", "Execution failed: "),
-        ("a linker that knows the line", "c", "void f(void);int main(){f();}", "Execution failed: "),
+        ("a linker", "c", "int f;", "C compile error: "),
+        ("a linker that knows the line", "c", "void f(void);int main(){f();}", "C compile error: "),
     ):
         if not runs(mode, language):
             t.skip(f"error_message of {name}", f"{language} is not installed", language)

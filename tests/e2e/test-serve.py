@@ -58,6 +58,9 @@ def test_results(t, s):
     t.equal(r.json["stdout"].split()[-1:], ["0" * 16], "no signal is ignored, those of the C library's own included", r)
     r = s.execute({"language": "python", "code": "while True: pass", "timeout": 0.3})
     t.equal((r.status, r.json["verdict"]["cause"]), (200, "wall_timeout"), "a run that took too long is an answer too")
+    r = s.execute({"language": "python", "code": "import nobody_has_this"})
+    t.equal(r.json["error"]["suggestion"], "no package is known for nobody_has_this; a file of yours goes in with `files`",
+            "hints speak of fields, and of no folder of the server's", r)
 
 
 def test_policy(t, s):

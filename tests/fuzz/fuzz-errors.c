@@ -74,6 +74,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(failure || !facts.result);
     if (failure)
         check(failure);
+    static const char *const names[] = { "a", "a.py", "a/", "helper.js" };
+    const struct errors_beside beside = { data[0] & 1 ? "." : "src", data[0] & 2 ? "main" : NULL,
+                                          names, ARRAY_LEN(names) };
+    facts.beside = &beside;
+    facts.is_remote = data[0] & 4;
+    failure = errors_analyse(&arena, &facts);
+    if (failure)
+        check(failure);
     arena_done(&arena);
     return 0;
 }

@@ -151,15 +151,19 @@ static void data_is_right(void **state)
     (void)state;
     for (const struct embedded_file *file = language_files; file->name; file++) {
         struct errors_data data;
-        if (!strstr(file->name, "errors.toml"))
-            continue;
-        if (errors_data_parse(&arena, file->data, file->len, file->name, &data, &err) < 0)
-            fail_msg("%s", err.msg);
+        if (strstr(file->name, "modules.toml")) {
+            if (errors_modules_parse(&arena, file->data, file->len, file->name, &data, &err) < 0)
+                fail_msg("%s", err.msg);
+        } else if (strstr(file->name, "errors.toml") || strstr(file->name, "installers.toml")) {
+            if (errors_data_parse(&arena, file->data, file->len, file->name, &data, &err) < 0)
+                fail_msg("%s", err.msg);
+        }
     }
     assert_int_equal(language_list(&arena, &list, &n, &err), 0);
     for (size_t i = 0; i < n; i++)
         assert_non_null(errors_data_of(&arena, list[i].name));
     assert_non_null(errors_data_of(&arena, NULL));
+    assert_non_null(errors_data_of(&arena, ERRORS_INSTALLERS));
     assert_null(errors_data_of(&arena, "nothing"));
     arena_done(&arena);
 }
@@ -176,6 +180,7 @@ static void refuses_bad_data(void **state)
         "[[case]]\nsuggestion = \"x\"",
         "[types]\nA = \"odd\"",
         "line = 3",
+        "[packages]\nx = \"python3-x\"", /* that is modules.toml's */
     };
     struct arena arena = { 0 };
 
@@ -285,6 +290,146 @@ static void finds_the_other_file(void **state)
     }
 }
 
+/* A module or file that is missing: what is beside the code, how it is passed, and for whom. */
+static void looks_beside_the_code(void **state)
+{
+    static const char *const names[] = { "helper.py", "helper.js", "util.h",       "Helper.java",
+                                         "pkg/",      "data.csv",  "with blank.py" };
+    static const char module[] = "Traceback (most recent call last):\n"
+                                 "  File \"/sandbox/main.py\", line 1, in <module>\n"
+                                 "ModuleNotFoundError: No module named '@'\n";
+    static const char missing[] = "Traceback (most recent call last):\n"
+                                  "  File \"/sandbox/main.py\", line 1, in <module>\n"
+                                  "FileNotFoundError: [Errno 2] No such file or directory: '@'\n";
+    static const struct {
+        const char *language, *form, *name, *folder, *code, *want;
+        bool is_remote;
+    } rows[] = {
+        { "python", module, "helper", ".", "main.py",
+          "helper.py is beside main.py: pass it with --file helper.py, or run with --workspace ." },
+        { "python", module, "helper", "src", "main.py",
+          "helper.py is beside main.py: pass it with --file helper.py=src/helper.py, or run with "
+          "--workspace src" },
+        { "python", module, "helper", ".", NULL,
+          "helper.py is in this folder: pass it with --file helper.py" },
+        { "python", module, "pkg", ".", "main.py",
+          "pkg/ is beside main.py: run with --workspace ." },
+        { "python", missing, "data.csv", ".", NULL,
+          "data.csv is in this folder: pass it with --file data.csv" },
+        { "python", missing, "pkg/a.csv", ".", "main.py",
+          "pkg/ is beside main.py: run with --workspace ." },
+        { "c", "main.c:1:10: fatal error: @: No such file or directory\n", "util.h", ".", NULL,
+          "util.h is in this folder: pass it with --file util.h" },
+        { "javascript",
+          "node:internal/modules/cjs/loader:1210\n  throw err;\n  ^\n\nError: Cannot find module "
+          "'./@'\nRequire stack:\n- /sandbox/main.js\n",
+          "helper", ".", NULL, "helper.js is in this folder: pass it with --file helper.js" },
+        { "java",
+          "Main.java:1: error: cannot find symbol\nx\n^\n  symbol:   variable @\n"
+          "  location: class Main\n",
+          "Helper", ".", NULL, "Helper.java is in this folder: pass it with --file Helper.java" },
+        /* Not there, or nothing that may stand in a command. */
+        { "python", module, "with blank", ".", NULL,
+          "no package is known for with blank; what pip puts into a venv is there with `cay exec "
+          "--workspace . -- venv/bin/python FILE`" },
+        { "python", missing, "../data.csv", ".", NULL,
+          "the program sees /sandbox and what was given with it: pass the file with --file "
+          "NAME=PATH, or a folder with --workspace DIR" },
+        /* Who sends fields has no flags, and a server takes no workspace. */
+        { "python", missing, "x.csv", NULL, NULL,
+          "the program sees /sandbox and what was given with it: pass the file with `files`",
+          true },
+        { "python", module, "numpy", NULL, NULL,
+          "numpy is not on the server: its operator can install python3-numpy", true },
+        { "python", module, "xyzzyq", NULL, NULL,
+          "no package is known for xyzzyq; a file of yours goes in with `files`", true },
+        { "bash", "main.sh: line 1: fork: @\n", "retry: Resource temporarily unavailable", NULL,
+          NULL, "too many processes at once: raise pids, or start fewer", true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct arena arena = { 0 };
+        const struct errors_beside beside = { rows[i].folder, rows[i].code, names,
+                                              ARRAY_LEN(names) };
+        const char *at = strchr(rows[i].form, '@');
+        const char *text = arena_printf(&arena, "%.*s%s%s", (int)(at - rows[i].form), rows[i].form,
+                                        rows[i].name, at + 1);
+        const struct errors_facts facts = {
+            .language = rows[i].language,
+            .text = text,
+            .len = strlen(text),
+            .beside = rows[i].folder ? &beside : NULL,
+            .is_remote = rows[i].is_remote,
+        };
+        const struct cay_failure *got = errors_analyse(&arena, &facts);
+        assert_non_null(got);
+        assert_non_null(got->suggestion);
+        assert_string_equal(got->suggestion, rows[i].want);
+        arena_done(&arena);
+    }
+}
+
+/* What a package manager says explains a failure that explains nothing; not one that does. */
+static void explains_installers(void **state)
+{
+    static const char pip[] = "error: externally-managed-environment\n";
+    struct arena arena = { 0 };
+    struct cay_result result = { .exit_code = 1, .verdict = { .cause = CAY_CAUSE_EXIT } };
+    const char *text = arena_printf(&arena,
+                                    "%sTraceback (most recent call last):\n"
+                                    "  File \"/sandbox/main.py\", line 1, in <module>\n"
+                                    "NameError: name 'prnt' is not defined\n",
+                                    pip);
+
+    (void)state;
+    const struct cay_failure *got = python(&arena, pip, "x\n", &result);
+    assert_non_null(strstr(got->suggestion, "pip can't install here"));
+    got = python(&arena, text, "x\n", &result);
+    assert_string_equal(got->suggestion, "did you mean print?");
+    result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_NETWORK, .remedy = "do without" };
+    got = python(&arena, "ERROR: No matching distribution found for x\n", "x\n", &result);
+    assert_non_null(strstr(got->suggestion, "pip can't install here"));
+    got = python(&arena, "something else\n", "x\n", &result);
+    assert_string_equal(got->suggestion, "do without");
+    arena_done(&arena);
+}
+
+/* sqlite3 tells a line, and not of which file it is. */
+static void finds_the_file_that_was_read(void **state)
+{
+    static const struct {
+        const char *text, *file;
+    } rows[] = {
+        { "Parse error near line 2: near \"selec\": syntax error\n  selec 2;\n  ^--- error here\n",
+          "bad.sql" },
+        { "Runtime error near line 2: UNIQUE constraint failed: t.a (19)\n", "bad.sql" },
+        { "Parse error near line 1: no such table: nope\n", "main.sql" },
+    };
+    static const char code[] = "SELECT * FROM nope;\n.read bad.sql\n",
+                      bad[] = "SELECT 1;\nselec 2;\n";
+    const struct errors_source sources[] = {
+        { .name = "main.sql", .data = code, .len = sizeof code - 1 },
+        { .name = "bad.sql", .data = bad, .len = sizeof bad - 1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct arena arena = { 0 };
+        const struct errors_facts facts = {
+            .language = "sql",
+            .text = rows[i].text,
+            .len = strlen(rows[i].text),
+            .sources = sources,
+            .n_sources = 2,
+        };
+        const struct cay_failure *got = errors_analyse(&arena, &facts);
+        assert_non_null(got);
+        assert_string_equal(got->file, rows[i].file);
+        arena_done(&arena);
+    }
+}
+
 /* The verdict goes before what the program wrote. */
 static void believes_the_verdict(void **state)
 {
@@ -353,13 +498,11 @@ static void is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_was_recorded),
-        cmocka_unit_test(data_is_right),
-        cmocka_unit_test(refuses_bad_data),
-        cmocka_unit_test(tells_own_frames_apart),
-        cmocka_unit_test(finds_the_other_file),
-        cmocka_unit_test(believes_the_verdict),
-        cmocka_unit_test(is_bounded),
+        cmocka_unit_test(reads_what_was_recorded), cmocka_unit_test(data_is_right),
+        cmocka_unit_test(refuses_bad_data),        cmocka_unit_test(tells_own_frames_apart),
+        cmocka_unit_test(finds_the_other_file),    cmocka_unit_test(looks_beside_the_code),
+        cmocka_unit_test(explains_installers),     cmocka_unit_test(finds_the_file_that_was_read),
+        cmocka_unit_test(believes_the_verdict),    cmocka_unit_test(is_bounded),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

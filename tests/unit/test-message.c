@@ -262,13 +262,91 @@ static void test_languages_without_patterns(void **state)
     arena_done(&arena);
 }
 
+/* What a compiler refuses is a syntax error only where the text is malformed; the line is told. */
+static void test_explained(void **state)
+{
+    static const struct {
+        const char *language;
+        enum cay_cause cause;
+        struct cay_failure failure;
+        const char *want;
+    } rows[] = {
+        { "rust",
+          CAY_CAUSE_COMPILE,
+          { .type = "E0308",
+            .category = "type",
+            .message = "mismatched types",
+            .file = "main.rs",
+            .line = 3 },
+          "Rust compile error: mismatched types (main.rs, line 3)" },
+        { "rust",
+          CAY_CAUSE_COMPILE,
+          { .type = "SyntaxError",
+            .category = "syntax",
+            .message = "expected `;`",
+            .file = "main.rs",
+            .line = 3 },
+          "Rust syntax error: expected `;` (main.rs, line 3)" },
+        { "c",
+          CAY_CAUSE_COMPILE,
+          { .type = "LinkError",
+            .category = "name",
+            .message = "undefined reference to `f'\nmore" },
+          "C compile error: undefined reference to `f'" },
+        { "lua",
+          CAY_CAUSE_EXIT,
+          { .type = "SyntaxError",
+            .category = "syntax",
+            .message = "'then' expected near 'x'",
+            .file = "main.lua",
+            .line = 1 },
+          "Lua syntax error: 'then' expected near 'x' (main.lua, line 1)" },
+        { "perl",
+          CAY_CAUSE_EXIT,
+          { .type = "SyntaxError",
+            .category = "syntax",
+            .message = "syntax error at main.pl line 1, at EOF",
+            .file = "main.pl",
+            .line = 1 },
+          "Perl syntax error: syntax error at main.pl line 1, at EOF" },
+        /* One that was handled is in stderr too; what ended the program is another. */
+        { "perl",
+          CAY_CAUSE_EXIT,
+          { .type = "die", .category = "runtime", .message = "boom", .file = "main.pl", .line = 1 },
+          "Execution failed: syntax error at x.pl line 1, at EOF" },
+        /* A compiler that says what nobody knows. */
+        { "c",
+          CAY_CAUSE_COMPILE,
+          { .category = "syntax", .message = "?" },
+          "Execution failed: syntax error at x.pl line 1, at EOF" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct arena arena = { 0 };
+        static const char text[] = "syntax error at x.pl line 1, at EOF\n";
+        const struct language *language = language_named(&arena, rows[i].language);
+        const struct verdict_facts facts = { 0 };
+        struct cay_result result = {
+            .verdict = { .cause = rows[i].cause },
+            .exit_code = 1,
+            .err = { text, sizeof text - 1, 0, false },
+            .failure = &rows[i].failure,
+        };
+        result.error_message = message_of(&arena, &result, language, &facts);
+        assert_string_equal(message_explained(&arena, &result, language), rows[i].want);
+        arena_done(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),   cmocka_unit_test(test_run_of_a_compiled_program),
-        cmocka_unit_test(test_times),   cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_long),    cmocka_unit_test(test_nul),
-        cmocka_unit_test(test_signals), cmocka_unit_test(test_languages_without_patterns),
+        cmocka_unit_test(test_forms),     cmocka_unit_test(test_run_of_a_compiled_program),
+        cmocka_unit_test(test_times),     cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_long),      cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_signals),   cmocka_unit_test(test_languages_without_patterns),
+        cmocka_unit_test(test_explained),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -91,6 +91,9 @@ static void test_nothing_but(void **state)
                                          "/etc/services",
                                          "/etc/protocols",
                                          "/etc/mime.types",
+                                         "/etc/fonts",
+                                         "/etc/ImageMagick-6",
+                                         "/etc/ImageMagick-7",
                                          "/etc/os-release" };
     static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                            "/dev/urandom" };

@@ -1,0 +1,2 @@
+echo begin
+pip3 install numpy

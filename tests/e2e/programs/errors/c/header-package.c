@@ -1,0 +1,2 @@
+#include <allegro5/allegro.h>
+int main(void) { return 0; }

@@ -1,0 +1,2 @@
+#include <stdoi.h>
+int main(void) { return 0; }

@@ -1,0 +1,2 @@
+#include "nobody_has.h"
+int main(void) { return 0; }

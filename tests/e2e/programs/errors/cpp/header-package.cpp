@@ -1,0 +1,2 @@
+#include <CGAL/Point_2.h>
+int main() {}

@@ -1,0 +1,5 @@
+package main
+
+import "ftm"
+
+func main() { ftm.Println() }

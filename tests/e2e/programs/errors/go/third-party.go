@@ -1,0 +1,5 @@
+package main
+
+import "github.com/nobody/has"
+
+func main() { has.This() }

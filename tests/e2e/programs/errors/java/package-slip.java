@@ -1,0 +1,5 @@
+import java.utl.List;
+
+public class Main {
+    public static void main(String[] args) {}
+}

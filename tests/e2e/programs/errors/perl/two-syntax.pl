@@ -1,0 +1,3 @@
+my $x = ;
+my $y = 1 +;
+die "never";

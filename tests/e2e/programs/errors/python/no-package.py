@@ -1,0 +1,1 @@
+import xyzzy_nobody_has

@@ -1,0 +1,3 @@
+try(parse(text = "1 + + )"))
+x <- 1
+stop("the real one")

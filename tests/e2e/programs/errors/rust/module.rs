@@ -1,0 +1,3 @@
+mod nobody_has;
+
+fn main() {}

@@ -1,0 +1,2 @@
+SELECT 1;
+.read nobody_has.sql
