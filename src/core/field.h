@@ -152,9 +152,9 @@ enum {
       "requests that wait for their turn; more are refused with 429")                              \
     X(MAX_CONNECTIONS, "max_connections", COUNT, 0, "1024", 1, 100000, NULL, "N",                  \
       "connections to a server at once; more are refused with 503")                                \
-    X(MAX_BODY, "max_body", BYTES, 0, "16m", 1024, 1 << 28, NULL, "SIZE",                          \
+    X(MAX_BODY, "max_body", BYTES, 0, "32m", 1024, 1 << 28, NULL, "SIZE",                          \
       "largest request that a server takes")                                                       \
-    X(MAX_BODIES, "max_bodies", BYTES, 0, "64m", 1024, MAX_BYTES, NULL, "SIZE",                    \
+    X(MAX_BODIES, "max_bodies", BYTES, 0, "96m", 1024, MAX_BYTES, NULL, "SIZE",                    \
       "requests, output and answers that a server holds for all its clients together")             \
     X(HEAD_TIMEOUT, "head_timeout", SECONDS, 0, "10", 1000000, MAX_SECONDS, NULL, "SECONDS",       \
       "time that a client has for the head of a request")                                          \

@@ -210,7 +210,7 @@ def test_refused(t, mode, folder):
         done = mode.cay("run", "--json", "-l", "python", *flags, "-e", code)
         t.ok(done.status == 2 and b'"id"' not in done.out, f"misuse has no id: {flags}", *done.describe())
     done = mode.cay("run", "--json", "/nonexistent/x.py")
-    t.ok(done.status != 0 and not (done.out and json.loads(done.out)["id"]), "what was never asked for has none either", *done.describe())
+    t.ok(done.status == 2 and set(json.loads(done.out)) == {"error"}, "what was never asked for has none either", *done.describe())
     t.equal(len(audit(mode)) if not mode.is_root else None, n, "and is not in the log")
     t.equal(mode.cay("audit", "verify").status, 0, "the log holds together")
 

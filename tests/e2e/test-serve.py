@@ -819,7 +819,7 @@ def test_sockets(t, mode, s):
     said = mode.cay("serve", "--no-tcp", "--socket", s.socket).err.decode()
     t.matches(said, "server is running on", "and a socket that is")
     for args, words in ((("--listen", "nowhere"), "is not an address"), (("--tls-cert", "x"), "belong together"),
-                        (("--no-tcp", "--listen", "127.0.0.1:0"), "exclude"),
+                        (("--no-tcp", "--listen", "127.0.0.1:0"), "mutually exclusive"),
                         (("--listen", "127.0.0.1:0", "--socket", "none", "--token-file", "/nowhere"), "/nowhere"),
                         (("--no-tcp", "--socket", "none"), "nothing to listen on")):
         done = mode.cay("serve", *args)
