@@ -312,7 +312,7 @@ static void cap_requests(struct server *server, const struct admit_host *host, u
     cay_cap(server->cay, "swap", quarter);
     cay_cap(server->cay, "pids", 4096);
     cay_cap(server->cay, "inodes", 50000); /* each is looked at when files are collected */
-    cay_cap(server->cay, "max_output", 1 << 20);
+    cay_cap(server->cay, "max_output", 4 << 20);
     cay_cap(server->cay, "output_cap", UINT64_C(1) << 30);
 }
 
