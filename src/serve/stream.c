@@ -102,12 +102,32 @@ static void put_bytes(struct strbuf *out, const char *json, size_t json_len, con
         put_text(out, text, len);
 }
 
+/* Whether the result has all of a stream, of which it has n bytes. No text of a program's can look
+ * like a key: its quotes are escaped. */
+static bool is_whole(const char *result, size_t len, const char *stream, size_t n)
+{
+    static const char cut[] = "\"truncated\":true";
+    char key[32];
+
+    if (!memmem(result, len, cut, sizeof cut - 1))
+        return true;
+    int key_len = snprintf(key, sizeof key, "\"%s_bytes\":", stream);
+    const char *at = memmem(result, len, key, (size_t)key_len);
+    return at && strtoull(at + key_len, NULL, 10) == n; /* a brace ends the text */
+}
+
 void stream_reply(struct exchange *x, const char *stream, const char *result, size_t len)
 {
     struct strbuf out = { 0 };
 
     put_bytes(&out, result, len, stream);
     size_t n = out.len;
+    if (!is_whole(result, len, stream, n)) {
+        strbuf_done(&out);
+        exchange_error(x, 410, CAY_E_NOTFOUND, "the whole stream is not kept any more",
+                       "the result has how it begins and ends");
+        return;
+    }
     exchange_header(x, "X-Content-Type-Options", "nosniff");
     exchange_reply(x, 200, BYTES_TYPE, strbuf_take(&out), n);
 }

@@ -8,7 +8,8 @@
 
 struct exchange;
 
-/* Answers x with the stream ("stdout" or "stderr") as far as this result has it. */
+/* Answers x with the stream ("stdout" or "stderr") out of this result; 410 where it has only a part
+ * of it: what is shortened is never taken for the whole. */
 void stream_reply(struct exchange *x, const char *stream, const char *result, size_t len);
 
 /* Answers x with what is in the file, and closes it. */

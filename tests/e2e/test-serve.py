@@ -6,6 +6,7 @@ import http.client
 import http.server
 import json
 import os
+import pathlib
 import re
 import select
 import shutil
@@ -97,6 +98,13 @@ def test_whole_output(t, s):
     t.equal([(r.status, r.body) for r in (s.ask("HEAD", f"/v1/executions/{id}/stdout") for _ in range(4))], [(200, b"")] * 4,
             "HEAD of it has no body")
     t.ok(caytest.until(lambda: len(os.listdir(f"/proc/{s.pid}/fd")) <= fds, 10), "and leaves no file open", fds)
+    # As pruning does it: what is left is shorter than what was written.
+    state = pathlib.Path("/var/lib/cay") if s.mode.is_root else s.mode.home / ".local/state/cay"
+    shutil.rmtree(state / "executions" / id)
+    r = s.get(f"/v1/executions/{id}/stdout")
+    t.equal((r.status, r.error.get("kind")), (410, "notfound"), "what is gone is said to be, and not cut in silence", r)
+    r = s.get(f"/v1/executions/{id}/stderr")
+    t.equal((r.status, r.body), (200, b"\xff\0e"), "the other stream, which the result has whole, is still there", r)
 
 
 def test_streams(t, s):
