@@ -117,8 +117,8 @@ enum {
       "memory of the compiler")                                                                    \
     X(COMPILE_CACHE, "compile_cache", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                \
       "how much is kept of compiled programs, for each tenant; 0: none")                           \
-    X(ENABLE_SANDBOX, "enable_sandbox", BOOL, 0, "true", 0, 0, NULL, NULL,                         \
-      "nothing runs without isolation; false: what asks for that by name may")                     \
+    X(ENABLE_SANDBOX, "enable_sandbox", BOOL, 0, NULL, 0, 0, NULL, NULL,                           \
+      "true: nothing runs without isolation, whatever asks for it by name")                        \
     X(STORE_CODE, "store_code", CHOICE, 0, "on_error", 0, 0, "never on_error always", "WHEN",      \
       "keep the code of a run: never, on_error, always")                                           \
     X(KEEP_EXECUTIONS, "keep_executions", COUNT, 0, "1000", 0, 1000000, NULL, "N",                 \

@@ -603,6 +603,7 @@ static void test_environment_of_every_field(void **state)
         char name[64] = "CAY_";
         const char *text = fields[i].initial                 ? fields[i].initial
                            : fields[i].kind == FIELD_SECONDS ? "9"
+                           : fields[i].kind == FIELD_BOOL    ? "true"
                                                              : "word";
         if (i == FIELD_LANGUAGE)
             continue;

@@ -1083,11 +1083,6 @@ static void test_fallback_refused(void **state)
           "enable_sandbox" },
         { "\"backend\": \"process\", \"min_isolation\": \"none\"", on, NULL, 0, CAY_E_POLICY,
           "enable_sandbox" },
-        /* Which it is unless somebody says otherwise. */
-        { UNSAFE, nothing_set, NULL, 0, CAY_E_POLICY, "enable_sandbox" },
-        { UNSAFE, nothing_set, NULL, LACKS_NATIVE | LACKS_VM, CAY_E_POLICY, "enable_sandbox" },
-        { "\"backend\": \"process\", \"min_isolation\": \"none\"", nothing_set, NULL, 0,
-          CAY_E_POLICY, "enable_sandbox" },
         /* That it is not, is no leave to do so by itself. */
         { "\"backend\": \"auto\"", off, NULL, LACKS_NATIVE | LACKS_VM, CAY_E_UNSUPPORTED,
           "min_isolation" },
