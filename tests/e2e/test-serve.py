@@ -892,6 +892,7 @@ def test_drain(t, mode):
                 token = file.read().strip()
             want = f"{token} (shown once; kept in {named})" if is_new else f"in {named}"
             t.equal(said.decode(), want, f"which it shows {'when it has just made it' if is_new else 'no second time'}")
+            at.wait_for(b"listening on")  # before it is there, the signal just ends it
             os.kill(at.pid, signal.SIGTERM)
             t.equal(at.wait(), 0, "and ends", at.seen[-300:])
     old = last["result"]["id"]

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """P16: the server. No parsing of a body before 401; Host and Origin checked; sizes, counts and times of everything bounded;
 the token never in argv, logs or a sandbox's environment; framing that two readers could see differently is refused."""
+import contextlib
+import http.client
 import json
 import os
 import secrets
@@ -267,9 +269,16 @@ def test_crowd(t, s):
     for raw in crowd:
         raw.close()
     t.ok(caytest.until(lambda: s.metric("cay_connections") == 1, 20), "and they are gone")
-    crowd = [s.raw(b"GET /v1/languages HTTP/1.1\r\n" + s.bearer() + b"\r\n") for _ in range(24)]
-    for raw in crowd:
-        read_answer(raw)
+    crowd = []
+    for _ in range(100):  # the one that asked for the metrics may still be in the place of one of them
+        raw = s.raw(b"GET /v1/languages HTTP/1.1\r\n" + s.bearer() + b"\r\n")
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            if read_answer(raw)[0] == 200:
+                crowd.append(raw)
+        if len(crowd) == 24:
+            break
+        if raw not in crowd:
+            raw.close()
     data = s.exchange(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
     t.equal(statuses(data), [503], "past the number of connections: 503", data)
     for raw in crowd:
