@@ -63,6 +63,20 @@ static bool is_plain(const char *name)
            name[strspn(name, letters)] == '\0';
 }
 
+/* A program can claim to miss any file: none that is likely to be secret is proposed. */
+static bool may_be_secret(const char *path)
+{
+    static const char *const words[] = { "secret", "credential", "passw", "token", "private",
+                                         ".pem",   ".key",       ".p12",  "id_",   ".env" };
+
+    if (path[0] == '.' || strstr(path, "/."))
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strcasestr(path, words[i]))
+            return true;
+    return false;
+}
+
 static bool has_name(const struct errors_beside *beside, const char *name, size_t len)
 {
     for (size_t i = 0; i < beside->n; i++)
@@ -129,7 +143,8 @@ const char *missing_beside(struct arena *arena, const struct errors_data *data,
         const char *file =
             at ? arena_printf(arena, "%.*s%s%s", (int)(at - *form), *form, path, at + strlen(hole))
                : *form;
-        const char *sentence = is_plain(file) ? file_sentence(arena, beside, file) : NULL;
+        bool is_proper = is_plain(file) && !may_be_secret(file);
+        const char *sentence = is_proper ? file_sentence(arena, beside, file) : NULL;
         if (sentence)
             return sentence;
     }

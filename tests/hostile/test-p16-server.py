@@ -304,7 +304,8 @@ def test_slow_readers(t, s):
         return s.words().count("cancelled") >= 4 or s.get("/v1/health").json["running"] == 0
 
     t.ok(caytest.until(step, 40), "readers that do not read are let go")
-    t.ok(most - before < 80 * caytest.MIB, "the server's memory is bounded meanwhile", (most - before) / caytest.MIB)
+    bound = 400 if caytest.SANITIZED else 80  # a sanitizer keeps what was freed, 256 MiB of it
+    t.ok(most - before < bound * caytest.MIB, "the server's memory is bounded meanwhile", (most - before) / caytest.MIB)
     for raw in raws:
         raw.close()
     ahead = s.raw(b"GET /v1/languages HTTP/1.1\r\n" + s.bearer() + b"\r\n")
@@ -378,7 +379,7 @@ def test_front(t, mode, s):
     (folder / "secret").write_text("secret")
     (folder / "secret").chmod(0o600)
     folder.chmod(0o755)
-    requests = ({"command": ["id"], "backend": "process", "min_isolation": "none"},
+    requests = ({"command": ["id"], "backend": "process", "min_isolation": "none", "policy": "off"},
                 {"command": ["cat", "secret"], "workspace": str(folder)},
                 {"command": ["sh", "-c", f"cat {folder}/*"], "ro": [str(folder)]},
                 {"command": ["echo", "fine"]})
@@ -449,7 +450,7 @@ def test_taken_over(t, mode, s):
     t.equal(len(lines), len(rows), "the front was taken over", done.describe())
     for (attack, arg, want, words), got in zip(rows, lines):
         t.equal(got, want, f"who has taken the front over {'has' if want == 'done' else 'never'} {words}", attack, arg)
-    requests = ({"command": ["id"], "backend": "process", "min_isolation": "none"},
+    requests = ({"command": ["id"], "backend": "process", "min_isolation": "none", "policy": "off"},
                 {"command": ["true"], "ro": [str(mode.cwd)]},
                 {"command": ["echo", "fine"]})
     done = caytest.run([APART, f"@{listens}", str(mode.host_uid), *map(json.dumps, requests)], env=mode.env)

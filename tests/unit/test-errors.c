@@ -293,8 +293,9 @@ static void finds_the_other_file(void **state)
 /* A module or file that is missing: what is beside the code, how it is passed, and for whom. */
 static void looks_beside_the_code(void **state)
 {
-    static const char *const names[] = { "helper.py", "helper.js", "util.h",       "Helper.java",
-                                         "pkg/",      "data.csv",  "with blank.py" };
+    static const char *const names[] = { "helper.py", "helper.js",   "util.h",        "Helper.java",
+                                         "pkg/",      "data.csv",    "with blank.py", "my.key",
+                                         ".env",      "secrets.json" };
     static const char module[] = "Traceback (most recent call last):\n"
                                  "  File \"/sandbox/main.py\", line 1, in <module>\n"
                                  "ModuleNotFoundError: No module named '@'\n";
@@ -333,6 +334,16 @@ static void looks_beside_the_code(void **state)
           "no package is known for with blank; what pip puts into a venv is there with `cay exec "
           "--workspace . -- venv/bin/python FILE`" },
         { "python", missing, "../data.csv", ".", NULL,
+          "the program sees /sandbox and what was given with it: pass the file with --file "
+          "NAME=PATH, or a folder with --workspace DIR" },
+        /* Nor what a program would like to see, and its caller would not. */
+        { "python", missing, "secrets.json", ".", NULL,
+          "the program sees /sandbox and what was given with it: pass the file with --file "
+          "NAME=PATH, or a folder with --workspace DIR" },
+        { "python", missing, ".env", ".", "main.py",
+          "the program sees /sandbox and what was given with it: pass the file with --file "
+          "NAME=PATH, or a folder with --workspace DIR" },
+        { "python", missing, "my.key", ".", "main.py",
           "the program sees /sandbox and what was given with it: pass the file with --file "
           "NAME=PATH, or a folder with --workspace DIR" },
         /* Who sends fields has no flags, and a server takes no workspace. */
