@@ -344,11 +344,14 @@ struct cay_start_options {
     bool is_probe;         /* to see whether something can be run: nothing of it is recorded */
     const char *id;        /* 32 hexadecimal digits that nobody else has; NULL: some are made up */
     const char *tenant;    /* who shares nothing that is kept with others; NULL: "" */
+    bool leaves_refusals;  /* where it can't be started, the caller sees to the record */
+    bool without_code;     /* of cay_record_unstarted: whatever store_code says */
 };
 
 /* Makes the plan and asks the warden, which is started where there is none. Failure means that
- * nothing runs and on_done is not called; it is on record as of cay_run, by the id of options. The
- * request may be freed at once, but not changed before the run is over. */
+ * nothing runs and on_done is not called; it is on record as of cay_run, by the id of options,
+ * but for leaves_refusals. The request may be freed at once, but not changed before the run is
+ * over. */
 CAY_API int cay_start(struct cay *cay, const struct cay_request *req,
                       const struct cay_start_options *options, struct cay_running **ret,
                       struct cay_error *err);
@@ -381,7 +384,7 @@ CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
 
 /* Writes a run down that was asked for and ended before it was started, with that result, of
  * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant,
- * timestamp and queue_ns are used. */
+ * timestamp, queue_ns and without_code are used. */
 CAY_API void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
                                   const struct cay_start_options *options,
                                   struct cay_result *result);

@@ -153,6 +153,8 @@ static int record_without_run(struct cay *cay, const struct cay_request *req,
     record.journal = cay->options.journal;
     record.tenant = how->tenant;
     record.is_owed = is_owed;
+    record.is_unstarted = true;
+    record.without_code = how->without_code;
     record_finish(&record, &plan, &left, arena, result, &warnings);
     record_done(&record);
     plan_done(&plan);
@@ -164,7 +166,8 @@ static int record_without_run(struct cay *cay, const struct cay_request *req,
 static void refuse(struct cay *cay, const struct cay_request *req, const struct run_how *how,
                    const struct cay_error *err)
 {
-    if (how->is_probe || err->kind == CAY_E_USAGE || err->kind == CAY_E_BUSY)
+    if (how->is_probe || how->leaves_refusals || err->kind == CAY_E_USAGE ||
+        err->kind == CAY_E_BUSY)
         return;
     struct cay_result *result = cay_result_of_error(err, req);
     struct cay_error unrecorded;
@@ -215,6 +218,7 @@ int cay_start(struct cay *cay, const struct cay_request *req,
         .tenant = options->tenant,
         .id = options->id,
         .is_probe = options->is_probe,
+        .leaves_refusals = options->leaves_refusals,
         .is_watched = true,
     };
     struct run *run;
@@ -236,6 +240,7 @@ static struct run_how how_of(const struct cay_start_options *options)
         .timestamp = options->timestamp,
         .tenant = options->tenant,
         .id = options->id,
+        .without_code = options->without_code,
     };
 }
 

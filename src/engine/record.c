@@ -371,6 +371,9 @@ static void finish_files(struct record *record, const struct plan *plan,
 static bool may_store_code(const struct record *record, const struct cay_result *result)
 {
     const char *when = record->config->settings[FIELD_STORE_CODE].value.text;
+
+    if (record->without_code)
+        return false;
     return strcmp(when, "always") == 0 || (strcmp(when, "on_error") == 0 && !result->success);
 }
 
@@ -454,8 +457,9 @@ static void make_entry(struct record *record, const struct plan *plan,
         .language = plan->language ? plan->language->name : NULL,
         .backend = plan->backend ? plan->backend->name : NULL,
         .image = plan->image_ref,
-        .tier = result->tier,
-        .start = result->start,
+        /* "none" would be a run without isolation. */
+        .tier = record->is_unstarted ? NULL : result->tier,
+        .start = record->is_unstarted ? NULL : result->start,
         .cause = cay_cause_name(result->verdict.cause),
         .exit_code = result->exit_code,
         .run_ns = result->execution_time_ns,

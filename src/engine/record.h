@@ -49,6 +49,8 @@ struct record {
     const char *const *findings; /* of the static policy: ids of rules; NULL: none */
     bool bypass;                 /* it ran in spite of them */
     bool is_off;                 /* nothing is written down: a probe of ours */
+    bool is_unstarted;           /* it never ran: nothing is said of how */
+    bool without_code;           /* whatever store_code says */
     bool is_owed;                /* it is for the case that the run's own end is never told */
     char id[33];
     bool is_finished;

@@ -140,6 +140,7 @@ static void finish_failed(struct run *run)
     struct cay_result *result = run->result;
 
     tell_run(run);
+    run->record.is_unstarted = !run->has_started;
     if (!run->has_started)
         result->tier = tier_name(TIER_NONE);
     if (run->stage_ns > 0) {
@@ -191,6 +192,7 @@ void run_refuse(struct run *run)
     result->warnings = run->warnings.list;
     explain_result(run->arena, &run->cay->errors, run->req, plan, result);
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
+    run->record.is_unstarted = true;
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
     run_tell_finished(run);
     run->on_done(run->done_arg, take_ptr(&run->result), NULL);

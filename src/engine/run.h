@@ -142,6 +142,7 @@ struct run_how {
     const char *id; /* NULL: the result's own */
     bool is_watched;
     bool is_probe;
+    bool leaves_refusals, without_code; /* as of struct cay_start_options */
 };
 
 /* Makes a run of the plan, which it takes, and asks the warden for it. On failure nothing is left,

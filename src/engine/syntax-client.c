@@ -144,7 +144,12 @@ static int start_keeper(const char *helper, pid_t *ret_pid, struct cay_error *er
         return cay_fail_errno(err, errno, "make a socket pair for the syntax worker");
     auto_close int own = pair[0], far = fcntl(pair[1], F_DUPFD_CLOEXEC, WORKER_FD + 1);
     close(pair[1]); /* dup2 onto itself would leave it closed on exec */
-    int rc = far < 0 ? -errno : spawn(path, NULL, far, ret_pid);
+    int rc = far < 0 ? -errno : 0;
+    /* Our end only: one that is stopped reads nothing, and nobody waits for it. */
+    if (rc == 0 && fcntl(own, F_SETFL, O_NONBLOCK) < 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = spawn(path, NULL, far, ret_pid);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "start the syntax worker");
     return take_fd(&own);

@@ -39,6 +39,9 @@ bool quota_forbids(const struct admit_ticket *ticket, int64_t service_ns, int64_
 void quota_take(struct tenant *tenant);
 void quota_give_back(struct tenant *tenant); /* what quota_take took */
 
+/* As admit_refused. */
+bool quota_take_refusal(struct tenant *tenant, int64_t now_ns, struct admit_refusal *why);
+
 /* CPU time that a run of the tenant's used, and all of the last 24 hours. */
 void quota_add_cpu(struct tenant *tenant, int64_t cpu_ns, int64_t now_ns);
 int64_t quota_cpu(const struct tenant *tenant, int64_t now_ns);

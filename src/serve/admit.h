@@ -49,7 +49,8 @@ struct cay_tenant;
 
 enum {
     ADMIT_TENANTS_MAX = 8192,
-    ADMIT_SHARE = 4, /* a lone busy tenant among several has 4/5 of everything, rounded up */
+    ADMIT_REFUSALS = 60, /* that are recorded in a minute, of a tenant without runs_per_minute */
+    ADMIT_SHARE = 4,     /* a lone busy tenant among several has 4/5 of everything, rounded up */
     ADMIT_MESSAGE_SIZE = 200,
 };
 
@@ -72,8 +73,8 @@ struct admit_host {
     uint64_t free_bytes;  /* the least of MemAvailable and what our cgroups have left */
     uint64_t total_bytes; /* the least of MemTotal and our cgroups' limits */
     unsigned cores;
-    bool is_service; /* that is the limit of a cgroup of ours which the runs' own are not in: nothing
-                        but admission holds them to it */
+    bool is_service; /* that is the limit of a cgroup of ours which the runs' own are not in:
+                        nothing but admission holds them to it */
 };
 
 /* proc/meminfo, and the limits of the cgroups that this process is in now (v1 and v2, ancestors
@@ -118,8 +119,8 @@ void admit_free(struct admit *admit); /* tickets must be gone */
 void admit_set_settings(struct admit *admit, const struct admit_settings *settings);
 void admit_set_host(struct admit *admit, const struct admit_host *host);
 
-/* How many tenants there can be, seen or not: of more than one, none gets all. Not called: as many as
- * were seen. */
+/* How many tenants there can be, seen or not: of more than one, none gets all. Not called: as many
+ * as were seen. */
 void admit_expect(struct admit *admit, size_t n_tenants);
 
 /* The tenant of that name, made where it is not there yet; lives as long as admit does. NULL: there
@@ -132,14 +133,20 @@ void tenant_set_quota(struct tenant *tenant, const struct cay_tenant *quota);
 enum admit_outcome admit_ask(struct admit *admit, struct admit_ticket *ticket, int64_t now_ns,
                              struct admit_refusal *why);
 
+/* Something that the tenant asked for is refused for what it is. Whether that may be recorded: it
+ * counts as a run of its minute. false: why->quota is runs_per_minute, or NULL where the tenant has
+ * no such quota, and has had ADMIT_REFUSALS. */
+bool admit_refused(struct admit *admit, struct tenant *tenant, int64_t now_ns,
+                   struct admit_refusal *why);
+
 /* One that waits and may start now; it counts as running from here on. NULL: none. */
 struct admit_ticket *admit_next(struct admit *admit, int64_t now_ns);
 
 /* A ticket that waits is taken out of the queue. */
 void admit_leave(struct admit *admit, struct admit_ticket *ticket);
 
-/* What was let in turned out to be nothing that can be run, and is on no record: it has used
- * nothing, and is no run of its tenant's minute. */
+/* What was let in turned out to be nothing that can be run: it has used nothing, and is no run of
+ * its tenant's minute. */
 void admit_undo(struct admit *admit, struct admit_ticket *ticket);
 
 /* A run has ended (or could not be started), having used this much CPU time. */

@@ -34,15 +34,13 @@ static void hold_back(struct server *server, const char *event, const struct cay
 
 int engine_start(struct server *server, const struct cay_request *req,
                  const struct cay_start_options *options, struct cay_running **ret,
-                 bool *ret_recorded, struct cay_error *err)
+                 struct cay_error *err)
 {
     if (server->warden_retry_ns > clock_now_ns()) {
         cay_fail(err, CAY_E_BUSY, "the warden was lost, and a new one is being started");
         return cay_hint(err, "try again in a moment");
     }
     if (cay_start(server->cay, req, options, ret, err) < 0) {
-        if (ret_recorded)
-            *ret_recorded = err->kind != CAY_E_USAGE && err->kind != CAY_E_BUSY;
         if (err->kind == CAY_E_SYSTEM && (err->errnum == EMFILE || err->errnum == ENFILE)) {
             cay_fail(err, CAY_E_BUSY, "there is no room for the files of another run");
             cay_hint(err, "try again in a moment"); /* the warden is as well as ever */

@@ -10,11 +10,10 @@
 
 struct server;
 
-/* As cay_start; CAY_E_BUSY while a new warden is held back. ret_recorded, or NULL: whether a
- * failure is on record already. */
+/* As cay_start; CAY_E_BUSY while a new warden is held back. */
 int engine_start(struct server *server, const struct cay_request *req,
                  const struct cay_start_options *options, struct cay_running **ret,
-                 bool *ret_recorded, struct cay_error *err);
+                 struct cay_error *err);
 
 /* Serves what is ready: runs' events and ends. */
 void engine_dispatch(struct server *server);

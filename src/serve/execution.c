@@ -240,6 +240,8 @@ static void let_go(struct execution *run)
 
 void execution_forget_all(struct server *server)
 {
+    server->executions.tell_unrecorded_ns = 0;
+    execution_tell_unrecorded(server, clock_now_ns());
     for (struct execution *run = server->executions.oldest, *newer; run; run = newer) {
         newer = run->newer;
         free_run(run);
@@ -270,6 +272,18 @@ static void unlink_reader(struct exchange *x)
     if (x->next)
         x->next->prev = x->prev;
     x->prev = x->next = NULL;
+}
+
+/* What is kept counts as that no more once somebody reads it: from here on it counts as what waits
+ * to be sent, once, however many read it; let_go gives it back. Else x is told to come again. */
+static bool take_for_reading(struct execution *run, struct exchange *x)
+{
+    if (run->state != EXECUTION_FINISHED || run->is_ending || run->room.bytes > 0 ||
+        bodies_take(&run->server->bodies, &run->room, run->tenant, run->logged_bytes))
+        return true;
+    exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers wait to be read",
+                   "read those that were asked for, then try again", 1);
+    return false;
 }
 
 static void on_owner_gone(struct execution *run)
@@ -316,6 +330,8 @@ static enum pull pull_event(struct exchange *x, struct strbuf *out)
 void execution_follow(struct execution *run, struct exchange *x, uint64_t after, event_put_fn *put,
                       const char *type, bool is_owner)
 {
+    if (!take_for_reading(run, x))
+        return;
     x->gone = on_reader_gone;
     x->after = MIN(after, run->log.last);
     /* No stream is without its end, whatever was seen of it or is claimed to have been. */
@@ -349,6 +365,8 @@ void execution_answer(struct execution *run, struct exchange *x)
     struct strbuf body = { 0 };
 
     if (run->result_len > COPY_MAX) {
+        if (!take_for_reading(run, x))
+            return;
         link_reader(run, x);
         exchange_reply_lent(x, "application/json", run->result, run->result_len, on_result_sent);
         return;
@@ -600,8 +618,7 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     memcpy(result->id, run->id, sizeof result->id);
     if (result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE && result->verdict.remedy)
         result->verdict.remedy = CAY_ASK_OPERATOR;
-    if (!run->is_recorded)
-        cay_record_unstarted(run->server->cay, run->req, &options, result);
+    cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
     drop_request(run);
     finish(run);
@@ -652,25 +669,59 @@ static int start(struct execution *run, struct cay_error *err)
         .timestamp = run->timestamp,
         .tenant = run->tenant,
         .id = run->id,
+        .leaves_refusals = true,
     };
 
-    if (engine_start(run->server, run->req, &options, &run->running, &run->is_recorded, err) < 0)
+    if (engine_start(run->server, run->req, &options, &run->running, err) < 0)
         return -1;
     run->state = EXECUTION_RUNNING;
     drop_request(run);
     return 0;
 }
 
-void execution_record_refused(struct server *server, const char *tenant,
-                              const struct cay_request *req, const struct cay_error *err)
+/* A line a minute, however many there are. */
+void execution_tell_unrecorded(struct server *server, int64_t now_ns)
 {
-    const struct cay_start_options options = { .tenant = tenant };
+    struct executions *all = &server->executions;
+
+    if (all->n_unrecorded == 0 || now_ns < all->tell_unrecorded_ns)
+        return;
+    LOG(server->log, WARN, "refusals-not-recorded", now_ns, LOG_INT("n", all->n_unrecorded),
+        LOG_TEXT("last_tenant", all->unrecorded_tenant));
+    all->n_unrecorded = 0;
+    all->tell_unrecorded_ns = now_ns + 60 * NS_PER_SEC;
+}
+
+static void note_unrecorded(struct server *server, const char *name, int64_t now_ns)
+{
+    struct executions *all = &server->executions;
+
+    metrics_add(server->metrics, COUNTER_REFUSALS_UNRECORDED, 1);
+    snprintf(all->unrecorded_tenant, sizeof all->unrecorded_tenant, "%s", name);
+    all->n_unrecorded++;
+    execution_tell_unrecorded(server, now_ns);
+}
+
+bool execution_record_refused(struct server *server, const char *name,
+                              const struct cay_request *req, const struct cay_error *err,
+                              struct admit_refusal *why)
+{
+    const struct cay_start_options options = { .tenant = name, .without_code = true };
+    int64_t now_ns = clock_now_ns();
 
     if (err->kind == CAY_E_USAGE || err->kind == CAY_E_BUSY)
-        return;
+        return true;
+    struct tenant *tenant = admit_tenant(server->admit, name);
+    if (!tenant || !admit_refused(server->admit, tenant, now_ns, why)) {
+        if (tenant && why->quota)
+            return false;
+        note_unrecorded(server, name, now_ns);
+        return true;
+    }
     struct cay_result *result = cay_result_of_error(err, req);
     cay_record_unstarted(server->cay, req, &options, result);
     cay_result_free(result);
+    return true;
 }
 
 /* Before it starts: later there is nobody to refuse. */
@@ -717,16 +768,14 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
         return 0;
     }
     /* What can't be run shall not wait for being told so. */
-    if (*ret_outcome == ADMIT_QUEUED && cay_request_check(server->cay, run->req, err) < 0) {
-        execution_record_refused(server, run->tenant, run->req, err);
-        admit_undo(server->admit, &run->ticket);
-        free_run(run);
-        return -1;
-    }
-    if (owe(run, err) < 0 || (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
+    bool is_fit =
+        *ret_outcome != ADMIT_QUEUED || cay_request_check(server->cay, run->req, err) == 0;
+    if (!is_fit || owe(run, err) < 0 || (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
         if (run->is_owed)
             cay_record_not_owed(server->cay, run->id);
+        /* No run of its minute; but what is recorded of it is, and has just been given room. */
         admit_undo(server->admit, &run->ticket);
+        execution_record_refused(server, run->tenant, run->req, err, refusal);
         free_run(run);
         return -1;
     }

@@ -48,7 +48,6 @@ struct execution {
     enum execution_state state;
     bool is_detached;
     bool is_unrecorded; /* or not all of it is on record */
-    bool is_recorded;   /* it was refused when it was to start, and that is on record */
     bool is_owed;       /* what will be told if we end before it does was written down */
     bool is_cancelled;
     bool is_removed; /* its record is gone: nobody finds it any more */
@@ -97,15 +96,24 @@ struct executions {
     uint64_t list_number;                /* of the last list */
     struct execution_end ends[ENDS_MAX]; /* a ring */
     size_t n_ends;                       /* ever put there */
+    int64_t n_unrecorded;                /* refusals since that was last told */
+    int64_t tell_unrecorded_ns;          /* not again before this */
+    char unrecorded_tenant[TENANT_NAME_MAX + 1]; /* of the last one */
 };
 
 /* Takes req. */
 struct execution *execution_new(struct server *server, const struct token_owner *owner,
                                 struct cay_request *req, int64_t taken_ns);
 
-/* Writes down that a request was refused before it was an execution; misuse is not. */
-void execution_record_refused(struct server *server, const char *tenant,
-                              const struct cay_request *req, const struct cay_error *err);
+/* Writes down that a request was refused before it was an execution; misuse is not. It counts as a
+ * run of its tenant's minute. false: these are used up, as why says, and nothing was written down.
+ * A tenant that has no such quota is refused all the same; what is not written down is told. */
+bool execution_record_refused(struct server *server, const char *tenant,
+                              const struct cay_request *req, const struct cay_error *err,
+                              struct admit_refusal *why);
+
+/* Tells of refusals that were not written down, if it is time to. */
+void execution_tell_unrecorded(struct server *server, int64_t now_ns);
 
 /* Starts it or lets it wait; *ret_outcome says which. Refused, or (-1, err) not to be started: it
  * is gone. memory_bytes is what it counts for, output_bytes what is kept of each stream. */

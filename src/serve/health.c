@@ -175,7 +175,7 @@ void health_check(struct server *server)
     for (const char *const *layer = server->required; rc == 0 && layer && *layer; layer++)
         rc = cay_request_set(req, "require", *layer, &err);
     if (rc == 0)
-        rc = engine_start(server, req, &options, &running, NULL, &err);
+        rc = engine_start(server, req, &options, &running, &err);
     cay_request_free(req);
     if (rc < 0)
         conclude_error(server, &err);

@@ -45,6 +45,8 @@ struct metrics;
     X(UNAUTHORIZED, "cay_http_unauthorized_total", "Requests without a valid token.")           \
     X(REFUSED_QUEUE, "cay_refused_queue_total", "Requests refused because the queue was full.") \
     X(REFUSED_QUOTA, "cay_refused_quota_total", "Requests refused by a tenant's quota.")        \
+    X(REFUSALS_UNRECORDED, "cay_refusals_unrecorded_total",                                     \
+      "Refused requests that are not on record: their tenant had too many in a minute.")        \
     X(CLIENTS_LEFT, "cay_clients_left_total", "Clients that left before their answer.")         \
     X(OUTPUT_BYTES, "cay_output_bytes_total", "Bytes that programs wrote.")                     \
     X(CPU_NS, "cay_cpu_seconds_total", "CPU time that programs used.")                          \

@@ -89,6 +89,16 @@ static const char *const types[] = {
     [AS_NDJSON] = "application/x-ndjson",
 };
 
+static void answer_refused(struct exchange *x, const struct admit_refusal *refusal)
+{
+    metrics_add(x->server->metrics, refusal->quota ? COUNTER_REFUSED_QUOTA : COUNTER_REFUSED_QUEUE,
+                1);
+    if (refusal->is_final)
+        exchange_error(x, 403, CAY_E_POLICY, refusal->message, refusal->hint);
+    else
+        exchange_retry(x, 429, CAY_E_BUSY, refusal->message, refusal->hint, refusal->retry_after_s);
+}
+
 static void start(struct exchange *x, struct cay_request *req, int form)
 {
     struct server *server = x->server;
@@ -116,13 +126,7 @@ static void start(struct exchange *x, struct cay_request *req, int form)
         else
             exchange_fail(x, &err);
     } else if (outcome == ADMIT_REFUSED) {
-        metrics_add(server->metrics, refusal.quota ? COUNTER_REFUSED_QUOTA : COUNTER_REFUSED_QUEUE,
-                    1);
-        if (refusal.is_final)
-            exchange_error(x, 403, CAY_E_POLICY, refusal.message, refusal.hint);
-        else
-            exchange_retry(x, 429, CAY_E_BUSY, refusal.message, refusal.hint,
-                           refusal.retry_after_s);
+        answer_refused(x, &refusal);
     } else if (is_detached) {
         answer_detached(x, run);
     } else if (form == AS_RESULT) {
@@ -136,6 +140,7 @@ static void start(struct exchange *x, struct cay_request *req, int form)
 void on_execute(struct exchange *x)
 {
     int form = http_accept(x->head, types, ARRAY_LEN(types));
+    struct admit_refusal refusal;
     struct cay_error err;
 
     if (x->server->is_draining) {
@@ -155,8 +160,10 @@ void on_execute(struct exchange *x)
         exchange_fail(x, &err);
     } else if (check_fields(x, req, &err) < 0 || check_webhook(x, req, &err) < 0 ||
                keep_floor(x, req, &err) < 0 || require_layers(x->server, req, &err) < 0) {
-        execution_record_refused(x->server, x->owner.tenant, req, &err);
-        exchange_fail(x, &err);
+        if (execution_record_refused(x->server, x->owner.tenant, req, &err, &refusal))
+            exchange_fail(x, &err);
+        else
+            answer_refused(x, &refusal);
     } else {
         start(x, req, form);
         return;

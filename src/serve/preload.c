@@ -80,7 +80,7 @@ static int start(struct check *check, struct cay_error *err)
     if (rc == 0) /* whoever may write the configuration may name any module */
         rc = cay_request_set(req, "policy", "off", err);
     if (rc == 0)
-        rc = engine_start(check->server, req, &options, &running, NULL, err);
+        rc = engine_start(check->server, req, &options, &running, err);
     cay_request_free(req);
     return rc;
 }

@@ -337,6 +337,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         history_client_expire(server->history, now_ns);
     recorder_link_tick(server, now_ns);
     engine_tend_checker(server, now_ns);
+    execution_tell_unrecorded(server, now_ns);
     if (now_ns - server->host_read_ns > HOST_LOOK_NS) {
         struct admit_host host;
         admit_host_read(server->host_files, &host);
