@@ -65,7 +65,7 @@ struct conn {
     size_t tail_len, tail_at;
     char *tail_owned;   /* freed once it is sent */
     gone_fn *tail_done; /* called then */
-    pull_fn *pull;    /* of a stream */
+    pull_fn *pull;      /* of a stream */
     bool is_chunked;
     bool can_pull; /* the last pull did not say PULL_WAIT */
     struct strbuf piece;

@@ -79,7 +79,8 @@ void exchange_reply(struct exchange *x, int status, const char *type, char *body
 void exchange_reply_static(struct exchange *x, int status, const char *type, const char *body,
                            size_t len);
 
-/* The same for a body that stays the caller's until `done` is called: it was sent, or never will be.
+/* The same for a body that stays the caller's until `done` is called: it was sent, or never will
+ * be.
  */
 void exchange_reply_lent(struct exchange *x, const char *type, const char *body, size_t len,
                          gone_fn *done);

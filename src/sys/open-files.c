@@ -62,8 +62,6 @@ struct look {
     uint64_t sum;
     uint64_t max; /* of locks, or of mappings */
     unsigned n_seen;
-    struct locked *locked;
-    unsigned n_locked;
 };
 
 static bool shares_table(pid_t task, pid_t other)
@@ -166,6 +164,10 @@ uint64_t open_files_count(int proc_fd, uint64_t plenty)
     return exact.sum;
 }
 
+/* Where so many times as many are of no file, they are not looked through to the end: whoever asks
+ * is kept from all else by it. */
+enum { LINES_PER_MAPPING = 16 };
+
 /* A line for each; only those of files have a path, in which a newline is written otherwise.
  * Returns whether the next thread is to be asked: this one has none, for it has ended. */
 static bool add_mappings(int dir_fd, const char *task, void *arg)
@@ -178,13 +180,17 @@ static bool add_mappings(int dir_fd, const char *task, void *arg)
     auto_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == EACCES)
         look->sum = look->max;
-    for (ssize_t n; fd >= 0 && look->sum < look->max && (n = read(fd, buf, sizeof buf)) > 0;)
+    for (ssize_t n; fd >= 0 && look->sum < look->max && (n = read(fd, buf, sizeof buf)) > 0;) {
         for (const char *pos = buf; pos < buf + n; pos++) {
             has_any = true;
             has_path = has_path || *pos == '/';
             look->sum += has_path && *pos == '\n';
+            look->n_seen += *pos == '\n';
             has_path = has_path && *pos != '\n';
         }
+        if (look->n_seen / LINES_PER_MAPPING >= look->max)
+            look->sum = look->max;
+    }
     return !has_any && look->sum < look->max;
 }
 
@@ -237,44 +243,12 @@ void open_files_lower(int proc_fd, uint64_t limit)
 /* More files than this are not looked at. */
 enum { SEEN_MAX = 4096 };
 
-/* A file that locks were found on: all that a table has open of it show the same ones. */
-struct locked {
-    uint64_t table, major, minor, inode;
-};
-
-static bool is_news(struct look *look, struct locked found)
-{
-    for (unsigned i = 0; i < look->n_locked; i++)
-        if (memcmp(&look->locked[i], &found, sizeof found) == 0)
-            return false;
-    if (look->n_locked < look->max)
-        look->locked[look->n_locked++] = found;
-    return true;
-}
-
-/* "lock:\t1: POSIX  ADVISORY  WRITE 2 00:2a:15 0 EOF": the owner, then device and inode. */
-static struct locked parse_lock(const char *line, uint64_t table)
-{
-    enum { DEVICE = 7 };
-
-    for (int field = 1; field < DEVICE; field++) {
-        line += strcspn(line, " \t");
-        line += strspn(line, " \t");
-    }
-    char *end;
-    struct locked found = { .table = table, .major = strtoul(line, &end, 16) };
-    found.minor = strtoul(end + (*end == ':'), &end, 16);
-    found.inode = strtoul(end + (*end == ':'), &end, 10);
-    return found;
-}
-
-/* Of the locks in a file's lines. Those of fcntl are the table's: the first of them says whether
- * they were seen before. */
+/* The lines show those that were set through this open file, and of fcntl's the table's own: each
+ * number that stands for it, and each process that has it by fork, may show the same one again. */
 static void add_lines(struct look *look, int fd)
 {
     char buf[4096];
     size_t have = 0;
-    bool is_first = true, is_new = false;
 
     for (ssize_t n; (n = read(fd, buf + have, sizeof buf - 1 - have)) > 0;) {
         have += (size_t)n;
@@ -282,13 +256,7 @@ static void add_lines(struct look *look, int fd)
         char *line = buf;
         for (char *end; (end = strchr(line, '\n')); line = end + 1) {
             *end = '\0';
-            if (strncmp(line, "lock:", strlen("lock:")) != 0)
-                continue;
-            bool is_tables = strstr(line, " POSIX ");
-            if (is_tables && is_first)
-                is_new = is_news(look, parse_lock(line, (uint64_t)look->last));
-            is_first = is_first && !is_tables;
-            look->sum += !is_tables || is_new;
+            look->sum += strncmp(line, "lock:", strlen("lock:")) == 0;
             if (look->sum >= look->max)
                 return;
         }
@@ -315,7 +283,6 @@ static bool add_locks(struct look *look, int dir_fd, const char *task)
 {
     auto_close int infos = open_folder(dir_fd, task, "fdinfo");
 
-    look->last = (pid_t)strtol(task, NULL, 10);
     if (infos >= 0)
         for_numbers(infos, add_file, look);
     else if (faccessat(dir_fd, task, F_OK, 0) == 0) /* else it is gone */
@@ -325,11 +292,7 @@ static bool add_locks(struct look *look, int dir_fd, const char *task)
 
 uint64_t open_files_locks(int proc_fd, uint64_t max)
 {
-    enum { LOCKED_MAX = 1024 };
-    struct locked locked[LOCKED_MAX];
-    struct look look = {
-        .visit = add_locks, .is_exact = true, .max = MIN(max, LOCKED_MAX), .locked = locked
-    };
+    struct look look = { .visit = add_locks, .is_exact = true, .max = max };
 
     for_numbers(proc_fd, visit_process, &look);
     return look.sum;

@@ -84,6 +84,7 @@ int seccomp_load_table(const struct sock_filter *table, size_t n)
  * other calls stay constant for the kernel (seccomp_is_const_allow), so that they cost nothing. */
 static int load_notice(bool tells_exits, unsigned flags)
 {
+    enum { MAND = 32 }; /* LOCK_MAND, which musl does not have; a lock before Linux 5.16 */
     struct sock_filter table[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 4),
@@ -93,7 +94,7 @@ static int load_notice(bool tells_exits, unsigned flags)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EXIT_MARK_2, tells_exits ? 7 : 8, 8),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 2),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, LOCK_SH | LOCK_EX, 4, 5),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, LOCK_SH | LOCK_EX | MAND, 4, 5),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 4),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLK, 1, 0),
@@ -125,6 +126,8 @@ int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
     } else {
         *ret_fd = load_notice(true, NOTICE_FLAGS);
     }
+    if (*ret_fd == -EINVAL)
+        *ret_fd = seccomp_load_lock_notice();
     return seccomp_load(profile);
 }
 
@@ -136,7 +139,11 @@ int seccomp_load_zygote(void)
 int seccomp_load_forked(int *ret_fd)
 {
     *ret_fd = load(TABLE_FORKED, sizeof(TABLE_FORKED) / sizeof(TABLE_FORKED[0]), NOTICE_FLAGS);
-    return *ret_fd < 0 ? seccomp_load(SECCOMP_PROFILE_DEFAULT) : 0;
+    if (*ret_fd >= 0)
+        return 0;
+    if (*ret_fd == -EINVAL)
+        *ret_fd = seccomp_load_lock_notice();
+    return seccomp_load(SECCOMP_PROFILE_DEFAULT);
 }
 
 int seccomp_take_notice(int fd, struct seccomp_notice *ret)
@@ -149,6 +156,7 @@ int seccomp_take_notice(int fd, struct seccomp_notice *ret)
         .id = notice.id,
         .pid = (pid_t)notice.pid,
         .is_exit = notice.data.nr == SYS_exit_group,
+        .is_flock = notice.data.nr == SYS_flock,
         .status = (int)((notice.data.args[0] & 0xff) << 8),
     };
     return 0;
@@ -159,7 +167,9 @@ void seccomp_let_go(int fd, const struct seccomp_notice *notice)
     struct seccomp_notif_resp go_on = { .id = notice->id,
                                         .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
 
-    ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &go_on);
+    /* Linux 5.0 to 5.4 can only refuse, and it would wait for ever. */
+    if (ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &go_on) < 0 && errno == EINVAL)
+        seccomp_refuse(fd, notice, ENOLCK);
 }
 
 void seccomp_refuse(int fd, const struct seccomp_notice *notice, int errnum)

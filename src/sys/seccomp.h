@@ -45,11 +45,12 @@ struct sock_filter;
 int seccomp_load_table(const struct sock_filter *table, size_t n);
 
 /*
- * The same as seccomp_load, and a process that ends by spawn_leave, or sets a lock (fcntl, flock), is
- * held in the call: the fd that is given back tells of it (SECCOMP_IOCTL_NOTIF_RECV, Linux 5.19).
- * Once received, nothing but a kill ends the wait. Any other exit_group just ends it, as a signal
- * would break the wait for being received; a lock call is then made once more. Where the kernel
- * can't do that, *ret_fd is -errno, and the list is loaded all the same.
+ * The same as seccomp_load, and a process that ends by spawn_leave, or sets a lock (fcntl, flock),
+ * is held in the call: the fd that is given back tells of it (SECCOMP_IOCTL_NOTIF_RECV,
+ * Linux 5.19). Once received, nothing but a kill ends the wait. Any other exit_group just ends it,
+ * as a signal would break the wait for being received; a lock call is then made once more. From
+ * Linux 5.5 on only locks are told of; where the kernel can't do that either, *ret_fd is -errno,
+ * and the list is loaded all the same.
  */
 int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
 
@@ -73,8 +74,9 @@ int seccomp_load_forked(int *ret_fd);
 struct seccomp_notice {
     uint64_t id;
     pid_t pid;
-    bool is_exit; /* else it sets a lock */
-    int status;   /* as wait's */
+    bool is_exit;  /* else it sets a lock */
+    bool is_flock; /* by flock, not fcntl */
+    int status;    /* as wait's */
 };
 
 int seccomp_take_notice(int fd, struct seccomp_notice *ret);

@@ -47,12 +47,14 @@ static uint32_t count_runs(const struct warden *warden, bool is_main)
 /* Each has fds of ours, processes and memory: not as many as somebody likes. */
 static int check_room(const struct warden *warden, const struct front *front, struct cay_error *err)
 {
-    uint32_t max = warden->options->max_runs;
+    uint32_t wanted = warden->options->max_runs;
+    uint32_t max = wanted == 0 ? RUNS_MAX : MIN(wanted, (uint32_t)RUNS_MAX);
 
-    if (max == 0 || count_runs(warden, front == &warden->main_front) < max)
+    if (count_runs(warden, front == &warden->main_front) < max)
         return 0;
     cay_fail(err, CAY_E_LIMIT, "warden: %u runs at once are the most that there can be", max);
-    return cay_hint(err, "wait for some to end, or raise max_running");
+    return cay_hint(err, max < RUNS_MAX ? "wait for some to end, or raise max_running"
+                                        : "wait for some to end");
 }
 
 static void on_start(struct warden *warden, struct front *front, struct warden_request *request,
@@ -223,8 +225,6 @@ void fronts_hear(struct warden *warden, struct front *front, short revents)
 }
 
 /* ---- how they come and go ---- */
-
-enum { FRONTS_MAX = 256 };
 
 /* Without a pause, one that waits to be accepted would wake us again and again. */
 #define NO_FILES_NS (100 * NS_PER_MSEC)

@@ -44,10 +44,6 @@ static struct pollfd poll_front(const struct front *front)
     return (struct pollfd){ front->is_gone ? -1 : front->fd, (short)(POLLIN | out), 0 };
 }
 
-enum { POLL_MAX = 4096 };
-
-enum { P_FRONT, P_LISTEN, P_POOLS, P_REST = P_POOLS + POOLS_MAX };
-
 /* Fills the list with the fronts and the fds of each run; one that finds no room waits for its
  * turn. */
 static nfds_t gather(const struct warden *warden, struct pollfd *list)

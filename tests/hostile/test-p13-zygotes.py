@@ -34,10 +34,10 @@ SAMPLE = 7 if caytest.SANITIZED else 1  # no sanitizer is in what the zygotes ar
 class Ahead:
     """The process that keeps sandboxes ahead; ends with the block."""
 
-    def __init__(self, mode, program=AHEAD, languages=LANGUAGES, **more):
+    def __init__(self, mode, program=AHEAD, languages=LANGUAGES, before=(), **more):
         env = {**mode.env, "CAY_WARM": ",".join(languages), "CAY_SPARES": "1", "CAY_SPARES_MAX": "2", **more}
         self.proc = subprocess.Popen(
-            [program, mode.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=mode.cwd,
+            [*before, program, mode.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=mode.cwd,
             **({} if mode.uid is None else {"user": mode.uid, "group": mode.uid, "extra_groups": []}))
 
     def __enter__(self):
@@ -559,8 +559,74 @@ except OSError as e:
 '''
 
 
+# Each open file shows the locks that were set through it.
+LOCKS_OF_MANY = '''
+import fcntl
+fs = [open("/tmp/f", "w+") for _ in range(20)]
+n = 0
+try:
+    while n < 5000:
+        fcntl.lockf(fs[n % 20], fcntl.LOCK_EX, 1, 2 * n)
+        n += 1
+except OSError as e:
+    print(n, e.errno)
+'''
+
+# A flock stays as long as the file is open, which a mapping keeps it.
+FLOCKS_MAPPED = '''
+import ctypes, fcntl, mmap, os
+fd = os.open("/tmp/f", os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 4096)
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+n = 0
+try:
+    while n < 9000:
+        fd = os.open("/tmp/f", os.O_RDWR)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+        os.close(fd)
+        n += 1
+except OSError as e:
+    print("many" if n > 3000 else n, e.errno)
+'''
+
+# What honest programs do with locks.
+LOCKS_OF_HONEST = '''
+import fcntl, os, sqlite3, sys
+f = open("/tmp/inherited", "w")
+fcntl.flock(f, fcntl.LOCK_EX)
+go, went = os.pipe()
+children = []
+for _ in range(60):
+    pid = os.fork()
+    if pid == 0:
+        os.close(went)
+        os.read(go, 1)
+        os._exit(0)
+    children.append(pid)
+db = sqlite3.connect("/tmp/db", isolation_level=None)
+db.execute("create table t (x)")
+for i in range(1500):
+    db.execute("insert into t values (?)", (i,))
+for i in range(5000):
+    with open("/tmp/other", "w") as g:
+        fcntl.flock(g, fcntl.LOCK_EX)
+os.close(went)
+for pid in children:
+    os.waitpid(pid, 0)
+print(db.execute("select count(*) from t").fetchone()[0])
+'''
+
+
 def locked(t, ahead):
     """Locks are counted however a program begins, and making many, one after another, is no fault."""
+    for code, out, label in ((LOCKS_OF_MANY, "1023 37\n", "through many fds"), (FLOCKS_MAPPED, "many 37\n", "of mappings"),
+                             (LOCKS_OF_HONEST, "1500\n", "of an honest program")):
+        for strict in (False, True):
+            r = ahead.run("python", code, strict=strict)
+            t.equal(r["stdout"], out, f"locks {label}: counted", r["meta"]["start"], r["stderr"], r["verdict"])
     node = "console.log(require('child_process').execFileSync('python3', ['-c', %s]).toString().trim())" % json.dumps(LOCKS)
     runs = {"warm": ahead.run("python", LOCKS), "forked now": ahead.run_two("python", LOCKS)[1],
             "a spare, or cold": ahead.run("python", LOCKS, env={"PYTHONPATH": "/tmp"}),
@@ -568,6 +634,14 @@ def locked(t, ahead):
             "collected": ahead.run("python", LOCKS, collect=["*"])}
     for label, r in runs.items():
         t.equal(r["stdout"], "1023 37\n", f"locks, {label}: 1023 and no more", r["meta"]["start"], r["stderr"], r["verdict"])
+
+
+def locked_on_old(t, mode):
+    """Linux 5.5 to 5.18 tells of locks too, though not of exits."""
+    with Ahead(mode, languages=["python", "command"], before=[caytest.workdir() / "deny", "wait_killable"]) as ahead:
+        for r in (ahead.run("python", LOCKS), ahead.run("python", LOCKS, env={"PYTHONPATH": "/tmp"}),
+                  ahead.run_two("python", LOCKS)[1], ahead.run("python", LOCKS, strict=True)):
+            t.equal(r["stdout"], "1023 37\n", "locks, before Linux 5.19: 1023 and no more", r["meta"]["start"], r["stderr"], r["verdict"])
 
 
 def chosen(t, ahead):
@@ -707,6 +781,7 @@ def test(t, mode):
             r = ahead.run("python", DEEP, collect=["/sandbox/**"])
             t.equal((r["meta"]["start"], r["verdict"]["cause"], len(r["files"])), ("warm", "ok", 91), "a deep tree is collected from a warm run", r["stderr"])
             chosen(t, ahead)
+    locked_on_old(t, mode)
     others(t, mode)
     on_demand(t, mode)
     storm(t, mode)
@@ -721,4 +796,4 @@ def test(t, mode):
         own_files(t, mode)
 
 
-caytest.main(test, modes=("root", "deleg"), programs=("fds", "mkns", "sockets", "calls"))
+caytest.main(test, modes=("root", "deleg"), programs=("fds", "mkns", "sockets", "calls", "deny"))

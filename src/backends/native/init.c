@@ -426,18 +426,23 @@ static bool has_stopped(struct state *state, pid_t program)
 }
 
 /* A call may split a lock that there is, so it adds two at the most. How many there are is looked
- * up when there may be too many: a call that takes one away looks like any other. */
+ * up when there may be too many: a call that takes one away looks like any other. A flock lives on
+ * with a mapping of its file, where it can't be seen: so many can do that as there were calls, and
+ * as there are mappings. */
 static void answer_lock(struct state *state, const struct seccomp_notice *notice)
 {
-    enum { LOCKS_MAX = 1024, ADDS = 2 };
+    enum { LOCKS_MAX = 1024, ADDS = 2, MAPPED_MAX = 4096 };
 
     if (state->n_locks + ADDS > LOCKS_MAX)
         state->n_locks = open_files_locks(proc_of(state), LOCKS_MAX);
-    if (state->n_locks + ADDS > LOCKS_MAX) {
+    if (notice->is_flock && state->n_flocks >= MAPPED_MAX)
+        state->n_flocks = open_files_mapped(proc_of(state), MAPPED_MAX);
+    if (state->n_locks + ADDS > LOCKS_MAX || (notice->is_flock && state->n_flocks >= MAPPED_MAX)) {
         seccomp_refuse(state->notice_fd, notice, ENOLCK);
         return;
     }
     state->n_locks += ADDS;
+    state->n_flocks += notice->is_flock;
     seccomp_let_go(state->notice_fd, notice);
 }
 

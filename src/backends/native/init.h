@@ -43,6 +43,7 @@ struct state {
     int64_t next_files_ns; /* when the watcher counts them */
     uint64_t host_files;   /* the fewest that were open on the host at a look */
     uint64_t n_locks;      /* that there can be at the most, by the calls that were let go */
+    uint64_t n_flocks;     /* likewise, of files that are mapped and closed */
     bool has_notice;
     bool takes_no_notice; /* of the program's exit: it is reaped, and that tells */
 };

@@ -324,14 +324,14 @@ static int64_t leave_when_due(struct native *native, int64_t now_ns)
 static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
 {
     struct native *native = native_of(sandbox);
-    int64_t limit = native->job.limits[native->stage].cpu_time_ns;
     struct cgroup_counters now;
 
-    if (native->base.fds[FD_CTL] < 0) {
+    if (native->base.fds[FD_CTL] < 0) { /* it may be past its last stage */
         native->base.has_word = native_look_if_doomed(native, now_ns, &native->base.tick_ns);
         return TICK_FINE;
     }
     native->base.tick_ns = leave_when_due(native, now_ns);
+    int64_t limit = native->job.limits[native->stage].cpu_time_ns;
     if (limit == 0 || !native->has_cgroup)
         return TICK_FINE;
     cgroup_read(&native->cgroup, &now);

@@ -22,6 +22,7 @@ struct rule {
     uint32_t mask,
         value; /* on the low half of the first argument: denied when (arg & mask) == value */
     int error;
+    unsigned arg; /* or of this one */
 };
 
 enum { KILLED = -1 }; /* instead of an error: as filters of some engines do */
@@ -60,6 +61,9 @@ static const struct rule rules[] = {
     NAMESPACE("cgroup_ns", CLONE_NEWCGROUP),
     CALL("seccomp", SYS_seccomp, ENOSYS),
     PRCTL("seccomp", PR_SET_SECCOMP, EINVAL),
+    /* as before Linux 5.19 */
+    { "wait_killable", SYS_seccomp, SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+      SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, EINVAL, 1 },
     PRCTL("no_new_privs", PR_SET_NO_NEW_PRIVS, EINVAL),
     CALL("caps", SYS_capset, EPERM),
     PRCTL("caps", PR_CAPBSET_DROP, EPERM),
@@ -94,7 +98,7 @@ int main(int argc, char **argv)
         found = 1;
         code[n++] = (struct sock_filter)LOAD(nr);
         code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)r->nr, 0, 4);
-        code[n++] = (struct sock_filter)LOAD(args[0]);
+        code[n++] = (struct sock_filter)LOAD(args[r->arg]);
         code[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, r->mask);
         code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->value, 0, 1);
         uint32_t answer =
