@@ -258,6 +258,22 @@ def test_refused_served(t, mode):
     t.ok({"network", "language", "backend", "fallback"} <= set(want), "served: and these are refused", got)
 
 
+def test_refused_often(t, mode):
+    """Refusals past the rate are refused all the same, and told of instead of recorded."""
+    if not mode.has_cgroup:
+        return
+    code = "x" * 1000 + os.urandom(8).hex()
+    with cayserve.Server(mode, env={"CAY_SPARES": "0"}) as s:
+        got = [s.execute({"language": "python", "code": code, "workspace": "/x"}).status for _ in range(90)]
+        lost = s.metric("cay_refusals_unrecorded_total")
+    t.equal(set(got), {403}, "refused often: each is refused")
+    t.ok(lost > 0 and "refusals-not-recorded" in open(os.path.join(s.folder, "log")).read(), "refused often: what is not recorded is told", lost)
+    sum = hashlib.sha256(code.encode()).hexdigest()
+    seen = [e for e in audit(mode) if e.get("code") and e["code"]["sha256"] == sum]
+    t.equal(len(seen), 90 - lost, "refused often: the rest is in the log")
+    t.equal({(e["tier"], e["start"]) for e in seen}, {(None, None)}, "refused often: which says of no tier that it ran in")
+
+
 def test_unapplied(t, mode, folder):
     """Changes that were not applied go by no number of runs, and by age only after a warning."""
     work = mode.cwd / "work"
@@ -345,6 +361,7 @@ def test(t, mode):
         test_no_own_runs(t, mode, folder)
         test_keeping(t, mode, folder)
         test_refused_served(t, mode)
+        test_refused_often(t, mode)
         test_no_room(t, mode, folder)
     finally:
         if mode.is_root and caytest.contained():

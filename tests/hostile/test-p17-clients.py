@@ -190,10 +190,12 @@ def test_random(t, servers):
 CONTROL = "import os\nfor fd in (1, 2):\n    left = 16 << 20\n    while left > 0:\n        left -= os.write(fd, b'\\1' * 65536)\n"
 
 
-def unread(s, path="/v1/execute", body=None, accept="application/json"):
+def unread(s, path="/v1/execute", body=None, accept="application/json", segment=None):
     """Asks, and reads nothing of what comes."""
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    if segment:  # of loopback's large ones the kernel itself would hold megabytes
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
     raw.settimeout(60)
     raw.connect(("127.0.0.1", s.port))
     data = json.dumps(body).encode() if body else b""
@@ -264,6 +266,26 @@ def test_unread(t, s):
         t.ok(most[0] < cayfuzz.FRONT_MIB * caytest.MIB, f"its memory is bounded: {most[0] >> 20} MiB", most)
 
 
+def test_pinned(t, s):
+    """Results that were answered and are kept: each is read by one more client, which takes nothing, and holds it."""
+    body = {"command": ["/bin/sh", "-c", "yes aaaaaaaaaaaaaaa | head -c 1700000"], "limits": {"max_output": "2m"}}
+    before, kept, statuses_seen = cayfuzz.resident(s.pid), [], set()
+    for i in range(70):
+        r = s.execute(body, token=HOSTILE)
+        statuses_seen.add(r.status)
+        if r.status == 200:
+            kept.append(unread(s, f"/v1/executions/{r.json['id']}{('', '/events')[i % 2]}", accept="*/*", segment=536))
+            s.get("/v1/health")  # which is answered behind it
+    t.ok(statuses_seen <= {200, 503} and kept, f"pinned: {len(kept)} of them are read, and the rest refused", statuses_seen)
+    grown = cayfuzz.resident(s.pid) - before
+    if not caytest.SANITIZED:
+        t.ok(grown < 80 * caytest.MIB, f"pinned: what they hold is bounded: {grown >> 20} MiB", len(kept))
+    t.equal(s.execute({"command": ["/bin/echo", "fine"]}).status, 200, "pinned: another tenant is answered")
+    for raw in kept:
+        raw.close()
+    t.ok(caytest.until(lambda: s.execute(body, token=HOSTILE).status == 200, 30), "pinned: with the readers gone there is room again")
+
+
 # ---- one by one ----
 
 def test_last_while_paused(t, s):
@@ -297,6 +319,8 @@ def test(t, mode):
         test_last_while_paused(t, plain)
         with Server(mode, tokens=TOKENS, env={"CAY_LOG_LEVEL": "warn", "CAY_WRITE_TIMEOUT": "300"}) as s:
             test_unread(t, s)
+        with Server(mode, tokens=TOKENS, env={"CAY_LOG_LEVEL": "warn", "CAY_WRITE_TIMEOUT": "300"}) as s:
+            test_pinned(t, s)
         place, tokens = (os.path.join(plain.folder, name) for name in ("tls-socket", "tokens"))
         with Server(mode, "--listen", "127.0.0.1:0", "--socket", place, "--token-file", tokens, "--tls-cert", cert, "--tls-key", key,
                     tokens=TOKENS, env=LIMITS) as tls:
