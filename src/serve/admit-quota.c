@@ -27,9 +27,7 @@ void admit_refuse(struct admit_refusal *why, const char *quota, int64_t wait_ns,
 
 static int64_t run_share_ns(const struct tenant *tenant)
 {
-    uint32_t most = tenant->quota.runs_per_minute;
-
-    return NS_PER_MINUTE / (most ? most : ADMIT_REFUSALS);
+    return NS_PER_MINUTE / tenant->quota.runs_per_minute;
 }
 
 static void bucket_drain(struct tenant *tenant, int64_t now_ns)
@@ -114,20 +112,6 @@ static bool is_over_memory(const struct admit_ticket *ticket, int64_t service_ns
     return true;
 }
 
-/* Takes nothing. */
-static bool is_over_minute(struct tenant *tenant, int64_t now_ns, struct admit_refusal *why)
-{
-    uint32_t most = tenant->quota.runs_per_minute;
-
-    bucket_drain(tenant, now_ns);
-    int64_t over_ns = tenant->bucket_ns + run_share_ns(tenant) - NS_PER_MINUTE;
-    if (over_ns <= 0)
-        return false;
-    admit_refuse(why, most ? "runs_per_minute" : NULL, over_ns,
-                 "tenant %.64s: quota runs_per_minute: %u are the most", tenant->name, most);
-    return true;
-}
-
 bool quota_forbids(const struct admit_ticket *ticket, int64_t service_ns, int64_t now_ns,
                    struct admit_refusal *why)
 {
@@ -152,18 +136,20 @@ bool quota_forbids(const struct admit_ticket *ticket, int64_t service_ns, int64_
                      tenant->name, used, most);
         return true;
     }
-    return quota->runs_per_minute && is_over_minute(tenant, now_ns, why);
-}
-
-bool quota_take_refusal(struct tenant *tenant, int64_t now_ns, struct admit_refusal *why)
-{
-    if (is_over_minute(tenant, now_ns, why))
+    if (!quota->runs_per_minute)
         return false;
-    tenant->bucket_ns += run_share_ns(tenant);
-    return true;
+    bucket_drain(tenant, now_ns);
+    int64_t over_ns = tenant->bucket_ns + run_share_ns(tenant) - NS_PER_MINUTE;
+    if (over_ns > 0) {
+        admit_refuse(why, "runs_per_minute", over_ns,
+                     "tenant %.64s: quota runs_per_minute: %u are the most", tenant->name,
+                     quota->runs_per_minute);
+        return true;
+    }
+    return false;
 }
 
-/* By what is let in only: who was told to come again has used nothing. */
+/* By what is let in only: whoever was refused has used nothing. */
 void quota_take(struct tenant *tenant)
 {
     if (tenant->quota.runs_per_minute)
@@ -188,4 +174,16 @@ int64_t quota_cpu(const struct tenant *tenant, int64_t now_ns)
 
     cpu_advance(&copy, now_ns);
     return cpu_sum(&copy);
+}
+
+bool tenant_take_refusal(struct tenant *tenant, int64_t now_ns)
+{
+    const int64_t share_ns = NS_PER_MINUTE / ADMIT_REFUSALS;
+
+    tenant->refusals_ns -= MIN(tenant->refusals_ns, MAX(now_ns - tenant->refusals_at_ns, 0));
+    tenant->refusals_at_ns = now_ns;
+    if (tenant->refusals_ns + share_ns > NS_PER_MINUTE)
+        return false;
+    tenant->refusals_ns += share_ns;
+    return true;
 }

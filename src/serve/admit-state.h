@@ -23,6 +23,8 @@ struct tenant {
 
     int64_t bucket_ns; /* time until the bucket is full again; a run takes a minute's share */
     int64_t bucket_at_ns;
+    int64_t refusals_ns; /* likewise, of refusals that are recorded */
+    int64_t refusals_at_ns;
     int64_t cpu_ns[QUOTA_HOURS];
     int64_t cpu_hour; /* the newest in there, since the clock's start */
 };
@@ -38,9 +40,6 @@ bool quota_forbids(const struct admit_ticket *ticket, int64_t service_ns, int64_
 /* The run is let in. */
 void quota_take(struct tenant *tenant);
 void quota_give_back(struct tenant *tenant); /* what quota_take took */
-
-/* As admit_refused. */
-bool quota_take_refusal(struct tenant *tenant, int64_t now_ns, struct admit_refusal *why);
 
 /* CPU time that a run of the tenant's used, and all of the last 24 hours. */
 void quota_add_cpu(struct tenant *tenant, int64_t cpu_ns, int64_t now_ns);

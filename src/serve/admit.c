@@ -392,15 +392,6 @@ enum admit_outcome admit_ask(struct admit *admit, struct admit_ticket *ticket, i
     return is_now ? ADMIT_NOW : ADMIT_QUEUED;
 }
 
-bool admit_refused(struct admit *admit, struct tenant *tenant, int64_t now_ns,
-                   struct admit_refusal *why)
-{
-    if (quota_take_refusal(tenant, now_ns, why))
-        return true;
-    admit->counts.refused_quota += why->quota != NULL;
-    return false;
-}
-
 struct admit_ticket *admit_next(struct admit *admit, int64_t now_ns)
 {
     struct tenant *passed[LOOK_TENANTS];

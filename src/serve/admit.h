@@ -49,7 +49,7 @@ struct cay_tenant;
 
 enum {
     ADMIT_TENANTS_MAX = 8192,
-    ADMIT_REFUSALS = 60, /* that are recorded in a minute, of a tenant without runs_per_minute */
+    ADMIT_REFUSALS = 60, /* that are recorded in a minute, of each tenant */
     ADMIT_SHARE = 4,     /* a lone busy tenant among several has 4/5 of everything, rounded up */
     ADMIT_MESSAGE_SIZE = 200,
 };
@@ -133,11 +133,10 @@ void tenant_set_quota(struct tenant *tenant, const struct cay_tenant *quota);
 enum admit_outcome admit_ask(struct admit *admit, struct admit_ticket *ticket, int64_t now_ns,
                              struct admit_refusal *why);
 
-/* Something that the tenant asked for is refused for what it is. Whether that may be recorded: it
- * counts as a run of its minute. false: why->quota is runs_per_minute, or NULL where the tenant has
- * no such quota, and has had ADMIT_REFUSALS. */
-bool admit_refused(struct admit *admit, struct tenant *tenant, int64_t now_ns,
-                   struct admit_refusal *why);
+/* Something that the tenant asked for is refused for what it is: no run of its minute, but each
+ * that is recorded is written to the journal. Whether this one may be: ADMIT_REFUSALS in a minute.
+ */
+bool tenant_take_refusal(struct tenant *tenant, int64_t now_ns);
 
 /* One that waits and may start now; it counts as running from here on. NULL: none. */
 struct admit_ticket *admit_next(struct admit *admit, int64_t now_ns);

@@ -702,26 +702,22 @@ static void note_unrecorded(struct server *server, const char *name, int64_t now
     execution_tell_unrecorded(server, now_ns);
 }
 
-bool execution_record_refused(struct server *server, const char *name,
-                              const struct cay_request *req, const struct cay_error *err,
-                              struct admit_refusal *why)
+void execution_record_refused(struct server *server, const char *name,
+                              const struct cay_request *req, const struct cay_error *err)
 {
     const struct cay_start_options options = { .tenant = name, .without_code = true };
     int64_t now_ns = clock_now_ns();
 
     if (err->kind == CAY_E_USAGE || err->kind == CAY_E_BUSY)
-        return true;
+        return;
     struct tenant *tenant = admit_tenant(server->admit, name);
-    if (!tenant || !admit_refused(server->admit, tenant, now_ns, why)) {
-        if (tenant && why->quota)
-            return false;
+    if (!tenant || !tenant_take_refusal(tenant, now_ns)) {
         note_unrecorded(server, name, now_ns);
-        return true;
+        return;
     }
     struct cay_result *result = cay_result_of_error(err, req);
     cay_record_unstarted(server->cay, req, &options, result);
     cay_result_free(result);
-    return true;
 }
 
 /* Before it starts: later there is nobody to refuse. */
@@ -773,9 +769,8 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
     if (!is_fit || owe(run, err) < 0 || (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
         if (run->is_owed)
             cay_record_not_owed(server->cay, run->id);
-        /* No run of its minute; but what is recorded of it is, and has just been given room. */
         admit_undo(server->admit, &run->ticket);
-        execution_record_refused(server, run->tenant, run->req, err, refusal);
+        execution_record_refused(server, run->tenant, run->req, err);
         free_run(run);
         return -1;
     }

@@ -105,12 +105,10 @@ struct executions {
 struct execution *execution_new(struct server *server, const struct token_owner *owner,
                                 struct cay_request *req, int64_t taken_ns);
 
-/* Writes down that a request was refused before it was an execution; misuse is not. It counts as a
- * run of its tenant's minute. false: these are used up, as why says, and nothing was written down.
- * A tenant that has no such quota is refused all the same; what is not written down is told. */
-bool execution_record_refused(struct server *server, const char *tenant,
-                              const struct cay_request *req, const struct cay_error *err,
-                              struct admit_refusal *why);
+/* Writes down that a request was refused before it was an execution; misuse is not. Of too many in
+ * a minute the rest is only counted, and told of in the log. */
+void execution_record_refused(struct server *server, const char *tenant,
+                              const struct cay_request *req, const struct cay_error *err);
 
 /* Tells of refusals that were not written down, if it is time to. */
 void execution_tell_unrecorded(struct server *server, int64_t now_ns);

@@ -140,7 +140,6 @@ static void start(struct exchange *x, struct cay_request *req, int form)
 void on_execute(struct exchange *x)
 {
     int form = http_accept(x->head, types, ARRAY_LEN(types));
-    struct admit_refusal refusal;
     struct cay_error err;
 
     if (x->server->is_draining) {
@@ -160,10 +159,8 @@ void on_execute(struct exchange *x)
         exchange_fail(x, &err);
     } else if (check_fields(x, req, &err) < 0 || check_webhook(x, req, &err) < 0 ||
                keep_floor(x, req, &err) < 0 || require_layers(x->server, req, &err) < 0) {
-        if (execution_record_refused(x->server, x->owner.tenant, req, &err, &refusal))
-            exchange_fail(x, &err);
-        else
-            answer_refused(x, &refusal);
+        execution_record_refused(x->server, x->owner.tenant, req, &err);
+        exchange_fail(x, &err);
     } else {
         start(x, req, form);
         return;
