@@ -147,9 +147,12 @@ class Server:
         return self.ask("GET", path, **options)
 
     def metric(self, name, **options):
-        """What /metrics says of one that has no labels."""
-        lines = self.get("/metrics", **options).body.decode().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+        """What /metrics says of one that has no labels; None where it is not to be had just now (a crowd of others)."""
+        try:
+            lines = self.get("/metrics", **options).body.decode().splitlines()
+        except (OSError, http.client.HTTPException):
+            return None
+        return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), None)
 
     def execute(self, request, **options):
         return self.ask("POST", "/v1/execute", request, **options)
