@@ -272,7 +272,9 @@ def test_cleanup(t, mode):
                                       f"would remove journal {names[0]}")), "--dry-run says what", dry)
     t.ok(work.exists() and journals(mode) == names and (state / "executions" / f"{old}.json").exists(), "and removes nothing")
     done = cleanup(mode)
-    t.equal(done, dry.replace("would remove", "removed"), "then it is done")
+    # Taking the journal in may prune by itself, as one run in 256 does: then cleanup finds that execution gone.
+    want = dry.replace("would remove", "removed")
+    t.ok(done in (want, want.replace(f"removed execution {old}\n", "")), "then it is done", done, want)
     t.ok(not work.exists() and journals(mode) == [] and not (state / "executions" / f"{old}.json").exists(), "and gone")
     t.ok({left, old} <= set(ids(mode)), "the history knows both")
     t.equal(cleanup(mode), "nothing to remove\n", "nothing more")
