@@ -88,9 +88,12 @@ def test(t, mode):
     if not mode.is_docker:  # whose locks nobody counts
         # What closing its files takes, without bounds on them: minutes.
         for kind in ("locks", "flocks"):
-            r = mode.program("stay", "--timeout", "4", "--memory", "1g", args=[kind])
+            for limit in (4, 16):  # a busy machine takes longer to make them
+                r = mode.program("stay", "--timeout", str(limit), "--memory", "1g", args=[kind])
+                if r.stdout:
+                    break
             t.result(r, f"{kind}: ends at the wall limit", cause="wall_timeout", stdout="ready\n")
-            t.ok(r.done.seconds < MOST, f"{kind}: soon after it", r.get("verdict.measured"), r.done.seconds)
+            t.ok(r.done.seconds < limit + MOST, f"{kind}: soon after it", r.get("verdict.measured"), r.done.seconds)
         t.empty(host.settle(), "nothing of them is left")
         held(t, mode)
 
