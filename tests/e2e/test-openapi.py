@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The OpenAPI document tells the truth: each answer of a running server has a status, a type and a shape that stand in
-it; tenants meet their quotas; and a small load by cay-load, all answers right, leaves nothing."""
+it; tenants meet their quotas; a small load by cay-load, all answers right, leaves nothing; and cay-bench connects anew."""
 import json
 import os
 import re
@@ -146,6 +146,30 @@ def test_load(t, mode):
     t.equal(r.returncode, 0, "cay-load: all that it checks holds", r.stdout.decode(), r.stderr.decode())
 
 
+ROWS = """
+[one]
+http (http): language=bash code=:
+[no requests]
+bare: /bin/sleep 1
+[two]
+http (http): language=bash code=:
+"""
+
+
+def test_bench(t, mode):
+    """cay-bench keeps its connection, which the server closes during a group that takes long."""
+    program = os.path.join(os.path.dirname(mode.binary), "bench", "cay-bench")
+    rows = os.path.join(mode.cwd, "rows.txt")
+    with open(rows, "w") as f:
+        f.write(ROWS)
+    with Server(mode, env={"CAY_IDLE_TIMEOUT": "0.5"}) as s:
+        options = mode.options({"env": {"CAY_BENCH_TOKEN": TOKEN}})
+        r = subprocess.run([program, "--rows", rows, "--rounds", "1", "--warmup", "0", "--server",
+                            f"127.0.0.1:{s.port}"], capture_output=True, env=options["env"], cwd=options["cwd"], timeout=300)
+    t.equal((r.returncode, b"failed" in r.stdout), (0, False), "cay-bench: connections closed between groups are no failures",
+            r.stdout.decode(), r.stderr.decode())
+
+
 def test(t, mode):
     home = os.path.join(mode.cwd, "config")
     os.makedirs(os.path.join(home, "cay"))
@@ -156,6 +180,7 @@ def test(t, mode):
         check = test_document(t, s)
         test_quotas(t, s, check)
     test_load(t, mode)
+    test_bench(t, mode)
 
 
 caytest.main(test, modes=("root",))
