@@ -55,23 +55,31 @@ static double bare_rate(size_t n, unsigned seconds)
 
 void load_scale(struct load *load, const struct host_server *server, unsigned seconds)
 {
-    static const size_t clients[] = { 1, 8, 64 };
+    static const struct {
+        size_t clients;
+        double min_ratio; /* 0: no target */
+    } steps[] = { { 1, 0 }, { 8, 3.5 }, { 64, 0 } };
 
     printf("print(1), %u s each\n", seconds);
     printf("%8s %12s %12s %8s %10s %10s %12s\n", "clients", "bare /s", "cay /s", "ratio", "p50 ms",
            "p90 ms", "server MB");
-    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
         struct sums sums = { 0 };
-        double bare = bare_rate(clients[i], seconds);
-        load->n_good = clients[i];
+        double bare = bare_rate(steps[i].clients, seconds);
+        load->n_good = steps[i].clients;
         load->n_hostile = 0;
         load->seconds_ns = seconds * NS_PER_SEC;
         load->only = kind_at(0);
         load_run(load, &sums);
         double rate = (double)sums.n_good / (double)seconds;
-        printf("%8zu %12.0f %12.0f %8.1f %10.3f %10.3f %12.2f\n", clients[i], bare, rate,
-               bare > 0 ? rate / bare : 0, (double)sums_quantile(&sums, 0.5) / 1e6,
-               (double)sums_quantile(&sums, 0.9) / 1e6, (double)host_pss(server) / 1e6);
+        double ratio = bare > 0 ? rate / bare : 0;
+        printf("%8zu %12.0f %12.0f %8.1f %10.3f %10.3f %12.2f", steps[i].clients, bare, rate, ratio,
+               (double)sums_quantile(&sums, 0.5) / 1e6, (double)sums_quantile(&sums, 0.9) / 1e6,
+               (double)host_pss(server) / 1e6);
+        if (steps[i].min_ratio > 0)
+            printf("  >= %g x bare: %s", steps[i].min_ratio,
+                   ratio >= steps[i].min_ratio ? "yes" : "no");
+        putchar('\n');
         if (sums.first_wrong[0])
             printf("  %s\n", sums.first_wrong);
         sums_done(&sums);
