@@ -2,7 +2,7 @@
 #
 # The front door of the build; meson and ninja do the work. Text behind "##" is the help.
 .DEFAULT_GOAL := build
-.PHONY: build run test test-v2 test-docker test-images bench load install lint fuzz fuzz-server deps clean help
+.PHONY: build run check test coverage test-v2 test-docker test-images bench load install lint fuzz fuzz-server deps clean help
 
 PREFIX ?=
 FUZZ_SECONDS ?= 60
@@ -18,6 +18,12 @@ run: ## install what is needed, build, and run some Python in a sandbox
 	@tools/configure.sh build
 	@ninja -C build --quiet
 	@tools/run-demo.sh
+
+check: ## the fast loop: units, fuzz corpora, quick lint, and a little of the other tests
+	@tools/install-packages.sh build run:python3 test
+	@tools/configure.sh build -Dtests=true
+	@ninja -C build --quiet
+	@meson test -C build --no-rebuild --quiet --num-processes 4 --suite unit --suite fuzz --suite check --suite smoke
 
 test: ## install what is needed, build, and run all tests
 	@tools/install-packages.sh build run test

@@ -41,7 +41,9 @@ def manifest(top):
             found[os.path.relpath(path, top)] = what
     return found
 """
-exec(MANIFEST)
+here = {}
+exec(MANIFEST, here)
+manifest = here["manifest"]
 
 HAVOC = MANIFEST + """
 import json, shutil

@@ -7,7 +7,6 @@ Clients run all the while; each answer that they get must be right, or say that 
 looked for in the audit log afterwards, which has to be whole."""
 import contextlib
 import http.client
-import json
 import os
 import shutil
 import signal

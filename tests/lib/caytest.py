@@ -44,8 +44,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cayhost
-from cayhost import PRIVATE_DIRS, Host, contained, descendants, inside, marked, namespaces, until  # noqa: F401
+from cayhost import PRIVATE_DIRS, Host, contained, descendants, until
 from cayresult import Result
+
+inside, marked, namespaces = cayhost.inside, cayhost.marked, cayhost.namespaces
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "hostile" / "programs"
