@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The syntax worker and its grammars: each language's is asked for, as a check of code would. */
+/* The syntax worker and its grammars: each language's is asked for, as a check of code would. And
+ * the interpreters that can be started ahead: which are there depends on what cay was built with.
+ */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "core/libexec.h"
 #include "engine/doctor.h"
 #include "engine/syntax-client.h"
 
@@ -72,5 +76,34 @@ void judge_grammars(const struct facts *f, struct finding *out)
                     "%stools/install-grammars.sh", facts_sudo(f));
     } else {
         finding_say(f, out, FINDING_OK, "there for %zu languages", ARRAY_LEN(languages));
+    }
+}
+
+void facts_find_ahead(struct facts *f)
+{
+    static const char *const forked[] = { "php", "python", "ruby" };
+    auto_strbuf struct strbuf missing = { 0 };
+
+    for (size_t i = 0; i < ARRAY_LEN(forked); i++) {
+        char name[64], path[4200];
+
+        snprintf(name, sizeof name, "cay-zygote-%s", forked[i]);
+        if (libexec_find(name, path, sizeof path) < 0)
+            strbuf_printf(&missing, "%s%s", missing.len ? ", " : "", forked[i]);
+    }
+    f->ahead_missing = arena_str(f->arena, strbuf_str(&missing));
+}
+
+void judge_ahead(const struct facts *f, struct finding *out)
+{
+    if (!f->ahead_missing) {
+        finding_say(f, out, FINDING_SKIP, "not tried");
+    } else if (f->ahead_missing[0]) {
+        finding_say(f, out, FINDING_WARN, "cay was built without %s: these start cold",
+                    f->ahead_missing);
+        finding_fix(f, out, "install their headers and build again, in cay's sources",
+                    "%stools/install-packages.sh build && make", facts_sudo(f));
+    } else {
+        finding_say(f, out, FINDING_OK, "PHP, Python and Ruby");
     }
 }

@@ -155,6 +155,8 @@ const struct check checks_tools[] = {
       PROBE_N, .judge = judge_syntax_worker },
     { "grammars", "syntax", "grammars", "what can't be read is never safe", PROBE_N,
       .judge = judge_grammars },
+    { "ahead", "syntax", "interpreters started ahead", "a server's runs of them start sooner",
+      PROBE_N, .judge = judge_ahead },
     { "docker", "tools", "container engine", "the backend docker makes its sandboxes by it",
       PROBE_N, .judge = judge_docker },
     { "podman", "tools", "Podman", "its socket serves the backend docker too", PROBE_N,
