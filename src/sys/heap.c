@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As glibc has it; for musl: musl/heap.c. */
 #include "sys/heap.h"
 
 #include <stdint.h>

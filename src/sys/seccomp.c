@@ -84,7 +84,7 @@ int seccomp_load_table(const struct sock_filter *table, size_t n)
  * other calls stay constant for the kernel (seccomp_is_const_allow), so that they cost nothing. */
 static int load_notice(bool tells_exits, unsigned flags)
 {
-    enum { MAND = 32 }; /* LOCK_MAND, which musl does not have; a lock before Linux 5.16 */
+    enum { MAND = 32 }; /* LOCK_MAND: a lock before Linux 5.16 */
     struct sock_filter table[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 4),

@@ -151,9 +151,8 @@ static void leave_caller(void)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    /* A real-time caller would hand its right to starve the host on to the program. By the kernel's
-     * call: musl's answers ENOSYS. */
-    syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &(struct sched_param){ 0 });
+    /* A real-time caller would hand its right to starve the host on to the program. */
+    sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
     /* And one under a debugger, or `setarch -R`, its lack of address randomisation. */
     personality(PER_LINUX);
     prctl(PR_SET_NAME, "cay-warden");
