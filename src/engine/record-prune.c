@@ -16,7 +16,6 @@
 #include "engine/artifact.h"
 #include "engine/audit.h"
 #include "engine/changes.h"
-#include "engine/record-free.h"
 #include "engine/record.h"
 #include "sys/dir.h"
 #include "sys/rmtree.h"
@@ -121,17 +120,6 @@ static uint64_t folder_bytes(int executions_fd, const char *id)
     return bytes;
 }
 
-/* A writer is long done with it, or dead. */
-static void sweep_lost(int executions_fd, const char *name)
-{
-    enum { HOUR = 3600 };
-    struct stat st;
-
-    if (fstatat(executions_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        st.st_ctime + HOUR < time(NULL))
-        unlinkat(executions_fd, name, 0);
-}
-
 /* One for each name; those of one execution are brought together afterwards. */
 static void list_all(int executions_fd, struct kept_list *list)
 {
@@ -144,8 +132,6 @@ static void list_all(int executions_fd, struct kept_list *list)
     while ((entry = readdir(dir))) {
         bool is_result = record_is_name(entry->d_name, ".json");
         bool is_folder = record_is_name(entry->d_name, "");
-        if (record_free_is_lost(entry->d_name))
-            sweep_lost(executions_fd, entry->d_name);
         if ((!is_result && !is_folder) ||
             fstatat(executions_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
@@ -206,8 +192,7 @@ static bool is_in_use(int executions_fd, const char *id)
     return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-/* may_keep: its file may be used again. */
-static bool remove_record(int executions_fd, const struct kept *kept, bool may_keep)
+static bool remove_record(int executions_fd, const struct kept *kept)
 {
     char name[RECORD_ID_LEN + 6];
 
@@ -215,8 +200,7 @@ static bool remove_record(int executions_fd, const struct kept *kept, bool may_k
         return false;
     snprintf(name, sizeof name, "%s.json", kept->id);
     /* First: what is left of it is an orphan, swept in time. */
-    if (!may_keep || !record_free_keep(executions_fd, name, kept->id))
-        unlinkat(executions_fd, name, 0);
+    unlinkat(executions_fd, name, 0);
     if (kept->has_folder)
         rmtree_at(executions_fd, kept->id, INT64_MAX);
     return true;
@@ -233,7 +217,7 @@ int record_remove(int executions_fd, const char *id)
     kept.has_folder = faccessat(executions_fd, kept.id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     if (!kept.has_result && !kept.has_folder)
         return -ENOENT;
-    return remove_record(executions_fd, &kept, false) ? 0 : -EBUSY;
+    return remove_record(executions_fd, &kept) ? 0 : -EBUSY;
 }
 
 /* ---- changes that were not applied ---- */
@@ -331,7 +315,7 @@ size_t record_prune_told(int executions_fd, const struct record_keep *keep, int6
             else if (kept->is_pending && !dry_run)
                 take_notice_back(executions_fd, kept->id);
         }
-        if (!is_over || (!dry_run && !remove_record(executions_fd, kept, true)))
+        if (!is_over || (!dry_run && !remove_record(executions_fd, kept)))
             continue;
         removed++;
         if (fn)

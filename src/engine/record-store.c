@@ -14,7 +14,6 @@
 #include "core/state.h"
 #include "engine/artifact.h"
 #include "engine/audit.h"
-#include "engine/record-free.h"
 #include "engine/record.h"
 #include "sys/file.h"
 #include "sys/rmtree.h"
@@ -59,11 +58,11 @@ static void put_tenant(struct strbuf *out, const char *tenant)
     strbuf_puts(out, "\"}");
 }
 
-/* One write, or a name that comes after it: a reader sees a record whole, or not at all. */
+/* It has its name once it is whole. Whoever takes it in again after a crash begins anew. */
 static int store_result(int state_fd, const struct record_text *text)
 {
     auto_strbuf struct strbuf out = { 0 };
-    char name[RECORD_ID_LEN + 8], before[48];
+    char name[RECORD_ID_LEN + 8], temporary[RECORD_ID_LEN + 8];
 
     strbuf_add(&out, text->result, text->result_len);
     strbuf_putc(&out, '\n');
@@ -71,24 +70,24 @@ static int store_result(int state_fd, const struct record_text *text)
     put_tenant(&out, text->entry->tenant);
     strbuf_putc(&out, '\n');
     snprintf(name, sizeof name, "%s.json", text->entry->id);
+    snprintf(temporary, sizeof temporary, ".new-%s", text->entry->id);
     auto_close int folder_fd = record_open_executions_at(state_fd, true);
     if (folder_fd < 0)
         return folder_fd;
-    auto_close int fd = record_free_take(folder_fd, text->entry->id, before);
+    auto_close int fd =
+        openat(folder_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        fd = openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return errno == EEXIST ? 0 : -errno; /* taken in once more after a crash */
+        return -errno;
     int rc = write_all(fd, out.data, out.len);
     if (rc == 0 && text->end_ns > 0) {
         const struct timespec end = { text->end_ns / NS_PER_SEC, text->end_ns % NS_PER_SEC };
         futimens(fd, (const struct timespec[2]){ end, end });
     }
-    if (rc == 0 && *before && renameat2(folder_fd, before, folder_fd, name, RENAME_NOREPLACE) < 0)
+    if (rc == 0 && renameat2(folder_fd, temporary, folder_fd, name, RENAME_NOREPLACE) < 0)
         rc = -errno;
     if (rc < 0)
-        unlinkat(folder_fd, *before ? before : name, 0);
-    return rc == -EEXIST ? 0 : rc;
+        unlinkat(folder_fd, temporary, 0);
+    return rc == -EEXIST ? 0 : rc; /* it was there already */
 }
 
 int record_store(int state_fd, const struct record_text *text)

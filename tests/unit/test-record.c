@@ -23,7 +23,6 @@
 #include "engine/capture.h"
 #include "engine/changes.h"
 #include "engine/journal.h"
-#include "engine/record-free.h"
 #include "engine/record.h"
 
 static const char *id_of(unsigned n, char id[static 40])
@@ -259,34 +258,6 @@ static void add(struct record *record, struct capture *capture, const char *text
     capture_add(capture, text, strlen(text));
 }
 
-/* A pruned record's file is empty and waits for the next, which gets it once. */
-static void test_freed_file(void **state)
-{
-    const struct tmp_folder *place = *state;
-    char name[48], id[40];
-    struct stat before, after;
-
-    assert_int_equal(record_free_take(place->fd, id_of(3, id), name), -1);
-    assert_string_equal(name, "");
-    put(place, "old", 100, 1000);
-    assert_int_equal(fstatat(place->fd, "old", &before, 0), 0);
-    assert_true(record_free_keep(place->fd, "old", "400a"));
-    assert_int_equal(faccessat(place->fd, "old", F_OK, 0), -1);
-    put(place, "other", 100, 1000);
-    assert_true(record_free_keep(place->fd, "other", "400b")); /* beside it, not in its place */
-    int fd = record_free_take(place->fd, "000f", name);
-    assert_true(fd >= 0 && record_free_is_lost(name));
-    assert_int_equal(fstat(fd, &after), 0);
-    assert_int_equal(after.st_ino, before.st_ino);
-    assert_int_equal(after.st_size, 0);
-    close(fd);
-    fd = record_free_take(place->fd, "000e", name);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(record_free_take(place->fd, "000d", name), -1);
-    assert_false(record_free_keep(place->fd, "none", "000c"));
-}
-
 static void test_output(void **state)
 {
     struct tmp_folder *place = *state;
@@ -387,10 +358,10 @@ static void test_not_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_prune_pending), TEST(test_prune_shares),   TEST(test_prune_count),
-        TEST(test_prune_age),     TEST(test_prune_bytes),    TEST(test_prune_locks),
-        TEST(test_prune_orphans), TEST(test_freed_file),     TEST(test_output),
-        TEST(test_not_kept),      TEST(test_output_of_many),
+        TEST(test_prune_pending),  TEST(test_prune_shares), TEST(test_prune_count),
+        TEST(test_prune_age),      TEST(test_prune_bytes),  TEST(test_prune_locks),
+        TEST(test_prune_orphans),  TEST(test_output),       TEST(test_not_kept),
+        TEST(test_output_of_many),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
