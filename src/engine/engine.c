@@ -2,6 +2,7 @@
 /* The public functions: opening, running, and the texts that describe this host's cay. */
 #include "engine/engine.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,7 +22,6 @@
 #include "engine/journal.h"
 #include "engine/run.h"
 #include "engine/versions.h"
-#include "sys/cpu.h"
 
 static const char *path_here(struct arena *arena, const char *path)
 {
@@ -47,8 +47,8 @@ static struct plan_host this_host(void)
     struct rlimit files;
     cpu_set_t cpus;
 
-    cpu_allowed(&cpus);
-    host.most_cpus_milli = (uint32_t)CPU_COUNT(&cpus) * 1000;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
+        host.most_cpus_milli = (uint32_t)CPU_COUNT(&cpus) * 1000;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < UINT32_MAX)
         host.most_open_files = (uint32_t)files.rlim_max;
     return host;

@@ -20,7 +20,6 @@
 #include "core/language.h"
 #include "core/libexec.h"
 #include "core/state.h"
-#include "sys/cpu.h"
 #include "warden/warden.h"
 
 enum { FRONT_FD = 3, STATE_FD = 4, LISTEN_FD = 5 };
@@ -170,8 +169,7 @@ static uint32_t max_runs(const struct config *config)
     return (uint32_t)(2 * config->settings[FIELD_MAX_RUNNING].value.num + SPARE);
 }
 
-static int serve(int front_fd, const struct config *config, const cpu_set_t *cpus, bool once,
-                 enum link_kind kind)
+static int serve(int front_fd, const struct config *config, bool once, enum link_kind kind)
 {
     bool ahead = kind != LINK_PLAIN;
     struct cay_limits caps, compile_caps;
@@ -193,7 +191,6 @@ static int serve(int front_fd, const struct config *config, const cpu_set_t *cpu
         .state_fd = state_fd < 0 ? -1 : STATE_FD,
         .caps = &caps,
         .compile_caps = &compile_caps,
-        .cpus = cpus,
         .max_runs = kind == LINK_APART ? max_runs(config) : 0,
         .once = once,
         .is_apart = kind == LINK_APART,
@@ -218,7 +215,7 @@ int link_serve(int front_fd, enum link_kind kind)
     sources.project_file = NULL; /* trusted configuration only */
     if (config_load(&sources, &config, &err) < 0)
         return cay_error_exit_status(err.kind);
-    return serve(front_fd, &config, NULL, false, kind);
+    return serve(front_fd, &config, false, kind);
 }
 
 /* A fork costs what the caller's memory costs, and a caller with threads can't be forked at all
@@ -273,16 +270,11 @@ int link_open(struct link *link, const struct cay_options *options, const struct
     auto_close int back = pair[1];
     pid_t pid;
     if (options->fork_warden) {
-        cpu_set_t cpus;
-        cpu_allowed(&cpus);
         pid = fork();
         if (pid == 0) {
             wipe(options->argv);
-            _exit(serve(back, config, &cpus, options->once,
-                        options->ahead ? LINK_AHEAD : LINK_PLAIN));
+            _exit(serve(back, config, options->once, options->ahead ? LINK_AHEAD : LINK_PLAIN));
         }
-        if (pid > 0)
-            cpu_send_elsewhere(pid, &cpus);
         if (pid < 0)
             return cay_fail_errno(err, errno, "start the warden");
     } else {

@@ -97,10 +97,6 @@ void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const
 /* A field for the head of the answer that comes next: name and value without control bytes. */
 void exchange_header(struct exchange *x, const char *name, const char *value);
 
-/* To the client that was just answered: it may be on this CPU, and what is left to be done can wait
- * until it asks for more or has had its time. Others wait too, so it is for when there are none. */
-void exchange_give_way(const struct exchange *x);
-
 /* Starts a stream: head now, body piece by piece. */
 void exchange_stream(struct exchange *x, const char *type, pull_fn *pull);
 void exchange_wake(struct exchange *x);

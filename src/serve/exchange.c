@@ -31,9 +31,6 @@
 
 #define JSON_TYPE "application/json"
 
-/* A client that is on this CPU needs half of it to have read its answer. */
-enum { GIVE_WAY_NS = 100 * 1000 };
-
 static on_fn *const handlers[ROUTE_N] = {
 #define HANDLER(id, name, ...) [ROUTE_##id] = on_##name,
     ROUTES(HANDLER)
@@ -191,17 +188,6 @@ void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const
     snprintf(text, sizeof text, "%u", after_s);
     exchange_header(x, "Retry-After", text);
     exchange_error(x, status, kind, message, hint);
-}
-
-/* sched_yield(2) was not enough: in half of all cases the scheduler let us go on. */
-void exchange_give_way(const struct exchange *x)
-{
-    const struct conn *conn = (const struct conn *)x;
-    struct pollfd client = { .fd = conn->fd, .events = POLLIN };
-    const struct timespec most = { .tv_nsec = GIVE_WAY_NS };
-
-    if (conn->state != CONN_DEAD)
-        ppoll(&client, 1, &most, NULL);
 }
 
 /* ---- streams ---- */

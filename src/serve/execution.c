@@ -562,11 +562,8 @@ static void finish(struct execution *run)
     run->running = NULL;
     all->n_active--;
     all->n_finished++;
-    struct exchange *waiter = run->waiter;
-    if (waiter)
+    if (run->waiter)
         answer_waiter(run);
-    if (waiter && all->n_active == 0) /* under load others go on */
-        exchange_give_way(waiter);
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);
     if (run->webhook)

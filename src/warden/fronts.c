@@ -78,9 +78,6 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
 
     warden->next_run = NULL;
 
-    /* Programs inherit it. Not before now: the front may not have done its part of it yet. */
-    if (warden->options->cpus)
-        sched_setaffinity(0, sizeof *warden->options->cpus, warden->options->cpus);
     for (uint32_t i = 0; i < BACKENDS_MAX && backends[i] && !backend; i++)
         if (i == request->backend)
             backend = backends[i];

@@ -23,7 +23,6 @@
 #include "base/clock.h"
 #include "core/language.h"
 #include "core/payload.h"
-#include "sys/cpu.h"
 #include "sys/fdpass.h"
 #include "sys/spawn.h"
 
@@ -366,8 +365,6 @@ static int bear_inside(void *arg)
     /* Not by its name: before a call that does not return a sanitizer looks for the stack that it
      * knows, and has no place here to say that this is another. */
     void (*volatile go_on)(struct child *) = child_main;
-    const cpu_set_t *cpus = &bearing->child.cpus;
-    bool is_sent = bearing->child.is_awaited && CPU_COUNT(cpus) > 0;
     int pidfd;
 
     if (close_range(FIRST_PLACE + PLACES, ~0U, CLOSE_RANGE_UNSHARE) < 0) {
@@ -381,14 +378,9 @@ static int bear_inside(void *arg)
     }
     pid_t pid = launch_clone(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_PARENT,
                              bearing->cgroup_fd, &pidfd);
-    if (pid == 0) {
-        if (is_sent) /* and need not stay */
-            sched_setaffinity(0, sizeof *cpus, cpus);
+    if (pid == 0)
         go_on(&bearing->child);
-    }
     bearing->pid = pid < 0 ? -errno : pid;
-    if (pid > 0 && is_sent) /* else it keeps the warden waiting, who has its program forked */
-        cpu_send_elsewhere(pid, cpus);
     return 0;
 }
 

@@ -56,7 +56,7 @@
 
 static int step_net_begin(struct state *state)
 {
-    return netns_begin(&state->netns, &state->child->cpus);
+    return netns_begin(&state->netns);
 }
 
 /* Of pid 1 already, for the program inherits it, and here there is time: neither the helper nor the
@@ -259,16 +259,13 @@ static int step_files(struct state *state)
     return state->child->spare ? 0 : init_take_payload(state);
 }
 
-/* Pid 1 and the program take turns: on one CPU that is a switch, on two it is waking up an idle
- * one, which takes longer than the program may. The program is let go before it starts, but where
- * pid 1 watches it. */
-static void stay_on_this_cpu(const cpu_set_t *programs)
+/* The CPU of a watched program's watcher, and so where the program is too (program.c). */
+static void stay_on_this_cpu(void)
 {
     cpu_set_t one;
     int cpu = sched_getcpu();
 
-    /* Where it is not known which those are, the program could not be let go. */
-    if (cpu < 0 || cpu >= CPU_SETSIZE || CPU_COUNT(programs) == 0)
+    if (cpu < 0 || cpu >= CPU_SETSIZE)
         return;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -288,8 +285,8 @@ static int step_init(struct state *state)
     struct sigaction action = { .sa_handler = ignore_signal };
     sigset_t block;
 
-    if (state->child->spare != SPARE_FORK) /* whose program comes from elsewhere */
-        stay_on_this_cpu(&state->child->cpus);
+    if (CPU_COUNT(&state->child->cpus) > 0)
+        stay_on_this_cpu();
     sigemptyset(&block);
     sigaddset(&block, SIGCHLD);
     if (sigprocmask(SIG_BLOCK, &block, NULL) < 0 || sigaction(SIGCHLD, &action, NULL) < 0)

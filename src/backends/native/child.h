@@ -68,8 +68,8 @@ struct child {
     const struct op_list *root;
     bool has_cgroup;
     int join[CGROUP_N]; /* v1: comes with a word; in a berth it is there */
-    cpu_set_t cpus;     /* the program's, */
-    int nice;           /* and its nice */
+    cpu_set_t cpus;     /* where a watched program may run; else empty */
+    int nice;           /* the program's */
     int ctl_fd;         /* to the warden */
     uid_t uid;          /* identity inside */
     gid_t gid;
@@ -191,7 +191,7 @@ struct netns_maker {
     volatile int netns_fd; /* or -errno */
 };
 
-int netns_begin(struct netns_maker *maker, const cpu_set_t *allowed);
+int netns_begin(struct netns_maker *maker);
 int netns_join(struct netns_maker *maker);
 
 /* Brings lo up in the network namespace of the caller, whose own it is, and bounds what its sockets

@@ -111,7 +111,7 @@ void init_describe_program(struct state *state)
         .has_workspace = state->workspace.upper_fd >= 0,
         .wanted = child->wanted,
         .seccomp = child->seccomp,
-        .cpus = state->child->cpus,
+        .cpus = child->cpus,
         .argv = state->argv[state->stage],
         .env = state->env,
         .job_fd = -1,

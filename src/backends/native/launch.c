@@ -28,7 +28,6 @@
 #include "base/error.h"
 #include "core/language.h"
 #include "core/layer.h"
-#include "sys/cpu.h"
 #include "sys/idmap.h"
 
 /* The namespaces that the clone makes. CLONE_NEWCGROUP and CLONE_NEWNET are not among them: see
@@ -276,11 +275,7 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
         uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
         native->pid =
             clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
-        if (native->pid > 0 && !native->spare) /* somebody waits for it, and there is more to do */
-            cpu_send_elsewhere(native->pid, &child->cpus);
         if (native->pid == 0) {
-            if (!native->spare) /* it was sent, and need not stay */
-                sched_setaffinity(0, sizeof child->cpus, &child->cpus);
             if (!child->has_userns) {
                 child->uid = native->who.uid;
                 child->gid = native->who.gid;
@@ -480,7 +475,8 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
-    cpu_allowed(&child.cpus);
+    if (!child.has_cgroup && sched_getaffinity(0, sizeof child.cpus, &child.cpus) < 0)
+        CPU_ZERO(&child.cpus);
     child.nice = getpriority(PRIO_PROCESS, 0);
     if (native->berth)
         describe_berth(native, &child);

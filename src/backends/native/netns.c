@@ -20,7 +20,6 @@
 
 #include "backends/native/child.h"
 #include "base/auto.h"
-#include "sys/cpu.h"
 #include "sys/file.h"
 
 enum { HELPER_STACK = 32 * 1024 };
@@ -76,7 +75,7 @@ static int helper_main(void *arg)
     return write(maker->ready_fd, &one, sizeof one) < 0;
 }
 
-int netns_begin(struct netns_maker *maker, const cpu_set_t *allowed)
+int netns_begin(struct netns_maker *maker)
 {
     maker->sys_fd = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
     maker->ready_fd = eventfd(0, EFD_CLOEXEC);
@@ -90,7 +89,6 @@ int netns_begin(struct netns_maker *maker, const cpu_set_t *allowed)
         clone(helper_main, maker->stack + HELPER_STACK, CLONE_VM | CLONE_FILES | SIGCHLD, maker);
     if (maker->pid < 0)
         return -errno;
-    cpu_send_elsewhere(maker->pid, allowed);
     return 0;
 }
 

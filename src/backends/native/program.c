@@ -49,13 +49,14 @@ int program_drop_bounding(void)
 /* A watcher that waits for its turn sees too late what grew meanwhile. So a watched program gets no
  * more CPUs than its limit says in whole ones, and the watcher's is the first of them: what stops
  * that CPU stops both, and where both want it the watcher's nice decides (step_rlimits). */
-static void narrow_to_watched(cpu_set_t *cpus, int here, uint32_t milli)
+static void stay_on_some_cpus(cpu_set_t cpus, uint32_t milli)
 {
-    uint32_t most = MAX((milli + 999) / 1000, 1U);
+    uint32_t max = MAX((milli + 999) / 1000, 1U), here = (uint32_t)sched_getcpu();
 
     for (uint32_t cpu = 0, n = 1; cpu < CPU_SETSIZE; cpu++)
-        if (cpu != (uint32_t)here && CPU_ISSET(cpu, cpus) && ++n > most)
-            CPU_CLR(cpu, cpus);
+        if (cpu != here && CPU_ISSET(cpu, &cpus) && ++n > max)
+            CPU_CLR(cpu, &cpus);
+    sched_setaffinity(0, sizeof cpus, &cpus);
 }
 
 /* A terminal of the sandbox's own: both its ends go to the front, the program gets the far one and
@@ -85,12 +86,9 @@ static int step_streams(struct program *program)
 {
     const struct job *job = program->job;
     bool has_terminal = job->tty && program->stage + 1U == job->n_stages;
-    cpu_set_t cpus = program->cpus;
 
-    if (!program->has_cgroup)
-        narrow_to_watched(&cpus, sched_getcpu(), job->limits[program->stage].cpus_milli);
-    if (CPU_COUNT(&cpus) > 0)
-        sched_setaffinity(0, sizeof cpus, &cpus);
+    if (CPU_COUNT(&program->cpus) > 0)
+        stay_on_some_cpus(program->cpus, job->limits[program->stage].cpus_milli);
     if (program->has_cgroup || has_terminal)
         lead_session(program);
     else

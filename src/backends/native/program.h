@@ -31,7 +31,7 @@ struct program {
     bool is_forked;    /* from a zygote, which has loaded most of the default list (seccomp.h) */
     uint32_t wanted;   /* layers to try */
     enum seccomp_profile seccomp;
-    cpu_set_t cpus; /* empty: as they are */
+    cpu_set_t cpus; /* of a watched program; empty: any */
     char **argv, **env;
     struct cay_limits ahead; /* whose rlimits are set already */
     bool has_session;        /* of its own, already */

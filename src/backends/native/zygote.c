@@ -28,7 +28,6 @@
 #include "base/clock.h"
 #include "core/layer.h"
 #include "core/payload.h"
-#include "sys/cpu.h"
 #include "sys/fdpass.h"
 #include "sys/spawn.h"
 
@@ -175,10 +174,7 @@ static int tell_init_early(int fd)
 {
     const struct zygote_hello hello = { .pid = getpid(), .failed_step = STEP_N, .is_early = 1 };
     const int none = -1;
-    cpu_set_t cpus;
 
-    cpu_allowed(&cpus);
-    cpu_send_elsewhere(1, &cpus);
     return fdpass_send(fd, &hello, sizeof hello, &none, 1);
 }
 
