@@ -48,6 +48,13 @@ struct cay_check_request {
 CAY_API int cay_check(struct cay *cay, const struct cay_check_request *req, char **ret_report,
                       bool *ret_safe, struct cay_error *err);
 
+/* The same, and what a type checker of the language says (rules "types/…"), where this host has
+ * one: it runs in a sandbox, as a run of its own, and is waited for. What it calls an error is not
+ * safe. Failure, too: CAY_E_USAGE: there is none for the language; CAY_E_NOTFOUND: none is
+ * installed. */
+CAY_API int cay_check_types(struct cay *cay, const struct cay_check_request *req, char **ret_report,
+                            bool *ret_safe, struct cay_error *err);
+
 /*
  * The same for a loop that has others to serve (cay_fd, cay_dispatch in <cay/run.h>):
  *

@@ -69,6 +69,18 @@ struct cay_tenant {
 /* The i-th tenant of the configuration, or NULL past the last one. Owned by cay. */
 CAY_API const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i);
 
+/* The table [prices] of the system's or the user's file. 0 is: no such price. */
+struct cay_prices {
+    bool is_set;             /* there is at least one of these: */
+    double cpu_second;       /* of a second of CPU time */
+    double memory_gb_second; /* of 1 GB (1024^3 bytes) for a second */
+    double run;              /* of each run that was started */
+    const char *currency;    /* or NULL */
+};
+
+/* Owned by cay. */
+CAY_API const struct cay_prices *cay_prices(const struct cay *cay);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,6 +26,7 @@ static const char about[] =
 
 static const char examples[] = "  cay check script.py\n"
                                "  cay check --strict deploy.sh\n"
+                               "  cay check --types app.ts\n"
                                "  curl -s https://example.com/install.sh | cay check -l bash -\n"
                                "  cay check --json script.py | jq .findings\n";
 
@@ -102,7 +103,7 @@ static int show(struct cay *cay, const char *file, const char *report, bool has_
 
 /* The code itself, or what the file holds. */
 static int check(struct cay *cay, const char *file, const char *given, const char *language,
-                 unsigned flags, bool json, bool has_color)
+                 unsigned flags, bool types, bool json, bool has_color)
 {
     auto_free char *code = NULL, *report = NULL;
     struct cay_error err;
@@ -119,7 +120,7 @@ static int check(struct cay *cay, const char *file, const char *given, const cha
         .len = len,
         .flags = flags,
     };
-    if (cay_check(cay, &req, &report, &is_safe, &err) < 0)
+    if ((types ? cay_check_types : cay_check)(cay, &req, &report, &is_safe, &err) < 0)
         return tell_error(&err);
     int told = json ? tell_text(report) | tell_text("\n")
                     : show(cay,
@@ -133,7 +134,7 @@ static int check(struct cay *cay, const char *file, const char *given, const cha
 int cmd_check(int argc, char **argv)
 {
     const char *language = NULL, *code = NULL;
-    bool json = false, strict = false, no_color = false, help = false;
+    bool types = false, json = false, strict = false, no_color = false, help = false;
     const struct opt opts[] = {
         { OPT_STR, 'l', "language", "NAME", "language of the code (by file name or #! line)",
           &language },
@@ -141,6 +142,8 @@ int cmd_check(int argc, char **argv)
         { OPT_BOOL, 0, "json", NULL, "print the report as JSON", &json },
         { OPT_BOOL, 0, "strict", NULL,
           "warnings are findings that block; shell commands by an allow list", &strict },
+        { OPT_BOOL, 0, "types", NULL, "what mypy, pyright or tsc says too, run in a sandbox",
+          &types },
         { OPT_BOOL, 0, "no-color", NULL, "no colours, not even on a terminal", &no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
@@ -160,10 +163,11 @@ int cmd_check(int argc, char **argv)
     }
     if (first + !code < argc)
         return tell_extra("check", argv[first + !code]);
-    if (cay_open(NULL, &cay, &err) < 0)
+    if (cay_open(&(struct cay_options){ .fork_warden = types }, &cay, &err) < 0)
         return tell_error(&err);
-    int status = check(cay, code ? NULL : argv[first], code, language,
-                       strict ? CAY_CHECK_STRICT : 0, json, tell_color(STDOUT_FILENO, no_color));
+    int status =
+        check(cay, code ? NULL : argv[first], code, language, strict ? CAY_CHECK_STRICT : 0, types,
+              json, tell_color(STDOUT_FILENO, no_color));
     cay_close(cay);
     return status;
 }

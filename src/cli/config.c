@@ -31,10 +31,12 @@ static int put_table(const char *json)
 
     strbuf_printf(&out, "%-18s %-28s %s\n", "SETTING", "VALUE", "FROM");
     json_object_foreach (root, name, setting)
-        if (strcmp(name, "max") != 0 && strcmp(name, "tenant") != 0)
+        if (strcmp(name, "max") != 0 && strcmp(name, "tenant") != 0 && strcmp(name, "prices") != 0)
             put_setting(&out, "", name, setting);
     json_object_foreach (json_object_get(root, "max"), name, setting)
         put_setting(&out, "max.", name, setting);
+    json_object_foreach (json_object_get(root, "prices"), name, setting)
+        put_setting(&out, "prices.", name, setting);
     json_object_foreach (json_object_get(root, "tenant"), tenant, table) {
         auto_strbuf struct strbuf prefix = { 0 };
         strbuf_printf(&prefix, "tenant.%s.", tenant);

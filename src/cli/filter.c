@@ -110,14 +110,3 @@ int filter_answer(struct history *history, const struct history_query *query, st
         tell("warning: %s (%s)", warning.msg, warning.hint);
     return rc;
 }
-
-int filter_ask(const struct history_query *query, struct strbuf *out, struct cay_error *err)
-{
-    struct history *history;
-
-    if (filter_open(&history, err) < 0)
-        return -1;
-    int rc = filter_answer(history, query, out, err);
-    history_close(history);
-    return rc;
-}

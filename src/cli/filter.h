@@ -22,6 +22,3 @@ int filter_open(struct history **ret, struct cay_error *err);
 /* Asks; the answer is appended to out. */
 int filter_answer(struct history *history, const struct history_query *query, struct strbuf *out,
                   struct cay_error *err);
-
-/* Both, for one question. */
-int filter_ask(const struct history_query *query, struct strbuf *out, struct cay_error *err);

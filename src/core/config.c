@@ -257,6 +257,13 @@ static int load_tenants(const struct file *file, const struct toml_value *table,
     return config_load_tenants(file->config, &source, table, err);
 }
 
+static int load_prices(const struct file *file, const struct toml_value *table,
+                       struct cay_error *err)
+{
+    const struct tenant_source source = { file->name, file->origin, file->is_private };
+    return config_load_prices(file->config, &source, table, err);
+}
+
 static const struct {
     const char *name;
     int (*load)(const struct file *file, const struct toml_value *table, struct cay_error *err);
@@ -264,7 +271,7 @@ static const struct {
 } tables[] = {
     { "limits", load_limits, true },      { "max", load_caps, false },
     { "profiles", load_profiles, false }, { "security", load_security, false },
-    { "tenant", load_tenants, false },
+    { "tenant", load_tenants, false },    { "prices", load_prices, false },
 };
 
 static int load_entry(const struct file *file, const struct toml_value *entry,
@@ -602,6 +609,7 @@ char *config_json(struct config *config)
             put_setting(config, &w, fields[i].name, i, &config->caps[i]);
     json_end_object(&w);
     config_put_tenants(config, &w);
+    config_put_prices(config, &w);
     json_end_object(&w);
     return strbuf_take(&out);
 }

@@ -56,6 +56,9 @@ struct tenant_table {
     struct tenant_table *next;
 };
 
+/* The keys of the table [prices]; see config-prices.c. */
+enum price_key { PRICE_CPU_SECOND, PRICE_MEMORY_GB_SECOND, PRICE_RUN, PRICE_CURRENCY, PRICE_KEYS };
+
 struct tenant_source {
     const char *name;
     enum origin origin;
@@ -68,6 +71,8 @@ struct config {
     struct setting caps[FIELD_N]; /* the most that a request can ask for */
     struct profile *profiles;
     struct tenant_table *tenants;
+    struct cay_prices prices;
+    struct setting price_keys[PRICE_KEYS];
     struct value warnings; /* a list of what was asked for in vain */
 };
 
@@ -98,3 +103,8 @@ char *config_json(struct config *config);
 int config_load_tenants(struct config *config, const struct tenant_source *source,
                         const struct toml_value *table, struct cay_error *err);
 void config_put_tenants(const struct config *config, struct json_writer *w);
+
+/* The table [prices], and how `cay config` shows it. */
+int config_load_prices(struct config *config, const struct tenant_source *source,
+                       const struct toml_value *table, struct cay_error *err);
+void config_put_prices(const struct config *config, struct json_writer *w);

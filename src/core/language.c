@@ -58,6 +58,9 @@ static const struct {
     { "etc", KEY_LIST, offsetof(struct language, etc), false },
     { "env", KEY_LIST, offsetof(struct language, env), false },
     { "syntax_error", KEY_LIST, offsetof(struct language, syntax_error), false },
+    { "types", KEY_LIST, offsetof(struct language, types), false },
+    { "types_unknown", KEY_LIST, offsetof(struct language, types_unknown), false },
+    { "types_install", KEY_TEXT, offsetof(struct language, types_install), false },
     { "memory", KEY_BYTES, offsetof(struct language, memory_bytes), false },
 };
 
@@ -129,6 +132,8 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
         return cay_fail(err, CAY_E_USAGE, "%s: project needs compile and build", file);
     if (language.outputs[0] && !language.compile[0])
         return cay_fail(err, CAY_E_USAGE, "%s: outputs needs compile", file);
+    if (language.types[0] && !language.types_install)
+        return cay_fail(err, CAY_E_USAGE, "%s: types needs types_install", file);
     if (!language.programs[0]) {
         const char **programs = arena_alloc(arena, 2 * sizeof *programs);
         programs[0] = language.compile[0] ? language.compile[0] : language.run[0];

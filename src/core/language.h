@@ -36,8 +36,11 @@ struct language {
     const char *const *etc;          /* files and folders of the host's /etc that it needs */
     const char *const *env;          /* "NAME=value" */
     const char *const
-        *syntax_error;     /* what a line of its errors holds when the code is malformed */
-    uint64_t memory_bytes; /* of the run stage; 0: the usual */
+        *syntax_error;        /* what a line of its errors holds when the code is malformed */
+    const char *const *types; /* command lines of type checkers, the best first */
+    const char *const *types_unknown; /* codes of findings that say only what they don't know */
+    const char *types_install;        /* how to get one, or NULL */
+    uint64_t memory_bytes;            /* of the run stage; 0: the usual */
 };
 
 /* What every program has in its environment, before what its language adds. */

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/glob.h"
+#include "engine/audit.h"
 #include "sys/beneath.h"
 #include "sys/file.h"
 #include "sys/rmtree.h"
@@ -404,17 +405,44 @@ static int write_changes(struct apply *apply)
 
 /* ---- the whole ---- */
 
-static void mark(struct apply *apply)
+/* Paths that are not in place after this. */
+static size_t count_left(const struct apply *apply)
 {
     size_t left = 0;
 
     for (size_t i = 0; i < apply->changes->n; i++) {
-        struct cay_change *shown = &apply->changes->list[i].shown;
-        shown->is_applied |= apply->steps[i].state != STEP_NOT;
-        left += !shown->is_applied && shown->type != CAY_SPECIAL;
+        const struct cay_change *shown = &apply->changes->list[i].shown;
+        left +=
+            !shown->is_applied && apply->steps[i].state == STEP_NOT && shown->type != CAY_SPECIAL;
     }
-    if (left == 0)
+    return left;
+}
+
+static void mark(struct apply *apply)
+{
+    for (size_t i = 0; i < apply->changes->n; i++)
+        apply->changes->list[i].shown.is_applied |= apply->steps[i].state != STEP_NOT;
+    if (count_left(apply) == 0)
         apply->changes->state = CHANGES_APPLIED;
+}
+
+/* Before the change set says that it was: an apply that is killed in between, or can't write to the
+ * log, is repeated, finds everything done, and notes it again; the history counts it once. */
+static int note(struct apply *apply)
+{
+    size_t left = count_left(apply);
+    const struct audit_entry entry = {
+        .kind = left == 0 ? "applied" : "applied_in_part",
+        .id = apply->changes->id,
+        .text = left == 0 ? "its changes were applied" : "its changes were applied in part",
+        .n_changes = apply->changes->n - left,
+    };
+
+    int rc = entry.id ? audit_note(NULL, &entry) : 0;
+    if (rc == 0)
+        return 0;
+    cay_fail_errno(apply->err, -rc, "the changes are in place, but not in the audit log");
+    return cay_hint(apply->err, "once that is solved, `cay apply` again writes it there"), -1;
 }
 
 static int apply_all(struct apply *apply, int changes_fd)
@@ -433,6 +461,8 @@ static int apply_all(struct apply *apply, int changes_fd)
     close_fd(&apply->staging_fd);
     if (apply->changes->staging[0])
         rmtree_at(apply->folder_fd, apply->changes->staging, INT64_MAX);
+    if (rc == 0)
+        rc = note(apply);
     if (rc == 0)
         mark(apply);
     if (rc == 0 || !has_begun) /* else its name says that there is something to go on with */

@@ -37,10 +37,26 @@ static void put_note(struct json_writer *w, const struct audit_entry *entry)
     json_field_string(w, "text", entry->text);
     if (entry->id)
         json_field_string(w, "id", entry->id);
+    if (entry->n_changes > 0)
+        json_field_uint(w, "n_changes", entry->n_changes);
     if (!entry->upto_hash)
         return;
     json_field_uint(w, "upto", entry->upto);
     json_field_string(w, "upto_hash", entry->upto_hash);
+}
+
+static void put_usage(struct json_writer *w, const struct audit_entry *entry)
+{
+    if (entry->cpu_ns >= 0)
+        json_field_real(w, "cpu", clock_seconds(entry->cpu_ns));
+    else
+        json_field_null(w, "cpu");
+    if (entry->memory_bytes >= 0)
+        json_field_int(w, "memory", entry->memory_bytes);
+    else
+        json_field_null(w, "memory");
+    if (entry->n_changes > 0)
+        json_field_uint(w, "n_changes", entry->n_changes);
 }
 
 static void put_run(struct json_writer *w, const struct audit_entry *entry)
@@ -57,6 +73,7 @@ static void put_run(struct json_writer *w, const struct audit_entry *entry)
     json_field_int(w, "exit_code", entry->exit_code);
     json_field_real(w, "run", clock_seconds(entry->run_ns));
     json_field_real(w, "total", clock_seconds(entry->total_ns));
+    put_usage(w, entry);
     put_sum(w, "code", &entry->code);
     put_sum(w, "stdin", &entry->in);
     put_sum(w, "stdout", &entry->out);
@@ -133,6 +150,21 @@ static int64_t take_seconds(struct reader *r, const char *key)
     return r->is_bad ? 0 : (int64_t)(seconds * 1e9 + 0.5);
 }
 
+static bool is_missing(const struct reader *r, const char *key)
+{
+    json_t *value = json_object_get(r->object, key);
+    return !value || json_is_null(value);
+}
+
+/* Entries of before have none of it. */
+static void take_usage(struct reader *r, struct audit_entry *entry)
+{
+    r->is_bad |= !is_missing(r, "cpu") && !json_is_number(json_object_get(r->object, "cpu"));
+    entry->cpu_ns = is_missing(r, "cpu") ? -1 : take_seconds(r, "cpu");
+    entry->memory_bytes = is_missing(r, "memory") ? -1 : (int64_t)take_uint(r, r->object, "memory");
+    entry->n_changes = is_missing(r, "n_changes") ? 0 : take_uint(r, r->object, "n_changes");
+}
+
 static bool is_hash(const char *text)
 {
     return text && strspn(text, "0123456789abcdef") == DIGEST_HEX && !text[DIGEST_HEX];
@@ -192,6 +224,7 @@ static void take_run(struct reader *r, struct audit_entry *entry)
     entry->exit_code = (int)json_integer_value(code);
     entry->run_ns = take_seconds(r, "run");
     entry->total_ns = take_seconds(r, "total");
+    take_usage(r, entry);
     entry->code = take_sum(r, "code");
     entry->in = take_sum(r, "stdin");
     entry->out = take_sum(r, "stdout");
@@ -212,6 +245,7 @@ static void take_note(struct reader *r, struct audit_entry *entry)
     entry->text = take_text(r, "text", TEXT_MAX, true);
     entry->id = take_text(r, "id", RECORD_ID_LEN, true);
     r->is_bad |= entry->id && !record_is_name(entry->id, "");
+    entry->n_changes = is_missing(r, "n_changes") ? 0 : take_uint(r, r->object, "n_changes");
     entry->upto_hash = take_text(r, "upto_hash", DIGEST_HEX, true);
     if (!entry->upto_hash)
         return;

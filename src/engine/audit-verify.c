@@ -158,7 +158,8 @@ static void look_at_note(struct verifier *v, const char *line, size_t len, uint6
     struct arena arena = { 0 };
     struct audit_entry entry;
 
-    if (audit_parse(&arena, line, len, &entry) == 0 && strcmp(entry.kind, "run") != 0) {
+    if (audit_parse(&arena, line, len, &entry) == 0 && strcmp(entry.kind, "run") != 0 &&
+        !audit_is_of_execution(entry.kind)) {
         if (strcmp(entry.kind, "pruned") == 0 && entry.upto_hash && entry.upto + 1 >= v->start)
             v->has_pruned |= entry.upto + 1 > v->start || !v->start_prev[0] ||
                              strcmp(entry.upto_hash, v->start_prev) == 0;

@@ -47,11 +47,14 @@ enum {
 struct audit_entry {
     const char *time; /* "2026-11-15T19:13:02.123Z" */
     const char *kind; /* "run", or what a note is about: "torn", "cut", "foreign", "anchor",
-                         "missing", "aside", "pruned", "removed" */
+                         "missing", "aside", "pruned", "removed", "applied",
+                         "applied_in_part", "discarded" */
     const char *id, *tenant, *language, *backend, *tier, *start, *cause;
     const char *image; /* "NAME@sha256:…", or NULL: the host's own */
     int exit_code;
     int64_t run_ns, total_ns;
+    int64_t cpu_ns, memory_bytes; /* CPU time of all stages, peak of the last; -1: not known */
+    uint64_t n_changes; /* paths of its change set; of a note: those that were applied so far */
     struct digest_sum code, in, out, err, files;
     uint64_t n_files;
     const char *const *findings; /* ids of rules; NULL: none */
@@ -123,6 +126,13 @@ int audit_write(struct audit *audit);
 
 /* Unlocks. */
 void audit_close(struct audit *audit);
+
+/* Opens the log of the state folder, adds an entry that is of now, and closes it. limits may be
+ * NULL: the next run's writer begins a new file. Returns -errno. */
+int audit_note(const struct audit_limits *limits, const struct audit_entry *entry);
+
+/* Whether a note is about an execution, and not about the log itself. */
+bool audit_is_of_execution(const char *kind);
 
 /* ---- shared by the files of the log ---- */
 

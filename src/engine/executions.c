@@ -487,45 +487,31 @@ int cay_execution_apply(struct cay_execution *run, const struct cay_apply_option
     if (fd < 0)
         return -1;
     auto_close int data_fd = open_data(run);
+    run->changes.id = run->id;
     int rc = changes_apply(&run->changes, fd, data_fd, options, err);
     for (size_t i = 0; i < run->changes.n; i++)
         run->shown[i] = run->changes.list[i].shown;
     return rc;
 }
 
-enum { AUDIT_WAIT_MS = 1000 };
-
-/* That it was there, and is not any more, is told like all that is. */
-static int note_removed(const struct config *config, const char *id)
+/* What happened to an execution is in the log, like all that did. */
+static int note(const struct audit_limits *limits, const char *kind, const char *id,
+                const char *text)
 {
-    auto_close int state_fd = state_open();
-    struct audit_limits limits;
-    struct audit audit;
-    char time[32];
-
-    audit_limits_of(config, &limits);
-    int rc = state_fd < 0 ? state_fd : audit_open(&audit, state_fd, &limits, AUDIT_WAIT_MS);
-    if (rc < 0)
-        return rc;
-    clock_timestamp(time);
-    audit_add(&audit, &(struct audit_entry){ .time = time,
-                                             .kind = "removed",
-                                             .id = id,
-                                             .text = "what was kept of it was removed" });
-    rc = audit_write(&audit);
-    audit_close(&audit);
-    return rc;
+    return audit_note(limits, &(struct audit_entry){ .kind = kind, .id = id, .text = text });
 }
 
 int cay_execution_remove(struct cay *cay, const char *id, struct cay_error *err)
 {
     auto_close int fd = record_is_name(id, "") ? record_open_executions(false) : -EINVAL;
     int rc = fd < 0 ? fd : record_remove(fd, id);
+    struct audit_limits limits;
 
     if (rc == -EINVAL)
         return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", id);
+    audit_limits_of(&cay->config, &limits);
     if (rc == 0 || rc == -ENOENT)
-        rc = note_removed(&cay->config, id);
+        rc = note(&limits, "removed", id, "what was kept of it was removed");
     if (rc == -EBUSY)
         return cay_fail(err, CAY_E_POLICY, "%.8s is being applied by another process", id);
     return rc < 0 ? cay_fail_errno(err, -rc, "remove %.8s", id) : 0;
@@ -536,6 +522,12 @@ int cay_execution_discard(struct cay_execution *run, struct cay_error *err)
     auto_close int fd = lock_changes(run, err);
     if (fd < 0)
         return -1;
+    /* First: a log that says it twice is right, one that does not say it is not. */
+    int rc = note(NULL, "discarded", run->id, "its changes were discarded");
+    if (rc < 0) {
+        cay_fail_errno(err, -rc, "write to the audit log");
+        return cay_hint(err, "nothing was discarded"), -1;
+    }
     run->changes.state = CHANGES_DISCARDED;
     if (changes_update(&run->changes, fd, err) < 0)
         return -1;

@@ -363,6 +363,8 @@ static void finish_files(struct record *record, const struct plan *plan,
     if (changes.n > 0 && save_changes(record, &changes, left->harvest_fd, &err) < 0)
         warn(arena, warnings,
              arena_printf(arena, "the changes cannot be applied later: %s", err.msg));
+    else
+        record->n_changes = changes.n;
     files_list(arena, &harvest, &changes, &plan->payload, bound, result, warnings);
     harvest_close(&harvest);
     changes_done(&changes);
@@ -446,6 +448,19 @@ static int64_t total_ns(const struct cay_timing *timing)
            timing->run_ns + timing->teardown_ns;
 }
 
+/* Of all stages, as a server's quotas count it. */
+static int64_t cpu_ns(const struct cay_result *result)
+{
+    int64_t last = result->usage.cpu_time_ns;
+    return last < 0 ? last : result->compile_cpu_ns + last;
+}
+
+static int64_t memory_bytes(const struct cay_result *result)
+{
+    uint64_t peak = result->usage.memory_peak_bytes;
+    return peak > INT64_MAX ? -1 : (int64_t)peak;
+}
+
 static void make_entry(struct record *record, const struct plan *plan,
                        const struct cay_result *result, struct audit_entry *ret)
 {
@@ -464,6 +479,9 @@ static void make_entry(struct record *record, const struct plan *plan,
         .exit_code = result->exit_code,
         .run_ns = result->execution_time_ns,
         .total_ns = total_ns(&result->timing),
+        .cpu_ns = record->is_owed ? -1 : cpu_ns(result),
+        .memory_bytes = record->is_owed ? -1 : memory_bytes(result),
+        .n_changes = record->n_changes,
         .code = sum_code(plan),
         .in = digest_end(&record->input),
         .out = digest_end(&record->streams[0]),

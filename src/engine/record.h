@@ -61,8 +61,9 @@ struct record {
     int stream_fds[RECORD_STREAMS];
     uint64_t stream_bytes; /* in these */
     struct record
-        *next_living; /* of the journal's list, which it is in from its first such byte on */
-    int error;        /* the first errno of what could not be kept */
+        *next_living;   /* of the journal's list, which it is in from its first such byte on */
+    uint64_t n_changes; /* of the change set that was kept */
+    int error;          /* the first errno of what could not be kept */
 };
 
 /* What a run left in its folders. */

@@ -98,6 +98,11 @@ const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i)
     return table ? &table->tenant : NULL;
 }
 
+const struct cay_prices *cay_prices(const struct cay *cay)
+{
+    return &cay->config.prices;
+}
+
 int cay_language_name(const char *name, char *out, size_t size, struct cay_error *err)
 {
     const struct language *language;

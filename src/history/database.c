@@ -34,6 +34,16 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS images(id TEXT PRIMARY KEY, image TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TRIGGER IF NOT EXISTS images_go AFTER DELETE ON runs"
     "  BEGIN DELETE FROM images WHERE id = OLD.id; END;"
+    /* What a run used, and how many paths it changed. Runs that an older cay took in have none,
+     * which is: not known. In a table of its own, so that one of those can go on writing to `runs`.
+     */
+    "CREATE TABLE IF NOT EXISTS usage(id TEXT PRIMARY KEY, cpu REAL, memory INTEGER,"
+    "  paths INTEGER) WITHOUT ROWID;"
+    /* What became of change sets; the last word of each counts. */
+    "CREATE TABLE IF NOT EXISTS outcomes(id TEXT PRIMARY KEY, state TEXT NOT NULL,"
+    "  paths INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TRIGGER IF NOT EXISTS usage_goes AFTER DELETE ON runs BEGIN"
+    "  DELETE FROM usage WHERE id = OLD.id; DELETE FROM outcomes WHERE id = OLD.id; END;"
     "CREATE TABLE IF NOT EXISTS place(one INTEGER PRIMARY KEY CHECK (one = 1),"
     "  seq INTEGER NOT NULL, hash TEXT NOT NULL, file INTEGER NOT NULL, at INTEGER NOT NULL);"
     "INSERT OR IGNORE INTO place VALUES (1, 0, '', 0, 0);"

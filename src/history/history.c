@@ -26,7 +26,8 @@ enum { LIST_LIMIT = 100 };
 
 struct filling {
     struct history *history;
-    sqlite3_stmt *insert, *insert_image, *insert_loss, *prune, *remove;
+    sqlite3_stmt *insert, *insert_image, *insert_usage, *insert_outcome, *insert_loss, *prune,
+        *remove;
     size_t n;
     bool has_failed;
 };
@@ -93,6 +94,45 @@ static bool insert_image(struct filling *filling, json_t *entry)
     return step(filling->insert_image);
 }
 
+static void bind_number(sqlite3_stmt *stmt, int i, json_t *object, const char *key)
+{
+    json_t *value = json_object_get(object, key);
+
+    if (json_is_integer(value))
+        sqlite3_bind_int64(stmt, i, json_integer_value(value));
+    else if (json_is_real(value))
+        sqlite3_bind_double(stmt, i, json_real_value(value));
+    else
+        sqlite3_bind_null(stmt, i);
+}
+
+static bool insert_usage(struct filling *filling, json_t *entry)
+{
+    static const char *const keys[] = { "cpu", "memory", "n_changes" };
+
+    bind_text(filling->insert_usage, 1, entry, "id");
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        bind_number(filling->insert_usage, (int)i + 2, entry, keys[i]);
+    return step(filling->insert_usage);
+}
+
+static bool is_outcome(const char *kind)
+{
+    return strcmp(kind, "applied") == 0 || strcmp(kind, "applied_in_part") == 0 ||
+           strcmp(kind, "discarded") == 0;
+}
+
+static bool insert_outcome(struct filling *filling, const char *kind, json_t *entry)
+{
+    if (!json_is_string(json_object_get(entry, "id")))
+        return true;
+    bind_text(filling->insert_outcome, 1, entry, "id");
+    sqlite3_bind_text(filling->insert_outcome, 2, kind, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_int64(filling->insert_outcome, 3,
+                       json_integer_value(json_object_get(entry, "n_changes")));
+    return step(filling->insert_outcome);
+}
+
 static bool is_loss(const char *kind)
 {
     static const char *const kinds[] = { "torn", "cut", "foreign", "anchor", "missing", "aside" };
@@ -124,13 +164,16 @@ static int take_entry(void *arg, uint64_t seq, const char *line, size_t len)
     bool is_done = true;
 
     if (kind && strcmp(kind, "run") == 0) {
-        is_done = insert(filling, seq, entry) && insert_image(filling, entry);
+        is_done = insert(filling, seq, entry) && insert_image(filling, entry) &&
+                  insert_usage(filling, entry);
     } else if (kind && strcmp(kind, "pruned") == 0) {
         sqlite3_bind_int64(filling->prune, 1, json_integer_value(json_object_get(entry, "upto")));
         is_done = step(filling->prune);
     } else if (kind && strcmp(kind, "removed") == 0 && json_object_get(entry, "id")) {
         bind_text(filling->remove, 1, entry, "id");
         is_done = step(filling->remove);
+    } else if (kind && is_outcome(kind)) {
+        is_done = insert_outcome(filling, kind, entry);
     } else if (kind && is_loss(kind)) {
         is_done = insert_loss(filling, seq, entry);
     }
@@ -189,6 +232,14 @@ static int fill(struct filling *filling, struct cay_error *err)
                            &filling->insert, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(history->db, "INSERT OR IGNORE INTO images VALUES (?,?)", -1,
                            &filling->insert_image, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(history->db, "INSERT OR IGNORE INTO usage VALUES (?,?,?,?)", -1,
+                           &filling->insert_usage, NULL) != SQLITE_OK ||
+        /* What was applied in part stays that where the rest is discarded. */
+        sqlite3_prepare_v2(history->db,
+                           "INSERT INTO outcomes VALUES (?,?,?) ON CONFLICT(id) DO UPDATE"
+                           " SET state = excluded.state, paths = excluded.paths"
+                           " WHERE state <> 'applied_in_part' OR excluded.state <> 'discarded'",
+                           -1, &filling->insert_outcome, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(history->db, "INSERT OR REPLACE INTO losses VALUES (?,?,?)", -1,
                            &filling->insert_loss, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(history->db, "DELETE FROM runs WHERE seq <= ?", -1, &filling->prune,
@@ -214,6 +265,8 @@ static int fill_once(struct history *history, size_t *ret, struct cay_error *err
     int rc = fill(&filling, err);
     sqlite3_finalize(filling.insert);
     sqlite3_finalize(filling.insert_image);
+    sqlite3_finalize(filling.insert_usage);
+    sqlite3_finalize(filling.insert_outcome);
     sqlite3_finalize(filling.insert_loss);
     sqlite3_finalize(filling.prune);
     sqlite3_finalize(filling.remove);
@@ -270,15 +323,16 @@ int history_select(struct history *history, const char *columns, const struct hi
     auto_strbuf struct strbuf sql = { 0 };
     sqlite3_stmt *stmt;
 
-    strbuf_printf(&sql,
-                  "SELECT %s FROM runs WHERE time_ms >= ?1 AND time_ms < ?2"
-                  " AND (?3 IS NULL OR language IS ?3) AND (?4 IS NULL OR cause = ?4)"
-                  " AND %s AND (?6 = 0 OR cause <> 'ok')"
-                  " AND (?7 IS NULL OR (time_ms, id) <= (?10, ?7))"
-                  " AND (?8 = 0 OR tenant IS NOT NULL)"
-                  " AND (?9 = 0 OR id NOT IN removed)"
-                  " %s",
-                  columns, *query->tenant ? "tenant = ?5" : "?5 IS NULL", tail);
+    strbuf_printf(
+        &sql,
+        "SELECT %s FROM runs LEFT JOIN usage USING (id) WHERE time_ms >= ?1 AND time_ms < ?2"
+        " AND (?3 IS NULL OR language IS ?3) AND (?4 IS NULL OR cause = ?4)"
+        " AND %s AND (?6 = 0 OR cause <> 'ok')"
+        " AND (?7 IS NULL OR (time_ms, id) <= (?10, ?7))"
+        " AND (?8 = 0 OR tenant IS NOT NULL)"
+        " AND (?9 = 0 OR id NOT IN removed)"
+        " %s",
+        columns, *query->tenant ? "tenant = ?5" : "?5 IS NULL", tail);
     if (sqlite3_prepare_v2(history->db, strbuf_str(&sql), -1, &stmt, NULL) != SQLITE_OK)
         return history_fail(history, "ask", err);
     sqlite3_bind_int64(stmt, 1, query->since_ms ? query->since_ms : INT64_MIN);

@@ -24,7 +24,9 @@
 #include "history/client.h"
 
 struct cay_error;
+struct cay_prices;
 struct history;
+struct json_writer;
 struct strbuf;
 
 int history_open(struct history **ret, struct cay_error *err);
@@ -70,9 +72,10 @@ struct sqlite3_stmt;
 struct history {
     struct sqlite3 *db;
     char path[4160];
-    bool is_damaged;  /* as SQLite said: it is put aside when it is closed */
-    bool was_damaged; /* and that is to be told */
-    bool is_servers;  /* only what servers ran is shown: what `cay run` did is nobody's over HTTP */
+    bool is_damaged;                 /* as SQLite said: it is put aside when it is closed */
+    bool was_damaged;                /* and that is to be told */
+    const struct cay_prices *prices; /* for the estimate of history_stats; NULL: there is none */
+    bool is_servers; /* only what servers ran is shown: what `cay run` did is nobody's over HTTP */
 };
 
 /* CAY_E_SYSTEM with what SQLite says; notes damage. */
@@ -87,6 +90,14 @@ bool history_has_moved(const struct history *history);
 /* Closes it, puts it aside where it is damaged, and opens what is there then. */
 int history_renew(struct history *history, struct cay_error *err);
 
-/* Prepares "SELECT columns FROM runs WHERE … tail" with the query's filters bound. */
+/* Of what the statistics say, in stats-usage.c: what runs used and what that costs, in all and by
+ * tenant; what became of change sets. */
+int stats_put_usage(struct history *history, const struct history_query *query,
+                    struct json_writer *w, struct cay_error *err);
+int stats_put_changes(struct history *history, const struct history_query *query,
+                      struct json_writer *w, struct cay_error *err);
+
+/* Prepares "SELECT columns FROM runs LEFT JOIN usage WHERE … tail" with the query's filters bound.
+ */
 int history_select(struct history *history, const char *columns, const struct history_query *query,
                    const char *tail, struct sqlite3_stmt **ret, struct cay_error *err);

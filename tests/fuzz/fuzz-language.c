@@ -23,11 +23,11 @@ static void must(bool holds)
 
 static void check_language(struct arena *arena, const struct language *language)
 {
-    const char *const *const lists[] = { language->aliases,      language->extensions,
-                                         language->interpreters, language->compile,
-                                         language->run,          language->version,
-                                         language->packages,     language->etc,
-                                         language->env,          language->syntax_error };
+    const char *const *const lists[] = {
+        language->aliases, language->extensions,   language->interpreters, language->compile,
+        language->run,     language->version,      language->packages,     language->etc,
+        language->env,     language->syntax_error, language->types,        language->types_unknown
+    };
     struct op_list root;
     size_t length = 0;
 

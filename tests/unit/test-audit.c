@@ -170,6 +170,42 @@ static void test_entry(void **state)
     arena_done(&arena);
 }
 
+/* Of an older cay's entry nothing is known, which is not nothing. */
+static void test_usage(void **state)
+{
+    static const char old[] = "{\"time\":\"2026-11-15T19:13:02.123Z\",\"kind\":\"run\",\"id\":\"" ID
+                              "\",\"cause\":\"ok\","
+                              "\"exit_code\":0,\"run\":1.5,\"total\":2,\"n_files\":0}";
+    static const char *const bad[] = { "\"cpu\":-1",    "\"cpu\":1e10",   "\"cpu\":\"1\"",
+                                       "\"memory\":-1", "\"memory\":1.5", "\"n_changes\":-1" };
+    struct audit_entry entry = usual, back;
+    auto_strbuf struct strbuf text = { 0 };
+    struct arena arena = { 0 };
+
+    (void)state;
+    entry.cpu_ns = 1500000000;
+    entry.memory_bytes = INT64_C(5) << 30;
+    entry.n_changes = 3;
+    audit_put(&text, &entry);
+    assert_int_equal(audit_parse(&arena, text.data, text.len, &back), 0);
+    assert_int_equal(back.cpu_ns, entry.cpu_ns);
+    assert_int_equal(back.memory_bytes, entry.memory_bytes);
+    assert_int_equal(back.n_changes, 3);
+    entry.cpu_ns = entry.memory_bytes = -1;
+    text.len = 0;
+    audit_put(&text, &entry);
+    assert_non_null(strstr(text.data, "\"cpu\":null,\"memory\":null"));
+    assert_int_equal(audit_parse(&arena, text.data, text.len, &back), 0);
+    assert_true(back.cpu_ns < 0 && back.memory_bytes < 0);
+    assert_int_equal(audit_parse(&arena, old, strlen(old), &back), 0);
+    assert_true(back.cpu_ns < 0 && back.memory_bytes < 0 && back.n_changes == 0);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        const char *line = arena_printf(&arena, "%.*s,%s}", (int)strlen(old) - 1, old, bad[i]);
+        assert_int_equal(audit_parse(&arena, line, strlen(line), &back), -EINVAL);
+    }
+    arena_done(&arena);
+}
+
 static void test_entry_refused(void **state)
 {
     static const char *const bad[] = {
@@ -652,23 +688,12 @@ static void test_digest_of_pieces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_entry),
-        TEST(test_entry_refused),
-        TEST(test_chain),
-        TEST(test_lines),
-        TEST(test_bytes),
-        TEST(test_forged),
-        TEST(test_anchor),
-        TEST(test_torn),
-        TEST(test_cut_and_gone_on),
-        TEST(test_full),
-        TEST(test_locked),
-        TEST(test_killed),
-        TEST(test_many_writers),
-        TEST(test_rotation),
-        TEST(test_pruning),
-        TEST(test_reading),
-        TEST(test_digest_of_pieces),
+        TEST(test_entry),           TEST(test_usage),        TEST(test_entry_refused),
+        TEST(test_chain),           TEST(test_lines),        TEST(test_bytes),
+        TEST(test_forged),          TEST(test_anchor),       TEST(test_torn),
+        TEST(test_cut_and_gone_on), TEST(test_full),         TEST(test_locked),
+        TEST(test_killed),          TEST(test_many_writers), TEST(test_rotation),
+        TEST(test_pruning),         TEST(test_reading),      TEST(test_digest_of_pieces),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -871,6 +871,54 @@ static void test_tenant_errors(void **state)
     }
 }
 
+static void test_prices(void **state)
+{
+    struct config config;
+
+    load_good(*state,
+              (struct texts){ .system = "[prices]\ncpu_second = 0.00001\ncurrency = '€'\n",
+                              .user = "[prices]\ncpu_second = 9\nrun = 2\ncurrency = 'USD'\n" },
+              &config);
+    assert_true(config.prices.is_set);
+    assert_true(config.prices.cpu_second == 0.00001); /* the system's word stays */
+    assert_string_equal(config.prices.currency, "€");
+    assert_true(config.prices.run == 2 && config.prices.memory_gb_second == 0);
+    config_done(&config);
+    load_good(*state, (struct texts){ .user = "[prices]\ncurrency = 'EUR'\n" }, &config);
+    assert_false(config.prices.is_set); /* a currency alone is no price */
+    config_done(&config);
+}
+
+static void test_price_errors(void **state)
+{
+    static const struct {
+        const char *user, *project, *part, *hint;
+    } rows[] = {
+        { "[prices]\ncpu_secnd = 1\n", NULL, "user.toml:2: cpu_secnd", "cpu_second" },
+        { "[prices]\nrun = -1\n", NULL, "run: is not a number from 0 to 1000000", "" },
+        { "[prices]\nrun = 1000001\n", NULL, "run: is not a number", "" },
+        { "[prices]\nrun = inf\n", NULL, "run: is not a number", "" },
+        { "[prices]\nrun = nan\n", NULL, "run: is not a number", "" },
+        { "[prices]\nrun = '1'\n", NULL, "run: is not a number", "" },
+        { "[prices]\ncurrency = 1\n", NULL, "currency: is not a word", "" },
+        { "[prices]\ncurrency = ''\n", NULL, "currency: is not a word", "" },
+        { "[prices]\ncurrency = 'E\tR'\n", NULL, "currency: is not a word", "" },
+        { "[prices]\ncurrency = 'a long currency'\n", NULL, "currency: is not a word", "" },
+        { "prices = 1\n", NULL, "prices: is not a table", "" },
+        { NULL, "[prices]\nrun = 1\n", "not allowed in a project file", "" },
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct config config;
+        struct cay_error err = { 0 };
+        if (load(*state, (struct texts){ .user = rows[i].user, .project = rows[i].project },
+                 &config, &err) >= 0)
+            fail_msg("accepted: %s", rows[i].part);
+        if (!strstr(err.msg, rows[i].part) || !strstr(err.hint, rows[i].hint))
+            fail_msg("%s: \"%s\" \"%s\"", rows[i].part, err.msg, err.hint);
+    }
+}
+
 /* A secret is refused where others could read it along. */
 static void test_tenant_secret_in_open_file(void **state)
 {
@@ -915,6 +963,8 @@ int main(void)
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_tenants),
         cmocka_unit_test(test_tenant_errors),
+        cmocka_unit_test(test_prices),
+        cmocka_unit_test(test_price_errors),
         cmocka_unit_test(test_tenant_secret_in_open_file),
     };
 
