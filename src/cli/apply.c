@@ -136,7 +136,7 @@ int cmd_apply(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (args.help)
         return tell_help("cay apply [options] ID", about, opts, examples);
     if (first == argc) {

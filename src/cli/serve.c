@@ -119,7 +119,7 @@ int cmd_serve(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay serve [--listen ADDR:PORT]… [--token-file FILE] [options]",
                          "Runs code that comes over HTTP, each request in a sandbox of its own.\n"

@@ -110,7 +110,7 @@ int cmd_setup(int argc, char **argv)
     gid_t gid = 0;
 
     if (opt_parse(opts, argc, argv, OPT_STOP_AT_OPERAND, &first, &dashdash, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay setup [--remove] USER [-- COMMAND [ARGS]]", about, opts, examples);
     if (first >= argc) {

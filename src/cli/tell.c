@@ -12,6 +12,7 @@
 
 #include <cay/error.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
@@ -83,11 +84,21 @@ void tell_lines(const char *lead, const char *text)
     }
 }
 
+/* What was asked for as JSON, and has not been begun: an error goes to stdout in its place. */
+static bool wants_json;
+
+void tell_errors_as_json(void)
+{
+    wants_json = true;
+}
+
 int tell_error(const struct cay_error *err)
 {
     tell("%s", err->msg);
     if (err->hint[0])
         tell("hint: %s", err->hint);
+    if (wants_json)
+        tell_error_json(err);
     return cay_error_exit_status(err->kind);
 }
 
@@ -115,26 +126,34 @@ bool tell_has_word(int argc, char *const *argv, const char *word)
     return false;
 }
 
-int tell_misuse(int argc, char *const *argv, const struct cay_error *err)
+int tell_wrong(const char *hint, const char *fmt, ...)
 {
-    int status = tell_error(err);
+    auto_strbuf struct strbuf text = { 0 };
+    struct cay_error err;
+    va_list ap;
 
-    if (tell_has_word(argc, argv, "--json"))
-        tell_error_json(err);
-    return status;
+    va_start(ap, fmt);
+    strbuf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    cay_fail(&err, CAY_E_USAGE, "%s", strbuf_str(&text));
+    if (hint)
+        cay_hint(&err, "%s", hint);
+    return tell_error(&err);
 }
 
 int tell_extra(const char *command, const char *word)
 {
-    tell("%s: '%s' is one word too many", command, word);
-    tell("hint: `cay help %s` tells what it takes", command);
-    return 2;
+    char hint[96];
+
+    snprintf(hint, sizeof hint, "`cay help %s` tells what it takes", command);
+    return tell_wrong(hint, "%s: '%s' is one word too many", command, word);
 }
 
 int tell_text(const char *text)
 {
     size_t len = strlen(text);
 
+    wants_json &= len == 0;
     while (len > 0) {
         ssize_t n = write(STDOUT_FILENO, text, len);
         if (n < 0 && errno == EPIPE) /* `| head`: whoever read it has had enough */

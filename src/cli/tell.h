@@ -11,15 +11,18 @@ struct cay_error;
 struct opt;
 struct strbuf;
 
-/* "cay: MESSAGE" and the hint on stderr; returns the exit status that fits. */
+/* "cay: MESSAGE" and the hint on stderr; returns the exit status that fits. Where errors are wanted
+ * as JSON and nothing has gone to stdout yet, stdout gets the error as JSON as well. */
 int tell_error(const struct cay_error *err);
+
+/* A command line that makes no sense: an error of that kind, with a hint or NULL. */
+int tell_wrong(const char *hint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* --json is among the options: said once, by main. */
+void tell_errors_as_json(void);
 
 /* {"error": {"kind", "message", "hint"}} on stdout. */
 void tell_error_json(const struct cay_error *err);
-
-/* tell_error for a command line that was refused; where --json is in it, stdout gets the error as
- * JSON as well. */
-int tell_misuse(int argc, char *const *argv, const struct cay_error *err);
 
 /* Whether a word stands among the options, before any "--". */
 bool tell_has_word(int argc, char *const *argv, const char *word);
