@@ -84,6 +84,12 @@ void tell_lines(const char *lead, const char *text)
     }
 }
 
+void tell_warnings(const char *const *list)
+{
+    for (; *list; list++)
+        tell("warning: %s", *list);
+}
+
 /* What was asked for as JSON, and has not been begun: an error goes to stdout in its place. */
 static bool wants_json;
 

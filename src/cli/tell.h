@@ -38,6 +38,9 @@ void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * up to it before the first, and each of the others behind "cay:   ". */
 void tell_lines(const char *lead, const char *text);
 
+/* A warning each; the list ends with NULL. */
+void tell_warnings(const char *const *list);
+
 /* Adds a text with every control byte in it, but for line feed and tab, made visible. */
 void tell_visible(struct strbuf *out, const char *text);
 
