@@ -78,7 +78,7 @@ static bool is_agreed(const char *folder)
     auto_strbuf struct strbuf line = { 0 };
     char answer[16] = "";
 
-    strbuf_puts(&line, "Write this to ");
+    strbuf_printf(&line, "%swrite this to ", tell_lead());
     changes_put_path(&line, folder);
     strbuf_puts(&line, "? [y/N] ");
     if (write(STDERR_FILENO, line.data, line.len) < 0 || !fgets(answer, sizeof answer, stdin))

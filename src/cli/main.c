@@ -102,11 +102,12 @@ int main(int argc, char **argv)
         return cmd_recorder();
 #endif
     const struct command *command = command_find(argv[1]);
-    if (!command && is_file(argv[1]))
+    bool is_code = !command && is_file(argv[1]);
+    /* These have a result to print, of a run that failed to begin too. */
+    bool has_result = is_code || (command && (command->run == cmd_run || command->run == cmd_exec));
+    tell_form(!has_result && tell_has_word(argc, argv, "--json"),
+              tell_has_word(argc, argv, "--no-color"));
+    if (is_code)
         return cmd_run(argc, argv);
-    /* These two have a result to print, of a run that failed to begin too. */
-    bool has_result = command && (command->run == cmd_run || command->run == cmd_exec);
-    if (!has_result && tell_has_word(argc, argv, "--json"))
-        tell_errors_as_json();
     return command ? command->run(argc - 1, argv + 1) : command_unknown(argv[1]);
 }

@@ -123,8 +123,7 @@ void screen_on_event(void *arg, const struct cay_event *event)
         tell("warning: %.*s", (int)event->len, event->data);
     if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
         bool is_compile = event->len > 0 && event->data[0] == 'c';
-        progress_begin(screen->progress, is_compile ? "compiling" : "running",
-                       is_compile || !screen->is_typed_at);
+        progress_begin(screen->progress, is_compile ? "compiling" : "running", true);
     }
     if (screen->args->events) {
         auto_free char *json = cay_event_json(event);

@@ -19,6 +19,17 @@
 #include "base/utf8.h"
 #include "cli/display.h"
 
+static struct {
+    bool wants_json; /* and nothing has gone to stdout: an error goes there in its place */
+    bool no_color;
+} form;
+
+void tell_form(bool wants_json, bool no_color)
+{
+    form.wants_json = wants_json;
+    form.no_color = no_color;
+}
+
 /* A message may quote what a user or a program gave; it must not reach the terminal raw. */
 static void put_visible(struct strbuf *out, const char *text, const char *as_it_is)
 {
@@ -56,7 +67,10 @@ void tell_visible_padded(struct strbuf *out, const char *text, size_t width)
 
 const char *tell_lead(void)
 {
-    return isatty(STDERR_FILENO) ? CAY_SIGN " cay: " : "cay: ";
+    if (!isatty(STDERR_FILENO))
+        return "cay: ";
+    return tell_color(STDERR_FILENO, form.no_color) ? "\033[36m" CAY_SIGN "\033[0m cay: "
+                                                    : CAY_SIGN " cay: ";
 }
 
 void tell(const char *fmt, ...)
@@ -90,20 +104,12 @@ void tell_warnings(const char *const *list)
         tell("warning: %s", *list);
 }
 
-/* What was asked for as JSON, and has not been begun: an error goes to stdout in its place. */
-static bool wants_json;
-
-void tell_errors_as_json(void)
-{
-    wants_json = true;
-}
-
 int tell_error(const struct cay_error *err)
 {
     tell("%s", err->msg);
     if (err->hint[0])
         tell("hint: %s", err->hint);
-    if (wants_json)
+    if (form.wants_json)
         tell_error_json(err);
     return cay_error_exit_status(err->kind);
 }
@@ -159,7 +165,7 @@ int tell_text(const char *text)
 {
     size_t len = strlen(text);
 
-    wants_json &= len == 0;
+    form.wants_json &= len == 0;
     while (len > 0) {
         ssize_t n = write(STDOUT_FILENO, text, len);
         if (n < 0 && errno == EPIPE) /* `| head`: whoever read it has had enough */

@@ -18,8 +18,8 @@ int tell_error(const struct cay_error *err);
 /* A command line that makes no sense: an error of that kind, with a hint or NULL. */
 int tell_wrong(const char *hint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* --json is among the options: said once, by main. */
-void tell_errors_as_json(void);
+/* Said once, by main: whether errors are wanted as JSON, and --no-color is among the options. */
+void tell_form(bool wants_json, bool no_color);
 
 /* {"error": {"kind", "message", "hint"}} on stdout. */
 void tell_error_json(const struct cay_error *err);
@@ -28,7 +28,7 @@ void tell_error_json(const struct cay_error *err);
 bool tell_has_word(int argc, char *const *argv, const char *word);
 
 /* What begins each line of cay's own on stderr: "cay: ", on a terminal with the sign that programs
- * can't print (display.h). In a pipe it stays plain, for scripts. */
+ * can't print (display.h), coloured where colours are on. In a pipe it stays plain, for scripts. */
 const char *tell_lead(void);
 
 /* A line "cay: …" on stderr; control bytes in it are made visible. */

@@ -30,6 +30,7 @@ const char *origin_name(enum origin origin)
         [ORIGIN_BUILTIN] = "built-in",        [ORIGIN_SYSTEM] = "system file",
         [ORIGIN_USER] = "user file",          [ORIGIN_PROJECT] = "project file",
         [ORIGIN_ENVIRONMENT] = "environment", [ORIGIN_PROFILE] = "profile",
+        [ORIGIN_OPTION] = "option",
     };
     return names[origin];
 }
