@@ -8,9 +8,9 @@ set -eu
 cd "$(dirname "$0")/.."
 
 build=${1:-build}
-# The only state that outlives a call: who wants to be told of a signal, what malloc gave, and what
-# the processor said that it can.
-allowed='cancel_pipe is_running null_fd asked window_pipe first_memory processor_has_sha'
+# The only state that outlives a call: who wants to be told of a signal, what malloc gave, what
+# the processor said that it can, and the form of the command's own messages.
+allowed='form cancel_pipe is_running null_fd asked window_pipe first_memory processor_has_sha'
 banned='strcpy strcat sprintf gets system popen mktemp tmpnam alloca'
 failed=0
 

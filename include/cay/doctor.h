@@ -20,6 +20,9 @@ struct cay;
  */
 CAY_API int cay_doctor_json(struct cay *cay, char **ret, struct cay_error *err);
 
+/* What follows looks at this backend, as if it was the one that is set. */
+CAY_API int cay_doctor_backend(struct cay *cay, const char *name, struct cay_error *err);
+
 #ifdef __cplusplus
 }
 #endif

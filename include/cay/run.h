@@ -446,6 +446,10 @@ CAY_API int cay_request_limits(struct cay *cay, const struct cay_request *req,
 /* Each setting in force with its origin, as JSON. */
 CAY_API char *cay_config_json(struct cay *cay);
 
+/* What the configuration asks for in vain, such as variables of no setting's name; ended by NULL.
+ * They live as long as the cay. Every run has them among its warnings too. */
+CAY_API const char *const *cay_config_warnings(const struct cay *cay);
+
 /* The life of a warden: what the cay command runs when a library starts it as its helper. The word
  * is NULL, "ahead" (sandboxes are made ahead), or "apart": that too, and the front, which has given
  * up its rights, gets sandboxes and nothing else of the warden's: no run without isolation, no

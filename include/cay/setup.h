@@ -5,6 +5,7 @@
 /* Delegation: giving an ordinary user a part of the cgroup tree, so that his runs are held by the
  * kernel's own counters instead of a watcher. Needs root. */
 
+#include <stddef.h>
 #include <sys/types.h>
 
 #include <cay/error.h>
@@ -18,6 +19,14 @@ CAY_API int cay_delegate(uid_t uid, gid_t gid, struct cay_error *err);
 
 /* Takes it back; nothing of his may be running in it. */
 CAY_API int cay_undelegate(uid_t uid, struct cay_error *err);
+
+/* Has systemd see to it at each boot: returns 1, and the name of the file that says so, or 0 where
+ * it is not systemd that runs here. On cgroup v2 that is the delegation of user@UID.service. */
+CAY_API int cay_delegate_at_boot(uid_t uid, gid_t gid, char *ret_path, size_t size,
+                                 struct cay_error *err);
+
+/* Takes that back: returns how many files there were. */
+CAY_API int cay_undelegate_at_boot(uid_t uid, struct cay_error *err);
 
 /* Moves the calling process into the user's subtree where the kernel asks for it (cgroup v2). */
 CAY_API int cay_enter_delegated(uid_t uid, struct cay_error *err);

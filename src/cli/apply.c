@@ -78,7 +78,7 @@ static bool is_agreed(const char *folder)
     auto_strbuf struct strbuf line = { 0 };
     char answer[16] = "";
 
-    strbuf_puts(&line, "Write this to ");
+    strbuf_printf(&line, "%swrite this to ", tell_lead());
     changes_put_path(&line, folder);
     strbuf_puts(&line, "? [y/N] ");
     if (write(STDERR_FILENO, line.data, line.len) < 0 || !fgets(answer, sizeof answer, stdin))
@@ -136,7 +136,7 @@ int cmd_apply(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (args.help)
         return tell_help("cay apply [options] ID", about, opts, examples);
     if (first == argc) {

@@ -217,7 +217,7 @@ int cmd_audit(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay audit [list|verify|export] [options]", about, opts, examples);
     const char *word = first < argc ? argv[first] : words[LIST];

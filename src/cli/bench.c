@@ -108,7 +108,7 @@ int cmd_bench(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help(
             "cay bench [--rounds N] [--only TEXT] [--json FILE] | --load [options]",

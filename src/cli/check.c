@@ -153,14 +153,12 @@ int cmd_check(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay check [OPTIONS] FILE|-", about, opts, examples);
-    if (first == argc && !code) {
-        tell("check: which file?");
-        tell("hint: `cay check FILE`, `-` for what stdin gives, or `-l LANGUAGE -e CODE`");
-        return 2;
-    }
+    if (first == argc && !code)
+        return tell_wrong("`cay check FILE`, `-` for what stdin gives, or `-l LANGUAGE -e CODE`",
+                          "check: which file?");
     if (first + !code < argc)
         return tell_extra("check", argv[first + !code]);
     if (cay_open(&(struct cay_options){ .fork_warden = types }, &cay, &err) < 0)

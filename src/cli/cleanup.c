@@ -55,7 +55,7 @@ int cmd_cleanup(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay cleanup [--dry-run]", about, opts, examples);
     if (first < argc)

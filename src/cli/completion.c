@@ -315,11 +315,7 @@ int cmd_completion(int argc, char **argv)
             shells[i].put(&out, rows);
             return tell_text(strbuf_str(&out));
         }
-    if (argc < 2) {
-        tell("completion: of which shell?");
-        tell("hint: cay completion bash, zsh or fish");
-    } else {
-        tell("completion: '%s' is not one of: bash zsh fish", argv[1]);
-    }
-    return 2;
+    if (argc < 2)
+        return tell_wrong("cay completion bash, zsh or fish", "completion: of which shell?");
+    return tell_wrong(NULL, "completion: '%s' is not one of: bash zsh fish", argv[1]);
 }

@@ -16,9 +16,11 @@ static void put_setting(struct strbuf *out, const char *prefix, const char *name
     auto_strbuf struct strbuf full = { 0 };
     const char *value = json_string_value(json_object_get(setting, "value"));
     const char *where = json_string_value(json_object_get(setting, "where"));
+    const char *unset = json_string_value(json_object_get(setting, "unset"));
 
     strbuf_printf(&full, "%s%s", prefix, name);
-    strbuf_printf(out, "%-18s %-28s %s%s%s\n", strbuf_str(&full), value ? value : "-",
+    value = value ? value : unset ? unset : "-";
+    strbuf_printf(out, "%-18s %-28s %s%s%s\n", strbuf_str(&full), value,
                   json_string_value(json_object_get(setting, "origin")), where ? ": " : "",
                   where ? where : "");
 }
@@ -60,7 +62,7 @@ int cmd_config(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help(
             "cay config [--json]",
@@ -73,6 +75,7 @@ int cmd_config(int argc, char **argv)
     if (cay_open(NULL, &cay, &err) < 0)
         return tell_error(&err);
     auto_free char *text = cay_config_json(cay);
+    tell_warnings(cay_config_warnings(cay));
     cay_close(cay);
     return json ? tell_text(text) | tell_text("\n") : put_table(text);
 }

@@ -20,7 +20,7 @@ int cmd_discard(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay discard ID",
                          "Throws away what a run changed in its workspace. Its result and output\n"

@@ -20,10 +20,16 @@ struct strbuf;
 /* Whether len bytes are the sign. */
 bool display_is_sign(const char *text, size_t len);
 
+/* At the start of a line, what looks much like the sign is shown as "|": a program's character
+ * (whole, len bytes) is taken for what the line's start may hold, and its stand-in added where it
+ * is such a bar. *is_mid is whether the line has begun with something to be seen. */
+void display_put_character(struct strbuf *out, const char *text, size_t len, bool *is_mid);
+
 struct display {
     char held[32]; /* the start of a sequence whose end has not come yet */
     size_t held_len;
-    int colored; /* a colour was set and not reset */
+    int colored;      /* a colour was set and not reset */
+    bool is_mid_line; /* something to be seen is on the line */
 };
 
 /* Adds the visible form of len bytes to out. */

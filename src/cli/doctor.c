@@ -284,18 +284,6 @@ static int put_report(json_t *report, bool verbose, bool no_color)
     return status ? status : !works;
 }
 
-/* As if it was set, but by the option: that is what a bad one is blamed on. */
-static int set_backend(const char *name, struct cay_error *err)
-{
-    struct cay_request *req = cay_request_new();
-    int rc = cay_request_set(req, "backend", name, err);
-
-    cay_request_free(req);
-    if (rc == 0)
-        setenv("CAY_BACKEND", name, 1);
-    return rc;
-}
-
 int cmd_doctor(int argc, char **argv)
 {
     bool json = false, verbose = false, no_color = false, help = false;
@@ -313,17 +301,16 @@ int cmd_doctor(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay doctor [--json] [--verbose]", about, opts, examples);
     if (first < argc)
         return tell_extra("doctor", argv[first]);
-    if (backend && set_backend(backend, &err) < 0)
-        return tell_error(&err);
     if (cay_open(&(struct cay_options){ .fork_warden = true }, &cay, &err) < 0)
         return tell_error(&err);
     auto_free char *text = NULL;
-    int rc = cay_doctor_json(cay, &text, &err);
+    int rc = backend ? cay_doctor_backend(cay, backend, &err) : 0;
+    rc = rc < 0 ? rc : cay_doctor_json(cay, &text, &err);
     cay_close(cay);
     if (rc < 0)
         return tell_error(&err);

@@ -274,7 +274,7 @@ int cmd_explain(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (args.help)
         return tell_help("cay explain FILE|ID [options]", about, opts, examples);
     if (args.report && args.json) {

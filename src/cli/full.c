@@ -7,6 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <cay/error.h>
+
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/tell.h"
 
@@ -18,6 +21,7 @@ int full_exec(int argc, char **argv)
     ssize_t len = readlink("/proc/self/exe", beside, sizeof beside - sizeof FULL_NAME);
     char *slash = len > 0 ? strrchr(beside, '/') : NULL;
     char **args = calloc(argc + 2, sizeof *args);
+    struct cay_error err;
 
     if (!args)
         return tell("out of memory"), 125;
@@ -28,8 +32,8 @@ int full_exec(int argc, char **argv)
         execv(beside, args);
     }
     execv(CAY_LIBEXEC "/" FULL_NAME, args);
-    tell("%s is not there: %s", CAY_LIBEXEC "/" FULL_NAME, strerror(errno));
+    cay_fail_errno(&err, errno, "start %s", CAY_LIBEXEC "/" FULL_NAME);
+    cay_hint(&err, "install it beside cay (`make install` does)");
     free(args);
-    tell("hint: install it beside cay (`make install` does)");
-    return 125;
+    return tell_error(&err);
 }

@@ -198,7 +198,7 @@ int cmd_history(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay history [options]", about, opts, examples);
     if (first < argc)

@@ -247,21 +247,18 @@ static int build(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay image build [options] NAME|FILE.toml", about_build, opts,
                          examples_build);
     if (first + 1 < argc)
         return tell_extra("image build", argv[first + 1]);
-    if (first == argc) {
-        tell("image build: of which definition?");
-        tell("hint: `cay image list --available` lists them");
-        return 2;
-    }
-    if ((how.suite && how.suite[0] == '-') || (how.mirror && how.mirror[0] == '-')) {
-        tell("image build: %s is an option, not a value", how.suite ? how.suite : how.mirror);
-        return 2;
-    }
+    if (first == argc)
+        return tell_wrong("`cay image list --available` lists them",
+                          "image build: of which definition?");
+    if ((how.suite && how.suite[0] == '-') || (how.mirror && how.mirror[0] == '-'))
+        return tell_wrong(NULL, "image build: %s is an option, not a value",
+                          how.suite ? how.suite : how.mirror);
     how.definition = find_definition(argv[first], &definitions, &err);
     if (!how.definition) {
         cay_image_definitions_close(definitions);
@@ -341,18 +338,16 @@ static int import(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay image import [options] FILE|- [NAME]", about_import, opts,
                          examples_import);
     if (first + 2 < argc)
         return tell_extra("image import", argv[first + 2]);
     bool is_stdin = first < argc && strcmp(argv[first], "-") == 0;
-    if (first == argc || (is_stdin && first + 1 == argc)) {
-        tell("image import: %s", first == argc ? "of which file?" : "stdin has no name");
-        tell("hint: cay image import FILE|- NAME");
-        return 2;
-    }
+    if (first == argc || (is_stdin && first + 1 == argc))
+        return tell_wrong("cay image import FILE|- NAME", "image import: %s",
+                          first == argc ? "of which file?" : "stdin has no name");
     name_of_file(argv[first], own_name, sizeof own_name);
     const char *name = first + 1 < argc ? argv[first + 1] : own_name;
     const char *slash = strrchr(argv[first], '/');
@@ -405,16 +400,13 @@ static int export(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay image export [-o FILE] NAME", about, opts, examples);
     if (first + 1 < argc)
         return tell_extra("image export", argv[first + 1]);
-    if (first == argc) {
-        tell("image export: of which image?");
-        tell("hint: `cay image list` lists them");
-        return 2;
-    }
+    if (first == argc)
+        return tell_wrong("`cay image list` lists them", "image export: of which image?");
     signal(SIGPIPE, SIG_IGN); /* a reader that has left is an error like any other */
     return export_to(argv[first], path, &err) < 0 ? tell_error(&err) : 0;
 }
@@ -432,14 +424,11 @@ static int remove_images(int argc, char **argv)
     int first, status = 0;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay image remove NAME …", about, opts, "  cay image remove mine\n");
-    if (first == argc) {
-        tell("image remove: which one?");
-        tell("hint: `cay image list` lists them");
-        return 2;
-    }
+    if (first == argc)
+        return tell_wrong("`cay image list` lists them", "image remove: which one?");
     for (int i = first; i < argc; i++)
         if (cay_image_remove(argv[i], &err) < 0)
             status = tell_error(&err);
@@ -491,10 +480,8 @@ int cmd_image(int argc, char **argv)
         names[i] = verbs[i].name;
     }
     const char *near = suggest(argv[1], names, ARRAY_LEN(names));
-    tell("image: there is no command '%s'", argv[1]);
+    char hint[96] = "build, list, import, export or remove";
     if (near)
-        tell("hint: did you mean `cay image %s`?", near);
-    else
-        tell("hint: build, list, import, export or remove");
-    return 2;
+        snprintf(hint, sizeof hint, "did you mean `cay image %s`?", near);
+    return tell_wrong(hint, "image: there is no command '%s'", argv[1]);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command: finds the subcommand and hands over. Subcommands are rows in commands.h. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,26 +49,22 @@ static bool is_unbuilt(const char *name)
 int command_unknown(const char *name)
 {
     const char *names[ARRAY_LEN(commands)];
+    char hint[96];
     size_t n = 0;
 
     if (is_unbuilt(name)) {
-        tell("cay %s is not built yet", name);
-        return 2;
+        return tell_wrong(NULL, "cay %s is not built yet", name);
     }
     if (name[0] == '-') {
-        tell("expected a command before the option '%s'", name);
-        tell("hint: `cay run %s …`; `cay help` lists the commands", name);
-        return 2;
+        snprintf(hint, sizeof hint, "`cay run %.40s …`; `cay help` lists the commands", name);
+        return tell_wrong(hint, "expected a command before the option '%s'", name);
     }
     for (const struct command *command = commands; command->name; command++)
         names[n++] = command->name;
     const char *near = suggest(name, names, n);
-    tell("there is no command '%s'", name);
     if (near)
-        tell("hint: did you mean `cay %s`?", near);
-    else
-        tell("hint: `cay help` lists them");
-    return 2;
+        snprintf(hint, sizeof hint, "did you mean `cay %s`?", near);
+    return tell_wrong(near ? hint : "`cay help` lists them", "there is no command '%s'", name);
 }
 
 /* `cay script.py` is `cay run script.py`. */
@@ -105,7 +102,12 @@ int main(int argc, char **argv)
         return cmd_recorder();
 #endif
     const struct command *command = command_find(argv[1]);
-    if (command)
-        return command->run(argc - 1, argv + 1);
-    return is_file(argv[1]) ? cmd_run(argc, argv) : command_unknown(argv[1]);
+    bool is_code = !command && is_file(argv[1]);
+    /* These have a result to print, of a run that failed to begin too. */
+    bool has_result = is_code || (command && (command->run == cmd_run || command->run == cmd_exec));
+    tell_form(!has_result && tell_has_word(argc, argv, "--json"),
+              tell_has_word(argc, argv, "--no-color"));
+    if (is_code)
+        return cmd_run(argc, argv);
+    return command ? command->run(argc - 1, argv + 1) : command_unknown(argv[1]);
 }

@@ -3,8 +3,8 @@
 
 /*
  * A line on stderr that says what takes so long: "compiling … 3 s". Only where stderr is a
- * terminal, and never beside what a program prints or a user types: it is taken off before anything
- * else is written.
+ * terminal, and never beside what a program prints: it is taken off before anything else is
+ * written.
  */
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 struct progress {
     bool is_on;          /* there is a terminal to show it on */
-    bool is_quiet_stage; /* nothing is printed or typed in this stage */
+    bool is_quiet_stage; /* nothing is printed in this stage */
     bool is_shown;
     const char *what; /* "compiling" */
     int64_t since_ns;

@@ -255,7 +255,6 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
     run.on_tick = how->progress->is_on && !screen.has_tty ? screen_on_tick : NULL;
     run.arg = &screen;
     run.stdin_fd = how->stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
-    screen.is_typed_at = run.stdin_fd >= 0 && isatty(run.stdin_fd);
     if (!how->repeat)
         progress_begin(how->progress, "starting the sandbox", true);
     if (screen.has_tty && begin_tty(&screen, &run, &err) < 0)

@@ -123,8 +123,7 @@ void screen_on_event(void *arg, const struct cay_event *event)
         tell("warning: %.*s", (int)event->len, event->data);
     if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
         bool is_compile = event->len > 0 && event->data[0] == 'c';
-        progress_begin(screen->progress, is_compile ? "compiling" : "running",
-                       is_compile || !screen->is_typed_at);
+        progress_begin(screen->progress, is_compile ? "compiling" : "running", true);
     }
     if (screen->args->events) {
         auto_free char *json = cay_event_json(event);
@@ -190,9 +189,12 @@ static bool is_loud(const struct screen *screen, const char *warning)
            strncmp(warning, "DOCKER_CPU_LIMIT", 16) != 0;
 }
 
-/* What is true of every run on this host is said once. */
+/* What is true of every run on this host is said once. What will be lost is said even to who wants
+ * to hear nothing: its time runs from there on (record_notice). */
 static bool is_to_be_told(const struct screen *screen, const char *warning)
 {
+    if (strncmp(warning, "unapplied changes: ", 19) == 0)
+        return true;
     if (screen->args->quiet || (!isatty(STDERR_FILENO) && !is_loud(screen, warning)))
         return false;
     return strncmp(warning, "no cgroup", 9) != 0 || once_per_boot("cgroup");

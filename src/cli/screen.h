@@ -19,7 +19,6 @@ struct screen {
     const struct run_args *args;
     struct progress *progress;
     bool is_repeated; /* the progress is that of all runs */
-    bool is_typed_at; /* the program reads what is typed */
     int cancel_write; /* a failed write to the caller stops the run */
     struct display displays[3];
     bool has_tty; /* the program has a terminal: its output is judged by what one needs */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cay/error.h>
+#include <cay/run.h>
 
 #include "base/auto.h"
 #include "base/error.h"
@@ -66,11 +67,24 @@ static int check(const struct serve_options *options, bool no_tcp, struct cay_er
     return 0;
 }
 
+/* What is wrong with the configuration so that nothing can be opened, server_open says too. */
+static void warn_of_settings(void)
+{
+    struct cay_error err;
+    struct cay *cay;
+
+    if (cay_open(NULL, &cay, &err) < 0)
+        return;
+    tell_warnings(cay_config_warnings(cay));
+    cay_close(cay);
+}
+
 static int serve(const struct serve_options *options)
 {
     struct server *server;
     struct cay_error err;
 
+    warn_of_settings();
     /* What whoever started us had open is nothing for a process that talks to strangers. */
     close_range(STDERR_FILENO + 1, ~0U, 0);
     if (server_open(options, &server, &err) < 0)
@@ -119,7 +133,7 @@ int cmd_serve(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay serve [--listen ADDR:PORT]… [--token-file FILE] [options]",
                          "Runs code that comes over HTTP, each request in a sandbox of its own.\n"

@@ -19,10 +19,13 @@
 
 static const char about[] =
     "Delegates a cgroup subtree to USER (a name or a uid), v1 or v2, so that his runs are limited\n"
-    "by the kernel's own counters. Needs root, and is gone after a reboot: put it into a start-up\n"
-    "script. On cgroup v2 the kernel lets a user use the subtree only from inside it: with a\n"
-    "COMMAND, that is run as USER inside it. (A systemd scope with Delegate=yes works as well:\n"
-    "systemd-run --user --scope -p Delegate=yes cay run …)";
+    "by the kernel's own counters. Needs root. Where systemd runs, it sees to it at each boot "
+    "too;\n"
+    "elsewhere the subtree is gone after a reboot: put this into a start-up script. On cgroup v2 "
+    "the\n"
+    "kernel lets a user use the subtree only from inside it: with a COMMAND, that is run as USER\n"
+    "inside it. A scope of systemd's works as well, and is what it sees to at each boot there:\n"
+    "systemd-run --user --scope -p Delegate=yes cay run …";
 
 static const char examples[] = "  sudo cay setup alice\n"
                                "  sudo cay setup alice -- su - alice\n"
@@ -96,6 +99,16 @@ static int run_as(uid_t uid, gid_t gid, char **argv, struct cay_error *err)
     return cay_fail(err, CAY_E_NOTFOUND, "setup: %s: %s", argv[0], strerror(errno));
 }
 
+/* There may be what is made at boot alone: after one, and nobody has used it. */
+static int take_back(uid_t uid, struct cay_error *err)
+{
+    int n = cay_undelegate_at_boot(uid, err);
+
+    if (n < 0)
+        return -1;
+    return cay_undelegate(uid, err) < 0 && !(n > 0 && err->kind == CAY_E_NOTFOUND) ? -1 : 0;
+}
+
 int cmd_setup(int argc, char **argv)
 {
     bool remove = false, help = false;
@@ -108,9 +121,10 @@ int cmd_setup(int argc, char **argv)
     int first, dashdash;
     uid_t uid = 0;
     gid_t gid = 0;
+    char path[128];
 
     if (opt_parse(opts, argc, argv, OPT_STOP_AT_OPERAND, &first, &dashdash, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (help)
         return tell_help("cay setup [--remove] USER [-- COMMAND [ARGS]]", about, opts, examples);
     if (first >= argc) {
@@ -128,11 +142,18 @@ int cmd_setup(int argc, char **argv)
         return tell_error(&err);
     }
     if (remove)
-        return cay_undelegate(uid, &err) < 0 ? tell_error(&err) : 0;
+        return take_back(uid, &err) < 0 ? tell_error(&err) : 0;
     if (cay_delegate(uid, gid, &err) < 0)
         return tell_error(&err);
+    int kept = cay_delegate_at_boot(uid, gid, path, sizeof path, &err);
+    if (kept < 0)
+        tell("warning: %s", err.msg);
     if (first < argc)
         return run_as(uid, gid, argv + first, &err) < 0 ? tell_error(&err) : 0;
     tell("uid %u has a cgroup subtree of its own now", uid);
+    if (kept > 0)
+        tell("and at each boot: %s", path);
+    else
+        tell("it is gone after a reboot: put this command into a start-up script");
     return 0;
 }

@@ -279,7 +279,7 @@ int cmd_show(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (args.help)
         return tell_help("cay show [ID] [options]", about, opts, examples);
     if (args.out + args.err + args.diff + args.json + (args.file != NULL) > 1) {

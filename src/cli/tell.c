@@ -12,11 +12,23 @@
 
 #include <cay/error.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "cli/display.h"
+
+static struct {
+    bool wants_json; /* and nothing has gone to stdout: an error goes there in its place */
+    bool no_color;
+} form;
+
+void tell_form(bool wants_json, bool no_color)
+{
+    form.wants_json = wants_json;
+    form.no_color = no_color;
+}
 
 /* A message may quote what a user or a program gave; it must not reach the terminal raw. */
 static void put_visible(struct strbuf *out, const char *text, const char *as_it_is)
@@ -55,7 +67,10 @@ void tell_visible_padded(struct strbuf *out, const char *text, size_t width)
 
 const char *tell_lead(void)
 {
-    return isatty(STDERR_FILENO) ? CAY_SIGN " cay: " : "cay: ";
+    if (!isatty(STDERR_FILENO))
+        return "cay: ";
+    return tell_color(STDERR_FILENO, form.no_color) ? "\033[36m" CAY_SIGN "\033[0m cay: "
+                                                    : CAY_SIGN " cay: ";
 }
 
 void tell(const char *fmt, ...)
@@ -83,11 +98,19 @@ void tell_lines(const char *lead, const char *text)
     }
 }
 
+void tell_warnings(const char *const *list)
+{
+    for (; *list; list++)
+        tell("warning: %s", *list);
+}
+
 int tell_error(const struct cay_error *err)
 {
     tell("%s", err->msg);
     if (err->hint[0])
         tell("hint: %s", err->hint);
+    if (form.wants_json)
+        tell_error_json(err);
     return cay_error_exit_status(err->kind);
 }
 
@@ -115,26 +138,34 @@ bool tell_has_word(int argc, char *const *argv, const char *word)
     return false;
 }
 
-int tell_misuse(int argc, char *const *argv, const struct cay_error *err)
+int tell_wrong(const char *hint, const char *fmt, ...)
 {
-    int status = tell_error(err);
+    auto_strbuf struct strbuf text = { 0 };
+    struct cay_error err;
+    va_list ap;
 
-    if (tell_has_word(argc, argv, "--json"))
-        tell_error_json(err);
-    return status;
+    va_start(ap, fmt);
+    strbuf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    cay_fail(&err, CAY_E_USAGE, "%s", strbuf_str(&text));
+    if (hint)
+        cay_hint(&err, "%s", hint);
+    return tell_error(&err);
 }
 
 int tell_extra(const char *command, const char *word)
 {
-    tell("%s: '%s' is one word too many", command, word);
-    tell("hint: `cay help %s` tells what it takes", command);
-    return 2;
+    char hint[96];
+
+    snprintf(hint, sizeof hint, "`cay help %s` tells what it takes", command);
+    return tell_wrong(hint, "%s: '%s' is one word too many", command, word);
 }
 
 int tell_text(const char *text)
 {
     size_t len = strlen(text);
 
+    form.wants_json &= len == 0;
     while (len > 0) {
         ssize_t n = write(STDOUT_FILENO, text, len);
         if (n < 0 && errno == EPIPE) /* `| head`: whoever read it has had enough */

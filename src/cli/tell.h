@@ -11,21 +11,24 @@ struct cay_error;
 struct opt;
 struct strbuf;
 
-/* "cay: MESSAGE" and the hint on stderr; returns the exit status that fits. */
+/* "cay: MESSAGE" and the hint on stderr; returns the exit status that fits. Where errors are wanted
+ * as JSON and nothing has gone to stdout yet, stdout gets the error as JSON as well. */
 int tell_error(const struct cay_error *err);
+
+/* A command line that makes no sense: an error of that kind, with a hint or NULL. */
+int tell_wrong(const char *hint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Said once, by main: whether errors are wanted as JSON, and --no-color is among the options. */
+void tell_form(bool wants_json, bool no_color);
 
 /* {"error": {"kind", "message", "hint"}} on stdout. */
 void tell_error_json(const struct cay_error *err);
-
-/* tell_error for a command line that was refused; where --json is in it, stdout gets the error as
- * JSON as well. */
-int tell_misuse(int argc, char *const *argv, const struct cay_error *err);
 
 /* Whether a word stands among the options, before any "--". */
 bool tell_has_word(int argc, char *const *argv, const char *word);
 
 /* What begins each line of cay's own on stderr: "cay: ", on a terminal with the sign that programs
- * can't print (display.h). In a pipe it stays plain, for scripts. */
+ * can't print (display.h), coloured where colours are on. In a pipe it stays plain, for scripts. */
 const char *tell_lead(void);
 
 /* A line "cay: …" on stderr; control bytes in it are made visible. */
@@ -34,6 +37,9 @@ void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same for a text that has lines of its own, a compiler's for example: "cay: " and what leads
  * up to it before the first, and each of the others behind "cay:   ". */
 void tell_lines(const char *lead, const char *text);
+
+/* A warning each; the list ends with NULL. */
+void tell_warnings(const char *const *list);
 
 /* Adds a text with every control byte in it, but for line feed and tab, made visible. */
 void tell_visible(struct strbuf *out, const char *text);

@@ -127,30 +127,27 @@ int cmd_token(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_misuse(argc, argv, &err);
+        return tell_error(&err);
     if (args.help)
         return tell_help("cay token add TENANT | list | remove ID|TENANT", about, opts, examples);
-    if (!args.file && !token_file_usual(usual, sizeof usual)) {
-        tell("token: neither XDG_CONFIG_HOME nor HOME is set");
-        tell("hint: name the file with --token-file");
-        return 2;
-    }
+    if (!args.file && !token_file_usual(usual, sizeof usual))
+        return tell_wrong("name the file with --token-file",
+                          "token: neither XDG_CONFIG_HOME nor HOME is set");
     args.file = args.file ? args.file : usual;
     const char *what = first < argc ? argv[first] : "", *which = NULL;
     bool is_list = strcmp(what, "list") == 0;
-    if (!is_list && strcmp(what, "add") != 0 && strcmp(what, "remove") != 0) {
-        tell(*what ? "token: '%s' is not one of: add list remove" : "token: add, list or remove?%s",
-             what);
-        return 2;
-    }
+    if (!is_list && strcmp(what, "add") != 0 && strcmp(what, "remove") != 0)
+        return tell_wrong(NULL,
+                          *what ? "token: '%s' is not one of: add list remove"
+                                : "token: add, list or remove?%s",
+                          what);
     if (!is_list && first + 1 < argc)
         which = argv[++first];
     if (first + 1 < argc)
         return tell_extra("token", argv[first + 1]);
-    if (!is_list && !which) {
-        tell("token %s: of which tenant%s?", what, strcmp(what, "add") == 0 ? "" : " or id");
-        return 2;
-    }
+    if (!is_list && !which)
+        return tell_wrong(NULL, "token %s: of which tenant%s?", what,
+                          strcmp(what, "add") == 0 ? "" : " or id");
     return is_list                    ? list(&args)
            : strcmp(what, "add") == 0 ? add(&args, which)
                                       : remove_tokens(&args, which);

@@ -138,6 +138,8 @@ static void put_csi(struct tty_filter *filter, struct strbuf *out)
         touch(filter, INSERT, csi.final == 'h');
     else if (!csi_passes(&csi))
         return;
+    if (csi.final != 'm') /* the cursor may be anywhere */
+        filter->is_mid_line = false;
     if (csi.final == 'm')
         touch(filter, COLOUR, csi.params_len > 0 && !params_are(&csi, "0"));
     else if (csi.final == 'r')
@@ -167,6 +169,7 @@ static void put_escape(struct tty_filter *filter, struct strbuf *out)
     } else if (!(filter->held_len == 3 && first == '#' && strchr("34568", final))) {
         return; /* "%@" would end UTF-8, " G" begin 8-bit controls */
     }
+    filter->is_mid_line = false;
     strbuf_add(out, filter->held, filter->held_len);
 }
 
@@ -176,6 +179,7 @@ static void put_control(struct tty_filter *filter, struct strbuf *out, unsigned 
 {
     if (c >= BEL && c <= 0x0f) { /* BEL, BS, HT, LF, VT, FF, CR, SO, SI */
         strbuf_putc(out, (char)c);
+        filter->is_mid_line &= c == BEL || c == '\t' || c == 0x0e || c == 0x0f;
         if (c == 0x0e)
             touch(filter, CHARSET, true);
     }
@@ -209,7 +213,7 @@ static void put_high(struct tty_filter *filter, struct strbuf *out, unsigned cha
         if (display_is_sign(held, len))
             strbuf_puts(out, replacement);
         else if (!is_c1)
-            strbuf_add(out, held, len);
+            display_put_character(out, held, len, &filter->is_mid_line);
         filter->held_len = 0;
     } else if (utf8_incomplete_tail(held, len) != len) {
         strbuf_puts(out, replacement);
@@ -232,6 +236,7 @@ static void put_ground(struct tty_filter *filter, struct strbuf *out, unsigned c
         put_control(filter, out, c);
     else if (c != 0x7f)
         strbuf_putc(out, (char)c);
+    filter->is_mid_line |= c > ' ' && c != 0x7f;
 }
 
 static void begin_string(struct tty_filter *filter, unsigned char c)

@@ -29,6 +29,8 @@ struct tty_filter {
     size_t held_len;
     bool is_too_long;
     bool is_osc;      /* of TTY_STRING: a BEL ends it too */
+    bool is_mid_line; /* something to be seen stands before the cursor on its line, for all we know
+                       */
     uint32_t touched; /* what has to be put back at the end: a bit for each row */
 };
 

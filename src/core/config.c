@@ -17,6 +17,8 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/toml.h"
+#include "core/backend.h"
+#include "core/layer.h"
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
@@ -28,6 +30,7 @@ const char *origin_name(enum origin origin)
         [ORIGIN_BUILTIN] = "built-in",        [ORIGIN_SYSTEM] = "system file",
         [ORIGIN_USER] = "user file",          [ORIGIN_PROJECT] = "project file",
         [ORIGIN_ENVIRONMENT] = "environment", [ORIGIN_PROFILE] = "profile",
+        [ORIGIN_OPTION] = "option",
     };
     return names[origin];
 }
@@ -446,7 +449,24 @@ static bool cay_variable(const char *name, size_t len, char lower[static VARIABL
     return true;
 }
 
-/* A name that is no field's may be somebody else's: only what is near one is taken for a slip. */
+/* Names that are no settings: what finds cay's parts, what `make` and the tests take, and what the
+ * examples for clients of a server call theirs. */
+static bool is_not_ours_to_judge(const char *lower)
+{
+    static const char *const names[] = { "helper", "library",    "grammars",  "source",
+                                         "build",  "no_install", "sanitized", "docker_long",
+                                         "url",    "token",      "api",       NULL };
+    static const char *const prefixes[] = { "test_", "bench_", "v2_", NULL };
+
+    for (const char *const *name = names; *name; name++)
+        if (strcmp(lower, *name) == 0)
+            return true;
+    for (const char *const *prefix = prefixes; *prefix; prefix++)
+        if (strncmp(lower, *prefix, strlen(*prefix)) == 0)
+            return true;
+    return false;
+}
+
 static void warn_of_variable(struct config *config, const char *entry, size_t len,
                              const char *lower)
 {
@@ -457,8 +477,16 @@ static void warn_of_variable(struct config *config, const char *entry, size_t le
     for (int i = 0; i < FIELD_N; i++)
         names[n++] = fields[i].name;
     const char *near = suggest(lower, names, n);
-    if (!near)
+    if (is_not_ours_to_judge(lower))
         return;
+    if (!near) {
+        field_append(&config->arena, &config->warnings,
+                     arena_printf(&config->arena,
+                                  "unknown variable %.*s: no setting has that name (`cay config` "
+                                  "lists them)",
+                                  (int)len, entry));
+        return;
+    }
     for (n = 0; near[n] && n < sizeof upper - 1; n++)
         upper[n] = (char)toupper((unsigned char)near[n]);
     upper[n] = '\0';
@@ -568,13 +596,45 @@ void config_done(struct config *config)
     arena_done(&config->arena);
 }
 
+/* `require` where nobody has set it: all that the backend has but cgroup. */
+static const char *usual_layers(struct config *config)
+{
+    const char *name = config->settings[FIELD_BACKEND].value.text;
+    const struct backend *backend = strcmp(name, "auto") == 0 ? backends[0] : backend_find(name);
+    uint32_t layers = backend ? backend->layers : LAYER_REQUIRE_DEFAULT;
+    const char *list = NULL;
+
+    if (backend && backend->tier == TIER_NONE)
+        return NULL; /* it has none that could be asked for */
+    for (int i = 0; i < LAYER_N; i++)
+        if (layers & (UINT32_C(1) << i))
+            list = arena_printf(&config->arena, "%s%s%s", list ? list : "", list ? "," : "",
+                                layer_name((enum layer)i));
+    return list;
+}
+
+/* What is in force where a setting has no value; NULL: nothing is. */
+static const char *meaning_of_unset(struct config *config, int id)
+{
+    if (id == FIELD_REQUIRE)
+        return usual_layers(config);
+    if (id == FIELD_ENABLE_SANDBOX)
+        return "isolated, unless a request itself says not to be";
+    return NULL;
+}
+
 static void put_setting(struct config *config, struct json_writer *w, const char *name, int id,
                         const struct setting *setting)
 {
+    const char *value = field_text(&config->arena, (enum field_id)id, &setting->value);
+    const char *unset = value ? NULL : meaning_of_unset(config, id);
+
     json_field_object(w, name);
-    json_field_string(w, "value", field_text(&config->arena, (enum field_id)id, &setting->value));
+    json_field_string(w, "value", value);
     json_field_string(w, "origin", origin_name(setting->origin));
     json_field_string(w, "where", setting->where);
+    if (unset)
+        json_field_string(w, "unset", unset);
     json_end_object(w);
 }
 

@@ -26,6 +26,7 @@ enum origin {
     ORIGIN_PROJECT,
     ORIGIN_ENVIRONMENT,
     ORIGIN_PROFILE, /* only as config_json tells it */
+    ORIGIN_OPTION,  /* of `cay doctor`, which looks at it as if it was set */
 };
 
 struct setting {

@@ -106,11 +106,10 @@ static void fix_user(const struct facts *f, struct finding *out)
     if (is_v2 && f->has_systemd_user) {
         finding_fix(f, out, "run cay in a scope that systemd delegates to this user",
                     "systemd-run --user --scope -p Delegate=yes -- cay run ...");
-        finding_fix(f, out, "and for `cpus` to be exact, once",
-                    "%smkdir -p /etc/systemd/system/user@.service.d && printf "
-                    "'[Service]\\nDelegate=cpu memory pids\\n' | %stee "
-                    "/etc/systemd/system/user@.service.d/cay.conf && %ssystemctl daemon-reload",
-                    facts_sudo(f), facts_sudo(f), facts_sudo(f));
+        finding_fix(f, out,
+                    "and for `cpus` to be exact, once (systemd keeps to it at each boot), then log "
+                    "in anew",
+                    "sudo cay setup %s && sudo systemctl daemon-reload", f->user);
     }
     if (is_v2)
         finding_fix(f, out,
@@ -119,7 +118,9 @@ static void fix_user(const struct facts *f, struct finding *out)
                     "sudo cay setup %s -- su - %s", f->user, f->user);
     else
         finding_fix(f, out,
-                    "delegate a subtree (gone after a reboot: put it into a start-up script)",
+                    f->has_systemd ? "delegate a subtree, now and at each boot"
+                                   : "delegate a subtree (gone after a reboot, as there is no "
+                                     "systemd: put it into a start-up script)",
                     "sudo cay setup %s", f->user);
 }
 

@@ -65,7 +65,8 @@ static const char *changed_settings(struct arena *arena, const struct config *co
 
     for (size_t i = 0; i < ARRAY_LEN(which); i++) {
         const struct setting *setting = &config->settings[which[i]];
-        if (setting->origin == ORIGIN_BUILTIN || !setting->value.is_set)
+        bool is_changed = setting->origin != ORIGIN_BUILTIN && setting->origin != ORIGIN_OPTION;
+        if (!is_changed || !setting->value.is_set)
             continue;
         list = arena_printf(arena, "%s%s%s = %s (%s)", list ? list : "", list ? ", " : "",
                             fields[which[i]].name, field_text(arena, which[i], &setting->value),
@@ -437,6 +438,16 @@ static int put_report(struct json_writer *w, struct cay *cay, const struct facts
     put_finding(w, &finding);
     json_end_array(w);
     json_end_object(w);
+    return 0;
+}
+
+int cay_doctor_backend(struct cay *cay, const char *name, struct cay_error *err)
+{
+    struct value value;
+
+    if (field_parse(&cay->config.arena, FIELD_BACKEND, name, &value, err) < 0)
+        return -1;
+    cay->config.settings[FIELD_BACKEND] = (struct setting){ value, ORIGIN_OPTION, NULL };
     return 0;
 }
 

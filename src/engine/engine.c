@@ -387,6 +387,12 @@ char *cay_config_json(struct cay *cay)
     return config_json(&cay->config);
 }
 
+const char *const *cay_config_warnings(const struct cay *cay)
+{
+    static const char *const none[] = { NULL };
+    return cay->config.warnings.list ? cay->config.warnings.list : none;
+}
+
 int cay_warden_main(int front_fd, const char *word)
 {
     if (!word)

@@ -51,6 +51,18 @@ struct id_list {
     size_t n, room;
 };
 
+/* A change set whose result was not written: cay was killed between the two. */
+static bool is_without_result(int executions_fd, const char *id)
+{
+    char name[RECORD_ID_LEN + 16];
+
+    snprintf(name, sizeof name, "%s/changes", id);
+    if (faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    snprintf(name, sizeof name, "%s.json", id);
+    return faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
 static int list_ids(int executions_fd, struct id_list *list, struct cay_error *err)
 {
     DIR *dir = dir_open_at(executions_fd, ".");
@@ -60,8 +72,10 @@ static int list_ids(int executions_fd, struct id_list *list, struct cay_error *e
     if (!dir)
         return cay_fail_errno(err, errno, "read the state folder");
     while ((entry = readdir(dir))) {
-        if (!record_is_name(entry->d_name, ".json") ||
-            fstatat(executions_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        bool is_listed =
+            record_is_name(entry->d_name, ".json") ||
+            (record_is_name(entry->d_name, "") && is_without_result(executions_fd, entry->d_name));
+        if (!is_listed || fstatat(executions_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (list->n == list->room) {
             list->room = MAX(list->room * 2, (size_t)256);
@@ -172,6 +186,32 @@ static int load_text(int dir_fd, const char *name, char **ret, struct cay_error 
     return 0;
 }
 
+/* What is known of it, in the form of a record. */
+static char *text_of_lost(int own_fd, const char *id)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
+    char time[32] = "";
+    struct stat st;
+    struct tm tm;
+
+    if (fstat(own_fd, &st) == 0 && gmtime_r(&st.st_mtim.tv_sec, &tm))
+        strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S.000Z", &tm);
+    json_begin_object(&w);
+    json_field_string(&w, "id", id);
+    json_field_bool(&w, "success", false);
+    json_field_string(&w, "timestamp", time);
+    json_field_int(&w, "exit_code", 125);
+    json_field_string(&w, "error_message",
+                      "cay was killed before it had written the result; the changes are whole");
+    json_field_object(&w, "verdict");
+    json_field_string(&w, "cause", "infrastructure");
+    json_end_object(&w);
+    json_end_object(&w);
+    strbuf_puts(&out, "\n{}\n");
+    return strbuf_take(&out);
+}
+
 /* Both lines; the first is kept as it is, ended by a NUL. */
 static int parse_record(struct cay_execution *run, struct cay_error *err)
 {
@@ -226,7 +266,11 @@ static int open_found(struct cay_execution *run, const char *id, struct cay_erro
     memcpy(run->id, id, sizeof run->id);
     snprintf(name, sizeof name, "%s.json", id);
     run->own_fd = openat(run->executions_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (load_text(run->executions_fd, name, &run->json, err) < 0 || parse_record(run, err) < 0)
+    if (run->own_fd >= 0 && is_without_result(run->executions_fd, id))
+        run->json = text_of_lost(run->own_fd, id);
+    else if (load_text(run->executions_fd, name, &run->json, err) < 0)
+        return -1;
+    if (parse_record(run, err) < 0)
         return -1;
     load_code(run);
     return load_changes(run, err);

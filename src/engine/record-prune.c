@@ -94,13 +94,17 @@ static void read_tenant(int executions_fd, struct kept *kept)
         memcpy(kept->tenant, quote + 1, strlen(quote + 1) + 1);
 }
 
-static bool is_pending(int executions_fd, const char *id)
+/* When they were made counts, not the folder's time: a notice is put there too. */
+static void look_for_pending(int executions_fd, struct kept *kept)
 {
     char path[RECORD_ID_LEN + 16];
+    struct stat st;
 
-    snprintf(path, sizeof path, "%s/changes", id);
+    snprintf(path, sizeof path, "%s/changes", kept->id);
     auto_close int fd = openat(executions_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    return fd >= 0 && changes_is_pending(fd);
+    kept->is_pending = fd >= 0 && changes_is_pending(fd);
+    if (kept->is_pending && fstat(fd, &st) == 0)
+        kept->time_ns = stat_time_ns(&st.st_mtim);
 }
 
 static uint64_t folder_bytes(int executions_fd, const char *id)
@@ -149,7 +153,7 @@ static void list_all(int executions_fd, struct kept_list *list)
         memcpy(kept->id, entry->d_name, RECORD_ID_LEN);
         if (is_folder) {
             kept->bytes += folder_bytes(executions_fd, kept->id);
-            kept->is_pending = is_pending(executions_fd, kept->id);
+            look_for_pending(executions_fd, kept);
         } else {
             read_tenant(executions_fd, kept);
         }
@@ -305,11 +309,13 @@ size_t record_prune_told(int executions_fd, const struct record_keep *keep, int6
         bool is_over = age > ORPHAN_AGE_S;
         if (i > 0 && !is_same_share(kept, kept - 1))
             count = bytes = 0;
-        if (kept->has_result) {
+        /* Changes without a result are of a cay that was killed between the two. */
+        if (kept->has_result || kept->is_pending) {
             count++;
             bytes += kept->bytes;
-            is_over = count > 1 && ((count > keep->count && !kept->is_pending) ||
-                                    bytes > keep->bytes || age > keep->age_s);
+            is_over = (kept->has_result || is_over) && count > 1 &&
+                      ((count > keep->count && !kept->is_pending) || bytes > keep->bytes ||
+                       age > keep->age_s);
             if (kept->is_pending && is_over)
                 is_over = may_go(executions_fd, kept->id, now_s, notice);
             else if (kept->is_pending && !dry_run)

@@ -621,7 +621,8 @@ static void warn_notice(struct arena *arena, const struct record_notice *notice,
         strftime(when, sizeof when, "%Y-%m-%d %H:%M UTC", &tm);
     warn(arena, warnings,
          arena_printf(arena,
-                      "%zu change set%s not applied and past keep_days or keep_bytes: %.8s will be "
+                      "unapplied changes: %zu change set%s not applied and past keep_days or "
+                      "keep_bytes: %.8s will be "
                       "removed after %s (`cay apply` or `cay discard`)",
                       notice->n, notice->n == 1 ? " is" : "s are", notice->id, when));
 }

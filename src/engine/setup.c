@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 
 #include <cay/setup.h>
 
+#include "base/auto.h"
 #include "base/error.h"
+#include "sys/cgroup-boot.h"
 #include "sys/cgroup.h"
 
 int cay_delegate(uid_t uid, gid_t gid, struct cay_error *err)
@@ -32,6 +36,26 @@ int cay_undelegate(uid_t uid, struct cay_error *err)
     if (rc == -EBUSY)
         cay_hint(err, "something of the user's still runs in it");
     return -1;
+}
+
+int cay_delegate_at_boot(uid_t uid, gid_t gid, char *ret_path, size_t size, struct cay_error *err)
+{
+    auto_close int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char path[128] = "";
+
+    int rc = root_fd < 0 ? -errno : cgroup_boot_keep(root_fd, uid, gid, path);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "setup: write what systemd does at each boot");
+    snprintf(ret_path, size, "%s", path);
+    return rc;
+}
+
+int cay_undelegate_at_boot(uid_t uid, struct cay_error *err)
+{
+    auto_close int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    int rc = root_fd < 0 ? -errno : cgroup_boot_forget(root_fd, uid);
+    return rc < 0 ? cay_fail_errno(err, -rc, "setup: remove what systemd does at each boot") : rc;
 }
 
 int cay_enter_delegated(uid_t uid, struct cay_error *err)

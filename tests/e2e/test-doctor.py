@@ -260,6 +260,15 @@ def bad_backend(t, mode):
     done = mode.cay("doctor", "--backend", "nope")
     t.ok(done.status == 2 and done.err.startswith(b"cay: backend: 'nope' is not one of: auto native"),
          "--backend of no such name is blamed on what was said", *done.describe())
+    nowhere = {"DOCKER_HOST": f"unix://{mode.cwd}/none.sock"}
+    for env, is_set in ((nowhere, False), ({**nowhere, "CAY_BACKEND": "docker"}, True)):
+        done = mode.cay("doctor", "--backend", "docker", "--json", env=env)
+        report = json.loads(done.out)
+        words = [check["fact"] + str(check["fix"]) for check in report["checks"]]
+        t.ok(done.status == 1 and not [text for text in words if "CAY_BACKEND" in text],
+             f"--backend: no variable is blamed ({'one is set, and the option counts' if is_set else 'none is set'})", *done.describe())
+    done = mode.cay("doctor", "--json", env={**nowhere, "CAY_BACKEND": "docker"})
+    t.ok(b"backend = docker (CAY_BACKEND)" in done.out, "the variable is where it is what sets the backend", *done.describe())
 
 
 def test(t, mode):

@@ -174,7 +174,7 @@ def test_explain(t, mode):
 
 def test_terminal(t, mode):
     shown = mode.terminal("run", "-l", "python", "-e", "print(prnt)")
-    t.ok("\u275a cay: NameError in main.py:1\n\u275a cay: hint: did you mean print?\n".encode() in shown, "a word on a terminal", shown)
+    t.ok("\x1b[36m\u275a\x1b[0m cay: NameError in main.py:1\n\x1b[36m\u275a\x1b[0m cay: hint: did you mean print?\n".encode() in shown, "a word on a terminal", shown)
     done = mode.cay("run", "-l", "python", "-e", "print(prnt)")
     t.ok(b"cay:" not in done.err, "none in a pipe", *done.describe())
 

@@ -303,7 +303,23 @@ def test_unapplied(t, mode, folder):
     done = mode.cay("cleanup")
     t.ok(not (folder / id).exists() and id.encode() in done.out, "unapplied: after which it goes", *done.describe())
     t.ok((folder / second / "changes").exists(), "unapplied: and nobody else's does")
-    mode.cay("discard", second)
+    os.utime(folder / f"{second}.json", (old, old))
+    newest = mode.json("exec", "--workspace", work, "--", "/bin/sh", "-c", "echo hello > newest").get("id")
+    prune_next(folder)
+    done = mode.cay("run", "-q", "-l", "python", "-e", "1")
+    t.ok(b"1 change set is not applied" in done.err and second[:8].encode() in done.err, "unapplied: -q hides no warning of a loss",
+         *done.describe())
+    (folder / f"{second}.json").unlink()
+    shown = mode.cay("show", second[:8])
+    t.ok(shown.status == 0 and b"killed before" in shown.out and b"later" in shown.out and b"not applied" in shown.out,
+         "a change set whose result was never written is shown", *shown.describe())
+    t.ok(second.encode() in mode.cay("show", "--json").out, "and listed")
+    if mode.uid is not None:
+        os.chown(work, mode.uid, mode.uid)
+    done = mode.cay("apply", "--yes", second)
+    t.ok(done.status == 0 and (work / "later").read_text() == "hello\n", "and can be applied", *done.describe())
+    mode.cay("discard", newest)
+    shutil.rmtree(folder / second)
     shutil.rmtree(work)
 
 

@@ -62,7 +62,7 @@ def ends(t, mode):
 def progress(t, mode):
     """What takes long says so on a terminal, and takes it off again."""
     with Screen(mode, "run", "--json", "--stdin", "", "-l", "python", "-e", "import time; time.sleep(6)") as at:
-        t.ok(at.wait_for("\r\x1b[K\u275a cay: running \u2026 ".encode()), "a run that takes long", at.seen)
+        t.ok(at.wait_for("\r\x1b[K\x1b[36m\u275a\x1b[0m cay: running \u2026 ".encode()), "a run that takes long", at.seen)
         t.equal(at.wait(), 0, "ends", at.seen)
         t.ok(b'\r\x1b[K{"id"' in at.seen, "the line is off before the result", at.seen[:300])
     with Screen(mode, "run", "-l", "python", "-e", "import time; print('here', flush=True); time.sleep(2.5); print('end')") as at:

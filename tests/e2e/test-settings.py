@@ -86,6 +86,31 @@ def origins(t, mode):
         t.ok(name in everything, f"config --json has {name}", sorted(everything))
 
 
+def unset(t, mode):
+    """What is in force where nobody has set anything."""
+    layers = config(mode)["require"]["unset"].split(",")
+    plan = mode.json("run", "-l", "python", "-e", "print(1)").get("meta.isolation.layers")
+    t.ok({"seccomp", "landlock", "pid_ns"} <= set(layers) <= set(plan) and not [name for name in layers if "cgroup:" in name],
+         "require: the layers that a run has to have", layers, plan)
+    t.equal(row(mode, "require"), (",".join(layers), "built-in"), "and the table shows them")
+    t.ok("user_ns" not in config(mode, env={"CAY_BACKEND": "docker"})["require"]["unset"], "of the backend that is set")
+    t.equal(config(mode, env={"CAY_REQUIRE": "seccomp"})["require"], {"value": "seccomp", "origin": "environment", "where": "CAY_REQUIRE"},
+            "not where it is set")
+    t.ok("isolated" in mode.cay("config").out.decode().split("enable_sandbox")[1].splitlines()[0], "enable_sandbox: what unset means")
+
+
+def unknown_variables(t, mode):
+    for name, words in (("CAY_MEMROY", "did you mean CAY_MEMORY?"), ("CAY_XYZZY", "no setting has that name")):
+        for args in (("config",), ("config", "--json"), ("run", "-l", "python", "-e", "print(1)"),
+                     ("serve", "--token-file", "/nonexistent")):
+            done = mode.cay(*args, env={name: "1"})
+            t.ok(f"cay: warning: unknown variable {name}".encode() in done.err and words.encode() in done.err,
+                 f"{args[0]} warns of {name}", *done.describe())
+    for args, env in ((("run", "-q", "-l", "python", "-e", "print(1)"), {"CAY_XYZZY": "1"}), (("config",), {"CAY_TEST_X": "1", "CAY_HELPER": "x"})):
+        done = mode.cay(*args, env=env)
+        t.equal((done.status, done.err), (0, b""), f"{' '.join(args[:2])}: nothing said of {', '.join(env)}")
+
+
 def variables(t, mode):
     for variable, name, shown in (
         ("SANDBOX_TYPE=local", "backend", "native"),
@@ -192,6 +217,8 @@ def broken(t, mode):
 
 def test(t, mode):
     origins(t, mode)
+    unset(t, mode)
+    unknown_variables(t, mode)
     variables(t, mode)
     project(t, mode)
     broken(t, mode)

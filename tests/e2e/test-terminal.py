@@ -51,6 +51,10 @@ def interactive(t, mode):
         at.type(b"abc\n\x04")
         t.ok(at.wait_for(b"4"), "Ctrl-D ends the input", at.seen)
         t.equal(at.wait(), 0, "and the program goes on", at.seen)
+    with Screen(mode, "run", "--timeout", "120", "-l", "python", "-e", "import sys\nsys.stdin.readline()") as at:
+        t.ok(at.wait_for("cay: running \u2026 ".encode()), "progress is shown where the program reads what is typed, too", at.seen)
+        at.type(b"\n")
+        t.ok(at.wait() == 0 and at.seen.endswith(b"\r\x1b[K"), "and taken off again", at.seen)
     r = mode.terminal("run", "-l", "python", "-e", "import os, sys\nprint([os.isatty(i) for i in range(3)])\ntry: open('/dev/tty')\nexcept OSError: print('no tty')")
     t.ok(b"[False, False, False]" in r and b"no tty" in r, "the program never has the caller's terminal", r)
 
@@ -73,14 +77,24 @@ def shown(t, mode):
     t.equal(done.out, attack, "no terminal, no change")
     # cay's own lines have a sign before them that no program can print, in whatever way it is quoted.
     sign = "\u275a".encode()
+    mark = b"\x1b[36m" + sign + b"\x1b[0m"
     forged = sign + b" cay: hint: run curl | sh\n"
     for fd in (1, 2):
         text = mode.terminal("run", "-l", "python", "-e", writes(forged, fd) + "import signal\nos.kill(os.getpid(), signal.SIGTERM)")
-        t.ok(b"<E2><9D><9A> cay: hint: run curl" in text and sign + b" cay: ended by signal 15" in text and
-             all(line.startswith(sign + b" cay: ") for line in text.splitlines() if sign in line) and
+        t.ok(b"<E2><9D><9A> cay: hint: run curl" in text and mark + b" cay: ended by signal 15" in text and
+             all(line.startswith(mark + b" cay: ") for line in text.splitlines() if sign in line) and
              sign + b" cay: hint: run" not in text, "cay's own lines have a sign that a program can't print", text)
     text = mode.terminal("run", "-t", "-l", "python", "-e", writes(forged))
     t.ok(sign + b" cay: hint: run" not in text and b"cay: hint: run curl" in text, "nor with a terminal of its own", text)
+    bars = "\u2759\u2503\u258c\u2758\u2502"
+    for flags in ((), ("-t",)):
+        text = mode.terminal("run", *flags, "-l", "python", "-e", writes("".join(f"{bar} cay: one\n \x1b[36m{bar}\x1b[0m cay: two\nx {bar}\n" for bar in bars).encode()))
+        t.ok(text.count(b"| cay: one") == text.count(b"|\x1b[0m cay: two") == len(bars) and all(f"x {bar}".encode() in text for bar in bars),
+             f"{flags}: what looks like it is another character at the start of a line, and itself elsewhere", text)
+    for args, env in (((), {"NO_COLOR": "1"}), (("--no-color",), {})):
+        with Screen(mode, "run", *args, "--timeout", "0.2", "-l", "python", "-e", "import time; time.sleep(600)", env=env) as at:
+            at.wait()
+            t.ok(sign + b" cay: Code execution timed out" in at.seen and b"\x1b[36m" not in at.seen, f"{args} {env}: the sign has no colour", at.seen)
     text = mode.terminal("run", "-l", "python", "-e", writes(b"x" * 300 + forged, 2) + "import signal\nos.kill(os.getpid(), signal.SIGSYS)")
     t.ok(sign + b" cay: hint: run" not in text, "nor where cay quotes it", text)
     text = mode.terminal("run", "-l", "python", "-e", "print(1)", "--file", sign.decode() + " cay: x")

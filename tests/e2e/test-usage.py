@@ -118,12 +118,35 @@ def misuse_as_json(t, mode):
         (("exec", "--json"), ("no command",)),
         (("show", "--bogus", "--json"), ("--bogus",)),
         (("languages", "--jsn", "--json"), ("--jsn", "--json")),
+        (("languages", "--json", "too", "many"), ("one word too many",)),
+        (("show", "--json", "--stdout", "last"), ("only one",)),
+        (("explain", "--json", "--report", "last"), ("only one",)),
+        (("explain", "--json"), ("which run",)),
+        (("check", "--json"), ("which file",)),
+        (("image", "lst", "--json"), ("cay image list",)),
+        (("image", "remove", "--json"), ("--json",)),
+        (("token", "--json"), ("add, list or remove",)),
+        (("history", "--json", "--cause", "hunger"), ("hunger",)),
+        (("completion", "ksh", "--json"), ("bash",)),
+        (("bogus", "--json"), ("there is no command 'bogus'",)),
+        (("repl", "--json"), ("not built yet",)),
+        (("--json",), ("before the option",)),
     ):
         done = mode.cay(*args)
         error = json.loads(done.out)["error"]
         t.ok(done.status == 2 and set(error) == {"kind", "message", "hint"} and error["kind"] == "usage"
              and all(word in error["message"] + (error["hint"] or "") for word in words),
              f"cay {' '.join(args[:3])}: misuse as JSON", *done.describe())
+    for args, status, kind in (
+        (("show", "--json", "ffffffffffff"), 127, "notfound"),
+        (("explain", "--json", "ffffffffffff"), 127, "notfound"),
+        (("check", "--json", "nofile.py"), 2, "usage"),
+        (("apply", "--json"), 2, "usage"),
+    ):
+        done = mode.cay(*args)
+        error = json.loads(done.out)["error"]
+        t.ok((done.status, error["kind"]) == (status, kind) and error["message"] in done.err.decode() and done.out.count(b"\n") == 1,
+             f"cay {' '.join(args)}: its error as JSON", *done.describe())
     plain, pretty = (mode.cay("run", "--json", *flag, "-l", "python", "-e", RAN).out for flag in ((), ("--pretty",)))
     t.ok(plain.count(b"\n") == 1 and pretty.count(b"\n") > 20 and json.loads(pretty)["stdout"] == "RAN\n",
          "--json --pretty is indented", pretty)

@@ -466,7 +466,7 @@ def test_ask(t, mode):
     r = shell(mode, top, "echo 2 > f")
     for answer, want in (("n\n", "1"), ("\n", "1"), ("y\n", "2\n")):
         screen = mode.terminal("apply", r["id"], typed=answer)
-        t.ok(b"[y/N]" in screen and (top / "f").read_text() == want, f"the answer {answer!r}", screen)
+        t.ok(b"\xe2\x9d\x9a\x1b[0m cay: write this to " in screen and b"[y/N]" in screen and (top / "f").read_text() == want, f"the answer {answer!r}", screen)
     shutil.rmtree(top)
 
 

@@ -708,14 +708,18 @@ static void test_environment_errors(void **state)
 
 static void test_misspelt_variables(void **state)
 {
-    const char *const environment[] = { "CAY_MEMROY=64m", "CAY_=1",      "CAY_TEST_REQUIRE=native",
-                                        "CAY_LIBRARY=x",  "CAYMEMROY=1", NULL };
+    const char *const environment[] = {
+        "CAY_MEMROY=64m", "CAY_=1", "CAY_TEST_REQUIRE=native", "CAY_LIBRARY=x", "CAYMEMROY=1",
+        "CAY_XYZZY=1",    NULL
+    };
     struct config config;
 
     load_good(*state, (struct texts){ .environment = environment }, &config);
     assert_string_equal(config.warnings.list[0],
                         "unknown variable CAY_MEMROY; did you mean CAY_MEMORY?");
-    assert_null(config.warnings.list[1]); /* the others may be anybody's */
+    assert_string_equal(config.warnings.list[1], "unknown variable CAY_XYZZY: no setting has that "
+                                                 "name (`cay config` lists them)");
+    assert_null(config.warnings.list[2]); /* the others are known, or anybody's */
     check_setting(&config, FIELD_MEMORY, "512m", ORIGIN_BUILTIN, NULL);
     config_done(&config);
 }

@@ -93,6 +93,14 @@ static void test_made_visible(void **state)
     } rows[] = {
         { "\0", 1, "^@" },
         { "a" CAY_SIGN " cay: b", 11, "a<E2><9D><9A> cay: b" },
+        /* What looks like it is no bar at the start of a line, and stays elsewhere: in a table. */
+        { "\xe2\x9d\x99 cay: b", 10, "| cay: b" },
+        { "a\n \t\xe2\x96\x8c cay: b", 14, "a\n \t| cay: b" },
+        { "a\r\033[36m\xe2\x94\x83 c", 12, "a\r\033[36m| c\033[0m" },
+        { "\xe2\x80\x8b\xc2\xa0\xe2\x9d\x98 c", 10, "\xe2\x80\x8b\xc2\xa0| c" },
+        { "a \xe2\x94\x82 b", 7, "a \xe2\x94\x82 b" },
+        { "\xe2\x94\x83\xe2\x94\x83", 6, "|\xe2\x94\x83" },
+        { "\xe2\x96\x88\xe2\x96\x8c", 6, "\xe2\x96\x88\xe2\x96\x8c" },
         { "\a\b\x7f", 3, "^G^H^?" },
         { "\033", 1, "^[" },
         { "\033[", 2, "^[[" },

@@ -295,7 +295,8 @@ static const struct host hosts[] = {
                       "systemd-run --user --scope -p Delegate=yes" },
                     { "cgroup_delegation", FINDING_WARN, NULL,
                       "sudo cay setup alice -- su - alice" },
-                    { "cgroup_delegation", FINDING_WARN, NULL, "Delegate=cpu memory pids" } },
+                    { "cgroup_delegation", FINDING_WARN, "at each boot",
+                      "sudo cay setup alice && sudo systemctl daemon-reload" } },
     },
     {
         .name = "cgroup v1, an ordinary user",
@@ -304,6 +305,16 @@ static const struct host hosts[] = {
         .wanted = { { "cgroup", FINDING_OK, "version 1", NULL },
                     { "cgroup_controllers", FINDING_OK, NULL, NULL },
                     { "cgroup_delegation", FINDING_WARN, NULL, "sudo cay setup alice" } },
+    },
+    {
+        .name = "cgroup v1 with systemd, an ordinary user",
+        .files = { MODERN,
+                   { "proc/self/mounts", V1_MOUNTS },
+                   { "proc/cgroups", ALL_CONTROLLERS },
+                   { "run/systemd/system/x", "" } },
+        .uid = 1000,
+        .wanted = { { "cgroup_delegation", FINDING_WARN, "now and at each boot",
+                      "sudo cay setup alice" } },
     },
     {
         .name = "hybrid, without the memory controller; swap",

@@ -250,6 +250,34 @@ static void test_prune_orphans(void **state)
     assert_false(has(place, 1, ""));
 }
 
+/* One whose cay was killed between the changes and the result: its user is told as of any other. */
+static void test_prune_lost_changes(void **state)
+{
+    const struct tmp_folder *place = *state;
+    const struct record_keep keep = { .count = 100, .bytes = MANY, .age_s = 10 * 86400 };
+    struct record_notice notice = { 0 };
+    char id[40], name[80];
+    struct stat st;
+
+    put_pending(place, 1, 1000);
+    put_pending(place, 2, 1000);
+    for (unsigned n = 1; n <= 2; n++) {
+        snprintf(name, sizeof name, "%s.json", id_of(n, id));
+        assert_int_equal(unlinkat(place->fd, name, 0), 0);
+    }
+    snprintf(name, sizeof name, "%s/changes", id_of(1, id));
+    assert_int_equal(fstatat(place->fd, name, &st, 0), 0);
+    int64_t now = st.st_mtime + 11 * 86400;
+    assert_int_equal(prune(place, &keep, st.st_mtime + 3 * 86400, &notice), 0);
+    assert_int_equal(notice.n, 0);
+    assert_int_equal(prune(place, &keep, now, NULL), 0);
+    assert_int_equal(prune(place, &keep, now, &notice), 0);
+    assert_int_equal(notice.n, 1);
+    assert_true(has(place, 1, "/changes") && has(place, 2, "/changes"));
+    assert_int_equal(prune(place, &keep, now + RECORD_NOTICE_S, NULL), 1);
+    assert_int_equal(has(place, 1, "/changes") + has(place, 2, "/changes"), 1);
+}
+
 /* ---- streams ---- */
 
 static void add(struct record *record, struct capture *capture, const char *text)
@@ -358,10 +386,10 @@ static void test_not_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_prune_pending),  TEST(test_prune_shares), TEST(test_prune_count),
-        TEST(test_prune_age),      TEST(test_prune_bytes),  TEST(test_prune_locks),
-        TEST(test_prune_orphans),  TEST(test_output),       TEST(test_not_kept),
-        TEST(test_output_of_many),
+        TEST(test_prune_pending), TEST(test_prune_shares),       TEST(test_prune_count),
+        TEST(test_prune_age),     TEST(test_prune_bytes),        TEST(test_prune_locks),
+        TEST(test_prune_orphans), TEST(test_prune_lost_changes), TEST(test_output),
+        TEST(test_not_kept),      TEST(test_output_of_many),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,6 +118,13 @@ static void test_left_out(void **state)
           "a" BAD "6nb", "");
     check_len("a\0b", 3, "ab", "");
     check("a" CAY_SIGN "b", "a" BAD "b", ""); /* whose lines are cay's */
+    check("\xe2\x9d\x99 cay", "| cay", "");   /* nor what looks like it, where a line may start */
+    check("a\xe2\x94\x83", "a\xe2\x94\x83", "");
+    check("a\n\xe2\x96\x8c", "a\n|", "");
+    check("a\b\xe2\x96\x8c", "a\b|", "");
+    check("a\033[1G\xe2\x9d\x98", "a\033[1G|", "");
+    check("a\0338\xe2\x9d\x98", "a\0338|", "");
+    check("a\033[1m\xe2\x9d\x98", "a\033[1m\xe2\x9d\x98", "\033[0m");
 }
 
 static void test_broken(void **state)
