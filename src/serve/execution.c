@@ -616,8 +616,8 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     };
 
     memcpy(result->id, run->id, sizeof result->id);
-    if (result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE && result->verdict.remedy)
-        result->verdict.remedy = CAY_ASK_OPERATOR;
+    if (err)
+        result->verdict.remedy = cay_client_hint(err); /* which lives as long as both */
     cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
     drop_request(run);

@@ -323,6 +323,7 @@ ERRORS = (
     # name, method, path, body, headers, status, kind, words in message or hint
     ("no such path", "GET", "/v1/nothing", None, {}, 404, "notfound", "path"),
     ("a path that is not built yet", "POST", "/v1/sessions", {}, {}, 404, "notfound", "not built yet"),
+    ("a path behind one that is", "GET", "/v1/check/x", None, {}, 404, "notfound", "/openapi.json lists the routes"),
     ("another method", "PUT", "/v1/execute", {}, {}, 405, "usage", "POST"),
     ("a form", "POST", "/v1/execute", "code=1", {"Content-Type": "application/x-www-form-urlencoded"}, 415, "usage", "JSON"),
     ("text", "POST", "/v1/execute", "{}", {"Content-Type": "text/plain"}, 415, "usage", "JSON"),
