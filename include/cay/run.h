@@ -429,6 +429,9 @@ CAY_API unsigned cay_others_runs(const struct cay *cay);
  * close the engine, and waits for those runs before. May be called again. */
 CAY_API void cay_drain(struct cay *cay);
 
+/* The same, and what other processes run there is cancelled. */
+CAY_API void cay_drain_now(struct cay *cay);
+
 /* ---- text forms; the caller frees what is returned ---- */
 
 CAY_API char *cay_result_json(const struct cay_result *result);

@@ -110,6 +110,9 @@ static void finish(struct run *run)
         run->facts.cancel_signal = SIGKILL;
     verdict_decide(run->arena, &run->facts, result);
     verdict_warn(run->arena, &run->facts, &run->warnings);
+    if (run->facts.stop == STOP_CANCELLED && !run->is_cancelled)
+        run_warn(run, "the server that this run went through has ended; --no-server makes it "
+                      "independent of servers");
     warn_of_layers(run);
     if (run->policy)
         run_take_policy(run, &report);
@@ -132,6 +135,18 @@ static void finish(struct run *run)
     run_tell_finished(run);
 }
 
+/* Whoever cancelled it has what was asked for, whatever else went wrong meanwhile. */
+static void tell_cancelled(struct run *run)
+{
+    int signal = run->facts.cancel_signal ? run->facts.cancel_signal : SIGKILL;
+
+    run->result->verdict = (struct cay_verdict){ .cause = CAY_CAUSE_CANCELLED };
+    run->result->exit_code = 128 + signal;
+    run->result->error_message = "Execution cancelled";
+    run->result->failure = NULL;
+    explain_result(run->arena, &run->cay->errors, run->req, &run->plan, run->result);
+}
+
 /* What was started is finished, whatever became of it: no stream of events ends without, and what
  * was told of it is kept. How long it ran nobody said, if the warden is gone. */
 static void finish_failed(struct run *run)
@@ -149,10 +164,10 @@ static void finish_failed(struct run *run)
             result->execution_time_ns;
     }
     result_fail(result, &run->failure);
-    if (run->cay->options.journal && result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE &&
-        result->verdict.remedy)
-        result->verdict.remedy =
-            CAY_ASK_OPERATOR; /* how to set a host up is not its clients' affair */
+    if (run->is_cancelled)
+        tell_cancelled(run);
+    else if (run->cay->options.journal)
+        result->verdict.remedy = arena_str(run->arena, cay_client_hint(&run->failure));
     record_finish(&run->record, &run->plan, &left, run->arena, result, &run->warnings);
     run_tell_finished(run);
 }
@@ -214,8 +229,9 @@ void run_end(struct run *run)
         finish_failed(run);
     else
         finish(run);
-    struct cay_result *result = run->has_failed ? NULL : take_ptr(&run->result);
-    run->on_done(run->done_arg, result, run->has_failed ? &run->failure : NULL);
+    bool is_error = run->has_failed && !run->is_cancelled;
+    struct cay_result *result = is_error ? NULL : take_ptr(&run->result);
+    run->on_done(run->done_arg, result, is_error ? &run->failure : NULL);
     run_free(run);
 }
 

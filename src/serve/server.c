@@ -101,8 +101,8 @@ static void tell_drain(struct server *server)
 }
 
 /* Nothing runs any more, neither of ours nor of those who run commands through our warden, and
- * everybody has his answer. When the time is over, nobody else is waited for; but what was stopped
- * then has readers, too, who are owed its end. */
+ * everybody has his answer. When the time is over, what still runs is cancelled; and what was
+ * stopped then has readers, too, who are owed its end. */
 static void end_if_drained(struct server *server)
 {
     if (!server->is_draining)
@@ -110,7 +110,7 @@ static void end_if_drained(struct server *server)
     tell_drain(server);
     if (!server->is_drain_told || server->executions.n_active > 0)
         return;
-    if (cay_others_runs(server->cay) > 0 && clock_now_ns() < server->drain_until_ns)
+    if (cay_others_runs(server->cay) > 0 && clock_now_ns() < server->drain_until_ns + CANCEL_NS)
         return;
     conn_drain(server);
     if ((server->n_conns == 0 && hooks_pending(server) == 0) ||
@@ -349,7 +349,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     health_serve(server, now_ns);
     if (server->is_draining)
         cay_drain(server->cay); /* and asks what still runs */
-    if (server->is_draining && now_ns > server->drain_until_ns)
+    if (server->is_draining && now_ns > server->drain_until_ns) {
+        cay_drain_now(server->cay);
         cancel_all(server);
     if (server->is_draining && now_ns > server->drain_until_ns + CANCEL_NS)
         event_base_loopbreak(server->base);
