@@ -73,3 +73,10 @@ CAY_API const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i);
 }
 #endif
 #endif
+/* Reads these tables again, from the two files of cay_config_files, opened by whoever may; -1:
+ * there is none. On failure the old ones stay. */
+CAY_API int cay_tenants_reload(struct cay *cay, int system_fd, int user_fd, struct cay_error *err);
+
+/* Where the system's configuration file is, and this user's ("": nobody knows). */
+CAY_API void cay_config_files(char system_file[4096], char user_file[4096]);
+

@@ -116,6 +116,22 @@ void cay_cap(struct cay *cay, const char *name, uint64_t most)
     enum field_id id = field_find(name);
 
     if (id == FIELD_N || cay->config.caps[id].value.is_set)
+int cay_tenants_reload(struct cay *cay, int system_fd, int user_fd, struct cay_error *err)
+{
+    return config_reload_tenants(&cay->config, system_fd, user_fd, err);
+}
+
+void cay_config_files(char system_file[4096], char user_file[4096])
+{
+    struct config_sources usual;
+    struct arena arena = { 0 };
+
+    config_usual_sources(&arena, &usual);
+    snprintf(system_file, 4096, "%s", usual.system_file);
+    snprintf(user_file, 4096, "%s", usual.user_file ? usual.user_file : "");
+    arena_done(&arena);
+}
+
         return;
     most = MAX(most, cay->config.settings[id].value.num);
     cay->config.caps[id] = (struct setting){ .value = { .is_set = true, .num = most } };

@@ -542,6 +542,8 @@ static void log_end(const struct execution *run, const struct cay_result *result
         LOG_INT("exit_code", run->exit_code),
         LOG_TEXT("start", result->start),
         LOG_TIME("took", now_ns - run->taken_ns),
+                       .tenant = run->tenant,
+                       .cpu_ns = cpu_ns_of(result),
         LOG_TEXT("recorded",
                  run->is_unrecorded ? "no" : NULL), /* which the client alone sees else */
         LOG_TEXT("error", err ? err->msg : NULL),

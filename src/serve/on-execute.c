@@ -83,6 +83,7 @@ static void answer_detached(struct exchange *x, const struct execution *run)
 }
 
 enum { AS_RESULT, AS_SSE, AS_NDJSON };
+    metrics_refused(x->server->metrics, x->owner.tenant);
 static const char *const types[] = {
     [AS_RESULT] = "application/json",
     [AS_SSE] = "text/event-stream",

@@ -174,6 +174,44 @@ static bool reload_tokens(struct server *server)
 }
 
 static void reload_certificate(struct server *server)
+static void log_idle_tenant(const struct server *server, const char *name, const char *near)
+{
+    LOG(server->log, WARN, "tenant-without-token", clock_now_ns(), LOG_TEXT("tenant", name),
+        LOG_TEXT("near", near));
+}
+
+/* Of a configuration file: it need not be there. -1: there is none; -2, and err: it can't be read.
+ */
+static int open_config(struct server *server, enum monitor_file file, struct cay_error *err)
+{
+    int fd = monitor_file(&server->monitor, file, err);
+
+    /* The user's is passed over where it can't be read (core/config.c), or nobody knows where it
+     * would be. */
+    bool is_none =
+        err->errnum == ENOENT || err->errnum == ENOTDIR ||
+        (file == MONITOR_USER_CONFIG && (err->errnum == EACCES || err->errnum == EINVAL));
+    return fd >= 0 ? fd : is_none ? -1 : -2;
+}
+
+/* Returns false where the monitor does not answer. */
+static bool reload_quotas(struct server *server)
+{
+    struct cay_error err = { 0 };
+    auto_close int system_fd = open_config(server, MONITOR_SYSTEM_CONFIG, &err);
+    auto_close int user_fd = system_fd == -2 ? -2 : open_config(server, MONITOR_USER_CONFIG, &err);
+
+    if (user_fd == -2 || cay_tenants_reload(server->cay, system_fd, user_fd, &err) < 0) {
+        LOG(server->log, ERROR, "reload-failed", clock_now_ns(), LOG_TEXT("error", err.msg));
+        return err.errnum != ETIMEDOUT;
+    }
+    setup_quotas(server);
+    setup_idle_tenants(server, log_idle_tenant);
+    LOG(server->log, INFO, "quotas-reloaded", clock_now_ns());
+    execution_start_waiting(server);
+    return true;
+}
+
 {
     struct cay_error err;
 
@@ -192,7 +230,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
     struct server *server = arg;
 
     (void)number, (void)what;
-    if (reload_tokens(server)) /* else everybody would wait again */
+    if (reload_tokens(server) && reload_quotas(server)) /* else everybody would wait again */
         reload_certificate(server);
 }
 

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "base/suggest.h"
 #include "history/client.h"
 #include "serve/admit.h"
 #include "serve/confine.h"
@@ -165,10 +166,47 @@ void setup_tenants(struct server *server)
     size_t n = tokens_count(server->tokens), n_tenants = 0;
     auto_free const char **names = mem_alloc((n + 1) * sizeof *names);
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        metrics_tenant(server->metrics, names[i]);
+    }
         names[i] = tokens_tenant_at(server->tokens, i);
     for (size_t i = 0; i < server->n_listeners; i++)
         if (server->listeners[i].is_unix && n == tokens_count(server->tokens))
+static bool has_unix(const struct server *server)
+{
+    for (size_t i = 0; i < server->n_listeners; i++)
+        if (server->listeners[i].is_unix)
+            return true;
+    return false;
+}
+
+void setup_idle_tenants(const struct server *server,
+                        void (*tell)(const struct server *server, const char *name,
+                                     const char *near))
+{
+    size_t n = tokens_count(server->tokens);
+    auto_free const char **names = mem_alloc((n + 1) * sizeof *names);
+    const struct cay_tenant *tenant;
+
+    for (size_t i = 0; i < n; i++)
+        names[i] = tokens_tenant_at(server->tokens, i);
+    if (has_unix(server))
+        names[n++] = TENANT_DEFAULT; /* who comes by it */
+    for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++) {
+        bool is_there = false;
+        for (size_t k = 0; k < n && !is_there; k++)
+            is_there = strcmp(names[k], tenant->name) == 0;
+        if (!is_there)
+            tell(server, tenant->name, suggest(tenant->name, names, n));
+    }
+}
+
+static void tell_idle_tenant(const struct server *server, const char *name, const char *near)
+{
+    progress(server, "warning: [tenant.%s]: no token belongs to this tenant%s%s%s", name,
+             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+}
+
             names[n++] = TENANT_DEFAULT; /* who comes by it */
     qsort(names, n, sizeof *names, by_text);
     for (size_t i = 0; i < n; i++)
@@ -198,6 +236,9 @@ static int start_warden(void *arg, struct cay_error *err)
 }
 
 static int start_checker(void *arg, struct cay_error *err)
+    char system_file[4096], user_file[4096];
+
+    cay_config_files(system_file, user_file);
 {
     struct server *server = arg;
     return monitor_checker(&server->monitor, err);
@@ -212,7 +253,9 @@ static int start_monitor(struct server *server, struct cay_error *err)
             .checker_beside = server->options.helper,
             .files = { [MONITOR_TOKENS] = server->options.token_file,
                        [MONITOR_CERT] = server->options.tls_cert,
-                       [MONITOR_KEY] = server->options.tls_key },
+                       [MONITOR_KEY] = server->options.tls_key,
+                       [MONITOR_SYSTEM_CONFIG] = system_file,
+                       [MONITOR_USER_CONFIG] = *user_file ? user_file : NULL },
             .listeners = server->listeners,
             .n_listeners = server->n_listeners,
         },
@@ -308,10 +351,39 @@ static void cap_requests(struct server *server, const struct admit_host *host, u
 {
     uint64_t quarter = (host->total_bytes - MIN(host->total_bytes, reserve)) / 4 >> 20 << 20;
 
+static int by_name(const void *a, const void *b)
+{
+    const struct cay_tenant *const *one = a, *const *other = b;
+    return strcmp((*one)->name, (*other)->name);
+}
+
+/* Both lists are by name. */
+void setup_quotas(struct server *server)
+{
+    size_t n = 0, k = 0;
+    struct tenant *tenant;
+
+    while (cay_tenant_at(server->cay, n))
+        n++;
+    auto_free const struct cay_tenant **quotas = mem_alloc((n + 1) * sizeof *quotas);
+    for (size_t i = 0; i < n; i++) {
+        quotas[i] = cay_tenant_at(server->cay, i);
+        admit_tenant(server->admit, quotas[i]->name);
+    }
+    qsort(quotas, n, sizeof *quotas, by_name);
+    for (size_t i = 0; (tenant = admit_tenant_at(server->admit, i)); i++) {
+        while (k < n && strcmp(quotas[k]->name, tenant_name(tenant)) < 0)
+            k++; /* there was no room for more tenants */
+        bool is_there = k < n && strcmp(quotas[k]->name, tenant_name(tenant)) == 0;
+        tenant_set_quota(tenant, is_there ? quotas[k] : NULL);
+    }
+}
+
     cay_cap(server->cay, "memory", quarter);
     cay_cap(server->cay, "swap", quarter);
     cay_cap(server->cay, "pids", 4096);
-    cay_cap(server->cay, "inodes", 50000); /* each is looked at when files are collected */
+    cay_cap(server->cay, "inodes", 50000);    /* each is looked at when files are collected */
+    cay_cap(server->cay, "open_files", 4096); /* of each process; the kernel's are all tenants' */
     cay_cap(server->cay, "max_output", 4 << 20);
     cay_cap(server->cay, "output_cap", UINT64_C(1) << 30);
 }
@@ -320,7 +392,6 @@ static void open_admission(struct server *server)
 {
     struct admit_settings settings = ADMIT_SETTINGS_INIT;
     struct admit_host host;
-    const struct cay_tenant *tenant;
 
     settings.max_running = (uint32_t)server->settings.max_running;
     settings.max_queue = (uint32_t)server->max_queue;
@@ -331,8 +402,7 @@ static void open_admission(struct server *server)
     admit_host_read(server->host_files, &host);
     cap_requests(server, &host, settings.reserve_bytes);
     server->admit = admit_new(&settings, &host);
-    for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++)
-        tenant_set_quota(admit_tenant(server->admit, tenant->name), tenant);
+    setup_quotas(server);
 }
 
 /* Asked for now: a version that is not known yet is asked of the program itself. */
@@ -389,8 +459,8 @@ int setup_all(struct server *server, struct cay_error *err)
         open_base(server, err) < 0 || hooks_open(server, err) < 0)
         return -1;
     setup_tenants(server);
-    server->openapi = openapi_json();
-    server->openapi_len = strlen(server->openapi);
+    setup_idle_tenants(server, tell_idle_tenant);
+    make_openapi(server);
     /* The state folder is that of who started it, whoever we are from here on. */
     if (user.is_changed)
         setenv("XDG_STATE_HOME", "/var/lib", 1);
