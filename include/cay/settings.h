@@ -38,6 +38,13 @@ CAY_API const char *cay_setting(struct cay *cay, const char *name);
  * it has no value or is no number. A flag is 0 or 1. */
 CAY_API uint64_t cay_setting_number(const struct cay *cay, const char *name);
 
+/* What a request gets that says nothing of a field: the setting, or what the profile in force has
+ * in its place. As cay_setting gives it. */
+CAY_API const char *cay_default(struct cay *cay, const char *name);
+
+/* The most that a request can ask for; 0: nothing bounds it but the field itself. */
+CAY_API uint64_t cay_most(const struct cay *cay, const char *name);
+
 /* The most that a request can ask for, where the configuration ([max]) has nothing to say of it:
  * for whoever serves strangers. Never less than what a request gets that asks for nothing. */
 CAY_API void cay_cap(struct cay *cay, const char *name, uint64_t most);

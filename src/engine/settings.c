@@ -90,6 +90,23 @@ uint64_t cay_setting_number(const struct cay *cay, const char *name)
 }
 
 const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i)
+const char *cay_default(struct cay *cay, const char *name)
+{
+    const struct value *chosen = &cay->config.settings[FIELD_PROFILE].value;
+    const struct profile *profile = config_profile(&cay->config, chosen->text);
+    enum field_id id = field_find(name);
+
+    if (id == FIELD_N || !profile || !profile->values[id].is_set)
+        return cay_setting(cay, name);
+    return field_text(&cay->config.arena, id, &profile->values[id]);
+}
+
+uint64_t cay_most(const struct cay *cay, const char *name)
+{
+    enum field_id id = field_find(name);
+    return id == FIELD_N ? 0 : cay->config.caps[id].value.num;
+}
+
 {
     const struct tenant_table *table = cay->config.tenants;
 

@@ -427,6 +427,31 @@ static int read_languages(struct server *server, struct cay_error *err)
 static int open_base(struct server *server, struct cay_error *err)
 {
     struct event_config *config = event_config_new();
+/* Of an address that stands for all of them no client makes anything. */
+static bool is_any(const struct listener *listener)
+{
+    return strncmp(listener->text, "0.0.0.0:", 8) == 0 || strncmp(listener->text, "[::]:", 5) == 0;
+}
+
+static void make_openapi(struct server *server)
+{
+    char urls[SERVE_LISTEN_MAX][LISTEN_TEXT_SIZE + sizeof "https://"];
+    const char *list[SERVE_LISTEN_MAX];
+    struct openapi_facts facts = { .cay = server->cay, .urls = list };
+
+    for (size_t i = 0; i < server->n_listeners; i++) {
+        const struct listener *listener = &server->listeners[i];
+        if (listener->is_unix || is_any(listener))
+            continue;
+        snprintf(urls[facts.n_urls], sizeof urls[0], "%s://%s", server->tls ? "https" : "http",
+                 listener->text);
+        list[facts.n_urls] = urls[facts.n_urls];
+        facts.n_urls++;
+    }
+    server->openapi = openapi_json(&facts);
+    server->openapi_len = strlen(server->openapi);
+}
+
 
     event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
     server->base = event_base_new_with_config(config);
