@@ -479,10 +479,25 @@ static char *end_json(struct execution *run, const struct cay_event *event)
 }
 
 static void on_event(void *arg, const struct cay_event *event)
+/* What it has used so far, for whoever asks while it runs. */
+static void note_usage(struct execution *run, const struct cay_event *event)
+{
+    static const char key[] = "\"usage\":";
+    auto_free char *json = cay_event_json(event);
+    const char *object = strstr(json, key) + strlen(key);
+    size_t len = strlen(object) - 1; /* of the event, whose last member it is */
+
+    if (len < sizeof run->usage)
+        snprintf(run->usage, sizeof run->usage, "%.*s", (int)len, object);
+}
+
 {
     struct execution *run = arg;
 
     /* Nobody reads, and it is a flood: it need not be put into words, which is most of what an
+    run->has_begun |= event->kind == CAY_EVENT_STAGE;
+    if (event->usage)
+        note_usage(run, event);
      * event costs, to be dropped. Whose client waits for the result is hardly ever read at all. */
     bool is_plenty =
         run->log.dropped_bytes > LOG_BYTES_FLOOD || (run->waiter && run->log.bytes > LOG_BYTES_FEW);
