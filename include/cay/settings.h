@@ -49,6 +49,12 @@ CAY_API uint64_t cay_most(const struct cay *cay, const char *name);
  * for whoever serves strangers. Never less than what a request gets that asks for nothing. */
 CAY_API void cay_cap(struct cay *cay, const char *name, uint64_t most);
 
+/* The layers that every run must have, for whoever serves strangers: a list as `require` has it,
+ * which goes over the configuration; NULL: what that says, and where it says nothing, all that a
+ * backend can have, cgroup included. A request can only add to them. CAY_E_USAGE: one of the words,
+ * of the list or of the configuration, names no layer. */
+CAY_API int cay_require(struct cay *cay, const char *list, struct cay_error *err);
+
 struct cay_request;
 
 /* The name of the language that a request asks for, whatever alias it has there; as it has it where
@@ -73,13 +79,10 @@ struct cay_tenant {
     const char *webhook_secret; /* what webhooks are signed with, or NULL */
 };
 
-/* The i-th tenant of the configuration, or NULL past the last one. Owned by cay. */
+/* The i-th tenant of the configuration, or NULL past the last one. Owned by cay, until they are
+ * read again. */
 CAY_API const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
 /* Reads these tables again, from the two files of cay_config_files, opened by whoever may; -1:
  * there is none. On failure the old ones stay. */
 CAY_API int cay_tenants_reload(struct cay *cay, int system_fd, int user_fd, struct cay_error *err);
@@ -87,3 +90,7 @@ CAY_API int cay_tenants_reload(struct cay *cay, int system_fd, int user_fd, stru
 /* Where the system's configuration file is, and this user's ("": nobody knows). */
 CAY_API void cay_config_files(char system_file[4096], char user_file[4096]);
 
+#ifdef __cplusplus
+}
+#endif
+#endif

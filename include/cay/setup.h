@@ -5,6 +5,7 @@
 /* Delegation: giving an ordinary user a part of the cgroup tree, so that his runs are held by the
  * kernel's own counters instead of a watcher. Needs root. */
 
+#include <stddef.h>
 #include <sys/types.h>
 
 #include <cay/error.h>
@@ -18,6 +19,9 @@ CAY_API int cay_delegate(uid_t uid, gid_t gid, struct cay_error *err);
 
 /* Takes it back; nothing of his may be running in it. */
 CAY_API int cay_undelegate(uid_t uid, struct cay_error *err);
+
+/* The command that gives the calling user a cgroup subtree of their own, by their name. */
+CAY_API void cay_setup_command(char *out, size_t size);
 
 /* Moves the calling process into the user's subtree where the kernel asks for it (cgroup v2). */
 CAY_API int cay_enter_delegated(uid_t uid, struct cay_error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <unistd.h>
 
 #include <cay/setup.h>
 
@@ -32,6 +33,11 @@ int cay_undelegate(uid_t uid, struct cay_error *err)
     if (rc == -EBUSY)
         cay_hint(err, "something of the user's still runs in it");
     return -1;
+}
+
+void cay_setup_command(char *out, size_t size)
+{
+    cgroup_setup_command(geteuid(), out, size);
 }
 
 int cay_enter_delegated(uid_t uid, struct cay_error *err)

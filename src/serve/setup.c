@@ -35,13 +35,6 @@
 /* The warden's: a sandbox with its berth and group, backends/native/pool-files.h. */
 enum { FILES_PER_RUN = 10, WARDEN_FILES_PER_RUN = 32, FILES_SPARE = 256 };
 
-/* All of them; what a host does not have, a run there can't be made with, and is refused. */
-static const char *const all_layers[] = {
-    "cgroup",       "user_ns",      "seccomp",  "landlock", "uts_ns",
-    "cgroup_ns",    "pid_ns",       "mount_ns", "net_ns",   "ipc_ns",
-    "no_new_privs", "caps_dropped", "nonroot",  "rlimits",  NULL,
-};
-
 __attribute__((format(printf, 2, 3))) static void progress(const struct server *server,
                                                            const char *fmt, ...)
 {
@@ -166,12 +159,19 @@ void setup_tenants(struct server *server)
     size_t n = tokens_count(server->tokens), n_tenants = 0;
     auto_free const char **names = mem_alloc((n + 1) * sizeof *names);
 
-    for (size_t i = 0; i < n; i++) {
-        metrics_tenant(server->metrics, names[i]);
-    }
+    for (size_t i = 0; i < n; i++)
         names[i] = tokens_tenant_at(server->tokens, i);
     for (size_t i = 0; i < server->n_listeners; i++)
         if (server->listeners[i].is_unix && n == tokens_count(server->tokens))
+            names[n++] = TENANT_DEFAULT; /* who comes by it */
+    qsort(names, n, sizeof *names, by_text);
+    for (size_t i = 0; i < n; i++) {
+        n_tenants += i == 0 || strcmp(names[i], names[i - 1]) != 0;
+        metrics_tenant(server->metrics, names[i]);
+    }
+    admit_expect(server->admit, n_tenants);
+}
+
 static bool has_unix(const struct server *server)
 {
     for (size_t i = 0; i < server->n_listeners; i++)
@@ -207,13 +207,6 @@ static void tell_idle_tenant(const struct server *server, const char *name, cons
              near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
-            names[n++] = TENANT_DEFAULT; /* who comes by it */
-    qsort(names, n, sizeof *names, by_text);
-    for (size_t i = 0; i < n; i++)
-        n_tenants += i == 0 || strcmp(names[i], names[i - 1]) != 0;
-    admit_expect(server->admit, n_tenants);
-}
-
 static int open_tls(struct server *server, struct cay_error *err)
 {
     if (!server->options.tls_cert)
@@ -236,9 +229,6 @@ static int start_warden(void *arg, struct cay_error *err)
 }
 
 static int start_checker(void *arg, struct cay_error *err)
-    char system_file[4096], user_file[4096];
-
-    cay_config_files(system_file, user_file);
 {
     struct server *server = arg;
     return monitor_checker(&server->monitor, err);
@@ -246,6 +236,9 @@ static int start_checker(void *arg, struct cay_error *err)
 
 static int start_monitor(struct server *server, struct cay_error *err)
 {
+    char system_file[4096], user_file[4096];
+
+    cay_config_files(system_file, user_file);
     return monitor_open(
         &(struct monitor_plan){
             .warden = server->options.helper,
@@ -297,8 +290,6 @@ static void read_settings(struct server *server)
     };
     server->bodies.max_bytes = server->settings.max_bodies_bytes;
     server->max_queue = cay_setting_number(cay, "max_queue");
-    if (!cay_setting(cay, "require"))
-        server->required = all_layers;
 }
 
 static uint64_t files_wanted(const struct server *server)
@@ -351,6 +342,15 @@ static void cap_requests(struct server *server, const struct admit_host *host, u
 {
     uint64_t quarter = (host->total_bytes - MIN(host->total_bytes, reserve)) / 4 >> 20 << 20;
 
+    cay_cap(server->cay, "memory", quarter);
+    cay_cap(server->cay, "swap", quarter);
+    cay_cap(server->cay, "pids", 4096);
+    cay_cap(server->cay, "inodes", 50000);    /* each is looked at when files are collected */
+    cay_cap(server->cay, "open_files", 4096); /* of each process; the kernel's are all tenants' */
+    cay_cap(server->cay, "max_output", 4 << 20);
+    cay_cap(server->cay, "output_cap", UINT64_C(1) << 30);
+}
+
 static int by_name(const void *a, const void *b)
 {
     const struct cay_tenant *const *one = a, *const *other = b;
@@ -377,15 +377,6 @@ void setup_quotas(struct server *server)
         bool is_there = k < n && strcmp(quotas[k]->name, tenant_name(tenant)) == 0;
         tenant_set_quota(tenant, is_there ? quotas[k] : NULL);
     }
-}
-
-    cay_cap(server->cay, "memory", quarter);
-    cay_cap(server->cay, "swap", quarter);
-    cay_cap(server->cay, "pids", 4096);
-    cay_cap(server->cay, "inodes", 50000);    /* each is looked at when files are collected */
-    cay_cap(server->cay, "open_files", 4096); /* of each process; the kernel's are all tenants' */
-    cay_cap(server->cay, "max_output", 4 << 20);
-    cay_cap(server->cay, "output_cap", UINT64_C(1) << 30);
 }
 
 static void open_admission(struct server *server)
@@ -427,6 +418,15 @@ static int read_languages(struct server *server, struct cay_error *err)
 static int open_base(struct server *server, struct cay_error *err)
 {
     struct event_config *config = event_config_new();
+
+    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+    server->base = event_base_new_with_config(config);
+    event_config_free(config);
+    server->scratch = mem_alloc(SCRATCH_BYTES);
+    server->statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    return server->base ? 0 : cay_fail(err, CAY_E_SYSTEM, "make an event loop");
+}
+
 /* Of an address that stands for all of them no client makes anything. */
 static bool is_any(const struct listener *listener)
 {
@@ -452,15 +452,6 @@ static void make_openapi(struct server *server)
     server->openapi_len = strlen(server->openapi);
 }
 
-
-    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-    server->base = event_base_new_with_config(config);
-    event_config_free(config);
-    server->scratch = mem_alloc(SCRATCH_BYTES);
-    server->statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    return server->base ? 0 : cay_fail(err, CAY_E_SYSTEM, "make an event loop");
-}
-
 int setup_all(struct server *server, struct cay_error *err)
 {
     struct confine_user user;
@@ -472,7 +463,8 @@ int setup_all(struct server *server, struct cay_error *err)
     confine_find_user(&user);
     server->notify_fd = notify_open();
     if (open_listeners(server, err) < 0 || start_monitor(server, err) < 0 ||
-        open_tls(server, err) < 0 || open_engine(server, &user, err) < 0)
+        open_tls(server, err) < 0 || open_engine(server, &user, err) < 0 ||
+        cay_require(server->cay, server->options.require, err) < 0)
         return -1;
     read_settings(server);
     fit_to_files(server);
