@@ -156,8 +156,10 @@ static void finish_failed(struct run *run)
 
     tell_run(run);
     run->record.is_unstarted = !run->has_started;
-    if (!run->has_started)
+    if (!run->has_started) {
         result->tier = tier_name(TIER_NONE);
+        result->backend = NULL; /* none of those that were tried */
+    }
     if (run->stage_ns > 0) {
         result->execution_time_ns = clock_now_ns() - run->stage_ns;
         *(run->is_compiling ? &result->timing.compile_ns : &result->timing.run_ns) =
@@ -200,6 +202,8 @@ void run_refuse(struct run *run)
     result->exit_code = cay_error_exit_status(CAY_E_POLICY);
     result->verdict.cause = CAY_CAUSE_POLICY;
     name_backend(run);
+    if (result->fallback)
+        result->backend = NULL; /* "ran" names what ran, and none did */
     result->start = "cold";
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->out.data = result->err.data = "";

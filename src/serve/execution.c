@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/execution.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -478,7 +479,6 @@ static char *end_json(struct execution *run, const struct cay_event *event)
     return json;
 }
 
-static void on_event(void *arg, const struct cay_event *event)
 /* What it has used so far, for whoever asks while it runs. */
 static void note_usage(struct execution *run, const struct cay_event *event)
 {
@@ -491,13 +491,14 @@ static void note_usage(struct execution *run, const struct cay_event *event)
         snprintf(run->usage, sizeof run->usage, "%.*s", (int)len, object);
 }
 
+static void on_event(void *arg, const struct cay_event *event)
 {
     struct execution *run = arg;
 
-    /* Nobody reads, and it is a flood: it need not be put into words, which is most of what an
     run->has_begun |= event->kind == CAY_EVENT_STAGE;
     if (event->usage)
         note_usage(run, event);
+    /* Nobody reads, and it is a flood: it need not be put into words, which is most of what an
      * event costs, to be dropped. Whose client waits for the result is hardly ever read at all. */
     bool is_plenty =
         run->log.dropped_bytes > LOG_BYTES_FLOOD || (run->waiter && run->log.bytes > LOG_BYTES_FEW);
@@ -541,6 +542,8 @@ static void count_result(struct execution *run, const struct cay_result *result,
                        .cause = result->verdict.cause,
                        .queue_ns = result->timing.queue_ns,
                        .total_ns = now_ns - run->taken_ns,
+                       .tenant = run->tenant,
+                       .cpu_ns = cpu_ns_of(result),
                    });
     metrics_add(m, COUNTER_OUTPUT_BYTES, result->usage.stdout_bytes + result->usage.stderr_bytes);
     metrics_add(m, COUNTER_CPU_NS, (uint64_t)cpu_ns_of(result));
@@ -557,8 +560,6 @@ static void log_end(const struct execution *run, const struct cay_result *result
         LOG_INT("exit_code", run->exit_code),
         LOG_TEXT("start", result->start),
         LOG_TIME("took", now_ns - run->taken_ns),
-                       .tenant = run->tenant,
-                       .cpu_ns = cpu_ns_of(result),
         LOG_TEXT("recorded",
                  run->is_unrecorded ? "no" : NULL), /* which the client alone sees else */
         LOG_TEXT("error", err ? err->msg : NULL),
@@ -569,8 +570,17 @@ static void log_end(const struct execution *run, const struct cay_result *result
     log_line(run->server->log, run->is_unrecorded ? LOG_WARN : LOG_INFO, "run", now_ns, fields);
 }
 
+/* Whether nothing ran, and for no fault of the request's: the host lacks what a sandbox is made of,
+ * or something failed on the way. What is wrong with a request, and any end of a program that
+ * began, is a result. */
+static bool is_unmade(const struct execution *run, const struct cay_error *err)
+{
+    return err && !run->has_begun &&
+           (err->kind == CAY_E_SYSTEM || (err->kind == CAY_E_UNSUPPORTED && err->errnum == ENODEV));
+}
+
 /* The answer first: all else can wait for it. */
-static void finish(struct execution *run)
+static void finish(struct execution *run, const struct cay_error *err)
 {
     struct executions *all = &run->server->executions;
 
@@ -580,8 +590,12 @@ static void finish(struct execution *run)
     all->n_active--;
     all->n_finished++;
     struct exchange *waiter = run->waiter;
-    if (waiter)
+    if (waiter && is_unmade(run, err)) {
+        run->waiter = NULL;
+        exchange_unmade(waiter, err);
+    } else if (waiter) {
         answer_waiter(run);
+    }
     if (waiter && all->n_active == 0) /* under load others go on */
         exchange_give_way(waiter);
     for (struct exchange *x = run->readers; x; x = x->next)
@@ -601,7 +615,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     int64_t now_ns = clock_now_ns(), cpu_ns = 0;
     struct cay_result *shown = result ? result : cay_result_of_error(err, NULL);
 
-    finish(run);
+    finish(run, err);
     count_result(run, shown, now_ns);
     if (result)
         engine_is_well(server);
@@ -638,7 +652,7 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
     drop_request(run);
-    finish(run);
+    finish(run, NULL); /* who waited has been told */
     count_result(run, result, now_ns);
     log_end(run, result, err, now_ns);
     cay_result_free(result);

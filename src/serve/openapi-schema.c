@@ -86,7 +86,7 @@ static const struct row {
     { "File", "target_base64", "string", 0, "the exact bytes, where they are not UTF-8" },
     { "File", "base64", "string", 0, "its content, where it was collected" },
 
-    { "Meta", "runtime", "string?", ALWAYS, "the backend" },
+    { "Meta", "runtime", "string?", ALWAYS, "the backend that ran it; null where none did" },
     { "Meta", "fallback", "#Fallback?", ALWAYS, "null where it is the one that was asked for" },
     { "Meta", "language_version", "string?", ALWAYS, "" },
     { "Meta", "start", "string?", ALWAYS,
@@ -102,7 +102,7 @@ static const struct row {
     { "Meta", "isolation", "#Isolation", ALWAYS, "what was really in force" },
 
     { "Fallback", "asked", "string", ALWAYS, "the backend that can't be had, or auto" },
-    { "Fallback", "ran", "string", ALWAYS, "the one that was taken" },
+    { "Fallback", "ran", "string?", ALWAYS, "the one that ran; null where none did" },
     { "Fallback", "how", "string", ALWAYS, "auto, isolated or unsafe" },
     { "Fallback", "why", "string", ALWAYS, "what stood in the way" },
 
@@ -321,19 +321,19 @@ static void put_number_type(struct json_writer *w, const struct cay_field *field
 {
     bool is_whole = is_kind(field, "size") || is_kind(field, "count");
     double unit = is_kind(field, "seconds") ? 1e9 : is_kind(field, "number") ? 1e3 : 1;
-
     uint64_t cap = cay ? cay_most(cay, field->name) : 0;
     uint64_t most = cap ? MIN(cap, field->most) : field->most;
+
     json_field_array(w, "type");
     json_put_string(w, is_whole ? "integer" : "number");
     json_put_string(w, "string");
     json_end_array(w);
     if (is_whole) {
         json_field_uint(w, "minimum", field->least);
-        json_field_uint(w, "maximum", field->most);
+        json_field_uint(w, "maximum", most);
     } else {
         json_field_real(w, "minimum", (double)field->least / unit);
-        json_field_real(w, "maximum", (double)field->most / unit);
+        json_field_real(w, "maximum", (double)most / unit);
     }
     json_field_string(w, "pattern",
                       is_kind(field, "size")      ? "^[0-9]+(\\.[0-9]+)?[kKmMgG]?$"
