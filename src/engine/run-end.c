@@ -233,9 +233,8 @@ void run_end(struct run *run)
         finish_failed(run);
     else
         finish(run);
-    bool is_error = run->has_failed && !run->is_cancelled;
-    struct cay_result *result = is_error ? NULL : take_ptr(&run->result);
-    run->on_done(run->done_arg, result, is_error ? &run->failure : NULL);
+    struct cay_result *result = run->has_failed ? NULL : take_ptr(&run->result);
+    run->on_done(run->done_arg, result, run->has_failed ? &run->failure : NULL);
     run_free(run);
 }
 

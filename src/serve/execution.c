@@ -575,8 +575,9 @@ static void log_end(const struct execution *run, const struct cay_result *result
  * began, is a result. */
 static bool is_unmade(const struct execution *run, const struct cay_error *err)
 {
-    return err && !run->has_begun &&
-           (err->kind == CAY_E_SYSTEM || (err->kind == CAY_E_UNSUPPORTED && err->errnum == ENODEV));
+    return err && !run->has_begun && !run->is_cancelled &&
+           (err->kind == CAY_E_SYSTEM ||
+            (err->kind == CAY_E_UNSUPPORTED && (err->errnum == 0 || err->errnum == ENODEV)));
 }
 
 /* The answer first: all else can wait for it. */
@@ -615,6 +616,8 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     int64_t now_ns = clock_now_ns(), cpu_ns = 0;
     struct cay_result *shown = result ? result : cay_result_of_error(err, NULL);
 
+    if (!result && run->is_cancelled) /* as its last event has it */
+        shown->verdict.cause = CAY_CAUSE_CANCELLED;
     finish(run, err);
     count_result(run, shown, now_ns);
     if (result)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-import cayserve
+import caydocker
 import caytest
 from cayserve import TOKEN, Server
 
@@ -77,6 +77,8 @@ def test_unmade(t, s, token=TOKEN):
     r = s.execute({"command": ["/nonexistent"]}, token=token)
     t.equal((r.status, r.json.get("exit_code")), (200, 127), "a command that is not there is a result", r)
     t.ok("`files`" in r.json["verdict"]["remedy"], "whose remedy speaks of fields", r.json["verdict"])
+    r = s.execute({"command": ["/sandbox/x"], "files": {"x": "\x01\x02"}}, token=token)
+    t.equal((r.status, r.json.get("exit_code")), (200, 125), "and one that can't be executed", r)
     t.equal(s.execute({"language": "klingon", "code": "1"}, token=token).status, 404, "and a language that is not there what it was")
 
 
@@ -180,6 +182,25 @@ def test_quotas(t, mode):
              "metrics tell tenants apart", seen)
 
 
+def test_docker(t, mode):
+    """A server's containers have what docker has; a user namespace is none of it."""
+    why = caydocker.missing()
+    if why:
+        t.skip("a server of containers", why, "docker")
+        return
+    with caydocker.Engine() as engine:
+        engine.make_image(with_c=False)
+        env = {"DOCKER_HOST": engine.host, "SECURITY_DOCKER_IMAGE": caydocker.IMAGE, "CAY_SPARES": "0", "CAY_BACKEND": "docker"}
+        with Server(mode, env=env) as s:
+            r = s.execute({"command": ["/bin/echo", "x"]})
+            meta = (r.json or {}).get("meta") or {}
+            layers = (meta.get("isolation") or {}).get("layers", [])
+            t.equal((r.status, (r.json or {}).get("stdout"), meta.get("runtime")), (200, "x\n", "docker"), "docker: a server runs on a default engine", r)
+            t.ok({"cgroup:memory", "cgroup:pids", "cgroup:cpu", "seccomp"} <= set(layers), "docker: with its cgroups", layers)
+            r = s.execute({"command": ["/bin/echo", "x"], "require": ["user_ns"]})
+            t.equal((r.status, r.error.get("kind")), (503, "unsupported"), "docker: what it does not have can't be asked for", r)
+
+
 def the_warden():
     found = [p.pid for p in caytest.descendants() if p.args[1:2] == [b"warden"]]
     return found[0] if found else None
@@ -240,6 +261,7 @@ def test(t, mode):
     test_quotas(t, mode)
     test_cut_commands(t, mode)
     test_cut_own(t, mode)
+    test_docker(t, mode)
 
 
 caytest.main(test, programs=["deny"])

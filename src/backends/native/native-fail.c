@@ -130,8 +130,7 @@ void native_fail_step(const struct native *native, const struct child_report *fr
                  has_image ? "that image alone" : "this machine's /usr");
     } else if (step == STEP_EXEC) {
         cay_fail(err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
-        if (errnum == EACCES || errnum == ENOEXEC)
-            err->errnum = errnum; /* never ENODEV, which would say something else */
+        err->errnum = errnum == ENODEV ? EINVAL : errnum; /* that would say something else */
     } else if (step == STEP_FILES && errnum == ENOSPC) {
         cay_fail(err, CAY_E_LIMIT, "the request's files do not fit into the disk or inodes limit");
         cay_hint(err, "raise disk (and memory, whose half is the most it can be) or inodes");
