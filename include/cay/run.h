@@ -382,6 +382,10 @@ CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
 /* What a server's client is told to do about what its host lacks. */
 #define CAY_ASK_OPERATOR "ask whoever runs this server: its log says more"
 
+/* What an error's hint says, for a client of a server: in fields of a request, and never in
+ * options, variables, files or commands of the host's. NULL: there is none. */
+CAY_API const char *cay_client_hint(const struct cay_error *err);
+
 /* Writes a run down that was asked for and ended before it was started, with that result, of
  * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant,
  * timestamp, queue_ns and without_code are used. */
@@ -424,6 +428,9 @@ CAY_API unsigned cay_others_runs(const struct cay *cay);
 /* Lets no other process begin anything there, and asks as cay_pool does: for one that is about to
  * close the engine, and waits for those runs before. May be called again. */
 CAY_API void cay_drain(struct cay *cay);
+
+/* The same, and what other processes run there is cancelled. */
+CAY_API void cay_drain_now(struct cay *cay);
 
 /* ---- text forms; the caller frees what is returned ---- */
 

@@ -38,9 +38,22 @@ CAY_API const char *cay_setting(struct cay *cay, const char *name);
  * it has no value or is no number. A flag is 0 or 1. */
 CAY_API uint64_t cay_setting_number(const struct cay *cay, const char *name);
 
+/* What a request gets that says nothing of a field: the setting, or what the profile in force has
+ * in its place. As cay_setting gives it. */
+CAY_API const char *cay_default(struct cay *cay, const char *name);
+
+/* The most that a request can ask for; 0: nothing bounds it but the field itself. */
+CAY_API uint64_t cay_most(const struct cay *cay, const char *name);
+
 /* The most that a request can ask for, where the configuration ([max]) has nothing to say of it:
  * for whoever serves strangers. Never less than what a request gets that asks for nothing. */
 CAY_API void cay_cap(struct cay *cay, const char *name, uint64_t most);
+
+/* The layers that every run must have, for whoever serves strangers: a list as `require` has it,
+ * which goes over the configuration; NULL: what that says, and where it says nothing, all that a
+ * backend can have, cgroup included. A request can only add to them. CAY_E_USAGE: one of the words,
+ * of the list or of the configuration, names no layer. */
+CAY_API int cay_require(struct cay *cay, const char *list, struct cay_error *err);
 
 struct cay_request;
 
@@ -66,7 +79,8 @@ struct cay_tenant {
     const char *webhook_secret; /* what webhooks are signed with, or NULL */
 };
 
-/* The i-th tenant of the configuration, or NULL past the last one. Owned by cay. */
+/* The i-th tenant of the configuration, or NULL past the last one. Owned by cay, until they are
+ * read again. */
 CAY_API const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i);
 
 /* The table [prices] of the system's or the user's file. 0 is: no such price. */
@@ -80,6 +94,13 @@ struct cay_prices {
 
 /* Owned by cay. */
 CAY_API const struct cay_prices *cay_prices(const struct cay *cay);
+
+/* Reads these tables again, from the two files of cay_config_files, opened by whoever may; -1:
+ * there is none. On failure the old ones stay. */
+CAY_API int cay_tenants_reload(struct cay *cay, int system_fd, int user_fd, struct cay_error *err);
+
+/* Where the system's configuration file is, and this user's ("": nobody knows). */
+CAY_API void cay_config_files(char system_file[4096], char user_file[4096]);
 
 #ifdef __cplusplus
 }

@@ -28,6 +28,9 @@ CAY_API int cay_delegate_at_boot(uid_t uid, gid_t gid, char *ret_path, size_t si
 /* Takes that back: returns how many files there were. */
 CAY_API int cay_undelegate_at_boot(uid_t uid, struct cay_error *err);
 
+/* The command that gives the calling user a cgroup subtree of their own, by their name. */
+CAY_API void cay_setup_command(char *out, size_t size);
+
 /* Moves the calling process into the user's subtree where the kernel asks for it (cgroup v2). */
 CAY_API int cay_enter_delegated(uid_t uid, struct cay_error *err);
 

@@ -186,6 +186,12 @@ void json_put_string_len(struct json_writer *w, const char *data, size_t len)
     add_quoted(w->out, data, len);
 }
 
+void json_put_json(struct json_writer *w, const char *json)
+{
+    begin_value(w);
+    strbuf_puts(w->out, json);
+}
+
 void json_put_string(struct json_writer *w, const char *text)
 {
     if (text)

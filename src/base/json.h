@@ -62,6 +62,7 @@ void json_put_uint(struct json_writer *w, uint64_t number);
 void json_put_int(struct json_writer *w, int64_t number);
 void json_put_bool(struct json_writer *w, bool value);
 void json_put_null(struct json_writer *w);
+void json_put_json(struct json_writer *w, const char *json); /* one value, as it is written */
 
 /* A finite number, to the microsecond (2.0, 0.0021), in every locale with a point. */
 void json_put_real(struct json_writer *w, double number);

@@ -126,6 +126,9 @@ int cmd_serve(int argc, char **argv)
         { OPT_CALL, 0, "allow-host", "NAME",
           "name by which the server may be called, beside localhost and its addresses; repeatable",
           &options, add_host },
+        { OPT_STR, 0, "require", "LAYER,…|none",
+          "layers that each run must have; none: the core ones alone (all that the backend has)",
+          &options.require },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };

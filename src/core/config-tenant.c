@@ -3,8 +3,11 @@
  * Tenants: tables [tenant.NAME] of the system's and the user's file. The quotas that the system's
  * file sets, the user's can lower but not raise, as with [max].
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/error.h"
@@ -14,7 +17,7 @@
 #include "base/toml.h"
 #include "core/config.h"
 
-enum { NAME_MAX_LEN = 64, SECRET_LEN_MIN = 16, SECRET_LEN_MAX = 512 };
+enum { FILE_BYTES_MAX = 1 << 20, NAME_MAX_LEN = 64, SECRET_LEN_MIN = 16, SECRET_LEN_MAX = 512 };
 
 static const struct {
     const char *name;
@@ -174,6 +177,51 @@ int config_load_tenants(struct config *config, const struct tenant_source *sourc
                 return -1;
         fill_in(tenant);
     }
+    return 0;
+}
+
+static int load_again(struct config *config, int fd, const char *name, enum origin origin,
+                      struct cay_error *err)
+{
+    auto_free char *text = mem_alloc(FILE_BYTES_MAX + 1);
+    struct toml_value *root;
+    struct stat st;
+    size_t len = 0;
+
+    if (fd < 0)
+        return 0;
+    for (ssize_t n; (n = pread(fd, text + len, FILE_BYTES_MAX + 1 - len, (off_t)len)) != 0;
+         len += (size_t)n) {
+        if (n < 0)
+            return cay_fail_errno(err, errno, "read %s", name);
+        if (len + (size_t)n > FILE_BYTES_MAX)
+            return cay_fail(err, CAY_E_LIMIT, "%s: larger than %d bytes", name, FILE_BYTES_MAX);
+    }
+    const struct tenant_source source = { arena_str(&config->arena, name), origin,
+                                          fstat(fd, &st) == 0 && !(st.st_mode & 0077) };
+    if (toml_parse(&config->arena, text, len, source.name, &root, err) < 0)
+        return -1;
+    for (const struct toml_value *entry = root->first; entry; entry = entry->next)
+        if (strcmp(entry->key, "tenant") == 0 && entry->kind == TOML_TABLE &&
+            config_load_tenants(config, &source, entry, err) < 0)
+            return -1;
+    return 0;
+}
+
+int config_reload_tenants(struct config *config, int system_fd, int user_fd, struct cay_error *err)
+{
+    struct config fresh = { 0 };
+    struct config_sources usual;
+
+    config_usual_sources(&fresh.arena, &usual);
+    if (load_again(&fresh, system_fd, usual.system_file, ORIGIN_SYSTEM, err) < 0 ||
+        load_again(&fresh, user_fd, usual.user_file, ORIGIN_USER, err) < 0) {
+        arena_done(&fresh.arena);
+        return -1;
+    }
+    arena_done(&config->tenant_arena);
+    config->tenant_arena = fresh.arena;
+    config->tenants = fresh.tenants;
     return 0;
 }
 

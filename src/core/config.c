@@ -593,6 +593,7 @@ int config_load(const struct config_sources *sources, struct config *ret, struct
 
 void config_done(struct config *config)
 {
+    arena_done(&config->tenant_arena);
     arena_done(&config->arena);
 }
 

@@ -74,7 +74,9 @@ struct config {
     struct tenant_table *tenants;
     struct cay_prices prices;
     struct setting price_keys[PRICE_KEYS];
-    struct value warnings; /* a list of what was asked for in vain */
+    struct arena tenant_arena; /* has them once they were read again */
+    struct value warnings;     /* a list of what was asked for in vain */
+    bool requires_all;         /* a run needs all that its backend can have, whatever it asks for */
 };
 
 /* Where to read from; NULL: not at all. For tests, everything can be given. */
@@ -103,6 +105,10 @@ char *config_json(struct config *config);
 /* The tables in [tenant], and how `cay config` shows them: all but the secrets. */
 int config_load_tenants(struct config *config, const struct tenant_source *source,
                         const struct toml_value *table, struct cay_error *err);
+
+/* Takes the tables from these files anew, all else in them unread: the system's and the user's,
+ * each open or -1: it is not there. On failure the old ones stay. What was had of those is gone. */
+int config_reload_tenants(struct config *config, int system_fd, int user_fd, struct cay_error *err);
 void config_put_tenants(const struct config *config, struct json_writer *w);
 
 /* The table [prices], and how `cay config` shows it. */

@@ -54,7 +54,6 @@ static const char *const kind_words[] = {
     [FIELD_MILLI] = "a number such as 1 or 0.5",
     [FIELD_COUNT] = "a whole number",
     [FIELD_BOOL] = "true or false",
-    [FIELD_CHOICE] = "one of the choices",
     [FIELD_TEXT] = "text without control characters",
     [FIELD_LIST] = "a list of words",
 };
@@ -115,17 +114,27 @@ static const char *range_text(char out[static 96], const struct field *field,
     return out;
 }
 
+/* The same as values of JSON. */
+static const char *const json_words[] = {
+    [FIELD_BYTES] = "a number of bytes or a size such as \"512m\"",
+    [FIELD_SECONDS] = "a number of seconds",
+    [FIELD_MILLI] = "a number",
+    [FIELD_COUNT] = "a whole number",
+    [FIELD_BOOL] = "true or false",
+    [FIELD_CHOICE] = "a string, one of: ",
+    [FIELD_TEXT] = "a string",
+    [FIELD_LIST] = "an array of strings",
+};
+
 int field_fail_kind(enum field_id id, const char *given, const struct value *cap,
                     struct cay_error *err)
 {
     const struct field *field = &fields[id];
     char range[96];
 
-    if (field->kind == FIELD_CHOICE)
-        return cay_fail(err, CAY_E_USAGE, "%s: %s is not one of: %s", field->name, given,
-                        field->choices);
-    return cay_fail(err, CAY_E_USAGE, "%s: %s is not %s%s", field->name, given,
-                    kind_words[field->kind], range_text(range, field, cap));
+    return cay_fail(err, CAY_E_USAGE, "%s: expected %s%s, got %s%s", field->name,
+                    json_words[field->kind], field->choices ? field->choices : "", given,
+                    range_text(range, field, cap));
 }
 
 static int check_number(enum field_id id, const char *text, const struct value *cap,
@@ -137,7 +146,8 @@ static int check_number(enum field_id id, const char *text, const struct value *
 
     snprintf(given, sizeof given, "'%.60s'", text);
     if (rc == -EINVAL)
-        return field_fail_kind(id, given, cap, err);
+        return cay_fail(err, CAY_E_USAGE, "%s: %s is not %s%s", field->name, given,
+                        kind_words[field->kind], range_text(range, field, cap));
     if (field->kind != FIELD_BOOL &&
         (rc < 0 || value->num < field->least || value->num > field->most))
         return cay_fail(err, CAY_E_USAGE, "%s: %s is out of range%s", field->name, given,

@@ -18,7 +18,7 @@ enum field_kind {
     FIELD_BYTES,   /* num is bytes */
     FIELD_SECONDS, /* num is nanoseconds */
     FIELD_MILLI,   /* num is thousandths */
-    FIELD_COUNT,
+    FIELD_COUNT,   /* the last kind that is a number */
     FIELD_BOOL,
     FIELD_CHOICE, /* text is one of the row's choices */
     FIELD_TEXT,
@@ -228,8 +228,7 @@ int field_parse(struct arena *arena, enum field_id id, const char *text, struct 
 int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
                        const struct value *cap, struct value *ret, struct cay_error *err);
 
-/* CAY_E_USAGE for a value that is not of the field's kind at all: "an object", or text in quotes.
- */
+/* CAY_E_USAGE for a JSON value that is not of the field's kind at all: "an object". */
 int field_fail_kind(enum field_id id, const char *given, const struct value *cap,
                     struct cay_error *err);
 

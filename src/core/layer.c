@@ -4,12 +4,18 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/auto.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "base/suggest.h"
+
 /* The layers' names in the order of the enum, then the group name. */
 static const char *const words[] = {
 #define LAYER_WORD(name, word) word,
     LAYERS(LAYER_WORD)
 #undef LAYER_WORD
         "cgroup",
+    "none",
     NULL,
 };
 
@@ -31,4 +37,21 @@ uint32_t layer_bits(const char *name)
 const char *const *layer_words(void)
 {
     return words;
+}
+
+bool layer_is_none(const char *name)
+{
+    return strcmp(name, "none") == 0;
+}
+
+int layer_fail_unknown(const char *name, struct cay_error *err)
+{
+    auto_strbuf struct strbuf all = { 0 };
+
+    for (const char *const *word = words; *word; word++)
+        strbuf_printf(&all, " %s", *word);
+    cay_fail(err, CAY_E_USAGE, "require: there is no layer '%.60s'; allowed are:%s", name,
+             strbuf_str(&all));
+    const char *near = suggest(name, words, ARRAY_LEN(words) - 1);
+    return near ? cay_hint(err, "did you mean %s?", near) : -1;
 }

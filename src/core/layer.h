@@ -6,7 +6,10 @@
  * are those of `require` and of meta.isolation.layers. "cgroup" stands for the three of its kind.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
+
+struct cay_error;
 
 #define LAYERS(X)                     \
     X(USER_NS, "user_ns")             \
@@ -53,5 +56,11 @@ const char *layer_name(enum layer layer);
 /* The bits behind a name of `require`; 0: there is no such layer. */
 uint32_t layer_bits(const char *name);
 
-/* All names that `require` takes, NULL-terminated. */
+/* All words that `require` takes, NULL-terminated. */
 const char *const *layer_words(void);
+
+/* Whether it is the word of `require` that asks for nothing beyond the core layers. */
+bool layer_is_none(const char *name);
+
+/* CAY_E_USAGE for a word of `require` that names no layer, with the nearest one as a hint. */
+int layer_fail_unknown(const char *name, struct cay_error *err);

@@ -168,40 +168,31 @@ static int choose_terminal(const struct making *m)
     return cay_hint(m->err, "take backend native, or go without -t");
 }
 
-static int fail_layer(const struct making *m, const char *name)
-{
-    const char *const *words = layer_words();
-    const char *all = "";
-    size_t n = 0;
-
-    for (; words[n]; n++)
-        all = arena_printf(&m->plan->arena, "%s %s", all, words[n]);
-    cay_fail(m->err, CAY_E_USAGE, "require: there is no layer '%.60s'; allowed are:%s", name, all);
-    const char *near = suggest(name, words, n);
-    return near ? cay_hint(m->err, "did you mean %s?", near) : -1;
-}
-
 static int choose_layers(const struct making *m)
 {
     const struct value *require = setting(m, FIELD_REQUIRE);
+    const char *const *words = require->list;
+    const struct backend *backend = m->plan->backend;
+    bool is_all = m->config->requires_all;
 
-    if (m->plan->backend->tier == TIER_NONE) {
-        if (require->is_set && require->list[0])
-            return cay_fail(m->err, CAY_E_UNSUPPORTED, "require: backend %s has no layer %.60s",
-                            m->plan->backend->name, require->list[0]);
-        return 0;
+    while (words && *words && layer_is_none(*words))
+        words++;
+    if (backend->tier == TIER_NONE) {
+        const char *first = is_all ? "cgroup" : words ? *words : NULL;
+        return first ? cay_fail(m->err, CAY_E_UNSUPPORTED, "require: backend %s has no layer %.60s",
+                                backend->name, first)
+                     : 0;
     }
-    if (!require->is_set) {
-        m->plan->job.require = m->plan->backend->layers;
+    if (!require->is_set || is_all) {
+        m->plan->job.require = backend->layers | (is_all ? LAYER_CGROUP_BITS : 0);
         /* It has neither; what it has instead is stronger. */
         if (m->plan->tier == TIER_GVISOR)
             m->plan->job.require &= ~(LAYER_BIT(SECCOMP) | LAYER_BIT(LANDLOCK));
-        return 0;
     }
-    for (const char *const *word = require->list; *word; word++) {
-        uint32_t bits = layer_bits(*word);
-        if (bits == 0)
-            return fail_layer(m, *word);
+    for (; words && *words; words++) {
+        uint32_t bits = layer_bits(*words);
+        if (bits == 0 && !layer_is_none(*words))
+            return layer_fail_unknown(*words, m->err);
         m->plan->job.require |= bits;
     }
     return 0;

@@ -292,12 +292,19 @@ static const char *json_kind(const json_t *value)
     return names[json_typeof(value)];
 }
 
+/* What is written in place of `value`. */
+static int fail_shape(const char *field, const char *want, const json_t *value,
+                      struct cay_error *err)
+{
+    return cay_fail(err, CAY_E_USAGE, "%.80s: expected %s, got %s", field, want, json_kind(value));
+}
+
 /* The bytes of a string, which live until the next one is asked for. */
 static int json_bytes(struct cay_request *req, const char *field, const json_t *value,
                       const char **ret, size_t *ret_len, struct cay_error *err)
 {
     if (!json_is_string(value))
-        return cay_fail(err, CAY_E_USAGE, "%.80s: %s is not a string", field, json_kind(value));
+        return fail_shape(field, "a string", value, err);
     if (json_long_string(req->long_ones, json_string_value(value), json_string_length(value), ret,
                          ret_len) < 0)
         return cay_fail(err, CAY_E_USAGE,
@@ -308,11 +315,13 @@ static int json_bytes(struct cay_request *req, const char *field, const json_t *
 
 /* A string that holds no NUL, for it will be an argument, a name or a setting. */
 static int json_text(struct cay_request *req, const char *field, const json_t *value,
-                     const char **ret, struct cay_error *err)
+                     const char *want, const char **ret, struct cay_error *err)
 {
     const char *data;
     size_t len;
 
+    if (!json_is_string(value))
+        return fail_shape(field, want, value, err);
     if (json_bytes(req, field, value, &data, &len, err) < 0)
         return -1;
     if (memchr(data, '\0', len))
@@ -333,6 +342,21 @@ static void real_text(char out[static 400], double number)
         out[--len] = '\0';
 }
 
+static bool is_number(enum field_id id)
+{
+    return id != FIELD_N && fields[id].kind <= FIELD_COUNT;
+}
+
+/* A number may be written as text, as on the command line, and a list as one text; nothing else is
+ * taken for what it is not. */
+static bool is_of_kind(enum field_id id, const json_t *value)
+{
+    if (fields[id].kind == FIELD_BOOL)
+        return json_is_boolean(value);
+    return json_is_string(value) || (is_number(id) && json_is_number(value)) ||
+           (fields[id].kind == FIELD_LIST && json_is_array(value));
+}
+
 static int set_from_json(struct cay_request *req, const char *field, json_t *value,
                          struct cay_error *err)
 {
@@ -345,9 +369,8 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
     if (json_is_null(value)) /* as if it were not there; so with each field */
         return 0;
     if (is_word_list(field) && !json_is_array(value))
-        return cay_fail(err, CAY_E_USAGE, "%.80s: %s is not an array", field, json_kind(value));
-    if (id != FIELD_N &&
-        (json_is_object(value) || (json_is_array(value) && fields[id].kind != FIELD_LIST)))
+        return fail_shape(field, "an array of strings", value, err);
+    if (id != FIELD_N && !is_of_kind(id, value))
         return field_fail_kind(id, json_kind(value), cap_of(req, id), err);
     if (json_is_array(value)) {
         if (!is_word_list(field) && field_check_count(field, json_array_size(value), err) < 0)
@@ -355,7 +378,7 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
         if (id != FIELD_N && !req->values[id].is_set)
             field_parse(&req->arena, id, "", &req->values[id], err); /* [] is a value too */
         json_array_foreach (value, i, item)
-            if (json_text(req, field, item, &text, err) < 0 ||
+            if (json_text(req, field, item, "strings in the array", &text, err) < 0 ||
                 cay_request_set(req, field, text, err) < 0)
                 return -1;
         return 0;
@@ -366,7 +389,7 @@ static int set_from_json(struct cay_request *req, const char *field, json_t *val
         real_text(number, json_real_value(value));
     else if (json_is_boolean(value))
         snprintf(number, sizeof number, "%s", json_is_true(value) ? "true" : "false");
-    else if (json_text(req, field, value, &text, err) < 0)
+    else if (json_text(req, field, value, "a string", &text, err) < 0)
         return -1;
     return cay_request_set(req, field, text, err);
 }
@@ -434,7 +457,7 @@ static int files_from_json(struct cay_request *req, json_t *files, struct cay_er
     if (json_is_null(files))
         return 0;
     if (!json_is_object(files))
-        return cay_fail(err, CAY_E_USAGE, "files: %s is not an object", json_kind(files));
+        return fail_shape("files", "an object of names and their text", files, err);
     json_object_foreach (files, name, value) {
         if (has_file(req, name, n_before)) /* a key is there once */
             continue;
@@ -443,8 +466,9 @@ static int files_from_json(struct cay_request *req, json_t *files, struct cay_er
         const char *text;
         size_t len;
         if (!json_is_string(value) && (!json_is_string(encoded) || json_object_size(value) != 1))
-            return cay_fail(err, CAY_E_USAGE, "files: %.80s: neither text nor {\"base64\": …}",
-                            name);
+            return cay_fail(err, CAY_E_USAGE,
+                            "files: %.80s: expected a string or {\"base64\": \"…\"}, got %s", name,
+                            json_kind(value));
         if (json_bytes(req, "files", encoded ? encoded : value, &text, &len, err) < 0)
             return -1;
         if (encoded && base64_decode(&decoded, text, len) < 0)
@@ -467,13 +491,13 @@ static int env_from_json(struct cay_request *req, json_t *env, struct cay_error 
     if (json_is_null(env))
         return 0;
     if (!json_is_object(env))
-        return cay_fail(err, CAY_E_USAGE, "env: %s is not an object", json_kind(env));
+        return fail_shape("env", "an object of names and strings", env, err);
     if (field_check_count("env", json_object_size(env), err) < 0)
         return -1;
     json_object_foreach (env, name, value) {
         if (has_variable(req, name, n_before)) /* a key is there once */
             continue;
-        if (json_text(req, "env", value, &text, err) < 0 ||
+        if (json_text(req, "env", value, "strings in the object", &text, err) < 0 ||
             cay_request_add_env(req, name, text, err) < 0)
             return -1;
     }
@@ -488,7 +512,7 @@ static int limits_from_json(struct cay_request *req, json_t *limits, struct cay_
     if (json_is_null(limits))
         return 0;
     if (!json_is_object(limits))
-        return cay_fail(err, CAY_E_USAGE, "limits: %s is not an object", json_kind(limits));
+        return fail_shape("limits", "an object such as {\"memory\": \"512m\"}", limits, err);
     json_object_foreach (limits, name, value) {
         enum field_id id = field_find(name);
         if (id != FIELD_N &&
@@ -535,7 +559,8 @@ static int fail_number(struct cay_request *req, const char *json, size_t len, st
     const char *number = arena_dup(&req->arena, spot.number, spot.number_len);
     const char *outer = arena_dup(&req->arena, spot.outer, spot.outer_len);
     const char *inner = arena_dup(&req->arena, spot.inner, spot.inner_len);
-    json_t *value = json_string(number);
+    enum field_id id = field_find(spot.inner ? inner : outer);
+    json_t *value = is_number(id) ? json_string(number) : json_integer(0);
     int rc = 0;
 
     if (spot.outer && !spot.inner && !spot.is_deep) {
@@ -578,7 +603,7 @@ static int parse_short(struct cay_request *req, const char *json, size_t len, st
     if (!root)
         return cay_fail(err, CAY_E_USAGE, "request: line %d: %s", where.line, where.text);
     if (!json_is_object(root))
-        rc = cay_fail(err, CAY_E_USAGE, "request: %s is not an object", json_kind(root));
+        rc = fail_shape("request", "an object such as {\"code\": \"…\"}", root, err);
     else
         json_object_foreach (root, name, value) {
             rc = field_from_json(req, name, value, err);

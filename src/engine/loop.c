@@ -417,6 +417,14 @@ void cay_drain(struct cay *cay)
         message_send_request(cay->link.fd, &(struct warden_request){ WARDEN_DRAIN }, NULL);
 }
 
+void cay_drain_now(struct cay *cay)
+{
+    const struct warden_request now = { .kind = WARDEN_DRAIN, .reason = STOP_CANCELLED };
+
+    if (cay->link.fd >= 0)
+        message_send_request(cay->link.fd, &now, NULL);
+}
+
 unsigned cay_others_runs(const struct cay *cay)
 {
     return cay->others_runs;

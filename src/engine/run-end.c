@@ -110,6 +110,9 @@ static void finish(struct run *run)
         run->facts.cancel_signal = SIGKILL;
     verdict_decide(run->arena, &run->facts, result);
     verdict_warn(run->arena, &run->facts, &run->warnings);
+    if (run->facts.stop == STOP_CANCELLED && !run->is_cancelled)
+        run_warn(run, "the server that this run went through has ended; --no-server makes it "
+                      "independent of servers");
     warn_of_layers(run);
     if (run->policy)
         run_take_policy(run, &report);
@@ -132,6 +135,18 @@ static void finish(struct run *run)
     run_tell_finished(run);
 }
 
+/* Whoever cancelled it has what was asked for, whatever else went wrong meanwhile. */
+static void tell_cancelled(struct run *run)
+{
+    int signal = run->facts.cancel_signal ? run->facts.cancel_signal : SIGKILL;
+
+    run->result->verdict = (struct cay_verdict){ .cause = CAY_CAUSE_CANCELLED };
+    run->result->exit_code = 128 + signal;
+    run->result->error_message = "Execution cancelled";
+    run->result->failure = NULL;
+    explain_result(run->arena, &run->cay->errors, run->req, &run->plan, run->result);
+}
+
 /* What was started is finished, whatever became of it: no stream of events ends without, and what
  * was told of it is kept. How long it ran nobody said, if the warden is gone. */
 static void finish_failed(struct run *run)
@@ -141,18 +156,20 @@ static void finish_failed(struct run *run)
 
     tell_run(run);
     run->record.is_unstarted = !run->has_started;
-    if (!run->has_started)
+    if (!run->has_started) {
         result->tier = tier_name(TIER_NONE);
+        result->backend = NULL; /* none of those that were tried */
+    }
     if (run->stage_ns > 0) {
         result->execution_time_ns = clock_now_ns() - run->stage_ns;
         *(run->is_compiling ? &result->timing.compile_ns : &result->timing.run_ns) =
             result->execution_time_ns;
     }
     result_fail(result, &run->failure);
-    if (run->cay->options.journal && result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE &&
-        result->verdict.remedy)
-        result->verdict.remedy =
-            CAY_ASK_OPERATOR; /* how to set a host up is not its clients' affair */
+    if (run->is_cancelled)
+        tell_cancelled(run);
+    else if (run->cay->options.journal)
+        result->verdict.remedy = arena_str(run->arena, cay_client_hint(&run->failure));
     record_finish(&run->record, &run->plan, &left, run->arena, result, &run->warnings);
     run_tell_finished(run);
 }
@@ -185,6 +202,8 @@ void run_refuse(struct run *run)
     result->exit_code = cay_error_exit_status(CAY_E_POLICY);
     result->verdict.cause = CAY_CAUSE_POLICY;
     name_backend(run);
+    if (result->fallback)
+        result->backend = NULL; /* "ran" names what ran, and none did */
     result->start = "cold";
     result->limits = plan->job.limits[plan->job.n_stages - 1];
     result->out.data = result->err.data = "";

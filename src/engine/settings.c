@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "core/image.h"
 #include "core/language.h"
+#include "core/layer.h"
 #include "core/state.h"
 #include "engine/engine.h"
 #include "engine/journal.h"
@@ -89,6 +90,23 @@ uint64_t cay_setting_number(const struct cay *cay, const char *name)
     return id == FIELD_N ? 0 : cay->config.settings[id].value.num;
 }
 
+const char *cay_default(struct cay *cay, const char *name)
+{
+    const struct value *chosen = &cay->config.settings[FIELD_PROFILE].value;
+    const struct profile *profile = config_profile(&cay->config, chosen->text);
+    enum field_id id = field_find(name);
+
+    if (id == FIELD_N || !profile || !profile->values[id].is_set)
+        return cay_setting(cay, name);
+    return field_text(&cay->config.arena, id, &profile->values[id]);
+}
+
+uint64_t cay_most(const struct cay *cay, const char *name)
+{
+    enum field_id id = field_find(name);
+    return id == FIELD_N ? 0 : cay->config.caps[id].value.num;
+}
+
 const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i)
 {
     const struct tenant_table *table = cay->config.tenants;
@@ -101,6 +119,22 @@ const struct cay_tenant *cay_tenant_at(const struct cay *cay, size_t i)
 const struct cay_prices *cay_prices(const struct cay *cay)
 {
     return &cay->config.prices;
+}
+
+int cay_tenants_reload(struct cay *cay, int system_fd, int user_fd, struct cay_error *err)
+{
+    return config_reload_tenants(&cay->config, system_fd, user_fd, err);
+}
+
+void cay_config_files(char system_file[4096], char user_file[4096])
+{
+    struct config_sources usual;
+    struct arena arena = { 0 };
+
+    config_usual_sources(&arena, &usual);
+    snprintf(system_file, 4096, "%s", usual.system_file);
+    snprintf(user_file, 4096, "%s", usual.user_file ? usual.user_file : "");
+    arena_done(&arena);
 }
 
 int cay_language_name(const char *name, char *out, size_t size, struct cay_error *err)
@@ -124,6 +158,32 @@ void cay_cap(struct cay *cay, const char *name, uint64_t most)
         return;
     most = MAX(most, cay->config.settings[id].value.num);
     cay->config.caps[id] = (struct setting){ .value = { .is_set = true, .num = most } };
+}
+
+static int check_layers(const struct value *require, struct cay_error *err)
+{
+    for (const char *const *word = require->list; word && *word; word++) {
+        if (layer_bits(*word) == 0 && !layer_is_none(*word))
+            return layer_fail_unknown(*word, err);
+        if (layer_is_none(*word) && require->list[1])
+            return cay_fail(err, CAY_E_USAGE, "require: none goes with no other layer");
+    }
+    return 0;
+}
+
+int cay_require(struct cay *cay, const char *list, struct cay_error *err)
+{
+    struct setting *setting = &cay->config.settings[FIELD_REQUIRE];
+    struct value value;
+
+    if (list && field_parse(&cay->config.arena, FIELD_REQUIRE, list, &value, err) < 0)
+        return -1;
+    if (list)
+        *setting = (struct setting){ value, ORIGIN_ENVIRONMENT, "--require" };
+    if (check_layers(&setting->value, err) < 0)
+        return setting->where ? cay_wrap(err, "%.100s", setting->where) : -1;
+    cay->config.requires_all = !setting->value.is_set;
+    return 0;
 }
 
 void cay_request_heed(struct cay_request *req, const struct cay *cay)

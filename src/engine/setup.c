@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <cay/setup.h>
 
@@ -56,6 +57,11 @@ int cay_undelegate_at_boot(uid_t uid, struct cay_error *err)
 
     int rc = root_fd < 0 ? -errno : cgroup_boot_forget(root_fd, uid);
     return rc < 0 ? cay_fail_errno(err, -rc, "setup: remove what systemd does at each boot") : rc;
+}
+
+void cay_setup_command(char *out, size_t size)
+{
+    cgroup_setup_command(geteuid(), out, size);
 }
 
 int cay_enter_delegated(uid_t uid, struct cay_error *err)

@@ -142,6 +142,11 @@ struct tenant *admit_tenant(struct admit *admit, const char *name)
     return tenant;
 }
 
+struct tenant *admit_tenant_at(const struct admit *admit, size_t i)
+{
+    return i < admit->n_tenants ? admit->tenants[i] : NULL;
+}
+
 void admit_expect(struct admit *admit, size_t n_tenants)
 {
     admit->n_expected = n_tenants;
@@ -154,6 +159,10 @@ const char *tenant_name(const struct tenant *tenant)
 
 void tenant_set_quota(struct tenant *tenant, const struct cay_tenant *quota)
 {
+    uint32_t had = tenant->quota.runs_per_minute, has = quota ? quota->runs_per_minute : 0;
+
+    /* As many runs as before are taken, of another number. */
+    tenant->bucket_ns = has ? tenant->bucket_ns * had / has : 0;
     tenant->quota = quota ? *quota : (struct cay_tenant){ 0 };
     tenant->quota.name = tenant->quota.webhook_secret = NULL;
 }

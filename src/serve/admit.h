@@ -126,6 +126,8 @@ void admit_expect(struct admit *admit, size_t n_tenants);
 /* The tenant of that name, made where it is not there yet; lives as long as admit does. NULL: there
  * are ADMIT_TENANTS_MAX already. */
 struct tenant *admit_tenant(struct admit *admit, const char *name);
+/* The i-th of those that were made, by name; NULL past the last one. */
+struct tenant *admit_tenant_at(const struct admit *admit, size_t i);
 const char *tenant_name(const struct tenant *tenant);
 /* NULL: none. Copies the numbers. */
 void tenant_set_quota(struct tenant *tenant, const struct cay_tenant *quota);

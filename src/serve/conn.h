@@ -90,6 +90,9 @@ void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const
                     const char *hint);
 void exchange_fail(struct exchange *x, const struct cay_error *err);
 
+/* 503: a run could not be made, whatever was asked for. How to set a host up is not told. */
+void exchange_unmade(struct exchange *x, const struct cay_error *err);
+
 /* The same with a header Retry-After. */
 void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const char *message,
                     const char *hint, unsigned after_s);

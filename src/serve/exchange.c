@@ -22,6 +22,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/parse.h"
 #include "net/address.h"
 #include "serve/conn-state.h"
 #include "serve/log.h"
@@ -176,8 +177,14 @@ void exchange_fail(struct exchange *x, const struct cay_error *err)
     if (is_hosts)
         LOG(x->server->log, WARN, "refused", clock_now_ns(), LOG_TEXT("tenant", x->owner.tenant),
             LOG_TEXT("error", err->msg), LOG_TEXT("hint", err->hint));
-    exchange_error(x, cay_error_http_status(err->kind), err->kind, err->msg,
-                   is_hosts ? CAY_ASK_OPERATOR : err->hint);
+    exchange_error(x, cay_error_http_status(err->kind), err->kind, err->msg, cay_client_hint(err));
+}
+
+void exchange_unmade(struct exchange *x, const struct cay_error *err)
+{
+    /* The log has it as the end of a run. */
+    exchange_retry(x, 503, err->kind, err->msg, err->hint[0] ? cay_client_hint(err) : "try again",
+                   5);
 }
 
 void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const char *message,
@@ -323,7 +330,7 @@ static bool check_origin(struct conn *conn)
     if (!conn->is_unix && !http_host_allowed(head->host, server->hosts, server->n_hosts) &&
         !is_own_address(conn)) {
         exchange_error(&conn->x, 403, CAY_E_POLICY, "this server does not go by the name in Host",
-                       "--allow-host NAME lets it");
+                       "whoever runs it can allow the name; its addresses are always good");
         return false;
     }
     if (!http_origin_allowed(http_header(head, "Origin"), head->host ? head->host : "",
@@ -364,7 +371,7 @@ static bool check_token(struct conn *conn)
  */
 static const char *not_built(const char *path, size_t len)
 {
-    static const char *const later[] = { "/v1/sessions", "/v1/check", "/v1/batch", "/mcp" };
+    static const char *const later[] = { "/v1/sessions", "/v1/batch", "/mcp" };
 
     for (size_t i = 0; i < ARRAY_LEN(later); i++) {
         size_t n = strlen(later[i]);
@@ -395,7 +402,7 @@ static bool check_route(struct conn *conn, int found, const char *path, size_t l
         char need[64], text[128];
         scopes_text(route->scope, need);
         snprintf(text, sizeof text, "the token does not have the scope %s", need);
-        exchange_error(x, 403, CAY_E_POLICY, text, "the token file gives scopes behind the tenant");
+        exchange_error(x, 403, CAY_E_POLICY, text, "use a token that has it");
         return false;
     }
     x->route = match->id;
@@ -483,6 +490,21 @@ void exchange_run(struct conn *conn)
     handlers[conn->x.route](&conn->x);
 }
 
+static void refuse_body(struct conn *conn)
+{
+    uint64_t most = conn->x.route < ROUTE_N ? body_limit(conn) : 0;
+    char text[96], size[32];
+
+    format_bytes(size, most);
+    if (most > 0)
+        snprintf(text, sizeof text,
+                 "the body is too long: this server takes at most %s (%llu bytes)", size,
+                 (unsigned long long)most);
+    else
+        snprintf(text, sizeof text, "the body is too long: this path takes none");
+    exchange_error(&conn->x, 413, CAY_E_LIMIT, text, most > 0 ? "send less in one request" : NULL);
+}
+
 void exchange_bad(struct conn *conn, const struct http_fault *fault)
 {
     const char *method = conn->parser.head.method; /* NULL where it did not come to it */
@@ -491,8 +513,10 @@ void exchange_bad(struct conn *conn, const struct http_fault *fault)
     if (fault->status != 413)
         metrics_add(conn->x.server->metrics, COUNTER_BAD_REQUESTS, 1);
     conn->is_last = true;
-    exchange_error(&conn->x, fault->status, fault->status == 413 ? CAY_E_LIMIT : CAY_E_USAGE,
-                   fault->reason, NULL);
+    if (fault->status == 413)
+        refuse_body(conn);
+    else
+        exchange_error(&conn->x, fault->status, CAY_E_USAGE, fault->reason, NULL);
 }
 
 /* What went well is told by the run's own line. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serve/execution.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -478,10 +479,25 @@ static char *end_json(struct execution *run, const struct cay_event *event)
     return json;
 }
 
+/* What it has used so far, for whoever asks while it runs. */
+static void note_usage(struct execution *run, const struct cay_event *event)
+{
+    static const char key[] = "\"usage\":";
+    auto_free char *json = cay_event_json(event);
+    const char *object = strstr(json, key) + strlen(key);
+    size_t len = strlen(object) - 1; /* of the event, whose last member it is */
+
+    if (len < sizeof run->usage)
+        snprintf(run->usage, sizeof run->usage, "%.*s", (int)len, object);
+}
+
 static void on_event(void *arg, const struct cay_event *event)
 {
     struct execution *run = arg;
 
+    run->has_begun |= event->kind == CAY_EVENT_STAGE;
+    if (event->usage)
+        note_usage(run, event);
     /* Nobody reads, and it is a flood: it need not be put into words, which is most of what an
      * event costs, to be dropped. Whose client waits for the result is hardly ever read at all. */
     bool is_plenty =
@@ -526,6 +542,8 @@ static void count_result(struct execution *run, const struct cay_result *result,
                        .cause = result->verdict.cause,
                        .queue_ns = result->timing.queue_ns,
                        .total_ns = now_ns - run->taken_ns,
+                       .tenant = run->tenant,
+                       .cpu_ns = cpu_ns_of(result),
                    });
     metrics_add(m, COUNTER_OUTPUT_BYTES, result->usage.stdout_bytes + result->usage.stderr_bytes);
     metrics_add(m, COUNTER_CPU_NS, (uint64_t)cpu_ns_of(result));
@@ -552,8 +570,18 @@ static void log_end(const struct execution *run, const struct cay_result *result
     log_line(run->server->log, run->is_unrecorded ? LOG_WARN : LOG_INFO, "run", now_ns, fields);
 }
 
+/* Whether nothing ran, and for no fault of the request's: the host lacks what a sandbox is made of,
+ * or something failed on the way. What is wrong with a request, and any end of a program that
+ * began, is a result. */
+static bool is_unmade(const struct execution *run, const struct cay_error *err)
+{
+    return err && !run->has_begun && !run->is_cancelled &&
+           (err->kind == CAY_E_SYSTEM ||
+            (err->kind == CAY_E_UNSUPPORTED && (err->errnum == 0 || err->errnum == ENODEV)));
+}
+
 /* The answer first: all else can wait for it. */
-static void finish(struct execution *run)
+static void finish(struct execution *run, const struct cay_error *err)
 {
     struct executions *all = &run->server->executions;
 
@@ -562,8 +590,13 @@ static void finish(struct execution *run)
     run->running = NULL;
     all->n_active--;
     all->n_finished++;
-    if (run->waiter)
+    struct exchange *waiter = run->waiter;
+    if (waiter && is_unmade(run, err)) {
+        run->waiter = NULL;
+        exchange_unmade(waiter, err);
+    } else if (waiter) {
         answer_waiter(run);
+    }
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);
     if (run->webhook)
@@ -581,7 +614,9 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     int64_t now_ns = clock_now_ns(), cpu_ns = 0;
     struct cay_result *shown = result ? result : cay_result_of_error(err, NULL);
 
-    finish(run);
+    if (!result && run->is_cancelled) /* as its last event has it */
+        shown->verdict.cause = CAY_CAUSE_CANCELLED;
+    finish(run, err);
     count_result(run, shown, now_ns);
     if (result)
         engine_is_well(server);
@@ -613,12 +648,12 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     };
 
     memcpy(result->id, run->id, sizeof result->id);
-    if (result->verdict.cause == CAY_CAUSE_INFRASTRUCTURE && result->verdict.remedy)
-        result->verdict.remedy = CAY_ASK_OPERATOR;
+    if (err)
+        result->verdict.remedy = cay_client_hint(err); /* which lives as long as both */
     cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
     drop_request(run);
-    finish(run);
+    finish(run, NULL); /* who waited has been told */
     count_result(run, result, now_ns);
     log_end(run, result, err, now_ns);
     cay_result_free(result);

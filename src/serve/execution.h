@@ -52,6 +52,8 @@ struct execution {
     bool is_cancelled;
     bool is_removed; /* its record is gone: nobody finds it any more */
     bool is_ending;  /* finish() has it in hand */
+    bool has_begun;  /* a stage of it */
+    char usage[256]; /* the last that was told of it, a JSON object; "" */
     bool is_short;   /* there was no room for all of its result, which only the record has */
     int64_t taken_ns;
     struct cay_request *req; /* until it is started */

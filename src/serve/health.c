@@ -125,24 +125,26 @@ static void conclude(struct server *server, bool is_well, const char *message, i
 
 static void conclude_error(struct server *server, const struct cay_error *err)
 {
-    char text[sizeof server->health.message];
-
-    snprintf(text, sizeof text, "%s%s%s", err->msg, err->hint[0] ? "; " : "", err->hint);
-    if (server->health.on_first) { /* for who starts it; no stranger who asks later is told */
-        conclude(server, false, text, 0);
-        snprintf(server->health.message, sizeof server->health.message, "%s", err->msg);
-        return;
-    }
-    if (server->health.is_well || strcmp(server->health.message, err->msg) != 0)
+    if (server->health.on_first)
+        server->health.first_error = *err;
+    else if (server->health.is_well || strcmp(server->health.message, err->msg) != 0)
         LOG(server->log, WARN, "check-failed", clock_now_ns(), LOG_TEXT("error", err->msg),
             LOG_TEXT("hint", err->hint));
     conclude(server, false, err->msg, 0);
+}
+
+static void look_at_layers(struct health *health, const struct cay_result *result)
+{
+    for (const char *const *layer = result->layers; layer && *layer; layer++)
+        health->is_watched |= strcmp(*layer, "watcher") == 0;
 }
 
 static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)
 {
     struct server *server = arg;
 
+    if (result && server->health.on_first)
+        look_at_layers(&server->health, result);
     if (result)
         conclude(server, result->success,
                  result->error_message ? result->error_message : "true was not successful",
@@ -172,8 +174,6 @@ void health_check(struct server *server)
     int rc = cay_request_set(req, "command", "/bin/true", &err);
     if (rc == 0)
         rc = cay_request_set(req, "timeout", "10", &err);
-    for (const char *const *layer = server->required; rc == 0 && layer && *layer; layer++)
-        rc = cay_request_set(req, "require", *layer, &err);
     if (rc == 0)
         rc = engine_start(server, req, &options, &running, &err);
     cay_request_free(req);

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <cay/error.h>
+
 struct exchange;
 struct server;
 
@@ -22,7 +24,9 @@ struct health {
     int64_t begun_ns;      /* the check that goes on */
     int64_t after_answers; /* how often the warden had told of itself before it */
     int64_t took_ns;
-    char message[500]; /* what went wrong */
+    char message[500];            /* what went wrong */
+    struct cay_error first_error; /* that the first check met */
+    bool is_watched;              /* the first run had a watcher in place of a cgroup */
     struct exchange *waiters;
     void (*on_first)(struct server *server); /* called once, after the first check */
 };

@@ -82,6 +82,16 @@ struct language {
     uint64_t causes[CAY_CAUSE_INFRASTRUCTURE + 1];
 };
 
+/* The last row is of all that have none of their own. */
+#define TENANT_OTHER "(other)"
+
+struct tenant_row {
+    char name[80];
+    uint64_t runs, refused;
+    int64_t cpu_ns;
+    uint64_t running, queued; /* only while they are written */
+};
+
 struct metrics {
     int64_t start_ns;
     double start_time; /* since the epoch */
@@ -91,6 +101,8 @@ struct metrics {
     struct histogram queue_wait;
     size_t n_languages;
     struct language *languages; /* by name; then "command" and "other" */
+    size_t n_tenants;
+    struct tenant_row tenants[METRICS_TENANTS_MAX + 1];
 };
 
 struct metrics *metrics_new(const char *const *languages, size_t n, int64_t now_ns)
@@ -163,6 +175,28 @@ static enum start_kind find_start(const char *name)
     return START_OTHER;
 }
 
+static struct tenant_row *find_tenant(struct metrics *m, const char *name)
+{
+    for (size_t i = 0; i < m->n_tenants; i++)
+        if (strcmp(m->tenants[i].name, name) == 0)
+            return &m->tenants[i];
+    struct tenant_row *row = &m->tenants[m->n_tenants];
+    bool is_last = m->n_tenants == METRICS_TENANTS_MAX;
+    m->n_tenants += !is_last;
+    snprintf(row->name, sizeof row->name, "%s", is_last ? TENANT_OTHER : name);
+    return row;
+}
+
+void metrics_tenant(struct metrics *m, const char *tenant)
+{
+    find_tenant(m, tenant);
+}
+
+void metrics_refused(struct metrics *m, const char *tenant)
+{
+    find_tenant(m, tenant)->refused++;
+}
+
 void metrics_run(struct metrics *m, const struct metrics_run *run)
 {
     struct language *language = find_language(m, run->language);
@@ -171,6 +205,11 @@ void metrics_run(struct metrics *m, const struct metrics_run *run)
     observe(&m->queue_wait, run->queue_ns);
     if ((size_t)run->cause < ARRAY_LEN(language->causes))
         language->causes[run->cause]++;
+    if (!run->tenant)
+        return;
+    struct tenant_row *row = find_tenant(m, run->tenant);
+    row->runs++;
+    row->cpu_ns += MAX(run->cpu_ns, 0);
 }
 
 /* ---- writing ---- */
@@ -317,6 +356,52 @@ static void put_runs(struct strbuf *out, const struct metrics *m)
     put_histogram(out, "cay_queue_wait_seconds", "", &m->queue_wait);
 }
 
+static void put_tenants(struct strbuf *out, const struct metrics *m, const struct metrics_now *now)
+{
+    static const struct {
+        const char *name, *type, *help;
+        size_t offset;
+        bool is_ns;
+    } columns[] = {
+        { "cay_tenant_runs_total", "counter", "Runs that ended, by tenant.",
+          offsetof(struct tenant_row, runs), false },
+        { "cay_tenant_cpu_seconds_total", "counter", "CPU time that programs used, by tenant.",
+          offsetof(struct tenant_row, cpu_ns), true },
+        { "cay_tenant_refused_total", "counter",
+          "Requests refused because the queue was full or by a quota, by tenant.",
+          offsetof(struct tenant_row, refused), false },
+        { "cay_tenant_running", "gauge", "Runs that go on, by tenant.",
+          offsetof(struct tenant_row, running), false },
+        { "cay_tenant_queued", "gauge", "Runs that wait for their turn, by tenant.",
+          offsetof(struct tenant_row, queued), false },
+    };
+    auto_free struct metrics *copy = mem_alloc(sizeof *m);
+
+    memcpy(copy, m, sizeof *m);
+    for (size_t i = 0; i < now->n_tenant_rows; i++) {
+        struct tenant_row *row = find_tenant(copy, now->tenant_rows[i].name);
+        row->running += now->tenant_rows[i].running;
+        row->queued += now->tenant_rows[i].queued;
+    }
+    const struct tenant_row *end = copy->tenants + copy->n_tenants;
+    end += *end->name != '\0'; /* what the others share */
+    for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+        put_head(out, columns[c].name, columns[c].type, columns[c].help);
+        for (const struct tenant_row *row = copy->tenants; row < end; row++) {
+            uint64_t value;
+            memcpy(&value, (const char *)row + columns[c].offset, sizeof value);
+            strbuf_printf(out, "%s{", columns[c].name);
+            put_label(out, "tenant", row->name);
+            strbuf_puts(out, "} ");
+            if (columns[c].is_ns)
+                put_seconds(out, (int64_t)value);
+            else
+                strbuf_printf(out, "%llu", (unsigned long long)value);
+            strbuf_putc(out, '\n');
+        }
+    }
+}
+
 static void put_pools(struct strbuf *out, const struct metrics *m, const struct metrics_now *now)
 {
     static const struct {
@@ -363,4 +448,5 @@ void metrics_write(const struct metrics *m, const struct metrics_now *now, int64
     put_counters(out, m);
     put_requests(out, m);
     put_runs(out, m);
+    put_tenants(out, m, now);
 }

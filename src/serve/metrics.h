@@ -71,11 +71,16 @@ enum counter {
 };
 
 /* Names of languages are copied; at most METRICS_LANGUAGES_MAX of them count. */
-enum { METRICS_LANGUAGES_MAX = 64, METRICS_POOLS_MAX = 128 };
+enum { METRICS_LANGUAGES_MAX = 64, METRICS_POOLS_MAX = 128, METRICS_TENANTS_MAX = 100 };
 struct metrics *metrics_new(const char *const *languages, size_t n, int64_t now_ns);
 void metrics_free(struct metrics *m);
 
 void metrics_add(struct metrics *m, enum counter counter, uint64_t n);
+
+/* Tenants are named by the token file; the first METRICS_TENANTS_MAX that are known have a label of
+ * their own, and the others share "(other)", which is no tenant's name. */
+void metrics_tenant(struct metrics *m, const char *tenant);
+void metrics_refused(struct metrics *m, const char *tenant);
 
 /* A request was answered; ROUTE_N: it had no route. */
 void metrics_request(struct metrics *m, enum route_id route, int status, int64_t took_ns);
@@ -86,6 +91,8 @@ struct metrics_run {
     const char *start;    /* as in the result */
     enum cay_cause cause;
     int64_t queue_ns, total_ns; /* total: taken to answered, queue included */
+    const char *tenant;         /* NULL: it counts for none */
+    int64_t cpu_ns;
 };
 void metrics_run(struct metrics *m, const struct metrics_run *run);
 
@@ -96,6 +103,12 @@ struct metrics_pool {
     uint64_t ready, wanted, failed;
 };
 
+/* What a tenant has at this moment. */
+struct metrics_tenant_now {
+    const char *name;
+    uint64_t running, queued;
+};
+
 /* What is so at this moment. UINT64_MAX: not known, and left out. */
 struct metrics_now {
     uint64_t running, queued, most_running, max_queue, connections, tenants;
@@ -103,6 +116,8 @@ struct metrics_now {
     uint64_t events_bytes, front_bytes, pool_bytes; /* memory of these */
     const struct metrics_pool *pools;
     size_t n_pools;
+    const struct metrics_tenant_now *tenant_rows;
+    size_t n_tenant_rows;
 };
 
 /* Appends the whole text; the last line ends in a line feed. */

@@ -317,6 +317,8 @@ int monitor_file(struct monitor *monitor, enum monitor_file file, struct cay_err
         [MONITOR_TOKENS] = "open the token file",
         [MONITOR_CERT] = "open the certificate",
         [MONITOR_KEY] = "open the key",
+        [MONITOR_SYSTEM_CONFIG] = "open the system's configuration",
+        [MONITOR_USER_CONFIG] = "open the user's configuration",
     };
     return ask(monitor, (uint32_t)file, words[file], err);
 }

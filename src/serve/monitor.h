@@ -8,7 +8,8 @@
  *     start a warden        the front gets the socket to it      (the first, and when one died)
  *     start a recorder      likewise                             (when the first one died)
  *     start a checker       likewise: what starts syntax workers (when the first one died)
- *     open file number N    of those that the command line named (tokens, certificates: SIGHUP)
+ *     open file number N    of those that the command line named (tokens, certificates), and of the
+ *                           configuration's: for SIGHUP
  *
  *     struct monitor monitor;
  *     monitor_open(&plan, &monitor, &err);       first of all: it forks
@@ -30,7 +31,14 @@
 struct cay_error;
 struct listener;
 
-enum monitor_file { MONITOR_TOKENS, MONITOR_CERT, MONITOR_KEY, MONITOR_FILES };
+enum monitor_file {
+    MONITOR_TOKENS,
+    MONITOR_CERT,
+    MONITOR_KEY,
+    MONITOR_SYSTEM_CONFIG,
+    MONITOR_USER_CONFIG,
+    MONITOR_FILES
+};
 
 /* It has little to do; who waits longer holds up everybody else. */
 enum { MONITOR_ANSWER_MS = 500 };

@@ -29,11 +29,22 @@ enum {
     SHORT_BYTES_MAX = 64 << 10, /* beside the code */
 };
 
+static int fail_shape(const char *key, const char *want, json_t *value, struct cay_error *err)
+{
+    static const char *const names[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "a number", [JSON_REAL] = "a number",  [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",      [JSON_NULL] = "null",
+    };
+    return cay_fail(err, CAY_E_USAGE, "%s: expected %s, got %s", key, want,
+                    names[json_typeof(value)]);
+}
+
 static int read_text(json_t *value, const char *key, struct json_long *long_ones, const char **ret,
                      size_t *ret_len, struct cay_error *err)
 {
     if (!json_is_string(value))
-        return cay_fail(err, CAY_E_USAGE, "%s: has to be a string", key);
+        return fail_shape(key, "a string", value, err);
     if (json_long_string(long_ones, json_string_value(value), json_string_length(value), ret,
                          ret_len) < 0)
         return cay_fail(err, CAY_E_USAGE, "%s: is no JSON string", key);
@@ -67,7 +78,7 @@ static int read_body(json_t *body, struct json_long *long_ones, struct cay_check
         else if (strcmp(key, "strict") == 0 && json_is_boolean(value))
             req->flags |= json_is_true(value) ? CAY_CHECK_STRICT : 0;
         else if (strcmp(key, "strict") == 0)
-            rc = cay_fail(err, CAY_E_USAGE, "strict: has to be true or false");
+            rc = fail_shape(key, "true or false", value, err);
         else
             rc = cay_fail(err, CAY_E_USAGE,
                           "there is no field '%.60s'; allowed are language, code, strict", key);
@@ -170,7 +181,7 @@ static int begin(struct exchange *x, struct cay_error *err)
     if (!body)
         cay_fail(err, CAY_E_USAGE, "request: line %d: %s", where.line, where.text);
     else if (!json_is_object(body))
-        cay_fail(err, CAY_E_USAGE, "the body is not a JSON object");
+        fail_shape("request", "an object such as {\"code\": \"…\"}", body, err);
     else if (read_body(body, &long_ones, &req, err) == 0)
         rc = cay_check_begin(x->server->cay, &req, &checking, err);
     json_decref(body);

@@ -53,16 +53,6 @@ static int keep_floor(const struct exchange *x, struct cay_request *req, struct 
     return cay_request_tighten(x->server->cay, req, may_loosen ? loosening : NULL, err);
 }
 
-/* A server asks for every layer, whatever the client asks for; the client may ask for no fewer. */
-static int require_layers(const struct server *server, struct cay_request *req,
-                          struct cay_error *err)
-{
-    for (const char *const *layer = server->required; layer && *layer; layer++)
-        if (cay_request_set(req, "require", *layer, err) < 0)
-            return -1;
-    return 0;
-}
-
 static void answer_detached(struct exchange *x, const struct execution *run)
 {
     struct strbuf out = { 0 };
@@ -93,6 +83,7 @@ static void answer_refused(struct exchange *x, const struct admit_refusal *refus
 {
     metrics_add(x->server->metrics, refusal->quota ? COUNTER_REFUSED_QUOTA : COUNTER_REFUSED_QUEUE,
                 1);
+    metrics_refused(x->server->metrics, x->owner.tenant);
     if (refusal->is_final)
         exchange_error(x, 403, CAY_E_POLICY, refusal->message, refusal->hint);
     else
@@ -158,7 +149,7 @@ void on_execute(struct exchange *x)
     if (rc < 0) {
         exchange_fail(x, &err);
     } else if (check_fields(x, req, &err) < 0 || check_webhook(x, req, &err) < 0 ||
-               keep_floor(x, req, &err) < 0 || require_layers(x->server, req, &err) < 0) {
+               keep_floor(x, req, &err) < 0) {
         execution_record_refused(x->server, x->owner.tenant, req, &err);
         exchange_fail(x, &err);
     } else {

@@ -6,9 +6,11 @@
 
 #include <cay/run.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/scan.h"
 #include "base/strbuf.h"
+#include "serve/admit.h"
 #include "serve/conn.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
@@ -61,6 +63,20 @@ static size_t list_pools(struct server *server, struct cay_pool *pools,
     return n_rows;
 }
 
+static size_t list_tenants(const struct admit *admit, int64_t now_ns,
+                           struct metrics_tenant_now *rows)
+{
+    const struct tenant *tenant;
+    size_t n = 0;
+
+    for (; (tenant = admit_tenant_at(admit, n)); n++) {
+        struct tenant_counts counts;
+        tenant_count(tenant, now_ns, &counts);
+        rows[n] = (struct metrics_tenant_now){ tenant_name(tenant), counts.running, counts.queued };
+    }
+    return n;
+}
+
 static void answer_metrics(struct exchange *x)
 {
     struct server *server = x->server;
@@ -72,6 +88,9 @@ static void answer_metrics(struct exchange *x)
     size_t n_rows = list_pools(server, pools, rows, &pool_bytes);
 
     admit_count(server->admit, &counts);
+    auto_free struct metrics_tenant_now *tenants =
+        mem_alloc((counts.tenants + 1) * sizeof *tenants);
+    size_t n_tenants = list_tenants(server->admit, clock_now_ns(), tenants);
     const struct metrics_now now = {
         .running = counts.running,
         .queued = counts.queued,
@@ -86,6 +105,8 @@ static void answer_metrics(struct exchange *x)
         .pool_bytes = pool_bytes,
         .pools = rows,
         .n_pools = n_rows,
+        .tenant_rows = tenants,
+        .n_tenant_rows = n_tenants,
     };
     metrics_write(server->metrics, &now, clock_now_ns(), &out);
     size_t len = out.len;

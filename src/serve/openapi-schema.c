@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <cay/run.h>
+#include <cay/settings.h>
 
 #include "base/auto.h"
 #include "base/json.h"
@@ -85,7 +86,7 @@ static const struct row {
     { "File", "target_base64", "string", 0, "the exact bytes, where they are not UTF-8" },
     { "File", "base64", "string", 0, "its content, where it was collected" },
 
-    { "Meta", "runtime", "string?", ALWAYS, "the backend" },
+    { "Meta", "runtime", "string?", ALWAYS, "the backend that ran it; null where none did" },
     { "Meta", "fallback", "#Fallback?", ALWAYS, "null where it is the one that was asked for" },
     { "Meta", "language_version", "string?", ALWAYS, "" },
     { "Meta", "start", "string?", ALWAYS,
@@ -101,7 +102,7 @@ static const struct row {
     { "Meta", "isolation", "#Isolation", ALWAYS, "what was really in force" },
 
     { "Fallback", "asked", "string", ALWAYS, "the backend that can't be had, or auto" },
-    { "Fallback", "ran", "string", ALWAYS, "the one that was taken" },
+    { "Fallback", "ran", "string?", ALWAYS, "the one that ran; null where none did" },
     { "Fallback", "how", "string", ALWAYS, "auto, isolated or unsafe" },
     { "Fallback", "why", "string", ALWAYS, "what stood in the way" },
 
@@ -154,6 +155,7 @@ static const struct row {
     { "Status", "success", "boolean", 0, "" },
     { "Status", "cause", "string?", 0, "" },
     { "Status", "execution_time", "number", 0, "seconds" },
+    { "Status", "usage", "#Usage", 0, "of one that runs: the last that was told of it" },
 
     { "Executions", "executions", "[]#Status", ALWAYS, "the newest first" },
 
@@ -315,10 +317,12 @@ static bool is_kind(const struct cay_field *field, const char *kind)
 }
 
 /* A value is a number, or text as on the command line. */
-static void put_number_type(struct json_writer *w, const struct cay_field *field)
+static void put_number_type(struct json_writer *w, const struct cay_field *field, struct cay *cay)
 {
     bool is_whole = is_kind(field, "size") || is_kind(field, "count");
     double unit = is_kind(field, "seconds") ? 1e9 : is_kind(field, "number") ? 1e3 : 1;
+    uint64_t cap = cay ? cay_most(cay, field->name) : 0;
+    uint64_t most = cap ? MIN(cap, field->most) : field->most;
 
     json_field_array(w, "type");
     json_put_string(w, is_whole ? "integer" : "number");
@@ -326,10 +330,10 @@ static void put_number_type(struct json_writer *w, const struct cay_field *field
     json_end_array(w);
     if (is_whole) {
         json_field_uint(w, "minimum", field->least);
-        json_field_uint(w, "maximum", field->most);
+        json_field_uint(w, "maximum", most);
     } else {
         json_field_real(w, "minimum", (double)field->least / unit);
-        json_field_real(w, "maximum", (double)field->most / unit);
+        json_field_real(w, "maximum", (double)most / unit);
     }
     json_field_string(w, "pattern",
                       is_kind(field, "size")      ? "^[0-9]+(\\.[0-9]+)?[kKmMgG]?$"
@@ -362,7 +366,19 @@ static void put_choices(struct json_writer *w, const struct cay_field *field)
     json_end_array(w);
 }
 
-static void put_field(struct json_writer *w, const struct cay_field *field)
+static void put_default(struct json_writer *w, const struct cay_field *field, struct cay *cay)
+{
+    const char *value = cay ? cay_default(cay, field->name) : field->initial;
+
+    if (!value || is_refused(field->name, value, strlen(value)))
+        return;
+    if (field->is_flag)
+        json_field_bool(w, "default", strcmp(value, "true") == 0);
+    else
+        json_field_string(w, "default", value);
+}
+
+static void put_field(struct json_writer *w, const struct cay_field *field, struct cay *cay)
 {
     json_field_object(w, field->name);
     if (field->is_list) {
@@ -380,26 +396,23 @@ static void put_field(struct json_writer *w, const struct cay_field *field)
     } else if (is_kind(field, "text")) {
         json_field_string(w, "type", "string");
     } else {
-        put_number_type(w, field);
+        put_number_type(w, field, cay);
     }
     json_field_string(w, "description", field->help);
-    if (field->initial && field->is_flag)
-        json_field_bool(w, "default", strcmp(field->initial, "true") == 0);
-    else if (field->initial)
-        json_field_string(w, "default", field->initial);
+    put_default(w, field, cay);
     json_end_object(w);
 }
 
-static void put_fields(struct json_writer *w, bool is_limit)
+static void put_fields(struct json_writer *w, bool is_limit, struct cay *cay)
 {
     const struct cay_field *field;
 
     for (size_t i = 0; (field = cay_field_at(i)); i++)
         if (field->is_limit == is_limit && !field->is_local)
-            put_field(w, field);
+            put_field(w, field, cay);
 }
 
-static void put_request(struct json_writer *w)
+static void put_request(struct json_writer *w, struct cay *cay)
 {
     json_field_object(w, "Request");
     json_field_string(w, "type", "object");
@@ -407,7 +420,7 @@ static void put_request(struct json_writer *w)
     json_field_object(w, "properties");
     for (size_t i = 0; i < ARRAY_LEN(request_rows); i++)
         put_row(w, &request_rows[i]);
-    put_fields(w, false);
+    put_fields(w, false, cay);
     json_end_object(w);
     json_end_object(w);
 
@@ -415,7 +428,7 @@ static void put_request(struct json_writer *w)
     json_field_string(w, "type", "object");
     json_field_bool(w, "additionalProperties", false);
     json_field_object(w, "properties");
-    put_fields(w, true);
+    put_fields(w, true, cay);
     json_end_object(w);
     json_end_object(w);
 }
@@ -493,9 +506,9 @@ static const struct row *put_object(struct json_writer *w, const struct row *fir
     return row;
 }
 
-void openapi_put_schemas(struct json_writer *w)
+void openapi_put_schemas(struct json_writer *w, struct cay *cay)
 {
-    put_request(w);
+    put_request(w, cay);
     for (const struct row *row = rows; row < rows + ARRAY_LEN(rows);)
         row = put_object(w, row);
     for (size_t i = 0; i < ARRAY_LEN(others); i++) {

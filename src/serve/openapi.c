@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "serve/openapi-examples.h"
 #include "serve/openapi-schema.h"
 #include "serve/route.h"
 #include "serve/token.h"
@@ -39,6 +40,8 @@ static const struct failure {
     { 413, "TooLarge", "the body, or a limit asked for, is past the most", 0, false, false, true },
     { 415, "NotJson", "the body is not application/json", 0, false, false, true },
     { 429, "Busy", "the queue is full, or a quota is used up", ROUTE_QUEUES, false, false, false },
+    { 503, "Unavailable", "the run can't be made: the host lacks something, or is short of it",
+      ROUTE_QUEUES, false, false, false },
     { 501, "Unsupported", "this host can't do it", 0, false, false, true },
 };
 
@@ -56,6 +59,26 @@ static void put_reference(struct json_writer *w, const char *kind, const char *n
     json_field_string(w, "$ref", strbuf_str(&path));
 }
 
+static void put_examples(struct json_writer *w, const char *schema)
+{
+    bool is_open = false;
+
+    for (const struct openapi_example *example = openapi_examples; example->schema; example++) {
+        if (strcmp(example->schema, schema) != 0)
+            continue;
+        if (!is_open)
+            json_field_object(w, "examples");
+        is_open = true;
+        json_field_object(w, example->name);
+        json_field_string(w, "summary", example->summary);
+        json_key(w, "value");
+        json_put_json(w, example->json);
+        json_end_object(w);
+    }
+    if (is_open)
+        json_end_object(w);
+}
+
 static void put_content(struct json_writer *w, const char *type, const char *schema)
 {
     json_field_object(w, type);
@@ -63,6 +86,8 @@ static void put_content(struct json_writer *w, const char *type, const char *sch
     if (schema)
         put_reference(w, "schemas", schema);
     json_end_object(w);
+    if (schema && strcmp(type, "application/json") == 0)
+        put_examples(w, schema);
     json_end_object(w);
 }
 
@@ -281,7 +306,20 @@ static void put_failure(struct json_writer *w, const char *name, const char *tex
     json_end_object(w);
 }
 
-static void put_components(struct json_writer *w)
+static void put_servers(struct json_writer *w, const struct openapi_facts *facts)
+{
+    json_field_array(w, "servers");
+    for (size_t i = 0; i <= facts->n_urls; i++) {
+        json_begin_object(w);
+        json_field_string(w, "url", i == 0 ? "/" : facts->urls[i - 1]);
+        if (i == 0)
+            json_field_string(w, "description", "where this document came from");
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static void put_components(struct json_writer *w, struct cay *cay)
 {
     static const char meanings[] = "A bearer token; its scopes are"
 #define SCOPE_MEANING(id, name, is_default, meaning) "\n- " name ": " meaning
@@ -300,15 +338,16 @@ static void put_components(struct json_writer *w)
     json_field_object(w, "responses");
     put_failure(w, "Failure", "any other failure", false);
     for (size_t i = 0; i < ARRAY_LEN(failures); i++)
-        put_failure(w, failures[i].name, failures[i].text, failures[i].status == 429);
+        put_failure(w, failures[i].name, failures[i].text,
+                    failures[i].status == 429 || failures[i].status == 503);
     json_end_object(w);
     json_field_object(w, "schemas");
-    openapi_put_schemas(w);
+    openapi_put_schemas(w, cay);
     json_end_object(w);
     json_end_object(w);
 }
 
-char *openapi_json(void)
+char *openapi_json(const struct openapi_facts *facts)
 {
     struct strbuf out = { 0 };
     struct json_writer w = { .out = &out };
@@ -324,8 +363,9 @@ char *openapi_json(void)
     json_field_string(&w, "identifier", "Apache-2.0");
     json_end_object(&w);
     json_end_object(&w);
+    put_servers(&w, facts);
     put_paths(&w);
-    put_components(&w);
+    put_components(&w, facts->cay);
     json_end_object(&w);
     return strbuf_take(&out);
 }

@@ -94,7 +94,6 @@ struct server {
     struct hooks hooks;
     struct checks checks;
     struct exchange *metrics_waiters; /* of on-info.c */
-    const char *const *required;      /* layers; NULL: the configuration has a list of its own */
     char *languages;                  /* answers that never change */
     size_t languages_len;
     uint64_t max_queue;
@@ -124,6 +123,7 @@ struct server {
     bool is_recorder_failing;  /* as it said, */
     unsigned losses;           /* and what it knows to be missing */
     bool has_failed;
+    bool cannot_run;                    /* this host can't do what the configuration asks for */
     int64_t quiet_since_ns;             /* 0: for so long that memory was given back */
     const struct execution *trimmed_at; /* the newest when that began; only compared */
 };

@@ -22,6 +22,7 @@
 #include <cay/record.h>
 #include <cay/run.h>
 #include <cay/settings.h>
+#include <cay/setup.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -101,8 +102,8 @@ static void tell_drain(struct server *server)
 }
 
 /* Nothing runs any more, neither of ours nor of those who run commands through our warden, and
- * everybody has his answer. When the time is over, nobody else is waited for; but what was stopped
- * then has readers, too, who are owed its end. */
+ * everybody has his answer. When the time is over, what still runs is cancelled; and what was
+ * stopped then has readers, too, who are owed its end. */
 static void end_if_drained(struct server *server)
 {
     if (!server->is_draining)
@@ -110,7 +111,7 @@ static void end_if_drained(struct server *server)
     tell_drain(server);
     if (!server->is_drain_told || server->executions.n_active > 0)
         return;
-    if (cay_others_runs(server->cay) > 0 && clock_now_ns() < server->drain_until_ns)
+    if (cay_others_runs(server->cay) > 0 && clock_now_ns() < server->drain_until_ns + CANCEL_NS)
         return;
     conn_drain(server);
     if ((server->n_conns == 0 && hooks_pending(server) == 0) ||
@@ -173,6 +174,44 @@ static bool reload_tokens(struct server *server)
     return true;
 }
 
+static void log_idle_tenant(const struct server *server, const char *name, const char *near)
+{
+    LOG(server->log, WARN, "tenant-without-token", clock_now_ns(), LOG_TEXT("tenant", name),
+        LOG_TEXT("near", near));
+}
+
+/* Of a configuration file: it need not be there. -1: there is none; -2, and err: it can't be read.
+ */
+static int open_config(struct server *server, enum monitor_file file, struct cay_error *err)
+{
+    int fd = monitor_file(&server->monitor, file, err);
+
+    /* The user's is passed over where it can't be read (core/config.c), or nobody knows where it
+     * would be. */
+    bool is_none =
+        err->errnum == ENOENT || err->errnum == ENOTDIR ||
+        (file == MONITOR_USER_CONFIG && (err->errnum == EACCES || err->errnum == EINVAL));
+    return fd >= 0 ? fd : is_none ? -1 : -2;
+}
+
+/* Returns false where the monitor does not answer. */
+static bool reload_quotas(struct server *server)
+{
+    struct cay_error err = { 0 };
+    auto_close int system_fd = open_config(server, MONITOR_SYSTEM_CONFIG, &err);
+    auto_close int user_fd = system_fd == -2 ? -2 : open_config(server, MONITOR_USER_CONFIG, &err);
+
+    if (user_fd == -2 || cay_tenants_reload(server->cay, system_fd, user_fd, &err) < 0) {
+        LOG(server->log, ERROR, "reload-failed", clock_now_ns(), LOG_TEXT("error", err.msg));
+        return err.errnum != ETIMEDOUT;
+    }
+    setup_quotas(server);
+    setup_idle_tenants(server, log_idle_tenant);
+    LOG(server->log, INFO, "quotas-reloaded", clock_now_ns());
+    execution_start_waiting(server);
+    return true;
+}
+
 static void reload_certificate(struct server *server)
 {
     struct cay_error err;
@@ -192,7 +231,7 @@ static void on_hangup(evutil_socket_t number, short what, void *arg)
     struct server *server = arg;
 
     (void)number, (void)what;
-    if (reload_tokens(server)) /* else everybody would wait again */
+    if (reload_tokens(server) && reload_quotas(server)) /* else everybody would wait again */
         reload_certificate(server);
 }
 
@@ -347,10 +386,12 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     }
     trim(server, now_ns);
     health_serve(server, now_ns);
-    if (server->is_draining)
+    if (server->is_draining && now_ns <= server->drain_until_ns)
         cay_drain(server->cay); /* and asks what still runs */
-    if (server->is_draining && now_ns > server->drain_until_ns)
+    if (server->is_draining && now_ns > server->drain_until_ns) {
+        cay_drain_now(server->cay);
         cancel_all(server);
+    }
     if (server->is_draining && now_ns > server->drain_until_ns + CANCEL_NS)
         event_base_loopbreak(server->base);
     end_if_drained(server);
@@ -415,22 +456,59 @@ static void put_addresses(const struct server *server, struct strbuf *out)
     }
 }
 
-/* The first check has run, so what can be run is known. */
+/* Runs are as isolated as ever, but limits are held by lesser means; the one command that helps. */
+static void tell_watched(const struct server *server)
+{
+    char command[128], line[256];
+
+    progress(server, "warning: no cgroup is delegated to this user: a watcher limits memory and "
+                     "processes, and cpus only as whole CPUs");
+    cay_setup_command(command, sizeof command);
+    snprintf(line, sizeof line, "hint: run `%s`, then start the server again", command);
+    progress(server, line);
+}
+
+static void tell_first_error(const struct server *server)
+{
+    const struct cay_error *err = &server->health.first_error;
+    auto_strbuf struct strbuf line = { 0 };
+
+    strbuf_printf(&line, "warning: nothing can be run: %s", server->health.message);
+    if (err->hint[0])
+        strbuf_printf(&line, "; %s", err->hint);
+    progress(server, strbuf_str(&line));
+}
+
+/* The first check has run, so what can be run is known. A host that can't do what is asked of it
+ * will not be able to a moment later: whoever started us is told now, not each client. */
 static void on_ready(struct server *server)
 {
     auto_strbuf struct strbuf line = { 0 };
 
-    if (!server->health.is_well) {
-        strbuf_printf(&line, "warning: nothing can be run: %s", server->health.message);
-        progress(server, strbuf_str(&line));
-        line.len = 0;
+    if (!server->health.is_well && server->health.first_error.kind == CAY_E_UNSUPPORTED) {
+        server->cannot_run = true;
+        event_base_loopbreak(server->base);
+        return;
     }
+    if (!server->health.is_well)
+        tell_first_error(server);
+    if (server->health.is_watched)
+        tell_watched(server);
     strbuf_puts(&line, "listening on ");
     put_addresses(server, &line);
     progress(server, strbuf_str(&line));
     notify_send(server->notify_fd, "READY=1");
     if (server->health.is_well)
         preload_check(server);
+}
+
+static int fail_first(const struct server *server, struct cay_error *err)
+{
+    *err = server->health.first_error;
+    if (strncmp(err->msg, "layer ", strlen("layer ")) == 0)
+        progress(server, "`cay serve --require none` asks for no more than the core layers; a list "
+                         "of layers is possible too");
+    return cay_wrap(err, "nothing can be run here");
 }
 
 int server_open(const struct serve_options *options, struct server **ret, struct cay_error *err)
@@ -451,8 +529,10 @@ int server_run(struct server *server, struct cay_error *err)
     server->health.on_first = on_ready;
     server->monitor.answer_ms = MONITOR_ANSWER_MS;
     health_check(server);
-    if (event_base_dispatch(server->base) < 0)
+    if (!server->cannot_run && event_base_dispatch(server->base) < 0)
         return cay_fail(err, CAY_E_SYSTEM, "the event loop failed");
+    if (server->cannot_run)
+        return fail_first(server, err);
     LOG(server->log, INFO, "ended", clock_now_ns());
     if (server->has_failed)
         return cay_fail(err, CAY_E_SYSTEM, "the monitor died, and the server had to end");

@@ -36,6 +36,7 @@ struct serve_options {
     const char *socket;     /* path of the unix socket; NULL: the usual one; "none" */
     const char *token_file; /* NULL: a token is made */
     const char *tls_cert, *tls_key;
+    const char *require; /* layers that each run must have; NULL: what the configuration says */
     const char *allow_hosts[SERVE_HOSTS_MAX]; /* names by which we may be called */
     size_t n_allow_hosts;
     const char *helper;   /* the cay command, for the warden */

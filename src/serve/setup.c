@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "base/suggest.h"
 #include "history/client.h"
 #include "serve/admit.h"
 #include "serve/confine.h"
@@ -33,13 +34,6 @@
 
 /* The warden's: a sandbox with its berth and group, backends/native/pool-files.h. */
 enum { FILES_PER_RUN = 10, WARDEN_FILES_PER_RUN = 32, FILES_SPARE = 256 };
-
-/* All of them; what a host does not have, a run there can't be made with, and is refused. */
-static const char *const all_layers[] = {
-    "cgroup",       "user_ns",      "seccomp",  "landlock", "uts_ns",
-    "cgroup_ns",    "pid_ns",       "mount_ns", "net_ns",   "ipc_ns",
-    "no_new_privs", "caps_dropped", "nonroot",  "rlimits",  NULL,
-};
 
 __attribute__((format(printf, 2, 3))) static void progress(const struct server *server,
                                                            const char *fmt, ...)
@@ -171,9 +165,46 @@ void setup_tenants(struct server *server)
         if (server->listeners[i].is_unix && n == tokens_count(server->tokens))
             names[n++] = TENANT_DEFAULT; /* who comes by it */
     qsort(names, n, sizeof *names, by_text);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         n_tenants += i == 0 || strcmp(names[i], names[i - 1]) != 0;
+        metrics_tenant(server->metrics, names[i]);
+    }
     admit_expect(server->admit, n_tenants);
+}
+
+static bool has_unix(const struct server *server)
+{
+    for (size_t i = 0; i < server->n_listeners; i++)
+        if (server->listeners[i].is_unix)
+            return true;
+    return false;
+}
+
+void setup_idle_tenants(const struct server *server,
+                        void (*tell)(const struct server *server, const char *name,
+                                     const char *near))
+{
+    size_t n = tokens_count(server->tokens);
+    auto_free const char **names = mem_alloc((n + 1) * sizeof *names);
+    const struct cay_tenant *tenant;
+
+    for (size_t i = 0; i < n; i++)
+        names[i] = tokens_tenant_at(server->tokens, i);
+    if (has_unix(server))
+        names[n++] = TENANT_DEFAULT; /* who comes by it */
+    for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++) {
+        bool is_there = false;
+        for (size_t k = 0; k < n && !is_there; k++)
+            is_there = strcmp(names[k], tenant->name) == 0;
+        if (!is_there)
+            tell(server, tenant->name, suggest(tenant->name, names, n));
+    }
+}
+
+static void tell_idle_tenant(const struct server *server, const char *name, const char *near)
+{
+    progress(server, "warning: [tenant.%s]: no token belongs to this tenant%s%s%s", name,
+             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
 static int open_tls(struct server *server, struct cay_error *err)
@@ -205,6 +236,9 @@ static int start_checker(void *arg, struct cay_error *err)
 
 static int start_monitor(struct server *server, struct cay_error *err)
 {
+    char system_file[4096], user_file[4096];
+
+    cay_config_files(system_file, user_file);
     return monitor_open(
         &(struct monitor_plan){
             .warden = server->options.helper,
@@ -212,7 +246,9 @@ static int start_monitor(struct server *server, struct cay_error *err)
             .checker_beside = server->options.helper,
             .files = { [MONITOR_TOKENS] = server->options.token_file,
                        [MONITOR_CERT] = server->options.tls_cert,
-                       [MONITOR_KEY] = server->options.tls_key },
+                       [MONITOR_KEY] = server->options.tls_key,
+                       [MONITOR_SYSTEM_CONFIG] = system_file,
+                       [MONITOR_USER_CONFIG] = *user_file ? user_file : NULL },
             .listeners = server->listeners,
             .n_listeners = server->n_listeners,
         },
@@ -254,8 +290,6 @@ static void read_settings(struct server *server)
     };
     server->bodies.max_bytes = server->settings.max_bodies_bytes;
     server->max_queue = cay_setting_number(cay, "max_queue");
-    if (!cay_setting(cay, "require"))
-        server->required = all_layers;
 }
 
 static uint64_t files_wanted(const struct server *server)
@@ -311,16 +345,44 @@ static void cap_requests(struct server *server, const struct admit_host *host, u
     cay_cap(server->cay, "memory", quarter);
     cay_cap(server->cay, "swap", quarter);
     cay_cap(server->cay, "pids", 4096);
-    cay_cap(server->cay, "inodes", 50000); /* each is looked at when files are collected */
+    cay_cap(server->cay, "inodes", 50000);    /* each is looked at when files are collected */
+    cay_cap(server->cay, "open_files", 4096); /* of each process; the kernel's are all tenants' */
     cay_cap(server->cay, "max_output", 4 << 20);
     cay_cap(server->cay, "output_cap", UINT64_C(1) << 30);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct cay_tenant *const *one = a, *const *other = b;
+    return strcmp((*one)->name, (*other)->name);
+}
+
+/* Both lists are by name. */
+void setup_quotas(struct server *server)
+{
+    size_t n = 0, k = 0;
+    struct tenant *tenant;
+
+    while (cay_tenant_at(server->cay, n))
+        n++;
+    auto_free const struct cay_tenant **quotas = mem_alloc((n + 1) * sizeof *quotas);
+    for (size_t i = 0; i < n; i++) {
+        quotas[i] = cay_tenant_at(server->cay, i);
+        admit_tenant(server->admit, quotas[i]->name);
+    }
+    qsort(quotas, n, sizeof *quotas, by_name);
+    for (size_t i = 0; (tenant = admit_tenant_at(server->admit, i)); i++) {
+        while (k < n && strcmp(quotas[k]->name, tenant_name(tenant)) < 0)
+            k++; /* there was no room for more tenants */
+        bool is_there = k < n && strcmp(quotas[k]->name, tenant_name(tenant)) == 0;
+        tenant_set_quota(tenant, is_there ? quotas[k] : NULL);
+    }
 }
 
 static void open_admission(struct server *server)
 {
     struct admit_settings settings = ADMIT_SETTINGS_INIT;
     struct admit_host host;
-    const struct cay_tenant *tenant;
 
     settings.max_running = (uint32_t)server->settings.max_running;
     settings.max_queue = (uint32_t)server->max_queue;
@@ -331,8 +393,7 @@ static void open_admission(struct server *server)
     admit_host_read(server->host_files, &host);
     cap_requests(server, &host, settings.reserve_bytes);
     server->admit = admit_new(&settings, &host);
-    for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++)
-        tenant_set_quota(admit_tenant(server->admit, tenant->name), tenant);
+    setup_quotas(server);
 }
 
 /* Asked for now: a version that is not known yet is asked of the program itself. */
@@ -366,6 +427,31 @@ static int open_base(struct server *server, struct cay_error *err)
     return server->base ? 0 : cay_fail(err, CAY_E_SYSTEM, "make an event loop");
 }
 
+/* Of an address that stands for all of them no client makes anything. */
+static bool is_any(const struct listener *listener)
+{
+    return strncmp(listener->text, "0.0.0.0:", 8) == 0 || strncmp(listener->text, "[::]:", 5) == 0;
+}
+
+static void make_openapi(struct server *server)
+{
+    char urls[SERVE_LISTEN_MAX][LISTEN_TEXT_SIZE + sizeof "https://"];
+    const char *list[SERVE_LISTEN_MAX];
+    struct openapi_facts facts = { .cay = server->cay, .urls = list };
+
+    for (size_t i = 0; i < server->n_listeners; i++) {
+        const struct listener *listener = &server->listeners[i];
+        if (listener->is_unix || is_any(listener))
+            continue;
+        snprintf(urls[facts.n_urls], sizeof urls[0], "%s://%s", server->tls ? "https" : "http",
+                 listener->text);
+        list[facts.n_urls] = urls[facts.n_urls];
+        facts.n_urls++;
+    }
+    server->openapi = openapi_json(&facts);
+    server->openapi_len = strlen(server->openapi);
+}
+
 int setup_all(struct server *server, struct cay_error *err)
 {
     struct confine_user user;
@@ -377,7 +463,8 @@ int setup_all(struct server *server, struct cay_error *err)
     confine_find_user(&user);
     server->notify_fd = notify_open();
     if (open_listeners(server, err) < 0 || start_monitor(server, err) < 0 ||
-        open_tls(server, err) < 0 || open_engine(server, &user, err) < 0)
+        open_tls(server, err) < 0 || open_engine(server, &user, err) < 0 ||
+        cay_require(server->cay, server->options.require, err) < 0)
         return -1;
     read_settings(server);
     fit_to_files(server);
@@ -389,8 +476,8 @@ int setup_all(struct server *server, struct cay_error *err)
         open_base(server, err) < 0 || hooks_open(server, err) < 0)
         return -1;
     setup_tenants(server);
-    server->openapi = openapi_json();
-    server->openapi_len = strlen(server->openapi);
+    setup_idle_tenants(server, tell_idle_tenant);
+    make_openapi(server);
     /* The state folder is that of who started it, whoever we are from here on. */
     if (user.is_changed)
         setenv("XDG_STATE_HOME", "/var/lib", 1);

@@ -25,6 +25,7 @@
 #include "base/auto.h"
 #include "sys/cgroup.h"
 #include "sys/file.h"
+#include "sys/userns.h"
 
 #define CGROUP_TOP "/sys/fs/cgroup"
 
@@ -491,4 +492,17 @@ int cgroup_enter_delegated(uid_t uid)
         return 0; /* v1 asks only for the right to write the file */
     snprintf(path, sizeof path, "cay-user-%u/cay-leaf/cgroup.procs", uid);
     return file_write_at(top, path, "0", 1);
+}
+
+void cgroup_setup_command(uid_t uid, char *out, size_t size)
+{
+    auto_close int top = open_dir_at(AT_FDCWD, CGROUP_TOP);
+    char name[64];
+
+    if (!user_name(uid, name, sizeof name))
+        snprintf(out, size, "sudo cay setup %u", uid); /* who has no entry can't log in either */
+    else if (is_fs(top, CGROUP2_SUPER_MAGIC))
+        snprintf(out, size, "sudo cay setup %s -- su - %s", name, name);
+    else
+        snprintf(out, size, "sudo cay setup %s", name);
 }

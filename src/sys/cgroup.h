@@ -146,3 +146,6 @@ int cgroup_undelegate(uid_t uid);
 
 /* Moves the calling process into uid's delegated subtree, where the version asks for it (v2). */
 int cgroup_enter_delegated(uid_t uid);
+
+/* The command that gives uid a subtree and lets it be used: on v2 only from inside it. */
+void cgroup_setup_command(uid_t uid, char *out, size_t size);

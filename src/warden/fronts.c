@@ -164,6 +164,16 @@ static void on_stats(struct warden *warden, struct front *front, struct warden_r
     message_send_pool(front->fd, &message); /* who has no room for it asks again */
 }
 
+/* What has begun is told that it was cancelled, and by whom nothing is lost; what has not, and
+ * finds nobody here a moment later, goes on in a warden of its own. */
+static void cancel_others(struct warden *warden)
+{
+    for (struct run *run = warden->runs; run; run = run->next)
+        if (run->front != &warden->main_front && run->n_started > 0 && !run->is_killed &&
+            !run->is_held)
+            runs_kill(run, STOP_CANCELLED);
+}
+
 /* Whoever wants to come finds nobody there, and makes a warden of his own. */
 static void on_drain(struct warden *warden, struct front *front, struct warden_request *request,
                      int fds[WARDEN_FDS])
@@ -171,6 +181,8 @@ static void on_drain(struct warden *warden, struct front *front, struct warden_r
     if (front == &warden->main_front) {
         warden->is_draining = true;
         close_fd(&warden->listen_fd);
+        if (request->reason == STOP_CANCELLED)
+            cancel_others(warden);
     }
     on_stats(warden, front, request, fds);
 }

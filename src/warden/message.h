@@ -41,7 +41,7 @@ struct warden_request {
     uint32_t run;            /* the front's number for it */
     uint32_t backend;        /* of WARDEN_START: its place in the list */
     uint32_t fd_bits;        /* which of the fds come along, in order */
-    enum stop_reason reason; /* of WARDEN_STOP */
+    enum stop_reason reason; /* of WARDEN_STOP; of WARDEN_DRAIN, that for others, or none */
     struct job job;
 };
 

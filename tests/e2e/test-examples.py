@@ -78,12 +78,36 @@ def can_link(mode):
     return not os.environ.get("CAY_SANITIZED") and mode.command("test", "-r", BUILD / "src/libcay.so").status == 0
 
 
+def snippets(page, section, language):
+    """The ```LANGUAGE blocks of a section, one behind the other: each goes on from the ones before."""
+    text = (caytest.ROOT / page).read_text()
+    text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+
+def shown_clients(t, mode, env):
+    """What docs/server.md shows of clients: a result, a stream, a stream that is taken up again."""
+    want = ["ok 42", "", "out 0", "out 1", "out 2", "end ok", "all ['0', '1', '2']"]
+    for program, language, suffix in ((sys.executable, "python", ".py"), ("node", "javascript", ".mjs")):
+        blocks = snippets("docs/server.md", "From a program", language)
+        t.equal(len(blocks), 3, f"docs/server.md has three snippets in {language}")
+        if not shutil.which(program):
+            t.skip(f"docs/server.md: {language}", f"{program} is not installed", program)
+            continue
+        path = Path(mode.cwd) / f"snippet{suffix}"
+        path.write_text("".join(blocks))
+        done = mode.command(program, path, env=env, timeout=60)
+        lines = [line.replace("[ '", "['").replace("' ]", "']").replace(", '']", "]") for line in done.out.decode().splitlines()]
+        t.equal(lines, want, f"docs/server.md: {language}: a result, a stream, taken up again", *done.describe())
+
+
 def clients(t, mode):
     """The clients of examples/ against a server: both tell the same."""
     if not mode.has_cgroup:
         return  # a server requires it
     with cayserve.Server(mode) as server:
         env = {"CAY_URL": f"http://127.0.0.1:{server.port}", "CAY_TOKEN": cayserve.TOKEN}
+        shown_clients(t, mode, env)
         for program, name in ((sys.executable, "client.py"), ("node", "client.mjs")):
             if not shutil.which(program):
                 t.skip(f"examples/{name}", f"{program} is not installed", program)

@@ -116,6 +116,31 @@ def test_document(t, s):
     return check
 
 
+def test_examples(t, s, check):
+    """Each example is what its schema says; those of requests are run."""
+    document = s.get("/openapi.json", token=None).json
+
+    def fault(schema, value):
+        checker = jsonschema.Draft202012Validator({**schema, "components": document["components"]})
+        return [f"{list(e.path)}: {e.message[:200]}" for e in checker.iter_errors(value)]
+
+    seen = 0
+    places = [(f"{method} {path} {where}", media) for path, item in document["paths"].items() for method, operation in item.items()
+              for where, holder in [("request", operation.get("requestBody", {})), *operation["responses"].items()]
+              for kind, media in holder.get("content", {}).items()]
+    places += [(name, media) for name, row in document["components"]["responses"].items() for media in row["content"].values()]
+    for where, media in places:
+        for name, example in media.get("examples", {}).items():
+            seen += 1
+            t.empty(fault(media["schema"], example["value"]), f"example {name} of {where}")
+    t.ok(seen > 5, "there are examples", seen)
+    for name, example in document["paths"]["/v1/execute"]["post"]["requestBody"]["content"]["application/json"]["examples"].items():
+        r = check("POST", "/v1/execute", 202 if name == "detach" else 200, f"example {name}", example["value"])
+        t.ok(name == "detach" or r.json["success"], f"example {name} runs", r)
+    properties = document["components"]["schemas"]["Request"]["properties"]
+    t.equal(properties["timeout"]["default"], "17", "defaults are those in force")
+
+
 def test_quotas(t, s, check):
     def refused(quota, request, token):
         r = check("POST", "/v1/execute", 429, quota, request, token=token)
@@ -175,9 +200,10 @@ def test(t, mode):
     os.makedirs(os.path.join(home, "cay"))
     with open(os.path.join(home, "cay", "cay.toml"), "w") as f:
         os.fchmod(f.fileno(), 0o600)
-        f.write(QUOTAS)
+        f.write("timeout = 17\n" + QUOTAS)
     with Server(mode, tokens=TOKENS, env={"XDG_CONFIG_HOME": home, "CAY_EVENT_LOG": "64k"}) as s:
         check = test_document(t, s)
+        test_examples(t, s, check)
         test_quotas(t, s, check)
     test_load(t, mode)
     test_bench(t, mode)

@@ -848,6 +848,47 @@ static void test_tenants(void **state)
     config_done(&config);
 }
 
+static int reload(const struct folder *folder, const char *system, const char *user,
+                  struct config *config, struct cay_error *err)
+{
+    write_text(folder->system, system, system ? strlen(system) : 0);
+    write_text(folder->user, user, user ? strlen(user) : 0);
+    auto_close int system_fd = open(folder->system, O_RDONLY | O_CLOEXEC);
+    auto_close int user_fd = open(folder->user, O_RDONLY | O_CLOEXEC);
+    return config_reload_tenants(config, system_fd, user_fd, err);
+}
+
+/* Quotas are read again, and nothing else is; what can't be read leaves the old ones. */
+static void test_tenants_again(void **state)
+{
+    const struct folder *folder = *state;
+    struct config config;
+    struct cay_error err;
+
+    load_good(folder, (struct texts){ .system = "[tenant.a]\nconcurrency = 4\n[tenant.b]\n" },
+              &config);
+    assert_int_equal(reload(folder,
+                            "timeout = 5\n[tenant.a]\nconcurrency = 6\n[tenant.c]\n"
+                            "runs_per_minute = 9\n",
+                            "[tenant.a]\nconcurrency = 5\nwebhook_secret = 'sixteen letters!'\n",
+                            &config, &err),
+                     0);
+    const struct tenant_table *a = config.tenants;
+    assert_string_equal(a->tenant.name, "a");
+    assert_int_equal(a->tenant.concurrency, 5);
+    assert_string_equal(a->tenant.webhook_secret, "sixteen letters!");
+    assert_string_equal(a->next->tenant.name, "c");
+    assert_null(a->next->next);
+    assert_int_equal(config.settings[FIELD_TIMEOUT].value.num, UINT64_C(30000000000));
+    assert_int_equal(reload(folder, "[tenant.a]\nconcurency = 6\n", NULL, &config, &err), -1);
+    assert_non_null(strstr(err.msg, "concurency"));
+    assert_int_equal(reload(folder, "[tenant.a\n", NULL, &config, &err), -1);
+    assert_int_equal(config.tenants->tenant.concurrency, 5);
+    assert_int_equal(reload(folder, NULL, NULL, &config, &err), 0);
+    assert_null(config.tenants);
+    config_done(&config);
+}
+
 static void test_tenant_errors(void **state)
 {
     static const struct {
@@ -966,6 +1007,7 @@ int main(void)
         cmocka_unit_test(test_usual_sources),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_tenants),
+        cmocka_unit_test(test_tenants_again),
         cmocka_unit_test(test_tenant_errors),
         cmocka_unit_test(test_prices),
         cmocka_unit_test(test_price_errors),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/auto.h"
+#include "base/error.h"
 #include "core/layer.h"
 
 /* The names of the contract's example of meta.isolation.layers, and cgroup_ns. */
@@ -52,8 +53,19 @@ static void test_words(void **state)
 
     (void)state;
     for (const char *const *word = layer_words(); *word; word++, n++)
-        assert_true(layer_bits(*word) != 0);
-    assert_int_equal(n, LAYER_N + 1);
+        assert_true((layer_bits(*word) != 0) != layer_is_none(*word));
+    assert_int_equal(n, LAYER_N + 2);
+}
+
+static void test_unknown(void **state)
+{
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(layer_fail_unknown("secomp", &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+    assert_non_null(strstr(err.msg, "require: there is no layer 'secomp'; allowed are: user_ns"));
+    assert_string_equal(err.hint, "did you mean seccomp?");
 }
 
 /* All layers but cgroup; and what takes cgroup's place is nothing to ask for. */
@@ -71,9 +83,8 @@ static void test_default(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_unknown), cmocka_unit_test(test_words),
         cmocka_unit_test(test_default),
     };
 

@@ -148,6 +148,7 @@ static const struct plan_host full_host = { find_anything, version_5_36_0 };
 /* ---- what a test is made of ------------------------------------------------------------------ */
 
 struct making {
+    bool requires_all;
     const char *json;
     const char *const *environment;
     const char *user_toml, *project_toml;
@@ -205,6 +206,7 @@ static struct made made(struct making making)
     if (making.file_name)
         assert_int_equal(cay_request_set(made.req, "file_name", making.file_name, &err), 0);
     load_config(&making, &made.config);
+    made.config.requires_all = making.requires_all;
     if (plan_make(made.req, &made.config, making.host ? making.host : &usual_host, &made.plan,
                   &err) < 0)
         fail_msg("%s: %s", making.json, err.msg);
@@ -792,6 +794,30 @@ static void test_name_of_code(void **state)
 
 /* (The one here that has images and runtimes is called vm.) A container engine's image is named,
  * its runtimes are not looked for on the host, and one word gives gVisor. */
+/* A server's own: all that the backend can have, and what a request names on top. */
+static void test_requires_all(void **state)
+{
+    struct made m = made((struct making){ true, "{" PYTHON ", \"require\": [\"seccomp\"]}" });
+
+    (void)state;
+    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
+    unmake(&m);
+    m = made((struct making){ true, "{" PYTHON ", \"require\": [\"none\"]}" });
+    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
+    unmake(&m);
+    m = made((struct making){ true, "{" PYTHON ", \"backend\": \"vm\"}" });
+    assert_int_equal(m.plan.job.require,
+                     (LAYER_REQUIRE_DEFAULT & ~LAYER_BIT(USER_NS)) | LAYER_CGROUP_BITS);
+    unmake(&m);
+    m = made(
+        (struct making){ true, "{" PYTHON ", \"backend\": \"vm\", \"require\": \"user_ns\"}" });
+    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
+    unmake(&m);
+    m = made((struct making){ .json = "{" PYTHON ", \"require\": [\"none\"]}" });
+    assert_int_equal(m.plan.job.require, 0);
+    unmake(&m);
+}
+
 static void test_containers(void **state)
 {
     static const struct {
@@ -1508,6 +1534,7 @@ int main(void)
         cmocka_unit_test(test_choice_of_language),
         cmocka_unit_test(test_name_of_code),
         cmocka_unit_test(test_containers),
+        cmocka_unit_test(test_requires_all),
         cmocka_unit_test(test_missing_runtime),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_version_is_a_version),

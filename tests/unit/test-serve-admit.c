@@ -267,6 +267,39 @@ static void test_quotas(void **state)
     admit_free(admit);
 }
 
+static void run_one(struct admit *admit, struct tenant *tenant, int64_t now_ns)
+{
+    struct admit_ticket ticket;
+
+    assert_int_equal(ask(admit, &ticket, tenant, MB, now_ns), ADMIT_NOW);
+    admit_done(admit, &ticket, 0, now_ns);
+}
+
+/* A quota that is changed: what was used counts on. */
+static void test_quota_again(void **state)
+{
+    struct admit *admit = make_admit(0, 10);
+    struct tenant *a = admit_tenant(admit, "a");
+    int64_t now = 10 * SEC;
+
+    (void)state;
+    tenant_set_quota(a, &(struct cay_tenant){ .runs_per_minute = 2 });
+    for (int i = 0; i < 2; i++)
+        run_one(admit, a, now);
+    check_quota(admit, a, MB, now, "runs_per_minute", 30);
+    tenant_set_quota(a, &(struct cay_tenant){ .runs_per_minute = 3 });
+    run_one(admit, a, now);
+    check_quota(admit, a, MB, now, "runs_per_minute", 20);
+    tenant_set_quota(a, NULL);
+    run_one(admit, a, now);
+    tenant_set_quota(a, &(struct cay_tenant){ .runs_per_minute = 1 });
+    run_one(admit, a, now);
+    check_quota(admit, a, MB, now, "runs_per_minute", 60);
+    assert_ptr_equal(admit_tenant_at(admit, 0), a);
+    assert_null(admit_tenant_at(admit, 1));
+    admit_free(admit);
+}
+
 static void test_cpu_quota(void **state)
 {
     struct admit *admit = make_admit(0, 10);
@@ -692,6 +725,7 @@ int main(void)
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_quotas),
         cmocka_unit_test(test_cpu_quota),
+        cmocka_unit_test(test_quota_again),
         cmocka_unit_test(test_hostile_tenant),
         cmocka_unit_test(test_sleepers_of_the_same_tenant),
         cmocka_unit_test(test_flood),

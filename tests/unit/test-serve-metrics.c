@@ -289,12 +289,57 @@ static void test_odd_names(void **state)
     metrics_free(m);
 }
 
+/* A label for each of a bounded number of tenants, what must be escaped in it included. */
+static void test_tenants(void **state)
+{
+    struct metrics *m = metrics_new(languages, 1, 0);
+    const struct metrics_tenant_now rows[] = { { "a\"b\\c", 2, 1 },
+                                               { "t99", 0, 3 },
+                                               { "t100", 1, 4 } };
+    const struct metrics_now now = { .pool_bytes = UINT64_MAX,
+                                     .tenant_rows = rows,
+                                     .n_tenant_rows = ARRAY_LEN(rows) };
+    char name[16];
+
+    (void)state;
+    metrics_tenant(m, "a\"b\\c");
+    for (int i = 1; i <= 2 * METRICS_TENANTS_MAX; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        metrics_run(m, &(struct metrics_run){ .tenant = name, .cpu_ns = NS_PER_SEC / 2 });
+    }
+    metrics_refused(m, "t1");
+    metrics_refused(m, "t150");
+    struct reader *r = read_metrics(m, &now);
+    static const struct {
+        const char *series;
+        double value;
+    } want[] = {
+        { "cay_tenant_running{tenant=\"a\\\"b\\\\c\"}", 2 },
+        { "cay_tenant_queued{tenant=\"a\\\"b\\\\c\"}", 1 },
+        { "cay_tenant_runs_total{tenant=\"a\\\"b\\\\c\"}", 0 },
+        { "cay_tenant_runs_total{tenant=\"t99\"}", 1 },
+        { "cay_tenant_cpu_seconds_total{tenant=\"t99\"}", 0.5 },
+        { "cay_tenant_queued{tenant=\"t99\"}", 3 },
+        { "cay_tenant_refused_total{tenant=\"t1\"}", 1 },
+        { "cay_tenant_runs_total{tenant=\"(other)\"}", METRICS_TENANTS_MAX + 1 },
+        { "cay_tenant_refused_total{tenant=\"(other)\"}", 1 },
+        { "cay_tenant_queued{tenant=\"(other)\"}", 4 },
+    };
+    for (size_t i = 0; i < ARRAY_LEN(want); i++)
+        if (value_of(r, want[i].series) != want[i].value)
+            fail_msg("%s is %g, not %g", want[i].series, value_of(r, want[i].series),
+                     want[i].value);
+    free(r);
+    metrics_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_odd_names),
+        cmocka_unit_test(test_tenants),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -20,7 +20,7 @@
 
 static int load(void **state)
 {
-    auto_free char *text = openapi_json();
+    auto_free char *text = openapi_json(&(struct openapi_facts){ 0 });
     *state = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     return *state ? 0 : -1;
 }

@@ -149,8 +149,7 @@ static void on_failed(struct keeper *keeper, const struct wire_failed *failed)
                  keeper->shape.image);
     } else if (failed->step == WIRE_STEP_EXEC) {
         cay_fail(&err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
-        if (errnum == EACCES || errnum == ENOEXEC)
-            err.errnum = errnum; /* never ENODEV, which would say something else */
+        err.errnum = errnum == ENODEV ? EINVAL : errnum; /* that would say something else */
     } else if (is_weak(failed->step)) {
         cay_fail(&err, CAY_E_UNSUPPORTED, "docker: %s", words[failed->step]);
         if (failed->step == WIRE_STEP_CGROUP_NS)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/native/native.h"
 #include "base/auto.h"
@@ -18,9 +19,6 @@ static const char *const remedies[LAYER_N] = {
     [LAYER_IPC_NS] = "raise user.max_ipc_namespaces",
     [LAYER_UTS_NS] = "raise user.max_uts_namespaces, or leave uts_ns out of require",
     [LAYER_CGROUP_NS] = "raise user.max_cgroup_namespaces, or leave cgroup_ns out of require",
-    [LAYER_CGROUP_MEMORY] = "run `sudo cay setup USER`, or leave cgroup out of require",
-    [LAYER_CGROUP_PIDS] = "run `sudo cay setup USER`, or leave cgroup out of require",
-    [LAYER_CGROUP_CPU] = "run `sudo cay setup USER`, or leave cgroup out of require",
     [LAYER_SECCOMP] = "use a kernel with CONFIG_SECCOMP_FILTER on x86-64 or aarch64",
     [LAYER_LANDLOCK] =
         "boot with landlock in lsm= (Linux 5.13 or later), or leave it out of require",
@@ -36,6 +34,15 @@ static bool is_shortage(int errnum)
     return errnum == ENOMEM || errnum == EAGAIN || errnum == EMFILE || errnum == ENFILE;
 }
 
+/* What an ordinary user has no cgroup for is one command of root's. */
+static int hint_setup(struct cay_error *err)
+{
+    char command[sizeof err->hint];
+
+    cgroup_setup_command(geteuid(), command, sizeof command);
+    return cay_hint(err, "run `%s`, or leave cgroup out of require", command);
+}
+
 int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const char *what)
 {
     if (is_shortage(errnum)) {
@@ -46,6 +53,8 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
     backend_mark_lacking(err);
+    if ((UINT32_C(1) << layer & LAYER_CGROUP_BITS) && geteuid() != 0)
+        return hint_setup(err);
     return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
                     remedies[layer] ? "; " : "");
 }
@@ -121,8 +130,7 @@ void native_fail_step(const struct native *native, const struct child_report *fr
                  has_image ? "that image alone" : "this machine's /usr");
     } else if (step == STEP_EXEC) {
         cay_fail(err, CAY_E_UNSUPPORTED, "the program cannot be executed: %s", strerror(errnum));
-        if (errnum == EACCES || errnum == ENOEXEC)
-            err->errnum = errnum; /* never ENODEV, which would say something else */
+        err->errnum = errnum == ENODEV ? EINVAL : errnum; /* that would say something else */
     } else if (step == STEP_FILES && errnum == ENOSPC) {
         cay_fail(err, CAY_E_LIMIT, "the request's files do not fit into the disk or inodes limit");
         cay_hint(err, "raise disk (and memory, whose half is the most it can be) or inodes");

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hints are written for whoever sits at the command line of this host. A client of a server has
+ * fields and routes: what can be said in those is, by these rows, and what is its operator's affair
+ * is left to the log.
+ */
+#include <string.h>
+
+#include <cay/run.h>
+
+#include "base/auto.h"
+
+#define ASK_LESS   "ask for less: whoever runs this server sets the most"
+#define IMAGE_HOST "leave `image` out to run with what the server's host has"
+
+static const struct {
+    const char *words; /* in the hint; the first row that fits holds */
+    const char *instead;
+} rows[] = {
+    { "say it with -l", "say it in `language`; GET /v1/languages lists them" },
+    { "`cay languages` shows", "GET /v1/languages shows the version that is installed" },
+    { "`cay languages`", "GET /v1/languages lists those there are" },
+    { "SECURITY_MAX_EXECUTION_TIME", ASK_LESS },
+    { "[max]", ASK_LESS },
+    { "max_running", "wait for some to end" },
+    { "a-z, 0-9 and", "a-z, 0-9 and . _ - within" },
+    { "`cay image list` shows", IMAGE_HOST },
+    { "`cay image build", IMAGE_HOST },
+    { "tells the packages of", "take a language that the image has; " IMAGE_HOST },
+    { "--image names another", "`image` names another" },
+    { "--file puts a program", "take a program that is there; `files` puts one into /sandbox" },
+    { "go without -t", "take backend native, or leave `tty` out" },
+    { "and those of cay.toml", "there are default, hardened, light and restricted" },
+    { "--no-server", "run it again" },
+    { "apt-get install", "ask whoever runs this server to install it" },
+    { "SECURITY_ENABLE_SANDBOX", "leave it out: nothing runs without isolation here" },
+    /* Whatever else is of the command line, the environment or the host's files. */
+    { "--", CAY_ASK_OPERATOR },
+    { "`cay ", CAY_ASK_OPERATOR },
+    { "sudo ", CAY_ASK_OPERATOR },
+    { "CAY_", CAY_ASK_OPERATOR },
+    { "DOCKER_", CAY_ASK_OPERATOR },
+    { "SECURITY_", CAY_ASK_OPERATOR },
+    { "/etc/", CAY_ASK_OPERATOR },
+    { "cay.toml", CAY_ASK_OPERATOR },
+    { "chmod ", CAY_ASK_OPERATOR },
+};
+
+const char *cay_client_hint(const struct cay_error *err)
+{
+    for (size_t i = 0; err->hint[0] && i < ARRAY_LEN(rows); i++)
+        if (strstr(err->hint, rows[i].words))
+            return rows[i].instead;
+    if (err->hint[0] && (err->kind == CAY_E_SYSTEM || err->kind == CAY_E_UNSUPPORTED))
+        return CAY_ASK_OPERATOR;
+    return err->hint[0] ? err->hint : NULL;
+}
