@@ -216,6 +216,43 @@ static void test_flag_beats_alias(void **state)
     cay_request_free(req);
 }
 
+/* What is written is what is read. */
+static void test_to_json(void **state)
+{
+    struct cay_request *req =
+        good("{\"code\": \"print(1)\\u0000\", \"args\": [\"a\", \"\"], \"env\": {\"A\": \"b=c\"},"
+             " \"files\": {\"t\": \"text\", \"b\": {\"base64\": \"/w==\"}}, \"stdin\": \"in\","
+             " \"timeout\": 2.5, \"strict\": true, \"collect\": [\"*,a\", \"b\"],"
+             " \"limits\": {\"memory\": \"64m\", \"memory_swap\": \"96m\", \"cpu_quota\": 50000}}");
+    struct cay_error err = { 0 };
+    auto_free char *json = NULL;
+
+    (void)state;
+    assert_int_equal(cay_request_set(req, "file_name", "/x/prog.py", &err), 0);
+    assert_int_equal(cay_request_json(req, &json, &err), 0);
+    struct cay_request *again = good(json);
+    assert_string_equal(again->values[FIELD_LANGUAGE].text, "python");
+    assert_int_equal(again->code.len, 9);
+    assert_memory_equal(again->code.data, "print(1)", 9);
+    check_list(&again->args, (const char *const[]){ "a", "", NULL });
+    check_list(&again->env, (const char *const[]){ "A=b=c", NULL });
+    check_list(&again->values[FIELD_COLLECT], (const char *const[]){ "*,a", "b", NULL });
+    assert_int_equal(again->files.n, 2);
+    assert_int_equal(again->files.items[1].len, 1);
+    assert_memory_equal(again->files.items[1].data, "\xff", 1);
+    for (int i = 0; i < FIELD_N; i++)
+        if (fields[i].kind != FIELD_LIST && i != FIELD_LANGUAGE &&
+            !(fields[i].flags & FIELD_NO_CONFIG))
+            assert_int_equal(again->values[i].num, req->values[i].num);
+    cay_request_free(again);
+
+    assert_int_equal(cay_request_set(req, "args", "\xff", &err), 0);
+    auto_free char *none = NULL;
+    assert_int_equal(cay_request_json(req, &none, &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+    cay_request_free(req);
+}
+
 /* JSON does not tell 20.0 from 20. */
 static void test_whole_numbers(void **state)
 {
@@ -665,6 +702,7 @@ int main(void)
         cmocka_unit_test(test_what_is_set_stays),
         cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_flag_beats_alias),
+        cmocka_unit_test(test_to_json),
         cmocka_unit_test(test_whole_numbers),
         cmocka_unit_test(test_bytes_may_hold_nul),
         cmocka_unit_test(test_files),
