@@ -19,6 +19,7 @@ struct cay_limits {
     uint64_t max_output_bytes; /* kept of each stream in the result */
     uint64_t output_cap_bytes; /* written in all; past it the run is stopped */
     uint32_t cpus_milli;       /* 1000 is one CPU */
+    uint32_t cpu_shares;       /* weight where CPUs are contended; 1024 is a full one */
     uint32_t pids;             /* processes and threads at once */
     uint32_t open_files;       /* for each process */
 };
@@ -30,6 +31,8 @@ struct cay_usage {
     uint64_t pids_peak; /* by a cgroup: of all stages so far, for the kernel never resets it */
     uint64_t stdout_bytes;
     uint64_t stderr_bytes;
+    uint64_t memory_bytes; /* in use now; UINT64_MAX too once the stage has ended */
+    uint64_t pids;         /* the same of processes and threads */
 };
 
 #ifdef __cplusplus

@@ -114,6 +114,11 @@ CAY_API int cay_request_add_env(struct cay_request *req, const char *name, const
 CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t len,
                               struct cay_error *err);
 
+/* The request as JSON that cay_request_parse reads, for whoever has it run elsewhere; the caller
+ * frees it. Modes of files and the name of the code's are not in it, but the language that this
+ * tells is. Fails for code or input that is not UTF-8. */
+CAY_API int cay_request_json(const struct cay_request *req, char **ret, struct cay_error *err);
+
 /* Whether the request holds something for this field, or for the variable of "env.NAME". */
 CAY_API bool cay_request_has(const struct cay_request *req, const char *field);
 

@@ -17,6 +17,7 @@ struct run_args {
     struct cay_request *req;
     const char *code;
     const char *request_file;
+    const char *server, *token_file, *ca_file; /* where it is run; NULL: here */
     unsigned repeat; /* 0: not asked for */
     bool is_watched;
     struct watch watch; /* what --watch names; and with it what else is read */
@@ -27,7 +28,7 @@ struct run_args {
 };
 
 /* Makes the rows; they point into args. rows must hold RUN_OPTION_ROWS. */
-enum { RUN_OPTION_ROWS = 32 };
+enum { RUN_OPTION_ROWS = 40 };
 void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN_OPTION_ROWS]);
 
 /* One more file that a change of matters. */

@@ -19,6 +19,7 @@
 #include "cli/commands.h"
 #include "cli/pretty.h"
 #include "cli/progress.h"
+#include "cli/remote.h"
 #include "cli/repeat.h"
 #include "cli/run-options.h"
 #include "cli/screen.h"
@@ -334,6 +335,34 @@ static int run_repeated(struct cay *cay, struct run_args *args, struct how *how)
     return status;
 }
 
+#ifdef CAY_FULL
+static int run_remote(struct run_args *args, struct how *how)
+{
+    struct screen screen = {
+        .args = args,
+        .progress = how->progress,
+        .cancel_write = how->cancel_write,
+    };
+    struct cay_error err;
+    int status;
+
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        screen.is_terminal[fd] = isatty(fd);
+    if (remote_check(&screen, &err) == 0 && load_stdin(args, how, &err) == 0 &&
+        remote_run(&screen, how->cancel_fd, &status, &err) == 0)
+        return status;
+    status = tell_error(&err);
+    show_failure(&screen, NULL, &err, args->json);
+    return status;
+}
+#else
+static int run_remote(struct run_args *args, struct how *how)
+{
+    (void)args, (void)how;
+    return 125; /* not come to: may_name_server */
+}
+#endif
+
 static int run_request(struct cay *cay, struct run_args *args, struct how *how)
 {
     struct cay_error err;
@@ -343,6 +372,8 @@ static int run_request(struct cay *cay, struct run_args *args, struct how *how)
                                                   : "list";
     if (cay_request_set(args->req, "rows_auto", rows, &err) < 0)
         return tell_error(&err);
+    if (args->server)
+        return run_remote(args, how);
     if (args->plan) {
         auto_free char *plan = NULL;
         return cay_plan_json(cay, args->req, &plan, &err) < 0 ? tell_error(&err)
@@ -365,6 +396,7 @@ static const char run_examples[] =
     "  cay run --file data.csv --env LIMIT=3 report.py\n"
     "  cay run --workspace . --diff tidy.py     # then: cay apply last\n"
     "  cay run --watch script.py --file data.csv\n"
+    "  cay run --server https://cay.example:7300 --token-file ~/.cay-token hello.py\n"
     "  cay run --repeat 20 script.py > /dev/null\n"
     "  cay run -t game.py\n";
 
@@ -503,14 +535,33 @@ static int keep_warden(const struct cay_options *options, struct cay **cay, stru
     return cay_open(&lasting, cay, err);
 }
 
+/* --server among the words: then it is cay-full that reads them. */
+static bool may_name_server(int argc, char *const *argv)
+{
+    static const char name[] = "--server";
+    const size_t len = sizeof name - 1;
+
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strncmp(argv[i], name, len) == 0 && (!argv[i][len] || argv[i][len] == '='))
+            return true;
+    return false;
+}
+
 /* The warden is started before the options are read: it gets ready meanwhile, and is forked while
  * this process is at its smallest. */
 static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
 {
+#ifndef CAY_FULL
+    if (may_name_server(argc, argv)) {
+        char run[] = "run", exec[] = "exec";
+        argv[0] = is_exec ? exec : run;
+        return full_exec(argc, argv);
+    }
+#endif
     const struct cay_options options = {
         .server = !tell_has_word(argc, argv, "--no-server"),
         .fork_warden = true,
-        .start_now = true,
+        .start_now = !may_name_server(argc, argv),
         .once = true,
         .argv = argv,
     };
@@ -533,7 +584,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
         int first, dashdash;
         rc = parse_options(args, argc, words, is_exec, &first, &dashdash, &other) > 0 ? 1 : -1;
     }
-    if (rc == 0)
+    if (rc == 0 && !may_name_server(argc, argv)) /* whose caps are the server's */
         cay_request_heed(args->req, cay);
     if (rc == 0)
         rc = catch_signals(&how, &err);
@@ -543,9 +594,9 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     progress.is_on &= !args->quiet;
     if (rc == 0)
         rc = refuse_terminal(cay, args, &err);
-    if (rc == 0 && args->repeat)
+    if (rc == 0 && args->repeat && !args->server)
         rc = keep_warden(&options, &cay, &err);
-    bool is_watch = rc == 0 && args->is_watched && note_fd < 0;
+    bool is_watch = rc == 0 && args->is_watched && note_fd < 0 && !args->server;
     if (rc < 0) {
         struct screen screen = { .args = args, .progress = &progress, .cancel_write = -1 };
         status = tell_error(&err);

@@ -9,6 +9,7 @@
  *     start    makes a sandbox and begins its first stage; returns as soon as that is under way
  *     wait     called when one of the sandbox's fds is readable; hands out one report at a time
  *     tick     called when tick_ns is reached; looks at counters that no event tells of
+ *     usage    called once a second where somebody wants to know: what the stage has used so far
  *     kill     ends everything inside, whatever it does; the reports that follow say it is gone
  *     release  frees the sandbox and everything it took on the host
  *
@@ -28,7 +29,8 @@
 
 struct cgroup_host;
 
-/* The first folder is the workspace, the others are read-only. */
+/* The first folder is the workspace, seen copy-on-write unless the job says that it writes; the
+ * others are read-only. */
 enum { JOB_STAGES = 2, JOB_FOLDERS = 9 };
 
 /* Bytes of a payload that is short enough to come along with its job: what most snippets need. */
@@ -45,6 +47,8 @@ struct job {
     uint8_t n_stages;
     uint8_t tty;         /* the last stage gets a terminal: see std_fds */
     uint16_t rows, cols; /* of the terminal */
+    uint8_t wants_usage; /* once a second, while a stage runs */
+    uint8_t writes;      /* the first folder is no copy: what is written there stays */
     int32_t language;    /* its number (core/language.h), for what it needs in /etc; -1: none */
     uint8_t start;       /* the most that may be done ahead of it: enum start_kind */
     uint32_t require;    /* layers without which the run is refused (core/layer.h) */
@@ -95,6 +99,7 @@ enum report_kind {
     REPORT_NONE,          /* nothing yet */
     REPORT_STAGE_STARTED, /* the stage's program was started */
     REPORT_STAGE_ENDED,   /* it ended; when another stage follows, start_next begins it */
+    REPORT_USAGE,         /* the answer of a backend whose `usage` could not give it at once */
     REPORT_OVER,          /* found past a limit from inside: it should be killed for `over` */
     REPORT_FAILED,        /* the sandbox could not be made: error */
     REPORT_DOOMED, /* nothing of it can run any more, but the kernel takes long to clear it away */
@@ -104,10 +109,10 @@ enum report_kind {
 struct report {
     enum report_kind kind;
     unsigned stage;
-    uint32_t layers;    /* STAGE_STARTED: what is really in force */
-    uint8_t start_kind; /* STAGE_STARTED: enum start_kind */
-    int64_t at_ns;      /* STAGE_STARTED: monotonic; 0: now */
-    struct stage_end end;
+    uint32_t layers;      /* STAGE_STARTED: what is really in force */
+    uint8_t start_kind;   /* STAGE_STARTED: enum start_kind */
+    int64_t at_ns;        /* STAGE_STARTED: monotonic; 0: now */
+    struct stage_end end; /* USAGE: only its usage */
     enum tick_result over;
     struct cay_error error;
 };
@@ -167,6 +172,7 @@ enum {
     BACKEND_IMAGES = 1 << 3,        /* has no root but an image: runtimes are those in it */
     BACKEND_RUNTIMES = 1 << 4,      /* takes an OCI runtime */
     BACKEND_STORED_IMAGES = 1 << 5, /* takes those of the state folder (core/image.h) */
+    BACKEND_WRITES = 1 << 6,        /* workspace_rw */
 };
 
 struct backend {
@@ -180,6 +186,9 @@ struct backend {
     void (*wait)(struct sandbox *sandbox, struct report *ret);
     int (*start_next)(struct sandbox *sandbox, struct cay_error *err);
     enum tick_result (*tick)(struct sandbox *sandbox, int64_t now_ns);
+    /* What the stage that runs has used so far. false: it is not known, or REPORT_USAGE will tell.
+     * NULL: there are no counters. */
+    bool (*usage)(struct sandbox *sandbox, struct cay_usage *ret);
     /* Ends the program and whatever it has started, and has the sandbox tell what they left, as
      * after an end of their own. false: it can't be done (any more), kill it. NULL: it never can.
      */

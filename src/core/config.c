@@ -131,6 +131,11 @@ static int parse_entry(const struct file *file, enum field_id id, const struct t
 static int unknown_key(const struct file *file, const struct toml_value *entry,
                        struct cay_error *err)
 {
+    enum field_id id = field_find(entry->key);
+
+    if (id != FIELD_N && fields[id].flags & FIELD_NO_CONFIG)
+        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: only a request can set it", file->name,
+                        entry->line, entry->key);
     field_fail_unknown(entry->key, 0, err);
     return cay_wrap(err, "%s:%u", file->name, entry->line);
 }
@@ -153,6 +158,8 @@ static int load_setting(const struct file *file, enum field_id id, const struct 
     struct setting *setting = &file->config->settings[id];
     struct value value;
 
+    if (fields[id].flags & FIELD_NO_CONFIG)
+        return unknown_key(file, entry, err);
     if (file->origin == ORIGIN_PROJECT && !(fields[id].flags & FIELD_PROJECT)) {
         cay_fail(err, CAY_E_USAGE, "%s:%u: %s: not allowed in a project file", file->name,
                  entry->line, entry->key);
@@ -193,7 +200,8 @@ static int load_caps(const struct file *file, const struct toml_value *table, st
     for (const struct toml_value *entry = table->first; entry; entry = entry->next) {
         enum field_id id = field_find(entry->key);
         struct value value;
-        if (id == FIELD_N || !(fields[id].flags & FIELD_LIMIT || id == FIELD_TIMEOUT))
+        if (id == FIELD_N || !(fields[id].flags & FIELD_LIMIT || id == FIELD_TIMEOUT) ||
+            fields[id].flags & FIELD_NO_CONFIG)
             return unknown_key(file, entry, err);
         if (parse_entry(file, id, entry, &value, err) < 0)
             return -1;
@@ -210,7 +218,8 @@ static int load_profile(const struct file *file, const struct toml_value *table,
 
     for (const struct toml_value *entry = table->first; entry; entry = entry->next) {
         enum field_id id = field_find(entry->key);
-        if (id == FIELD_N || !(fields[id].flags & FIELD_IN_REQUEST) || id == FIELD_PROFILE)
+        if (id == FIELD_N || !(fields[id].flags & FIELD_IN_REQUEST) || id == FIELD_PROFILE ||
+            fields[id].flags & FIELD_NO_CONFIG)
             return unknown_key(file, entry, err);
         if (parse_entry(file, id, entry, &profile->values[id], err) < 0)
             return -1;
@@ -525,6 +534,12 @@ static int load_entry_cay(struct config *config, const char *entry, struct cay_e
         warn_of_variable(config, entry, len, lower);
     if (id == FIELD_N || id == FIELD_LANGUAGE)
         return 0;
+    if (fields[id].flags & FIELD_NO_CONFIG) {
+        field_append(&config->arena, &config->warnings,
+                     arena_printf(&config->arena, "%.*s: ignored; only a request can set it",
+                                  (int)len, entry));
+        return 0;
+    }
     return load_variable(config, arena_dup(&config->arena, entry, len), id, false,
                          entry + len + (entry[len] == '='), err);
 }
@@ -660,7 +675,7 @@ char *config_json(struct config *config)
 
     json_begin_object(&w);
     for (int i = 0; i < FIELD_N; i++)
-        if (i != FIELD_LANGUAGE) {
+        if (i != FIELD_LANGUAGE && !(fields[i].flags & FIELD_NO_CONFIG)) {
             const struct setting setting = in_force(config, i);
             put_setting(config, &w, fields[i].name, i, &setting);
         }

@@ -33,12 +33,14 @@ enum {
     FIELD_WHOLE = 1 << 4,      /* of lists: one entry each time, commas and all */
     FIELD_LOCAL = 1 << 5,      /* of the command line and the library, not of a server's clients */
     FIELD_ORDERED = 1 << 6,    /* there is a tighter one: core/floor.h */
+    FIELD_NO_CONFIG = 1 << 7,  /* no file, profile or variable sets it */
 };
 
 #define MAX_BYTES   (UINT64_C(1) << 50)
 #define MAX_SECONDS (UINT64_C(1000000000) * 86400 * 365)
 #define FLOOR_FLAGS (FIELD_IN_REQUEST | FIELD_ORDERED)
 #define LIMIT_FLAGS (FLOOR_FLAGS | FIELD_LIMIT | FIELD_PROJECT)
+#define ALIAS_FLAGS (FIELD_IN_REQUEST | FIELD_LIMIT | FIELD_NO_CONFIG) /* core/request-alias.h */
 
 /* id, name, kind, flags, built-in value (NULL: none), least, most, choices, metavar, help */
 #define FIELDS(X)                                                                                  \
@@ -49,7 +51,15 @@ enum {
     X(MEMORY, "memory", BYTES, LIMIT_FLAGS, "512m", 4 << 20, MAX_BYTES, NULL, "SIZE",              \
       "memory of all processes together, files in /tmp included")                                  \
     X(SWAP, "swap", BYTES, LIMIT_FLAGS, "0", 0, MAX_BYTES, NULL, "SIZE", "swap on top of memory")  \
+    X(MEMORY_SWAP, "memory_swap", BYTES, ALIAS_FLAGS, NULL, 0, MAX_BYTES, NULL, "SIZE",            \
+      "memory and swap together, instead of swap; with memory")                                    \
     X(CPUS, "cpus", MILLI, LIMIT_FLAGS, "1", 10, 1024000, NULL, "N", "CPUs, fractions allowed")    \
+    X(CPU_SHARES, "cpu_shares", COUNT, LIMIT_FLAGS, "1024", 2, 1024, NULL, "N",                    \
+      "weight against other runs where CPUs are short")                                            \
+    X(CPU_QUOTA, "cpu_quota", COUNT, ALIAS_FLAGS, NULL, 1000, 1024000000, NULL, "USEC",            \
+      "CPU time per cpu_period, instead of cpus (100000)")                                         \
+    X(CPU_PERIOD, "cpu_period", COUNT, ALIAS_FLAGS, NULL, 1000, 1000000, NULL, "USEC",             \
+      "what cpu_quota is divided by (100000)")                                                     \
     X(CPU_TIME, "cpu_time", SECONDS, LIMIT_FLAGS, NULL, 1000000, MAX_SECONDS, NULL, "SECONDS",     \
       "CPU time of all processes together (no limit)")                                             \
     X(PIDS, "pids", COUNT, LIMIT_FLAGS, "100", 1, 4194304, NULL, "N",                              \
@@ -92,6 +102,8 @@ enum {
       "OCI runtime of a container backend")                                                        \
     X(WORKSPACE, "workspace", TEXT, FIELD_IN_REQUEST | FIELD_LOCAL, NULL, 0, 0, NULL, "DIR",       \
       "host folder, seen copy-on-write at /workspace")                                             \
+    X(WORKSPACE_RW, "workspace_rw", TEXT, FIELD_IN_REQUEST | FIELD_LOCAL | FIELD_NO_CONFIG, NULL,  \
+      0, 0, NULL, "DIR", "host folder that the program changes for good, at /workspace")           \
     X(RO, "ro", LIST, FIELD_IN_REQUEST | FIELD_WHOLE | FIELD_LOCAL, NULL, 0, 0, NULL,              \
       "DIR[=PATH]", "host folder to show read-only, at its own path or at PATH")                   \
     X(COLLECT, "collect", LIST, FIELD_IN_REQUEST | FIELD_WHOLE, NULL, 0, 0, NULL, "GLOB",          \

@@ -13,6 +13,7 @@ void limits_put(struct json_writer *w, const struct cay_limits *limits)
     json_field_uint(w, "memory", limits->memory_bytes);
     json_field_uint(w, "swap", limits->swap_bytes);
     json_field_real(w, "cpus", (double)limits->cpus_milli / 1000);
+    json_field_uint(w, "cpu_shares", limits->cpu_shares);
     if (limits->cpu_time_ns > 0)
         json_field_real(w, "cpu_time", clock_seconds(limits->cpu_time_ns));
     else
@@ -40,4 +41,11 @@ void usage_put(struct json_writer *w, const struct cay_usage *usage)
     put_counter(w, "pids_peak", usage->pids_peak);
     json_field_uint(w, "stdout_bytes", usage->stdout_bytes);
     json_field_uint(w, "stderr_bytes", usage->stderr_bytes);
+}
+
+void usage_put_now(struct json_writer *w, const struct cay_usage *usage)
+{
+    usage_put(w, usage);
+    put_counter(w, "memory", usage->memory_bytes);
+    put_counter(w, "pids", usage->pids);
 }

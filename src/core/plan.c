@@ -15,6 +15,7 @@
 #include "core/language.h"
 #include "core/layer.h"
 #include "core/plan-making.h"
+#include "core/request-alias.h"
 #include "sys/userns.h"
 
 /* ---- settings ----------------------------------------------------------------------------------
@@ -59,6 +60,8 @@ static int refuse_unbuilt(const struct making *m)
 
     if (setting(m, FIELD_SESSION)->is_set)
         return cay_fail(m->err, CAY_E_UNSUPPORTED, "session: not built yet");
+    if (m->req->values[FIELD_WORKSPACE_RW].is_set)
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "workspace_rw: not built yet");
     for (const char *const *word = network->list; word && *word; word++)
         if (strcmp(*word, "none") != 0)
             return cay_fail(m->err, CAY_E_UNSUPPORTED,
@@ -267,6 +270,7 @@ static struct cay_limits run_limits(const struct making *m)
         .max_output_bytes = number(m, FIELD_MAX_OUTPUT),
         .output_cap_bytes = number(m, FIELD_OUTPUT_CAP),
         .cpus_milli = (uint32_t)number(m, FIELD_CPUS),
+        .cpu_shares = (uint32_t)number(m, FIELD_CPU_SHARES),
         .pids = (uint32_t)number(m, FIELD_PIDS),
         .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
     };
@@ -416,10 +420,11 @@ int plan_make(const struct cay_request *req, const struct config *config,
     struct plan plan = { 0 };
     struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT, { .code = req->code } };
 
-    int rc = choose_profile(&m) < 0 || find_fence(&m) < 0 || refuse_servers_own(&m) < 0 ||
-                     refuse_unbuilt(&m) < 0 || choose_backend(&m) < 0 || choose_image(&m) < 0 ||
-                     choose_terminal(&m) < 0 || choose_layers(&m) < 0 || check_caps(&m) < 0 ||
-                     plan_program(&m) < 0 || plan_files(&m) < 0 || plan_root(&m) < 0
+    int rc = request_alias_finish(req, err) < 0 || choose_profile(&m) < 0 || find_fence(&m) < 0 ||
+                     refuse_servers_own(&m) < 0 || refuse_unbuilt(&m) < 0 ||
+                     choose_backend(&m) < 0 || choose_image(&m) < 0 || choose_terminal(&m) < 0 ||
+                     choose_layers(&m) < 0 || check_caps(&m) < 0 || plan_program(&m) < 0 ||
+                     plan_files(&m) < 0 || plan_root(&m) < 0
                  ? -1
                  : 0;
     image_close(&m.image);

@@ -18,6 +18,7 @@
 #include "base/json-scan.h"
 #include "base/strbuf.h"
 #include "core/config.h"
+#include "core/request-alias.h"
 
 struct cay_request *cay_request_new(void)
 {
@@ -102,7 +103,8 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
     enum field_id id = field_find(field);
     if (id == FIELD_N || !(fields[id].flags & FIELD_IN_REQUEST))
         return field_fail_unknown(field, FIELD_IN_REQUEST, err);
-    if (field_parse_capped(&req->arena, id, value, cap_of(req, id), &parsed, err) < 0)
+    if (request_alias_check(req, id, err) < 0 ||
+        field_parse_capped(&req->arena, id, value, cap_of(req, id), &parsed, err) < 0)
         return -1;
     if (fields[id].kind == FIELD_LIST && req->values[id].is_set) {
         if (field_check_count(field, req->values[id].n + parsed.n, err) < 0)
@@ -112,7 +114,7 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
         return 0;
     }
     req->values[id] = parsed;
-    return 0;
+    return request_alias_apply(req, id, err);
 }
 
 static int fail_clash(struct cay_error *err, const char *one, const char *other)
@@ -506,6 +508,8 @@ static int env_from_json(struct cay_request *req, json_t *env, struct cay_error 
 
 static int limits_from_json(struct cay_request *req, json_t *limits, struct cay_error *err)
 {
+    const bool has_cpus = req->values[FIELD_CPUS].is_set;
+    const bool has_swap = req->values[FIELD_SWAP].is_set || req->values[FIELD_MEMORY_SWAP].is_set;
     const char *name;
     json_t *value;
 
@@ -522,6 +526,11 @@ static int limits_from_json(struct cay_request *req, json_t *limits, struct cay_
                 "{\"%s\": …, \"limits\": {…}}", name);
         if (id == FIELD_N || !(fields[id].flags & FIELD_LIMIT))
             return cay_wrap((field_fail_unknown(name, FIELD_LIMIT, err), err), "limits");
+        if ((has_cpus && request_alias_is(id, FIELD_CPUS)) ||
+            (has_swap && request_alias_is(id, FIELD_SWAP)))
+            continue; /* by whatever name: a flag beats the request */
+        if (request_alias_check(req, id, err) < 0)
+            return -1;
         if (!cay_request_has(req, name) && set_from_json(req, name, value, err) < 0)
             return -1;
     }

@@ -214,7 +214,7 @@ char *cay_event_json(const struct cay_event *event)
         json_field_base64(&w, "base64", event->data, event->len);
     if (event->usage) {
         json_field_object(&w, "usage");
-        usage_put(&w, event->usage);
+        usage_put_now(&w, event->usage);
         json_end_object(&w);
     }
     if (event->result) {

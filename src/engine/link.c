@@ -36,6 +36,7 @@ static void limits_from_settings(const struct setting *settings, struct cay_limi
         .inodes = settings[FIELD_INODES].value.num,
         .pids = (uint32_t)settings[FIELD_PIDS].value.num,
         .cpus_milli = (uint32_t)settings[FIELD_CPUS].value.num,
+        .cpu_shares = (uint32_t)settings[FIELD_CPU_SHARES].value.num,
         .open_files = (uint32_t)settings[FIELD_OPEN_FILES].value.num,
     };
 }
@@ -53,6 +54,7 @@ static void caps_from_config(const struct config *config, struct cay_limits *ret
         .inodes = caps[FIELD_INODES].value.num,
         .pids = (uint32_t)caps[FIELD_PIDS].value.num,
         .cpus_milli = (uint32_t)caps[FIELD_CPUS].value.num,
+        .cpu_shares = (uint32_t)caps[FIELD_CPU_SHARES].value.num,
         .open_files = (uint32_t)caps[FIELD_OPEN_FILES].value.num,
     };
 }

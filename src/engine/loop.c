@@ -171,6 +171,7 @@ static int send_start(struct run *run)
     memcpy(request.job.id, run->id, sizeof request.job.id);
     request.job.rows = run->terminal.rows;
     request.job.cols = run->terminal.cols;
+    request.job.wants_usage = run->options.on_event != NULL;
     int rc = message_send_request(run->cay->link.fd, &request, run->far_fds);
     if (rc == 0 && !run->plan.has_next)
         run_close_far(run);

@@ -126,12 +126,24 @@ static void on_stage_ended(struct run *run, const struct warden_reply *reply)
     struct cay_usage usage = reply->end.usage;
     usage.stdout_bytes = run->captures[OUT].total;
     usage.stderr_bytes = run->captures[ERR].total;
+    usage.memory_bytes = usage.pids = UINT64_MAX; /* in use: nothing any more */
     run->result->usage = usage;
     run_emit(run, (struct cay_event){ .kind = CAY_EVENT_USAGE, .usage = &usage });
     /* Held, and all it wrote was taken: the answer need not wait for the cleaning up. */
     run->has_all = reply->end.is_held && is_last && run->harvest.pipe_fd < 0;
     if (run->has_all)
         run_end(run);
+}
+
+static void on_usage(struct run *run, const struct warden_reply *reply)
+{
+    struct cay_usage usage = reply->end.usage;
+
+    if (run->stage_ns == 0 || run->is_over)
+        return;
+    usage.stdout_bytes = run->captures[OUT].total;
+    usage.stderr_bytes = run->captures[ERR].total;
+    run_emit(run, (struct cay_event){ .kind = CAY_EVENT_USAGE, .usage = &usage });
 }
 
 /* Go makes a library of what is no package main, and is content with it. */
@@ -187,6 +199,9 @@ void run_reply(struct run *run, const struct warden_reply *reply)
         if (reply->tells_start)
             on_stage_started(run, reply);
         on_stage_ended(run, reply);
+        break;
+    case WARDEN_USAGE:
+        on_usage(run, reply);
         break;
     case WARDEN_FAILED:
         on_failed(run, reply);

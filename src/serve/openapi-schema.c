@@ -111,6 +111,7 @@ static const struct row {
     { "LimitsInForce", "memory", "integer", ALWAYS, "bytes" },
     { "LimitsInForce", "swap", "integer", ALWAYS, "bytes" },
     { "LimitsInForce", "cpus", "number", ALWAYS, "" },
+    { "LimitsInForce", "cpu_shares", "integer", ALWAYS, "1024 is a full one" },
     { "LimitsInForce", "cpu_time", "number?", ALWAYS, "seconds" },
     { "LimitsInForce", "pids", "integer", ALWAYS, "" },
     { "LimitsInForce", "disk", "integer", ALWAYS, "bytes" },
@@ -124,6 +125,8 @@ static const struct row {
       "processes and threads; those of a compiler included, if one ran too" },
     { "Usage", "stdout_bytes", "integer", ALWAYS, "written in all" },
     { "Usage", "stderr_bytes", "integer", ALWAYS, "" },
+    { "Usage", "memory", "integer?", 0, "bytes in use at that moment; only in events" },
+    { "Usage", "pids", "integer?", 0, "processes and threads at that moment; only in events" },
 
     { "Timing", "queue", "number?", ALWAYS, "waiting; counts in no limit" },
     { "Timing", "setup", "number?", ALWAYS, "" },

@@ -12,6 +12,8 @@ static const struct {
 } refused[] = {
     { "workspace", NULL, "a folder of the server's host can't be named over HTTP",
       "files can be sent in `files`" },
+    { "workspace_rw", NULL, "a folder of the server's host can't be named over HTTP",
+      "files can be sent in `files`" },
     { "ro", NULL, "a folder of the server's host can't be named over HTTP",
       "files can be sent in `files`" },
     { "fallback", "unsafe", "a run without isolation can't be asked for over HTTP",

@@ -17,6 +17,9 @@
 
 enum { CPU_PERIOD_US = 100000 };
 
+/* What the kernel gives a new group: cpu.shares of v1; v2 calls the same 100. */
+enum { CPU_SHARES = 1024, CPU_WEIGHT = 100 };
+
 /* The hierarchies of this host, in the order of making; removal goes the other way. On v2 there is
  * one, under CGROUP_MEMORY. The first one carries the lock: a group that is there in another
  * hierarchy but not in the first is a leftover. */
@@ -59,7 +62,7 @@ static int make_one(const struct cgroup_host *host, int which, const char *name,
 
 int cgroup_make(const struct cgroup_host *host, const char *name, struct cgroup *ret)
 {
-    struct cgroup group = { .host = host };
+    struct cgroup group = { .host = host, .cpu_shares = CPU_SHARES };
 
     snprintf(group.name, sizeof group.name, "%s", name);
     for (int i = 0; i < CGROUP_N; i++)
@@ -131,17 +134,34 @@ static int set_cpu_v2(int dir, const struct cgroup_limits *limits)
     return file_write_at(dir, "cpu.max", text, (size_t)len);
 }
 
-static int set_pids(int dir, const struct cgroup_limits *limits)
-{
-    return file_write_uint_at(dir, "pids.max", limits->pids);
-}
-
 static int dir_of(const struct cgroup *group, enum cgroup_controller which)
 {
     return group->dir[group->host->version == 2 ? CGROUP_MEMORY : which];
 }
 
-int cgroup_set_limits(const struct cgroup *group, const struct cgroup_limits *limits,
+/* Left alone where it is what it was: that is a write less for nearly every run. */
+static int set_shares(struct cgroup *group, const struct cgroup_limits *limits)
+{
+    uint32_t shares = limits->cpu_shares;
+    int dir = dir_of(group, CGROUP_CPU);
+
+    if (shares == 0 || shares == group->cpu_shares)
+        return 0;
+    int rc = group->host->version == 1
+                 ? file_write_uint_at(dir, "cpu.shares", shares)
+                 : file_write_uint_at(dir, "cpu.weight",
+                                      MAX((uint64_t)shares * CPU_WEIGHT / CPU_SHARES, 1));
+    if (rc == 0)
+        group->cpu_shares = shares;
+    return rc;
+}
+
+static int set_pids(int dir, const struct cgroup_limits *limits)
+{
+    return file_write_uint_at(dir, "pids.max", limits->pids);
+}
+
+int cgroup_set_limits(struct cgroup *group, const struct cgroup_limits *limits,
                       enum cgroup_controller *ret_which)
 {
     static int (*const setters[3][CGROUP_N])(int, const struct cgroup_limits *) = {
@@ -157,6 +177,8 @@ int cgroup_set_limits(const struct cgroup *group, const struct cgroup_limits *li
         if (!group->host->has[i] || !setters[group->host->version][i])
             continue;
         int rc = setters[group->host->version][i](dir_of(group, (enum cgroup_controller)i), limits);
+        if (rc == 0 && i == CGROUP_CPU)
+            rc = set_shares(group, limits);
         if (rc < 0) {
             *ret_which = (enum cgroup_controller)i;
             return rc;

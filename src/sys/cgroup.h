@@ -56,6 +56,7 @@ struct cgroup {
     int dir[CGROUP_N];             /* v2: only dir[CGROUP_MEMORY]; it carries the lock */
     int join[CGROUP_N];            /* v1: `tasks` files for cgroup_join */
     int counters[CGROUP_COUNTERS]; /* opened when first read; -1: not yet, or not there */
+    uint32_t cpu_shares;           /* in force */
 };
 
 struct cgroup_limits {
@@ -63,6 +64,7 @@ struct cgroup_limits {
     uint64_t swap_bytes;
     uint32_t pids;
     uint32_t cpus_milli;
+    uint32_t cpu_shares; /* 1024: as every other group; 0: left as it is */
 };
 
 /* UINT64_MAX: there is no such counter here. */
@@ -82,7 +84,7 @@ void cgroup_host_close(struct cgroup_host *host);
 int cgroup_make(const struct cgroup_host *host, const char *name, struct cgroup *ret);
 
 /* Sets or changes limits. Returns -errno, and the controller that refused in *ret_which. */
-int cgroup_set_limits(const struct cgroup *group, const struct cgroup_limits *limits,
+int cgroup_set_limits(struct cgroup *group, const struct cgroup_limits *limits,
                       enum cgroup_controller *ret_which);
 
 /* v2: an fd for CLONE_INTO_CGROUP; v1: -1. */

@@ -14,7 +14,7 @@
 /* Past these nothing adds up any more. */
 #define BYTES_MAX (UINT64_C(1) << 50)
 #define TIME_MAX  (NS_PER_SEC * 86400 * 365)
-enum { COUNT_MAX = 1 << 22 };
+enum { COUNT_MAX = 1 << 22, CPU_SHARES_MAX = 1024 };
 
 static void cap(uint64_t *value, uint64_t most, uint64_t absolute)
 {
@@ -42,6 +42,7 @@ static void cap_limits(struct cay_limits *limits, const struct cay_limits *most)
     cap32(&limits->pids, most->pids);
     cap32(&limits->cpus_milli, most->cpus_milli);
     cap32(&limits->open_files, most->open_files);
+    cap32(&limits->cpu_shares, most->cpu_shares ? most->cpu_shares : CPU_SHARES_MAX);
 }
 
 /* The front checked all this; a front that was taken over did not. */
@@ -49,6 +50,7 @@ void check_cap(const struct warden_options *options, struct job *job)
 {
     job->n_stages = (uint8_t)MAX(1, MIN(job->n_stages, JOB_STAGES));
     job->tty = job->tty != 0;
+    job->wants_usage = job->wants_usage != 0;
     job->id[sizeof job->id - 1] = '\0';
     for (char *c = job->id; *c; c++)
         if (!strchr("0123456789abcdef", *c))

@@ -85,7 +85,7 @@ static void on_start(struct warden *warden, struct front *front, struct warden_r
     run->number = request->run;
     run->asked_ns = clock_now_ns();
     run->deadline_ns = run->asked_ns + SETUP_TIMEOUT_NS;
-    run->tell_ns = INT64_MAX;
+    run->tell_ns = run->usage_ns = INT64_MAX;
     run->job = request->job;
     check_cap(warden->options, &run->job);
     take_fds(&run->job, fds);
@@ -196,7 +196,9 @@ static void (*const handlers[WARDEN_REQUEST_N])(struct warden *, struct front *,
 /* A run whose fds found no room here: it can't be made, and the others go on. */
 static void refuse_start(struct front *front, const struct warden_request *request)
 {
-    struct run none = { .front = front, .number = request->run, .tell_ns = INT64_MAX };
+    struct run none = {
+        .front = front, .number = request->run, .tell_ns = INT64_MAX, .usage_ns = INT64_MAX
+    };
     struct warden_reply failed = { .kind = WARDEN_FAILED }, gone = { .kind = WARDEN_GONE };
 
     cay_fail(&failed.error, CAY_E_SYSTEM, "warden: there is no room for the files of another run");

@@ -46,12 +46,13 @@ struct warden_request {
 };
 
 /* Raised when messages of the same size mean something else: a command finds the warden of a server
- * by it (link-server.c). 2: an end may tell of its start. */
-enum { WARDEN_PROTOCOL = 2 };
+ * by it (link-server.c). 2: an end may tell of its start. 3: usage while a stage runs. */
+enum { WARDEN_PROTOCOL = 3 };
 
 enum reply_kind {
     WARDEN_STAGE_STARTED,
     WARDEN_STAGE_ENDED,
+    WARDEN_USAGE, /* of the stage that runs: end.usage; lost where the front is slow to read */
     WARDEN_FAILED,
     WARDEN_GONE,
     WARDEN_POOL /* a struct warden_pool, not a struct warden_reply */

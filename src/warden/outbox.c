@@ -38,6 +38,13 @@ int outbox_send(struct outbox *outbox, int fd, const struct warden_reply *reply)
     return 0;
 }
 
+int outbox_try(const struct outbox *outbox, int fd, const struct warden_reply *reply)
+{
+    int rc = outbox->head ? -EAGAIN : message_send_reply(fd, reply);
+
+    return rc == -EAGAIN ? 0 : rc;
+}
+
 int outbox_flush(struct outbox *outbox, int fd)
 {
     while (outbox->head) {

@@ -18,6 +18,10 @@ struct outbox {
  */
 int outbox_send(struct outbox *outbox, int fd, const struct warden_reply *reply);
 
+/* Sends it if there is room at once; else it is lost: the next one makes up for it. Returns -errno
+ * when the front is gone. */
+int outbox_try(const struct outbox *outbox, int fd, const struct warden_reply *reply);
+
 /* Sends what is kept, as far as the socket takes it. Returns -errno when the front is gone. */
 int outbox_flush(struct outbox *outbox, int fd);
 

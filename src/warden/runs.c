@@ -15,6 +15,9 @@
  * sooner, waking the front up for the first would only keep the program from a CPU. */
 #define STARTED_NS (2 * NS_PER_MSEC)
 
+/* How often a front that wants to know is told what a stage has used. */
+#define USAGE_NS NS_PER_SEC
+
 /* What a run left behind is told by then, or not at all. */
 #define HARVEST_TIMEOUT_NS (30 * NS_PER_SEC)
 
@@ -65,13 +68,44 @@ void runs_reply(struct run *run, struct warden_reply *message)
     reply_now(run, message);
 }
 
+/* One that the front has no room for is lost: nothing piles up where it reads slowly. */
+static void send_usage(struct run *run, const struct cay_usage *usage)
+{
+    struct front *front = run->front;
+    const struct warden_reply message = {
+        .kind = WARDEN_USAGE,
+        .run = run->number,
+        .stage = run->started.stage,
+        .end.usage = *usage,
+    };
+
+    if (!front->is_gone && outbox_try(&front->outbox, front->fd, &message) < 0)
+        front->is_gone = true;
+}
+
+static void tell_usage(struct run *run, int64_t now)
+{
+    const struct backend *backend = run->sandbox->backend;
+    struct cay_usage usage;
+
+    if (!backend->usage) {
+        run->usage_ns = INT64_MAX;
+        return;
+    }
+    run->usage_ns = MAX(run->usage_ns, now - USAGE_NS / 2) + USAGE_NS; /* none is made up for */
+    if (backend->usage(run->sandbox, &usage))
+        send_usage(run, &usage);
+    else
+        run->awaits_usage = true;
+}
+
 /* ---- their end, from outside ---- */
 
 void runs_kill(struct run *run, enum stop_reason reason)
 {
     if (run->stop == STOP_NONE)
         run->stop = reason;
-    run->deadline_ns = INT64_MAX;
+    run->deadline_ns = run->usage_ns = INT64_MAX;
     run->is_killed = true;
     run->sandbox->tick_ns = INT64_MAX; /* no limit is looked at any more */
     run->sandbox->backend->kill(run->sandbox);
@@ -170,6 +204,7 @@ static void on_stage_started(struct run *run, const struct report *report)
         .setup_ns = at - run->asked_ns,
     };
     run->tell_ns = now + STARTED_NS;
+    run->usage_ns = run->job.wants_usage ? at + USAGE_NS : INT64_MAX;
     run->is_up = true;
     if (!run->is_killed)
         run->deadline_ns = at + run->job.limits[report->stage].timeout_ns;
@@ -199,7 +234,7 @@ static void on_stage_ended(struct warden *warden, struct run *run, const struct 
         return;
     run->n_started = ++run->n_ended;
     run->ended_ns = clock_now_ns();
-    run->deadline_ns = INT64_MAX;
+    run->deadline_ns = run->usage_ns = INT64_MAX;
     runs_reply(run, &message);
     warden->has_answered = true;
     if (report->end
@@ -239,6 +274,11 @@ void runs_serve(struct warden *warden, struct run *run)
     case REPORT_STAGE_ENDED:
         on_stage_ended(warden, run, &report);
         break;
+    case REPORT_USAGE:
+        if (run->awaits_usage && run->usage_ns != INT64_MAX)
+            send_usage(run, &report.end.usage);
+        run->awaits_usage = false;
+        break;
     case REPORT_OVER:
         stop_over(run, report.over);
         break;
@@ -263,6 +303,8 @@ void runs_serve_clock(struct warden *warden, int64_t now)
     for (struct run *run = warden->runs; run; run = run->next) {
         if (now >= run->tell_ns)
             tell_started(run);
+        if (now >= run->usage_ns)
+            tell_usage(run, now);
         if (now >= run->deadline_ns) {
             if (!run->is_up) {
                 struct warden_reply late = { .kind = WARDEN_FAILED };

@@ -44,10 +44,12 @@ struct run {
     bool is_stopped; /* it was told to end and to tell what it left */
     bool is_killed;
     bool has_harvest;
-    bool has_ended;  /* its last stage did, and the harvest is on */
-    bool is_held;    /* or nothing is left to do but to end it */
-    bool is_doomed;  /* its front was told that it is gone: nothing of it can run any more */
-    int64_t tell_ns; /* when to tell `started`; INT64_MAX: there is nothing to tell */
+    bool has_ended;    /* its last stage did, and the harvest is on */
+    bool is_held;      /* or nothing is left to do but to end it */
+    bool is_doomed;    /* its front was told that it is gone: nothing of it can run any more */
+    int64_t tell_ns;   /* when to tell `started`; INT64_MAX: there is nothing to tell */
+    int64_t usage_ns;  /* when to tell what the stage has used; INT64_MAX: never */
+    bool awaits_usage; /* its backend was asked for it, and will report it */
     struct warden_reply started;
 };
 

@@ -26,7 +26,7 @@ static int until_next_ms(const struct warden *warden)
 
     for (const struct run *run = warden->runs; run; run = run->next) {
         next = MIN(next, MIN(run->deadline_ns, run->tell_ns));
-        next = MIN(next, run->sandbox->tick_ns);
+        next = MIN(next, MIN(run->sandbox->tick_ns, run->usage_ns));
     }
     for (unsigned i = 0; i < warden->n_pools && !warden->main_front.is_gone; i++)
         next = MIN(next, warden->pools[i].due_ns);

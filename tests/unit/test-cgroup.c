@@ -64,12 +64,13 @@ static const struct cgroup_limits some_limits = {
     .swap_bytes = 1048576,
     .pids = 26,
     .cpus_milli = 1500,
+    .cpu_shares = 512,
 };
 
 static void test_v2(void **state)
 {
-    static const char *const files[] = { "memory.max", "memory.swap.max", "pids.max", "cpu.max",
-                                         NULL };
+    static const char *const files[] = { "memory.max", "memory.swap.max", "pids.max",
+                                         "cpu.max",    "cpu.weight",      NULL };
     const struct tmp_folder *folder = *state;
     struct cgroup_host host = host_of(folder, 2);
     struct cgroup group;
@@ -93,6 +94,20 @@ static void test_v2(void **state)
     check_file(dir, "memory.swap.max", "1048576");
     check_file(dir, "pids.max", "26");
     check_file(dir, "cpu.max", "150000 100000");
+    check_file(dir, "cpu.weight", "50"); /* half of what the kernel gives a group */
+
+    /* What it is already is not written again; what it was before is. */
+    put(dir, "cpu.weight", "");
+    assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), 0);
+    check_file(dir, "cpu.weight", "");
+    struct cgroup_limits full = some_limits;
+    full.cpu_shares = 1024;
+    assert_int_equal(cgroup_set_limits(&group, &full, &which), 0);
+    check_file(dir, "cpu.weight", "100");
+    full.cpu_shares = 2;
+    put(dir, "cpu.weight", "");
+    assert_int_equal(cgroup_set_limits(&group, &full, &which), 0);
+    check_file(dir, "cpu.weight", "1");
 
     /* A kernel without swap is no fault; one that refuses a limit is, and says which. */
     unlinkat(dir, "memory.swap.max", 0);
@@ -149,11 +164,17 @@ static void test_v2_counters(void **state)
 /* v1, by hand: a group has a folder in each hierarchy. */
 static void test_v1(void **state)
 {
-    static const char *const files[] = { "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
-                                         "memory.swappiness",     "memory.max_usage_in_bytes",
-                                         "memory.oom_control",    "pids.max",
-                                         "pids.events",           "cpu.cfs_quota_us",
-                                         "cpuacct.usage",         NULL };
+    static const char *const files[] = { "memory.limit_in_bytes",
+                                         "memory.memsw.limit_in_bytes",
+                                         "memory.swappiness",
+                                         "memory.max_usage_in_bytes",
+                                         "memory.oom_control",
+                                         "pids.max",
+                                         "pids.events",
+                                         "cpu.cfs_quota_us",
+                                         "cpu.shares",
+                                         "cpuacct.usage",
+                                         NULL };
     const struct tmp_folder *folder = *state;
     struct cgroup_host host = host_of(folder, 1);
     struct cgroup group = { .host = &host, .name = "cay-test" };
@@ -173,11 +194,13 @@ static void test_v1(void **state)
     put(dir, "memory.memsw.limit_in_bytes", "");
     put(dir, "pids.max", "");
     put(dir, "cpu.cfs_quota_us", "");
+    put(dir, "cpu.shares", "");
     assert_int_equal(cgroup_set_limits(&group, &some_limits, &which), 0);
     check_file(dir, "memory.limit_in_bytes", "67108864");
     check_file(dir, "memory.memsw.limit_in_bytes", "68157440"); /* the sum of both */
     check_file(dir, "pids.max", "26");
     check_file(dir, "cpu.cfs_quota_us", "150000");
+    check_file(dir, "cpu.shares", "512");
 
     /* Without swap accounting swap is kept away from otherwise. */
     unlinkat(dir, "memory.memsw.limit_in_bytes", 0);

@@ -605,7 +605,7 @@ static void test_environment_of_every_field(void **state)
                            : fields[i].kind == FIELD_SECONDS ? "9"
                            : fields[i].kind == FIELD_BOOL    ? "true"
                                                              : "word";
-        if (i == FIELD_LANGUAGE)
+        if (i == FIELD_LANGUAGE || fields[i].flags & FIELD_NO_CONFIG)
             continue;
         for (size_t c = 0; fields[i].name[c]; c++) {
             char letter = fields[i].name[c];
@@ -617,6 +617,28 @@ static void test_environment_of_every_field(void **state)
         config_done(&config);
         arena_done(&arena);
     }
+}
+
+/* What only a request can set: no file, profile or variable makes a folder writable. */
+static void test_requests_own(void **state)
+{
+    static const char *const texts[] = { "workspace_rw = '/w'\n", "[limits]\ncpu_quota = 1000\n",
+                                         "[max]\nmemory_swap = '1g'\n",
+                                         "[profiles.x]\nworkspace_rw = '/w'\n" };
+    const char *const environment[] = { "CAY_WORKSPACE_RW=/w", NULL };
+    struct config config;
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct cay_error err = { 0 };
+        assert_int_equal(load(*state, (struct texts){ .user = texts[i] }, &config, &err), -1);
+        if (!strstr(err.msg, "only a request can set it"))
+            fail_msg("%s: %s", texts[i], err.msg);
+    }
+    load_good(*state, (struct texts){ .environment = environment }, &config);
+    assert_false(config.settings[FIELD_WORKSPACE_RW].value.is_set);
+    assert_string_equal(config.warnings.list[0],
+                        "CAY_WORKSPACE_RW: ignored; only a request can set it");
+    config_done(&config);
 }
 
 static void test_environment_of_others(void **state)
@@ -788,7 +810,7 @@ static void test_json(void **state)
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(root);
     for (int i = 0; i < FIELD_N; i++)
-        if (i != FIELD_LANGUAGE)
+        if (i != FIELD_LANGUAGE && !(fields[i].flags & FIELD_NO_CONFIG))
             assert_true(json_is_object(json_object_get(root, fields[i].name)));
 
     const char *value, *origin, *where;
@@ -999,6 +1021,7 @@ int main(void)
         cmocka_unit_test(test_type_gives_way),
         cmocka_unit_test(test_environment_cap),
         cmocka_unit_test(test_environment_of_every_field),
+        cmocka_unit_test(test_requests_own),
         cmocka_unit_test(test_environment_of_others),
         cmocka_unit_test(test_preload),
         cmocka_unit_test(test_environment_errors),

@@ -60,11 +60,13 @@ static void test_everything(void **state)
     struct cay_request *req =
         good("{\"language\": \"python:3.11\", \"code\": \"print(1)\\n\", \"args\": [\"-v\", \"\"],"
              " \"env\": {\"A\": \"1\", \"B\": \"\"}, \"stdin\": \"in\", \"timeout\": 2.5,"
-             " \"limits\": {\"memory\": \"64m\", \"swap\": 0, \"cpus\": 0.5, \"cpu_time\": 1,"
+             " \"limits\": {\"memory\": \"64m\", \"memory_swap\": \"64m\", \"cpu_time\": 1,"
+             "  \"cpu_quota\": 50000, \"cpu_period\": 100000, \"cpu_shares\": 512,"
              "  \"pids\": 10, \"disk\": 1048576, \"inodes\": 99, \"open_files\": 64,"
              "  \"max_output\": \"1k\", \"output_cap\": \"1m\"},"
              " \"network\": [\"a.example\", \"b.example:443\"], \"workspace\": \"/w\","
-             " \"ro\": [\"/d\"], \"collect\": [\"*.csv\"], \"backend\": \"native\", "
+             " \"workspace_rw\": \"/x\", \"ro\": [\"/d\"], \"collect\": [\"*.csv\"], \"backend\": "
+             "\"native\", "
              "\"min_isolation\": \"vm\","
              " \"policy\": \"block\", \"session\": \"s\", \"require\": [\"seccomp\"],"
              " \"strict\": true, \"strip_fence\": true,"
@@ -146,6 +148,108 @@ static void test_what_is_set_stays(void **state)
     assert_int_equal(req->values[FIELD_MEMORY].num, 64 << 20);
     assert_int_equal(req->values[FIELD_CPUS].num, 500);
     assert_int_equal(req->values[FIELD_PIDS].num, 20);
+    cay_request_free(req);
+}
+
+/* Docker's names: each pair is one limit of ours, in any order. */
+static void test_aliases(void **state)
+{
+    static const struct {
+        const char *limits;
+        uint64_t cpus, swap;
+    } good_rows[] = {
+        { "\"cpu_quota\": 50000, \"cpu_period\": 100000", 500, 0 },
+        { "\"cpu_period\": 200000, \"cpu_quota\": 50000", 250, 0 },
+        { "\"cpu_quota\": 200000", 2000, 0 },
+        { "\"cpu_period\": 50000", 2000, 0 },
+        { "\"memory\": \"64m\", \"memory_swap\": \"96m\"", 0, 32 << 20 },
+        { "\"memory_swap\": \"64m\", \"memory\": \"64m\"", 0, 0 },
+    };
+    static const struct {
+        const char *limits, *words;
+    } bad_rows[] = {
+        { "\"cpus\": 1, \"cpu_quota\": 100000", "cpu_quota and cpus are mutually exclusive" },
+        { "\"cpu_period\": 100000, \"cpus\": 1", "cpus and cpu_period are mutually exclusive" },
+        { "\"memory\": \"64m\", \"memory_swap\": \"32m\"", "memory_swap: 32m is less than memory" },
+        { "\"swap\": 0, \"memory_swap\": \"1g\"", "memory_swap and swap are mutually exclusive" },
+        { "\"cpu_quota\": -1", "cpu_quota: '-1'" },
+        { "\"cpu_quota\": 1000, \"cpu_period\": 1000000", "allowed is 0.01 to" },
+        { "\"cpu_shares\": 2048", "allowed is 2 to 1024" },
+        { "\"cpu_shares\": 0", "allowed is 2 to 1024" },
+    };
+    char json[200];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good_rows); i++) {
+        snprintf(json, sizeof json, "{\"limits\": {%s}}", good_rows[i].limits);
+        struct cay_request *req = good(json);
+        assert_int_equal(req->values[FIELD_CPUS].num, good_rows[i].cpus);
+        assert_int_equal(req->values[FIELD_SWAP].num, good_rows[i].swap);
+        cay_request_free(req);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad_rows); i++) {
+        struct cay_request *req = cay_request_new();
+        struct cay_error err = { 0 };
+        snprintf(json, sizeof json, "{\"limits\": {%s}}", bad_rows[i].limits);
+        assert_int_equal(cay_request_parse(req, json, strlen(json), &err), -1);
+        assert_int_equal(err.kind, CAY_E_USAGE);
+        if (!strstr(err.msg, bad_rows[i].words))
+            fail_msg("%s: %s", json, err.msg);
+        cay_request_free(req);
+    }
+}
+
+/* By whatever name: a flag beats the request. */
+static void test_flag_beats_alias(void **state)
+{
+    static const char json[] =
+        "{\"limits\": {\"cpus\": 2, \"memory\": \"64m\", \"memory_swap\": \"1g\"}}";
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(cay_request_set(req, "cpu_quota", "50000", &err), 0);
+    assert_int_equal(cay_request_set(req, "swap", "1m", &err), 0);
+    assert_int_equal(cay_request_parse(req, json, strlen(json), &err), 0);
+    assert_int_equal(req->values[FIELD_CPUS].num, 500);
+    assert_int_equal(req->values[FIELD_SWAP].num, 1 << 20);
+    cay_request_free(req);
+}
+
+/* What is written is what is read. */
+static void test_to_json(void **state)
+{
+    struct cay_request *req =
+        good("{\"code\": \"print(1)\\u0000\", \"args\": [\"a\", \"\"], \"env\": {\"A\": \"b=c\"},"
+             " \"files\": {\"t\": \"text\", \"b\": {\"base64\": \"/w==\"}}, \"stdin\": \"in\","
+             " \"timeout\": 2.5, \"strict\": true, \"collect\": [\"*,a\", \"b\"],"
+             " \"limits\": {\"memory\": \"64m\", \"memory_swap\": \"96m\", \"cpu_quota\": 50000}}");
+    struct cay_error err = { 0 };
+    auto_free char *json = NULL;
+
+    (void)state;
+    assert_int_equal(cay_request_set(req, "file_name", "/x/prog.py", &err), 0);
+    assert_int_equal(cay_request_json(req, &json, &err), 0);
+    struct cay_request *again = good(json);
+    assert_string_equal(again->values[FIELD_LANGUAGE].text, "python");
+    assert_int_equal(again->code.len, 9);
+    assert_memory_equal(again->code.data, "print(1)", 9);
+    check_list(&again->args, (const char *const[]){ "a", "", NULL });
+    check_list(&again->env, (const char *const[]){ "A=b=c", NULL });
+    check_list(&again->values[FIELD_COLLECT], (const char *const[]){ "*,a", "b", NULL });
+    assert_int_equal(again->files.n, 2);
+    assert_int_equal(again->files.items[1].len, 1);
+    assert_memory_equal(again->files.items[1].data, "\xff", 1);
+    for (int i = 0; i < FIELD_N; i++)
+        if (fields[i].kind != FIELD_LIST && i != FIELD_LANGUAGE &&
+            !(fields[i].flags & FIELD_NO_CONFIG))
+            assert_int_equal(again->values[i].num, req->values[i].num);
+    cay_request_free(again);
+
+    assert_int_equal(cay_request_set(req, "args", "\xff", &err), 0);
+    auto_free char *none = NULL;
+    assert_int_equal(cay_request_json(req, &none, &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
     cay_request_free(req);
 }
 
@@ -605,6 +709,9 @@ int main(void)
         cmocka_unit_test(test_everything),
         cmocka_unit_test(test_null_and_empty_lists),
         cmocka_unit_test(test_what_is_set_stays),
+        cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_flag_beats_alias),
+        cmocka_unit_test(test_to_json),
         cmocka_unit_test(test_whole_numbers),
         cmocka_unit_test(test_bytes_may_hold_nul),
         cmocka_unit_test(test_files),

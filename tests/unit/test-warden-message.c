@@ -21,6 +21,7 @@
 
 #include "base/auto.h"
 #include "warden/message.h"
+#include "warden/outbox.h"
 
 struct pair {
     int front, back;
@@ -300,6 +301,37 @@ static void test_nothing_there(void **state)
     close_pair(&pair);
 }
 
+/* What may be lost is kept nowhere, and never comes before what may not. */
+static void test_what_may_be_lost(void **state)
+{
+    const struct warden_reply usage = { .kind = WARDEN_USAGE }, gone = { .kind = WARDEN_GONE };
+    struct pair pair = make_pair();
+    struct outbox outbox = { 0 };
+    union warden_answer answer;
+    int sent = 0, got = 0;
+
+    (void)state;
+    assert_int_equal(outbox_try(&outbox, pair.back, &usage), 0);
+    assert_int_equal(message_recv_answer(pair.front, &answer), 0);
+    assert_int_equal(answer.kind, WARDEN_USAGE);
+    while (message_send_reply(pair.back, &usage) == 0)
+        sent++;
+    assert_int_equal(outbox_try(&outbox, pair.back, &usage), 0);
+    assert_null(outbox.head);
+    assert_int_equal(outbox_send(&outbox, pair.back, &gone), 0);
+    assert_non_null(outbox.head);
+    assert_int_equal(message_recv_answer(pair.front, &answer), 0); /* there is room again */
+    assert_int_equal(outbox_try(&outbox, pair.back, &usage), 0);
+    assert_int_equal(outbox_flush(&outbox, pair.back), 0);
+    while (message_recv_answer(pair.front, &answer) == 0)
+        got++;
+    assert_int_equal(got, sent); /* one less of what was sent, and the one that was kept */
+    assert_int_equal(answer.kind, WARDEN_GONE);
+    close_fd(&pair.front);
+    assert_true(outbox_try(&outbox, pair.back, &usage) < 0);
+    close_pair(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_garbage_reply),
         cmocka_unit_test(test_nothing_there),
+        cmocka_unit_test(test_what_may_be_lost),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

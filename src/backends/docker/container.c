@@ -25,6 +25,7 @@ static struct cgroup_limits shape_limits(const struct cay_limits *limits)
         .swap_bytes = limits->swap_bytes,
         .pids = limits->pids,
         .cpus_milli = limits->cpus_milli,
+        .cpu_shares = limits->cpu_shares,
     };
 }
 

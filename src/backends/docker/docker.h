@@ -134,8 +134,10 @@ void spare_put_fds(struct job *job, const int fds[SPARE_FDS]);
 /* What a spare says instead of a report, in its `stage`. */
 #define SPARE_READY 0x53504152U
 
-/* From the warden: begin the next stage. The end of the stream is that of everything. */
-#define KEEPER_NEXT 'n'
+/* From the warden: begin the next stage; report what the one that runs has used. The end of the
+ * stream is that of everything. */
+#define KEEPER_NEXT  'n'
+#define KEEPER_USAGE 'u'
 
 /* Copies a folder of the host's into the container, as entries of that place (carry.c). Returns
  * -errno. */

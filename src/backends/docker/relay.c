@@ -330,12 +330,30 @@ static void look(struct keeper *keeper)
     keeper->look_ns = clock_now_ns() + MAX(left / cpus, 20 * NS_PER_MSEC);
 }
 
+/* Only where the kernel's files are there to be read: the engine is not asked each second. */
+static void report_usage(struct keeper *keeper)
+{
+    struct report report = { .kind = REPORT_USAGE, .stage = keeper->stage };
+    struct cgroup *group = &keeper->counters.group;
+
+    if (!keeper->started_ns || keeper->counters.host.version == 0)
+        return;
+    fill_usage(keeper, &report.end);
+    uint64_t memory = cgroup_memory(group), tasks = cgroup_tasks(group);
+    report.end.usage.memory_bytes = memory > 0 ? memory : UINT64_MAX;
+    report.end.usage.pids = tasks == UINT64_MAX ? tasks : tasks - MIN(tasks, 1U); /* the init */
+    send_report(keeper, &report);
+}
+
 static void hear(struct keeper *keeper)
 {
     char word = 0;
 
-    if (recv(keeper->ctl_fd, &word, 1, MSG_DONTWAIT) == 1 && word == KEEPER_NEXT)
+    ssize_t n = recv(keeper->ctl_fd, &word, 1, MSG_DONTWAIT);
+    if (n == 1 && word == KEEPER_NEXT)
         begin_next(keeper);
+    else if (n == 1 && word == KEEPER_USAGE)
+        report_usage(keeper);
     else
         keeper->is_killed = true;
 }

@@ -172,6 +172,8 @@ void spec_put_limits(struct json_writer *w, const struct cgroup_limits *limits)
     json_field_uint(w, "MemorySwap", limits->memory_bytes + limits->swap_bytes);
     json_field_uint(w, "CpuPeriod", 100000);
     json_field_uint(w, "CpuQuota", MAX(limits->cpus_milli * UINT64_C(100), 1000));
+    if (limits->cpu_shares < 1024) /* which some runtimes make less on v2 than what is not set */
+        json_field_uint(w, "CpuShares", limits->cpu_shares);
     json_field_uint(w, "PidsLimit", limits->pids + UINT64_C(1));
 }
 

@@ -187,6 +187,7 @@ struct cgroup_limits native_limits(const struct cay_limits *limits)
     group.swap_bytes = limits->swap_bytes;
     group.pids = MIN(limits->pids + 1, PIDS_MOST); /* pid 1 is one of them */
     group.cpus_milli = limits->cpus_milli;
+    group.cpu_shares = limits->cpu_shares;
     return group;
 }
 

@@ -101,6 +101,31 @@ static void read_usage(struct native *native, const struct child_report *from,
         now.pids_denied == UINT64_MAX ? 0 : native_since(now.pids_denied, native->zero.pids_denied);
 }
 
+static uint64_t known(uint64_t bytes)
+{
+    return bytes > 0 ? bytes : UINT64_MAX;
+}
+
+bool native_usage(struct sandbox *sandbox, struct cay_usage *ret)
+{
+    struct native *native = native_of(sandbox);
+    struct stage_end end;
+
+    if (!native->started_ns)
+        return false;
+    read_usage(native, NULL, &end);
+    *ret = end.usage;
+    if (native->has_cgroup) {
+        uint64_t tasks = cgroup_tasks(&native->cgroup);
+        ret->memory_bytes = known(cgroup_memory(&native->cgroup));
+        ret->pids = tasks == UINT64_MAX ? tasks : tasks - MIN(tasks, 1U); /* pid 1 */
+    } else {
+        ret->memory_bytes = native->watched->memory;
+        ret->pids = native->watched->tasks;
+    }
+    return true;
+}
+
 static void stage_ended(struct native *native, const struct child_report *from, struct report *ret)
 {
     enum { PAGE_BYTES = 4096 }; /* a tmpfs is full when there is none left */

@@ -359,6 +359,7 @@ const struct backend backend_native = {
     .wait = native_wait,
     .start_next = start_next,
     .tick = tick,
+    .usage = native_usage,
     .stop = stop,
     .kill = native_kill,
     .release = release,

@@ -86,6 +86,9 @@ static inline uint64_t native_since(uint64_t now, uint64_t zero)
 
 /* Of struct backend: wait, kill. */
 void native_wait(struct sandbox *sandbox, struct report *ret);
+
+/* What the stage that runs has used so far, and has in use now. */
+bool native_usage(struct sandbox *sandbox, struct cay_usage *ret);
 void native_kill(struct sandbox *sandbox);
 
 /* What is to end has a whole CPU for it. */

@@ -326,6 +326,8 @@ enum tick_result watcher_look(struct watcher *watcher)
         used = exact.memory.anon + MAX(exact.memory.shmem, files) + kernel + sockets.bytes;
     }
     struct watched *seen = watcher->seen;
+    seen->memory = used;
+    seen->tasks = sum.tasks;
     seen->memory_peak = MAX(seen->memory_peak, used);
     seen->pids_peak = MAX(seen->pids_peak, sum.tasks);
     seen->cpu_ns = MAX(seen->cpu_ns, used_cpu_ns(watcher, &sum));

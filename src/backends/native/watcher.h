@@ -22,6 +22,7 @@
  * time to report. */
 struct watched {
     int64_t cpu_ns;
+    uint64_t memory, tasks; /* at the last look */
     uint64_t memory_peak;
     uint64_t pids_peak;
 };

@@ -237,6 +237,20 @@ static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
     return TICK_FINE;
 }
 
+static bool usage(struct sandbox *sandbox, struct cay_usage *ret)
+{
+    struct process *process = of(sandbox);
+
+    *ret = (struct cay_usage){
+        .cpu_time_ns = cpu_used(process) - process->cpu_zero_ns,
+        .memory_peak_bytes = UINT64_MAX,
+        .pids_peak = UINT64_MAX,
+        .memory_bytes = UINT64_MAX,
+        .pids = UINT64_MAX,
+    };
+    return process->started_ns != 0;
+}
+
 const struct backend backend_process = {
     .name = "process",
     .tier = TIER_NONE,
@@ -245,6 +259,7 @@ const struct backend backend_process = {
     .wait = on_wait,
     .start_next = start_next,
     .tick = tick,
+    .usage = usage,
     .kill = kill_all,
     .release = release,
 };
