@@ -41,9 +41,12 @@ struct state {
     int notice_fd;         /* tells of locks and of a spare's exits before they happen; -1: none */
     bool has_own_notice;   /* of locks: pid 1 has the filter itself, and so has what it starts */
     int64_t next_files_ns; /* when the watcher counts them */
-    uint64_t host_files;   /* the fewest that were open on the host at a look */
-    uint64_t n_locks;      /* that there can be at the most, by the calls that were let go */
-    uint64_t n_flocks;     /* likewise, of files that are mapped and closed */
+    /* Open on the whole host: the fewest at a look, at the last one, and when mapped ones were
+     * counted. */
+    uint64_t host_files, last_host_files, counted_at;
+    bool opens_nothing; /* has too many files */
+    uint64_t n_locks;   /* that there can be at the most, by the calls that were let go */
+    uint64_t n_flocks;  /* likewise, of files that are mapped and closed */
     bool has_notice;
     bool takes_no_notice; /* of the program's exit: it is reaped, and that tells */
 };
