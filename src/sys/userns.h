@@ -12,8 +12,8 @@
  *     identity_release(&who);
  *
  * Slots are byte-range locks on one file: root's in the state folder, an ordinary user's, who can
- * have several such folders or none, in /run/user/UID or /tmp/cay-UID, and names in the network
- * namespace as well. Two runs at once never have the same uid, and lock and name go with their
+ * have several such folders or none, in /run/user/UID, /tmp/cay-UID or the home that /etc/passwd
+ * gives him, and names in the network namespace as well. Two runs at once never have the same uid, and lock and name go with their
  * holder. Names are anybody's to take: where others have them, the lock is enough.
  */
 
