@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """P5: no host file readable outside the language trees, none writable; /dev, /etc, /proc and /sys hold nothing to use."""
+import ctypes
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
 
+SWAPPED = 16
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
 BESIDES = {"shm", "fd", "stdin", "stdout", "stderr"}
 SECRET_ETC = {"shadow", "gshadow", "shadow-", "gshadow-", "passwd-", "group-", "sudoers", "sudoers.d", "ssh", "machine-id",
@@ -84,8 +87,57 @@ def names(t, mode):
     t.empty(passed, "environment: the caller's is not passed on")
 
 
+def swap_forever(folder, uid):
+    """Another user, whose folder it is: links and closed folders change places, without an end."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(1, signal.SIGKILL)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    os.chdir(folder)
+    while True:
+        for i in range(SWAPPED):
+            libc.renameat2(-100, b"link%d" % i, -100, b"shut%d" % i, 2)
+
+
+def swapped(t, mode):
+    """Root's workspace that has to be copied, while another user swaps what is in it: nothing outside of it changes."""
+    if not mode.is_root or mode.is_docker:
+        return
+    folder, victims = mode.cwd / "anothers", mode.cwd / "victims"
+    folder.mkdir()
+    victims.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "ramfs", "cay-test", folder], check=True)  # which knows no idmapped mounts
+    for i in range(SWAPPED):
+        (victims / f"file{i}").write_text("")
+        (victims / f"file{i}").chmod(0o600)
+        (folder / f"link{i}").symlink_to(victims / f"file{i}")
+        (folder / f"shut{i}").mkdir()
+        (folder / f"shut{i}").chmod(0o066)
+        os.chown(folder / f"shut{i}", 65534, 65534)
+        os.chown(folder / f"link{i}", 65534, 65534, follow_symlinks=False)
+    os.chown(folder, 65534, 65534)
+    swapper = os.fork()
+    if swapper == 0:
+        try:
+            swap_forever(folder, 65534)
+        finally:
+            os._exit(1)
+    try:
+        # One that meets a name as it changes ends before it begins.
+        causes = [mode.json("run", "--workspace", folder, "-l", "bash", "-e", ":").cause for _ in range(12)]
+    finally:
+        os.kill(swapper, signal.SIGKILL)
+        os.waitpid(swapper, 0)
+    t.ok("ok" in causes, "swapped: some were copied", causes)
+    seen = [os.lstat(victims / f"file{i}") for i in range(SWAPPED)]
+    t.empty([oct(st.st_mode) for st in seen if st.st_mode & 0o777 != 0o600 or st.st_uid != 0], "swapped: no host file's mode or owner changes")
+    subprocess.run(["umount", folder], check=True)
+
+
 def test(t, mode):
     names(t, mode)
+    swapped(t, mode)
     compiler(t, mode)
     made = canaries(mode)
     if os.getuid() == 0:  # our UTS namespace
