@@ -275,6 +275,16 @@ int userns_write_map(pid_t pid, const char *file, unsigned inside, unsigned outs
     return file_write_at(AT_FDCWD, path, text, (size_t)len);
 }
 
+/* The namespace's root, who nobody is and nothing belongs to but what the kernel shows of its
+ * network (netns.c). */
+static int map_with_root(pid_t pid, const char *file, unsigned inside, unsigned outside)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    int len = snprintf(text, sizeof text, "%u %u 1\n0 %u 1\n", inside, outside, USERNS_ROOT_UID);
+    return file_write_at(AT_FDCWD, path, text, (size_t)len);
+}
+
 static int spawn_map_tool(const char *tool, pid_t pid, unsigned inside, unsigned outside,
                           pid_t *ret)
 {
@@ -321,6 +331,10 @@ int userns_map(pid_t pid, const struct identity *who)
         int rc = file_write_at(AT_FDCWD, path, "deny", 4);
         if (rc < 0)
             return rc;
+    }
+    if (who->kind == IDENTITY_ROOT_SLOT) {
+        int rc = map_with_root(pid, "uid_map", SANDBOX_UID, who->uid);
+        return rc < 0 ? rc : map_with_root(pid, "gid_map", SANDBOX_GID, who->gid);
     }
     int rc = userns_write_map(pid, "uid_map", SANDBOX_UID, who->uid);
     return rc < 0 ? rc : userns_write_map(pid, "gid_map", SANDBOX_GID, who->gid);

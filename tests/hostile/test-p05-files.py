@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """P5: no host file readable outside the language trees, none writable; /dev, /etc, /proc and /sys hold nothing to use."""
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -87,6 +88,33 @@ def names(t, mode):
     t.empty(passed, "environment: the caller's is not passed on")
 
 
+# In each of the places where a process finds the folder of its network namespace.
+NUMBERS = """
+import glob, json, os
+shown, others = [], 0
+for top in ("/proc/net", "/proc/self/net", "/proc/thread-self/net", *glob.glob("/proc/[0-9]*/net"), *glob.glob("/proc/self/task/*/net")):
+    for name in ("sockstat", "protocols", "softnet_stat", "stat", "stat/rt_cache", "stat/arp_cache"):
+        path = os.path.join(top, name)
+        try: os.chmod(path, 0o755)
+        except OSError: pass
+        try: shown += [path] if (os.listdir(path) if name == "stat" else open(path).read()) else []
+        except OSError: pass
+    try: others += len(open(top + "/dev").read()) > 0
+    except OSError: pass
+print(json.dumps([shown, others]))
+"""
+
+
+def numbers(t, mode):
+    """What /proc/net shows of the whole host belongs to the namespace's root: nobody where root runs cay, else the host's."""
+    if not mode.is_root or mode.is_docker:
+        return
+    r = mode.python(NUMBERS)
+    shown, others = json.loads(r.stdout) if r.cause == "ok" else (["no report"], 0)
+    t.empty(shown, "no number of the host's in /proc/net", *r.describe())
+    t.ok(others >= 4, "the namespace's own can be read", others)
+
+
 def swap_forever(folder, uid):
     """Another user, whose folder it is: links and closed folders change places, without an end."""
     libc = ctypes.CDLL(None)
@@ -137,6 +165,7 @@ def swapped(t, mode):
 
 def test(t, mode):
     names(t, mode)
+    numbers(t, mode)
     swapped(t, mode)
     compiler(t, mode)
     made = canaries(mode)

@@ -447,7 +447,7 @@ import json, os
 files = {f: open("/proc/net/" + f).read() for f in ("dev", "ip6_flowlabel", "rt6_stats", "igmp", "igmp6", "unix", "tcp", "udp")}
 for f in ("snmp", "snmp6"):
     files[f] = [l for l in open("/proc/net/" + f).read().splitlines() if l.split()[-1] != "0" and f == "snmp6" or l.startswith(("Ip: 1", "Ip: 2"))]
-files["sockets"] = open("/proc/net/sockstat").readline()
+files["sockets"] = open("/proc/net/sockstat6").read()
 print(json.dumps([os.readlink("/proc/self/ns/net"), files]))
 """
 # Each leaves something that outlives its socket, or could, and sends nothing itself.
@@ -469,6 +469,20 @@ LEFT = {
     "a name": "s = socket.socket(socket.AF_UNIX); rc = tried(s.bind, '\\0mark') or tried(s.listen)",
 }
 REFUSED = {"a flow label": "1", "a group": "19", "an IPv6 group": "19"}  # EPERM, ENODEV
+
+
+HIDDEN = {
+    "python": "import os\nprint([os.access('/proc/self/net/' + f, 4) for f in ('sockstat', 'protocols', 'softnet_stat', 'stat', 'dev')])",
+    "javascript": "console.log(JSON.stringify(['sockstat', 'protocols', 'softnet_stat', 'stat', 'dev'].map(f => {"
+                  " try { require('fs').accessSync('/proc/self/net/' + f, 4); return true } catch { return false } })))",
+}
+
+
+def hidden(t, ahead):
+    """What /proc/net shows of the host is as little to be had in what is made ahead, the first time and the second."""
+    for language, code in HIDDEN.items():
+        seen = [json.loads(ahead.run(language, code)["stdout"].lower()) for _ in range(2)]
+        t.equal(seen, [[False] * 4 + [True]] * 2, f"{language}: no number of the host's in /proc/net")
 
 
 def used_again(t, ahead):
@@ -777,6 +791,7 @@ def test(t, mode):
         locked(t, ahead)
         if mode.is_root:
             forgotten(t, ahead)
+            hidden(t, ahead)
             used_again(t, ahead)
             r = ahead.run("python", DEEP, collect=["/sandbox/**"])
             t.equal((r["meta"]["start"], r["verdict"]["cause"], len(r["files"])), ("warm", "ok", 91), "a deep tree is collected from a warm run", r["stderr"])

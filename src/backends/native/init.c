@@ -239,7 +239,7 @@ static void tell_of_sockets(struct state *state, uint64_t bytes, uint64_t step)
     state->told_ns = now;
 }
 
-static int proc_of(struct state *state)
+int init_proc(struct state *state)
 {
     if (state->watcher.proc_fd >= 0)
         return state->watcher.proc_fd;
@@ -270,8 +270,8 @@ static bool has_too_many(struct state *state, uint64_t host, uint64_t max)
     if (host - state->host_files <= max || host - state->counted_at < max / PARTS)
         return false;
     state->counted_at = host;
-    uint64_t n = open_files_count(proc_of(state), 0);
-    return n >= max || n + open_files_mapped(proc_of(state), max - n) >= max;
+    uint64_t n = open_files_count(init_proc(state), 0);
+    return n >= max || n + open_files_mapped(init_proc(state), max - n) >= max;
 }
 
 /* Whether there are so many, or so many new ones on the host, that the next look should be soon.
@@ -281,15 +281,15 @@ static bool bound_files(struct state *state)
 {
     const struct cay_limits *limits = &state->child->job->limits[state->stage];
     uint64_t max = MAX((uint64_t)limits->open_files, (uint64_t)FILES_MAX);
-    uint64_t n = open_files_count(proc_of(state), max), host = open_files_host(proc_of(state));
+    uint64_t n = open_files_count(init_proc(state), max), host = open_files_host(init_proc(state));
     bool is_many = n > max / 8 || host > state->last_host_files + max / 8;
 
     state->last_host_files = host;
     if (n > max)
-        open_files_lower(proc_of(state), MAX(max / limits->pids, (uint64_t)FILES_LEFT_MIN));
+        open_files_lower(init_proc(state), MAX(max / limits->pids, (uint64_t)FILES_LEFT_MIN));
     state->opens_nothing = state->opens_nothing || has_too_many(state, host, max);
     if (state->opens_nothing) /* once more, for those that were forked meanwhile */
-        open_files_lower(proc_of(state), 0);
+        open_files_lower(init_proc(state), 0);
     return is_many;
 }
 
@@ -309,7 +309,7 @@ static void look_at_sockets(struct state *state)
     struct sockmem *sockets = &state->sockets;
     uint64_t n = 0, limit = state->child->job->limits[state->stage].memory_bytes;
 
-    proc_of(state);
+    init_proc(state);
     uint64_t bytes = sockmem_uncharged(sockets, limit / 8, &n);
     if (n > 0 && sockets->diag_fd < 0) { /* to ask takes one too, which the program can see */
         sockmem_open(sockets, sockets->proc_fd);
@@ -438,9 +438,9 @@ static void answer_lock(struct state *state, const struct seccomp_notice *notice
     enum { LOCKS_MAX = 1024, ADDS = 2, MAPPED_MAX = 4096 };
 
     if (state->n_locks + ADDS > LOCKS_MAX)
-        state->n_locks = open_files_locks(proc_of(state), LOCKS_MAX);
+        state->n_locks = open_files_locks(init_proc(state), LOCKS_MAX);
     if (notice->is_flock && state->n_flocks >= MAPPED_MAX)
-        state->n_flocks = open_files_mapped(proc_of(state), MAPPED_MAX);
+        state->n_flocks = open_files_mapped(init_proc(state), MAPPED_MAX);
     if (state->n_locks + ADDS > LOCKS_MAX || (notice->is_flock && state->n_flocks >= MAPPED_MAX)) {
         seccomp_refuse(state->notice_fd, notice, ENOLCK);
         return;

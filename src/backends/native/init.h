@@ -27,7 +27,7 @@ struct state {
     uint64_t told_bytes;  /* what the warden heard last of sockets, and when */
     int64_t told_ns;
     int64_t idle_ns;        /* how long sockets are not looked at where there are none */
-    struct sockmem sockets; /* where there is a cgroup; proc_fd < 0: not looked at yet */
+    struct sockmem sockets; /* where there is a cgroup */
     unsigned stage;
     int64_t stage_cpu_ns; /* of what was reaped before the stage */
     uint64_t unreachable; /* what the kernel had counted when it was last asked (sys/netstat.h) */
@@ -86,6 +86,9 @@ bool init_has_ended(pid_t child);
 bool init_is_childless(void);
 
 void init_end_the_rest(void);
+
+/* A /proc of the sandbox's, open as long as pid 1 is; < 0: there is none. */
+int init_proc(struct state *state);
 
 /* To the warden. Without it there is no reason to be here: they end pid 1 then. */
 void init_report(const struct state *state, struct child_report *message);
