@@ -307,6 +307,26 @@ print(taken)
 """
 
 
+WATCHED = {
+    "python": "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+              "print(sum(libc.inotify_init1(0) >= 0 for _ in range(64)), libc.inotify_init1(0) < 0 and ctypes.get_errno())",
+    "javascript": "require('fs').watch('/tmp').close(); console.log('watches')",
+}
+
+
+def watched(t, mode):
+    """inotify has one bound for a user: the zygotes', who is all tenants', gives none; a user's own gives each run a few."""
+    with Ahead(mode, languages=["python", "javascript"]) as ahead:
+        plain, strict = ahead.run("python", WATCHED["python"]), ahead.run("python", WATCHED["python"], strict=True)
+        two = ahead.run_two("python", WATCHED["python"])
+        node = ahead.run("javascript", WATCHED["javascript"])
+    few, own = ("0 24\n", "16 24\n") if mode.is_root else ("4 24\n", "4 24\n")  # EMFILE
+    t.ok(plain["meta"]["start"] in ("warm", "fork"), "inotify: the plain run was forked", plain["meta"]["start"])
+    t.equal([r["stdout"] for r in (plain, *two)], [few] * 3, "inotify: what a forked run has of it, alone and beside another", plain["stderr"])
+    t.equal(strict["stdout"], own, "inotify: what a strict run has of it", strict["stderr"])
+    t.equal(node["stdout"], "watches\n", "inotify: Node watches a folder", node["stderr"])
+
+
 def counted(t, mode):
     """The zygotes' user is one for all tenants, and so are the kernel's counts for him: no run takes from another's."""
     soft, hard = resource.getrlimit(resource.RLIMIT_SIGPENDING)
@@ -801,6 +821,7 @@ def test(t, mode):
     on_demand(t, mode)
     storm(t, mode)
     limits(t, mode)
+    watched(t, mode)
     if mode.is_root:
         counted(t, mode)
         preloaded(t, mode)
