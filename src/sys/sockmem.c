@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sys/sockmem.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -18,6 +19,9 @@ enum { USUAL_MAX = 425984 };
 
 /* Of sockstat and sockstat6. */
 enum { STATS = 512 };
+
+#define SOCKSTAT  "self/net/sockstat"
+#define PROTOCOLS "self/net/protocols"
 
 /* Asks for more than there can be, and gives back what there is. */
 static uint64_t largest_buffer(int fd, int option)
@@ -51,6 +55,36 @@ static uint64_t host_inet_bytes(const char *text)
     return tcp > UINT64_MAX - udp ? UINT64_MAX : tcp + udp;
 }
 
+/* As file_read_at does. A read gives a page of it at the most. */
+static ssize_t read_net(const struct sockmem *sockmem, int fd, const char *path, char *buf,
+                        size_t size)
+{
+    size_t len = 0;
+
+    if (fd < 0)
+        return file_read_at(sockmem->proc_fd, path, buf, size);
+    for (ssize_t n; len < size - 1; len += (size_t)n) {
+        n = pread(fd, buf + len, size - 1 - len, (off_t)len);
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+    }
+    buf[len] = '\0';
+    return (ssize_t)len;
+}
+
+static ssize_t read_sockstat(const struct sockmem *sockmem, char *buf, size_t size)
+{
+    return read_net(sockmem, sockmem->sockstat_fd, SOCKSTAT, buf, size);
+}
+
+void sockmem_prepare(struct sockmem *sockmem, int proc_fd)
+{
+    sockmem->sockstat_fd = openat(proc_fd, SOCKSTAT, O_RDONLY | O_CLOEXEC);
+    sockmem->protocols_fd = openat(proc_fd, PROTOCOLS, O_RDONLY | O_CLOEXEC);
+}
+
 void sockmem_open(struct sockmem *sockmem, int proc_fd)
 {
     char text[512];
@@ -58,8 +92,11 @@ void sockmem_open(struct sockmem *sockmem, int proc_fd)
     uint64_t sent = largest_buffer(fd, SO_SNDBUF);
     uint64_t received = largest_buffer(fd, SO_RCVBUF);
 
-    *sockmem = (struct sockmem){ proc_fd, fd, MAX(sent, received), 0 };
-    if (file_read_at(proc_fd, "self/net/sockstat", text, sizeof text) > 0)
+    sockmem->proc_fd = proc_fd;
+    sockmem->diag_fd = fd;
+    sockmem->socket_max = MAX(sent, received);
+    sockmem->inet_before = 0;
+    if (read_sockstat(sockmem, text, sizeof text) > 0)
         sockmem->inet_before = host_inet_bytes(text);
 }
 
@@ -93,12 +130,12 @@ static void add_netlink(int proc_fd, struct sockmem_use *use, uint64_t *n_listed
 
 /* How many sockets of these protocols there are, those that were closed and live on among them:
  * "UNIX-STREAM 1152 20 …". UINT64_MAX: not known. */
-static uint64_t count_protocol(int proc_fd, const char *name)
+static uint64_t count_protocol(const struct sockmem *sockmem, const char *name)
 {
     char text[8192];
     uint64_t all = 0;
 
-    ssize_t len = file_read_at(proc_fd, "self/net/protocols", text, sizeof text);
+    ssize_t len = read_net(sockmem, sockmem->protocols_fd, PROTOCOLS, text, sizeof text);
     if (len <= 0 || (size_t)len >= sizeof text - 1) /* or not all of it */
         return UINT64_MAX;
     for (const char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n')) {
@@ -116,14 +153,14 @@ static uint64_t count_protocol(int proc_fd, const char *name)
 
 /* The kernel takes the square of their number to list them: past some hundred, each counts for what
  * it may hold by default. */
-static void add_netlink_bounded(int proc_fd, uint64_t n_sockets, struct sockmem_use *use,
-                                uint64_t *n_listed)
+static void add_netlink_bounded(const struct sockmem *sockmem, uint64_t n_sockets,
+                                struct sockmem_use *use, uint64_t *n_listed)
 {
     enum { MANY = 256 };
-    uint64_t n = n_sockets > MANY ? count_protocol(proc_fd, "NETLINK") : 0;
+    uint64_t n = n_sockets > MANY ? count_protocol(sockmem, "NETLINK") : 0;
 
     if (n <= MANY || n == UINT64_MAX) {
-        add_netlink(proc_fd, use, n_listed);
+        add_netlink(sockmem->proc_fd, use, n_listed);
         return;
     }
     use->bytes += n * USUAL_MAX;
@@ -163,7 +200,7 @@ static bool add_inet(const struct sockmem *sockmem, const char *text, const char
 static uint64_t count_unseen(const struct sockmem *sockmem, const char *text, uint64_t each,
                              uint64_t n_unlisted, const struct sockdiag_sum *sum)
 {
-    uint64_t n_unix = count_protocol(sockmem->proc_fd, "UNIX");
+    uint64_t n_unix = count_protocol(sockmem, "UNIX");
     uint64_t n_closed = MIN(n_unlisted, n_unix - MIN(n_unix, sum->n_unix + sum->n_orphaned));
     uint64_t now = host_inet_bytes(text), most = now - MIN(now, sockmem->inet_before);
 
@@ -178,8 +215,7 @@ static bool read_stats(const struct sockmem *sockmem, char text[static STATS],
     uint64_t n = 0;
 
     *ret_n = 0;
-    if (file_read_at(sockmem->proc_fd, "self/net/sockstat", text, STATS) <= 0 ||
-        file_find_key(text, "sockets: used", &n) < 0)
+    if (read_sockstat(sockmem, text, STATS) <= 0 || file_find_key(text, "sockets: used", &n) < 0)
         return false;
     *ret_all = n;
     *ret_n = n - MIN(n, (uint64_t)(sockmem->diag_fd >= 0));
@@ -201,7 +237,7 @@ uint64_t sockmem_uncharged(const struct sockmem *sockmem, uint64_t little, uint6
         return 0;
     if (sockmem->diag_fd >= 0)
         add_inet(sockmem, text, text6, little, &sum, &n_listed);
-    add_netlink_bounded(sockmem->proc_fd, *ret_n, &use, &n_listed);
+    add_netlink_bounded(sockmem, *ret_n, &use, &n_listed);
     return use.bytes + sum.bytes;
 }
 
@@ -215,7 +251,7 @@ void sockmem_look(const struct sockmem *sockmem, uint64_t little, struct sockmem
     *ret = (struct sockmem_use){ 0 };
     if (!read_stats(sockmem, text, text6, &n, &ret->n))
         return;
-    add_netlink_bounded(sockmem->proc_fd, ret->n, ret, &n_listed);
+    add_netlink_bounded(sockmem, ret->n, ret, &n_listed);
     if (sockmem->diag_fd < 0 || !sockdiag_unix(sockmem->diag_fd, each, &sum) ||
         !add_inet(sockmem, text, text6, little, &sum, &n_listed)) {
         /* Where the kernel does not tell, each counts for what it may hold by default. */

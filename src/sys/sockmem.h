@@ -13,11 +13,18 @@
 #include <stdint.h>
 
 struct sockmem {
-    int proc_fd;          /* of a /proc, where self/net is the namespace; the caller's */
-    int diag_fd;          /* < 0: none */
+    int proc_fd; /* of a /proc, where self/net is the namespace; the caller's */
+    int diag_fd; /* < 0: none */
+    /* Of two files there that nobody may open but its root; < 0: they are opened by name. */
+    int sockstat_fd, protocols_fd;
     uint64_t socket_max;  /* bytes that buffers of one socket can be set to hold */
     uint64_t inet_before; /* what TCP and UDP held on the whole host before the program */
 };
+
+#define SOCKMEM_INIT                                                         \
+    {                                                                        \
+        .proc_fd = -1, .diag_fd = -1, .sockstat_fd = -1, .protocols_fd = -1, \
+    }
 
 struct sockmem_use {
     uint64_t n;      /* sockets, without its own */
@@ -29,7 +36,10 @@ struct sockmem_use {
  * one. *ret_n: how many sockets there are, of any kind, without its own. Async-signal-safe. */
 uint64_t sockmem_uncharged(const struct sockmem *sockmem, uint64_t little, uint64_t *ret_n);
 
-/* Of the namespace that the caller is in. */
+/* Opens what a caller can open who has rights still. */
+void sockmem_prepare(struct sockmem *sockmem, int proc_fd);
+
+/* Of the namespace that the caller is in. Keeps what was prepared. */
 void sockmem_open(struct sockmem *sockmem, int proc_fd);
 
 /* One that nobody tells of is taken for `little` bytes, or what it can be set to hold if that is

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pwd.h>
 #include <spawn.h>
 #include <stddef.h>
@@ -53,9 +54,8 @@ static bool subid_range(const char *path, uid_t uid, const char *name, uint32_t 
     return found;
 }
 
-/* The user's name from /etc/passwd alone: no name service is asked, for it may be slow or remote.
- */
-bool user_name(uid_t uid, char *out, size_t size)
+/* From /etc/passwd alone: no name service is asked, for it may be slow or remote. */
+static bool passwd_text(uid_t uid, bool is_home, char *out, size_t size)
 {
     FILE *file = fopen("/etc/passwd", "re");
     bool found = false;
@@ -64,9 +64,14 @@ bool user_name(uid_t uid, char *out, size_t size)
         return false;
     for (struct passwd *pw; !found && (pw = fgetpwent(file));)
         if (pw->pw_uid == uid)
-            found = snprintf(out, size, "%s", pw->pw_name) < (int)size;
+            found = snprintf(out, size, "%s", is_home ? pw->pw_dir : pw->pw_name) < (int)size;
     fclose(file);
     return found;
+}
+
+bool user_name(uid_t uid, char *out, size_t size)
+{
+    return passwd_text(uid, false, out, size);
 }
 
 /* The byte of a slot in a slot file. The lock belongs to the open file, so it is gone when the
@@ -85,30 +90,44 @@ static int set_lock(int fd, short type, uint32_t slot)
 /* He chooses his state folder (HOME, XDG_STATE_HOME), or has none: a file there does not know of
  * runs that have another. So his file is in a folder that is his and nobody else's whatever he
  * says: the one that logind makes, or one like that of his sockets (engine/link-server.c). */
-static int open_private(const char *path, uid_t uid)
+static int open_private(const char *path, uid_t uid, int flags)
 {
     struct stat st;
-    auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
     return st.st_uid == uid && !(st.st_mode & 0022) ? take_fd(&fd) : -EPERM;
 }
 
+/* Where somebody else was first to make a folder of that name in /tmp, and keeps it: the home that
+ * /etc/passwd gives him. */
+static int open_home(uid_t uid)
+{
+    char path[PATH_MAX];
+
+    return passwd_text(uid, true, path, sizeof path) ? open_private(path, uid, 0) : -ENOENT;
+}
+
 static int open_own_lock(uid_t uid)
 {
+    const char *name = "cay-uids";
     char path[32];
 
     snprintf(path, sizeof path, "/run/user/%u", uid);
-    auto_close int dir_fd = open_private(path, uid);
+    auto_close int dir_fd = open_private(path, uid, O_NOFOLLOW);
     if (dir_fd < 0) {
         snprintf(path, sizeof path, "/tmp/cay-%u", uid);
         mkdir(path, 0700);
-        dir_fd = open_private(path, uid);
+        dir_fd = open_private(path, uid, O_NOFOLLOW);
+    }
+    if (dir_fd < 0) {
+        dir_fd = open_home(uid);
+        name = ".cay-uids";
     }
     if (dir_fd < 0)
         return dir_fd;
-    int fd = openat(dir_fd, "cay-uids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     return fd < 0 ? -errno : fd;
 }
 
@@ -256,6 +275,16 @@ int userns_write_map(pid_t pid, const char *file, unsigned inside, unsigned outs
     return file_write_at(AT_FDCWD, path, text, (size_t)len);
 }
 
+/* The namespace's root, who nobody is and nothing belongs to but what the kernel shows of its
+ * network (netns.c). */
+static int map_with_root(pid_t pid, const char *file, unsigned inside, unsigned outside)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    int len = snprintf(text, sizeof text, "%u %u 1\n0 %u 1\n", inside, outside, USERNS_ROOT_UID);
+    return file_write_at(AT_FDCWD, path, text, (size_t)len);
+}
+
 static int spawn_map_tool(const char *tool, pid_t pid, unsigned inside, unsigned outside,
                           pid_t *ret)
 {
@@ -302,6 +331,10 @@ int userns_map(pid_t pid, const struct identity *who)
         int rc = file_write_at(AT_FDCWD, path, "deny", 4);
         if (rc < 0)
             return rc;
+    }
+    if (who->kind == IDENTITY_ROOT_SLOT) {
+        int rc = map_with_root(pid, "uid_map", SANDBOX_UID, who->uid);
+        return rc < 0 ? rc : map_with_root(pid, "gid_map", SANDBOX_GID, who->gid);
     }
     int rc = userns_write_map(pid, "uid_map", SANDBOX_UID, who->uid);
     return rc < 0 ? rc : userns_write_map(pid, "gid_map", SANDBOX_GID, who->gid);

@@ -12,9 +12,10 @@
  *     identity_release(&who);
  *
  * Slots are byte-range locks on one file: root's in the state folder, an ordinary user's, who can
- * have several such folders or none, in /run/user/UID or /tmp/cay-UID, and names in the network
- * namespace as well. Two runs at once never have the same uid, and lock and name go with their
- * holder. Names are anybody's to take: where others have them, the lock is enough.
+ * have several such folders or none, in /run/user/UID, /tmp/cay-UID or the home that /etc/passwd
+ * gives him, and names in the network namespace as well. Two runs at once never have the same uid,
+ * and lock and name go with their holder. Names are anybody's to take: where others have them, the
+ * lock is enough.
  */
 
 #include <stdbool.h>
@@ -58,7 +59,12 @@ void subids_count(uid_t uid, uint32_t *ret_uids, uint32_t *ret_gids);
 /* The user's name by /etc/passwd alone; false: there is none, or no room for it. */
 bool user_name(uid_t uid, char *out, size_t size);
 
-/* Maps SANDBOX_UID and SANDBOX_GID of the new namespace of pid to that identity. */
+/* Who root's namespaces call root: a uid and gid that nobody has, for what is the network
+ * namespace's. Beyond the slots. */
+#define USERNS_ROOT_UID 0x70010002U
+
+/* Maps SANDBOX_UID and SANDBOX_GID of the new namespace of pid to that identity, and where it is
+ * IDENTITY_ROOT_SLOT, 0 to USERNS_ROOT_UID. */
 int userns_map(pid_t pid, const struct identity *who);
 
 /* Whose the user namespace of a run is, besides: nobody's, other runs' of an ordinary user, or

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pwd
+import shutil
 import socket
 import subprocess
 import sys
@@ -86,11 +87,11 @@ def from_outside(t, mode):
 
 
 @contextlib.contextmanager
-def subids(mode, count, named=True):
+def subids(mode, count, named=True, home="/nonexistent"):
     """In our mount namespace alone, this mode's user has a range of so many uids and gids, and a name or none."""
     lines = {"subuid": f"{mode.uid}:{RANGE}:{count}\n", "subgid": f"{mode.uid}:{RANGE}:{count}\n"}
     if named:
-        lines["passwd"] = f"{open('/etc/passwd').read()}caytest:x:{mode.uid}:{mode.uid}::/nonexistent:/bin/sh\n"
+        lines["passwd"] = f"{open('/etc/passwd').read()}caytest:x:{mode.uid}:{mode.uid}::{home}:/bin/sh\n"
     covered = []
     try:
         for name, text in lines.items():
@@ -148,6 +149,7 @@ def with_range(t, mode):
         r = mode.json(*show, env={"XDG_STATE_HOME": str(places[1])})
         t.equal(outer_uid(r), RANGE, "range of one: the next has it", *r.describe())
     squatted(t, mode, show, places)
+    folder_taken(t, mode, show, places)
     with subids(mode, 1, named=False):  # newuidmap serves nobody who has no name
         r = mode.json(*show)
         t.ok(r.done.status == 125 and outer_uid(r) is None, "a range that can't be used: nothing runs", *r.describe())
@@ -174,6 +176,35 @@ def squatted(t, mode, show, places):
                 t.equal(run.wait(), 0, f"range of {count}, names taken: it ends well")
         for name in names:
             name.close()
+
+
+def folder_taken(t, mode, show, places):
+    """Another user has made the folder of the uids' locks, and bound all their names: likewise."""
+    folder, home = f"/tmp/cay-{mode.uid}", mode.cwd / "passwd-home"
+    if os.path.exists(f"/run/user/{mode.uid}"):
+        t.skip("folder taken", "the user has a folder of logind's")
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    os.mkdir(folder, 0o755)
+    os.chown(folder, 65534, 65534)
+    home.mkdir()
+    os.chown(home, mode.uid, mode.uid)
+    with socket.socket(socket.AF_UNIX) as name, subids(mode, 1, home=home):
+        name.bind(f"\0cay-uid-{RANGE}")
+        kept = mode.env
+        mode.env = {**kept, "XDG_STATE_HOME": str(places[0])}
+        with mode.live_program("stay", args=("waits", "mark-range")) as run:
+            mode.env = kept
+            t.ok(run.wait_for("ready"), "range of 1, folder and name taken: a run has its uid", run.errors())
+            r = mode.json(*show, env={"XDG_STATE_HOME": str(places[1])})
+            t.ok(r.done.status == 125 and outer_uid(r) is None, "range of 1, folder and name taken: no second run at once has it",
+                 *r.describe())
+            run.end_input()
+            t.equal(run.wait(), 0, "range of 1, folder and name taken: it ends well")
+        os.chmod(home, 0o777)  # anybody could put a file there: then it is as none
+        r = mode.json(*show)
+        t.ok(r.done.status == 125 and outer_uid(r) is None, "a home that others can write to holds no locks", *r.describe())
+    os.rmdir(folder)
 
 
 def server_with_range(t, mode):

@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """P5: no host file readable outside the language trees, none writable; /dev, /etc, /proc and /sys hold nothing to use."""
+import ctypes
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caytest
 
+SWAPPED = 16
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
 BESIDES = {"shm", "fd", "stdin", "stdout", "stderr"}
 SECRET_ETC = {"shadow", "gshadow", "shadow-", "gshadow-", "passwd-", "group-", "sudoers", "sudoers.d", "ssh", "machine-id",
@@ -84,8 +88,85 @@ def names(t, mode):
     t.empty(passed, "environment: the caller's is not passed on")
 
 
+# In each of the places where a process finds the folder of its network namespace.
+NUMBERS = """
+import glob, json, os
+shown, others = [], 0
+for top in ("/proc/net", "/proc/self/net", "/proc/thread-self/net", *glob.glob("/proc/[0-9]*/net"), *glob.glob("/proc/self/task/*/net")):
+    for name in ("sockstat", "protocols", "softnet_stat", "stat", "stat/rt_cache", "stat/arp_cache"):
+        path = os.path.join(top, name)
+        try: os.chmod(path, 0o755)
+        except OSError: pass
+        try: shown += [path] if (os.listdir(path) if name == "stat" else open(path).read()) else []
+        except OSError: pass
+    try: others += len(open(top + "/dev").read()) > 0
+    except OSError: pass
+print(json.dumps([shown, others]))
+"""
+
+
+def numbers(t, mode):
+    """What /proc/net shows of the whole host belongs to the namespace's root: nobody where root runs cay, else the host's."""
+    if not mode.is_root or mode.is_docker:
+        return
+    r = mode.python(NUMBERS)
+    shown, others = json.loads(r.stdout) if r.cause == "ok" else (["no report"], 0)
+    t.empty(shown, "no number of the host's in /proc/net", *r.describe())
+    t.ok(others >= 4, "the namespace's own can be read", others)
+
+
+def swap_forever(folder, uid):
+    """Another user, whose folder it is: links and closed folders change places, without an end."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(1, signal.SIGKILL)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    os.chdir(folder)
+    while True:
+        for i in range(SWAPPED):
+            libc.renameat2(-100, b"link%d" % i, -100, b"shut%d" % i, 2)
+
+
+def swapped(t, mode):
+    """Root's workspace that has to be copied, while another user swaps what is in it: nothing outside of it changes."""
+    if not mode.is_root or mode.is_docker:
+        return
+    folder, victims = mode.cwd / "anothers", mode.cwd / "victims"
+    folder.mkdir()
+    victims.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "ramfs", "cay-test", folder], check=True)  # which knows no idmapped mounts
+    for i in range(SWAPPED):
+        (victims / f"file{i}").write_text("")
+        (victims / f"file{i}").chmod(0o600)
+        (folder / f"link{i}").symlink_to(victims / f"file{i}")
+        (folder / f"shut{i}").mkdir()
+        (folder / f"shut{i}").chmod(0o066)
+        os.chown(folder / f"shut{i}", 65534, 65534)
+        os.chown(folder / f"link{i}", 65534, 65534, follow_symlinks=False)
+    os.chown(folder, 65534, 65534)
+    swapper = os.fork()
+    if swapper == 0:
+        try:
+            swap_forever(folder, 65534)
+        finally:
+            os._exit(1)
+    try:
+        # One that meets a name as it changes ends before it begins.
+        causes = [mode.json("run", "--workspace", folder, "-l", "bash", "-e", ":").cause for _ in range(12)]
+    finally:
+        os.kill(swapper, signal.SIGKILL)
+        os.waitpid(swapper, 0)
+    t.ok("ok" in causes, "swapped: some were copied", causes)
+    seen = [os.lstat(victims / f"file{i}") for i in range(SWAPPED)]
+    t.empty([oct(st.st_mode) for st in seen if st.st_mode & 0o777 != 0o600 or st.st_uid != 0], "swapped: no host file's mode or owner changes")
+    subprocess.run(["umount", folder], check=True)
+
+
 def test(t, mode):
     names(t, mode)
+    numbers(t, mode)
+    swapped(t, mode)
     compiler(t, mode)
     made = canaries(mode)
     if os.getuid() == 0:  # our UTS namespace

@@ -114,7 +114,9 @@ def open_files(t, mode):
              count, *r.describe())
     r = mode.program("bomb", args=["mapped-files"])
     count, reason = got(r)
-    t.equal(reason, EMFILE, "mapped-files: none any more once 131072 are held by mappings", count, *r.describe())
+    # Pid 1 looks when it gets its turn; 180000 could be had.
+    t.ok(reason == EMFILE and count and 8000 < count < 65536,
+         "mapped-files: none any more once 16384 are open or held by mappings", count, *r.describe())
     r = mode.program("bomb", args=["one-table"])
     t.equal(got(r), (1024, 0), "one-table: what threads share counts once", *r.describe())
 

@@ -307,6 +307,26 @@ print(taken)
 """
 
 
+WATCHED = {
+    "python": "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+              "print(sum(libc.inotify_init1(0) >= 0 for _ in range(64)), libc.inotify_init1(0) < 0 and ctypes.get_errno())",
+    "javascript": "require('fs').watch('/tmp').close(); console.log('watches')",
+}
+
+
+def watched(t, mode):
+    """inotify has one bound for a user: the zygotes', who is all tenants', gives none; a user's own gives each run a few."""
+    with Ahead(mode, languages=["python", "javascript"]) as ahead:
+        plain, strict = ahead.run("python", WATCHED["python"]), ahead.run("python", WATCHED["python"], strict=True)
+        two = ahead.run_two("python", WATCHED["python"])
+        node = ahead.run("javascript", WATCHED["javascript"])
+    few, own = ("0 24\n", "16 24\n") if mode.is_root else ("4 24\n", "4 24\n")  # EMFILE
+    t.ok(plain["meta"]["start"] in ("warm", "fork"), "inotify: the plain run was forked", plain["meta"]["start"])
+    t.equal([r["stdout"] for r in (plain, *two)], [few] * 3, "inotify: what a forked run has of it, alone and beside another", plain["stderr"])
+    t.equal(strict["stdout"], own, "inotify: what a strict run has of it", strict["stderr"])
+    t.equal(node["stdout"], "watches\n", "inotify: Node watches a folder", node["stderr"])
+
+
 def counted(t, mode):
     """The zygotes' user is one for all tenants, and so are the kernel's counts for him: no run takes from another's."""
     soft, hard = resource.getrlimit(resource.RLIMIT_SIGPENDING)
@@ -447,7 +467,7 @@ import json, os
 files = {f: open("/proc/net/" + f).read() for f in ("dev", "ip6_flowlabel", "rt6_stats", "igmp", "igmp6", "unix", "tcp", "udp")}
 for f in ("snmp", "snmp6"):
     files[f] = [l for l in open("/proc/net/" + f).read().splitlines() if l.split()[-1] != "0" and f == "snmp6" or l.startswith(("Ip: 1", "Ip: 2"))]
-files["sockets"] = open("/proc/net/sockstat").readline()
+files["sockets"] = open("/proc/net/sockstat6").read()
 print(json.dumps([os.readlink("/proc/self/ns/net"), files]))
 """
 # Each leaves something that outlives its socket, or could, and sends nothing itself.
@@ -469,6 +489,20 @@ LEFT = {
     "a name": "s = socket.socket(socket.AF_UNIX); rc = tried(s.bind, '\\0mark') or tried(s.listen)",
 }
 REFUSED = {"a flow label": "1", "a group": "19", "an IPv6 group": "19"}  # EPERM, ENODEV
+
+
+HIDDEN = {
+    "python": "import os\nprint([os.access('/proc/self/net/' + f, 4) for f in ('sockstat', 'protocols', 'softnet_stat', 'stat', 'dev')])",
+    "javascript": "console.log(JSON.stringify(['sockstat', 'protocols', 'softnet_stat', 'stat', 'dev'].map(f => {"
+                  " try { require('fs').accessSync('/proc/self/net/' + f, 4); return true } catch { return false } })))",
+}
+
+
+def hidden(t, ahead):
+    """What /proc/net shows of the host is as little to be had in what is made ahead, the first time and the second."""
+    for language, code in HIDDEN.items():
+        seen = [json.loads(ahead.run(language, code)["stdout"].lower()) for _ in range(2)]
+        t.equal(seen, [[False] * 4 + [True]] * 2, f"{language}: no number of the host's in /proc/net")
 
 
 def used_again(t, ahead):
@@ -777,6 +811,7 @@ def test(t, mode):
         locked(t, ahead)
         if mode.is_root:
             forgotten(t, ahead)
+            hidden(t, ahead)
             used_again(t, ahead)
             r = ahead.run("python", DEEP, collect=["/sandbox/**"])
             t.equal((r["meta"]["start"], r["verdict"]["cause"], len(r["files"])), ("warm", "ok", 91), "a deep tree is collected from a warm run", r["stderr"])
@@ -786,6 +821,7 @@ def test(t, mode):
     on_demand(t, mode)
     storm(t, mode)
     limits(t, mode)
+    watched(t, mode)
     if mode.is_root:
         counted(t, mode)
         preloaded(t, mode)

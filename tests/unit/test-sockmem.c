@@ -45,7 +45,13 @@ static void put_sockets(const struct tmp_folder *place, unsigned all, unsigned n
 
 static uint64_t uncharged(const struct tmp_folder *place, uint64_t *ret_n)
 {
-    const struct sockmem sockmem = { .proc_fd = place->fd, .diag_fd = -1, .socket_max = EACH };
+    const struct sockmem sockmem = {
+        .proc_fd = place->fd,
+        .diag_fd = -1,
+        .sockstat_fd = -1,
+        .protocols_fd = -1,
+        .socket_max = EACH,
+    };
 
     return sockmem_uncharged(&sockmem, 1 << 20, ret_n);
 }
@@ -71,7 +77,13 @@ static void test_few(void **state)
 static void test_many(void **state)
 {
     const struct tmp_folder *place = *state;
-    const struct sockmem sockmem = { .proc_fd = place->fd, .diag_fd = -1, .socket_max = EACH };
+    const struct sockmem sockmem = {
+        .proc_fd = place->fd,
+        .diag_fd = -1,
+        .sockstat_fd = -1,
+        .protocols_fd = -1,
+        .socket_max = EACH,
+    };
     struct sockmem_use use;
     uint64_t n;
 

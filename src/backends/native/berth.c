@@ -79,6 +79,8 @@ static int build_it(const struct builder *builder)
     int rc = child_recv_word(builder->ctl_fd, CHILD_MAPPED, none);
     if (rc == 0)
         userns_bound_own(builder->is_lent ? OWNER_OF_ALL : OWNER_OF_ONE);
+    if (rc == 0 && unshare(CLONE_NEWNET) < 0) /* now that it has a root */
+        rc = -errno;
     if (rc == 0)
         rc = netns_set_up();
     if (rc == 0)
@@ -156,8 +158,7 @@ static int take_over(struct berth *berth, int ctl_fd)
 
 static pid_t bear_builder(struct builder *builder, const struct berth *berth)
 {
-    const unsigned long flags =
-        CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS;
+    const unsigned long flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS;
 
     bool was_dumpable = prctl(PR_GET_DUMPABLE) == 1;
     bool is_lent = berth->kind->is_lent;

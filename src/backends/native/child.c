@@ -54,9 +54,15 @@
 
 /* ---- pid 1's steps ---- */
 
+static bool has_root(const struct state *state)
+{
+    return state->child->has_userns && state->child->has_root;
+}
+
+/* Where the namespace has a root, it has him once he is mapped. */
 static int step_net_begin(struct state *state)
 {
-    return netns_begin(&state->netns);
+    return has_root(state) ? 0 : netns_begin(&state->netns, false);
 }
 
 /* Of pid 1 already, for the program inherits it, and here there is time: neither the helper nor the
@@ -84,6 +90,8 @@ static int step_map(struct state *state)
         rc = cgroup_join_all_but_cpu(join);
     if (rc == 0)
         rc = cgroup_join_cpu(join);
+    if (rc == 0 && has_root(state))
+        rc = netns_begin(&state->netns, true);
     if (rc == 0 && state->child->has_userns)
         userns_bound_own(state->child->owner);
     return rc;
@@ -300,6 +308,8 @@ static int step_init(struct state *state)
         return -errno;
     if (!state->child->has_cgroup)
         setsid();
+    else
+        sockmem_prepare(&state->sockets, init_proc(state));
     if (state->child->spare)
         return 0; /* what it keeps is given up when it has its job: spare.c */
     int rc = state->child->has_cgroup ? 0 : watcher_open(&state->watcher);
@@ -410,8 +420,9 @@ void child_main(struct child *child)
                            .oom_fd = -1,
                            .notice_fd = -1,
                            .workspace = WORKSPACE_INIT,
-                           .sockets = { .proc_fd = -1, .diag_fd = -1 },
-                           .watcher = { .proc_fd = -1, .seen = child->watched } };
+                           .sockets = SOCKMEM_INIT,
+                           .watcher = {
+                               .proc_fd = -1, .sockets = SOCKMEM_INIT, .seen = child->watched } };
     int errnum = 0;
 
     child->job = &job;

@@ -74,6 +74,7 @@ struct child {
     uid_t uid;          /* identity inside */
     gid_t gid;
     bool has_userns;
+    bool has_root;    /* which has a root then, whom nobody is (sys/userns.h) */
     bool is_in_berth; /* what a berth has is there already (berth.h) */
     bool may_setgroups;
     enum userns_owner owner;
@@ -182,20 +183,21 @@ struct child_shared {
 void child_main(struct child *child) __attribute__((noreturn));
 
 /* The network namespace, made by a helper process on another CPU while pid 1 builds the root: each
- * takes about as long. Return -errno. */
+ * takes about as long. After the id map is written, or nobody is its root. Return -errno. */
 struct netns_maker {
     pid_t pid;
+    bool has_root;
     int ready_fd; /* an eventfd */
-    int sys_fd;   /* of /proc/sys, which is about to go */
+    int proc_fd;  /* which is about to go */
     char *stack;
     volatile int netns_fd; /* or -errno */
 };
 
-int netns_begin(struct netns_maker *maker);
+int netns_begin(struct netns_maker *maker, bool has_root);
 int netns_join(struct netns_maker *maker);
 
-/* Brings lo up in the network namespace of the caller, whose own it is, and bounds what its sockets
- * may keep. */
+/* Brings lo up in the network namespace of the caller, whose own it is, bounds what its sockets
+ * may keep, and hides what it shows of the host. */
 int netns_set_up(void);
 
 /* The image's root, to be cloned from: an fd of this mount namespace, or -errno. Where there are

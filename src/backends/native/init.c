@@ -239,7 +239,7 @@ static void tell_of_sockets(struct state *state, uint64_t bytes, uint64_t step)
     state->told_ns = now;
 }
 
-static int proc_of(struct state *state)
+int init_proc(struct state *state)
 {
     if (state->watcher.proc_fd >= 0)
         return state->watcher.proc_fd;
@@ -256,37 +256,41 @@ enum { FILES_MAX = 16384, FILES_LEFT_MIN = 32 };
 #define FILES_FEW_NS  (20 * NS_PER_MSEC)
 #define FILES_MANY_NS (3 * NS_PER_MSEC)
 
-/* So many may be mapped for each of those, for most mappings are of a file that others are of too.
- */
-enum { MAPPED_PER_FILE = 8 };
-
-/* A file that is mapped and closed has no number. To count them takes long, so that is done only
- * where the host has got as many more as would be too many. Then nobody opens anything any more. */
-static void bound_mapped(struct state *state, uint64_t max)
+/* A file that is mapped and closed has no number, and each line of a process's maps may stand for
+ * one: five are one library, or five files. To read them takes long, so that is done only when the
+ * whole host has got as many more files as this run may have, and again with each part of that.
+ * Whether they are too many, with those that are open. */
+static bool has_too_many(struct state *state, uint64_t host, uint64_t max)
 {
-    uint64_t host = open_files_host(proc_of(state));
+    enum { PARTS = 8 };
 
     if (state->host_files == 0 || host < state->host_files)
         state->host_files = host;
-    if (host - state->host_files <= max)
-        return;
-    if (open_files_mapped(proc_of(state), max) >= max)
-        open_files_lower(proc_of(state), 0);
-    state->host_files = host;
+    state->counted_at = MIN(state->counted_at, host);
+    if (host - state->host_files <= max || host - state->counted_at < max / PARTS)
+        return false;
+    state->counted_at = host;
+    uint64_t n = open_files_count(init_proc(state), 0);
+    return n >= max || n + open_files_mapped(init_proc(state), max - n) >= max;
 }
 
-/* Whether there are so many that the next look should be soon. Who has too many gets no more than
- * would be too many for all, and keeps what he has. */
+/* Whether there are so many, or so many new ones on the host, that the next look should be soon.
+ * Who has too many numbers gets no more than would be too many for all, and keeps what he has; with
+ * any number he could go on to map files, so where these are too many too, he opens nothing. */
 static bool bound_files(struct state *state)
 {
     const struct cay_limits *limits = &state->child->job->limits[state->stage];
     uint64_t max = MAX((uint64_t)limits->open_files, (uint64_t)FILES_MAX);
-    uint64_t n = open_files_count(proc_of(state), max);
+    uint64_t n = open_files_count(init_proc(state), max), host = open_files_host(init_proc(state));
+    bool is_many = n > max / 8 || host > state->last_host_files + max / 8;
 
+    state->last_host_files = host;
     if (n > max)
-        open_files_lower(proc_of(state), MAX(max / limits->pids, (uint64_t)FILES_LEFT_MIN));
-    bound_mapped(state, max * MAPPED_PER_FILE);
-    return n > max / 8;
+        open_files_lower(init_proc(state), MAX(max / limits->pids, (uint64_t)FILES_LEFT_MIN));
+    state->opens_nothing = state->opens_nothing || has_too_many(state, host, max);
+    if (state->opens_nothing) /* once more, for those that were forked meanwhile */
+        open_files_lower(init_proc(state), 0);
+    return is_many;
 }
 
 /* Memory comes first where there is no cgroup, and is looked at more often. */
@@ -305,7 +309,7 @@ static void look_at_sockets(struct state *state)
     struct sockmem *sockets = &state->sockets;
     uint64_t n = 0, limit = state->child->job->limits[state->stage].memory_bytes;
 
-    proc_of(state);
+    init_proc(state);
     uint64_t bytes = sockmem_uncharged(sockets, limit / 8, &n);
     if (n > 0 && sockets->diag_fd < 0) { /* to ask takes one too, which the program can see */
         sockmem_open(sockets, sockets->proc_fd);
@@ -434,9 +438,9 @@ static void answer_lock(struct state *state, const struct seccomp_notice *notice
     enum { LOCKS_MAX = 1024, ADDS = 2, MAPPED_MAX = 4096 };
 
     if (state->n_locks + ADDS > LOCKS_MAX)
-        state->n_locks = open_files_locks(proc_of(state), LOCKS_MAX);
+        state->n_locks = open_files_locks(init_proc(state), LOCKS_MAX);
     if (notice->is_flock && state->n_flocks >= MAPPED_MAX)
-        state->n_flocks = open_files_mapped(proc_of(state), MAPPED_MAX);
+        state->n_flocks = open_files_mapped(init_proc(state), MAPPED_MAX);
     if (state->n_locks + ADDS > LOCKS_MAX || (notice->is_flock && state->n_flocks >= MAPPED_MAX)) {
         seccomp_refuse(state->notice_fd, notice, ENOLCK);
         return;
@@ -514,6 +518,7 @@ static int reap_until(struct state *state, pid_t program, bool *ret_is_held)
 
 int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
 {
+    state->opens_nothing = false; /* that was another stage */
     if (state->child->has_cgroup) {
         state->idle_ns = SOCKETS_FIRST_NS;
         state->next_look_ns = clock_now_ns() + state->idle_ns;

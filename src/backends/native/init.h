@@ -27,7 +27,7 @@ struct state {
     uint64_t told_bytes;  /* what the warden heard last of sockets, and when */
     int64_t told_ns;
     int64_t idle_ns;        /* how long sockets are not looked at where there are none */
-    struct sockmem sockets; /* where there is a cgroup; proc_fd < 0: not looked at yet */
+    struct sockmem sockets; /* where there is a cgroup */
     unsigned stage;
     int64_t stage_cpu_ns; /* of what was reaped before the stage */
     uint64_t unreachable; /* what the kernel had counted when it was last asked (sys/netstat.h) */
@@ -41,9 +41,12 @@ struct state {
     int notice_fd;         /* tells of locks and of a spare's exits before they happen; -1: none */
     bool has_own_notice;   /* of locks: pid 1 has the filter itself, and so has what it starts */
     int64_t next_files_ns; /* when the watcher counts them */
-    uint64_t host_files;   /* the fewest that were open on the host at a look */
-    uint64_t n_locks;      /* that there can be at the most, by the calls that were let go */
-    uint64_t n_flocks;     /* likewise, of files that are mapped and closed */
+    /* Open on the whole host: the fewest at a look, at the last one, and when mapped ones were
+     * counted. */
+    uint64_t host_files, last_host_files, counted_at;
+    bool opens_nothing; /* has too many files */
+    uint64_t n_locks;   /* that there can be at the most, by the calls that were let go */
+    uint64_t n_flocks;  /* likewise, of files that are mapped and closed */
     bool has_notice;
     bool takes_no_notice; /* of the program's exit: it is reaped, and that tells */
 };
@@ -83,6 +86,9 @@ bool init_has_ended(pid_t child);
 bool init_is_childless(void);
 
 void init_end_the_rest(void);
+
+/* A /proc of the sandbox's, open as long as pid 1 is; < 0: there is none. */
+int init_proc(struct state *state);
 
 /* To the warden. Without it there is no reason to be here: they end pid 1 then. */
 void init_report(const struct state *state, struct child_report *message);

@@ -457,6 +457,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .job = &native->job,
         .root = &native->root,
         .has_cgroup = has_cgroup,
+        .has_root = native->who.kind == IDENTITY_ROOT_SLOT,
         .join = { -1, -1, -1, -1 },
         .may_setgroups = native->who.kind != IDENTITY_OWN,
         .owner = geteuid() != 0                ? OWNER_OF_OWN

@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,9 +28,22 @@ enum { HELPER_STACK = 32 * 1024 };
 /* What a socket may keep beside its buffers, in options and in control data of calls that wait, is
  * charged to no cgroup. The largest that programs need is a message with 253 fds, which is a
  * kilobyte. Kernels before 6.8 have one bound for all, which comes as 20 KiB. */
-static void bound_options(int sys_fd)
+static void bound_options(int proc_fd)
 {
-    file_write_at(sys_fd, "net/core/optmem_max", "4096", 4);
+    file_write_at(proc_fd, "sys/net/core/optmem_max", "4096", 4);
+}
+
+/* What the kernel shows of the whole host in the folder of a network namespace. Each process has
+ * that folder, so no mount covers it; but these belong to the namespace's root, if its user
+ * namespace has one. Pid 1 reads two of them still (sockmem_prepare). */
+static void hide_host(int proc_fd)
+{
+    static const char *const names[] = { "self/net/sockstat", "self/net/protocols",
+                                         "self/net/softnet_stat", "self/net/stat" };
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (fchmodat(proc_fd, names[i], 0, 0) < 0)
+            return;
 }
 
 /* By a socket in the namespace, which it returns. */
@@ -43,10 +57,11 @@ static int raise_lo(void)
 
 int netns_set_up(void)
 {
-    auto_close int sys_fd = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    auto_close int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = raise_lo();
 
-    bound_options(sys_fd);
+    bound_options(proc_fd);
+    hide_host(proc_fd);
     if (fd >= 0)
         close(fd);
     return fd < 0 ? fd : 0;
@@ -54,11 +69,13 @@ int netns_set_up(void)
 
 /* Returns an fd of the namespace, by the socket: /proc is about to change under the helper's feet.
  */
-static int make_netns(int sys_fd)
+static int make_netns(int proc_fd, bool has_root)
 {
     if (unshare(CLONE_NEWNET) < 0)
         return -errno;
-    bound_options(sys_fd);
+    bound_options(proc_fd);
+    if (has_root)
+        hide_host(proc_fd);
     auto_close int fd = raise_lo();
     if (fd < 0)
         return fd;
@@ -71,13 +88,14 @@ static int helper_main(void *arg)
     struct netns_maker *maker = arg;
     const uint64_t one = 1;
 
-    maker->netns_fd = make_netns(maker->sys_fd);
+    maker->netns_fd = make_netns(maker->proc_fd, maker->has_root);
     return write(maker->ready_fd, &one, sizeof one) < 0;
 }
 
-int netns_begin(struct netns_maker *maker)
+int netns_begin(struct netns_maker *maker, bool has_root)
 {
-    maker->sys_fd = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    maker->has_root = has_root;
+    maker->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     maker->ready_fd = eventfd(0, EFD_CLOEXEC);
     if (maker->ready_fd < 0)
         return -errno;
@@ -107,6 +125,6 @@ int netns_join(struct netns_maker *maker)
     if (fd >= 0)
         close(fd);
     close_fd(&maker->ready_fd);
-    close_fd(&maker->sys_fd);
+    close_fd(&maker->proc_fd);
     return rc;
 }

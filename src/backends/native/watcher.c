@@ -55,6 +55,7 @@ int watcher_open(struct watcher *watcher)
         return -errno;
     if (file_read_uint_at(watcher->proc_fd, "sys/vm/max_map_count", &watcher->maps_max) < 0)
         watcher->maps_max = USUAL_MAPS_MAX;
+    sockmem_prepare(&watcher->sockets, watcher->proc_fd);
     sockmem_open(&watcher->sockets, watcher->proc_fd);
     int rc = mm_set_init(&watcher->spaces);
     return rc < 0 ? rc : cpu_ledger_init(&watcher->cpu);

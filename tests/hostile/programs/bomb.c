@@ -182,17 +182,20 @@ static int mapped_files(void)
                 if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED)
                     break;
             tables[i][0] = n;
+            tables[i][1] = 1;
             pause();
         }
-    for (int i = 0; i < 800; i++) {
-        getrlimit(RLIMIT_NOFILE, &now);
-        if (now.rlim_max == 0)
-            break;
+    int n_done = 0;
+    for (int i = 0; i < 800 && n_done < MAPPERS; i++) {
         usleep(10000);
+        getrlimit(RLIMIT_NOFILE, &now);
+        n_done = 0;
+        for (int j = 0; now.rlim_max == 0 && j < MAPPERS; j++)
+            n_done += tables[j][1];
     }
     long sum = 0;
     for (int i = 0; i < MAPPERS; i++)
-        sum += tables[i][0] > 0 ? tables[i][0] : MAPPED;
+        sum += tables[i][1] ? tables[i][0] : MAPPED;
     return report(sum, open("/dev/null", O_RDONLY) < 0 ? errno : 0);
 }
 
