@@ -372,16 +372,16 @@ static uint32_t hash_address(int fd)
     return (uint32_t)((bits * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % ADDRESS_COUNTS;
 }
 
-/* Nobody who waits for an answer, or has once shown a token. */
+/* Whoever has never shown a token, whatever they are at: what an open route answers may never be
+ * read. */
 static bool is_stranger(const struct conn *conn)
 {
-    return !conn->is_unix && !conn->is_known &&
-           (conn->state == CONN_HEAD || conn->state == CONN_LINGER);
+    return !conn->is_unix && !conn->is_known && conn->state != CONN_DEAD;
 }
 
 /* Who has never shown a token can't shut others out: of the address that has the most of such
- * connections the one goes that has said nothing for the longest time. Called by the loop alone, so
- * that nothing else has it in hand. */
+ * connections the one goes on which nothing has moved for the longest time. Called by the loop
+ * alone, so that nothing else has it in hand. */
 static bool make_room(struct server *server)
 {
     unsigned counts[ADDRESS_COUNTS] = { 0 };

@@ -3,12 +3,14 @@
 """P16: the server. No parsing of a body before 401; Host and Origin checked; sizes, counts and times of everything bounded;
 the token never in argv, logs or a sandbox's environment; framing that two readers could see differently is refused."""
 import contextlib
+import fcntl
 import http.client
 import json
 import os
 import secrets
 import socket
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -286,6 +288,26 @@ def test_crowd(t, s):
     t.ok(caytest.until(lambda: s.get("/v1/health").status == 200, 10), "and then it goes on")
 
 
+def test_unread(t, s):
+    """Those without a token who ask for what is open to all, again and again, and never read an answer."""
+    wants = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1000
+    crowd = [s.raw() for _ in range(24)]
+    for raw in crowd:
+        raw.setblocking(False)
+        raw.send(wants)
+    seen = []
+
+    def is_full():
+        seen.append([fcntl.ioctl(raw, termios.FIONREAD, b"\0" * 4) for raw in crowd])
+        return b"\0" * 4 not in seen[-1] and len(seen) > 5 and all(x == seen[-1] for x in seen[-5:])
+
+    t.ok(caytest.until(is_full, 30), "they have answers and read none")
+    got = [s.get("/v1/languages").status for _ in range(4)]
+    t.equal(got, [200] * 4, "they shut nobody out who has a token", got)
+    for raw in crowd:
+        raw.close()
+
+
 def resident(pid):
     with open(f"/proc/{pid}/statm") as f:
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -480,6 +502,8 @@ def test(t, mode):
         with Server(mode, tokens=tokens, env={**LIMITS, "CAY_MAX_RUNNING": "1"}) as s:
             test_taken_over(t, mode, s)
         return
+    with Server(mode, tokens=tokens, env={**LIMITS, "CAY_WRITE_TIMEOUT": "120"}) as s:
+        test_unread(t, s)
     with Server(mode, tokens=tokens, env=LIMITS) as s:
         t.ok(is_alive(s), "a run over HTTP")
         fds = open_fds(s.pid)
