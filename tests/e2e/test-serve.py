@@ -765,8 +765,8 @@ def test_hung_warden(t, s):
 
 
 def test_hung_helpers(t, mode):
-    """All that the front has started hangs: it answers, SIGHUP holds nobody up, and it ends."""
-    with Server(mode, tokens=TOKENS, env={"CAY_DRAIN": "1", "CAY_DOCKER_HOST": "unix:///nowhere/engine.sock"}) as s:
+    """All that the front has started hangs: it answers, SIGHUP holds nobody up, and at the second SIGTERM it ends."""
+    with Server(mode, tokens=TOKENS, env={"CAY_DRAIN": "600", "CAY_DOCKER_HOST": "unix:///nowhere/engine.sock"}) as s:
         s.execute({"language": "python", "code": "1"})
         r = s.execute({"command": ["true"], "backend": "docker"})
         t.equal((r.json["verdict"]["cause"], r.json["verdict"]["remedy"]), ("infrastructure", "ask whoever runs this server: its log says more"),
@@ -777,6 +777,8 @@ def test_hung_helpers(t, mode):
             below |= {p.pid for p in caytest.descendants() if int(status_of(p.pid).get("PPid", 0)) in below}
         helpers = below - {s.pid}
         t.ok(len(helpers) >= 4, "there are a monitor, a warden, a recorder and what checks code", [words_of(p) for p in helpers])
+        monitor = next(p for p in helpers if words_of(p)[1:2] == [b"serve"])
+        s.execute({"command": ["sleep", "600"], "timeout": 600, "detach": True})
         for pid in helpers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
@@ -785,8 +787,16 @@ def test_hung_helpers(t, mode):
             t.ok(s.get("/v1/health").json["version"], "health answers")
             t.ok(caytest.until(lambda: "event=reload-failed" in s.words(), 20), "what can't be read again is said", s.words()[-300:])
             t.equal(s.get("/v1/executions?limit=1").json["complete"], False, "and a list without the recorder says so")
+            s.write_tokens(TOKENS + f"{NEWER} newer read\n")
+            os.kill(s.pid, signal.SIGHUP)
+            t.equal(s.get("/v1/languages").status, 200, "nor does a second SIGHUP hold anybody up")
+            os.kill(monitor, signal.SIGCONT)
+            t.ok(caytest.until(lambda: s.get("/v1/languages", token=NEWER).status == 200, 20), "whose answer counts whenever it comes", s.words()[-300:])
+            os.kill(monitor, signal.SIGSTOP)
             os.kill(s.pid, signal.SIGTERM)
-            t.equal(s.wait(40), 0, "it ends all the same", s.words()[-500:])
+            t.ok(caytest.until(lambda: "event=draining" in s.words(), 20), "SIGTERM: it waits for what runs", s.words()[-300:])
+            os.kill(s.pid, signal.SIGTERM)
+            t.equal(s.wait(40), 0, "a second one, and it ends all the same", s.words()[-500:])
         finally:
             for pid in helpers:
                 with contextlib.suppress(ProcessLookupError):
