@@ -308,6 +308,28 @@ def test_unread(t, s):
         raw.close()
 
 
+def test_large(t, s):
+    """A large request of one tenant is hashed in pieces: between the end of its program and its answer others are answered."""
+    body = json.dumps({"command": ["/bin/true"], "stdin": "x" * (30 << 20)}).encode()
+    been_served = 0
+    for _ in range(10):  # it may be over before we come to look
+        with s.raw(post(s, b"Accept: application/x-ndjson", body=body), timeout=60) as raw:
+            got = b""
+            while b'"event":"usage"' not in got and (piece := raw.recv(65536)):
+                got += piece
+            other = s.get("/v1/languages", token=OTHER).status
+            raw.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                got += raw.recv(65536)
+            been_served += other == 200 and b'"event":"finished"' not in got
+            raw.setblocking(True)
+            while b'"event":"finished"' not in got and (piece := raw.recv(65536)):
+                got += piece
+        if been_served:
+            break
+    t.ok(been_served, "another tenant is served while a large request is worked on", got[-300:])
+
+
 def resident(pid):
     with open(f"/proc/{pid}/statm") as f:
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -502,8 +524,9 @@ def test(t, mode):
         with Server(mode, tokens=tokens, env={**LIMITS, "CAY_MAX_RUNNING": "1"}) as s:
             test_taken_over(t, mode, s)
         return
-    with Server(mode, tokens=tokens, env={**LIMITS, "CAY_WRITE_TIMEOUT": "120"}) as s:
+    with Server(mode, tokens=tokens, env={**LIMITS, "CAY_WRITE_TIMEOUT": "120", "CAY_MAX_BODY": "32m", "CAY_MAX_BODIES": "128m"}) as s:
         test_unread(t, s)
+        test_large(t, s)
     with Server(mode, tokens=tokens, env=LIMITS) as s:
         t.ok(is_alive(s), "a run over HTTP")
         fds = open_fds(s.pid)
