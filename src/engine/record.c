@@ -153,17 +153,24 @@ static bool is_tenant_of(const struct record *one, const struct record *other)
     return strcmp(one->tenant, other->tenant) == 0;
 }
 
-/* Those of one tenant's have no more together than the tenant may keep. */
+/* Of all tenants together, of what one may keep: whoever has nothing yet still finds room. */
+enum { LIVING_MAX = 4 };
+
+/* Those of one tenant's have no more together than the tenant may keep; nor has it more than is
+ * left of what all may have. */
 static bool has_disk_room(struct record *record, size_t len)
 {
-    uint64_t most = record->config->settings[FIELD_KEEP_BYTES].value.num, sum = len;
+    uint64_t most = record->config->settings[FIELD_KEEP_BYTES].value.num, own = len, all = len;
 
     if (!record->journal)
         return true;
-    for (const struct record *other = record->journal->living; other; other = other->next_living)
+    for (const struct record *other = record->journal->living; other; other = other->next_living) {
+        all += other->stream_bytes;
         if (is_tenant_of(record, other))
-            sum += other->stream_bytes;
-    if (sum > most)
+            own += other->stream_bytes;
+    }
+    uint64_t all_most = most > UINT64_MAX / LIVING_MAX ? UINT64_MAX : most * LIVING_MAX;
+    if (own > most || all > all_most || own > all_most - all)
         return false;
     if (record->stream_bytes == 0) {
         record->next_living = record->journal->living;

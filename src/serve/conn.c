@@ -482,7 +482,8 @@ static bool is_too_slow(struct conn *conn, int64_t passed_ns)
     conn->sending_ns += passed_ns;
     if (conn->sending_ns < span_ns)
         return false;
-    bool is_slow = conn->sent_bytes / READ_BYTES_PER_S < (uint64_t)(span_ns / NS_PER_SEC);
+    uint64_t wanted = (uint64_t)(span_ns / NS_PER_MSEC) * READ_BYTES_PER_S / 1000;
+    bool is_slow = conn->sent_bytes < wanted;
     conn->sending_ns = 0;
     conn->sent_bytes = 0;
     return is_slow;

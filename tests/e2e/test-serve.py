@@ -259,8 +259,12 @@ def test_forgotten(t, s):
     t.ok(kept[0]["event"] == "started" and kept[-1]["event"] == "finished" and any("gap" in e for e in kept), "of a large one, a part is",
          [(e["seq"], e["event"]) for e in kept])
     t.equal([e for _, e in s.events(short["events"], after=2)], got[2:], "which drives out nobody")
+    others = s.execute(bash("echo other", detach=True), token=OTHER).json
+    s.until(others["id"], token=OTHER)
     for _ in range(8):
         s.execute(bash("printf '%5000d' 1"))
+    got_others = [e["event"] for _, e in s.events(others["events"], token=OTHER)]
+    t.ok(got_others[0] == "started" and "stdout" in got_others, "a tenant's own are driven out, not another's", got_others)
     for form in ("text/event-stream", "application/x-ndjson"):
         late = [e for _, e in s.events(short["events"], after=2, form=form)]
         t.equal([(e["seq"], e["event"], e.get("gap")) for e in late],
@@ -804,6 +808,26 @@ def test_hung_helpers(t, mode):
         t.ok(caytest.until(lambda: not any(status_of(pid) for pid in helpers), 30), "and so do they, when they can", [words_of(p) for p in helpers])
 
 
+def test_floor(t, mode):
+    """What the administrator has set a client can tighten over HTTP, and never loosen."""
+    floor = {"CAY_MIN_ISOLATION": "kernel", "CAY_POLICY": "block", "CAY_FALLBACK": "never", "CAY_NETWORK": "none",
+             "CAY_MEMORY": "128m", "CAY_PIDS": "40", "CAY_TIMEOUT": "20", "CAY_BACKEND": "native"}
+    looser = ({"min_isolation": "none"}, {"policy": "warn"}, {"policy": "off"}, {"fallback": "isolated"}, {"network": "full"},
+              {"limits": {"memory": "129m"}}, {"limits": {"pids": 41}}, {"timeout": 21}, {"backend": "docker"})
+    tighter = ({}, {"min_isolation": "kernel"}, {"policy": "block"}, {"fallback": "never"}, {"network": "none"},
+               {"limits": {"memory": "127m"}}, {"limits": {"pids": 39}}, {"timeout": 19}, {"backend": "native"})
+    with Server(mode, tokens=TOKENS, env=floor) as s:
+        for field in looser:
+            r = s.execute({"command": ["true"], **field})
+            t.ok(r.status == 403 and next(iter(field.get("limits", field))) in r.error.get("message", ""), f"{json.dumps(field)} is refused", r)
+        for field in tighter:
+            r = s.execute({"command": ["true"], **field})
+            t.ok(r.status == 200 and r.json["success"], f"{json.dumps(field)} is not", r)
+    with Server(mode, tokens=TOKENS, env={"CAY_REQUIRE": "watcher"}) as s:  # which nothing here has
+        r = s.execute({"command": ["true"], "require": ["seccomp"]})
+        t.ok(r.status != 200 or r.json["verdict"]["cause"] == "infrastructure", "a client's `require` comes on top", r)
+
+
 def test_few_files(t, mode):
     """Strangers who connect and say nothing, where there are not files for all that is allowed."""
     with Server(mode, env={"CAY_SPARES": "1", "CAY_SPARES_MAX": "1", "CAY_WARM": "command"}, under=("prlimit", "--nofile=256:256")) as s:
@@ -1063,6 +1087,7 @@ def test(t, mode):
         test_pages(t, s)
     test_lost_front(t, mode)
     test_hung_helpers(t, mode)
+    test_floor(t, mode)
     test_few_files(t, mode)
     test_command(t, mode)
     test_preload(t, mode)
