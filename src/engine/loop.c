@@ -477,6 +477,7 @@ int cay_dispatch(struct cay *cay, struct cay_error *err)
     int n = cay->loop.epoll_fd < 0 ? 0 : epoll_wait(cay->loop.epoll_fd, events, EVENTS_AT_ONCE, 0);
     uint32_t link_events = 0;
 
+    cay->loop.hash_room = LOOP_HASH_BYTES;
     for (int i = 0; i < n; i++) {
         uint64_t key = events[i].data.u64;
         struct run *run = key >= SYNTAX_KEY ? NULL : find(&cay->loop, (uint32_t)(key >> 8));

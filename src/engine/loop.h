@@ -28,6 +28,9 @@ struct run;
 
 enum { LOOP_BUCKETS = 256, LOOP_READ_BYTES = 64 * 1024 };
 
+/* Of requests, hashed in one turn: some ten milliseconds where the processor has no help for it. */
+enum { LOOP_HASH_BYTES = 1 << 20 };
+
 /* What a run waits for, beside the warden's word. */
 enum run_fd {
     RUN_CANCEL,
@@ -57,6 +60,7 @@ struct loop {
     struct run *runs[LOOP_BUCKETS]; /* by their number */
     struct run *owed, **owed_end;   /* those that could not be sent yet, in order */
     char *buf;                      /* LOOP_READ_BYTES, for whoever reads a stream just now */
+    size_t hash_room;               /* left of LOOP_HASH_BYTES in this turn */
     bool is_check_due;              /* answers of syntax workers were taken in */
     int near[LOOP_PIPES], far[LOOP_PIPES];
     unsigned n_pipes;

@@ -132,7 +132,9 @@ void record_begin(struct record *record, const char *id, const struct config *co
     *record = (struct record)RECORD_INIT;
     snprintf(record->id, sizeof record->id, "%s", id);
     record->config = config;
+    digest_begin(&record->code);
     digest_begin(&record->input);
+    digest_begin(&record->files);
     for (int i = 0; i < RECORD_STREAMS; i++)
         digest_begin(&record->streams[i]);
 }
@@ -151,17 +153,24 @@ static bool is_tenant_of(const struct record *one, const struct record *other)
     return strcmp(one->tenant, other->tenant) == 0;
 }
 
-/* Those of one tenant's have no more together than the tenant may keep. */
+/* Of all tenants together, of what one may keep: whoever has nothing yet still finds room. */
+enum { LIVING_MAX = 4 };
+
+/* Those of one tenant's have no more together than the tenant may keep; nor has it more than is
+ * left of what all may have. */
 static bool has_disk_room(struct record *record, size_t len)
 {
-    uint64_t most = record->config->settings[FIELD_KEEP_BYTES].value.num, sum = len;
+    uint64_t most = record->config->settings[FIELD_KEEP_BYTES].value.num, own = len, all = len;
 
     if (!record->journal)
         return true;
-    for (const struct record *other = record->journal->living; other; other = other->next_living)
+    for (const struct record *other = record->journal->living; other; other = other->next_living) {
+        all += other->stream_bytes;
         if (is_tenant_of(record, other))
-            sum += other->stream_bytes;
-    if (sum > most)
+            own += other->stream_bytes;
+    }
+    uint64_t all_most = most > UINT64_MAX / LIVING_MAX ? UINT64_MAX : most * LIVING_MAX;
+    if (own > most || all > all_most || own > all_most - all)
         return false;
     if (record->stream_bytes == 0) {
         record->next_living = record->journal->living;
@@ -404,39 +413,98 @@ static void put_code(struct json_writer *w, const struct plan *plan)
     json_end_array(w);
 }
 
-static struct digest_sum sum_code(const struct plan *plan)
-{
-    struct digest digest;
+/* ---- hashes of what came with the request ---- */
 
-    digest_begin(&digest);
-    if (has_code(plan))
-        digest_add(&digest, plan->code.data, plan->code.len);
-    else
-        for (const char *const *arg = plan->payload.argv[0]; arg && *arg; arg++)
-            digest_add(&digest, *arg, strlen(*arg) + 1);
-    return digest_end(&digest);
+enum { PIECE_CODE, PIECE_INPUT, PIECE_FILES };
+
+static void hash_command(struct record *record, const struct plan *plan)
+{
+    for (const char *const *arg = plan->payload.argv[0]; arg && *arg; arg++)
+        digest_add(&record->code, *arg, strlen(*arg) + 1);
 }
 
-/* Names, lengths and contents of the files that came with the request; the code is not one. */
-static struct digest_sum sum_files(const struct plan *plan, uint64_t *ret_n)
+static bool is_source(const struct plan *plan, const struct payload_file *file)
 {
-    struct digest digest;
+    return plan->source_name && strcmp(file->name, plan->source_name) == 0;
+}
+
+/* Names, lengths and contents of the files; the code is not one. */
+static void begin_file(struct record *record, const struct payload_file *file)
+{
+    char head[24];
+
+    snprintf(head, sizeof head, "%llu", (unsigned long long)file->len);
+    digest_add(&record->files, file->name, strlen(file->name) + 1);
+    digest_add(&record->files, head, strlen(head) + 1);
+}
+
+/* The piece at hand; when it is begun, what stands before it is added. Returns its digest. */
+static struct digest *open_piece(struct record *record, const struct plan *plan, const char **data,
+                                 uint64_t *len)
+{
+    bool is_begun = record->hashed_bytes > 0;
+
+    *data = NULL;
+    *len = 0;
+    if (record->hashed_pieces == PIECE_CODE) {
+        if (!has_code(plan)) {
+            hash_command(record, plan);
+            return &record->code;
+        }
+        *data = plan->code.data;
+        *len = plan->code.len;
+        return &record->code;
+    }
+    if (record->hashed_pieces == PIECE_INPUT) {
+        if (!is_begun && plan->input.len > 0)
+            digest_begin(&record->input);
+        *data = plan->input.data;
+        *len = plan->input.len;
+        return &record->input;
+    }
+    const struct payload_file *file = &plan->payload.files[record->hashed_pieces - PIECE_FILES];
+    if (is_source(plan, file))
+        return &record->files;
+    if (!is_begun)
+        begin_file(record, file);
+    *data = file->data;
+    *len = file->len;
+    return &record->files;
+}
+
+bool record_hash(struct record *record, const struct plan *plan, size_t *room)
+{
+    while (record->hashed_pieces < PIECE_FILES + plan->payload.n_files) {
+        const char *data;
+        uint64_t len;
+        if (*room == 0)
+            return false;
+        struct digest *digest = open_piece(record, plan, &data, &len);
+        size_t n = (size_t)MIN(len - record->hashed_bytes, (uint64_t)*room);
+        if (n > 0)
+            digest_add(digest, data + record->hashed_bytes, n);
+        *room -= n;
+        record->hashed_bytes += n;
+        if (record->hashed_bytes < len)
+            continue;
+        record->hashed_pieces++;
+        record->hashed_bytes = 0;
+    }
+    return true;
+}
+
+static struct digest_sum sum_files(struct record *record, const struct plan *plan, uint64_t *ret_n)
+{
+    struct digest_sum sum = digest_end(&record->files);
     uint64_t bytes = 0;
 
-    digest_begin(&digest);
     for (size_t i = 0; i < plan->payload.n_files; i++) {
         const struct payload_file *file = &plan->payload.files[i];
-        if (plan->source_name && strcmp(file->name, plan->source_name) == 0)
+        if (is_source(plan, file))
             continue;
-        char head[24];
-        snprintf(head, sizeof head, "%llu", (unsigned long long)file->len);
-        digest_add(&digest, file->name, strlen(file->name) + 1);
-        digest_add(&digest, head, strlen(head) + 1);
-        digest_add(&digest, file->data, (size_t)file->len);
         bytes += file->len;
         ++*ret_n;
     }
-    struct digest_sum sum = digest_end(&digest);
     if (*ret_n > 0)
         sum.bytes = MAX(bytes, UINT64_C(1)); /* 0 would say that there is no hash */
     return sum;
@@ -464,6 +532,9 @@ static int64_t memory_bytes(const struct cay_result *result)
 static void make_entry(struct record *record, const struct plan *plan,
                        const struct cay_result *result, struct audit_entry *ret)
 {
+    size_t all = SIZE_MAX;
+
+    record_hash(record, plan, &all); /* what was not done before */
     *ret = (struct audit_entry){
         .time = result->timestamp,
         .kind = "run",
@@ -482,7 +553,7 @@ static void make_entry(struct record *record, const struct plan *plan,
         .cpu_ns = record->is_owed ? -1 : cpu_ns(result),
         .memory_bytes = record->is_owed ? -1 : memory_bytes(result),
         .n_changes = record->n_changes,
-        .code = sum_code(plan),
+        .code = digest_end(&record->code),
         .in = digest_end(&record->input),
         .out = digest_end(&record->streams[0]),
         .err = digest_end(&record->streams[1]),
@@ -491,11 +562,7 @@ static void make_entry(struct record *record, const struct plan *plan,
         .asked = plan->fallback.asked,
         .fallback = plan->fallback.how,
     };
-    if (plan->input.len > 0) {
-        digest_add(&record->input, plan->input.data, plan->input.len);
-        ret->in = digest_end(&record->input);
-    }
-    ret->files = sum_files(plan, &ret->n_files);
+    ret->files = sum_files(record, plan, &ret->n_files);
 }
 
 /* For a server, all is said in one write, and another process does the rest. */

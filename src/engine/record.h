@@ -54,10 +54,12 @@ struct record {
     bool is_owed;                /* it is for the case that the run's own end is never told */
     char id[33];
     bool is_finished;
-    struct digest input, streams[RECORD_STREAMS];
-    int state_fd;      /* -1: not opened yet */
-    int executions_fd; /* likewise; of a server: its journal's folder */
-    int own_fd;        /* executions/ID; -1: not made yet */
+    struct digest code, input, files, streams[RECORD_STREAMS];
+    size_t hashed_pieces;  /* code, input and files of the request, so many of them whole, */
+    uint64_t hashed_bytes; /* and so much of the next one */
+    int state_fd;          /* -1: not opened yet */
+    int executions_fd;     /* likewise; of a server: its journal's folder */
+    int own_fd;            /* executions/ID; -1: not made yet */
     int stream_fds[RECORD_STREAMS];
     uint64_t stream_bytes; /* in these */
     struct record
@@ -93,6 +95,10 @@ void record_output(struct record *record, int stream, const struct capture *capt
 
 /* The output so far was a compiler's, and is not wanted. */
 void record_drop_output(struct record *record);
+
+/* Hashes what came with the request, as far as there is room, which becomes less. Returns whether
+ * that is all; what is left is done when it finishes. For a loop that has others to serve. */
+bool record_hash(struct record *record, const struct plan *plan, size_t *room);
 
 /* Makes the list of files and writes everything down; of a run that failed, too. */
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,

@@ -218,10 +218,20 @@ void run_refuse(struct run *run)
     run_free(run);
 }
 
-void run_end(struct run *run)
+/* A large request takes its time to hash, and others are served meanwhile: a piece in each turn of
+ * the loop, whoever's it is. */
+static bool has_to_hash(struct run *run)
 {
-    if (run_wait_for_policy(run, POLICY_TO_END))
-        return;
+    size_t all = SIZE_MAX;
+
+    if (!run->is_watched || record_hash(&run->record, &run->plan, &run->cay->loop.hash_room))
+        return false;
+    run->is_hashing = run_set_timer(run, 1) == 0;
+    return run->is_hashing || !record_hash(&run->record, &run->plan, &all);
+}
+
+static void end(struct run *run)
+{
     run->policy_wait = POLICY_NO_WAIT;
     run->is_over = true;
     loop_remove(run);
@@ -238,10 +248,16 @@ void run_end(struct run *run)
     run_free(run);
 }
 
+void run_end(struct run *run)
+{
+    if (!has_to_hash(run) && !run_wait_for_policy(run, POLICY_TO_END))
+        end(run);
+}
+
 void run_fail(struct run *run, const struct cay_error *err)
 {
-    if (!run->has_failed)
+    if (!run->has_failed && !run->is_hashing) /* else it had come to its end before */
         run->failure = *err;
-    run->has_failed = true;
-    run_end(run);
+    run->has_failed |= !run->is_hashing;
+    end(run);
 }

@@ -333,6 +333,8 @@ static void on_timer(struct run *run)
         return;
     if (run->policy_wait != POLICY_NO_WAIT)
         run_look_at_policy(run);
+    else if (run->is_hashing)
+        run_end(run);
     else if (run->is_refused)
         run_refuse(run);
     else

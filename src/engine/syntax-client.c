@@ -517,8 +517,26 @@ static bool is_idle(const struct syntax_client *client)
     return !client->current && !client->first;
 }
 
+/* Whether the tenant may keep one more busy. One with many languages leaves some to others: beside
+ * what it keeps busy a third as many have to be free. */
+static bool has_share(const struct syntax_pool *pool, const char *tenant)
+{
+    int n_busy = 0, n_own = 0;
+
+    for (int i = 0; i < SYNTAX_CLIENTS; i++) {
+        const struct syntax_client *client = pool->clients[i];
+        if (!client || is_idle(client))
+            continue;
+        const struct syntax_ticket *ticket = client->current ? client->current : client->first;
+        n_busy++;
+        n_own += strcmp(ticket->tenant, tenant) == 0;
+    }
+    return n_own < 3 * (SYNTAX_CLIENTS - n_busy);
+}
+
 static int find_client(struct syntax_pool *pool, const char *helper, const char *language,
-                       bool is_patient, struct syntax_client **ret, struct cay_error *err)
+                       bool is_patient, const char *tenant, struct syntax_client **ret,
+                       struct cay_error *err)
 {
     int free_slot = -1, oldest = -1, n_idle = 0;
 
@@ -540,6 +558,8 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
     }
     if (free_slot < 0 && oldest < 0)
         return cay_fail(err, CAY_E_SYSTEM, "all syntax workers are busy");
+    if (!has_share(pool, tenant))
+        return cay_fail(err, CAY_E_SYSTEM, "all syntax workers that one tenant may use are busy");
     if (free_slot < 0 || n_idle >= IDLE_MAX) {
         end(pool->clients[oldest]);
         free_slot = oldest;
@@ -598,15 +618,16 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
                struct cay_error *err)
 {
     struct syntax_client *client = NULL;
-    bool is_patient = question->is_patient || question->len > SYNTAX_SMALL_BYTES ||
-                      is_slow(pool, question->tenant ? question->tenant : "");
+    const char *tenant = question->tenant ? question->tenant : "";
+    bool is_patient =
+        question->is_patient || question->len > SYNTAX_SMALL_BYTES || is_slow(pool, tenant);
 
     if (question->len > SYNTAX_CODE_MAX)
         return cay_fail(err, CAY_E_LIMIT, "the code is %zu bytes long; at most %d are read",
                         question->len, SYNTAX_CODE_MAX);
     if (question->lists_len > SYNTAX_LISTS_MAX)
         return cay_fail(err, CAY_E_LIMIT, "block_imports and allow_imports are too long");
-    if (find_client(pool, helper, language, is_patient, &client, err) < 0)
+    if (find_client(pool, helper, language, is_patient, tenant, &client, err) < 0)
         return -1;
     struct syntax_ticket *ticket = new_ticket(client, question);
     go_on(client);

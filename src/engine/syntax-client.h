@@ -43,7 +43,8 @@ struct syntax_slow {
     int64_t until_ns;
 };
 
-/* Workers at once, one for each language; the one that was idle longest makes room. What may take
+/* Workers at once, one for each language; the one that was idle longest makes room, and no tenant
+ * keeps all of them busy. What may take
  * long has workers of its own, so that nobody's small code waits behind it; so has whoever's did.
  */
 struct syntax_pool {

@@ -71,6 +71,11 @@ bool bodies_take(struct bodies *all, struct bodies_part *part, const char *tenan
     return true;
 }
 
+uint64_t bodies_of(const struct bodies_part *part)
+{
+    return part->tenant->bytes;
+}
+
 void bodies_shrink(struct bodies *all, struct bodies_part *part, uint64_t bytes)
 {
     if (part->bytes <= bytes)

@@ -40,6 +40,9 @@ bool bodies_has_room(const struct bodies *all, const char *tenant, uint64_t byte
  */
 bool bodies_take(struct bodies *all, struct bodies_part *part, const char *tenant, uint64_t bytes);
 
+/* How much the tenant of a part has, who has some. */
+uint64_t bodies_of(const struct bodies_part *part);
+
 /* The part keeps no more than so many. */
 void bodies_shrink(struct bodies *all, struct bodies_part *part, uint64_t bytes);
 

@@ -372,16 +372,16 @@ static uint32_t hash_address(int fd)
     return (uint32_t)((bits * UINT64_C(0x9e3779b97f4a7c15)) >> 32) % ADDRESS_COUNTS;
 }
 
-/* Nobody who waits for an answer, or has once shown a token. */
+/* Whoever has never shown a token, whatever they are at: what an open route answers may never be
+ * read. */
 static bool is_stranger(const struct conn *conn)
 {
-    return !conn->is_unix && !conn->is_known &&
-           (conn->state == CONN_HEAD || conn->state == CONN_LINGER);
+    return !conn->is_unix && !conn->is_known && conn->state != CONN_DEAD;
 }
 
 /* Who has never shown a token can't shut others out: of the address that has the most of such
- * connections the one goes that has said nothing for the longest time. Called by the loop alone, so
- * that nothing else has it in hand. */
+ * connections the one goes on which nothing has moved for the longest time. Called by the loop
+ * alone, so that nothing else has it in hand. */
 static bool make_room(struct server *server)
 {
     unsigned counts[ADDRESS_COUNTS] = { 0 };
@@ -482,7 +482,8 @@ static bool is_too_slow(struct conn *conn, int64_t passed_ns)
     conn->sending_ns += passed_ns;
     if (conn->sending_ns < span_ns)
         return false;
-    bool is_slow = conn->sent_bytes / READ_BYTES_PER_S < (uint64_t)(span_ns / NS_PER_SEC);
+    uint64_t wanted = (uint64_t)(span_ns / NS_PER_MSEC) * READ_BYTES_PER_S / 1000;
+    bool is_slow = conn->sent_bytes < wanted;
     conn->sending_ns = 0;
     conn->sent_bytes = 0;
     return is_slow;

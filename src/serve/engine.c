@@ -56,8 +56,10 @@ void engine_dispatch(struct server *server)
 {
     struct cay_error err;
 
-    if (cay_dispatch(server->cay, &err) < 0)
+    if (cay_dispatch(server->cay, &err) < 0) {
         hold_back(server, "warden-lost", &err);
+        monitor_ask(&server->monitor, MONITOR_WARDEN, &err); /* so that it is there by then */
+    }
 }
 
 bool engine_is_ailing(const struct server *server)
@@ -80,10 +82,11 @@ void engine_tend_checker(struct server *server, int64_t now_ns)
         return;
     server->checker_ns = now_ns;
     bool is_gone = cay_syntax_tend(server->cay, &restarts, &err) < 0;
-    if (is_gone && !server->is_checker_gone)
+    bool is_asked = is_gone && err.kind == CAY_E_BUSY;
+    if (is_gone && !is_asked && !server->is_checker_gone)
         LOG(server->log, ERROR, "checker-lost", now_ns, LOG_TEXT("error", err.msg));
     if (restarts != server->checker_restarts)
         LOG(server->log, WARN, "checker-restarted", now_ns, LOG_INT("restarts", restarts));
-    server->is_checker_gone = is_gone;
+    server->is_checker_gone = is_gone && !is_asked;
     server->checker_restarts = restarts;
 }

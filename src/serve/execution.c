@@ -150,6 +150,11 @@ static void count_kept(struct execution *run)
 
     all->kept_bytes += kept - run->kept_bytes;
     run->kept_bytes = kept;
+    bodies_give_back(&all->kept, &run->share);
+    all->kept.max_bytes = UINT64_MAX; /* nobody is refused here */
+    if (!is_in_use(run))
+        bodies_take(&all->kept, &run->share, run->tenant,
+                    kept + run->server->settings.event_log_bytes / KEEP_MAX + 1);
 }
 
 uint64_t execution_end_of(const struct server *server, const char *id)
@@ -191,6 +196,7 @@ static void free_run(struct execution *run)
     }
     all->log_bytes -= run->logged_bytes;
     all->kept_bytes -= run->kept_bytes;
+    bodies_give_back(&all->kept, &run->share);
     event_log_done(&run->log);
     drop_request(run);
     bodies_give_back(&run->server->bodies, &run->room);
@@ -205,19 +211,27 @@ void execution_forget(struct execution *run)
         free_run(run);
 }
 
-/* The oldest first. Those that still run or are read are passed over: their number is bounded by
- * admission and connections. */
+/* The oldest of the tenant that has most: nobody's runs push those of others out. Those that still
+ * run or are read are passed over: their number is bounded by admission and connections. */
+static struct execution *next_to_forget(const struct executions *all)
+{
+    struct execution *found = NULL;
+
+    for (struct execution *run = all->oldest; run; run = run->newer)
+        if (run->share.bytes > 0 && (!found || bodies_of(&run->share) > bodies_of(&found->share)))
+            found = run;
+    return found;
+}
+
 static void forget_some(struct server *server)
 {
     struct executions *all = &server->executions;
-    struct execution *run = all->oldest;
 
-    while (run &&
-           (all->n_finished > KEEP_MAX || all->kept_bytes > server->settings.event_log_bytes)) {
-        struct execution *newer = run->newer;
-        if (!is_in_use(run))
-            free_run(run);
-        run = newer;
+    while (all->n_finished > KEEP_MAX || all->kept_bytes > server->settings.event_log_bytes) {
+        struct execution *run = next_to_forget(all);
+        if (!run)
+            return;
+        free_run(run);
     }
 }
 

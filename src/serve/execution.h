@@ -15,9 +15,10 @@
  * The client that asked for a run is its owner: when it leaves, the run is stopped, unless it was
  * detached. Those that read along never matter to it.
  *
- * Finished runs are remembered up to a number and a sum of bytes, the oldest go first; after that
- * the recorder knows them. One that somebody reads stays until he is done, and counts from then on:
- * neither what runs nor what is read takes room from those that are kept.
+ * Finished runs are remembered up to a number and a sum of bytes; then the oldest goes of the
+ * tenant that has most of it, and the recorder alone knows it. One that somebody reads stays until
+ * he is done, and counts from then on: neither what runs nor what is read takes room from those
+ * that are kept.
  */
 
 #include <stdbool.h>
@@ -63,9 +64,10 @@ struct execution {
     struct cay_running *running;
 
     struct event_log log;
-    size_t logged_bytes; /* what the sum over all runs has of it */
-    size_t kept_bytes;   /* what the sum over those that are kept has of it */
-    const char *result;  /* within the last event; NULL until then */
+    size_t logged_bytes;      /* what the sum over all runs has of it */
+    size_t kept_bytes;        /* what the sum over those that are kept has of it */
+    struct bodies_part share; /* of what is kept, by which tenants are compared; empty: it is not */
+    const char *result;       /* within the last event; NULL until then */
     size_t result_len;
     const char *cause; /* "ok", … */
     int exit_code;
@@ -95,6 +97,7 @@ struct executions {
     size_t n_finished;
     size_t log_bytes;                    /* of all logs */
     size_t kept_bytes;                   /* of those that are finished and that nobody reads */
+    struct bodies kept;                  /* the same for each tenant, and for each run a bit */
     uint64_t list_number;                /* of the last list */
     struct execution_end ends[ENDS_MAX]; /* a ring */
     size_t n_ends;                       /* ever put there */

@@ -24,8 +24,6 @@
 #include "serve/listen.h"
 
 enum { WARDEN_FD = 3, MONITOR_FD = 3 };
-/* A request is the number of a file, or one of these. */
-enum { ASK_WARDEN = MONITOR_FILES, ASK_RECORDER, ASK_CHECKER };
 
 /* Each answer names what it is one to: one that comes too late is not taken for another. */
 struct question {
@@ -174,17 +172,29 @@ static void answer(const struct monitor_plan *plan, int sock, struct question qu
     auto_close int fd = -1;
     int rc = -EINVAL;
 
-    if (what == ASK_WARDEN) {
+    if (what == MONITOR_WARDEN) {
         rc = start_one_more(plan->warden, children, &fd);
-    } else if (what == ASK_RECORDER) {
+    } else if (what == MONITOR_RECORDER) {
         rc = start_recorder(plan->recorder, children, &fd);
-    } else if (what == ASK_CHECKER) {
+    } else if (what == MONITOR_CHECKER) {
         rc = start_checker(plan->checker_beside, children, &fd);
     } else if (what < MONITOR_FILES && plan->files[what]) {
         fd = open(plan->files[what], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         rc = fd < 0 ? -errno : 0;
     }
     send_answer(sock, (struct reply){ -rc, question.number }, fd);
+}
+
+/* They end when the front's sockets close, and clear away what they made. One that is stopped would
+ * stay for ever, and what runs there with it. */
+static void end_children(void)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WUNTRACED)) > 0 || errno == EINTR)
+        if (pid > 0 && WIFSTOPPED(status))
+            kill(pid, SIGCONT);
 }
 
 static _Noreturn void serve(const struct monitor_plan *plan, int sock)
@@ -201,8 +211,7 @@ static _Noreturn void serve(const struct monitor_plan *plan, int sock)
     }
     for (size_t i = 0; i < plan->n_listeners; i++)
         listen_unlink(&plan->listeners[i]);
-    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
-        continue;
+    end_children();
     _exit(0);
 }
 
@@ -220,6 +229,13 @@ static _Noreturn void become_monitor(const struct monitor_plan *plan, int sock)
 
 /* ---- the front's side ---- */
 
+static void drop(struct monitor_answer *answer)
+{
+    if (answer->is_there)
+        close_fd(&answer->fd);
+    *answer = (struct monitor_answer){ 0 };
+}
+
 int monitor_open(const struct monitor_plan *plan, struct monitor *ret, struct cay_error *err)
 {
     int pair[2];
@@ -236,7 +252,7 @@ int monitor_open(const struct monitor_plan *plan, struct monitor *ret, struct ca
         close(pair[0]);
         return cay_fail_errno(err, errno, "start the monitor");
     }
-    *ret = (struct monitor){ pair[0], pid, 0, SETUP_MS };
+    *ret = (struct monitor){ .fd = pair[0], .pid = pid };
     return 0;
 }
 
@@ -244,71 +260,104 @@ void monitor_close(struct monitor *monitor)
 {
     if (monitor->fd < 0)
         return;
+    for (unsigned i = 0; i < MONITOR_ASKS; i++)
+        drop(&monitor->answers[i]);
     close_fd(&monitor->fd);
     while (waitpid(monitor->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
 }
 
-/* The answer to the last question, waited for until then; late ones to others are dropped. */
-static int await_answer(const struct monitor *monitor, int64_t until_ns, struct reply *ret,
-                        int *ret_fd)
+int monitor_ask(struct monitor *monitor, unsigned what, struct cay_error *err)
+{
+    const struct question question = { what, ++monitor->number };
+
+    if (send(monitor->fd, &question, sizeof question, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+        /* It reads nothing just now: it will come to the last one that it was sent. */
+        if (errno == EAGAIN && monitor_is_asked(monitor, what))
+            return 0;
+        return cay_fail_errno(err, errno, "ask the monitor");
+    }
+    drop(&monitor->answers[what]);
+    monitor->answers[what].number = question.number;
+    return 0;
+}
+
+bool monitor_is_asked(const struct monitor *monitor, unsigned what)
+{
+    return monitor->answers[what].number != 0 && !monitor->answers[what].is_there;
+}
+
+static void take_in(struct monitor *monitor, const struct reply *reply, int fd)
+{
+    for (unsigned i = 0; i < MONITOR_ASKS; i++) {
+        struct monitor_answer *answer = &monitor->answers[i];
+        if (answer->number != reply->number || answer->is_there)
+            continue;
+        answer->is_there = true;
+        answer->errnum = reply->errnum ? reply->errnum : fd < 0 ? EBADF : 0;
+        answer->fd = fd;
+        return;
+    }
+    close_fd(&fd);
+}
+
+int monitor_receive(struct monitor *monitor)
 {
     for (;;) {
-        struct pollfd ready = { .fd = monitor->fd, .events = POLLIN };
-        int64_t left_ns = MAX(until_ns - clock_now_ns(), INT64_C(0));
-        const struct timespec left = { left_ns / NS_PER_SEC, left_ns % NS_PER_SEC };
-        int n = ppoll(&ready, 1, &left, NULL);
-        if (n == 0)
-            return -ETIMEDOUT;
-        int rc = n < 0 ? -errno : recv_answer(monitor->fd, ret, ret_fd);
-        if (rc == 0 && ret->number == monitor->number)
-            return 0;
-        if (rc == 0)
-            close_fd(ret_fd);
-        else if (rc != -EINTR && rc != -EAGAIN)
-            return rc;
+        struct reply reply;
+        int fd = -1;
+        int rc = recv_answer(monitor->fd, &reply, &fd);
+        if (rc < 0)
+            return rc == -EAGAIN ? 0 : -1;
+        take_in(monitor, &reply, fd);
     }
 }
 
-static int ask(struct monitor *monitor, uint32_t what, const char *words, struct cay_error *err)
+/* While nobody else waits. */
+static int await_answer(struct monitor *monitor, unsigned what)
 {
-    const struct question question = { what, ++monitor->number };
-    struct reply reply;
-    int fd = -1;
+    int64_t until_ns = clock_now_ns() + SETUP_MS * NS_PER_MSEC;
 
-    if (send(monitor->fd, &question, sizeof question, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        return cay_fail_errno(err, errno, "ask the monitor to %s", words);
-    int rc = await_answer(monitor, clock_now_ns() + monitor->answer_ms * NS_PER_MSEC, &reply, &fd);
-    if (rc < 0)
-        return cay_fail_errno(err, -rc, "ask the monitor to %s", words);
-    if (reply.errnum != 0 || fd < 0)
-        return cay_fail_errno(err, reply.errnum, "%s", words);
-    return fd;
+    while (monitor_is_asked(monitor, what)) {
+        struct pollfd ready = { .fd = monitor->fd, .events = POLLIN };
+        int64_t left_ms = (until_ns - clock_now_ns()) / NS_PER_MSEC;
+        if (left_ms <= 0)
+            return -ETIMEDOUT;
+        if (poll(&ready, 1, (int)left_ms) > 0 && monitor_receive(monitor) < 0)
+            return -EPIPE;
+    }
+    return 0;
 }
 
-bool monitor_is_gone(const struct monitor *monitor)
+static int take(struct monitor *monitor, unsigned what, const char *words, struct cay_error *err)
 {
-    struct reply late;
-    int fd = -1;
-    int rc = recv_answer(monitor->fd, &late, &fd);
+    struct monitor_answer *answer = &monitor->answers[what];
 
-    close_fd(&fd);
-    return rc < 0 && rc != -EAGAIN;
+    if (answer->number == 0 && monitor_ask(monitor, what, err) < 0)
+        return -1;
+    int rc = monitor->has_loop ? 0 : await_answer(monitor, what);
+    if (rc < 0)
+        return cay_fail_errno(err, -rc, "ask the monitor to %s", words);
+    if (!answer->is_there)
+        return cay_fail(err, CAY_E_BUSY, "the monitor was asked to %s, and has not yet", words);
+    int errnum = answer->errnum, fd = errnum ? -1 : take_fd(&answer->fd);
+    drop(answer);
+    return errnum ? cay_fail_errno(err, errnum, "%s", words) : fd;
 }
 
 int monitor_warden(struct monitor *monitor, struct cay_error *err)
 {
-    return ask(monitor, ASK_WARDEN, "start a warden", err);
+    return take(monitor, MONITOR_WARDEN, "start a warden", err);
 }
 
 int monitor_recorder(struct monitor *monitor, struct cay_error *err)
 {
-    return ask(monitor, ASK_RECORDER, "start a recorder", err);
+    return take(monitor, MONITOR_RECORDER, "start a recorder", err);
 }
 
 int monitor_checker(struct monitor *monitor, struct cay_error *err)
 {
-    return ask(monitor, ASK_CHECKER, "start the process that starts syntax workers", err);
+    return take(monitor, MONITOR_CHECKER, "start the process that starts syntax workers", err);
 }
 
 int monitor_file(struct monitor *monitor, enum monitor_file file, struct cay_error *err)
@@ -320,5 +369,5 @@ int monitor_file(struct monitor *monitor, enum monitor_file file, struct cay_err
         [MONITOR_SYSTEM_CONFIG] = "open the system's configuration",
         [MONITOR_USER_CONFIG] = "open the user's configuration",
     };
-    return ask(monitor, (uint32_t)file, words[file], err);
+    return take(monitor, (unsigned)file, words[file], err);
 }

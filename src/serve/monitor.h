@@ -15,13 +15,15 @@
  *     monitor_open(&plan, &monitor, &err);       first of all: it forks
  *     ...give up everything...
  *     int fd = monitor_file(&monitor, MONITOR_TOKENS, &err);
+ *     monitor.has_loop = true;                   from here on nobody waits for it:
+ *     monitor_ask(&monitor, MONITOR_TOKENS, &err);
+ *     ...its fd can be read: monitor_receive(&monitor)...
+ *     fd = monitor_file(&monitor, MONITOR_TOKENS, &err);
  *     monitor_close(&monitor);
  *
- * Nobody waits longer than a moment for it: a monitor that hangs is an error like another.
- *
  * The monitor ends when the front does, removes the unix socket's file, and lets its children end,
- * which they do when the front's sockets close. Its process is in a session of its own: Ctrl-C is
- * for the front, which drains.
+ * which they do when the front's sockets close; one that is stopped is continued for it. Its
+ * process is in a session of its own: Ctrl-C is for the front, which drains.
  */
 
 #include <stdbool.h>
@@ -40,8 +42,8 @@ enum monitor_file {
     MONITOR_FILES
 };
 
-/* It has little to do; who waits longer holds up everybody else. */
-enum { MONITOR_ANSWER_MS = 500 };
+/* What it can be asked for: the number of a file, or one of these. */
+enum { MONITOR_WARDEN = MONITOR_FILES, MONITOR_RECORDER, MONITOR_CHECKER, MONITOR_ASKS };
 
 struct monitor_plan {
     const char *warden;               /* the cay command */
@@ -52,28 +54,47 @@ struct monitor_plan {
     size_t n_listeners;
 };
 
+/* To the last request for one thing; of earlier ones they are dropped. */
+struct monitor_answer {
+    uint32_t number; /* of the request; 0: there is none */
+    bool is_there;
+    int errnum; /* 0: it is fd */
+    int fd;
+};
+
 struct monitor {
     int fd;
     pid_t pid;
     uint32_t number; /* of the last request */
-    int answer_ms;   /* that an answer is waited for: MONITOR_ANSWER_MS once there is a loop */
+    bool has_loop;   /* which calls monitor_receive: nothing here waits */
+    struct monitor_answer answers[MONITOR_ASKS];
 };
 
 int monitor_open(const struct monitor_plan *plan, struct monitor *ret, struct cay_error *err);
 void monitor_close(struct monitor *monitor);
 
-/* A socket with a new warden on its other end, or -1. */
+/* Asks for it anew: an answer that came before is not taken for it. */
+int monitor_ask(struct monitor *monitor, unsigned what, struct cay_error *err);
+
+/* Whether it was asked for and the answer is yet to come. */
+bool monitor_is_asked(const struct monitor *monitor, unsigned what);
+
+/* To be called when its fd can be read: takes in the answers that are there. -1: it is gone. */
+int monitor_receive(struct monitor *monitor);
+
+/*
+ * What was asked for, once; or -1. Where nothing was it is asked for now: before there is a loop
+ * the answer is waited for; later there is none yet, which is CAY_E_BUSY.
+ */
+
+/* A socket with a new warden on its other end. */
 int monitor_warden(struct monitor *monitor, struct cay_error *err);
 
-/* A socket with a new recorder on its other end (history_client_renew), or -1: there is one at a
- * time. */
+/* A socket with a new recorder on its other end (history_client_renew): there is one at a time. */
 int monitor_recorder(struct monitor *monitor, struct cay_error *err);
 
 /* The same for what starts the workers of the static check (cay_syntax_keeper). */
 int monitor_checker(struct monitor *monitor, struct cay_error *err);
 
-/* The file, opened for reading as the monitor's user, or -1. */
+/* The file, opened for reading as the monitor's user. */
 int monitor_file(struct monitor *monitor, enum monitor_file file, struct cay_error *err);
-
-/* To be called when its fd can be read: whether it is gone, or only answered too late. */
-bool monitor_is_gone(const struct monitor *monitor);

@@ -78,6 +78,8 @@ void recorder_link_tick(struct server *server, int64_t now_ns)
     if (server->recorder_retry_ns == 0 || now_ns < server->recorder_retry_ns)
         return;
     int fd = monitor_recorder(&server->monitor, &err);
+    if (fd < 0 && err.kind == CAY_E_BUSY)
+        return; /* tried again when the monitor has answered */
     if (fd < 0) {
         hold_back(server, "recorder-failed", err.msg);
         return;

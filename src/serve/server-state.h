@@ -107,8 +107,11 @@ struct server {
     unsigned told_ready;
     bool is_accept_paused; /* until the next tick */
     int64_t no_files_ns;   /* when it was last told of */
+    bool is_reloading;     /* the monitor was asked for the files, */
+    int64_t reload_by_ns;  /* and is said to hang if it has not answered by then; 0: it was */
     bool is_draining;
-    int64_t drain_until_ns;
+    int64_t drain_cancel_ns; /* from here on what still runs is stopped; */
+    int64_t drain_until_ns;  /* by then it has ended */
     bool is_drain_told;
     int64_t drain_tell_ns;     /* by then it is, */
     int64_t drain_after;       /* or when the warden has told more often than this */

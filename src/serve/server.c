@@ -49,13 +49,17 @@ enum {
     ACCEPTS_AT_ONCE = 64,
     TICK_MS_MIN = 20,
     TICK_MS_MAX = 250,
-    HELPERS_S = 5,             /* for helpers to end */
     HOST_LOOK_NS = 1000000000, /* how often the host's memory is looked at */
 };
 
 #define TRIM_NS     (10 * NS_PER_SEC)
-#define NO_FILES_NS (10 * NS_PER_SEC) /* it is not told again before */
-#define CANCEL_NS   (10 * NS_PER_SEC) /* for what was cancelled to end, and to be read */
+#define NO_FILES_NS (10 * NS_PER_SEC)   /* it is not told again before */
+#define RELOAD_NS   (500 * NS_PER_MSEC) /* for the monitor to open a few files */
+/* Of the drain time: for what is cancelled to end, and to be read; and for helpers to end. */
+#define CANCEL_NS  (5 * NS_PER_SEC)
+#define HELPERS_NS (5 * NS_PER_SEC)
+/* Past the drain time: for the loop, and for helpers where nothing is left of it. */
+#define LATE_NS (NS_PER_SEC)
 
 static void progress(const struct server *server, const char *line)
 {
@@ -111,7 +115,7 @@ static void end_if_drained(struct server *server)
     tell_drain(server);
     if (!server->is_drain_told || server->executions.n_active > 0)
         return;
-    if (cay_others_runs(server->cay) > 0 && clock_now_ns() < server->drain_until_ns + CANCEL_NS)
+    if (cay_others_runs(server->cay) > 0 && clock_now_ns() < server->drain_until_ns)
         return;
     conn_drain(server);
     if ((server->n_conns == 0 && hooks_pending(server) == 0) ||
@@ -123,6 +127,8 @@ static void begin_drain(struct server *server)
 {
     server->is_draining = true;
     server->drain_until_ns = clock_now_ns() + server->settings.drain_ns;
+    server->drain_cancel_ns =
+        server->drain_until_ns - MIN(server->settings.drain_ns / 4, CANCEL_NS);
     server->drain_tell_ns = clock_now_ns() + MIN(TELL_DRAIN_NS, server->settings.drain_ns);
     server->drain_after = cay_pool_answers(server->cay);
     cay_drain(server->cay);
@@ -142,8 +148,9 @@ static void on_end_signal(evutil_socket_t number, short what, void *arg)
     (void)number, (void)what;
     if (!server->is_draining) {
         begin_drain(server);
-    } else if (server->drain_until_ns > clock_now_ns()) {
-        server->drain_until_ns = clock_now_ns();
+    } else if (server->drain_cancel_ns > clock_now_ns()) {
+        server->drain_until_ns -= server->drain_cancel_ns - clock_now_ns();
+        server->drain_cancel_ns = clock_now_ns();
         cancel_all(server);
     } else {
         event_base_loopbreak(server->base);
@@ -152,18 +159,17 @@ static void on_end_signal(evutil_socket_t number, short what, void *arg)
 
 /* ---- reloading ---- */
 
-/* Returns false where the monitor does not answer. */
-static bool reload_tokens(struct server *server)
+static void reload_tokens(struct server *server)
 {
     struct cay_error err;
     struct tokens *fresh;
 
     if (!server->options.token_file)
-        return true;
+        return;
     auto_close int fd = monitor_file(&server->monitor, MONITOR_TOKENS, &err);
     if (fd < 0 || tokens_load_fd(fd, server->options.token_file, &fresh, &err) < 0) {
         LOG(server->log, ERROR, "reload-failed", clock_now_ns(), LOG_TEXT("error", err.msg));
-        return fd >= 0 || err.errnum != ETIMEDOUT;
+        return;
     }
     tokens_free(server->tokens);
     server->tokens = fresh;
@@ -171,7 +177,6 @@ static bool reload_tokens(struct server *server)
     LOG(server->log, INFO, "tokens-reloaded", clock_now_ns(),
         LOG_INT("count", (int64_t)tokens_count(fresh)),
         LOG_INT("weak", (int64_t)tokens_weak(fresh)));
-    return true;
 }
 
 static void log_idle_tenant(const struct server *server, const char *name, const char *near)
@@ -194,8 +199,7 @@ static int open_config(struct server *server, enum monitor_file file, struct cay
     return fd >= 0 ? fd : is_none ? -1 : -2;
 }
 
-/* Returns false where the monitor does not answer. */
-static bool reload_quotas(struct server *server)
+static void reload_quotas(struct server *server)
 {
     struct cay_error err = { 0 };
     auto_close int system_fd = open_config(server, MONITOR_SYSTEM_CONFIG, &err);
@@ -203,13 +207,12 @@ static bool reload_quotas(struct server *server)
 
     if (user_fd == -2 || cay_tenants_reload(server->cay, system_fd, user_fd, &err) < 0) {
         LOG(server->log, ERROR, "reload-failed", clock_now_ns(), LOG_TEXT("error", err.msg));
-        return err.errnum != ETIMEDOUT;
+        return;
     }
     setup_quotas(server);
     setup_idle_tenants(server, log_idle_tenant);
     LOG(server->log, INFO, "quotas-reloaded", clock_now_ns());
     execution_start_waiting(server);
-    return true;
 }
 
 static void reload_certificate(struct server *server)
@@ -226,13 +229,45 @@ static void reload_certificate(struct server *server)
         LOG(server->log, INFO, "certificate-reloaded", clock_now_ns());
 }
 
+/* Once all files are there; one that hangs is said to, and may still answer. */
+static void go_on_reloading(struct server *server, int64_t now_ns)
+{
+    if (!server->is_reloading)
+        return;
+    for (unsigned i = 0; i < MONITOR_FILES; i++) {
+        if (!monitor_is_asked(&server->monitor, i))
+            continue;
+        if (server->reload_by_ns > 0 && now_ns > server->reload_by_ns) {
+            server->reload_by_ns = 0;
+            LOG(server->log, ERROR, "reload-failed", now_ns,
+                LOG_TEXT("error", "the monitor does not answer"));
+        }
+        return;
+    }
+    server->is_reloading = false;
+    reload_tokens(server);
+    reload_quotas(server);
+    reload_certificate(server);
+}
+
 static void on_hangup(evutil_socket_t number, short what, void *arg)
 {
     struct server *server = arg;
+    const bool is_wanted[MONITOR_FILES] = {
+        [MONITOR_TOKENS] = server->options.token_file,
+        [MONITOR_CERT] = server->tls,
+        [MONITOR_KEY] = server->tls,
+        [MONITOR_SYSTEM_CONFIG] = true,
+        [MONITOR_USER_CONFIG] = true,
+    };
+    struct cay_error err;
 
     (void)number, (void)what;
-    if (reload_tokens(server) && reload_quotas(server)) /* else everybody would wait again */
-        reload_certificate(server);
+    server->is_reloading = true;
+    server->reload_by_ns = clock_now_ns() + RELOAD_NS;
+    for (unsigned i = 0; i < MONITOR_FILES; i++)
+        if (is_wanted[i] && monitor_ask(&server->monitor, i, &err) < 0)
+            LOG(server->log, ERROR, "reload-failed", clock_now_ns(), LOG_TEXT("error", err.msg));
 }
 
 /* ---- what the loop waits for ---- */
@@ -337,8 +372,14 @@ static void on_monitor(evutil_socket_t fd, short what, void *arg)
     struct server *server = arg;
 
     (void)fd, (void)what;
-    if (!monitor_is_gone(&server->monitor))
+    if (monitor_receive(&server->monitor) == 0) {
+        int64_t now_ns = clock_now_ns();
+        go_on_reloading(server, now_ns);
+        recorder_link_tick(server, now_ns);
+        server->checker_ns = 0;
+        engine_tend_checker(server, now_ns);
         return;
+    }
     LOG(server->log, ERROR, "monitor-lost", clock_now_ns());
     event_free(server->monitor_gone);
     server->monitor_gone = NULL;
@@ -376,6 +417,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         history_client_expire(server->history, now_ns);
     recorder_link_tick(server, now_ns);
     engine_tend_checker(server, now_ns);
+    go_on_reloading(server, now_ns);
     execution_tell_unrecorded(server, now_ns);
     if (now_ns - server->host_read_ns > HOST_LOOK_NS) {
         struct admit_host host;
@@ -386,13 +428,13 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     }
     trim(server, now_ns);
     health_serve(server, now_ns);
-    if (server->is_draining && now_ns <= server->drain_until_ns)
+    if (server->is_draining && now_ns <= server->drain_cancel_ns)
         cay_drain(server->cay); /* and asks what still runs */
-    if (server->is_draining && now_ns > server->drain_until_ns) {
+    if (server->is_draining && now_ns > server->drain_cancel_ns) {
         cay_drain_now(server->cay);
         cancel_all(server);
     }
-    if (server->is_draining && now_ns > server->drain_until_ns + CANCEL_NS)
+    if (server->is_draining && now_ns > server->drain_until_ns + LATE_NS)
         event_base_loopbreak(server->base);
     end_if_drained(server);
 }
@@ -527,8 +569,8 @@ int server_open(const struct serve_options *options, struct server **ret, struct
 int server_run(struct server *server, struct cay_error *err)
 {
     server->health.on_first = on_ready;
-    server->monitor.answer_ms = MONITOR_ANSWER_MS;
-    health_check(server);
+    health_check(server); /* starts the warden */
+    server->monitor.has_loop = true;
     if (!server->cannot_run && event_base_dispatch(server->base) < 0)
         return cay_fail(err, CAY_E_SYSTEM, "the event loop failed");
     if (server->cannot_run)
@@ -558,10 +600,13 @@ static void leave_helpers(int number)
 
 void server_close(struct server *server)
 {
-    const struct itimerval most = { .it_value = { .tv_sec = HELPERS_S } };
-
     if (!server)
         return;
+    int64_t left_ns = server->drain_until_ns + LATE_NS - clock_now_ns();
+    int64_t helpers_ns = server->is_draining ? MAX(MIN(left_ns, HELPERS_NS), LATE_NS) : HELPERS_NS;
+    const struct itimerval most = { .it_value = { helpers_ns / NS_PER_SEC,
+                                                  helpers_ns % NS_PER_SEC / 1000 } };
+
     if (server->base)
         conn_close_all(server);
     signal(SIGALRM, leave_helpers);

@@ -259,8 +259,12 @@ def test_forgotten(t, s):
     t.ok(kept[0]["event"] == "started" and kept[-1]["event"] == "finished" and any("gap" in e for e in kept), "of a large one, a part is",
          [(e["seq"], e["event"]) for e in kept])
     t.equal([e for _, e in s.events(short["events"], after=2)], got[2:], "which drives out nobody")
+    others = s.execute(bash("echo other", detach=True), token=OTHER).json
+    s.until(others["id"], token=OTHER)
     for _ in range(8):
         s.execute(bash("printf '%5000d' 1"))
+    got_others = [e["event"] for _, e in s.events(others["events"], token=OTHER)]
+    t.ok(got_others[0] == "started" and "stdout" in got_others, "a tenant's own are driven out, not another's", got_others)
     for form in ("text/event-stream", "application/x-ndjson"):
         late = [e for _, e in s.events(short["events"], after=2, form=form)]
         t.equal([(e["seq"], e["event"], e.get("gap")) for e in late],
@@ -766,8 +770,8 @@ def test_hung_warden(t, s):
 
 
 def test_hung_helpers(t, mode):
-    """All that the front has started hangs: it answers, SIGHUP holds nobody up, and it ends."""
-    with Server(mode, tokens=TOKENS, env={"CAY_DRAIN": "1", "CAY_DOCKER_HOST": "unix:///nowhere/engine.sock"}) as s:
+    """All that the front has started hangs: it answers, SIGHUP holds nobody up, and at the second SIGTERM it ends."""
+    with Server(mode, tokens=TOKENS, env={"CAY_DRAIN": "600", "CAY_DOCKER_HOST": "unix:///nowhere/engine.sock"}) as s:
         s.execute({"language": "python", "code": "1"})
         r = s.execute({"command": ["true"], "backend": "docker"})
         t.equal((r.status, r.error.get("kind"), r.error.get("hint")), (503, "unsupported", "ask whoever runs this server: its log says more"),
@@ -778,6 +782,8 @@ def test_hung_helpers(t, mode):
             below |= {p.pid for p in caytest.descendants() if int(status_of(p.pid).get("PPid", 0)) in below}
         helpers = below - {s.pid}
         t.ok(len(helpers) >= 4, "there are a monitor, a warden, a recorder and what checks code", [words_of(p) for p in helpers])
+        monitor = next(p for p in helpers if words_of(p)[1:2] == [b"serve"])
+        s.execute({"command": ["sleep", "600"], "timeout": 600, "detach": True})
         for pid in helpers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
@@ -786,13 +792,41 @@ def test_hung_helpers(t, mode):
             t.ok(s.get("/v1/health").json["version"], "health answers")
             t.ok(caytest.until(lambda: "event=reload-failed" in s.words(), 20), "what can't be read again is said", s.words()[-300:])
             t.equal(s.get("/v1/executions?limit=1").json["complete"], False, "and a list without the recorder says so")
+            s.write_tokens(TOKENS + f"{NEWER} newer read\n")
+            os.kill(s.pid, signal.SIGHUP)
+            t.equal(s.get("/v1/languages").status, 200, "nor does a second SIGHUP hold anybody up")
+            os.kill(monitor, signal.SIGCONT)
+            t.ok(caytest.until(lambda: s.get("/v1/languages", token=NEWER).status == 200, 20), "whose answer counts whenever it comes", s.words()[-300:])
+            os.kill(monitor, signal.SIGSTOP)
             os.kill(s.pid, signal.SIGTERM)
-            t.equal(s.wait(40), 0, "it ends all the same", s.words()[-500:])
+            t.ok(caytest.until(lambda: "event=draining" in s.words(), 20), "SIGTERM: it waits for what runs", s.words()[-300:])
+            os.kill(s.pid, signal.SIGTERM)
+            t.equal(s.wait(40), 0, "a second one, and it ends all the same", s.words()[-500:])
         finally:
             for pid in helpers:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
         t.ok(caytest.until(lambda: not any(status_of(pid) for pid in helpers), 30), "and so do they, when they can", [words_of(p) for p in helpers])
+
+
+def test_floor(t, mode):
+    """What the administrator has set a client can tighten over HTTP, and never loosen."""
+    floor = {"CAY_MIN_ISOLATION": "kernel", "CAY_POLICY": "block", "CAY_FALLBACK": "never", "CAY_NETWORK": "none",
+             "CAY_MEMORY": "128m", "CAY_PIDS": "40", "CAY_TIMEOUT": "20", "CAY_BACKEND": "native"}
+    looser = ({"min_isolation": "none"}, {"policy": "warn"}, {"policy": "off"}, {"fallback": "isolated"}, {"network": "full"},
+              {"limits": {"memory": "129m"}}, {"limits": {"pids": 41}}, {"timeout": 21}, {"backend": "docker"})
+    tighter = ({}, {"min_isolation": "kernel"}, {"policy": "block"}, {"fallback": "never"}, {"network": "none"},
+               {"limits": {"memory": "127m"}}, {"limits": {"pids": 39}}, {"timeout": 19}, {"backend": "native"})
+    with Server(mode, tokens=TOKENS, env=floor) as s:
+        for field in looser:
+            r = s.execute({"command": ["true"], **field})
+            t.ok(r.status == 403 and next(iter(field.get("limits", field))) in r.error.get("message", ""), f"{json.dumps(field)} is refused", r)
+        for field in tighter:
+            r = s.execute({"command": ["true"], **field})
+            t.ok(r.status == 200 and r.json["success"], f"{json.dumps(field)} is not", r)
+    with Server(mode, tokens=TOKENS, env={"CAY_REQUIRE": "watcher"}) as s:  # which nothing here has
+        r = s.execute({"command": ["true"], "require": ["seccomp"]})
+        t.ok(r.status != 200 or r.json["verdict"]["cause"] == "infrastructure", "a client's `require` comes on top", r)
 
 
 def test_few_files(t, mode):
@@ -1054,6 +1088,7 @@ def test(t, mode):
         test_pages(t, s)
     test_lost_front(t, mode)
     test_hung_helpers(t, mode)
+    test_floor(t, mode)
     test_few_files(t, mode)
     test_command(t, mode)
     test_preload(t, mode)

@@ -3,12 +3,14 @@
 """P16: the server. No parsing of a body before 401; Host and Origin checked; sizes, counts and times of everything bounded;
 the token never in argv, logs or a sandbox's environment; framing that two readers could see differently is refused."""
 import contextlib
+import fcntl
 import http.client
 import json
 import os
 import secrets
 import socket
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -286,6 +288,48 @@ def test_crowd(t, s):
     t.ok(caytest.until(lambda: s.get("/v1/health").status == 200, 10), "and then it goes on")
 
 
+def test_unread(t, s):
+    """Those without a token who ask for what is open to all, again and again, and never read an answer."""
+    wants = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1000
+    crowd = [s.raw() for _ in range(24)]
+    for raw in crowd:
+        raw.setblocking(False)
+        raw.send(wants)
+    seen = []
+
+    def is_full():
+        seen.append([fcntl.ioctl(raw, termios.FIONREAD, b"\0" * 4) for raw in crowd])
+        return b"\0" * 4 not in seen[-1] and len(seen) > 5 and all(x == seen[-1] for x in seen[-5:])
+
+    t.ok(caytest.until(is_full, 30), "they have answers and read none")
+    got = [s.get("/v1/languages").status for _ in range(4)]
+    t.equal(got, [200] * 4, "they shut nobody out who has a token", got)
+    for raw in crowd:
+        raw.close()
+
+
+def test_large(t, s):
+    """A large request of one tenant is hashed in pieces: between the end of its program and its answer others are answered."""
+    body = json.dumps({"command": ["/bin/true"], "stdin": "x" * (30 << 20)}).encode()
+    been_served = 0
+    for _ in range(10):  # it may be over before we come to look
+        with s.raw(post(s, b"Accept: application/x-ndjson", body=body), timeout=60) as raw:
+            got = b""
+            while b'"event":"usage"' not in got and (piece := raw.recv(65536)):
+                got += piece
+            other = s.get("/v1/languages", token=OTHER).status
+            raw.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                got += raw.recv(65536)
+            been_served += other == 200 and b'"event":"finished"' not in got
+            raw.setblocking(True)
+            while b'"event":"finished"' not in got and (piece := raw.recv(65536)):
+                got += piece
+        if been_served:
+            break
+    t.ok(been_served, "another tenant is served while a large request is worked on", got[-300:])
+
+
 def resident(pid):
     with open(f"/proc/{pid}/statm") as f:
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -480,6 +524,9 @@ def test(t, mode):
         with Server(mode, tokens=tokens, env={**LIMITS, "CAY_MAX_RUNNING": "1"}) as s:
             test_taken_over(t, mode, s)
         return
+    with Server(mode, tokens=tokens, env={**LIMITS, "CAY_WRITE_TIMEOUT": "120", "CAY_MAX_BODY": "32m", "CAY_MAX_BODIES": "128m"}) as s:
+        test_unread(t, s)
+        test_large(t, s)
     with Server(mode, tokens=tokens, env=LIMITS) as s:
         t.ok(is_alive(s), "a run over HTTP")
         fds = open_fds(s.pid)

@@ -363,6 +363,38 @@ static void test_output_of_many(void **state)
     assert_null(journal.living);
 }
 
+/* However many tenants there are, what runs has a bound on disk, and none has all of it. */
+static void test_output_of_all(void **state)
+{
+    enum { TENANTS = 12, KEEP = 1 << 20, EACH = 900 << 10 };
+    const struct tmp_folder *place = *state;
+    auto_free char *text = mem_alloc(EACH);
+    struct cay_journal journal = { .folder_fd = place->fd, .log_fd = -1 };
+    struct config config = { 0 };
+    struct record records[TENANTS + 1];
+    struct capture captures[TENANTS + 1];
+    char id[40], tenants[TENANTS + 1][8];
+
+    config.settings[FIELD_KEEP_EXECUTIONS].value.num = 10;
+    config.settings[FIELD_KEEP_BYTES].value.num = KEEP;
+    memset(text, 'x', EACH);
+    for (unsigned i = 0; i <= TENANTS; i++) {
+        bool is_last = i == TENANTS; /* who comes late, and wants little */
+        snprintf(tenants[i], sizeof tenants[i], "t%u", i);
+        record_begin(&records[i], id_of(40 + i, id), &config);
+        records[i].journal = &journal;
+        records[i].tenant = tenants[i];
+        capture_init(&captures[i], 100);
+        record_output(&records[i], 0, &captures[i], text, is_last ? EACH / 4 : EACH);
+        assert_int_equal(records[i].error, i < 3 || is_last ? 0 : EDQUOT);
+    }
+    for (unsigned i = 0; i <= TENANTS; i++) {
+        record_done(&records[i]);
+        capture_done(&captures[i]);
+    }
+    assert_null(journal.living);
+}
+
 static void test_not_kept(void **state)
 {
     struct tmp_folder *place = *state;
@@ -389,7 +421,7 @@ int main(void)
         TEST(test_prune_pending), TEST(test_prune_shares),       TEST(test_prune_count),
         TEST(test_prune_age),     TEST(test_prune_bytes),        TEST(test_prune_locks),
         TEST(test_prune_orphans), TEST(test_prune_lost_changes), TEST(test_output),
-        TEST(test_not_kept),      TEST(test_output_of_many),
+        TEST(test_not_kept),      TEST(test_output_of_many),     TEST(test_output_of_all),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,6 +170,48 @@ static void test_given_up(void **state)
     must_answer(other);
 }
 
+/* Asked what it can't answer: of a language that no grammar is for, and that is there until it is
+ * looked at. */
+static int ask_in(struct syntax_pool *pool, const char *tenant, const char *language,
+                  struct syntax_ticket **ret, struct cay_error *err)
+{
+    const struct syntax_question question = {
+        .verb = SYNTAX_CHECK, .timeout_ms = 20000, .tenant = tenant, .code = "1", .len = 1
+    };
+    return syntax_ask(pool, getenv("CAY"), language, &question, ret, err);
+}
+
+/* One tenant has many languages checked at once: others find workers all the same. */
+static void test_shares(void **state)
+{
+    struct syntax_pool *pool = *state;
+    struct syntax_ticket *many[SYNTAX_CLIENTS], *other;
+    struct cay_error err;
+    char language[32];
+    int n = 0;
+
+    if (!pool)
+        skip(); /* it was not built */
+    for (; n < SYNTAX_CLIENTS; n++) {
+        snprintf(language, sizeof language, "language-%d", n);
+        if (ask_in(pool, "a", language, &many[n], &err) < 0)
+            break;
+    }
+    assert_int_equal(n, SYNTAX_CLIENTS / 4 * 3);
+    assert_int_equal(err.kind, CAY_E_SYSTEM);
+    for (int i = 0; i < 4; i++) {
+        snprintf(language, sizeof language, "another-%d", i);
+        if (ask_in(pool, "b", language, &other, &err) < 0)
+            fail_msg("%s", err.msg);
+        syntax_drop(other);
+    }
+    if (ask_in(pool, "c", "python", &other, &err) < 0)
+        fail_msg("%s", err.msg);
+    must_answer(other);
+    for (int i = 0; i < n; i++)
+        syntax_drop(many[i]);
+}
+
 static int start_keeper(void *arg, struct cay_error *err)
 {
     return cay_syntax_keeper(getenv("CAY"), arg, err);
@@ -215,10 +257,8 @@ static void test_lost_keeper(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_turns),
-        TEST(test_lost_worker),
-        TEST(test_given_up),
-        TEST(test_lost_keeper),
+        TEST(test_turns),  TEST(test_lost_worker), TEST(test_given_up),
+        TEST(test_shares), TEST(test_lost_keeper),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
