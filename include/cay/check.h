@@ -12,7 +12,7 @@
  *         puts(report);
  *
  * The report is {"safe", "language", "findings": [{"rule", "severity", "line", "column", "code",
- * "message", "remedy"}], "blocked_imports"}. What could not be read (no grammar for the language,
+ * "message", "remedy", "ordinary"}], "blocked_imports"}. What could not be read (no grammar for the language,
  * broken code, too long) is a finding too, and is not safe. It is a tripwire before a run, never
  * the wall: what it can't see is listed in docs/policy.md.
  *

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/siphash.h"
 #include "base/toml-lex.h"
 #include "base/utf8.h"
 
@@ -25,24 +26,17 @@ enum origin {
 struct parser {
     struct toml_lex lex;
     struct toml_value *root;
+    const struct siphash_key *hash_key;
 };
-
-static uint64_t hash(const char *key, size_t len)
-{
-    uint64_t sum = len;
-
-    for (size_t i = 0; i < len; i++)
-        sum = (sum ^ (unsigned char)key[i]) * UINT64_C(0x9e3779b97f4a7c15);
-    return sum ^ sum >> 32;
-}
 
 /*
  * The keys of a table form a binary tree in which the bits of a key's hash say where to turn: no
- * key is compared with more than a few others, however large the table.
+ * key is compared with more than a few others, however large the table. Each document has a hash of
+ * its own: a file from elsewhere can't hold keys that all turn the same way.
  */
 static struct toml_value *find(const struct toml_value *table, const char *key, size_t len)
 {
-    uint64_t bits = hash(key, len);
+    uint64_t bits = siphash(table->hash_key, key, len);
     struct toml_value *value = table->index;
 
     while (value && (value->key_len != len || memcmp(value->key, key, len) != 0)) {
@@ -54,7 +48,7 @@ static struct toml_value *find(const struct toml_value *table, const char *key, 
 
 static void index_key(struct toml_value *table, struct toml_value *value)
 {
-    uint64_t bits = hash(value->key, value->key_len);
+    uint64_t bits = siphash(table->hash_key, value->key, value->key_len);
     struct toml_value **slot = &table->index;
 
     for (; *slot; bits >>= 1)
@@ -97,6 +91,8 @@ static int open_value(struct parser *p, struct toml_value *value, enum toml_kind
         return toml_lex_fail(&p->lex, "tables and arrays nest deeper than %d", TOML_DEPTH_MAX);
     value->kind = kind;
     value->origin = (unsigned char)origin;
+    if (kind == TOML_TABLE)
+        value->hash_key = p->hash_key;
     return 0;
 }
 
@@ -337,7 +333,12 @@ int toml_parse(struct arena *arena, const char *text, size_t len, const char *na
         .root = arena_alloc(arena, sizeof *p.root),
     };
 
-    *p.root = (struct toml_value){ .kind = TOML_TABLE, .line = 1, .origin = BY_HEADER };
+    struct siphash_key *hash_key = arena_alloc(arena, sizeof *hash_key);
+    *hash_key = siphash_new_key();
+    p.hash_key = hash_key;
+    *p.root = (struct toml_value){
+        .kind = TOML_TABLE, .line = 1, .origin = BY_HEADER, .hash_key = hash_key
+    };
     if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         p.lex.pos += 3; /* the byte order mark of Windows editors */
     int result = check_utf8(&p.lex) < 0 ? -1 : parse_document(&p);

@@ -30,6 +30,7 @@
 
 struct arena;
 struct cay_error;
+struct siphash_key;
 
 /* How deep tables and arrays may nest, however they are written; whoever walks a document by
  * recursion goes no deeper. */
@@ -63,7 +64,8 @@ struct toml_value {
             struct toml_value *first; /* TOML_ARRAY, TOML_TABLE: NULL when empty */
             struct toml_value *last;
             size_t count;
-            struct toml_value *index; /* TOML_TABLE: root of the tree by hash of key */
+            struct toml_value *index;           /* TOML_TABLE: root of the tree by hash of key */
+            const struct siphash_key *hash_key; /* TOML_TABLE: the document's */
         };
     };
 

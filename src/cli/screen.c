@@ -180,6 +180,15 @@ static void end_line(struct screen *screen)
         put(screen, STDERR_FILENO, "\n", 1);
 }
 
+/* Code that can't be read, where the run itself says what is wrong with it. */
+static bool is_said_better(const struct screen *screen, const struct cay_result *result,
+                           const char *warning)
+{
+    return strncmp(warning, "policy: ", 8) == 0 && strstr(warning, "(unparsed)") &&
+           !cay_request_has(screen->args->req, "policy") && result->failure &&
+           strcmp(result->failure->category, "syntax") == 0;
+}
+
 /* Not everything belongs among what a script prints: findings only where they were asked for. */
 static bool is_loud(const struct screen *screen, const char *warning)
 {
@@ -206,7 +215,8 @@ static bool is_to_be_told(const struct screen *screen, const char *warning)
 void screen_tell_result(struct screen *screen, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (!is_alarm(*warning, strlen(*warning)) && is_to_be_told(screen, *warning)) {
+        if (!is_alarm(*warning, strlen(*warning)) && !is_said_better(screen, result, *warning) &&
+            is_to_be_told(screen, *warning)) {
             end_line(screen);
             tell_lines("warning: ", *warning);
         }

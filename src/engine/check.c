@@ -35,6 +35,7 @@ static char *unknown_report(const char *language, const char *message, const cha
     json_field_string(&w, "code", "");
     json_field_string(&w, "message", message);
     json_field_string(&w, "remedy", remedy);
+    json_field_bool(&w, "ordinary", false);
     json_end_object(&w);
     json_end_array(&w);
     json_field_array(&w, "blocked_imports");

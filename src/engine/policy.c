@@ -40,7 +40,8 @@ struct policy {
     const char *tenant; /* the run's */
     bool is_explicit;   /* somebody asked for a policy: it is told that it could not be kept */
     bool is_unisolated;
-    bool has_more; /* files that were not looked at */
+    bool is_closed; /* what the grammar can't read is refused too */
+    bool has_more;  /* files that were not looked at */
 };
 
 static unsigned flags_of(const struct plan *plan)
@@ -215,6 +216,7 @@ struct policy *policy_begin(struct cay *cay, const struct plan *plan, const char
     policy->tenant = tenant;
     policy->is_unisolated = plan->tier == TIER_NONE;
     policy->is_explicit = plan->is_policy_explicit || policy->is_unisolated;
+    policy->is_closed = plan->policy_strict || policy->is_unisolated;
     if (plan->language)
         ask_of_code(cay, plan, policy);
     else
@@ -227,8 +229,9 @@ struct policy *policy_begin(struct cay *cay, const struct plan *plan, const char
 
 struct telling {
     struct arena *arena;
+    const struct policy *policy;
     struct policy_report *report;
-    size_t left_out, n_rules;
+    size_t left_out, n_rules, n_unparsed;
 };
 
 static const char *text_of(json_t *object, const char *key)
@@ -258,20 +261,31 @@ static void warn(struct telling *t, const char *text)
         t->left_out++;
 }
 
+/* In a sandbox, what everyday code does is no news, and that a grammar knows too little is said
+ * once. */
+static bool is_worth_reading(struct telling *t, json_t *finding, bool is_unparsed)
+{
+    if (is_unparsed)
+        return ++t->n_unparsed == 1;
+    return t->policy->is_explicit || !json_is_true(json_object_get(finding, "ordinary"));
+}
+
 static void take_finding(struct telling *t, const struct item *item, json_t *finding)
 {
     const char *name = item->name;
     const char *severity = text_of(finding, "severity"), *rule = text_of(finding, "rule");
     int line = (int)json_integer_value(json_object_get(finding, "line"));
     bool is_block = strcmp(severity, "block") == 0;
-    bool is_unknown = strcmp(rule, "unchecked") == 0 || strcmp(rule, "unparsed") == 0;
+    bool is_unparsed = strcmp(rule, "unparsed") == 0;
+    bool is_unknown = strcmp(rule, "unchecked") == 0 || (is_unparsed && t->policy->is_closed);
 
     if (strcmp(severity, "info") == 0)
         return;
     if (t->n_rules++ < RULES_MAX)
         field_append(t->arena, &t->report->rules, arena_printf(t->arena, "%.80s:%d", rule, line));
-    warn(t, arena_printf(t->arena, "policy: %.80s:%d: %.*s (%.80s)", name, line, TEXT_MAX,
-                         text_of(finding, "message"), rule));
+    if (is_worth_reading(t, finding, is_unparsed))
+        warn(t, arena_printf(t->arena, "policy: %.80s:%d: %.*s (%.80s)", name, line, TEXT_MAX,
+                             text_of(finding, "message"), rule));
     if (is_block && item->is_command)
         refuse(t,
                arena_printf(t->arena, "Security policy blocked command: %.*s", TEXT_MAX,
@@ -293,6 +307,7 @@ static void take_finding(struct telling *t, const struct item *item, json_t *fin
 static void take_report(struct telling *t, const struct item *item,
                         const struct syntax_reply *reply)
 {
+    size_t n_unparsed = t->n_unparsed;
     json_error_t error;
     json_t *root = json_loadb(reply->text, reply->len, JSON_REJECT_DUPLICATES, &error);
     json_t *value;
@@ -315,16 +330,19 @@ static void take_report(struct telling *t, const struct item *item,
     }
     json_array_foreach (json_object_get(root, "findings"), i, value)
         take_finding(t, item, value);
-    if (!reply->is_safe)
+    /* Where what the grammar can't read is let be, it is the one reason that refuses nothing. */
+    if (!reply->is_safe && (t->policy->is_closed || t->n_unparsed == n_unparsed))
         refuse(t, "Security policy blocked code that could not be checked", NULL);
     json_decref(root);
 }
 
 /* is_ours: neither the code nor what is installed is why. Then it is said to everybody: a check
  * that nobody asked for is still one that is made. */
-static void take_failure(struct telling *t, const struct policy *policy, const char *name,
-                         bool is_ours, const char *what, const char *hint)
+static void take_failure(struct telling *t, const char *name, bool is_ours, const char *what,
+                         const char *hint)
 {
+    const struct policy *policy = t->policy;
+
     if (policy->is_explicit || is_ours)
         warn(t, arena_printf(t->arena, "policy: %.80s was not checked: %.300s", name, what));
     refuse(t,
@@ -335,19 +353,16 @@ static void take_failure(struct telling *t, const struct policy *policy, const c
                                    : "set policy to warn to run it unchecked");
 }
 
-static void take_item(struct telling *t, const struct policy *policy, struct item *item,
-                      int wait_ms)
+static void take_item(struct telling *t, struct item *item, int wait_ms)
 {
     struct syntax_reply reply;
 
     if (!item->ticket || syntax_wait(item->ticket, wait_ms, &reply, &item->err) < 0)
-        take_failure(t, policy, item->name, item->err.kind == CAY_E_SYSTEM, item->err.msg,
-                     item->err.hint);
+        take_failure(t, item->name, item->err.kind == CAY_E_SYSTEM, item->err.msg, item->err.hint);
     else if (reply.status == SYNTAX_DONE)
         take_report(t, item, &reply);
     else
-        take_failure(t, policy, item->name, false,
-                     arena_printf(t->arena, "%.*s", TEXT_MAX, reply.text),
+        take_failure(t, item->name, false, arena_printf(t->arena, "%.*s", TEXT_MAX, reply.text),
                      reply.status == SYNTAX_NO_GRAMMAR ? "tools/install-grammars.sh installs the "
                                                          "grammars; or set policy to warn"
                                                        : NULL);
@@ -371,14 +386,13 @@ bool policy_is_done(const struct policy *policy)
 
 void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret)
 {
-    struct telling t = { .arena = arena, .report = ret };
+    struct telling t = { .arena = arena, .policy = policy, .report = ret };
 
     *ret = (struct policy_report){ .is_safe = true };
     for (size_t i = 0; i < policy->n; i++)
-        take_item(&t, policy, &policy->items[i], wait_ms);
+        take_item(&t, &policy->items[i], wait_ms);
     if (policy->has_more)
-        take_failure(&t, policy, "files", false, "more than 32 files of the language were given",
-                     NULL);
+        take_failure(&t, "files", false, "more than 32 files of the language were given", NULL);
     if (t.left_out > 0)
         field_append(arena, &ret->warnings,
                      arena_printf(arena, "policy: and %zu findings more", t.left_out));

@@ -193,6 +193,8 @@ static const struct row {
     { "Finding", "code", "string", ALWAYS, "the line" },
     { "Finding", "message", "string", ALWAYS, "" },
     { "Finding", "remedy", "string", ALWAYS, "what can be done about it" },
+    { "Finding", "ordinary", "boolean", ALWAYS,
+      "everyday code has it: no warning where it runs isolated" },
 
     { "Health", "status", "string", ALWAYS, "ok, failing or draining" },
     { "Health", "version", "string", ALWAYS, "" },

@@ -155,6 +155,7 @@ static void put_finding(struct json_writer *w, const struct finding *finding)
     json_field_string(w, "code", finding->code);
     json_field_string(w, "message", finding->message);
     json_field_string(w, "remedy", finding->remedy);
+    json_field_bool(w, "ordinary", finding->is_ordinary);
     json_end_object(w);
 }
 
@@ -223,7 +224,8 @@ static bool add_what_is_unknown(struct findings *findings, const struct syntax_t
     if (!ts_node_is_null(error))
         add_unknown(findings, tree, error, "unparsed",
                     "the code does not parse here: what follows may have gone unseen");
-    return findings->is_late || findings->is_spent || findings->is_full || !ts_node_is_null(error);
+    return findings->is_late || findings->is_spent || findings->is_full || findings->is_unread ||
+           !ts_node_is_null(error);
 }
 
 void checker_run(struct checker *checker, const struct check_ask *ask, struct strbuf *out,

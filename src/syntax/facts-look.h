@@ -14,7 +14,8 @@ struct facts {
     const struct rules *rules;
     struct findings *findings;
     struct names *names;
-    int nesting; /* code within code */
+    int nesting;        /* code within code */
+    unsigned n_entered; /* folders that a shell has gone down into, and not come up from */
     const struct facts *outer;
     TSNode outer_node; /* where it stands in the outer code */
     size_t at;         /* where there are no nodes: the place that is looked at */

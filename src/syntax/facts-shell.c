@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/strbuf.h"
+#include "syntax/path.h"
 
 static void look_at_except(struct facts *facts, const struct shell_command *command)
 {
@@ -19,6 +20,31 @@ static void look_at_except(struct facts *facts, const struct shell_command *comm
                              .way = WAY_COMMAND };
         if (!command->name || !rules_is_in(rule->except, command->name))
             facts_on_rule(&look, rule);
+    }
+}
+
+/* Where a cd leads: "cd build && cmake .." stays in the folder that it starts from. What is
+ * computed may be anywhere. */
+static void follow_cd(struct facts *facts, const struct shell_command *command)
+{
+    enum { ANYWHERE = 1000 };
+    const char *to = NULL;
+
+    if (!command->name || (strcmp(command->name, "cd") != 0 && strcmp(command->name, "pushd") != 0))
+        return;
+    for (unsigned i = 0; i < command->n && (i == 0 || (to && to[0] == '-' && to[1])); i++)
+        to = command->args[i];
+    if (!to || to[0] == '~' || to[0] == '/') {
+        facts->n_entered = ANYWHERE;
+        return;
+    }
+    const char *plain = path_plain(facts->findings->arena, to);
+    unsigned n_up = path_climbs(plain);
+    facts->n_entered -= MIN(n_up, facts->n_entered);
+    for (const char *part = plain; *part; part += strcspn(part, "/"), part += *part == '/') {
+        size_t len = strcspn(part, "/");
+        bool is_name = len > 0 && strncmp(part, "..", 2) != 0 && !(len == 1 && strchr(".-", *part));
+        facts->n_entered += is_name;
     }
 }
 
@@ -44,9 +70,20 @@ static void look_at_one_command(struct facts *facts, const struct shell_command 
         if (value)
             facts_look_up(facts, WAY_PATH, value + 1, node); /* if=/etc/shadow */
     }
+    follow_cd(facts, &command);
     const char *code = shell_code_of(facts->names, &command);
     if (code)
         facts_look_within(facts, code, strlen(code), node);
+}
+
+/* (( n > 2 )), which the grammar takes for a command's name; $((1)) is one that is computed. */
+static bool is_arithmetic(const struct facts *facts, TSNode name)
+{
+    size_t len = 0;
+    const char *text = ts_node_is_null(name) ? "" : node_text(facts->tree, name, &len);
+
+    return len > 2 && memcmp(text, "((", 2) == 0 && ts_node_named_child_count(name) == 1 &&
+           strcmp(ts_node_type(ts_node_named_child(name, 0)), "arithmetic_expansion") == 0;
 }
 
 void facts_look_at_command(struct facts *facts, TSNode node)
@@ -54,7 +91,11 @@ void facts_look_at_command(struct facts *facts, TSNode node)
     struct shell_command command;
     uint32_t at = 0, n = ts_node_named_child_count(node);
 
-    for (uint32_t before = 0; at < n; before = at) {
+    if (is_arithmetic(facts, ts_node_named_child(node, 0)))
+        at++;
+    while (at > 0 && at < n && strstr(ts_node_type(ts_node_named_child(node, at)), "redirect"))
+        at++;
+    for (uint32_t before = at; at < n; before = at) {
         shell_read(facts->names, node, &at, &command);
         look_at_one_command(facts, &command);
         if (at == before)

@@ -45,6 +45,7 @@ static void tell(struct facts *facts, const struct rule *rule, TSNode node, cons
         .remedy = rule->remedy ? rule->remedy : "",
         .severity = rule->severity,
         .module = rule->severity == SEVERITY_BLOCK ? module : NULL,
+        .is_ordinary = rules_is_in(rule->ordinary, name ? name : ""),
     };
     if (at->tree->tree)
         findings_add(facts->findings, at->tree, node, finding);
@@ -161,6 +162,8 @@ void facts_on_rule(void *arg, const struct rule *rule)
     if (rule->needs_no_isolation && !(flags & SYNTAX_NO_ISOLATION))
         return;
     if (rule->is_strict && !(flags & SYNTAX_STRICT))
+        return;
+    if (rule->is_above && path_climbs(look->name) <= look->facts->n_entered)
         return;
     if (look->way == WAY_COMMAND && !command_fits(look->facts, rule, look->command))
         return;
@@ -348,10 +351,22 @@ void facts_look_within(struct facts *facts, const char *code, size_t len, TSNode
         .rules = facts->rules,
         .findings = facts->findings,
         .nesting = facts->nesting + 1,
+        .n_entered = facts->n_entered,
         .outer = facts,
         .outer_node = node,
     };
     find_all(&inner);
+    /* A shell runs it line by line, up to where it breaks; elsewhere it may be no code at all. */
+    if (facts->roles->dialect->is_shell && !ts_node_is_null(syntax_first_error(&tree))) {
+        static const struct rule unread = {
+            .id = "unparsed",
+            .severity = SEVERITY_WARN,
+            .message = "the code in here does not parse: some of it may have gone unseen",
+            .remedy = "have a look at it yourself: what the check can't read may do anything",
+        };
+        tell(facts, &unread, node, NULL, NULL);
+        facts->findings->is_unread = true;
+    }
     syntax_tree_done(&tree);
 }
 

@@ -19,6 +19,7 @@ struct finding {
     enum severity severity;
     unsigned line, column; /* from 1, in characters */
     const char *module;    /* of a blocked import, or NULL */
+    bool is_ordinary;      /* everyday code has it: told where nothing else holds it, or if asked */
 };
 
 struct findings {
@@ -30,8 +31,9 @@ struct findings {
     const char *list_text; /* "+MODULE", "-MODULE" */
     size_t list_len;
     int64_t deadline_ns;
-    bool is_late;  /* the deadline came before the end */
-    bool is_spent; /* too much to follow */
+    bool is_late;   /* the deadline came before the end */
+    bool is_spent;  /* too much to follow */
+    bool is_unread; /* code within the code does not parse */
 };
 
 /* Adds one at a node (or at the start, where it is null), unless it is there already. */

@@ -60,3 +60,12 @@ const char *path_plain(struct arena *arena, const char *path)
     out[n] = '\0';
     return out;
 }
+
+unsigned path_climbs(const char *path)
+{
+    unsigned n = 0;
+
+    for (; strncmp(path, "..", 2) == 0 && (path[2] == '/' || path[2] == '\0'); n++)
+        path += path[2] == '/' ? 3 : 2;
+    return n;
+}

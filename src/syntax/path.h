@@ -8,3 +8,6 @@ struct arena;
 
 /* The path itself where it is plain already, or no path but an address. */
 const char *path_plain(struct arena *arena, const char *path);
+
+/* How many folders a plain path goes up before it goes down: 2 of "../../x". */
+unsigned path_climbs(const char *path);

@@ -123,12 +123,14 @@ static int read_key(const struct reading *r, struct rule *rule, const struct tom
         { "arg", .list = &rule->arg },
         { "first", .list = &rule->first },
         { "except", .list = &rule->except },
+        { "ordinary", .list = &rule->ordinary },
         { "keyword", .text = &rule->keyword },
         { "flags", .text = &rule->flags },
         { "dynamic", .flag = &rule->is_dynamic },
         { "no_network", .flag = &rule->needs_no_network },
         { "no_isolation", .flag = &rule->needs_no_isolation },
         { "strict", .flag = &rule->is_strict },
+        { "above", .flag = &rule->is_above },
     };
     const char *names[ARRAY_LEN(keys) + 1];
 

@@ -51,15 +51,17 @@ struct rule {
     const char *const *ways[WAY_N];
     const char *query;
     /* Conditions: all that are there have to hold. */
-    const char *const *arg;    /* an argument is one of these */
-    const char *const *first;  /* the first argument is */
-    const char *const *except; /* of command: all but these */
-    const char *keyword;       /* "shell=True" */
-    const char *flags;         /* of command: letters of options that are given */
-    bool is_dynamic;           /* the argument (of a command: one of them) is computed */
-    bool needs_no_network;     /* only where the run has no network */
-    bool needs_no_isolation;   /* only where nothing isolates the run */
-    bool is_strict;            /* only when strict */
+    const char *const *arg;      /* an argument is one of these */
+    const char *const *first;    /* the first argument is */
+    const char *const *except;   /* of command: all but these */
+    const char *const *ordinary; /* names that everyday code has: docs/policy.md */
+    const char *keyword;         /* "shell=True" */
+    const char *flags;           /* of command: letters of options that are given */
+    bool is_dynamic;             /* the argument (of a command: one of them) is computed */
+    bool needs_no_network;       /* only where the run has no network */
+    bool needs_no_isolation;     /* only where nothing isolates the run */
+    bool is_strict;              /* only when strict */
+    bool is_above;               /* of path: only above the folder that the code starts in */
     const char *file;
     unsigned line, query_line;
     struct rule *next;

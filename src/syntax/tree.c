@@ -3,13 +3,51 @@
 
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/utf8.h"
+#include "syntax/gaps.h"
+
+/* libtree-sitter (0.20) frees what it never had for a node of more than 65535 children, which a
+ * text can only have where it is broken: its repetitions are trees. */
+enum { CHILDREN_MAX = 0xffff };
 
 bool syntax_is_text(const char *text, size_t len)
 {
     return !memchr(text, '\0', len) && utf8_is_valid(text, len);
+}
+
+static TSTree *parse(const struct grammar *grammar, const char *text, size_t len,
+                     int64_t deadline_ns)
+{
+    int64_t left_ns = deadline_ns - clock_now_ns();
+    TSParser *parser = ts_parser_new();
+    TSTree *tree = NULL;
+
+    if (left_ns > 0 && ts_parser_set_language(parser, grammar->language)) {
+        ts_parser_set_timeout_micros(parser, (uint64_t)left_ns / 1000 + 1);
+        tree = ts_parser_parse_string(parser, NULL, text, (uint32_t)len);
+    }
+    ts_parser_delete(parser);
+    return tree;
+}
+
+/* A tree in place of the broken one, where it was the grammar that knew too little. */
+static void parse_over_gaps(const struct syntax_limits *limits, struct syntax_tree *tree)
+{
+    if (tree->len > CHILDREN_MAX || !ts_node_has_error(ts_tree_root_node(tree->tree)))
+        return;
+    auto_free char *copy = mem_dup(tree->text, tree->len);
+    if (!gaps_fill(tree->grammar->name, copy, tree->len))
+        return;
+    TSTree *other = parse(tree->grammar, copy, tree->len, limits->deadline_ns);
+    if (!other)
+        return;
+    bool is_better = !ts_node_has_error(ts_tree_root_node(other));
+    ts_tree_delete(is_better ? tree->tree : other);
+    if (is_better)
+        tree->tree = other;
 }
 
 int syntax_parse(const struct grammar *grammar, const char *text, size_t len,
@@ -24,26 +62,17 @@ int syntax_parse(const struct grammar *grammar, const char *text, size_t len,
         *ret = (struct syntax_tree){ grammar, NULL, text, len };
         return 0;
     }
-    int64_t left_ns = limits->deadline_ns - clock_now_ns();
-    TSParser *parser = ts_parser_new();
-    TSTree *tree = NULL;
+    TSTree *tree = parse(grammar, text, len, limits->deadline_ns);
 
-    if (left_ns > 0 && ts_parser_set_language(parser, grammar->language)) {
-        ts_parser_set_timeout_micros(parser, (uint64_t)left_ns / 1000 + 1);
-        tree = ts_parser_parse_string(parser, NULL, text, (uint32_t)len);
-    }
-    ts_parser_delete(parser);
     if (!tree)
         return cay_fail(err, CAY_E_LIMIT, "the code could not be parsed in time");
     *ret = (struct syntax_tree){ grammar, tree, text, len };
+    parse_over_gaps(limits, ret);
     return 0;
 }
 
-/* libtree-sitter (0.20) frees what it never had for a node of more than 65535 children, which a
- * text can only have where it is broken: its repetitions are trees. */
 bool syntax_tree_done(struct syntax_tree *tree)
 {
-    enum { CHILDREN_MAX = 0xffff };
     bool is_safe = !tree->tree || tree->len <= CHILDREN_MAX ||
                    !ts_node_has_error(ts_tree_root_node(tree->tree));
 

@@ -87,6 +87,7 @@ BLOCKED = [
     (("bash", "--norc", "-c", "rm -f /nonexistent-x"), "rm"), (("bash", "-c", "--", "rm -f /nonexistent-x"), "rm"),
     (("env", "-S", "sh -c 'rm -f /nonexistent-x'"), "rm"), (("awk", 'BEGIN { system("true") }'), "starts commands"),
     (("chmod", "777", "/nonexistent-x"), "opens"), (("sudo", "-n", "true"), "somebody else"), (("true",) * 300, "more words"),
+    (("bash", "-c", "declare -A m; m[1:1]=x; m[$m:$m]=1"), "does not parse"), (("cat", "../nonexistent-x"), "is above the folder"),
 ]
 RUNS = [("/bin/echo", "RAN"), ("sh", "-c", "echo RAN"), ("python3", "-c", "print('RAN')"), ("echo", "python3", "RAN"), ("env", "X=RAN", "printenv", "X")]
 
@@ -100,6 +101,8 @@ def validated(t, mode):
         t.ok((r.done.status, r.cause, r.stdout) == (126, "policy", "") and why in (r.get("error_message") or ""), f"blocked: {' '.join(words)[:60]}", *r.describe())
     for words in RUNS:
         t.ok(mode.cay(*process, *words, env=env).out.endswith(b"RAN\n"), f"runs: {' '.join(words)}")
+    r = mode.json("run", *process[1:-1], "-l", "bash", "-e", "declare -A m; i=1; m[$i:$i]=RAN; echo ${m[1:1]}", env=env)
+    t.ok(r.cause == "policy" and "could not be checked" in r.get("error_message"), "what the grammar can't read is refused", *r.describe())
     done = lacking(mode, "exec", "--fallback", "unsafe", "--", "sh", "-c", "echo RAN; rm -f /nonexistent-x")
     t.ok(done.status == 126 and done.out == b"" and b"UNSAFE" in done.err and b"rm destroys" in done.err, "a fallback is checked when it becomes one", *done.describe())
     r = caytest.Result(lacking(mode, "exec", "--json", "--fallback", "unsafe", "--policy", "warn", "--", "sh", "-c", "rm -f /nonexistent-x; echo RAN"))

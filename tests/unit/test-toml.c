@@ -619,6 +619,41 @@ static void test_large_table(void **state)
 }
 
 /* The text ends where its length says, not at a NUL, and the document does not point into it. */
+/* The keys of a table in the order of its tree. */
+static void walk_index(const struct toml_value *value, struct strbuf *out)
+{
+    if (!value)
+        return;
+    walk_index(value->branch[0], out);
+    strbuf_printf(out, "%s ", value->key);
+    walk_index(value->branch[1], out);
+}
+
+/* Nobody can write a file whose keys all fall on one branch: where they fall is another thing each
+ * time. */
+static void test_keys_are_hashed_by_chance(void **state)
+{
+    auto_strbuf struct strbuf text = { 0 };
+    struct strbuf shape[2] = { 0 };
+
+    (void)state;
+    for (int i = 0; i < 200; i++)
+        strbuf_printf(&text, "key%d = %d\n[table%d]\n", i, i, i);
+    for (int i = 0; i < 2; i++) {
+        struct arena arena = { 0 };
+        struct toml_value *root;
+        struct cay_error err;
+        assert_int_equal(toml_parse(&arena, text.data, text.len, "t", &root, &err), 0);
+        assert_non_null(toml_get_path(root, "table199"));
+        walk_index(root->index, &shape[i]);
+        arena_done(&arena);
+    }
+    assert_int_equal(shape[0].len, shape[1].len);
+    assert_string_not_equal(strbuf_str(&shape[0]), strbuf_str(&shape[1]));
+    strbuf_done(&shape[0]);
+    strbuf_done(&shape[1]);
+}
+
 static void test_text_is_bounded_and_copied(void **state)
 {
     char text[] = "a = 'x'\nb = 12345";
@@ -655,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_line_numbers),
         cmocka_unit_test(test_messages_are_harmless),
         cmocka_unit_test(test_large_table),
+        cmocka_unit_test(test_keys_are_hashed_by_chance),
         cmocka_unit_test(test_text_is_bounded_and_copied),
     };
 
