@@ -9,7 +9,6 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
-import cayserve
 import caytest
 from cayserve import TLS, TOKEN, Server
 
