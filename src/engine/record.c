@@ -472,6 +472,7 @@ static void make_entry(struct record *record, const struct plan *plan,
         .bypass = record->bypass,
         .asked = plan->fallback.asked,
         .fallback = plan->fallback.how,
+        .workspace_rw = plan->job.writes ? plan->workspace : NULL,
     };
     if (plan->input.len > 0) {
         digest_add(&record->input, plan->input.data, plan->input.len);
