@@ -218,6 +218,12 @@ static int visit_unchanged(struct walk *walk, int dir_fd, const char *name, cons
     return visit_asked(walk, dir_fd, name, st);
 }
 
+/* The host's folder itself: nobody's modes are changed there. */
+static int visit_direct(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+{
+    return visit_asked(walk, dir_fd, name, st);
+}
+
 /* ---- a copy, compared with what it was made from ---- */
 
 static bool is_same_link(int dir_fd, int base_fd, const char *name)
@@ -318,7 +324,9 @@ static int take(const struct harvester *harvest, const char *place, int root_fd,
                 walk_visit_fn *visit, uint64_t data_max, int *errnum)
 {
     struct telling telling = { .harvest = harvest, .place = place, .data_left = data_max };
-    struct walk walk = { .visit = visit, .arg = &telling, .is_own = visit != visit_base };
+    struct walk walk = { .visit = visit,
+                         .arg = &telling,
+                         .is_own = visit != visit_base && visit != visit_direct };
 
     if (root_fd < 0)
         return 0;
@@ -368,6 +376,15 @@ void harvester_tell_products(const struct harvester *harvest)
         put_end(harvest, errnum);
 }
 
+static int take_direct(const struct harvester *harvest, int *errnum)
+{
+    auto_close int fd = open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0 && !*errnum)
+        *errnum = errno;
+    return take(harvest, "workspace", fd, visit_direct, COLLECT_BYTES_MAX, errnum);
+}
+
 void harvester_tell(const struct harvester *harvest)
 {
     int errnum = 0, rc = 0;
@@ -385,6 +402,8 @@ void harvester_tell(const struct harvester *harvest)
         rc = tell_missing(harvest);
     if (rc == 0)
         rc = take(harvest, "sandbox", sandbox, visit_asked, harvest->data_max, &errnum);
+    if (rc == 0 && harvest->workspace.is_direct && any_glob_in(harvest, "/workspace/"))
+        rc = take_direct(harvest, &errnum);
     if (rc == 0 && !is_copy && any_glob_in(harvest, "/workspace/"))
         rc = take(harvest, "workspace", workspace, visit_unchanged, COLLECT_BYTES_MAX, &errnum);
     if (rc == 0)

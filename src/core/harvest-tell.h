@@ -13,6 +13,7 @@
  * folder is not, of which there is a list (carried).
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,12 +26,18 @@ struct workspace {
      */
     const char *carried;
     size_t carried_len;
+    bool is_direct; /* it is the host's folder itself: nothing is compared, only collected */
 };
 
 #define WORKSPACE_INIT                 \
     {                                  \
         .upper_fd = -1, .lower_fd = -1 \
     }
+
+static inline bool workspace_is_there(const struct workspace *workspace)
+{
+    return workspace->upper_fd >= 0 || workspace->is_direct;
+}
 
 struct harvester {
     int to_fd; /* a pipe */

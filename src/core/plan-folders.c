@@ -29,18 +29,34 @@ static int fail_path(struct cay_error *err, const char *field, const char *path,
     return cay_fail(err, CAY_E_USAGE, "%s: '%.200s' %s", field, path, why);
 }
 
+/* Said before the program does anything, whatever is quiet. */
+static void note_writes(struct plan *plan, const char *name)
+{
+    plan->workspace_rw = arena_str(&plan->arena, name);
+    plan->job.writes = 1;
+    plan->writes_note = arena_printf(&plan->arena,
+                                     "UNSAFE: workspace_rw: the program can change and delete "
+                                     "everything in %s, and nothing of that can be undone",
+                                     plan->workspace);
+    field_append(&plan->arena, &plan->warnings, plan->writes_note);
+}
+
 static int take_workspace(struct plan *plan, const struct plan_wishes *wishes,
                           const struct plan_host *host, struct cay_error *err)
 {
-    const struct value *asked = wishes->workspace;
+    bool writes = wishes->workspace_rw->is_set;
+    const struct value *asked = writes ? wishes->workspace_rw : wishes->workspace;
+    const char *field = writes ? "workspace_rw" : "workspace";
 
     if (!asked->is_set)
         return 0;
     plan->workspace = real_path(host, &plan->arena, asked->text);
     if (!plan->workspace)
-        return fail_path(err, "workspace", asked->text, "is not a folder that can be opened");
+        return fail_path(err, field, asked->text, "is not a folder that can be opened");
     if (strcmp(plan->workspace, "/") == 0)
-        return fail_path(err, "workspace", asked->text, "is the whole system; name a folder in it");
+        return fail_path(err, field, asked->text, "is the whole system; name a folder in it");
+    if (writes)
+        note_writes(plan, asked->text);
     return 0;
 }
 
@@ -180,6 +196,11 @@ int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const stru
         { "collect", wishes->collect },
     };
 
+    if (wishes->workspace_rw->is_set && wishes->workspace->is_set)
+        return cay_fail(err, CAY_E_USAGE, "workspace and workspace_rw are mutually exclusive");
+    if (wishes->workspace_rw->is_set && !(plan->backend->abilities & BACKEND_WRITES))
+        return cay_fail(err, CAY_E_UNSUPPORTED, "workspace_rw: backend %s can't do that",
+                        plan->backend->name);
     if (!(plan->backend->abilities & BACKEND_FOLDERS))
         for (size_t i = 0; i < ARRAY_LEN(needs); i++)
             if (needs[i].value->is_set)

@@ -58,7 +58,9 @@ static void put_files(struct json_writer *w, const struct plan *plan)
 
 static void put_folders(struct json_writer *w, const struct plan *plan)
 {
-    json_field_string(w, "workspace", plan->workspace);
+    json_field_string(w, "workspace", plan->job.writes ? NULL : plan->workspace);
+    if (plan->job.writes)
+        json_field_string(w, "workspace_rw", plan->workspace);
     json_field_string(w, "workspace_link", plan->workspace_link);
     json_field_array(w, "ro");
     for (size_t i = 0; i < plan->n_folders; i++) {

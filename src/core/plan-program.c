@@ -263,6 +263,7 @@ static int choose_folders(const struct making *m)
 {
     const struct plan_wishes wishes = {
         .workspace = setting(m, FIELD_WORKSPACE),
+        .workspace_rw = &m->req->values[FIELD_WORKSPACE_RW],
         .ro = setting(m, FIELD_RO),
         .collect = setting(m, FIELD_COLLECT),
         .file_name = has_stripped_fence(m) ? NULL : m->req->file_name,

@@ -60,8 +60,6 @@ static int refuse_unbuilt(const struct making *m)
 
     if (setting(m, FIELD_SESSION)->is_set)
         return cay_fail(m->err, CAY_E_UNSUPPORTED, "session: not built yet");
-    if (m->req->values[FIELD_WORKSPACE_RW].is_set)
-        return cay_fail(m->err, CAY_E_UNSUPPORTED, "workspace_rw: not built yet");
     for (const char *const *word = network->list; word && *word; word++)
         if (strcmp(*word, "none") != 0)
             return cay_fail(m->err, CAY_E_UNSUPPORTED,

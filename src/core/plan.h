@@ -79,7 +79,9 @@ struct plan {
     struct bytes code;          /* for the record, where that may hold it */
     const char *source;         /* the code's path inside, from where the program starts; or NULL */
     bool is_source_there;       /* it is a file of the workspace */
-    const char *workspace;      /* the host's folder, or NULL */
+    const char *workspace;      /* the host's folder, or NULL; with job.writes for good: */
+    const char *workspace_rw;   /* as it was named, or NULL */
+    const char *writes_note;    /* the warning that says so */
     const char *workspace_link; /* a second path of it inside, the host's own; or NULL */
     struct plan_folder *folders;
     size_t n_folders;
@@ -123,7 +125,7 @@ void plan_warn_of_backend(struct plan *plan);
 /* Part of plan_make, in plan-folders.c: the host's folders that the run may see, what it should
  * bring back, and where its code is; then the variables that point to what a workspace has. */
 struct plan_wishes {
-    const struct value *workspace, *ro, *collect;
+    const struct value *workspace, *workspace_rw, *ro, *collect;
     const char *file_name; /* of the code, or NULL */
 };
 

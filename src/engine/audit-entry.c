@@ -17,6 +17,7 @@
 #include "engine/record.h"
 
 enum { WORD_MAX = 64, IMAGE_MAX = 140, FINDING_MAX = 126, TEXT_MAX = 400, FINDINGS_MAX = 64 };
+enum { PATH_BYTES_MAX = 4096 };
 
 /* ---- writing ---- */
 
@@ -89,6 +90,8 @@ static void put_run(struct json_writer *w, const struct audit_entry *entry)
         json_field_string(w, "asked", entry->asked);
         json_field_string(w, "fallback", entry->fallback);
     }
+    if (entry->workspace_rw)
+        json_field_string(w, "workspace_rw", entry->workspace_rw);
     if (entry->journal) {
         json_field_string(w, "journal", entry->journal);
         json_field_uint(w, "line", entry->line);
@@ -235,6 +238,7 @@ static void take_run(struct reader *r, struct audit_entry *entry)
     entry->bypass = json_is_true(json_object_get(r->object, "bypass"));
     entry->asked = take_text(r, "asked", WORD_MAX, true);
     entry->fallback = take_text(r, "fallback", WORD_MAX, true);
+    entry->workspace_rw = take_text(r, "workspace_rw", PATH_BYTES_MAX, true);
     entry->journal = take_text(r, "journal", RECORD_ID_LEN, true);
     if (entry->journal)
         entry->line = take_uint(r, r->object, "line");

@@ -61,6 +61,7 @@ struct audit_entry {
     bool bypass;
     const char *asked, *fallback; /* where another backend was taken: which was asked for, and how
                                      that came: "auto", "isolated", "unsafe"; else NULL */
+    const char *workspace_rw;     /* the host's folder that the program could write to, or NULL */
     const char *journal;          /* by which server's journal it came, or NULL; */
     uint64_t line;                /* and the number of its line there */
     const char *text;

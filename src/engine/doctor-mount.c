@@ -134,7 +134,8 @@ int probe_overlay(char what[static 48])
 int probe_idmap(char what[static 48])
 {
     auto_close int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    auto_close int fd = idmap_clone(root, SANDBOX_UID, SANDBOX_GID, SANDBOX_UID, SANDBOX_GID);
+    auto_close int fd =
+        idmap_clone(root, SANDBOX_UID, SANDBOX_GID, SANDBOX_UID, SANDBOX_GID, false);
     errno = -fd;
     return fd < 0 ? probe_step(what, "map the root folder") : 0;
 }

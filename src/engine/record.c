@@ -561,6 +561,7 @@ static void make_entry(struct record *record, const struct plan *plan,
         .bypass = record->bypass,
         .asked = plan->fallback.asked,
         .fallback = plan->fallback.how,
+        .workspace_rw = plan->job.writes ? plan->workspace : NULL,
     };
     ret->files = sum_files(record, plan, &ret->n_files);
 }

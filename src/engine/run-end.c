@@ -128,7 +128,7 @@ static void finish(struct run *run)
         .harvest_fd = run_wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
         .workspace_fd = run->workspace_fd,
-        .workspace = plan->workspace,
+        .workspace = plan->job.writes ? NULL : plan->workspace,
         .started_ns = run->started_ns,
     };
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);

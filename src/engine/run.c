@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/journal.h"
 #include "engine/policy.h"
+#include "sys/beneath.h"
 
 /* ---- events ---- */
 
@@ -111,6 +112,26 @@ static int open_folder(const char *field, const char *path, int *ret, struct cay
     return 0;
 }
 
+/* By the name that its caller knows, and not by where a link leads that somebody else may change.
+ */
+static int open_writable(const struct plan *plan, int *ret, struct cay_error *err)
+{
+    int fd = beneath_open_plain(plan->workspace_rw, O_RDONLY | O_DIRECTORY);
+
+    if (fd == -ELOOP) {
+        cay_fail(err, CAY_E_USAGE, "workspace_rw: '%.200s' leads through a symbolic link",
+                 plan->workspace_rw);
+        return cay_hint(err, "name the folder itself: %.60s", plan->workspace);
+    }
+    if (fd == -ENOTDIR)
+        return cay_fail(err, CAY_E_USAGE, "workspace_rw: '%.200s' is not a folder",
+                        plan->workspace_rw);
+    if (fd < 0)
+        return cay_fail_errno(err, -fd, "workspace_rw: open %.200s", plan->workspace_rw);
+    *ret = fd;
+    return 0;
+}
+
 /* Past this a harvest is not what pid 1 wrote: it bounds the data of each tree by the disk limit
  * and the number of records. */
 static uint64_t harvest_most(const struct plan *plan)
@@ -128,9 +149,11 @@ static int open_folders(struct run *run, struct cay_error *err)
     for (size_t i = 0; i < plan->n_folders; i++)
         if (open_folder("ro", plan->folders[i].source, &fds[WARDEN_FOLDERS + 1 + i], err) < 0)
             return -1;
+    if (plan->job.writes && open_writable(plan, &fds[WARDEN_FOLDERS], err) < 0)
+        return -1;
     if (!run_wants_harvest(plan) && !run->awaits_products)
         return 0;
-    if (plan->workspace) {
+    if (plan->workspace && !plan->job.writes) {
         /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
          * written just before would look as if it had been changed since. */
         clock_gettime(CLOCK_REALTIME, &now);
@@ -188,7 +211,8 @@ static int ask_warden(struct run *run, struct cay_error *err)
 int run_begin_anew(struct run *run, struct cay_error *err)
 {
     if (run->has_started || run->has_failed || run->is_stopping || run->feed.has_read ||
-        run->plan.has_network || run->plan.backend->tier == TIER_NONE || run->lost_links++ > 0)
+        run->plan.has_network || run->plan.backend->tier == TIER_NONE || run->plan.job.writes ||
+        run->lost_links++ > 0)
         return -1;
     run_unmake_streams(run);
     run_close_far(run);
@@ -297,6 +321,8 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
         run_emit_text(run, CAY_EVENT_STARTED, run->id);
     if (!run->is_watched && run->plan.fallback.how)
         tell_warning(run, last_text(&run->plan.warnings));
+    if (!run->is_watched && run->plan.writes_note)
+        tell_warning(run, run->plan.writes_note);
     *ret = run;
     return 0;
 }

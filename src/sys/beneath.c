@@ -68,6 +68,11 @@ int beneath_open(int dir_fd, const char *path, int flags)
     return fd == -ENOSYS ? open_by_parts(dir_fd, path, flags | usual) : fd;
 }
 
+int beneath_open_plain(const char *path, int flags)
+{
+    return open_by(AT_FDCWD, path, flags | O_CLOEXEC, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
 int beneath_open_inside(int root_fd, const char *path, int flags)
 {
     return open_by(root_fd, path, flags | O_CLOEXEC, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);

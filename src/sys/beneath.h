@@ -17,6 +17,10 @@
  * (a link on the way), -EXDEV (another mount). */
 int beneath_open(int dir_fd, const char *path, int flags);
 
+/* Opens a path of the whole system, of which no step may be a link. O_CLOEXEC comes by itself.
+ * Returns -errno: -ELOOP (a link). */
+int beneath_open_plain(const char *path, int flags);
+
 /* Opens path as a program would whose root the folder is: links are followed, and none leads out.
  * Only O_CLOEXEC comes by itself. Returns -errno. */
 int beneath_open_inside(int root_fd, const char *path, int flags);

@@ -47,7 +47,8 @@ static int namespace_of_map(uid_t from_uid, gid_t from_gid, uid_t to_uid, gid_t 
     return fd;
 }
 
-int idmap_clone(int folder_fd, uid_t from_uid, gid_t from_gid, uid_t to_uid, gid_t to_gid)
+int idmap_clone(int folder_fd, uid_t from_uid, gid_t from_gid, uid_t to_uid, gid_t to_gid,
+                bool writes)
 {
     auto_close int fd =
         open_tree(folder_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -57,7 +58,8 @@ int idmap_clone(int folder_fd, uid_t from_uid, gid_t from_gid, uid_t to_uid, gid
     if (map < 0)
         return map;
     struct mount_attr attr = {
-        .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        .attr_set = MOUNT_ATTR_IDMAP | (writes ? 0 : MOUNT_ATTR_RDONLY) | MOUNT_ATTR_NOSUID |
+                    MOUNT_ATTR_NODEV,
         .propagation = MS_PRIVATE,
         .userns_fd = (uint64_t)map,
     };

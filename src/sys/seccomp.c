@@ -146,6 +146,42 @@ int seccomp_load_forked(int *ret_fd)
     return seccomp_load(SECCOMP_PROFILE_DEFAULT);
 }
 
+/* The call's mode has none of these bits, or it is refused. */
+enum { SETID_BITS = 06000, MAKES_FILE = O_CREAT | (O_TMPFILE & ~O_DIRECTORY) };
+#define LOAD(field)   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define REFUSE(errno) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (errno))
+#define ALLOW         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define MODE_IS_IN(nr, mode)                                         \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 4), LOAD(args[mode]), \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SETID_BITS, 0, 1), REFUSE(EPERM), ALLOW
+#define MODE_IS_IN_IF_MADE(nr, flags, mode)                                       \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 6), LOAD(args[flags]),             \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAKES_FILE, 0, 3), LOAD(args[mode]), \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SETID_BITS, 0, 1), REFUSE(EPERM), ALLOW
+
+/* Calls of foreign architectures end the process by the list. */
+static const struct sock_filter no_setid[] = {
+    LOAD(nr),
+#ifdef SYS_chmod /* not on aarch64 */
+    MODE_IS_IN(SYS_chmod, 1),
+    MODE_IS_IN(SYS_creat, 1),
+    MODE_IS_IN(SYS_mknod, 1),
+    MODE_IS_IN_IF_MADE(SYS_open, 1, 2),
+#endif
+    MODE_IS_IN(SYS_fchmod, 1),
+    MODE_IS_IN(SYS_fchmodat, 2),
+    MODE_IS_IN(SYS_mknodat, 2),
+    MODE_IS_IN_IF_MADE(SYS_openat, 2, 3),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+    REFUSE(ENOSYS),
+    ALLOW,
+};
+
+int seccomp_load_no_setid(void)
+{
+    return seccomp_load_table(no_setid, sizeof no_setid / sizeof *no_setid);
+}
+
 int seccomp_take_notice(int fd, struct seccomp_notice *ret)
 {
     struct seccomp_notif notice = { 0 };
@@ -226,6 +262,11 @@ int seccomp_load_zygote(void)
 int seccomp_load_forked(int *ret_fd)
 {
     *ret_fd = -ENOTSUP;
+    return -ENOTSUP;
+}
+
+int seccomp_load_no_setid(void)
+{
     return -ENOTSUP;
 }
 

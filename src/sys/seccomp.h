@@ -68,6 +68,10 @@ int seccomp_load_lock_notice(void);
 int seccomp_load_zygote(void);
 int seccomp_load_forked(int *ret_fd);
 
+/* Besides one of those: no file becomes setuid or setgid (EPERM), for where the host's own can be
+ * written. openat2, whose mode no filter sees, answers ENOSYS. */
+int seccomp_load_no_setid(void);
+
 /* Somebody is held in it: its pid in the caller's numbers, and the status it would exit with, if
  * that is what it wants. Only when the fd is readable: it waits. -errno: it was killed meanwhile.
  */

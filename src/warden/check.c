@@ -51,6 +51,7 @@ void check_cap(const struct warden_options *options, struct job *job)
     job->n_stages = (uint8_t)MAX(1, MIN(job->n_stages, JOB_STAGES));
     job->tty = job->tty != 0;
     job->wants_usage = job->wants_usage != 0;
+    job->writes = job->writes != 0;
     job->id[sizeof job->id - 1] = '\0';
     for (char *c = job->id; *c; c++)
         if (!strchr("0123456789abcdef", *c))

@@ -124,6 +124,7 @@ void runs_stop(struct run *run, enum stop_reason reason)
         return;
     }
     run->stop = reason;
+    run->usage_ns = INT64_MAX;
     run->deadline_ns = clock_now_ns() + STOP_NS;
 }
 
@@ -303,7 +304,7 @@ void runs_serve_clock(struct warden *warden, int64_t now)
     for (struct run *run = warden->runs; run; run = run->next) {
         if (now >= run->tell_ns)
             tell_started(run);
-        if (now >= run->usage_ns)
+        if (now >= run->usage_ns && now < run->deadline_ns) /* else its end tells */
             tell_usage(run, now);
         if (now >= run->deadline_ns) {
             if (!run->is_up) {

@@ -6,6 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import caydocker
 import cayserve
 import caytest
 
@@ -163,6 +164,27 @@ def shares(t, mode):
             live.wait()
 
 
+def in_containers(t):
+    why = caydocker.missing()
+    if why:
+        t.skip("usage of a container", why, "docker")
+        return
+    with caydocker.Engine() as engine:
+        engine.make_image(with_c=False)
+        mode = caydocker.DockerMode(engine)
+        with mode.live("exec", "--events", "--cpu-shares", "512", "--", "python3", "-c",
+                       "import sys; held = bytearray(40 << 20); print('up', flush=True); sys.stdin.read()") as live:
+            events = Events(live)
+            found = events.until(lambda e: is_usage(e) and (e["usage"]["memory"] or 0) >= 40 << 20)
+            t.ok(found, "docker: usage of the container's cgroup", live.seen[-500:], live.errors() if not found else "")
+            t.ok(found and found["usage"]["pids"] == 1 and found["usage"]["cpu_time"] > 0, "docker: processes and CPU time", found)
+            shares = [engine.json("GET", f"/containers/{c['Id']}/json")["HostConfig"]["CpuShares"] for c in engine.containers()]
+            t.ok(512 in shares, "docker: --cpu-shares is the engine's", shares)
+            live.end_input()
+            end = events.until(lambda e: e["event"] == "finished")
+            t.ok(end and end["result"]["meta"]["resource_limits"]["cpu_shares"] == 512, "docker: and the result says so", end)
+
+
 def test(t, mode):
     while_it_runs(t, mode)
     if mode.name == "root":
@@ -171,6 +193,7 @@ def test(t, mode):
         of_a_server(t, mode)
         if os.getuid() == 0:
             shares(t, mode)
+            in_containers(t)
 
 
 caytest.main(test, modes=("root", "user", "deleg"))

@@ -92,9 +92,10 @@ def same_as_here(t, mode, s):
     t.equal((set(there.data), set(there.data["meta"])), (set(here.data), set(here.data["meta"])), "with the same fields")
     done = mode.cay("run", *at(s), "--events", "-l", "python", "-e", "print('a\\u00e9\\0')")
     events = [json.loads(line) for line in done.out.splitlines()]
-    t.equal([e["event"] for e in events], ["started", "stage", "stdout", "usage", "finished"], "--events", *done.describe())
-    t.equal([e["seq"] for e in events], [1, 2, 3, 4, 5], "with their numbers")
-    t.equal(events[2]["data"], "a\u00e9\0\n", "and their data")
+    told = [e for e in events if e["event"] != "usage"]  # of which there are more on a busy machine
+    t.equal([e["event"] for e in told], ["started", "stage", "stdout", "finished"], "--events", *done.describe())
+    t.equal([e["seq"] for e in events], list(range(1, len(events) + 1)), "with their numbers")
+    t.equal(told[2]["data"], "a\u00e9\0\n", "and their data")
     page = s.get(f"/v1/executions/{there.data['id']}")
     t.equal((page.status, page.json["stdout"]), (200, "1\n"), "the server has it by its id", page)
     r = mode.json("run", *at(s), "--collect", "*.txt", "-l", "sh", "-e", "echo x > a.txt")

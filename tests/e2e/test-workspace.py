@@ -14,6 +14,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayserve
 import caystate
 import caytest
 
@@ -470,10 +471,109 @@ def test_ask(t, mode):
     shutil.rmtree(top)
 
 
+WRITABLE = """
+import os, pathlib, errno
+print(os.getcwd(), pathlib.Path('a').read_text())
+pathlib.Path('a').write_text('changed')
+os.remove('gone')
+os.mkdir('new')
+pathlib.Path('new/f').write_text('made')
+os.rename('old', 'moved')
+for name, call in (
+    ('chmod', lambda: os.chmod('new/f', 0o4755)),
+    ('fchmod', lambda: os.fchmod(os.open('new/f', os.O_RDONLY), 0o2755)),
+    ('open', lambda: os.open('suid', os.O_CREAT | os.O_WRONLY, 0o4755)),
+    ('tmpfile', lambda: os.open('.', os.O_TMPFILE | os.O_WRONLY, 0o4755)),
+    ('mknod', lambda: os.mknod('suid', 0o104755)),
+):
+    try:
+        call()
+        print(name, 'was let')
+    except OSError as e:
+        print(name, errno.errorcode[e.errno])
+os.chmod('new/f', 0o755)
+for path in ('/workspace/../other', '/usr/x', '/x'):
+    try:
+        open(path, 'w')
+        print(path, 'was let')
+    except OSError:
+        pass
+"""
+
+
+def test_writable(t, mode):
+    """--workspace-rw: the folder itself, and nothing beside it."""
+    top = make_project(mode, "writable")
+    for name in ("a", "gone"):
+        (top / name).write_text(name)
+    (top / "old").mkdir()
+    (top / "link").symlink_to("/etc/passwd")
+    give(mode, top)
+    owner = top.stat().st_uid
+    r = mode.json("run", "--workspace-rw", top, "--collect", "new/*", "-l", "python", "-e", WRITABLE)
+    said = "/workspace a\n" + "".join(f"{name} EPERM\n" for name in ("chmod", "fchmod", "open", "tmpfile", "mknod"))
+    t.result(r, "the program works in the folder itself; no file of it becomes setuid", said, cause="ok")
+    t.equal(sorted(p.name for p in top.iterdir()), ["a", "link", "moved", "new"], "what it did stays")
+    t.equal(((top / "a").read_text(), (top / "new/f").read_text()), ("changed", "made"), "with its data")
+    made = (top / "new/f").stat()
+    t.equal((made.st_uid, stat.S_IMODE(made.st_mode)), (owner, 0o755), "new files are the folder's owner's")
+    t.ok(not (top.parent / "other").exists(), "nothing is made beside it")
+    t.equal([(f["path"], f["change"]) for f in r.get("files")], [("/workspace/new/f", "unchanged")], "collect brings its files back")
+    t.ok(any(str(top) in text and "UNSAFE" in text for text in r.get("meta.warnings")), "the result says so", r.get("meta.warnings"))
+    listed = [json.loads(line) for line in mode.cay("audit", "export").out.splitlines()]
+    mine = [entry for entry in listed if entry.get("id") == r.get("id")]
+    t.equal([entry.get("workspace_rw") for entry in mine], [str(top)], "and the audit log")
+    done = mode.cay("show", r.get("id"))
+    t.ok(done.status == 0, "cay show knows the run", *done.describe())
+    done = mode.cay("apply", "--yes", r.get("id"))
+    t.ok(done.status != 0, "there is nothing to apply", *done.describe())
+    done = mode.cay("run", "-q", "--workspace-rw", "writable", "-l", "sh", "-e", "cat a")
+    t.ok(done.out == b"changed" and b"UNSAFE" in done.err and str(top).encode() in done.err, "it is said on stderr, with -q too", *done.describe())
+    (top / "main.py").write_text("import beside; print(beside.x)")
+    (top / "beside.py").write_text("x = 7")
+    r = mode.json("run", "--workspace-rw", "writable", "writable/main.py")
+    t.result(r, "a code file in it runs at its place", "7\n", cause="ok")
+    link = top.parent / "to-writable"
+    link.symlink_to(top)
+    for name, flags, status, words in (
+        ("a link", ("--workspace-rw", link), 2, "symbolic link"),
+        ("a link on the way", ("--workspace-rw", link / "new"), 2, "symbolic link"),
+        ("a file", ("--workspace-rw", top / "a"), 2, "not a folder"),
+        ("nothing there", ("--workspace-rw", top / "nowhere"), 2, "not a folder"),
+        ("the whole system", ("--workspace-rw", "/"), 2, "whole system"),
+        ("both", ("--workspace-rw", top, "--workspace", top), 2, "mutually exclusive"),
+        ("another backend", ("--workspace-rw", top, "--backend", "docker"), 125, "can't do that"),
+        ("no isolation", ("--workspace-rw", top, "--backend", "process", "--min-isolation", "none"), 125, "can't do that"),
+    ):
+        done = mode.cay("run", *flags, "-l", "sh", "-e", "echo RAN")
+        t.ok(done.status == status and words in done.err.decode() and b"RAN" not in done.out, f"refused: {name}", *done.describe())
+    (mode.cwd / ".cay.toml").write_text(f"workspace_rw = '{top}'\n")
+    done = mode.cay("run", "-l", "sh", "-e", "echo RAN")
+    t.ok(done.status == 2 and b"RAN" not in done.out, "a project's file can't ask for it", *done.describe())
+    (mode.cwd / ".cay.toml").unlink()
+    if mode.is_root:
+        closed = top / "closed"
+        closed.mkdir(mode=0o700)
+        os.chown(closed, 12345, 12345)
+        (closed / "f").write_text("x")
+        r = mode.json("run", "--workspace-rw", top, "-l", "sh", "-e", "cat closed/f; echo y > closed/g")
+        t.ok(r.get("exit_code") != 0 and not (closed / "g").exists(), "what another user has closed in it stays closed", *r.describe())
+        r = mode.json("run", "--workspace-rw", closed, "-l", "sh", "-e", "cat f; echo y > g")
+        t.equal((closed / "g").stat().st_uid, 12345, "a folder of another user's: new files are that user's", *r.describe())
+        with cayserve.Server(mode) as s:
+            r = s.execute({"language": "sh", "code": "true", "workspace_rw": str(top)})
+            t.equal((r.status, r.error.get("kind")), (403, "policy"), "not over HTTP", r)
+            done = mode.cay("run", "--workspace-rw", top, "-l", "sh", "-e", "echo z > by-own", env={"CAY_SERVER": "true"})
+            t.equal((done.status, (top / "by-own").exists()), (0, True), "beside a server, by a warden of its own", *done.describe())
+    link.unlink()
+    shutil.rmtree(top)
+
+
 def test(t, mode):
     folder = caystate.private_records(mode)
     try:
-        for part in (test_havoc, test_words, test_only, test_meanwhile, test_tricks, test_collect, test_crash, test_closed, test_last, test_ask):
+        for part in (test_havoc, test_words, test_only, test_meanwhile, test_tricks, test_collect, test_crash, test_closed, test_last, test_ask,
+                     test_writable):
             part(t, mode)
         if mode.is_root:
             test_others(t, mode)

@@ -13,7 +13,7 @@
  *     /.cay/N       a folder of the host's, until its overlay is there; /.cay is hidden below an
  *                   empty folder at the end
  *     /.cay/upper   what the run changes: on the root's own tmpfs, bounded together with /tmp
- *     /workspace    overlay of both
+ *     /workspace    overlay of both; or, where the job writes, the folder itself
  *     /data, …      overlay of the folder alone
  *     /home/u/…     where a virtualenv needs it: a link to /workspace by its path on the host
  *
@@ -209,7 +209,8 @@ static int mount_overlay(const struct child *child, int root, int lower, int upp
 static int clone_folder(int root, const char *path, uint64_t attrs)
 {
     struct mount_attr attr = { .attr_set = attrs };
-    auto_close int fd = open_tree(root, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    unsigned itself = *path ? 0 : AT_EMPTY_PATH;
+    auto_close int fd = open_tree(root, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | itself);
     if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
         return -errno;
     return take_fd(&fd);
@@ -279,6 +280,29 @@ static int show_workspace(const struct child *child, int root, int lower, struct
     return rc;
 }
 
+/* The folder itself, and no copy: what the program does there stays. */
+static int show_writable(const struct child *child, int root, int fd, struct workspace *ret)
+{
+    struct mount_attr attr = {
+        .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                    (child->job->is_restricted ? MOUNT_ATTR_NOEXEC : 0),
+    };
+    bool is_mount = child->folder_mounts & UINT32_C(1);
+    auto_close int here = is_mount ? -1 : open_here(fd);
+    if (!is_mount && here < 0)
+        return here;
+    auto_close int own = is_mount ? -1 : clone_folder(here, "", attr.attr_set);
+    if (!is_mount && own < 0)
+        return own;
+    if (is_mount && mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        return -errno;
+    int rc = make_folder(root, "workspace", 0755);
+    if (rc == 0)
+        rc = attach(is_mount ? fd : own, root, "workspace");
+    ret->is_direct = rc == 0;
+    return rc;
+}
+
 /* The overlay has a mount of its own: nothing inside leads to the folder itself any more, and no
  * path of the host's is told by /proc/self/mountinfo. */
 static int let_go(int lower)
@@ -290,6 +314,8 @@ static int let_go(int lower)
 static int show(const struct child *child, int root, uint32_t number, const char *path,
                 struct workspace *ret)
 {
+    if (number == 0 && child->job->writes)
+        return show_writable(child, root, child->job->folder_fds[0], ret);
     auto_close int lower = open_lower(child, root, child->job->folder_fds[number], number);
 
     if (lower < 0)

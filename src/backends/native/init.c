@@ -94,7 +94,7 @@ static void enter_folder(const struct state *state)
 {
     bool is_run = state->stage + 1U == state->child->job->n_stages;
 
-    if (is_run && state->workspace.upper_fd >= 0 && chdir("/workspace") < 0)
+    if (is_run && workspace_is_there(&state->workspace) && chdir("/workspace") < 0)
         init_fail(state, STEP_FOLDERS, errno);
 }
 
@@ -108,7 +108,7 @@ void init_describe_program(struct state *state)
         .has_cgroup = child->has_cgroup,
         .is_of_init = true,
         .nice = child->nice,
-        .has_workspace = state->workspace.upper_fd >= 0,
+        .has_workspace = workspace_is_there(&state->workspace),
         .wanted = child->wanted,
         .seccomp = child->seccomp,
         .cpus = child->cpus,

@@ -316,8 +316,8 @@ static int tell_words(const struct backend_host *host, struct native *native, st
 }
 
 /* A mount of the folder in which its owner is the run's user. Where the file system can't do that
- * (overlayfs, NFS), the workspace is copied; a read-only folder is left as it is, and the program
- * sees of it what anybody may. */
+ * (overlayfs, NFS), the workspace is copied, or refused where it is to be written to; a read-only
+ * folder is left as it is, and the program sees of it what anybody may. */
 static int mount_for_run(const struct native *native, int number, const struct stat *st)
 {
     const struct identity *who = &native->who;
@@ -325,7 +325,10 @@ static int mount_for_run(const struct native *native, int number, const struct s
     const struct copy_owner owner = { st->st_uid, who->uid, st->st_gid, who->gid };
     int fd = native->job.folder_fds[number];
 
-    int mount = idmap_clone(fd, st->st_uid, st->st_gid, who->uid, who->gid);
+    bool writes = number == 0 && native->job.writes;
+    int mount = idmap_clone(fd, st->st_uid, st->st_gid, who->uid, who->gid, writes);
+    if (writes)
+        return mount == -EINVAL ? -EOPNOTSUPP : mount;
     if (mount != -EINVAL && mount != -EOPNOTSUPP)
         return mount;
     return number == 0 ? copy_mount(fd, &owner, limits->disk_bytes, limits->inodes) : fd;
@@ -345,7 +348,7 @@ static int exchange_owners(struct native *native, struct child *child, struct ca
             return cay_fail_errno(err, errno, "native: look at a folder");
         int mount = mount_for_run(native, i, &st);
         if (mount < 0)
-            return native_fail_folder(err, (unsigned)i, -mount);
+            return native_fail_folder(err, native, (unsigned)i, -mount);
         if (mount == *fd)
             continue;
         native->mounts[i] = *fd = mount;

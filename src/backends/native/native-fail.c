@@ -85,12 +85,18 @@ int native_fail_map(struct cay_error *err, const struct native *native, int errn
     return cay_hint(err, "check the user's name and lines there, or remove them; " SEE_DOCTOR);
 }
 
-int native_fail_folder(struct cay_error *err, unsigned number, int errnum)
+int native_fail_folder(struct cay_error *err, const struct native *native, unsigned number,
+                       int errnum)
 {
-    const char *field = number == 0 ? "workspace" : "ro";
+    bool writes = number == 0 && native->job.writes;
+    const char *field = writes ? "workspace_rw" : number == 0 ? "workspace" : "ro";
 
     cay_fail_errno(err, errnum, "%s: can't be shown in the sandbox", field);
-    if (errnum == ENOSPC)
+    if (writes && errnum == EOPNOTSUPP)
+        cay_hint(err,
+                 "this file system has no id-mapped mounts: run as the folder's owner, or take "
+                 "--workspace");
+    else if (errnum == ENOSPC)
         cay_hint(err, "this one has to be copied in: raise disk and inodes, or take a smaller one");
     else if (errnum == ENODEV)
         cay_hint(err, "the kernel lacks overlayfs (modprobe overlay)");
@@ -135,7 +141,7 @@ void native_fail_step(const struct native *native, const struct child_report *fr
         cay_fail(err, CAY_E_LIMIT, "the request's files do not fit into the disk or inodes limit");
         cay_hint(err, "raise disk (and memory, whose half is the most it can be) or inodes");
     } else if (step == STEP_FOLDERS) {
-        native_fail_folder(err, from->op, errnum);
+        native_fail_folder(err, native, from->op, errnum);
     } else if (step == STEP_ROOT && from->op < native->root.n) {
         const struct op *op = &native->root.ops[from->op];
         cay_fail_errno(err, errnum, "native: %s: %s /%s", step_rows[step].words,

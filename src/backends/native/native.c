@@ -352,7 +352,8 @@ static const struct backend_pool the_pool = { pool_new, pool_fd, pool_serve, poo
 const struct backend backend_native = {
     .name = "native",
     .tier = TIER_KERNEL,
-    .abilities = BACKEND_FOLDERS | BACKEND_TERMINAL | BACKEND_SHELL | BACKEND_STORED_IMAGES,
+    .abilities =
+        BACKEND_FOLDERS | BACKEND_TERMINAL | BACKEND_SHELL | BACKEND_STORED_IMAGES | BACKEND_WRITES,
     .layers = LAYER_REQUIRE_DEFAULT,
     .probe = probe,
     .start = start,

@@ -129,7 +129,8 @@ int native_fail_map(struct cay_error *err, const struct native *native, int errn
 int native_fail_dead(struct cay_error *err);
 
 /* The message for a folder of the job that can't be shown, with the remedy. */
-int native_fail_folder(struct cay_error *err, unsigned number, int errnum);
+int native_fail_folder(struct cay_error *err, const struct native *native, unsigned number,
+                       int errnum);
 
 /* The message for what pid 1 or the program-to-be says that it failed in. */
 void native_fail_step(const struct native *native, const struct child_report *from,

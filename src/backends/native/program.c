@@ -201,11 +201,14 @@ static int step_seccomp(struct program *program)
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    int rc = program->job->writes ? seccomp_load_no_setid() : 0;
+    if (rc < 0)
+        return rc;
     if (!program->wants_notice)
         return seccomp_load(program->seccomp);
     /* A kernel that can't do it tells of the exit by the wait status alone. */
     int fd;
-    int rc =
+    rc =
         program->is_forked ? seccomp_load_forked(&fd) : seccomp_load_noticed(program->seccomp, &fd);
     program->notice_fd = fd;
     return rc;
