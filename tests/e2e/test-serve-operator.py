@@ -71,7 +71,8 @@ def test_unmade(t, s, token=TOKEN):
     end = s.events("/v1/execute", form="application/x-ndjson", body=request, token=token)[-1][1]
     result = end["result"]
     t.equal((end["event"], result["verdict"]["cause"], result["exit_code"]), ("finished", "infrastructure", 125), "a stream has its end", end)
-    t.equal((result["meta"]["runtime"], (result["meta"]["fallback"] or {"ran": None})["ran"]), (None, None), "which names nothing that did not run", result["meta"])
+    fallback = result["meta"]["fallback"]
+    t.equal((result["meta"]["runtime"], fallback["asked"], fallback["ran"]), (None, "auto", None), "which names nothing that did not run", result["meta"])
     r = s.execute({"command": ["/bin/echo", "RAN"], "backend": "docker"}, token=token)
     t.equal((r.status, r.error.get("kind")), (503, "unsupported"), "no engine: 503", r)
     r = s.execute({"command": ["/nonexistent"]}, token=token)
