@@ -387,9 +387,9 @@ CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
 /* What a server's client is told to do about what its host lacks. */
 #define CAY_ASK_OPERATOR "ask whoever runs this server: its log says more"
 
-/* What an error's hint says, for a client of a server: in fields of a request, and never in
- * options, variables, files or commands of the host's. NULL: there is none. */
-CAY_API const char *cay_client_hint(const struct cay_error *err);
+/* The same error for a client of a server: its hint is in fields of a request, and never in
+ * options, variables, files or commands of the host's. */
+CAY_API void cay_client_error(const struct cay_error *err, struct cay_error *ret);
 
 /* Writes a run down that was asked for and ended before it was started, with that result, of
  * cay_result_of_error: cancelled while it waited for its turn, say. Of options, id, tenant,

@@ -4,6 +4,7 @@
  * fields and routes: what can be said in those is, by these rows, and what is its operator's affair
  * is left to the log.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include <cay/run.h>
@@ -46,12 +47,18 @@ static const struct {
     { "chmod ", CAY_ASK_OPERATOR },
 };
 
-const char *cay_client_hint(const struct cay_error *err)
+static const char *hint_for(const struct cay_error *err)
 {
-    for (size_t i = 0; err->hint[0] && i < ARRAY_LEN(rows); i++)
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (strstr(err->hint, rows[i].words))
             return rows[i].instead;
-    if (err->hint[0] && (err->kind == CAY_E_SYSTEM || err->kind == CAY_E_UNSUPPORTED))
-        return CAY_ASK_OPERATOR;
-    return err->hint[0] ? err->hint : NULL;
+    return err->kind == CAY_E_SYSTEM || err->kind == CAY_E_UNSUPPORTED ? CAY_ASK_OPERATOR
+                                                                       : err->hint;
+}
+
+void cay_client_error(const struct cay_error *err, struct cay_error *ret)
+{
+    *ret = *err;
+    if (err->hint[0])
+        snprintf(ret->hint, sizeof ret->hint, "%s", hint_for(err));
 }

@@ -17,7 +17,7 @@
 #include "engine/message.h"
 #include "engine/policy.h"
 #include "engine/run.h"
-#include "sys/userns.h"
+#include "sys/cgroup.h"
 
 /* ---- the result ---- */
 
@@ -38,13 +38,12 @@ static void warn_of_layers(struct run *run)
     if (!run->has_started) /* it was stopped before there was one */
         return;
     if (run->layers & LAYER_BIT(WATCHER)) {
-        char name[64];
-        bool has_name = user_name(geteuid(), name, sizeof name);
+        char command[160];
+        cgroup_setup_command(geteuid(), command, sizeof command);
         run_warn(run, arena_printf(run->arena,
                                    "no cgroup is delegated to this user: a watcher holds memory "
-                                   "and pids, and cpus only as whole CPUs (`sudo cay setup %s` "
-                                   "delegates one)",
-                                   has_name ? name : "USER"));
+                                   "and pids, and cpus only as whole CPUs (`%s` delegates one)",
+                                   command));
     } else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
         run_warn(run, "the cpu controller is not there: cpus is not enforced");
 }
@@ -153,6 +152,7 @@ static void finish_failed(struct run *run)
 {
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     struct cay_result *result = run->result;
+    struct cay_error shown = run->failure;
 
     tell_run(run);
     run->record.is_unstarted = !run->has_started;
@@ -165,11 +165,11 @@ static void finish_failed(struct run *run)
         *(run->is_compiling ? &result->timing.compile_ns : &result->timing.run_ns) =
             result->execution_time_ns;
     }
-    result_fail(result, &run->failure);
+    if (run->cay->options.journal) /* a server's, whose clients read it */
+        cay_client_error(&run->failure, &shown);
+    result_fail(result, &shown);
     if (run->is_cancelled)
         tell_cancelled(run);
-    else if (run->cay->options.journal)
-        result->verdict.remedy = arena_str(run->arena, cay_client_hint(&run->failure));
     record_finish(&run->record, &run->plan, &left, run->arena, result, &run->warnings);
     run_tell_finished(run);
 }

@@ -173,18 +173,21 @@ void exchange_fail(struct exchange *x, const struct cay_error *err)
 {
     bool is_hosts =
         (err->kind == CAY_E_SYSTEM || err->kind == CAY_E_UNSUPPORTED) && err->hint[0] != '\0';
+    struct cay_error shown;
 
     if (is_hosts)
         LOG(x->server->log, WARN, "refused", clock_now_ns(), LOG_TEXT("tenant", x->owner.tenant),
             LOG_TEXT("error", err->msg), LOG_TEXT("hint", err->hint));
-    exchange_error(x, cay_error_http_status(err->kind), err->kind, err->msg, cay_client_hint(err));
+    cay_client_error(err, &shown);
+    exchange_error(x, cay_error_http_status(err->kind), err->kind, shown.msg, shown.hint);
 }
 
 void exchange_unmade(struct exchange *x, const struct cay_error *err)
 {
-    /* The log has it as the end of a run. */
-    exchange_retry(x, 503, err->kind, err->msg, err->hint[0] ? cay_client_hint(err) : "try again",
-                   5);
+    struct cay_error shown; /* the log has the other, as the end of a run */
+
+    cay_client_error(err, &shown);
+    exchange_retry(x, 503, err->kind, shown.msg, shown.hint[0] ? shown.hint : "try again", 5);
 }
 
 void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const char *message,

@@ -643,6 +643,15 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     execution_start_waiting(server);
 }
 
+/* Its tenant can read it. */
+static struct cay_result *result_of(const struct cay_error *err, const struct cay_request *req)
+{
+    struct cay_error shown;
+
+    cay_client_error(err, &shown);
+    return cay_result_of_error(&shown, req);
+}
+
 /* A run that ends without having begun owes its readers a `finished` too. */
 static void finish_unstarted(struct execution *run, const struct cay_error *err,
                              struct cay_result *result)
@@ -662,8 +671,6 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     };
 
     memcpy(result->id, run->id, sizeof result->id);
-    if (err)
-        result->verdict.remedy = cay_client_hint(err); /* which lives as long as both */
     cay_record_unstarted(run->server->cay, run->req, &options, result);
     on_event(run, &event);
     drop_request(run);
@@ -761,7 +768,7 @@ void execution_record_refused(struct server *server, const char *name,
         note_unrecorded(server, name, now_ns);
         return;
     }
-    struct cay_result *result = cay_result_of_error(err, req);
+    struct cay_result *result = result_of(err, req);
     cay_record_unstarted(server->cay, req, &options, result);
     cay_result_free(result);
 }
@@ -837,7 +844,7 @@ void execution_start_waiting(struct server *server)
         run->waiter = NULL;
         if (waiter)
             exchange_fail(waiter, &err);
-        finish_unstarted(run, &err, cay_result_of_error(&err, run->req));
+        finish_unstarted(run, &err, result_of(&err, run->req));
     }
 }
 
