@@ -26,7 +26,7 @@ static void put_list(struct json_writer *w, const char *name, const struct value
     json_end_array(w);
 }
 
-/* As they were written: each kind is read from text, too. */
+/* As they were written: each kind but yes and no is read from text, too. */
 static void put_fields(struct json_writer *w, const struct cay_request *req, bool limits)
 {
     for (int i = 0; i < FIELD_N; i++) {
@@ -36,6 +36,8 @@ static void put_fields(struct json_writer *w, const struct cay_request *req, boo
             continue;
         if (fields[i].kind == FIELD_LIST)
             put_list(w, fields[i].name, value);
+        else if (fields[i].kind == FIELD_BOOL)
+            json_field_bool(w, fields[i].name, value->num);
         else
             json_field_string(w, fields[i].name, value->text);
     }
