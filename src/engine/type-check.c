@@ -227,6 +227,9 @@ static int check(struct cay *cay, struct arena *arena, const struct cay_check_re
                  : language_guess(arena, req->file_name, req->code, req->len, &language, err);
     if (rc < 0)
         return -1;
+    if (!language)
+        return cay_fail(err, CAY_E_USAGE,
+                        "language: neither a file name nor a #! line tells which");
     const char *source =
         language_source(arena, language, req->language, req->file_name, req->code, req->len);
     if (find_checker(arena, language, source, words, err) < 0 ||
