@@ -124,7 +124,7 @@ static int run_checker(struct cay *cay, struct arena *arena, const struct cay_ch
     struct cay_request *req = cay_request_new();
 
     int rc = set_up(arena, &cay->config, asked, source, words, req, err);
-    if (rc == 0)
+    if (rc >= 0)
         rc = cay_run(cay, req, &options, ret, err);
     cay_request_free(req);
     return rc < 0 ? cay_wrap(err, "%s", words[0]) : 0;
