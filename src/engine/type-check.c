@@ -124,7 +124,7 @@ static int run_checker(struct cay *cay, struct arena *arena, const struct cay_ch
     struct cay_request *req = cay_request_new();
 
     int rc = set_up(arena, &cay->config, asked, source, words, req, err);
-    if (rc == 0)
+    if (rc >= 0)
         rc = cay_run(cay, req, &options, ret, err);
     cay_request_free(req);
     return rc < 0 ? cay_wrap(err, "%s", words[0]) : 0;
@@ -227,6 +227,9 @@ static int check(struct cay *cay, struct arena *arena, const struct cay_check_re
                  : language_guess(arena, req->file_name, req->code, req->len, &language, err);
     if (rc < 0)
         return -1;
+    if (!language)
+        return cay_fail(err, CAY_E_USAGE,
+                        "language: neither a file name nor a #! line tells which");
     const char *source =
         language_source(arena, language, req->language, req->file_name, req->code, req->len);
     if (find_checker(arena, language, source, words, err) < 0 ||
