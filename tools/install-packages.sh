@@ -83,30 +83,41 @@ as_root()
     $sudo env DEBIAN_FRONTEND=noninteractive "$@" -o DPkg::Lock::Timeout=300 </dev/null
 }
 
-# On a terminal a line says how far it is: apt's own status, as field 3 per cent and field 4 words.
+# On a terminal a line says how far it is: apt's own status, whose third field is per cent and whose
+# fourth says what. Line by line: awk may wait until it has been given thousands of bytes.
 progress()
 {
-    if [ -t 2 ]; then
-        awk -F : '/^(dl|pm)status:/ { printf "\r\033[K%3d %% %.60s", $3, $4 >"/dev/stderr"; next } { print }
-            END { printf "\r\033[K" >"/dev/stderr" }'
-    else
-        grep -vE '^(dl|pm)status:' || :
-    fi
+    while IFS= read -r line; do
+        case $line in
+        dlstatus:* | pmstatus:*)
+            [ -t 2 ] || continue
+            line=${line#*:*:}
+            printf '\r\033[K%3d %% %.60s' "${line%%[.:]*}" "${line#*:}" >&2
+            ;;
+        *) printf '%s\n' "$line" ;;
+        esac
+    done
+    [ ! -t 2 ] || printf '\r\033[K' >&2
+}
+
+# apt-get ARGS: its status, not that of what shows it.
+apt_get()
+{
+    rm -f "$log.done"
+    { as_root apt-get "$@" -qq -o APT::Status-Fd=1 2>&1 && : >"$log.done"; } | progress
+    [ -e "$log.done" ]
 }
 
 install()
 {
-    # The status of apt, not of what shows it.
-    {
-        # shellcheck disable=SC2086
-        as_root $apt -qq -o APT::Status-Fd=1 $missing 2>&1 && : >"$log.done"
-    } | progress
-    [ -e "$log.done" ]
+    # shellcheck disable=SC2086
+    apt_get install -y --no-install-recommends $missing
 }
 
 update()
 {
-    as_root apt-get update -qq
+    [ ! -t 2 ] || printf 'Fetching the lists of packages …' >&2
+    apt_get update
 }
 
 has_lists()
@@ -117,11 +128,11 @@ has_lists()
 echo "Installing: $missing"
 log=$(mktemp)
 trap 'rm -f "$log" "$log.done"' EXIT
-if { has_lists || update; } >"$log" 2>&1 && install >>"$log"; then
+if { has_lists || update; } >"$log" && install >>"$log"; then
     exit 0
 fi
 # Old lists name packages that the mirror no longer has.
-if update >>"$log" 2>&1 && install >>"$log"; then
+if update >>"$log" && install >>"$log"; then
     exit 0
 fi
 cat "$log" >&2

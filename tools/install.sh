@@ -23,7 +23,9 @@ fi
 
 meson install -C "$build" --no-rebuild --quiet ${root:+--destdir "$root"}
 
-# So that programs find libcay.so at once. A package's own scripts do it for DESTDIR.
+# So that programs find libcay.so at once. A package's own scripts do it for DESTDIR. `su` alone leaves
+# root with a user's PATH, which has no sbin.
+PATH=$PATH:/usr/sbin:/sbin
 if [ -z "$root" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
     ldconfig
 fi

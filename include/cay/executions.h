@@ -79,6 +79,9 @@ struct cay_execution;
 CAY_API int cay_execution_open(const char *id, struct cay_execution **ret, struct cay_error *err);
 CAY_API void cay_execution_close(struct cay_execution *run);
 
+/* Whether there is something to open under a whole id; quick. */
+CAY_API bool cay_execution_is_kept(const char *id);
+
 /* The newest executions, at most max of them, as a JSON array: id, timestamp, language, exit_code,
  * cause, changes ("pending", "applied", "discarded" or null). The caller frees it. */
 CAY_API int cay_executions_json(size_t max, char **ret, struct cay_error *err);

@@ -35,18 +35,23 @@ enum values {
     VALUES_FOLDERS,
     VALUES_WORDS,
     VALUES_LANGUAGES,
+    VALUES_PROFILES,
     VALUES_IMAGES
 };
 
 /* The languages are asked for when they are needed: the list is data, and may have grown. */
 #define LIST_LANGUAGES " languages 2>/dev/null | awk 'NR > 1 { print $1 }'"
 
+/* So are the profiles, which a configuration may have more of. */
+#define LIST_PROFILES \
+    " config 2>/dev/null | sed -n 's/^profiles  *\\([^ ]*\\).*/\\1/p' | tr , '\\n'"
+
 /* Names of images, and of what can be built. */
 #define LIST_IMAGES    " image list 2>/dev/null | cut -f 1"
 #define LIST_AVAILABLE " image list --available 2>/dev/null | awk '{ print $1 }'"
 
 /* The newest executions. */
-#define LIST_IDS " show 2>/dev/null | awk 'NR > 1 { print $1 }'"
+#define LIST_IDS " history -n 20 2>/dev/null | cut -c 1-8"
 
 /* The options of the other commands, whose rows are their own, from what their help says. */
 #define LIST_OPTIONS "--help 2>/dev/null | grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--.*'"
@@ -68,10 +73,8 @@ static enum values values_of(const struct opt *opt, const char **ret_words)
         return VALUES_LANGUAGES;
     if (strcmp(opt->name, "image") == 0)
         return VALUES_IMAGES;
-    if (strcmp(opt->name, "profile") == 0) {
-        *ret_words = "default hardened light restricted";
-        return VALUES_WORDS;
-    }
+    if (strcmp(opt->name, "profile") == 0)
+        return VALUES_PROFILES;
     if (strncmp(opt->arg, "DIR", 3) == 0)
         return VALUES_FOLDERS;
     if (strstr(opt->arg, "FILE") || strstr(opt->arg, "PATH"))
@@ -86,7 +89,7 @@ static enum values values_of(const struct opt *opt, const char **ret_words)
 
 /* How a shell offers each of these. */
 struct dialect {
-    const char *files, *folders, *words_before, *words_after, *languages, *images;
+    const char *files, *folders, *words_before, *words_after, *languages, *profiles, *images;
 };
 
 /* A case for each option that takes a value: "-l|--language) … ;;". */
@@ -117,6 +120,9 @@ static void put_cases(struct strbuf *out, const struct opt *rows, const struct d
         case VALUES_LANGUAGES:
             strbuf_puts(out, dialect->languages);
             break;
+        case VALUES_PROFILES:
+            strbuf_puts(out, dialect->profiles);
+            break;
         case VALUES_IMAGES:
             strbuf_puts(out, dialect->images);
             break;
@@ -134,6 +140,8 @@ static void put_bash(struct strbuf *out, const struct opt *rows)
         .words_after = "' -- \"$cur\"); ",
         .languages = "mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\"" LIST_LANGUAGES
                      ")\" -- \"$cur\"); ",
+        .profiles = "mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\"" LIST_PROFILES
+                    ")\" -- \"$cur\"); ",
         .images = "mapfile -t COMPREPLY < <(compgen -W \"host $(\"${COMP_WORDS[0]}\"" LIST_IMAGES
                   ")\" -- \"$cur\"); ",
     };
@@ -196,6 +204,7 @@ static void put_zsh(struct strbuf *out, const struct opt *rows)
         .words_before = "compadd -- ",
         .words_after = "; ",
         .languages = "compadd -- ${(f)\"$($words[1]" LIST_LANGUAGES ")\"}; ",
+        .profiles = "compadd -- ${(f)\"$($words[1]" LIST_PROFILES ")\"}; ",
         .images = "compadd -- host ${(f)\"$($words[1]" LIST_IMAGES ")\"}; ",
     };
 
@@ -255,8 +264,7 @@ static void put_fish(struct strbuf *out, const struct opt *rows)
                 "'\ncomplete -c cay -f -n '__fish_seen_subcommand_from completion' "
                 "-a 'bash zsh fish'\n"
                 "complete -c cay -f -n '__fish_seen_subcommand_from show explain apply discard' "
-                "-a 'last (cay show 2>/dev/null | tail -n +2 | string replace -r \" .*\" "
-                "\"\")'\n"
+                "-a 'last (cay" LIST_IDS ")'\n"
                 "complete -c cay -f -n '__fish_seen_subcommand_from image; and not "
                 "__fish_seen_subcommand_from build list import export remove' "
                 "-a 'build list import export remove'\n"
@@ -283,6 +291,10 @@ static void put_fish(struct strbuf *out, const struct opt *rows)
             strbuf_puts(out, " -a '(__fish_complete_directories)'");
         if (values == VALUES_WORDS)
             strbuf_printf(out, " -a '%s'", words);
+        if (values == VALUES_PROFILES)
+            strbuf_puts(out,
+                        " -a '(cay config 2>/dev/null | string match -rg \"^profiles +([^ ]*)\" |"
+                        " string split ,)'");
         if (values == VALUES_IMAGES)
             strbuf_puts(out, " -a 'host (cay" LIST_IMAGES ")'");
         if (values == VALUES_LANGUAGES)

@@ -25,6 +25,17 @@ static void put_setting(struct strbuf *out, const char *prefix, const char *name
                   where ? where : "");
 }
 
+static void put_profiles(struct strbuf *out, json_t *profiles)
+{
+    auto_strbuf struct strbuf list = { 0 };
+    json_t *name;
+    size_t i;
+
+    json_array_foreach (profiles, i, name)
+        strbuf_printf(&list, "%s%s", i ? "," : "", json_string_value(name));
+    strbuf_printf(out, "%-18s %-28s what --profile takes\n", "profiles", strbuf_str(&list));
+}
+
 static int put_table(const char *json)
 {
     auto_strbuf struct strbuf out = { 0 };
@@ -33,7 +44,8 @@ static int put_table(const char *json)
 
     strbuf_printf(&out, "%-18s %-28s %s\n", "SETTING", "VALUE", "FROM");
     json_object_foreach (root, name, setting)
-        if (strcmp(name, "max") != 0 && strcmp(name, "tenant") != 0 && strcmp(name, "prices") != 0)
+        if (json_is_object(setting) && strcmp(name, "max") != 0 && strcmp(name, "tenant") != 0 &&
+            strcmp(name, "prices") != 0)
             put_setting(&out, "", name, setting);
     json_object_foreach (json_object_get(root, "max"), name, setting)
         put_setting(&out, "max.", name, setting);
@@ -45,6 +57,7 @@ static int put_table(const char *json)
         json_object_foreach (table, name, setting)
             put_setting(&out, strbuf_str(&prefix), name, setting);
     }
+    put_profiles(&out, json_object_get(root, "profiles"));
     json_decref(root);
     return tell_text(strbuf_str(&out));
 }

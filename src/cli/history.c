@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <cay/executions.h>
 #include <cay/record.h>
 
 #include "base/auto.h"
@@ -21,7 +22,9 @@
 static const char about[] =
     "Lists executions, the newest first: those of `cay run` and of a server of this user's. On a\n"
     "terminal as a table; in a pipe a line each, with tabs between id, time, language, exit code,\n"
-    "cause, run time, total time, start, tenant. `cay show ID` shows one, while it is kept.\n"
+    "cause, run time, total time, start, tenant, code. The code's first line is there where the "
+    "code\n"
+    "was kept (store_code). `cay show ID` shows one, while it is kept; `cay show` is this list.\n"
     "TIME is a span back from now (90s, 15m, 2h, 7d) or a date (2026-11-15, 2026-11-15T19:13), "
     "UTC.";
 
@@ -41,27 +44,107 @@ static double number_of(json_t *row, const char *key)
     return json_number_value(json_object_get(row, key));
 }
 
-static void put_heading(struct strbuf *out)
+/* ---- code ---- */
+
+/* The first line with anything in it. */
+static void put_first_line(struct strbuf *out, const char *code, size_t len)
 {
-    strbuf_printf(out, "%-10s %-20s %-11s %5s %-14s %9s  %-6s %s\n", "ID", "WHEN (UTC)", "LANGUAGE",
-                  "EXIT", "CAUSE", "TIME", "START", "TENANT");
+    const char *end = code + len;
+
+    while (code < end && (*code == '\n' || *code == ' ' || *code == '\t'))
+        code++;
+    const char *newline = memchr(code, '\n', (size_t)(end - code));
+    strbuf_add(out, code, (size_t)((newline ? newline : end) - code));
 }
 
-static void put_table(struct strbuf *out, json_t *list, bool color)
+/* What is kept of it: that its changes wait, and how its code begins. */
+static void put_kept(struct strbuf *out, const char *id)
+{
+    auto_strbuf struct strbuf line = { 0 };
+    struct cay_execution *run;
+    struct cay_error ignored;
+    size_t len = 0;
+
+    if (!cay_execution_is_kept(id) || cay_execution_open(id, &run, &ignored) < 0)
+        return;
+    const char *state = cay_execution_state(run), *code = cay_execution_code(run, &len);
+    if (state && strcmp(state, "pending") == 0)
+        strbuf_puts(out, "(not applied) ");
+    if (code)
+        put_first_line(&line, code, len);
+    cay_execution_close(run);
+    for (char *pos = line.data; pos && *pos; pos++)
+        if (*pos == '\t') /* they stand between columns */
+            *pos = ' ';
+    tell_visible(out, strbuf_str(&line));
+}
+
+/* As much of a text as room has columns for, where each character takes one. */
+static void put_cut(struct strbuf *out, const char *text, size_t room)
+{
+    size_t n = 0, len = 0;
+
+    for (; text[len]; len++)
+        if (((unsigned char)text[len] & 0xc0) != 0x80 && n++ == room)
+            break;
+    if (!text[len] || room == 0) {
+        strbuf_add(out, text, room == 0 ? 0 : len);
+        return;
+    }
+    do /* room for the dots */
+        len--;
+    while (((unsigned char)text[len] & 0xc0) == 0x80);
+    strbuf_add(out, text, len);
+    strbuf_puts(out, "\xe2\x80\xa6");
+}
+
+/* ---- forms ---- */
+
+enum { TENANT_WIDTH = 10, FIXED_WIDTH = 65 };
+
+static void put_heading(struct strbuf *out, bool has_tenants)
+{
+    strbuf_printf(out, "%-8s  %-11s  %-10s %4s  %-14s %8s  ", "ID", "WHEN (UTC)", "LANGUAGE",
+                  "EXIT", "CAUSE", "TIME");
+    if (has_tenants)
+        strbuf_printf(out, "%-*s ", TENANT_WIDTH, "TENANT");
+    strbuf_puts(out, "CODE\n");
+}
+
+static bool has_tenant(json_t *list)
 {
     json_t *row;
     size_t i;
 
+    json_array_foreach (list, i, row)
+        if (json_is_string(json_object_get(row, "tenant")))
+            return true;
+    return false;
+}
+
+static void put_table(struct strbuf *out, json_t *list, bool color, bool has_tenants)
+{
+    size_t i, width = (size_t)tell_width();
+    size_t fixed = FIXED_WIDTH + (has_tenants ? TENANT_WIDTH + 1 : 0);
+    json_t *row;
+
     json_array_foreach (list, i, row) {
+        auto_strbuf struct strbuf kept = { 0 };
         bool is_failed = color && !json_is_true(json_object_get(row, "success"));
-        strbuf_printf(out, "%-10.8s %-20.19s ", text_of(row, "id"), text_of(row, "timestamp"));
-        tell_visible_padded(out, text_of(row, "language"), 11);
-        strbuf_printf(out, " %5d %s%-14s%s %7.3f s  ", (int)number_of(row, "exit_code"),
+        const char *time = text_of(row, "timestamp"); /* 2026-11-18T19:13:05.123Z */
+        bool is_whole = strlen(time) >= 16;
+        strbuf_printf(out, "%-8.8s  %5.5s %5.5s  ", text_of(row, "id"), is_whole ? time + 5 : "",
+                      is_whole ? time + 11 : "");
+        tell_visible_padded(out, text_of(row, "language"), 10);
+        strbuf_printf(out, " %4d  %s%-14s%s %6.2f s  ", (int)number_of(row, "exit_code"),
                       is_failed ? "\033[31m" : "", text_of(row, "cause"),
                       is_failed ? "\033[0m" : "", number_of(row, "execution_time"));
-        tell_visible_padded(out, text_of(row, "start"), 6);
-        strbuf_putc(out, ' ');
-        tell_visible(out, text_of(row, "tenant"));
+        if (has_tenants) {
+            tell_visible_padded(out, text_of(row, "tenant"), TENANT_WIDTH);
+            strbuf_putc(out, ' ');
+        }
+        put_kept(&kept, text_of(row, "id"));
+        put_cut(out, strbuf_str(&kept), width > fixed ? width - fixed : 0);
         strbuf_putc(out, '\n');
     }
 }
@@ -78,6 +161,8 @@ static void put_columns(struct strbuf *out, json_t *list)
                       number_of(row, "execution_time"), number_of(row, "total_time"),
                       text_of(row, "start"));
         tell_visible(out, text_of(row, "tenant"));
+        strbuf_putc(out, '\t');
+        put_kept(out, text_of(row, "id"));
         strbuf_putc(out, '\n');
     }
 }
@@ -100,7 +185,8 @@ enum { LIMIT = 100, LIMIT_MAX = 1000000, PAGE = HISTORY_LIMIT_MAX - 1 };
 
 struct form {
     bool as_json, as_table, color;
-    int status; /* of writing */
+    bool has_tenants; /* as the first page has */
+    int status;       /* of writing */
 };
 
 /* Takes the row that the page follows off it, where it has come along. */
@@ -123,14 +209,16 @@ static int put_page(struct history *history, struct history_query *query, struct
         return -1;
     json_t *list = json_loads(strbuf_str(&json), 0, NULL);
     bool is_named = take_named(list, query->id);
+    if (is_first)
+        form->has_tenants = has_tenant(list);
     if (form->as_json && is_first)
         strbuf_putc(&out, '[');
     else if (form->as_table && is_first)
-        put_heading(&out);
+        put_heading(&out, form->has_tenants);
     if (form->as_json)
         put_rows(&out, &json, is_first, is_named);
     else if (form->as_table)
-        put_table(&out, list, form->color);
+        put_table(&out, list, form->color, form->has_tenants);
     else
         put_columns(&out, list);
     int n = (int)json_array_size(list);

@@ -24,7 +24,8 @@ static const char about[] =
     "Shows what is kept of a run: its result, its whole output (up to output_cap), the files it\n"
     "would change in its workspace. ID is the id in the result, its first 4 characters or more, "
     "or\n"
-    "`last`. Without an ID, the newest runs are listed.";
+    "`last`. Without an ID, the newest runs are listed as by `cay history`; with --json, what is\n"
+    "kept of each.";
 
 static const char examples[] = "  cay show\n"
                                "  cay show last\n"
@@ -210,30 +211,18 @@ static int show_page(const struct cay_execution *run, bool no_color)
     return tell_text(strbuf_str(&out));
 }
 
-static int show_list(bool as_json)
+/* That of `cay history`, of which these are the newest; as JSON, what is kept of each. */
+static int show_list(bool as_json, bool no_color)
 {
-    auto_strbuf struct strbuf out = { 0 };
+    char name[] = "history", limit[] = "--limit=20", plain[] = "--no-color";
     auto_free char *json = NULL;
     struct cay_error err;
-    json_t *row;
-    size_t i;
 
+    if (!as_json)
+        return command_find(name)->run(2 + no_color, (char *[]){ name, limit, plain, NULL });
     if (cay_executions_json(LIST_MAX, &json, &err) < 0)
         return tell_error(&err);
-    if (as_json)
-        return tell_text(json) | tell_text("\n");
-    json_t *list = json_loads(json, 0, NULL);
-    strbuf_printf(&out, "%-10s %-25s %-12s %4s  %-12s %s\n", "ID", "WHEN", "LANGUAGE", "EXIT",
-                  "CAUSE", "CHANGES");
-    json_array_foreach (list, i, row) {
-        const char *language = text_of(row, "language"), *changes = text_of(row, "changes");
-        strbuf_printf(&out, "%-10.8s %-25s %-12s %4d  %-12s %s\n", text_of(row, "id"),
-                      text_of(row, "timestamp"), language ? language : "-",
-                      (int)number_of(row, "exit_code"), text_of(row, "cause"),
-                      changes ? changes : "-");
-    }
-    json_decref(list);
-    return tell_text(strbuf_str(&out));
+    return tell_text(json) | tell_text("\n");
 }
 
 struct show_args {
@@ -292,7 +281,7 @@ int cmd_show(int argc, char **argv)
         return tell_error(&err);
     }
     if (first == argc)
-        return show_list(args.json);
+        return show_list(args.json, args.no_color);
     if (first + 1 < argc)
         return tell_extra("show", argv[first + 1]);
     if (cay_execution_open(argv[first], &run, &err) < 0)

@@ -684,6 +684,10 @@ char *config_json(struct config *config)
         if (config->caps[i].value.is_set)
             put_setting(config, &w, fields[i].name, i, &config->caps[i]);
     json_end_object(&w);
+    json_field_array(&w, "profiles");
+    for (const struct profile *profile = config->profiles; profile; profile = profile->next)
+        json_put_string(&w, profile->name);
+    json_end_array(&w);
     config_put_tenants(config, &w);
     config_put_prices(config, &w);
     json_end_object(&w);

@@ -287,6 +287,12 @@ static bool is_there(int executions_fd, const char *id)
     return faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+bool cay_execution_is_kept(const char *id)
+{
+    auto_close int fd = record_open_executions(false);
+    return is_there(fd, id);
+}
+
 static int open_any(struct cay_execution *run, const char *id, struct cay_error *err)
 {
     struct id_list list = { 0 };

@@ -232,7 +232,7 @@ def test_full(t, mode):
         lines, head = next(log for log in map(make_log, range(8, 60)) if sum(map(len, log[0])) % 4096 > 3700)
         put_log(state, lines, head)
         own(mode, state)
-        mode.cay("show")  # whatever else is made at first
+        mode.cay("show", "--json")  # whatever else is made at first
         fill = state / "fill"
         with open(fill, "wb", buffering=0) as f:
             try:

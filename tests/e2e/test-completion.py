@@ -55,7 +55,13 @@ def test(t, mode):
     t.ok("program.py" in completed(mode, script, "cay", "run", "prog"), "bash: so is a file")
     (mode.cwd / "progdir").mkdir(exist_ok=True)
     t.equal(completed(mode, script, "cay", "run", "--workspace", "prog"), ["progdir"], "bash: folders alone after --workspace")
-    t.equal(completed(mode, script, "cay", "run", "--profile", "ha"), ["hardened"], "bash: profiles")
+    t.equal(completed(mode, script, str(mode.binary), "run", "--profile", "ha"), ["hardened"], "bash: profiles")
+    (mode.cwd / "cay.toml").write_text("[profiles.hasty]\ntimeout = 1\n")
+    config = mode.home / ".config/cay"
+    config.mkdir(parents=True)
+    (mode.cwd / "cay.toml").rename(config / "cay.toml")
+    t.equal(completed(mode, script, str(mode.binary), "run", "--profile", "ha"), ["hasty", "hardened"], "bash: those of the configuration too")
+    shutil.rmtree(mode.home / ".config")
     # As readline quotes what it puts on the line: interactive, by TAB.
     typed = mode.command("bash", "--norc", "-i", "-c", f"source {script}; complete -p cay")
     t.ok(b"filenames" not in typed.out, "bash: an option is no file name, so its = is not quoted", *typed.describe())

@@ -64,6 +64,12 @@ def test_list(t, mode):
     table = mode.terminal("history").decode()
     t.ok(table.startswith("ID ") and all(id[:8] in table for id in want) and "\033[31m" in table, "on a terminal: a table", table)
     t.ok("\033" not in mode.terminal("history", "--no-color").decode(), "--no-color")
+    rows = table.splitlines()
+    t.ok(rows[0].rstrip().endswith("CODE") and "import sys" in rows[3] and rows[4].rstrip().endswith(" s"),
+         "with the code's first line where it is kept: not of what went well", table)
+    t.equal([line.split("\t")[9] for line in lines], ["/bin/sh -c exit 1", "while True: pass", "import sys; sys.exit(3)", ""], "in a pipe too")
+    t.equal((mode.terminal("show").decode(), mode.cay("show").out), (table, mode.cay("history").out), "`cay show` is the same list")
+    t.equal([row["id"] for row in json.loads(mode.cay("show", "--json").out)], want, "as JSON: what is kept of each")
     s = stats(mode)
     t.equal((s["runs"], s["succeeded"], s["success_rate"], s["completed_rate"]), (4, 1, 0.25, 0.75), "stats: how many ended well")
     t.equal((s["causes"], s["starts"], s["tenants"]), ({"exit": 2, "ok": 1, "wall_timeout": 1}, {"cold": 4}, {"-": 4}),
