@@ -57,8 +57,14 @@ def held(t, mode):
                 (group / "freezer.state").write_text("FROZEN")
                 t.ok(run.wait_for('"wall_timeout"'), "held: the answer comes while it is", run.seen)
                 t.ok(look(), "held: it is")
+                t.equal(run.wait(), 124, "held: the command ends before it is gone")
+                os.set_blocking(run.proc.stderr.fileno(), False)
+                t.ok(not run.wait_for("\0", 5) and run.proc.stdout.read() == b"" and run.proc.stderr.read() == b"",
+                     "held: and nobody holds what it wrote to", run.seen)
+                t.equal((pathlib.Path("/proc") / str(found[0].pid) / "comm").read_text(), "sleep\n", "held: it is still there")
                 (group / "freezer.state").write_text("THAWED")
-                t.equal(run.wait(), 124, "held: the command ends when it is gone")
+                t.ok(caytest.until(lambda: not caytest.descendants(), 20), "held: then it and its warden are gone",
+                     *caytest.descendants())
     finally:
         (group / "freezer.state").write_text("THAWED")
         caytest.until(lambda: not (group / "cgroup.procs").read_text(), 20)
