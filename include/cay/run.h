@@ -47,7 +47,8 @@ struct cay_options {
     bool fork_warden;
     /* Start the warden at once: it gets ready while the request is made. */
     bool start_now;
-    /* There will be one run only: the warden leaves after it. */
+    /* There will be one run only: the warden leaves after it. With fork_warden, cay_close leaves a
+     * warden that takes seconds to end to itself, and nobody reaps it while the caller lives. */
     bool once;
     /* With fork_warden, the caller's argv (NULL-terminated): wiped in the warden, for a program can
      * read the command line of its sandbox's pid 1, which is the warden's. */

@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -277,6 +279,7 @@ int link_open(struct link *link, const struct cay_options *options, const struct
             wipe(options->argv);
             _exit(serve(back, config, options->once, options->ahead ? LINK_AHEAD : LINK_PLAIN));
         }
+        link->may_leave = options->once;
         if (pid < 0)
             return cay_fail_errno(err, errno, "start the warden");
     } else {
@@ -292,13 +295,30 @@ int link_open(struct link *link, const struct cay_options *options, const struct
     return 0;
 }
 
+/* Past this the answer is long out, and what is left of the run can only die, which may take the
+ * kernel minutes. The warden waits for that on its own: it is of a session of its own, and has none
+ * of the caller's fds. */
+enum { LEAVE_MS = 3000 };
+
+static bool is_to_be_left(const struct link *link)
+{
+    auto_close int fd = link->may_leave ? (int)syscall(SYS_pidfd_open, link->pid, 0) : -1;
+    struct pollfd end = { .fd = fd, .events = POLLIN };
+    int rc = -1;
+
+    while (fd >= 0 && (rc = poll(&end, 1, LEAVE_MS)) < 0 && errno == EINTR)
+        continue;
+    return rc == 0;
+}
+
 void link_close(struct link *link)
 {
     if (link->fd < 0)
         return;
     close_fd(&link->fd);
     link->is_server = false;
-    while (link->pid > 0 && waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    if (link->pid > 0 && !is_to_be_left(link))
+        while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
     link->pid = -1;
 }

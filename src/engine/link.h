@@ -15,6 +15,7 @@ struct cay_options;
 struct link {
     int fd; /* -1: no warden yet */
     pid_t pid;
+    bool may_leave;      /* who closes it is about to end, and need not wait for ever */
     bool is_server;      /* it is a server's */
     bool is_server_lost; /* that was one, and has ended: from here on there is one of our own */
 };
@@ -27,7 +28,8 @@ struct link {
 int link_open(struct link *link, const struct cay_options *options, const struct config *config,
               struct cay_error *err);
 
-/* Closes the connection, at which the warden ends what is left and itself, and waits for that. */
+/* Closes the connection, at which the warden ends what is left and itself, and waits for that; who
+ * may leave, for some seconds. */
 void link_close(struct link *link);
 
 /* What for: one that makes nothing ahead, one that does, and that for a front which has given up

@@ -36,6 +36,15 @@ time.sleep(40)
 """
 
 
+def cpus_of(pid):
+    """The quota that what this process does is charged to, in CPUs; None: none."""
+    rows = [line.split(":", 2) for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    name = next(path for _, kinds, path in rows if "cpu" in kinds.split(","))
+    top = next(p for p in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct") if os.path.isdir(p))
+    quota, period = (int(pathlib.Path(f"{top}{name}/cpu.cfs_{kind}_us").read_text()) for kind in ("quota", "period"))
+    return quota / period if quota > 0 else None
+
+
 def held(t, mode):
     """One that the kernel does not let die, though it was killed: the answer does not wait for it."""
     freezer = pathlib.Path("/sys/fs/cgroup/freezer")
@@ -45,7 +54,7 @@ def held(t, mode):
     group = freezer / f"cay-test-{os.getpid()}"
     group.mkdir()
     try:
-        with mode.live("exec", "--json", "--timeout", "3", "--", "/bin/sleep", "40") as run:
+        with mode.live("exec", "--json", "--timeout", "3", "--cpus", "0.2", "--", "/bin/sleep", "40") as run:
             found = []
 
             def look():
@@ -54,11 +63,21 @@ def held(t, mode):
 
             if t.ok(caytest.until(look, 20), "held: it runs"):
                 (group / "cgroup.procs").write_text(str(found[0].pid))
+                if mode.has_cgroup:
+                    t.equal(cpus_of(found[0].pid), 0.2, "held: it has its quota")
                 (group / "freezer.state").write_text("FROZEN")
                 t.ok(run.wait_for('"wall_timeout"'), "held: the answer comes while it is", run.seen)
                 t.ok(look(), "held: it is")
+                if mode.has_cgroup:
+                    t.equal(cpus_of(found[0].pid), 1, "held: its dying is charged too, to one CPU")
+                t.equal(run.wait(), 124, "held: the command ends before it is gone")
+                os.set_blocking(run.proc.stderr.fileno(), False)
+                t.ok(not run.wait_for("\0", 5) and run.proc.stdout.read() == b"" and run.proc.stderr.read() == b"",
+                     "held: and nobody holds what it wrote to", run.seen)
+                t.equal((pathlib.Path("/proc") / str(found[0].pid) / "comm").read_text(), "sleep\n", "held: it is still there")
                 (group / "freezer.state").write_text("THAWED")
-                t.equal(run.wait(), 124, "held: the command ends when it is gone")
+                t.ok(caytest.until(lambda: not caytest.descendants(), 20), "held: then it and its warden are gone",
+                     *caytest.descendants())
     finally:
         (group / "freezer.state").write_text("THAWED")
         caytest.until(lambda: not (group / "cgroup.procs").read_text(), 20)

@@ -259,7 +259,8 @@ enum { FILES_MAX = 16384, FILES_LEFT_MIN = 32 };
 /* A file that is mapped and closed has no number, and each line of a process's maps may stand for
  * one: five are one library, or five files. To read them takes long, so that is done only when the
  * whole host has got as many more files as this run may have, and again with each part of that.
- * Whether they are too many, with those that are open. */
+ * Whether they are too many, with those that are open: these have a bound of their own, and leave
+ * them half of it. */
 static bool has_too_many(struct state *state, uint64_t host, uint64_t max)
 {
     enum { PARTS = 8 };
@@ -270,8 +271,8 @@ static bool has_too_many(struct state *state, uint64_t host, uint64_t max)
     if (host - state->host_files <= max || host - state->counted_at < max / PARTS)
         return false;
     state->counted_at = host;
-    uint64_t n = open_files_count(init_proc(state), 0);
-    return n >= max || n + open_files_mapped(init_proc(state), max - n) >= max;
+    uint64_t left = max - MIN(open_files_count(init_proc(state), 0), max / 2);
+    return open_files_mapped(init_proc(state), left) >= left;
 }
 
 /* Whether there are so many, or so many new ones on the host, that the next look should be soon.
