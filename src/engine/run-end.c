@@ -191,11 +191,25 @@ void run_free(struct run *run)
     free(run);
 }
 
+/* A large request takes its time to hash, and others are served meanwhile: a piece in each turn of
+ * the loop, whoever's it is. */
+static bool has_to_hash(struct run *run)
+{
+    size_t all = SIZE_MAX;
+
+    if (!run->is_watched || record_hash(&run->record, &run->plan, &run->cay->loop.hash_room))
+        return false;
+    run->is_hashing = run_set_timer(run, 1) == 0;
+    return run->is_hashing || !record_hash(&run->record, &run->plan, &all);
+}
+
 void run_refuse(struct run *run)
 {
     struct cay_result *result = run->result;
     const struct plan *plan = &run->plan;
 
+    if (has_to_hash(run))
+        return;
     run->is_over = true;
     loop_remove(run);
     name_language(run);
@@ -216,18 +230,6 @@ void run_refuse(struct run *run)
     run_tell_finished(run);
     run->on_done(run->done_arg, take_ptr(&run->result), NULL);
     run_free(run);
-}
-
-/* A large request takes its time to hash, and others are served meanwhile: a piece in each turn of
- * the loop, whoever's it is. */
-static bool has_to_hash(struct run *run)
-{
-    size_t all = SIZE_MAX;
-
-    if (!run->is_watched || record_hash(&run->record, &run->plan, &run->cay->loop.hash_room))
-        return false;
-    run->is_hashing = run_set_timer(run, 1) == 0;
-    return run->is_hashing || !record_hash(&run->record, &run->plan, &all);
 }
 
 static void end(struct run *run)
@@ -256,8 +258,10 @@ void run_end(struct run *run)
 
 void run_fail(struct run *run, const struct cay_error *err)
 {
-    if (!run->has_failed && !run->is_hashing) /* else it had come to its end before */
+    bool has_ended = run->is_hashing && !run->is_refused; /* before this */
+
+    if (!run->has_failed && !has_ended)
         run->failure = *err;
-    run->has_failed |= !run->is_hashing;
+    run->has_failed |= !has_ended;
     end(run);
 }

@@ -333,10 +333,10 @@ static void on_timer(struct run *run)
         return;
     if (run->policy_wait != POLICY_NO_WAIT)
         run_look_at_policy(run);
-    else if (run->is_hashing)
-        run_end(run);
     else if (run->is_refused)
         run_refuse(run);
+    else if (run->is_hashing)
+        run_end(run);
     else
         on_time_over(run);
 }

@@ -39,9 +39,10 @@ struct history_client {
     pid_t pid;
     bool is_gone;
     uint32_t last_number;
-    unsigned n_sent; /* that were not answered, forgotten ones too */
-    uint64_t round;  /* of the last that was sent */
-    int fd_in;       /* that came with the part at hand; -1: none */
+    unsigned n_sent;           /* that were not answered, forgotten ones too */
+    uint64_t round;            /* of the last that was sent */
+    int fd_in;                 /* that came with the part at hand; -1: none */
+    history_room_fn *has_room; /* NULL: there is always some */
     struct history_report report;
     int64_t report_ns;
     struct question questions[HISTORY_PENDING_MAX];
@@ -118,6 +119,11 @@ void history_client_renew(struct history_client *client, int fd)
     client->is_gone = false;
     client->n_sent = 0;
     client->report_ns = clock_now_ns(); /* it has time to say something */
+}
+
+void history_client_set_room(struct history_client *client, history_room_fn *has_room)
+{
+    client->has_room = has_room;
 }
 
 static void end(struct question *question, int status)
@@ -277,6 +283,10 @@ static void take_part(struct history_client *client, size_t len)
     /* A recorder that was taken over could go on for ever. */
     if (part.len > HISTORY_ANSWER_MAX - question->text.len) {
         end(question, -EFBIG);
+        return;
+    }
+    if (client->has_room && !client->has_room(question->arg, part.len)) {
+        end(question, -ENOBUFS);
         return;
     }
     strbuf_add(&question->text, client->part + sizeof part, part.len);

@@ -24,6 +24,7 @@
  * everything taken in.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -87,6 +88,11 @@ int history_client_open(const char *program, struct history_client **ret, struct
 /* Waits until all is taken in. A journal that is closed before is taken in to its end and removed;
  * one that is closed after stays for the next who looks. */
 void history_client_close(struct history_client *client);
+
+/* From now on asked before so many bytes more of an answer are taken in, with the arg of its
+ * question; where it says no, the answer is -ENOBUFS. */
+typedef bool history_room_fn(void *arg, size_t bytes);
+void history_client_set_room(struct history_client *client, history_room_fn *has_room);
 
 /* Another recorder for a client whose own is gone, started by another process of the caller's:
  * takes its socket. */

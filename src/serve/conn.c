@@ -527,6 +527,16 @@ bool conn_is_answering(const struct server *server)
     return false;
 }
 
+int64_t conn_last_sent_ns(const struct server *server)
+{
+    int64_t last_ns = 0;
+
+    for (const struct conn *conn = server->conns; conn; conn = conn->next)
+        if (conn->state == CONN_BUSY && unsent(conn) > 0)
+            last_ns = MAX(last_ns, conn->since_ns);
+    return last_ns;
+}
+
 void conn_close_all(struct server *server)
 {
     for (struct conn *conn = server->conns, *next; conn; conn = next) {

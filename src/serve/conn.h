@@ -116,4 +116,6 @@ void conn_sweep(struct server *server, int64_t now_ns);
 void conn_drain(struct server *server);
 /* Whether anybody waits for an answer, or for the rest of one. */
 bool conn_is_answering(const struct server *server);
+/* When something of an answer last went, of those that are not all sent; 0: there are none. */
+int64_t conn_last_sent_ns(const struct server *server);
 void conn_close_all(struct server *server);

@@ -20,7 +20,7 @@
 #include "base/parse.h"
 #include "history/client.h"
 #include "history/when.h"
-#include "serve/conn.h"
+#include "serve/conn-state.h"
 #include "serve/execution.h"
 #include "serve/list.h"
 #include "serve/on.h"
@@ -79,10 +79,14 @@ static void ask_one(struct exchange *x, history_answer_fn *answer)
 static bool is_found(struct exchange *x, int status)
 {
     x->gone = NULL;
+    conn_release(conn_of(x)); /* the answer counts for itself */
     if (status == 0)
         return true;
     if (status == -ENOENT || status == -EINVAL)
         fail_unknown(x);
+    else if (status == -ENOBUFS)
+        exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers wait to be read",
+                       "read those that were asked for, then try again", 1);
     else
         exchange_retry(x, 503, CAY_E_BUSY, "the record did not answer", NULL, 1);
     return false;

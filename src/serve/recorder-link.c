@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "history/client.h"
+#include "serve/conn-state.h"
 #include "serve/engine.h"
 #include "serve/log.h"
 #include "serve/server-state.h"
@@ -62,8 +63,17 @@ static void on_history(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+/* What is read back counts from its first part on, as the answer that it becomes does. */
+static bool has_room(void *arg, size_t bytes)
+{
+    struct exchange *x = arg;
+
+    return bodies_take(&x->server->bodies, &conn_of(x)->held, x->owner.tenant, bytes);
+}
+
 int recorder_link_watch(struct server *server, struct cay_error *err)
 {
+    history_client_set_room(server->history, has_room);
     server->history_ready = event_new(server->base, history_client_fd(server->history),
                                       EV_READ | EV_PERSIST, on_history, server);
     if (!server->history_ready || event_add(server->history_ready, NULL) < 0)

@@ -110,8 +110,10 @@ struct server {
     bool is_reloading;     /* the monitor was asked for the files, */
     int64_t reload_by_ns;  /* and is said to hang if it has not answered by then; 0: it was */
     bool is_draining;
-    int64_t drain_cancel_ns; /* from here on what still runs is stopped; */
-    int64_t drain_until_ns;  /* by then it has ended */
+    int64_t drain_cancel_ns;   /* from here on what still runs is stopped; */
+    int64_t drain_until_ns;    /* by then it has ended */
+    int64_t drain_answers;     /* of the warden, when last looked at; */
+    int64_t drain_progress_ns; /* when there last was a new one with something still running */
     bool is_drain_told;
     int64_t drain_tell_ns;     /* by then it is, */
     int64_t drain_after;       /* or when the warden has told more often than this */

@@ -123,6 +123,20 @@ static void end_if_drained(struct server *server)
         event_base_loopbreak(server->base);
 }
 
+/* Past the drain time a moment is left, and a little more while the warden answers, which is about
+ * to end what was cancelled, or while somebody takes in his answer: a busy host is slow. */
+static bool is_too_late(struct server *server, int64_t now_ns)
+{
+    int64_t answers = cay_pool_answers(server->cay);
+
+    if (answers != server->drain_answers && server->executions.n_active > 0)
+        server->drain_progress_ns = now_ns;
+    server->drain_answers = answers;
+    int64_t late_ns = now_ns - server->drain_until_ns;
+    int64_t still_ns = now_ns - MAX(server->drain_progress_ns, conn_last_sent_ns(server));
+    return late_ns > CANCEL_NS || (late_ns > LATE_NS && still_ns > LATE_NS);
+}
+
 static void begin_drain(struct server *server)
 {
     server->is_draining = true;
@@ -434,7 +448,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         cay_drain_now(server->cay);
         cancel_all(server);
     }
-    if (server->is_draining && now_ns > server->drain_until_ns + LATE_NS)
+    if (server->is_draining && is_too_late(server, now_ns))
         event_base_loopbreak(server->base);
     end_if_drained(server);
 }

@@ -152,12 +152,64 @@ static void test_expired(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* What the answer to the question at hand may still have. */
+static bool has_room(void *arg, size_t bytes)
+{
+    int *left = arg;
+
+    *left -= (int)bytes;
+    return *left >= 0;
+}
+
+static void take_answer(void *arg, int status, const char *json, size_t len)
+{
+    (void)json, (void)len;
+    *(int *)arg = status == 0 ? (int)len : status;
+}
+
+static void send_part(const struct place *place, uint32_t number, bool is_last)
+{
+    struct {
+        struct history_part head;
+        char text[100];
+    } part = { .head = { .number = number, .is_last = is_last, .len = sizeof part.text } };
+
+    assert_int_equal(send(place->fd, &part, sizeof part, 0), sizeof part);
+    assert_int_equal(history_client_dispatch(place->client), 0);
+}
+
+/* An answer that there is no room for is given up when that shows, not when it is whole. */
+static void test_answers_room(void **state)
+{
+    struct place *place = *state;
+    const struct history_query query = { .kind = HISTORY_ONE, .tenant = "a" };
+    int answers[] = { 250, 150 };
+    struct cay_error err;
+
+    history_client_set_room(place->client, has_room);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            history_client_ask(place->client, &query, INT64_MAX, take_answer, &answers[i], &err),
+            0);
+    for (uint32_t i = 0; i < 2; i++)
+        send_part(place, i + 1, false);
+    assert_int_equal(answers[0], 150);
+    assert_int_equal(answers[1], 50);
+    send_part(place, 2, false);
+    assert_int_equal(answers[1], -ENOBUFS);
+    send_part(place, 2, true); /* which nobody waits for */
+    send_part(place, 1, true);
+    assert_int_equal(answers[0], 200);
+    assert_int_equal(answers[1], -ENOBUFS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_turns),
         TEST(test_room),
         TEST(test_expired),
+        TEST(test_answers_room),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
