@@ -29,6 +29,7 @@ step clang-format clang-format --dry-run -Werror $sources
 step shellcheck shellcheck $scripts
 step check-layers tools/check-layers.sh
 step check-symbols tools/check-symbols.sh "$build"
+step check-modules tools/check-modules.py --fetch "$build/debian-index"
 step cppcheck cppcheck -q -j 2 --std=c11 --enable=warning,performance,portability \
     --library=gnu --inline-suppr --suppress=missingIncludeSystem --suppress=unknownMacro \
     --suppress=pointerOutOfBoundsCond \
