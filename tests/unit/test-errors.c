@@ -403,6 +403,10 @@ static void explains_installers(void **state)
     assert_non_null(strstr(got->suggestion, "pip can't install here"));
     got = python(&arena, "something else\n", "x\n", &result);
     assert_string_equal(got->suggestion, "do without");
+    /* Nor is more time of any use. */
+    result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_WALL_TIMEOUT, .remedy = "wait" };
+    got = python(&arena, "npm error code EAI_AGAIN\n", "x\n", &result);
+    assert_non_null(strstr(got->suggestion, "npm can't install here"));
     arena_done(&arena);
 }
 
