@@ -4,15 +4,19 @@
 
     tools/check-modules.py Contents-amd64.gz Contents-all.gz                      checks every row
     tools/check-modules.py Contents-amd64.gz Contents-all.gz LANGUAGE NAME...     prints rows for these modules
+    tools/check-modules.py --fetch FOLDER       checks every row by the index in FOLDER, where it is brought first
 
-The index: http://deb.debian.org/debian/dists/bookworm/main/Contents-{amd64,all}.gz. No test runs this: it needs the index,
-and a row that was right stays right for the release. Where several packages have a file, the one whose name is shortest is
+`make lint` does the last; without a network, and without an index from an earlier time, it says that nothing was checked. Where several packages have a file, the one whose name is shortest is
 taken, but none that is a test, a documentation or for debugging."""
 import gzip
 import re
+import shutil
 import sys
 import tomllib
+import urllib.request
 from pathlib import Path
+
+INDEX = "http://deb.debian.org/debian/dists/bookworm/main/"
 
 LANGUAGES = Path(__file__).resolve().parents[1] / "languages"
 
@@ -23,6 +27,7 @@ FILES = {
                "usr/lib/python3/dist-packages/{path}/"],
     "perl": ["usr/share/perl5/{path}.pm", "usr/lib/x86_64-linux-gnu/perl5/5.36/{path}.pm"],
     "ruby": ["usr/lib/ruby/vendor_ruby/{path}.rb", "usr/share/rubygems-integration/all/gems/*/lib/{path}.rb",
+             "usr/lib/x86_64-linux-gnu/rubygems-integration/3.1.0/gems/*/lib/{path}.rb",
              "usr/lib/x86_64-linux-gnu/ruby/vendor_ruby/3.1.0/{path}.so"],
     "r": ["usr/lib/R/site-library/{name}/DESCRIPTION", "usr/lib/R/library/{name}/DESCRIPTION"],
     "lua": ["usr/share/lua/5.4/{path}.lua", "usr/share/lua/5.4/{path}/init.lua", "usr/lib/x86_64-linux-gnu/lua/5.4/{path}.so"],
@@ -71,7 +76,27 @@ def look_up(index, language, name):
     return {package for package in packages if not LEFT_OUT.search(package)}
 
 
+def fetch(folder):
+    """The two files of the index; what a release holds does not change."""
+    files = [folder / name for name in ("Contents-amd64.gz", "Contents-all.gz")]
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        if file.exists():
+            continue
+        part = file.with_suffix(".part")
+        with urllib.request.urlopen(INDEX + file.name, timeout=30) as answer, open(part, "wb") as out:
+            shutil.copyfileobj(answer, out)
+        part.rename(file)
+    return [str(file) for file in files]
+
+
 def main(args):
+    if args[:1] == ["--fetch"] and len(args) == 2:
+        try:
+            args = fetch(Path(args[1]))
+        except OSError as error:
+            print(f"check-modules: nothing was checked: Debian's index can't be had ({error})")
+            return 0
     files, rest = args[:2], args[2:]
     if len(files) < 2:
         sys.exit(__doc__)

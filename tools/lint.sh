@@ -40,6 +40,7 @@ step pyflakes pyflakes3 $python
 [ $quick = 0 ] || exit $failed
 step check-layers tools/check-layers.sh
 step check-symbols tools/check-symbols.sh "$build"
+step check-modules tools/check-modules.py --fetch "$build/debian-index"
 step cppcheck cppcheck -q -j 2 --std=c11 --enable=warning,performance,portability \
     --library=gnu --inline-suppr --suppress=missingIncludeSystem --suppress=unknownMacro \
     --suppress=pointerOutOfBoundsCond \

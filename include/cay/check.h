@@ -12,9 +12,9 @@
  *         puts(report);
  *
  * The report is {"safe", "language", "findings": [{"rule", "severity", "line", "column", "code",
- * "message", "remedy", "ordinary"}], "blocked_imports"}. What could not be read (no grammar for the language,
- * broken code, too long) is a finding too, and is not safe. It is a tripwire before a run, never
- * the wall: what it can't see is listed in docs/policy.md.
+ * "message", "remedy", "ordinary"}], "blocked_imports"}. What could not be read (no grammar for the
+ * language, broken code, too long) is a finding too, and is not safe. It is a tripwire before a
+ * run, never the wall: what it can't see is listed in docs/policy.md.
  *
  * The code is read by a worker process, which is kept for the next time. These calls wait for it,
  * four seconds at most; where it is warm, small code takes less than a millisecond.
@@ -30,8 +30,9 @@ extern "C" {
 #endif
 
 enum {
-    CAY_CHECK_STRICT = 1 << 0,  /* warnings block too; shell commands by an allow list */
-    CAY_CHECK_NETWORK = 1 << 1, /* the code will have a network */
+    CAY_CHECK_STRICT = 1 << 0,      /* warnings block too; shell commands by an allow list */
+    CAY_CHECK_NETWORK = 1 << 1,     /* the code will have a network */
+    CAY_CHECK_STRIP_FENCE = 1 << 2, /* check what is inside the Markdown fence around the code */
 };
 
 struct cay_check_request {

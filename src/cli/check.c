@@ -134,11 +134,15 @@ static int check(struct cay *cay, const char *file, const char *given, const cha
 int cmd_check(int argc, char **argv)
 {
     const char *language = NULL, *code = NULL;
-    bool types = false, json = false, strict = false, no_color = false, help = false;
+    bool types = false, json = false, strict = false, strip_fence = false, no_color = false;
+    bool help = false;
     const struct opt opts[] = {
         { OPT_STR, 'l', "language", "NAME", "language of the code (by file name or #! line)",
           &language },
         { OPT_STR, 'e', "eval", "CODE", "the code itself instead of a file", &code },
+        { OPT_STR, 'c', NULL, "CODE", NULL, &code }, /* as of python3 and sh */
+        { OPT_BOOL, 0, "strip-fence", NULL,
+          "check what is inside the Markdown fence around the code", &strip_fence },
         { OPT_BOOL, 0, "json", NULL, "print the report as JSON", &json },
         { OPT_BOOL, 0, "strict", NULL,
           "warnings are findings that block; shell commands by an allow list", &strict },
@@ -164,7 +168,8 @@ int cmd_check(int argc, char **argv)
     if (cay_open(&(struct cay_options){ .fork_warden = types }, &cay, &err) < 0)
         return tell_error(&err);
     int status =
-        check(cay, code ? NULL : argv[first], code, language, strict ? CAY_CHECK_STRICT : 0, types,
+        check(cay, code ? NULL : argv[first], code, language,
+              (strict ? CAY_CHECK_STRICT : 0U) | (strip_fence ? CAY_CHECK_STRIP_FENCE : 0U), types,
               json, tell_color(STDOUT_FILENO, no_color));
     cay_close(cay);
     return status;

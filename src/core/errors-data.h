@@ -23,6 +23,7 @@ struct toml_value;
     X(HINT, "hint")         \
     X(SYMBOL, "symbol")     \
     X(CALLS, "calls")       \
+    X(DROP, "drop")         \
     X(SKIP, "skip")         \
     X(END, "end")
 

@@ -205,6 +205,11 @@ static void on_symbol(struct errors_report *report, const struct template_match 
     report->name = match->holes[HOLE_NAME];
 }
 
+static bool is_of_type(const struct errors_report *report, const char *type)
+{
+    return report->row && report->row->type && type && strcmp(report->row->type, type) == 0;
+}
+
 static bool fits(const struct scan *scan, const struct errors_line *row, const char *line_end)
 {
     if (row->is_last && line_end < scan->end)
@@ -213,6 +218,8 @@ static bool fits(const struct scan *scan, const struct errors_line *row, const c
         (row->is_run && scan->stage == ERRORS_COMPILE))
         return false;
     if (row->is_awaited && !scan->is_awaited)
+        return false;
+    if (row->kind == ERRORS_DROP && !is_of_type(scan->report, row->type))
         return false;
     return !row->is_blank || (scan->is_awaited && scan->before.data && scan->before.len == 0);
 }
@@ -261,6 +268,10 @@ static void take(struct scan *scan, const struct errors_line *row,
         if (scan->report->row && !scan->has_ended)
             scan->report->calls = match->holes[HOLE_CALL];
         scan->has_ended = scan->report->row != NULL;
+        break;
+    case ERRORS_DROP:
+        forget_error(scan->report);
+        scan->is_locked = false;
         break;
     case ERRORS_SKIP:
         break;

@@ -10,6 +10,7 @@
 #include "base/strbuf.h"
 #include "core/errors-case.h"
 #include "core/errors-scan.h"
+#include "core/fence.h"
 
 enum { TYPE_MAX = 200, MESSAGE_MAX = 4000, PATH_TEXT_MAX = 400, FUNCTION_MAX = 200 };
 
@@ -535,6 +536,22 @@ static void explain_installer(struct analysis *a)
         a->failure->suggestion = meaning.suggestion;
 }
 
+/* A fence around the code is the cause of what comes of it, whatever the language makes of it. */
+static void explain_fence(struct analysis *a)
+{
+    const struct errors_source *source = a->sources.n > 0 ? &a->sources.list[0] : NULL;
+    const struct cay_result *result = a->facts->result;
+
+    if (!source || !source->data ||
+        (result && result->verdict.cause != CAY_CAUSE_EXIT &&
+         result->verdict.cause != CAY_CAUSE_COMPILE))
+        return;
+    if (fence_find((struct bytes){ source->data, source->len }).is_there)
+        a->failure->suggestion =
+            "the code is wrapped in a Markdown fence, which ran as part of it: "
+            "take it off, or pass --strip-fence";
+}
+
 /* "raise pids (--pids)" and "pass it with --file" for a reader who sends fields. */
 static const char *with_fields(struct arena *arena, const char *text)
 {
@@ -610,6 +627,7 @@ const struct cay_failure *errors_analyse(struct arena *arena, const struct error
         make_from_verdict(&a, has_text);
     if (facts->result)
         explain_installer(&a);
+    explain_fence(&a);
     if (facts->is_remote && a.failure->suggestion)
         a.failure->suggestion = with_fields(&scratch, a.failure->suggestion);
     if (facts->result || has_text)

@@ -31,6 +31,10 @@ const char *const language_base_env[] = {
     NULL,
 };
 
+const char *const language_offline_env[] = {
+    "NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0", "CARGO_NET_RETRY=0", "BUNDLE_RETRY=0", NULL,
+};
+
 static const struct {
     const char *name;
     enum key_kind kind;

@@ -46,6 +46,10 @@ struct language {
 /* What every program has in its environment, before what its language adds. */
 extern const char *const language_base_env[];
 
+/* What package managers have to know where there is no network: npm would try for two minutes, and
+ * say nothing until it gives up. */
+extern const char *const language_offline_env[];
+
 /* The languages, in alphabetical order, parsed anew at each call into the arena. */
 int language_list(struct arena *arena, const struct language **ret, size_t *ret_n,
                   struct cay_error *err);

@@ -42,10 +42,22 @@ static const struct op host_etc[] = {
     { OP_SYSTEM,  "etc/protocols", "/etc/protocols" },
     { OP_SYSTEM,  "etc/mime.types", "/etc/mime.types" },
     { OP_SYSTEM,  "etc/os-release", "/etc/os-release" },
-    /* What libraries read that any program may load: without it they complain, or have no text. */
+    /* What Debian's packages keep there for their libraries and interpreters, which any program may
+     * load or start: without it they complain, have no text, or do not work at all. Nothing of it is
+     * secret: of /etc/ssl only what everybody reads. */
     { OP_SYSTEM,  "etc/fonts", "/etc/fonts" },
     { OP_SYSTEM,  "etc/ImageMagick-6", "/etc/ImageMagick-6" },
     { OP_SYSTEM,  "etc/ImageMagick-7", "/etc/ImageMagick-7" },
+    { OP_SYSTEM,  "etc/matplotlibrc", "/etc/matplotlibrc" },
+    { OP_SYSTEM,  "etc/OpenCL", "/etc/OpenCL" },
+    { OP_SYSTEM,  "etc/papersize", "/etc/papersize" },
+    { OP_SYSTEM,  "etc/perl", "/etc/perl" },
+    { OP_SYSTEM,  "etc/php", "/etc/php" },
+    { OP_SYSTEM,  "etc/python3", "/etc/python3" },
+    { OP_SYSTEM,  "etc/R", "/etc/R" },
+    { OP_DIR,     "etc/ssl", NULL, 0755 },
+    { OP_SYSTEM,  "etc/ssl/openssl.cnf", "/etc/ssl/openssl.cnf" },
+    { OP_SYSTEM,  "etc/ssl/certs", "/etc/ssl/certs" },
     { OP_SYMLINK, "etc/mtab", "/proc/self/mounts" },
 
     { OP_DIR,     "var", NULL, 0755 },
@@ -105,10 +117,24 @@ void op_add(struct arena *arena, struct op_list *list, struct op op)
     list->ops[list->n++] = op;
 }
 
+/* Whether every sandbox has it, by itself or as a part. */
+static bool is_shown(const struct op_list *list, const char *path)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        size_t len = strlen(list->ops[i].path);
+        if (list->ops[i].kind == OP_SYSTEM && strncmp(list->ops[i].path, path, len) == 0 &&
+            (path[len] == '\0' || path[len] == '/'))
+            return true;
+    }
+    return false;
+}
+
 /* A language names files and folders of the host's /etc ("java-17-openjdk", "ssl/certs"); the
  * folders above them are made first. */
 static void add_etc(struct arena *arena, struct op_list *list, const char *name)
 {
+    if (is_shown(list, arena_printf(arena, "etc/%s", name)))
+        return;
     for (const char *slash = name; (slash = strchr(slash, '/')); slash++)
         op_add(arena, list,
                (struct op){ OP_DIR, arena_printf(arena, "etc/%.*s", (int)(slash - name), name),

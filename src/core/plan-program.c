@@ -417,8 +417,12 @@ void plan_environment(const struct making *m)
     plan_workspace_env(m->plan, m->host, &workspace);
     for (const char *const *variable = own; variable && *variable; variable++)
         field_push(&m->plan->arena, &expanded, expand(m, *variable, plan_run_memory(m)));
-    const char *const *const lists[] = { language_base_env, m->plan->job.tty ? terminal : NULL,
-                                         expanded.list, workspace.list, m->req->env.list };
+    const char *const *const lists[] = { language_base_env,
+                                         m->plan->has_network ? NULL : language_offline_env,
+                                         m->plan->job.tty ? terminal : NULL,
+                                         expanded.list,
+                                         workspace.list,
+                                         m->req->env.list };
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         for (const char *const *variable = lists[i]; variable && *variable; variable++)
             put_variable(&m->plan->arena, &env, *variable);

@@ -431,8 +431,8 @@ int plan_make(const struct cay_request *req, const struct config *config,
         return -1;
     }
     fill_limits(&m);
-    plan_environment(&m);
     choose_policy(&m);
+    plan_environment(&m);
     m.plan->job.start = (uint8_t)plan_start(&m);
     note_warnings(&m);
     plan.is_strict = number(&m, FIELD_STRICT) != 0;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "core/fence.h"
 #include "core/language.h"
 #include "core/plan.h"
 #include "engine/engine.h"
@@ -44,16 +45,20 @@ static char *unknown_report(const char *language, const char *message, const cha
     return strbuf_take(&out);
 }
 
-static int find_language(struct arena *arena, const struct cay_check_request *req, const char **ret,
-                         struct cay_error *err)
+/* What a fence says that it holds goes before the file's name, as in a run. */
+static int find_language(struct arena *arena, const struct cay_check_request *req,
+                         const struct fence *fence, const char **ret, struct cay_error *err)
 {
     const struct language *language = NULL;
-    const char *version;
+    const char *version, *name = req->language;
 
-    if (req->language) {
-        if (language_find(arena, req->language, &language, &version, err) < 0)
+    if (!name && fence->language.len > 0)
+        name = arena_dup(arena, fence->language.data, fence->language.len);
+    if (name) {
+        if (language_find(arena, name, &language, &version, err) < 0)
             return -1;
-    } else if (language_guess(arena, req->file_name, req->code, req->len, &language, err) < 0) {
+    } else if (language_guess(arena, req->file_name, fence->code.data, fence->code.len, &language,
+                              err) < 0) {
         return -1;
     }
     if (!language) {
@@ -79,6 +84,9 @@ static int begin(struct cay *cay, const struct cay_check_request *req, int wait_
                  struct cay_checking *ret, struct cay_error *err)
 {
     struct bytes lists = plan_import_lists(&ret->arena, &cay->config);
+    struct fence fence = { .code = { req->code, req->len } };
+    if (req->flags & CAY_CHECK_STRIP_FENCE)
+        fence = fence_find(fence.code);
     const struct syntax_question question = {
         .verb = SYNTAX_CHECK,
         .flags = (req->flags & CAY_CHECK_STRICT ? SYNTAX_STRICT : 0U) |
@@ -88,11 +96,11 @@ static int begin(struct cay *cay, const struct cay_check_request *req, int wait_
         .tenant = req->tenant,
         .lists = lists.data,
         .lists_len = lists.len,
-        .code = req->code,
-        .len = req->len,
+        .code = fence.code.data,
+        .len = fence.code.len,
     };
 
-    if (find_language(&ret->arena, req, &ret->language, err) < 0)
+    if (find_language(&ret->arena, req, &fence, &ret->language, err) < 0)
         return -1;
     ret->cay = cay;
     ret->deadline_ns =

@@ -182,7 +182,9 @@ const char *message_explained(struct arena *arena, const struct cay_result *resu
     bool is_compiler = verdict->cause == CAY_CAUSE_COMPILE;
     bool is_its_code = is_compiler || (verdict->cause == CAY_CAUSE_EXIT && !language->compile[0]);
     bool is_known = failure->type && failure->message && !verdict->limit_name;
-    if (is_its_code && is_known && (is_compiler || is_syntax(result))) {
+    /* An interpreter compiles too, and refuses a name that it can't find: SQL, Perl. */
+    bool is_refused = is_compiler || (failure->type && strcmp(failure->type, "CompileError") == 0);
+    if (is_its_code && is_known && (is_refused || is_syntax(result))) {
         const char *details = failure->message;
         details = arena_dup(arena, details, strcspn(details, "\n"));
         return arena_printf(arena, "%s %s error: %s%s", language->title,

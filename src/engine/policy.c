@@ -265,8 +265,8 @@ static void warn(struct telling *t, const char *text)
  * once. */
 static bool is_worth_reading(struct telling *t, json_t *finding, bool is_unparsed)
 {
-    if (is_unparsed)
-        return ++t->n_unparsed == 1;
+    if (is_unparsed) /* of a fence the plan has told */
+        return ++t->n_unparsed == 1 && strcmp(text_of(finding, "rule"), "unparsed") == 0;
     return t->policy->is_explicit || !json_is_true(json_object_get(finding, "ordinary"));
 }
 
@@ -276,7 +276,7 @@ static void take_finding(struct telling *t, const struct item *item, json_t *fin
     const char *severity = text_of(finding, "severity"), *rule = text_of(finding, "rule");
     int line = (int)json_integer_value(json_object_get(finding, "line"));
     bool is_block = strcmp(severity, "block") == 0;
-    bool is_unparsed = strcmp(rule, "unparsed") == 0;
+    bool is_unparsed = strcmp(rule, "unparsed") == 0 || strcmp(rule, "fenced") == 0;
     bool is_unknown = strcmp(rule, "unchecked") == 0 || (is_unparsed && t->policy->is_closed);
 
     if (strcmp(severity, "info") == 0)

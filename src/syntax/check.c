@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "core/embedded.h"
+#include "core/fence.h"
 #include "core/syntax-wire.h"
 #include "syntax/facts.h"
 #include "sys/file.h"
@@ -202,7 +203,16 @@ static bool add_what_is_unknown(struct findings *findings, const struct syntax_t
                                 const struct dialect *dialect)
 {
     TSNode none = { 0 };
+    bool is_fenced = fence_find((struct bytes){ tree->text, tree->len }).is_there;
 
+    if (is_fenced)
+        findings_add(findings, tree, none,
+                     (struct finding){
+                         .rule = "fenced",
+                         .severity = SEVERITY_WARN,
+                         .message = "the code is wrapped in a Markdown fence, which is part of it",
+                         .remedy = "check what is inside of it: --strip-fence",
+                     });
     if (!tree->tree) {
         findings_add(findings, tree, none,
                      (struct finding){
@@ -213,7 +223,7 @@ static bool add_what_is_unknown(struct findings *findings, const struct syntax_t
                      });
         return true;
     }
-    TSNode error = dialect->is_by_words ? none : syntax_first_error(tree);
+    TSNode error = dialect->is_by_words || is_fenced ? none : syntax_first_error(tree);
 
     if (findings->is_late)
         add_unknown(findings, tree, none, "unchecked", "the check took too long and was given up");
@@ -225,7 +235,7 @@ static bool add_what_is_unknown(struct findings *findings, const struct syntax_t
         add_unknown(findings, tree, error, "unparsed",
                     "the code does not parse here: what follows may have gone unseen");
     return findings->is_late || findings->is_spent || findings->is_full || findings->is_unread ||
-           !ts_node_is_null(error);
+           is_fenced || !ts_node_is_null(error);
 }
 
 void checker_run(struct checker *checker, const struct check_ask *ask, struct strbuf *out,

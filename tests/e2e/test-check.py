@@ -270,6 +270,9 @@ def unread(t, mode):
     told = [w for w in mode.json(*bash, "--file", "unread.sh").get("meta.warnings") if "unparsed" in w]
     t.equal(len(told), 1, "and is told once", *told)
     other.unlink()
+    t.ok(b"(unparsed)" in mode.terminal(*bash), "on a terminal too")
+    text = mode.terminal("run", "-l", "python", "-e", "print((1)")
+    t.ok(b"(unparsed)" not in text and b"SyntaxError" in text, "but not where the program says what is wrong", text)
     r = mode.json("run", "--policy", "block", "-l", "bash", "-e", UNREAD + "rm -rf /usr/x\n")
     t.result(r, "and hides nothing beside it", cause="policy", exit_code=126)
     report = json.loads(mode.cay("check", "--json", "-l", "bash", "-e", UNREAD).out)

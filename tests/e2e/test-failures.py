@@ -7,6 +7,8 @@ programs/errors/table.tsv has the programs. Each language's first few are run he
 the unit test reads what all of them wrote once (programs/errors/record.py)."""
 import json
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -77,6 +79,56 @@ def test_limits(t, mode):
     t.equal(mode.python("print(1)").get("error"), None, "a run that did not fail has none")
 
 
+FENCED = (("python", "print(1)"), ("bash", "echo 1"), ("javascript", "console.log(1)"), ("ruby", "puts 1"))
+
+
+def test_fence(t, mode):
+    """Code in a Markdown fence: the error names it, with the flag or the field, and so does the check."""
+    there = {x["name"]: x.get("path") for x in json.loads(mode.cay("languages", "--json").out)}
+    for language, code in FENCED:
+        if not there.get(language):
+            t.skip(f"fence: {language}", f"{language} is not installed", language)
+            continue
+        text = f"```{language}\n{code}\n```\n"
+        r = mode.json("run", "-l", language, "-e", text)
+        if r.cause != "ok":  # a template of JavaScript's, commands of Bash's: some make sense of it
+            t.matches(r.get("error.suggestion"), "Markdown fence.*--strip-fence", f"fence: the error names it: {language}", *r.describe())
+        told = [w for w in r.get("meta.warnings") if "fence" in w or w.startswith("policy")]
+        t.equal(len(told), 1, f"fence: it is told once: {language}", *told)
+        t.result(mode.json("run", "-l", language, "-e", text, "--strip-fence"), f"fence: taken off: {language}", stdout="1\n", cause="ok")
+        done = mode.cay("check", "-l", language, "-c", text)
+        t.ok(done.status == 126 and b"Markdown fence" in done.out and b"--strip-fence" in done.out and b"does not parse" not in done.out,
+             f"fence: the check names it: {language}", *done.describe())
+        done = mode.cay("check", "--strip-fence", "-", stdin=text)
+        t.ok(done.status == 0 and done.out == b"(stdin): nothing found\n", f"fence: and checks what is inside: {language}", *done.describe())
+
+
+def test_installers(t, mode):
+    """A package manager fails at once where there is no network, and one line says why: it does not try until the time is over."""
+    if not shutil.which("npm", path="/usr/local/bin:/usr/bin:/bin"):
+        t.skip("npm", "npm is not installed", "npm")
+        return
+    for name, args in (("a command", ("exec", "--timeout", "120", "--", "npm", "install", "left-pad")),
+                       ("of a script", ("run", "-l", "bash", "--timeout", "120", "-e", "npm install left-pad"))):
+        r = mode.json(*args)
+        t.ok(r.cause in ("network", "exit"), f"npm fails by itself: {name}", *r.describe())
+        t.matches(r.get("error.suggestion"), "npm can't install here", f"npm: what to do: {name}", *r.describe())
+
+
+def test_host_etc(t, mode):
+    """What Debian keeps in /etc for libraries is there for whatever program loads them: a command, and what a script starts."""
+    if mode.uid is not None:
+        return
+    folder = caytest.workdir() / "etc"
+    script = f"""set -e; mkdir -p {folder}; mount -t tmpfs tmpfs {folder}; cp -a /etc/. {folder}; echo backend: Agg > {folder}/matplotlibrc
+        mount --bind {folder} /etc; exec "$@\""""
+    inside = "cat /etc/matplotlibrc; test -e /etc/ssl/openssl.cnf"
+    for name, args in (("a command", ("exec", "--no-server", "--", "sh", "-c", inside)), ("from a script", ("run", "--no-server", "-l", "bash", "-e", f"sh -c '{inside}'"))):
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", mode.binary, *args], capture_output=True, cwd=mode.cwd, env=mode.env)
+        t.ok(done.returncode == 0 and done.stdout == b"backend: Agg\n", f"/etc/matplotlibrc: {name}", done)
+    folder.rmdir()
+
+
 def test_files(t, mode):
     helper = caytest.workdir() / "helper.py"
     helper.write_text("import json\n\n\ndef load(text):\n    return json.loads(text)\n")
@@ -134,6 +186,8 @@ def test_library_settings(t, mode):
     code = "import os, sys\nprint([n for n in sys.argv[1:] if os.path.exists('/etc/' + n) and os.access('/etc/' + n, os.R_OK)])"
     r = mode.json("run", "-l", "python", "-e", code, "--", *there)
     t.result(r, "of the host's /etc, what libraries read", f"{there}\n")
+    r = mode.json("exec", "--", "python3", "-c", code, *there)
+    t.result(r, "and where no language was named", f"{there}\n")
     if not os.path.exists("/usr/bin/fc-list"):
         return t.skip("fontconfig", "fc-list is not installed")
     fonts = sorted(os.popen("fc-list : file").read().split())
@@ -182,6 +236,9 @@ def test_terminal(t, mode):
 def test(t, mode):
     test_table(t, mode)
     test_limits(t, mode)
+    test_fence(t, mode)
+    test_installers(t, mode)
+    test_host_etc(t, mode)
     test_files(t, mode)
     test_hints(t, mode)
     test_library_settings(t, mode)

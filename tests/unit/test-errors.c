@@ -403,6 +403,27 @@ static void explains_installers(void **state)
     assert_non_null(strstr(got->suggestion, "pip can't install here"));
     got = python(&arena, "something else\n", "x\n", &result);
     assert_string_equal(got->suggestion, "do without");
+    /* Nor is more time of any use. */
+    result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_WALL_TIMEOUT, .remedy = "wait" };
+    got = python(&arena, "npm error code EAI_AGAIN\n", "x\n", &result);
+    assert_non_null(strstr(got->suggestion, "npm can't install here"));
+    arena_done(&arena);
+}
+
+/* A fence around the code is why, whatever the runtime makes of it; not of what a limit ended. */
+static void explains_a_fence(void **state)
+{
+    static const char code[] = "```python\nprint(1)\n```\n";
+    static const char text[] = "  File \"/sandbox/main.py\", line 1\n    ```python\n    ^\n"
+                               "SyntaxError: invalid syntax\n";
+    struct arena arena = { 0 };
+    struct cay_result result = { .exit_code = 1, .verdict = { .cause = CAY_CAUSE_EXIT } };
+
+    (void)state;
+    assert_non_null(strstr(python(&arena, text, code, &result)->suggestion, "--strip-fence"));
+    assert_null(strstr(python(&arena, text, "print(1\n", &result)->suggestion, "--strip-fence"));
+    result.verdict = (struct cay_verdict){ .cause = CAY_CAUSE_WALL_TIMEOUT, .remedy = "wait" };
+    assert_string_equal(python(&arena, text, code, &result)->suggestion, "wait");
     arena_done(&arena);
 }
 
@@ -509,11 +530,17 @@ static void is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_was_recorded), cmocka_unit_test(data_is_right),
-        cmocka_unit_test(refuses_bad_data),        cmocka_unit_test(tells_own_frames_apart),
-        cmocka_unit_test(finds_the_other_file),    cmocka_unit_test(looks_beside_the_code),
-        cmocka_unit_test(explains_installers),     cmocka_unit_test(finds_the_file_that_was_read),
-        cmocka_unit_test(believes_the_verdict),    cmocka_unit_test(is_bounded),
+        cmocka_unit_test(reads_what_was_recorded),
+        cmocka_unit_test(data_is_right),
+        cmocka_unit_test(refuses_bad_data),
+        cmocka_unit_test(tells_own_frames_apart),
+        cmocka_unit_test(finds_the_other_file),
+        cmocka_unit_test(looks_beside_the_code),
+        cmocka_unit_test(explains_installers),
+        cmocka_unit_test(explains_a_fence),
+        cmocka_unit_test(finds_the_file_that_was_read),
+        cmocka_unit_test(believes_the_verdict),
+        cmocka_unit_test(is_bounded),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,15 @@ static void test_nothing_but(void **state)
                                          "/etc/fonts",
                                          "/etc/ImageMagick-6",
                                          "/etc/ImageMagick-7",
+                                         "/etc/matplotlibrc",
+                                         "/etc/OpenCL",
+                                         "/etc/papersize",
+                                         "/etc/perl",
+                                         "/etc/php",
+                                         "/etc/python3",
+                                         "/etc/R",
+                                         "/etc/ssl/openssl.cnf",
+                                         "/etc/ssl/certs",
                                          "/etc/os-release" };
     static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                            "/dev/urandom" };
@@ -146,7 +155,7 @@ static void test_identity(void **state)
 
 static void test_language(void **state)
 {
-    const char *const etc[] = { "python3", "ssl/certs/x.pem", "ssl/openssl.cnf", NULL };
+    const char *const etc[] = { "tool", "x/certs/x.pem", "x/x.cnf", "ssl/certs/java", NULL };
     const struct language language = { .name = "x", .etc = etc };
     struct arena arena = { 0 };
     struct op_list plain, list;
@@ -155,13 +164,15 @@ static void test_language(void **state)
     op_list_host(&arena, NULL, 1000, 1000, 0, &plain);
     op_list_host(&arena, &language, 1000, 1000, 0, &list);
     check_sound(&list);
-    assert_int_equal(find(&list, "etc/python3")->kind, OP_SYSTEM);
-    assert_string_equal(find(&list, "etc/python3")->source, "/etc/python3");
-    assert_int_equal(find(&list, "etc/ssl")->kind, OP_DIR);
-    assert_int_equal(find(&list, "etc/ssl/certs")->kind, OP_DIR);
-    assert_string_equal(find(&list, "etc/ssl/certs/x.pem")->source, "/etc/ssl/certs/x.pem");
-    assert_string_equal(find(&list, "etc/ssl/openssl.cnf")->source, "/etc/ssl/openssl.cnf");
-    assert_null(find(&plain, "etc/ssl"));
+    assert_int_equal(find(&list, "etc/tool")->kind, OP_SYSTEM);
+    assert_string_equal(find(&list, "etc/tool")->source, "/etc/tool");
+    assert_int_equal(find(&list, "etc/x")->kind, OP_DIR);
+    assert_int_equal(find(&list, "etc/x/certs")->kind, OP_DIR);
+    assert_string_equal(find(&list, "etc/x/certs/x.pem")->source, "/etc/x/certs/x.pem");
+    assert_string_equal(find(&list, "etc/x/x.cnf")->source, "/etc/x/x.cnf");
+    assert_null(find(&plain, "etc/x"));
+    assert_null(find(&list, "etc/ssl/certs/java")); /* in what every sandbox has */
+    assert_int_equal(find(&plain, "etc/ssl/certs")->kind, OP_SYSTEM);
     arena_done(&arena);
 }
 

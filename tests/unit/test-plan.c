@@ -650,7 +650,9 @@ static void test_environment(void **state)
     check_words(m.plan.payload.env,
                 (const char *const[]){ "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/somewhere",
                                        "USER=sandbox", "LOGNAME=sandbox", "LANG=de_DE",
-                                       "PYTHONUNBUFFERED=1", "A=1", "PATHS=x", NULL });
+                                       "NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0",
+                                       "CARGO_NET_RETRY=0", "BUNDLE_RETRY=0", "PYTHONUNBUFFERED=1",
+                                       "A=1", "PATHS=x", NULL });
     unmake(&m);
     /* Nothing of the caller's own comes in by itself. */
     setenv("CAY_TEST_SECRET", "hunter2", 1);
