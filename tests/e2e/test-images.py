@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import cayserve
 import caystate
 import caytest
+from cayterm import Screen
 
 TAKEOVER = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "tests" / "takeover"
 PYTHON_PARTS = ("encodings", "collections", "importlib", "re", "json")
