@@ -352,6 +352,11 @@ def system(t, mode, folder, tar):
         t.result(r, "and has it", cause="ok", stdout="ID=tiny\n")
         done = mode.cay("image", "remove", "shared")
         t.ok(done.status == 126 and b"sudo" in done.err, "but does not remove it", *done.describe())
+        loose = tar_of(("d", {"kind": tarfile.DIRTYPE, "mode": 0o1777}), ("d/f", {"data": b"x", "mode": 0o666}), ("d/x", {"data": b"x", "mode": 0o775}))
+        done = root.cay("image", "import", "-", "loose", stdin=loose)
+        found = {str(p): oct(p.lstat().st_mode) for p in Path(shared, "loose").rglob("*") if not p.is_symlink() and p.lstat().st_mode & 0o7022}
+        t.ok(done.status == 0 and not found, "nothing in one that others could write to", *done.describe(), found)
+        root.cay("image", "remove", "loose")
         os.chmod(shared, 0o777)
         done = mode.cay("exec", "--image", "shared", "--", "ls")
         t.ok(done.status == 126 and b"written by others" in done.err, "nor is it trusted where others could write", *done.describe())
