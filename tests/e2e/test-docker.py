@@ -368,6 +368,20 @@ def served(t, mode, engine):
         server.wait(60)
 
 
+def without_gvisor(t, mode):
+    """An engine that does not have its runtime says so."""
+    tar = mode.cwd / "small.tar"
+    busybox(tar)
+    with caydocker.Engine(has_gvisor=False) as engine:
+        engine.call("POST", "/images/create?fromSrc=-&repo=small&tag=latest", tar, "application/x-tar")
+        r = mode.json("exec", "--min-isolation", "gvisor", "--", "sh", "-c", "echo RAN",
+                      env=dict(DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE="small"))
+        t.result(r, "without gVisor: refused", "", cause="infrastructure", exit_code=125)
+        t.matches(r.get("error_message"), "the engine has no runtime 'runsc'", "without gVisor: why")
+        t.matches(r.done.err.decode(), "apt-get install runsc; .*daemon.json", "without gVisor: what helps")
+    tar.unlink()
+
+
 def podman(t, mode):
     """Another engine that speaks the same language, with an accent."""
     if not os.path.exists("/usr/bin/podman"):
@@ -419,6 +433,8 @@ def test(t, mode):
         if not only:
             conformance.conform(t, mode, "docker")
     t.prefix = outer
+    if not only or "without_gvisor" in only:
+        without_gvisor(t, mode)
     if IS_LONG or "podman" in only:
         podman(t, mode)
 
