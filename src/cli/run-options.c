@@ -284,6 +284,7 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
           "no warnings, hints or progress of cay's own; why a run was ended is still said",
           &args->quiet },
         { OPT_BOOL, 0, "no-color", NULL, "no colours of cay's own", &args->no_color },
+        { OPT_BOOL, 0, "yes", NULL, "build an image that is missing without asking", &args->yes },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &args->help },
         { OPT_HEADING, .help = "Limits and isolation" },
         { OPT_INCLUDE, .rows = args->fields },

@@ -21,7 +21,7 @@ struct run_args {
     unsigned repeat;                           /* 0: not asked for */
     bool is_watched;
     struct watch watch; /* what --watch names; and with it what else is read */
-    bool json, events, diff, plan, raw, pretty, no_color, no_server, quiet, interactive, help;
+    bool json, events, diff, plan, raw, pretty, no_color, no_server, quiet, yes, interactive, help;
     struct opt fields[RUN_FIELD_ROWS]; /* rows made from the request's fields */
     char names[RUN_FIELD_ROWS][24];
     char helps[RUN_FIELD_ROWS][160];

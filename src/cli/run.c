@@ -17,6 +17,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/image-ask.h"
 #include "cli/pretty.h"
 #include "cli/progress.h"
 #include "cli/remote.h"
@@ -36,6 +37,7 @@ struct how {
     struct repeat *repeat; /* NULL: once */
     int note_fd;           /* of the watch, or -1 */
     bool is_over;          /* it was cancelled or could not be run: not again */
+    bool is_again;         /* an image that it lacked was built: once more */
 };
 
 /* ---- signals ---- */
@@ -268,6 +270,13 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
     if (rc == 0 && screen_holds_back(&screen) && !args->json && !args->events)
         put_pretty(&screen, cay, result);
     screen_flush(&screen);
+    if (rc < 0 && !args->events && !how->repeat && how->note_fd < 0 && !how->is_again &&
+        !screen.is_dropped && (args->yes || !args->quiet) &&
+        image_ask(&err, args->yes, how->cancel_fd)) {
+        how->is_again = true;
+        free(screen.failed);
+        return 0;
+    }
     if (rc < 0) {
         how->is_over = true;
         int status = tell_error(&err);
@@ -603,8 +612,12 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
         /* Options behind the one that is wrong were not read. */
         bool as_json = args->json || tell_has_word(argc, argv, "--json");
         show_failure(&screen, cay, &err, as_json && (!args->repeat || err.kind == CAY_E_USAGE));
-    } else if (rc == 0 && !is_watch)
+    } else if (rc == 0 && !is_watch) {
         status = run_request(cay, args, &how);
+        if (how.is_again)
+            status = keep_warden(&options, &cay, &err) < 0 ? tell_error(&err)
+                                                           : run_request(cay, args, &how);
+    }
     cay_close(cay);
     if (is_watch)
         status = watch_loop(&args->watch, how.cancel_fd, run_again,

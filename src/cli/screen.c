@@ -73,7 +73,8 @@ void screen_put_program(struct screen *screen, int fd, const char *data, size_t 
 /* Once the program runs, this one needs no privilege any more: all it does is read what that
  * wrote. Not before: a server whose warden was asked may end, and then one of our own is needed. It
  * stays its caller, whose state folder and terminal it uses. Where there is a workspace, it may be
- * another user's: to compare with what is in it, reading stays allowed.
+ * another user's: to compare with what is in it, reading stays allowed. One that never began is
+ * followed by another, where what it lacked can be built (image-ask.h).
  */
 static void drop_privileges(bool reads_workspace)
 {
@@ -111,7 +112,8 @@ void screen_on_event(void *arg, const struct cay_event *event)
 {
     struct screen *screen = arg;
 
-    bool is_begun = event->kind == CAY_EVENT_STAGE || event->kind == CAY_EVENT_FINISHED;
+    bool is_begun = event->kind == CAY_EVENT_STAGE ||
+                    (event->kind == CAY_EVENT_FINISHED && !may_have_failed(event->result));
     if (is_begun && !screen->is_dropped && geteuid() == 0) {
         screen->is_dropped = true;
         drop_privileges(cay_request_has(screen->args->req, "workspace"));

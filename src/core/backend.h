@@ -39,6 +39,9 @@ enum { JOB_INLINE = 2048 };
 /* Names of an image and of an OCI runtime, with the NUL. */
 enum { IMAGE_BYTES = 160, RUNTIME_BYTES = 32 };
 
+/* "3.11.2", likewise. */
+enum { RUNTIME_VERSION_BYTES = 24 };
+
 enum tier { TIER_NONE, TIER_KERNEL, TIER_GVISOR, TIER_VM };
 
 /* A run as the front asks for it: numbers, which the warden caps again, and fds. */
@@ -70,6 +73,22 @@ struct job {
     char inline_payload[JOB_INLINE];
 };
 
+/* Where a sandbox can be written to. In a container each has a part of disk and inodes for itself,
+ * for nothing in there may mount. */
+#define DISK_PLACES(X)     \
+    X(SANDBOX, "/sandbox") \
+    X(TMP, "/tmp")         \
+    X(SHM, "/dev/shm")     \
+    X(WORKSPACE, "/workspace")
+
+enum disk_place {
+    DISK_NONE,
+#define DISK_ENUM(name, path) DISK_##name,
+    DISK_PLACES(DISK_ENUM)
+#undef DISK_ENUM
+        DISK_N
+};
+
 /* How a stage ended, in facts; what they mean is decided in core/verdict.h. */
 struct stage_end {
     bool has_status; /* false: the sandbox was killed before the program ended by itself */
@@ -86,6 +105,12 @@ struct stage_end {
     uint64_t disk_used, disk_size; /* bytes */
     uint64_t inodes_used, inodes_size;
     bool disk_full, inodes_full;
+    uint8_t full_place; /* enum disk_place: which of them is, where each has a part of its own */
+    uint64_t full_size; /* that part: bytes, or inodes */
+    /* Of a container: what the engine calls its image, and the version that the language's runtime
+     * in it tells; "" where that is not known. */
+    char image_digest[IMAGE_DIGEST_BYTES];
+    char runtime_version[RUNTIME_VERSION_BYTES];
 };
 
 /* What a run was made from: nothing, a sandbox made ahead, a fork of an interpreter, or one that

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/image-definition.h"
 
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +13,8 @@
 #include "base/suggest.h"
 #include "base/toml.h"
 #include "core/image.h"
+
+#define FOLDER "images/" /* of the names of what is embedded */
 
 struct cay_image_definitions {
     struct arena arena;
@@ -179,4 +184,26 @@ const struct cay_image_definition *cay_image_definition_at(const struct cay_imag
                                                            size_t i)
 {
     return i < list->n ? &list->list[i] : NULL;
+}
+
+bool image_definition_is_there(const char *name, size_t len)
+{
+    for (const struct embedded_file *file = image_files; file->name; file++) {
+        const char *own = file->name + strlen(FOLDER);
+        if (len > 0 && strncmp(own, name, len) == 0 && strcmp(own + len, ".toml") == 0)
+            return true;
+    }
+    return false;
+}
+
+int image_hint_build(struct cay_error *err, const char *fmt, ...)
+{
+    char command[sizeof err->hint];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(command, sizeof command, fmt, ap);
+    va_end(ap);
+    err->errnum = ENOMEDIUM;
+    return cay_hint(err, "`cay image build %s` makes it", command);
 }

@@ -11,6 +11,7 @@
  *     languages = ["python"]
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <cay/image.h>
@@ -21,6 +22,14 @@ struct arena;
 
 /* Those that come with cay; the build writes it (core/embedded.h). */
 extern const struct embedded_file image_files[];
+
+/* Whether one of that name comes with cay. */
+bool image_definition_is_there(const char *name, size_t len);
+
+/* Says by which command an image that is missing is built, and marks the error so that somebody at
+ * a terminal can be asked (errnum of <cay/error.h>). Returns -1. */
+int image_hint_build(struct cay_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Reads one; file is its name, for messages. Strings are the arena's. */
 int image_definition_parse(struct arena *arena, const char *text, size_t len, const char *file,

@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/toml.h"
+#include "core/image-definition.h"
 #include "core/op.h"
 #include "core/state.h"
 #include "sys/beneath.h"
@@ -149,8 +150,10 @@ int image_fail(int rc, const char *name, struct cay_error *err)
     }
     if (rc == -ENOENT) {
         cay_fail(err, CAY_E_NOTFOUND, "image: there is no image '%s'", name);
-        return cay_hint(err,
-                        "`cay image list` shows those there are; `cay image build NAME` makes one");
+        if (image_definition_is_there(name, strlen(name)))
+            return image_hint_build(err, "%s", name);
+        return cay_hint(
+            err, "`cay image list` shows those there are, `cay image list --available` more");
     }
     if (rc == -EBUSY) {
         cay_fail(err, CAY_E_UNSUPPORTED, "image: '%s' is being removed or replaced", name);

@@ -11,6 +11,7 @@
  * That a backend can't be had is known once it was tried: the warden alone has what it takes to
  * try. The engine then makes the plan again, for a host that lacks it (engine/run-again.c).
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -22,12 +23,41 @@ static bool is_lacking(const struct plan_host *host, size_t place)
     return host->lacking >> place & 1;
 }
 
+/* gVisor's, by the name that its packages give it. Whether the engine has it, its answer tells. */
+#define GVISOR_RUNTIME "runsc"
+
+/* The one that was named; else gVisor's, where that is what it takes to be strong enough. */
+static const char *runtime_of(const struct plan_backend_wishes *wishes,
+                              const struct backend *backend)
+{
+    if (!(backend->abilities & BACKEND_RUNTIMES))
+        return NULL;
+    if (wishes->runtime)
+        return wishes->runtime;
+    bool is_needed = backend->tier < TIER_GVISOR && tier_find(wishes->least) == TIER_GVISOR;
+    return is_needed ? GVISOR_RUNTIME : NULL;
+}
+
 /* gVisor's runtime is a kernel of its own between the program and the host's. */
 static enum tier tier_of(const struct plan_backend_wishes *wishes, const struct backend *backend)
 {
-    bool is_taken = wishes->runtime && (backend->abilities & BACKEND_RUNTIMES);
+    const char *runtime = runtime_of(wishes, backend);
+    bool is_gvisor = runtime && strncmp(runtime, GVISOR_RUNTIME, strlen(GVISOR_RUNTIME)) == 0;
 
-    return is_taken && strncmp(wishes->runtime, "runsc", 5) == 0 ? TIER_GVISOR : backend->tier;
+    return is_gvisor ? TIER_GVISOR : backend->tier;
+}
+
+static int take_runtime(struct plan *plan, const struct plan_backend_wishes *wishes,
+                        struct cay_error *err)
+{
+    const char *runtime = runtime_of(wishes, plan->backend);
+
+    if (!runtime)
+        return 0;
+    if (strlen(runtime) >= sizeof plan->job.runtime)
+        return cay_fail(err, CAY_E_USAGE, "runtime: '%.60s' is no name of a runtime", runtime);
+    snprintf(plan->job.runtime, sizeof plan->job.runtime, "%s", runtime);
+    return 0;
 }
 
 /* The first that is isolated, strong enough, and takes a runtime if one is named, past the one at
@@ -158,6 +188,8 @@ int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
         return -1;
     }
     if (asked && check_tier(wishes, asked, err) < 0)
+        return -1;
+    if (take_runtime(plan, wishes, err) < 0)
         return -1;
     plan->tier = tier_of(wishes, plan->backend);
     if (host->lacking && !how) /* auto went on by itself */

@@ -103,7 +103,7 @@ static int choose_backend(const struct making *m)
 /* A container engine's, which knows it by its name. */
 static int choose_engine_image(const struct making *m)
 {
-    const char *image = text(m, FIELD_IMAGE), *runtime = text(m, FIELD_RUNTIME);
+    const char *image = text(m, FIELD_IMAGE);
     struct plan *plan = m->plan;
 
     if (strcmp(image, IMAGE_HOST) == 0)
@@ -111,11 +111,9 @@ static int choose_engine_image(const struct making *m)
     if (!image || !*image || strlen(image) >= sizeof plan->job.image)
         return cay_fail(m->err, CAY_E_USAGE, "image: '%.60s' is no name of an image",
                         image ? image : "");
-    if (runtime && strlen(runtime) >= sizeof plan->job.runtime)
-        return cay_fail(m->err, CAY_E_USAGE, "runtime: '%.60s' is no name of a runtime", runtime);
     plan->job.engine = backend_engine(text(m, FIELD_DOCKER_HOST));
     snprintf(plan->job.image, sizeof plan->job.image, "%s", image);
-    snprintf(plan->job.runtime, sizeof plan->job.runtime, "%s", runtime ? runtime : "");
+    plan->image_ref = arena_str(&plan->arena, image); /* what it holds, the engine tells */
     return 0;
 }
 

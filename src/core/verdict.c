@@ -167,6 +167,26 @@ static const struct {
     { CAY_CAUSE_EXIT, holds_exit },
 };
 
+const char *verdict_full_place(struct arena *arena, const struct verdict_facts *facts)
+{
+    static const char *const paths[DISK_N] = {
+#define DISK_PATH(name, path) [DISK_##name] = (path),
+        DISK_PLACES(DISK_PATH)
+#undef DISK_PATH
+    };
+    const struct stage_end *end = &facts->end;
+    bool is_known = end->full_place < DISK_N && paths[end->full_place];
+    char size[32];
+
+    if (!is_known || !(end->disk_full || end->inodes_full))
+        return "";
+    if (end->disk_full)
+        format_bytes(size, end->full_size);
+    else
+        snprintf(size, sizeof size, "%llu", (unsigned long long)end->full_size);
+    return arena_printf(arena, ": %s has %s of it", paths[end->full_place], size);
+}
+
 static struct cay_verdict first_cause(const struct verdict_facts *facts)
 {
     for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
@@ -208,9 +228,11 @@ void verdict_decide(struct arena *arena, const struct verdict_facts *facts, stru
 {
     struct cay_verdict verdict = { .cause = CAY_CAUSE_OK };
 
-    (void)arena;
     if (!is_exit_zero(facts)) {
         verdict = first_cause(facts);
+        if (verdict.cause == CAY_CAUSE_DISK)
+            verdict.remedy =
+                arena_printf(arena, "%s%s", verdict.remedy, verdict_full_place(arena, facts));
         ret->exit_code = exit_code(facts, verdict.cause);
         ret->signal = own_signal(facts, verdict.cause);
         ret->timeout =
@@ -251,8 +273,9 @@ void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct
             format_bytes(limit, (uint64_t)verdict.limit);
         else
             snprintf(limit, sizeof limit, "%.0f", verdict.limit);
-        field_append(
-            arena, warnings,
-            arena_printf(arena, "the limit %s (%s) was reached", verdict.limit_name, limit));
+        field_append(arena, warnings,
+                     arena_printf(arena, "the limit %s (%s) was reached%s", verdict.limit_name,
+                                  limit,
+                                  cause == CAY_CAUSE_DISK ? verdict_full_place(arena, facts) : ""));
     }
 }

@@ -35,6 +35,10 @@ struct verdict_facts {
 /* Fills verdict, exit_code, signal, success, timeout. Texts live in the arena. */
 void verdict_decide(struct arena *arena, const struct verdict_facts *facts, struct cay_result *ret);
 
+/* ": /tmp has 48m of it", of a place that has a part of disk or inodes for itself and is full; else
+ * "". */
+const char *verdict_full_place(struct arena *arena, const struct verdict_facts *facts);
+
 /* Limits that were touched by a run that ended well: appended as warnings to a list. */
 struct value;
 void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct value *warnings);

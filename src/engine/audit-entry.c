@@ -16,7 +16,7 @@
 #include "engine/audit.h"
 #include "engine/record.h"
 
-enum { WORD_MAX = 64, IMAGE_MAX = 140, FINDING_MAX = 126, TEXT_MAX = 400, FINDINGS_MAX = 64 };
+enum { WORD_MAX = 64, IMAGE_MAX = 160, FINDING_MAX = 126, TEXT_MAX = 400, FINDINGS_MAX = 64 };
 enum { PATH_BYTES_MAX = 4096 };
 
 /* ---- writing ---- */

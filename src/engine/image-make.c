@@ -159,20 +159,23 @@ static struct image_record *note(struct cay_image_maker *maker, const char *path
     return record;
 }
 
+/* What others than the owner may write to, users of this machine could in the system's images. No
+ * run can write to any of it, whatever its mode is. */
+enum { MODE_KEPT = 0755 };
+
 /* Its owner can always change it, or it could not be removed again; and everybody can look into it:
  * an overlay asks for that, and an image is there to be seen. */
 static int add_folder(struct cay_image_maker *maker, int dir_fd, const char *name, const char *path,
-                      unsigned mode, struct cay_error *err)
+                      struct cay_error *err)
 {
-    mode = (mode & 0777) | 0755;
     if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
         return cay_fail_errno(err, errno, "image: make %.200s", path);
     auto_close int fd = beneath_open(dir_fd, name, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return fail_entry(err, path, "is in the way of a folder, or is a link");
-    if (fchmod(fd, mode) < 0)
+    if (fchmod(fd, MODE_KEPT) < 0)
         return cay_fail_errno(err, errno, "image: set the mode of %.200s", path);
-    return note(maker, path, 'd', mode, err) ? 0 : -1;
+    return note(maker, path, 'd', MODE_KEPT, err) ? 0 : -1;
 }
 
 /* The folder that it goes into; those on the way that nobody mentioned are made. */
@@ -190,8 +193,7 @@ static int open_parent(struct cay_image_maker *maker, const char *path, const ch
         auto_close int above = beneath_open_parent(maker->root_fd, part, &name);
         if (above < 0)
             break;
-        if (spend(maker, ENTRY_BYTES, err) < 0 ||
-            add_folder(maker, above, name, part, 0755, err) < 0)
+        if (spend(maker, ENTRY_BYTES, err) < 0 || add_folder(maker, above, name, part, err) < 0)
             return -1;
     }
     fd = beneath_open_parent(maker->root_fd, path, ret_name);
@@ -210,7 +212,7 @@ static int make_room(int dir_fd, const char *name, const char *path, struct cay_
 static int begin_file(struct cay_image_maker *maker, int dir_fd, const char *name, const char *path,
                       const struct cay_image_entry *entry, struct cay_error *err)
 {
-    unsigned mode = (entry->mode & 0777) | 0400;
+    unsigned mode = (entry->mode & MODE_KEPT) | 0400;
 
     maker->file_fd =
         openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -301,7 +303,7 @@ int cay_image_add(struct cay_image_maker *maker, const struct cay_image_entry *e
     if (dir_fd < 0)
         return -1;
     if (entry->kind == CAY_IMAGE_DIR)
-        return add_folder(maker, dir_fd, name, path, entry->mode, err);
+        return add_folder(maker, dir_fd, name, path, err);
     if (entry->kind == CAY_IMAGE_HARDLINK && entry->target) {
         const char *inside = image_path(&maker->arena, entry->target);
         if (inside && strcmp(inside, path) == 0)

@@ -524,7 +524,10 @@ static void wait_for_something(const struct run *run, struct pollfd *list)
     const struct feed *feed = &run->feed;
     const struct loop *loop = &run->cay->loop;
     bool is_feeding = feed->len > 0;
-    int from_fd = is_feeding ? feed->to_fd : feed->from_fd;
+    /* An engine that lacks the image says so late: what was read before would be lost to the run
+     * that is begun instead. */
+    bool is_early = !run->has_started && (run->plan.backend->abilities & BACKEND_IMAGES);
+    int from_fd = is_feeding ? feed->to_fd : is_early ? -1 : feed->from_fd;
     const int fds[P_N] = {
         [RUN_CANCEL] = run->is_cancelled ? -1 : run->options.cancel_fd,
         [RUN_OUT] = run->has_started ? run->stream_fds[OUT] : -1,

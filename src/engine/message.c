@@ -75,7 +75,8 @@ static const char *timed_out(struct arena *arena, const struct verdict_facts *fa
                         is_cpu ? " of CPU time" : "");
 }
 
-static const char *limit_reached(struct arena *arena, const struct cay_result *result)
+static const char *limit_reached(struct arena *arena, const struct cay_result *result,
+                                 const struct verdict_facts *facts)
 {
     const struct cay_verdict *verdict = &result->verdict;
     char text[32];
@@ -84,8 +85,9 @@ static const char *limit_reached(struct arena *arena, const struct cay_result *r
         format_bytes(text, (uint64_t)verdict->limit);
     else
         snprintf(text, sizeof text, "%.0f", verdict->limit);
-    return arena_printf(arena, "Execution failed: the limit %s (%s) was reached",
-                        verdict->limit_name, text);
+    return arena_printf(arena, "Execution failed: the limit %s (%s) was reached%s",
+                        verdict->limit_name, text,
+                        verdict->cause == CAY_CAUSE_DISK ? verdict_full_place(arena, facts) : "");
 }
 
 static const char *syntax_error_prefix(struct arena *arena, const struct language *language)
@@ -109,7 +111,7 @@ const char *message_of(struct arena *arena, const struct cay_result *result,
     case CAY_CAUSE_OUTPUT:
     case CAY_CAUSE_PIDS:
     case CAY_CAUSE_DISK:
-        return limit_reached(arena, result);
+        return limit_reached(arena, result, facts);
     case CAY_CAUSE_CANCELLED:
         return "Execution cancelled";
     case CAY_CAUSE_EXIT:
@@ -118,7 +120,7 @@ const char *message_of(struct arena *arena, const struct cay_result *result,
             strcmp(result->verdict.limit_name, "compile_timeout") == 0)
             return timed_out(arena, facts, false);
         if (result->verdict.limit_name)
-            return limit_reached(arena, result);
+            return limit_reached(arena, result, facts);
         /* What was compiled has no syntax error left, whatever it calls an error itself. */
         details = language && (result->verdict.cause == CAY_CAUSE_COMPILE || !language->compile[0])
                       ? syntax_details(arena, &result->err, language)

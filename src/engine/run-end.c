@@ -48,6 +48,12 @@ static void warn_of_layers(struct run *run)
         run_warn(run, "the cpu controller is not there: cpus is not enforced");
 }
 
+/* What the backend tells in the end, or NULL. */
+static const char *known_text(struct run *run, const char *text)
+{
+    return text[0] ? arena_str(run->arena, text) : NULL;
+}
+
 static void name_language(struct run *run)
 {
     const struct plan *plan = &run->plan;
@@ -55,7 +61,9 @@ static void name_language(struct run *run)
     if (!plan->language)
         return;
     run->result->language = arena_str(run->arena, plan->language->name);
-    if (!plan->image) /* what is in one is not started outside of a sandbox, not even to ask */
+    if (plan->job.image[0] && !plan->image) /* a container engine's, which was asked inside */
+        run->result->language_version = known_text(run, run->facts.end.runtime_version);
+    else if (!plan->image) /* what is in one is not started outside of a sandbox, not even to ask */
         run->result->language_version =
             version_remembered(&run->cay->versions, run->arena, plan->language, plan->program);
 }
@@ -90,8 +98,9 @@ static void tell_run(struct run *run)
     name_language(run);
     name_backend(run);
     result->start = start_kind_name(run->start_kind);
-    result->image = arena_str(run->arena, plan->image);
-    result->image_digest = arena_str(run->arena, plan->image_digest);
+    result->image = known_text(run, plan->job.image);
+    result->image_digest = plan->image_digest ? arena_str(run->arena, plan->image_digest)
+                                              : known_text(run, run->facts.end.image_digest);
     result->limits = plan->job.limits[plan->job.n_stages - 1];
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/versions.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,9 +19,9 @@
 #include "base/clock.h"
 #include "core/language.h"
 #include "core/state.h"
-#include "sys/file.h"
+#include "core/version-cache.h"
 
-enum { CACHE_BYTES_MAX = 64 * 1024, ASK_TIMEOUT_MS = 5000 };
+enum { ASK_TIMEOUT_MS = 5000 };
 
 /* What identifies this very program: an upgrade changes it. */
 static const char *cache_key(struct arena *arena, const char *program)
@@ -33,49 +32,6 @@ static const char *cache_key(struct arena *arena, const char *program)
         return NULL;
     return arena_printf(arena, "%s %lld %lld.%09ld ", program, (long long)st.st_size,
                         (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-}
-
-static const char *from_cache(struct arena *arena, int state_fd, const char *key)
-{
-    auto_free char *text = mem_alloc(CACHE_BYTES_MAX);
-    size_t key_len = strlen(key);
-
-    if (file_read_at(state_fd, "versions", text, CACHE_BYTES_MAX) <= 0)
-        return NULL;
-    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, key, key_len) == 0)
-            return arena_dup(arena, line + key_len, strcspn(line + key_len, "\n"));
-    }
-    return NULL;
-}
-
-static void to_cache(int state_fd, const char *key, const char *version)
-{
-    struct stat st;
-    auto_close int fd =
-        openat(state_fd, "versions", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) == 0 && st.st_size > CACHE_BYTES_MAX / 2 && ftruncate(fd, 0) < 0)
-        return;
-    dprintf(fd, "%s%s\n", key, version);
-}
-
-/* The first thing that looks like a version: "Python 3.11.2", "v20.1.0", "GNU bash,
- * version 5.2.15". */
-static const char *find_version(struct arena *arena, const char *text)
-{
-    for (const char *pos = text; *pos; pos++) {
-        size_t len = strspn(pos, "0123456789.");
-        bool starts = pos == text || !(isdigit((unsigned char)pos[-1]) || pos[-1] == '.');
-        if (starts && isdigit((unsigned char)*pos) && memchr(pos, '.', len)) {
-            while (pos[len - 1] == '.')
-                len--;
-            return arena_dup(arena, pos, len);
-        }
-    }
-    return NULL;
 }
 
 static void read_answer(int fd, char *out, size_t size)
@@ -124,18 +80,18 @@ static const char *ask(struct arena *arena, const char *program, const char *con
             continue;
     }
     close(pair[0]);
-    return rc == 0 ? find_version(arena, answer) : NULL;
+    return rc == 0 ? version_in(arena, answer) : NULL;
 }
 
 static const char *look_up(struct arena *arena, int state_fd, const struct language *language,
                            const char *program, const char *key)
 {
-    const char *version = state_fd >= 0 ? from_cache(arena, state_fd, key) : NULL;
+    const char *version = state_fd >= 0 ? version_cache_get(arena, state_fd, key) : NULL;
     if (version)
         return version;
     version = ask(arena, program, language->version);
     if (version && state_fd >= 0)
-        to_cache(state_fd, key, version);
+        version_cache_put(state_fd, key, version);
     return version;
 }
 

@@ -6,6 +6,7 @@
 #include <locale.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -97,6 +98,13 @@ static int list(int dir_fd, struct dirent ***ret)
 
 static int put_folder(const struct writer *w, int dir_fd, const char *path, int depth);
 
+/* Where every root lets everybody write: an engine gives what it mounts there this mode. On this
+ * machine's disk it has another, or all of its users could write into the system's images. */
+static bool is_for_all(const char *path)
+{
+    return strcmp(path, "tmp") == 0 || strcmp(path, "var/tmp") == 0;
+}
+
 static int put(const struct writer *w, int dir_fd, const char *name, const char *path, int depth)
 {
     struct stat st;
@@ -105,6 +113,8 @@ static int put(const struct writer *w, int dir_fd, const char *name, const char 
         return cay_fail_errno(w->err, errno, "image: look at %.200s", path);
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
         return 0;
+    if (S_ISDIR(st.st_mode) && is_for_all(path))
+        st.st_mode |= 01777;
     if (put_entry(w, dir_fd, name, path, &st) < 0)
         return -1;
     if (!S_ISDIR(st.st_mode))

@@ -53,8 +53,8 @@ struct run {
     struct warden_reply started;
 };
 
-/* Backends, and those of them that make sandboxes ahead. */
-enum { BACKENDS_MAX = 8, POOLS_MAX = 2 };
+/* Backends; each may make sandboxes ahead. */
+enum { BACKENDS_MAX = 8, POOLS_MAX = BACKENDS_MAX };
 
 /* What is polled, and in which order. RUNS_MAX is of the main front's and of all others' each:
  * there is room for all of them. */

@@ -8,10 +8,12 @@ import os
 import pathlib
 import signal
 import sys
+import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "../lib"), str(HERE / "../hostile")]
 import caydocker
+import caystate
 import caytest
 import on_docker
 from caytest import until
@@ -135,6 +137,84 @@ def workspace(t, mode, engine):
     caytest.run(["rm", "-rf", top, ro])
 
 
+# --- images ---------------------------------------------------------------------------------------------------------
+
+
+def busybox(path, **modes):
+    """A root with a shell, and folders of these modes."""
+    with tarfile.open(path, "w") as tar:
+        for name, mode in {"bin": 0o755, **modes}.items():
+            info = tarfile.TarInfo(name)
+            info.type, info.mode = tarfile.DIRTYPE, mode
+            tar.addfile(info)
+        tar.add("/bin/busybox", "bin/busybox")
+        for name in ("sh", "cat", "dd"):
+            info = tarfile.TarInfo(f"bin/{name}")
+            info.type, info.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(info)
+
+
+def built_on_demand(t, mode, engine, tar):
+    """What Debian's packages are is not of interest: what puts them together writes a tar that is there already."""
+    if not caytest.contained() or not os.path.exists("/usr/bin/mmdebstrap"):
+        t.skip("building it", "needs a mount namespace of its own, and mmdebstrap", "mount")
+        return
+    program = caytest.workdir() / "mmdebstrap"
+    program.write_text(f"#!/bin/sh\nexec cat {tar}\n")
+    program.chmod(0o755)
+    caytest.run(["mount", "--bind", program, "/usr/bin/mmdebstrap"])
+    r = mode.json("exec", *FLAGS, "--yes", "--image", "cay/bash", "--", "sh", "-c", "cat", stdin="in")
+    t.result(r, "an image that is missing is built and handed over", "in", cause="ok", meta__image="cay/bash")
+    t.ok(engine.json("GET", "/images/cay/bash/json"), "and stays there")
+    caytest.run(["umount", "/usr/bin/mmdebstrap"])
+
+
+def images(t, mode, engine):
+    """An image that cay made, and one of somebody's whose /tmp is nobody's to write; and what the result says of them."""
+    folder, tar = caystate.private_records(mode, part="images"), mode.cwd / "made.tar"
+    folder.chmod(0o755)
+    busybox(tar)
+    done = mode.cay("image", "import", tar, "--engine", "docker")
+    t.equal(done.status, 0, "an image is made and handed over", *done.describe())
+    busybox(tar, tmp=0o755)
+    engine.call("POST", "/images/create?fromSrc=-&repo=closed&tag=1", tar, "application/x-tar")
+    writes = "for d in /tmp /sandbox /dev/shm; do echo $d > $d/x && cat $d/x; done"
+    for image in ("cay/made", "closed:1"):
+        r = mode.json("exec", *FLAGS, "--image", image, "--", "sh", "-c", writes)
+        own = engine.json("GET", f"/images/{image}/json")["Id"]
+        t.result(r, f"{image}: what is to be written to can be", "/tmp\n/sandbox\n/dev/shm\n", cause="ok", meta__image=image,
+                 meta__image_digest=own, meta__language_version=None)
+    built_on_demand(t, mode, engine, tar)
+    tar.unlink()
+    caystate.unmount_records(folder)
+    own = engine.json("GET", f"/images/{caydocker.IMAGE}/json")["Id"]
+    want = ".".join(map(str, sys.version_info[:3])) if sys.executable == "/usr/bin/python3" else \
+        caytest.run(["/usr/bin/python3", "--version"]).out.decode().split()[1]
+    for what, code in (("asked", "print(1)"), ("known", "import time; time.sleep(60)")):
+        r = mode.python(code, *FLAGS, "--timeout", "5")
+        t.result(r, f"its Python is {what}", meta__image=caydocker.IMAGE, meta__image_digest=own, meta__language_version=want)
+    row = next(x for x in json.loads(mode.cay("history", "--json", "--limit", "5").out) if x.get("backend") == "docker")
+    t.equal(row.get("image"), caydocker.IMAGE, "and the history has its name", row)
+
+
+def parts(t, mode, engine):
+    """Each place has a part of the disk: which one was full is told."""
+    for place, size in (("/tmp", "24m"), ("/sandbox", "32m"), ("/dev/shm", "8m")):
+        code = f"open('{place}/x', 'wb').write(bytes(40 << 20))"
+        r = mode.python(code, *FLAGS, "--memory", "128m")
+        t.result(r, f"{place} is full", cause="disk", limit_name="disk", limit=64 << 20,
+                 error_message=f"Execution failed: the limit disk (64m) was reached: {place} has {size} of it")
+        t.matches(r.get("verdict.remedy"), f"raise disk .*: {place} has {size} of it", "and said in the remedy")
+    code = "try: open('/tmp/x', 'wb').write(bytes(40 << 20))\nexcept OSError: print('full')"
+    r = mode.python(code, *FLAGS, "--memory", "128m")
+    t.result(r, "one that goes on", "full\n", cause="ok")
+    t.ok("the limit disk (64m) was reached: /tmp has 24m of it" in r.get("meta.warnings"), "has it as a warning", r.get("meta.warnings"))
+    code = "for i in range(10000): open(f'/dev/shm/{i}', 'w')"
+    r = mode.python(code, *FLAGS, "--inodes", "800")
+    t.result(r, "no inodes", cause="disk", limit_name="inodes", limit=800)
+    t.matches(r.get("error_message"), "inodes .800. was reached: /dev/shm has 100 of it", "of one place")
+
+
 # --- where the engine is ---------------------------------------------------------------------------------------------
 
 
@@ -173,7 +253,11 @@ def ordinary_user(t, mode, engine):
 
 def missing(t, mode, engine):
     rows = (
-        ("image", ("--image", "no-such:image"), {}, "there is no image 'no-such:image'", "cay image build"),
+        ("image", ("--image", "no-such:image"), {}, "there is no image 'no-such:image'", "`docker pull no-such:image`"),
+        ("default image", ("--image", "coding-agent-sandbox:latest"), {}, "there is no image 'coding-agent-sandbox:latest'",
+         "`cay image build python-node --engine docker --tag coding-agent-sandbox:latest` makes it"),
+        ("image of cay's", ("--image", "cay/ruby"), {}, "there is no image 'cay/ruby'",
+         "`cay image build ruby --engine docker --tag cay/ruby` makes it"),
         ("runtime", ("--runtime", "no-such"), {}, "no runtime 'no-such'", "daemon.json"),
         ("daemon", (), {"DOCKER_HOST": "unix:///no/such.sock"}, "Cannot connect to Docker daemon", "docker"),
         ("program", ("--image", caydocker.IMAGE), {}, "no-such-program: command not found", "--image"),
@@ -193,10 +277,13 @@ def gvisor(t, mode, engine):
     if not os.path.exists("/usr/bin/runsc"):
         t.skip("gVisor", "runsc is not installed", "runsc")
         return
-    r = mode.python("import sys; print(open('/proc/version').read().split()[2]); sys.exit(3)", "--runtime", "runsc",
-                    "--min-isolation", "gvisor")
+    code = "import sys; print(open('/proc/version').read().split()[2]); sys.exit(3)"
+    r = mode.python(code, "--runtime", "runsc", "--min-isolation", "gvisor")
     t.result(r, "gVisor by one word", "4.4.0\n", cause="exit", exit_code=3, meta__isolation__tier="gvisor",
              meta__runtime="docker")
+    r = mode.python(code, "--min-isolation", "gvisor")
+    t.result(r, "or by the tier that is asked for", "4.4.0\n", cause="exit", exit_code=3, meta__isolation__tier="gvisor",
+             meta__runtime="docker", meta__fallback=None)
     top = mode.cwd / "gvisor"
     top.mkdir()
     (top / "in").write_text("from the host")
@@ -281,6 +368,20 @@ def served(t, mode, engine):
         server.wait(60)
 
 
+def without_gvisor(t, mode):
+    """An engine that does not have its runtime says so."""
+    tar = mode.cwd / "small.tar"
+    busybox(tar)
+    with caydocker.Engine(has_gvisor=False) as engine:
+        engine.call("POST", "/images/create?fromSrc=-&repo=small&tag=latest", tar, "application/x-tar")
+        r = mode.json("exec", "--min-isolation", "gvisor", "--", "sh", "-c", "echo RAN",
+                      env=dict(DOCKER_HOST=engine.host, SECURITY_DOCKER_IMAGE="small"))
+        t.result(r, "without gVisor: refused", "", cause="infrastructure", exit_code=125)
+        t.matches(r.get("error_message"), "the engine has no runtime 'runsc'", "without gVisor: why")
+        t.matches(r.done.err.decode(), "apt-get install runsc; .*daemon.json", "without gVisor: what helps")
+    tar.unlink()
+
+
 def podman(t, mode):
     """Another engine that speaks the same language, with an accent."""
     if not os.path.exists("/usr/bin/podman"):
@@ -308,7 +409,7 @@ def podman(t, mode):
         none_left(t, engine, "podman: no container is left")
 
 
-TESTS = (container, promises, hostile, apart, workspace, ordinary_user, missing, gvisor, pool, leftovers)
+TESTS = (container, promises, hostile, images, parts, apart, workspace, ordinary_user, missing, gvisor, pool, leftovers)
 
 
 def test(t, mode):
@@ -332,6 +433,8 @@ def test(t, mode):
         if not only:
             conformance.conform(t, mode, "docker")
     t.prefix = outer
+    if not only or "without_gvisor" in only:
+        without_gvisor(t, mode)
     if IS_LONG or "podman" in only:
         podman(t, mode)
 

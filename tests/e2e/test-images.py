@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import cayserve
 import caystate
 import caytest
+from cayterm import Screen
 
 TAKEOVER = Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "tests" / "takeover"
 PYTHON_PARTS = ("encodings", "collections", "importlib", "re", "json")
@@ -158,6 +159,8 @@ def exports(t, mode):
     t.ok({"usr/bin/busybox", "tmp", "sandbox", "etc/passwd"} <= set(names) and names["etc/passwd"].uid == 0 and
          {names["usr/bin/setuid"].type, names["usr/bin/hard"].type} == {tarfile.REGTYPE, tarfile.LNKTYPE},
          "as a tar that others can read", *sorted(names)[:20])
+    t.equal({n: names[n].mode for n in ("tmp", "sandbox", "var/tmp") if n in names and names[n].isdir()}, {"tmp": 0o1777, "sandbox": 0o755},
+            "whose /tmp is everybody's")
     mode.cay("image", "export", "tiny", "-o", "out.tar.zst")
     done = mode.cay("image", "import", "out.tar.zst", "again")
     t.ok(done.status == 0 and listed(mode)["again"]["digest"] == digest, "imported again it is the same", *done.describe())
@@ -272,6 +275,47 @@ def stat_of(pid):
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
 
 
+def asks(t, mode, tar):
+    """One that is missing and can be built is, where somebody at a terminal wants it. The packages are not of interest here:
+    what is asked to put them together writes a tar that is there already (tests/images/run.py has real ones)."""
+    program = caytest.workdir() / "mmdebstrap"
+    program.write_text(f"#!/bin/sh\nexec cat {tar}\n")
+    program.chmod(0o755)
+    args = ("exec", "--image", "bash", "--", "sh", "-c", "cat /etc/os-release; wc -c")
+    before = listed(mode)
+
+    done = mode.cay(*args)
+    t.ok(done.status == 127 and b"`cay image build bash` makes it" in done.err and b"[Y/n]" not in done.err,
+         "nobody to ask: a hint that works", *done.describe())
+    for answer in (b"n\n", b"\x03", b"\x04", b"who knows\n"):
+        with Screen(mode, *args) as s:
+            ok = s.wait_for(b"there is no image 'bash'") and s.wait_for(b"`cay image build bash`") and s.wait_for(b"[Y/n]")
+            s.type(answer)
+            t.ok(ok and s.wait() == 127 and b"there is no image 'bash'" in s.seen, f"asked, and answered {answer!r}: refused", s.status, s.seen)
+    t.equal(listed(mode), before, "nothing was built")
+    done = mode.cay("exec", "--yes", "--image", "nosuch", "--", "ls")
+    t.ok(done.status == 127 and b"cay image list --available" in done.err, "one that nobody knows", *done.describe())
+    if not caytest.contained() or os.getuid() != 0 or not os.path.exists("/usr/bin/mmdebstrap"):
+        t.skip("building it", "needs a mount namespace of its own, and mmdebstrap", "mount")
+        return
+    subprocess.run(["mount", "--bind", program, "/usr/bin/mmdebstrap"], check=True)
+    with Screen(mode, *args) as s:
+        s.wait_for(b"[Y/n]")
+        s.type(b"\n")
+        t.ok(s.wait_for(b"image bash: ") and s.wait_for(b"ID=tiny"), "wanted: it is built, and the run has it", s.seen)
+        s.type(b"typed\n\x04")
+        t.ok(s.wait_for(b"6\r\n") and s.wait() == 0, "with what is typed after it", s.status, s.seen)
+    mode.cay("image", "remove", "bash")
+    r = mode.json("exec", "--yes", "--image", "bash", "--", "sh", "-c", "cat /etc/os-release; wc -c", stdin="four")
+    t.result(r, "--yes: without a word", "ID=tiny\n4\n", cause="ok", meta__image="bash")
+    mode.cay("image", "remove", "bash")
+    program.write_text("#!/bin/sh\necho 'E: no mirror' >&2\nexit 1\n")
+    done = mode.cay("exec", "--yes", "--image", "bash", "--", "ls")
+    t.ok(done.status == 127 and b"no mirror" in done.err and b"there is no image" in done.err, "one that can't be built", *done.describe())
+    t.equal(listed(mode), before, "none of it is left")
+    subprocess.run(["umount", "/usr/bin/mmdebstrap"], check=True)
+
+
 def in_use(t, mode, tar):
     with mode.live("exec", "--image", "tiny", "--", "sh", "-c", "echo up; read x; cat /etc/os-release") as live:
         t.ok(live.wait_for("up\n"), "a run has the image", live.seen)
@@ -308,6 +352,11 @@ def system(t, mode, folder, tar):
         t.result(r, "and has it", cause="ok", stdout="ID=tiny\n")
         done = mode.cay("image", "remove", "shared")
         t.ok(done.status == 126 and b"sudo" in done.err, "but does not remove it", *done.describe())
+        loose = tar_of(("d", {"kind": tarfile.DIRTYPE, "mode": 0o1777}), ("d/f", {"data": b"x", "mode": 0o666}), ("d/x", {"data": b"x", "mode": 0o775}))
+        done = root.cay("image", "import", "-", "loose", stdin=loose)
+        found = {str(p): oct(p.lstat().st_mode) for p in Path(shared, "loose").rglob("*") if not p.is_symlink() and p.lstat().st_mode & 0o7022}
+        t.ok(done.status == 0 and not found, "nothing in one that others could write to", *done.describe(), found)
+        root.cay("image", "remove", "loose")
         os.chmod(shared, 0o777)
         done = mode.cay("exec", "--image", "shared", "--", "ls")
         t.ok(done.status == 126 and b"written by others" in done.err, "nor is it trusted where others could write", *done.describe())
@@ -331,6 +380,7 @@ def test(t, mode):
     refuses(t, mode, folder)
     endings(t, mode, folder)
     taken_over(t, mode, folder)
+    asks(t, mode, tar)
     in_use(t, mode, tar)
     if mode.is_root:
         served(t, mode)

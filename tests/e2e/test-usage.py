@@ -271,7 +271,7 @@ def long_words(t, mode):
 def refused(t, mode):
     for flags, words in (
         (("--min-isolation", "vm"), "min_isolation"),
-        (("--min-isolation", "gvisor"), "min_isolation"),
+        (("--min-isolation", "gvisor"), "ocker"),  # whose engine is what gives it, and is not there
         (("--backend", "docker"), "docker"),
         (("--backend", "vm"), "vm"),
         (("--backend", "wasm"), "wasm"),

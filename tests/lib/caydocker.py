@@ -95,9 +95,10 @@ class Engine:
 
     PARTS = ("dockerd", "containerd", "containerd-shim", "runc")  # names of its processes, as the kernel cuts them
 
-    def __init__(self, runtimes=None):
+    def __init__(self, runtimes=None, has_gvisor=True):
         """runtimes: OCI runtimes beside runc and gVisor's, as daemon.json has them, of a function that gets a folder."""
         self.runtimes = runtimes
+        self.has_gvisor = has_gvisor and os.path.exists("/usr/bin/runsc")
         # Not where leftovers of cay's are looked for: an engine keeps its own things until it likes.
         place = "/tmp"
         if contained():
@@ -111,7 +112,7 @@ class Engine:
     def command(self):
         config = self.folder / "daemon.json"
         runtimes = {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--platform=ptrace", "--network=none"]}}
-        runtimes = runtimes if os.path.exists("/usr/bin/runsc") else {}
+        runtimes = runtimes if self.has_gvisor else {}
         config.write_text(json.dumps({"runtimes": {**runtimes, **(self.runtimes(self.folder) if self.runtimes else {})}}))
         return ["unshare", "-n", "dockerd", "--config-file", config, "--data-root", self.folder / "data", "--exec-root",
                 self.folder / "exec", "--pidfile", self.folder / "pid", "--host", self.host, "--iptables=false",

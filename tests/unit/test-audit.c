@@ -24,6 +24,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/strbuf.h"
+#include "core/backend.h"
 #include "engine/audit-read.h"
 #include "engine/audit.h"
 
@@ -158,10 +159,16 @@ static void test_entry(void **state)
     entry.tenant = "a \"tenant\"\n\t\001";
     entry.findings = findings;
     entry.bypass = true;
+    /* A container engine's names may be long. */
+    char image[IMAGE_BYTES];
+    memset(image, 'x', sizeof image - 1);
+    image[sizeof image - 1] = '\0';
+    entry.image = image;
     audit_put(&text, &entry);
     assert_null(strpbrk(text.data, "\t\n"));
     assert_int_equal(audit_parse(&arena, text.data, text.len, &back), 0);
     assert_string_equal(back.tenant, entry.tenant);
+    assert_string_equal(back.image, image);
     assert_string_equal(back.findings[1], "py-os");
     assert_int_equal(back.run_ns, entry.run_ns);
     assert_int_equal(audit_end_ns(&back), INT64_C(1794769982143000000));

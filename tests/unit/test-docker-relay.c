@@ -82,9 +82,50 @@ static void test_stages(void **state)
     assert_true(highest < JOB_STAGES);
 }
 
+/* What a runtime says of its version counts once, and from an init that nobody could have taken
+ * over yet. */
+static void test_runtime_answers(void **state)
+{
+    static const char version[] = "Python 3.11.2\n", none[] = "no version";
+    static const char too_long[] = "v1.23456789012345678901234567890";
+    static const struct {
+        unsigned stage;
+        int64_t started_ns;
+        const char *first;
+        bool is_taken;
+    } rows[] = {
+        { 0, 1, version, false },
+        { 1, 0, version, false },
+        { 0, 0, none, true },
+        { 0, 0, too_long, true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char *argv[] = { NULL };
+        struct keeper keeper = {
+            .api.fd = -1,
+            .version_argv = argv,
+            .version_key = "a test's ",
+            .stage = rows[i].stage,
+            .started_ns = rows[i].started_ns,
+        };
+        runtime_answered(&keeper, rows[i].first, strlen(rows[i].first));
+        assert_string_equal(keeper.runtime_version, "");
+        assert_int_equal(!keeper.version_argv, rows[i].is_taken);
+        if (rows[i].is_taken)
+            runtime_answered(&keeper, version, strlen(version));
+        assert_string_equal(keeper.runtime_version, "");
+        arena_done(&keeper.arena);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_stages) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_runtime_answers),
+    };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,11 +51,12 @@ static struct verdict_facts facts_of(int wait_status)
 
 static struct cay_result decided(const struct verdict_facts *facts)
 {
-    struct arena arena = { 0 };
+    static struct arena arena; /* what the last one names is still there */
     struct cay_result result = { 0 };
 
-    verdict_decide(&arena, facts, &result);
     arena_done(&arena);
+    arena = (struct arena){ 0 };
+    verdict_decide(&arena, facts, &result);
     return result;
 }
 
@@ -206,6 +207,14 @@ static void check_limit(const struct verdict_facts *facts, const char *name, dou
     assert_true(result.verdict.remedy[0] != '\0');
 }
 
+static void check_remedy(const struct verdict_facts *facts, const char *words)
+{
+    struct cay_result result = decided(facts);
+
+    if (!strstr(result.verdict.remedy, words))
+        fail_msg("%s", result.verdict.remedy);
+}
+
 static void test_limits(void **state)
 {
     struct verdict_facts facts = facts_of(EXITED(1));
@@ -238,9 +247,19 @@ static void test_limits(void **state)
     facts = facts_of(EXITED(1));
     facts.end.disk_full = true;
     check_limit(&facts, "disk", 8 << 20, 8000000, "bytes");
+    assert_null(strstr(decided(&facts).verdict.remedy, "/tmp"));
+    facts.end.full_place = DISK_TMP;
+    facts.end.full_size = 3 << 20;
+    check_limit(&facts, "disk", 8 << 20, 8000000, "bytes");
+    check_remedy(&facts, "/tmp has 3m of it");
+    facts.end.full_place = 250; /* none that there is */
+    check_remedy(&facts, "raise disk");
     facts.end.disk_full = false;
     facts.end.inodes_full = true;
+    facts.end.full_place = DISK_SHM;
+    facts.end.full_size = 12;
     check_limit(&facts, "inodes", 100, 100, "count");
+    check_remedy(&facts, "/dev/shm has 12 of it");
     check(&facts, CAY_CAUSE_DISK, 1, 0);
 }
 
@@ -386,6 +405,15 @@ static void test_touched_limits_are_warnings(void **state)
 
     warnings = (struct value){ 0 };
     facts.end.oom_kills = facts.end.pids_denied = 0;
+    facts.output_bytes = 4096;
+    facts.end.full_place = DISK_SANDBOX;
+    facts.end.full_size = 4 << 20;
+    verdict_warn(&arena, &facts, &warnings);
+    assert_int_equal(count(&warnings), 1);
+    assert_string_equal(warnings.list[0], "the limit disk (8m) was reached: /sandbox has 4m of it");
+    facts.end.full_place = DISK_NONE;
+
+    warnings = (struct value){ 0 };
     facts.end.disk_full = false;
     facts.end.inodes_full = true;
     verdict_warn(&arena, &facts, &warnings);

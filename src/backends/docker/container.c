@@ -11,6 +11,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "core/image-definition.h"
 #include "core/layer.h"
 #include "core/libexec.h"
 #include "net/http.h"
@@ -70,9 +71,22 @@ void shape_of(const struct job *job, struct shape *ret)
 
 static int fail_missing_image(const struct shape *shape, struct cay_error *err)
 {
-    cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no image '%s'", shape->image);
-    return cay_hint(err, "cay image build, docker pull %.30s, or --image with one you have",
-                    shape->image);
+    static const char own[] = "cay/", usual[] = "coding-agent-sandbox", latest[] = ":latest";
+    const char *image = shape->image;
+    const char *name = strncmp(image, own, strlen(own)) == 0 ? image + strlen(own) : image;
+    size_t len = strcspn(name, ":");
+
+    cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no image '%s'", image);
+    if (strcmp(name + len, latest) == 0 || !name[len]) {
+        if (len == strlen(usual) && strncmp(name, usual, len) == 0) /* docker_image, unless told */
+            return image_hint_build(err, "python-node --engine docker --tag %s", image);
+        if (image_definition_is_there(name, len))
+            return image_hint_build(err, "%.*s --engine docker --tag %s", (int)len, name, image);
+    }
+    /* A command that was cut would not work. */
+    if (strlen(image) <= 60)
+        return cay_hint(err, "`docker pull %s`, or --image with one you have", image);
+    return cay_hint(err, "pull it into the engine, or --image with one you have");
 }
 
 static int fail_missing_runtime(const struct shape *shape, struct cay_error *err)
@@ -131,9 +145,10 @@ static uint32_t layers_of(const json_t *answer)
     return layers;
 }
 
-/* The volumes that the image declares, or NULL (json_decref). -1: there is no such image. */
+/* The volumes that the image declares, or NULL (json_decref), and its digest. -1: there is no such
+ * image. */
 static int look_at_image(struct api *api, const struct shape *shape, json_t **ret,
-                         struct cay_error *err)
+                         char digest[static IMAGE_DIGEST_BYTES], struct cay_error *err)
 {
     auto_strbuf struct strbuf target = { 0 };
     json_t *answer = NULL;
@@ -142,8 +157,11 @@ static int look_at_image(struct api *api, const struct shape *shape, json_t **re
     http_escape(&target, shape->image);
     strbuf_puts(&target, "/json");
     int status = api_call(api, "GET", strbuf_str(&target), NULL, &answer, err);
-    if (status == 200)
+    if (status == 200) {
+        const char *id = json_string_value(json_object_get(answer, "Id"));
         *ret = json_incref(json_object_get(json_object_get(answer, "Config"), "Volumes"));
+        snprintf(digest, IMAGE_DIGEST_BYTES, "%s", id ? id : "");
+    }
     json_decref(answer);
     if (status == 404)
         return fail_missing_image(shape, err);
@@ -203,7 +221,7 @@ int container_create(struct api *api, const char *run_id, const struct shape *sh
     *ret = (struct container){ 0 };
     if (libexec_find("cay-inside", inside, sizeof inside) < 0)
         return cay_fail(err, CAY_E_UNSUPPORTED, "docker: cay-inside is not installed");
-    if (look_at_image(api, shape, &volumes, err) < 0)
+    if (look_at_image(api, shape, &volumes, ret->image_digest, err) < 0)
         return -1;
     /* An engine at an address may be anywhere, and have another file of that name. */
     struct spec spec = { run_id, shape, folders, volumes, inside, api->where.kind == ENGINE_TCP };

@@ -69,7 +69,8 @@ struct cgroup_limits shape_stage_limits(const struct shape *shape, const struct 
 struct container {
     char id[65];
     char name[48];
-    uint32_t layers; /* that the engine put on */
+    uint32_t layers;                       /* that the engine put on */
+    char image_digest[IMAGE_DIGEST_BYTES]; /* what the engine calls its image */
 };
 
 /* Makes it; folders are paths inside for copies of read-only folders, NULL-terminated. Missing

@@ -190,6 +190,7 @@ static int run_job(struct keeper *keeper, struct cay_error *err)
         keeper->limits = limits;
     }
     counters_read(&keeper->counters, &keeper->api, &keeper->container, &keeper->zero);
+    runtime_look_up(keeper);
     if (send_job(keeper, err) < 0)
         return -1;
     relay_run(keeper);

@@ -27,6 +27,11 @@ struct keeper {
     struct counters counters;
     struct cgroup_limits limits; /* in force */
     struct cgroup_counters zero; /* at the start of the stage */
+    /* Of the language's runtime (runtime.c): its version, where that is known, else how to ask for
+     * it, and where the answer is kept. */
+    char runtime_version[RUNTIME_VERSION_BYTES];
+    char **version_argv;
+    const char *version_key;
     unsigned stage;
     int64_t started_ns; /* of the stage; 0: none runs */
     int64_t begun_s;    /* of the run, by the real clock */
@@ -42,6 +47,11 @@ struct keeper {
 
 /* Reads the payload, as far as the container has to know of it. -errno. */
 int send_read_payload(struct keeper *keeper);
+
+/* Which version of the job's language the image has: by an earlier run's answer, or it will be
+ * asked for. And the answer. */
+void runtime_look_up(struct keeper *keeper);
+void runtime_answered(struct keeper *keeper, const char *answer, size_t len);
 
 /* Brings everything in and begins the first stage. */
 int send_job(struct keeper *keeper, struct cay_error *err);

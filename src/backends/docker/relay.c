@@ -16,6 +16,8 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/image-definition.h"
+#include "core/language.h"
 #include "core/layer.h"
 
 /* ---- reports ----------------------------------------------------------------------------------
@@ -49,6 +51,8 @@ static void fill_usage(struct keeper *keeper, struct stage_end *end)
         end->usage.cpu_time_ns = (int64_t)since(now.cpu_ns, keeper->zero.cpu_ns);
     end->oom_kills = since(now.oom_kills, keeper->zero.oom_kills);
     end->pids_denied = since(now.pids_denied, keeper->zero.pids_denied);
+    memcpy(end->image_digest, keeper->container.image_digest, sizeof end->image_digest);
+    memcpy(end->runtime_version, keeper->runtime_version, sizeof end->runtime_version);
 }
 
 static void stage_over(struct keeper *keeper, const struct report *report)
@@ -145,6 +149,10 @@ static void on_failed(struct keeper *keeper, const struct wire_failed *failed)
 
     if (failed->step == WIRE_STEP_EXEC && (errnum == ENOENT || errnum == ENOTDIR)) {
         cay_fail(&err, CAY_E_NOTFOUND, "command not found");
+        char name[32];
+        language_name_at(keeper->job.language, name, sizeof name);
+        if (image_definition_is_there(name, strlen(name)))
+            cay_hint(&err, "`cay image build %s --engine docker`, then --image cay/%s", name, name);
         cay_hint(&err, "the image '%.40s' does not have it; --image names another",
                  keeper->shape.image);
     } else if (failed->step == WIRE_STEP_EXEC) {
@@ -191,6 +199,8 @@ static void on_ended(struct keeper *keeper, const struct wire_stage *stage)
             .inodes_size = limits->inodes,
             .disk_full = stage->disk_full,
             .inodes_full = stage->inodes_full,
+            .full_place = (uint8_t)MIN(stage->full_place, (uint32_t)DISK_N),
+            .full_size = stage->full_size,
         },
     };
 
@@ -223,6 +233,9 @@ static void on_frame(struct keeper *keeper, const struct wire_head *head, const 
 
     memcpy(&body, data, MIN(head->len, sizeof body));
     switch ((enum wire_kind)head->kind) {
+    case WIRE_RUNTIME:
+        runtime_answered(keeper, data, head->len);
+        break;
     case WIRE_STARTED:
         on_started(keeper, &body.stage);
         break;

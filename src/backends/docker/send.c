@@ -69,6 +69,8 @@ static int send_head(struct keeper *keeper)
         .n_folders = payload->n_folders,
     };
 
+    while (keeper->version_argv && keeper->version_argv[head.version_argc])
+        head.version_argc++;
     memcpy(head.limits, job->limits, sizeof head.limits);
     for (unsigned i = 0; i < job->n_stages; i++)
         head.argc[i] = payload->argc[i];
@@ -79,6 +81,8 @@ static int send_head(struct keeper *keeper)
     add_strings(&keeper->arena, &out, payload, head.envc, payload_env);
     add_strings(&keeper->arena, &out, payload, head.n_globs, payload_globs);
     add_strings(&keeper->arena, &out, payload, head.n_folders, payload_folders);
+    for (uint32_t i = 0; i < head.version_argc; i++)
+        strbuf_add(&out, keeper->version_argv[i], strlen(keeper->version_argv[i]) + 1);
     if (out.len > WIRE_JOB_MAX)
         return -E2BIG;
     return send_frame(keeper, WIRE_JOB, out.data, out.len);

@@ -65,13 +65,16 @@ static void put_tmpfs(struct json_writer *w, const struct spec *spec)
     const struct shape *shape = spec->shape;
     char *const *folders = spec->folders;
     const char *own = spec->is_plain ? "mode=1777" : "mode=0755,uid=1000,gid=1000";
+    /* runc gives it the mode that the folder has in the image, which may be 0755: then it is at
+     * least the program's own. */
+    const char *shared = spec->is_plain ? "mode=1777" : "mode=1777,uid=1000,gid=1000";
     const struct {
         const char *path, *options, *mode;
         unsigned eighths;
         bool is_on;
     } places[] = {
         { "/sandbox", "exec", own, shape->has_workspace ? 2 : 4, true },
-        { "/tmp", "exec", "mode=1777", shape->has_workspace ? 2 : 3, true },
+        { "/tmp", "exec", shared, shape->has_workspace ? 2 : 3, true },
         { "/dev/shm", "noexec", "mode=1777", 1, true },
         { "/workspace", "exec", own, 3, shape->has_workspace },
     };

@@ -8,7 +8,8 @@
  * makes.
  *
  *     keeper ─▶ JOB  (ENTRY DATA…)…  BEGIN   INPUT… INPUT_END   NEXT
- *     init   ─▶ READY   STARTED | FAILED   STDOUT… STDERR… TAKEN…   (HARVEST…) ENDED (HARVEST…)
+ *     init   ─▶ READY   (RUNTIME)   STARTED | FAILED   STDOUT… STDERR… TAKEN…   (HARVEST…) ENDED
+ * (HARVEST…)
  *
  * Both ends are of one build, and of one architecture: numbers are as in memory. The init reads a
  * frame as a whole and always soon, for input is sent only as far as WIRE_WINDOW says: so the end
@@ -37,11 +38,12 @@ enum wire_kind {
     WIRE_TAKEN,   /* uint32_t: so many bytes of input are with the program; 0: it wants no more */
     WIRE_ENDED,   /* struct wire_stage */
     WIRE_HARVEST, /* a piece of it (core/harvest.h); an empty one is the end of the run */
+    WIRE_RUNTIME, /* what the runtime says when it is asked for its version */
     WIRE_KIND_N
 };
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_PIECE = 32768,  /* the most that a frame of data holds */
     WIRE_WINDOW = 32768, /* of input that the program has not taken yet */
     WIRE_JOB_MAX = 64 << 20,
@@ -61,6 +63,7 @@ struct wire_job {
     uint32_t has_harvest;   /* and it is told */
     uint32_t has_workspace; /* entries of place 1 follow, and the program starts there */
     uint32_t argc[JOB_STAGES], envc, n_globs, n_folders;
+    uint32_t version_argc; /* a command that tells the runtime's version; 0: it is not asked for */
 };
 
 /* A file, folder or link to be made at path in one of the places: 0 is /sandbox, 1 /workspace, and
@@ -116,5 +119,7 @@ struct wire_stage {
     uint64_t disk_used, disk_size; /* of all places that can be written */
     uint64_t inodes_used, inodes_size;
     uint64_t unreachable;            /* what found no route */
-    uint32_t disk_full, inodes_full; /* one of them is */
+    uint32_t disk_full, inodes_full; /* one of them is: */
+    uint32_t full_place;             /* enum disk_place */
+    uint64_t full_size;              /* of that one: bytes, or inodes */
 };

@@ -34,6 +34,7 @@ struct inside {
     struct wire_job job;
     char **argv[JOB_STAGES];
     char **env, **globs, **folders;
+    char **version_argv;
     unsigned stage;
     uint32_t missing; /* layers */
     pid_t program;    /* -1: none runs */
@@ -75,6 +76,13 @@ int split_raise(void);
 
 /* For good, by a child: no right is left. -errno. */
 int split_become_user(void);
+
+/* What a command of the image's says, before anything of the request has run, and as confined as
+ * that: all of it is gone when this returns. How many bytes. */
+size_t start_ask(const struct inside *inside, char **argv, char *answer, size_t size);
+
+/* Ends all that lives in the container but the caller, who is pid 1. */
+void inside_end_all(void);
 
 /* Starts the stage's program (start.c); *ret_layers is what is in force. */
 void start_program(struct inside *inside, uint32_t *ret_layers);

@@ -92,6 +92,7 @@ static void take_job(struct inside *inside, const char *data, size_t len)
     inside->env = take_strings(&at, end, job->envc);
     inside->globs = take_strings(&at, end, job->n_globs);
     inside->folders = take_strings(&at, end, job->n_folders);
+    inside->version_argv = take_strings(&at, end, job->version_argc);
 }
 
 static void begin_stage(struct inside *inside)
@@ -104,6 +105,27 @@ static void begin_stage(struct inside *inside)
         stage.layers |= LAYER_BIT(PID_NS);
     inside->started_ns = clock_now_ns();
     inside_send(WIRE_STARTED, &stage, sizeof stage);
+}
+
+static int64_t reaped_cpu_ns(uint64_t *ret_max_rss)
+{
+    struct rusage usage = { 0 };
+
+    getrusage(RUSAGE_CHILDREN, &usage);
+    *ret_max_rss = (uint64_t)usage.ru_maxrss * 1024;
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+}
+
+/* Its time is not the program's. */
+static void tell_version(struct inside *inside)
+{
+    char answer[1024];
+    uint64_t ignored;
+    size_t len = start_ask(inside, inside->version_argv, answer, sizeof answer);
+
+    inside->reaped_cpu_ns = reaped_cpu_ns(&ignored);
+    inside_send(WIRE_RUNTIME, answer, len);
 }
 
 static void take_input(struct inside *inside, const char *data, size_t len)
@@ -149,6 +171,8 @@ static void hear(struct inside *inside)
         files_done(inside);
         if (inside->job.is_split)
             take_side(split_raise());
+        if (inside->job.version_argc > 0)
+            tell_version(inside);
         begin_stage(inside);
         break;
     case WIRE_NEXT:
@@ -161,6 +185,7 @@ static void hear(struct inside *inside)
         inside->has_input_end = true;
         break;
     case WIRE_READY:
+    case WIRE_RUNTIME:
     case WIRE_STARTED:
     case WIRE_FAILED:
     case WIRE_STDOUT:
@@ -221,7 +246,7 @@ static void pass_input(struct inside *inside)
 /* ---- the end of a stage -----------------------------------------------------------------------
  */
 
-static void add_place(const char *path, struct wire_stage *stage)
+static void add_place(const char *path, enum disk_place place, struct wire_stage *stage)
 {
     struct statfs fs;
 
@@ -233,24 +258,20 @@ static void add_place(const char *path, struct wire_stage *stage)
     stage->inodes_size += fs.f_files;
     stage->inodes_used += fs.f_files - fs.f_ffree;
     /* A tmpfs counts by pages and in batches, so "full" is: no room for a small file. */
-    stage->disk_full |=
+    bool is_full =
         size > 0 && (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize < MIN(size / 16, UINT64_C(65536));
-    stage->inodes_full |= fs.f_files > 0 && fs.f_ffree == 0;
-}
-
-static int64_t reaped_cpu_ns(uint64_t *ret_max_rss)
-{
-    struct rusage usage = { 0 };
-
-    getrusage(RUSAGE_CHILDREN, &usage);
-    *ret_max_rss = (uint64_t)usage.ru_maxrss * 1024;
-    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
-           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+    bool has_no_inodes = fs.f_files > 0 && fs.f_ffree == 0;
+    if (!stage->disk_full && (is_full || (has_no_inodes && !stage->inodes_full))) {
+        stage->full_place = place;
+        stage->full_size = is_full ? size : fs.f_files;
+    }
+    stage->disk_full |= is_full;
+    stage->inodes_full |= has_no_inodes;
 }
 
 /* kill(-1) spares the caller, who is pid 1; that there is no child left to wait for is the kernel's
  * word that nothing else lives. */
-static void end_the_rest(void)
+void inside_end_all(void)
 {
     kill(-1, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
@@ -296,12 +317,16 @@ static void tell_harvest(const struct inside *inside, void (*tell)(const struct 
 
 static void end_stage(struct inside *inside, int status)
 {
-    static const char *const places[] = { "/sandbox", "/tmp", "/dev/shm", "/workspace" };
+    static const char *const places[] = {
+#define DISK_PATH(name, path) [DISK_##name] = (path),
+        DISK_PLACES(DISK_PATH)
+#undef DISK_PATH
+    };
     struct wire_stage stage = { .wait_status = status };
     bool is_last = inside->stage + 1 == inside->job.n_stages;
 
     stage.wall_ns = clock_now_ns() - inside->started_ns;
-    end_the_rest();
+    inside_end_all();
     while (pass_output(&inside->out_fd, WIRE_STDOUT))
         continue;
     while (pass_output(&inside->err_fd, WIRE_STDERR))
@@ -311,8 +336,9 @@ static void end_stage(struct inside *inside, int status)
     close_fd(&inside->err_fd);
     stage.cpu_ns = reaped_cpu_ns(&stage.max_rss) - inside->reaped_cpu_ns;
     inside->reaped_cpu_ns += stage.cpu_ns;
-    for (size_t i = 0; i < ARRAY_LEN(places) - !inside->job.has_workspace; i++)
-        add_place(places[i], &stage);
+    for (unsigned i = DISK_NONE + 1; i < DISK_N; i++)
+        if (i != DISK_WORKSPACE || inside->job.has_workspace)
+            add_place(places[i], (enum disk_place)i, &stage);
     uint64_t unreachable = netstat_unreachable(0);
     stage.unreachable = unreachable - MIN(inside->unreachable, unreachable);
     inside->unreachable = unreachable;

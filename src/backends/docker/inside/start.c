@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -12,6 +13,7 @@
 
 #include "backends/docker/inside/inside.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "core/layer.h"
 #include "sys/landlock.h"
 #include "sys/rlimit.h"
@@ -21,9 +23,14 @@
 /* More than the init ever has open. */
 enum { OWN_FDS = 64 };
 
+/* How long a runtime may take to tell its version. */
+#define ASK_TIMEOUT_NS (5 * NS_PER_SEC)
+
 struct starting {
     const struct inside *inside;
     int fds[3];
+    char **argv, **env;
+    const char *folder;
 };
 
 static bool is_run(const struct inside *inside)
@@ -33,11 +40,8 @@ static bool is_run(const struct inside *inside)
 
 static int step_streams(const struct starting *starting)
 {
-    const struct inside *inside = starting->inside;
-    bool in_workspace = is_run(inside) && inside->job.has_workspace;
-
     setsid();
-    if (chdir(in_workspace ? "/workspace" : "/sandbox") < 0)
+    if (chdir(starting->folder) < 0)
         return -errno;
     int rc = spawn_streams(starting->fds, CLOSE_RANGE_CLOEXEC);
     /* gVisor of 2022 lacks the flag: the streams are in place, and the few others are ours. */
@@ -107,8 +111,7 @@ static int step_seccomp(const struct starting *starting)
 
 static int step_exec(const struct starting *starting)
 {
-    const struct inside *inside = starting->inside;
-    return spawn_exec(inside->argv[inside->stage], inside->env, NULL);
+    return spawn_exec(starting->argv, starting->env, NULL);
 }
 
 static const struct {
@@ -160,6 +163,46 @@ static void make_pipe(int ends[2])
         inside_fail(WIRE_STEP_STREAMS, errno);
 }
 
+static size_t read_answer(int fd, char *answer, size_t size)
+{
+    int64_t deadline = clock_now_ns() + ASK_TIMEOUT_NS;
+    size_t len = 0;
+
+    while (len < size) {
+        struct pollfd ready = { .fd = fd, .events = POLLIN };
+        int64_t left = deadline - clock_now_ns();
+        if (left <= 0 || poll(&ready, 1, (int)(left / NS_PER_MSEC) + 1) <= 0)
+            break;
+        ssize_t n = read(fd, answer + len, size - len);
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    return len;
+}
+
+/* In the top folder, where nothing is the request's: its files are there already. */
+size_t start_ask(const struct inside *inside, char **argv, char *answer, size_t size)
+{
+    char *env[] = { (char[]){ "PATH=/usr/local/bin:/usr/bin:/bin" }, (char[]){ "LC_ALL=C" }, NULL };
+    int out[2], tell[2];
+
+    make_pipe(out);
+    make_pipe(tell);
+    pid_t pid = fork();
+    if (pid < 0)
+        inside_fail(WIRE_STEP_EXEC, errno);
+    if (pid == 0)
+        become(&(struct starting){ inside, { -1, out[1], out[1] }, argv, env, "/" }, tell[1]);
+    close_fd(&out[1]);
+    size_t len = read_answer(out[0], answer, size);
+    inside_end_all();
+    close_fd(&out[0]);
+    close_fd(&tell[0]);
+    close_fd(&tell[1]);
+    return len;
+}
+
 void start_program(struct inside *inside, uint32_t *ret_layers)
 {
     int in[2] = { -1, -1 }, out[2], err[2], tell[2];
@@ -173,8 +216,15 @@ void start_program(struct inside *inside, uint32_t *ret_layers)
     pid_t pid = fork();
     if (pid < 0)
         inside_fail(WIRE_STEP_EXEC, errno);
-    if (pid == 0)
-        become(&(struct starting){ inside, { in[0], out[1], err[1] } }, tell[1]);
+    if (pid == 0) {
+        bool in_workspace = is_run(inside) && inside->job.has_workspace;
+        become(&(struct starting){ inside,
+                                   { in[0], out[1], err[1] },
+                                   inside->argv[inside->stage],
+                                   inside->env,
+                                   in_workspace ? "/workspace" : "/sandbox" },
+               tell[1]);
+    }
     close_fd(&in[0]);
     close_fd(&out[1]);
     close_fd(&err[1]);
