@@ -59,6 +59,8 @@ int command_unknown(const char *name)
         snprintf(hint, sizeof hint, "`cay run %.40s …`; `cay help` lists the commands", name);
         return tell_wrong(hint, "expected a command before the option '%s'", name);
     }
+    if (strpbrk(name, "./"))
+        return tell_wrong("`cay run FILE` or `cay FILE` runs one", "there is no file '%s'", name);
     for (const struct command *command = commands; command->name; command++)
         names[n++] = command->name;
     const char *near = suggest(name, names, n);

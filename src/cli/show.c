@@ -8,6 +8,7 @@
 
 #include <cay/check.h>
 #include <cay/executions.h>
+#include <cay/run.h>
 
 #include "base/auto.h"
 #include "base/error.h"
@@ -130,7 +131,10 @@ static void put_result(struct strbuf *out, json_t *result, bool has_code)
 
     put_row(out, "id", text_of(result, "id"));
     put_row(out, "when", text_of(result, "timestamp"));
-    const char *none = has_code ? "(unknown)" : "(a command)"; /* it was refused for that */
+    /* Code of which it is not known in what was refused for that. */
+    const char *cause = text_of(json_object_get(result, "verdict"), "cause");
+    bool is_refused = cause && strcmp(cause, cay_cause_name(CAY_CAUSE_INFRASTRUCTURE)) == 0;
+    const char *none = has_code && is_refused ? "(unknown)" : "(a command)";
     strbuf_printf(&line, "%s%s%s", language ? language : none, version ? " " : "",
                   version ? version : "");
     put_row(out, "language", strbuf_str(&line));

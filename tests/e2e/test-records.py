@@ -52,6 +52,8 @@ def all_text(folder):
 
 
 def test_results(t, mode):
+    failed = mode.json("exec", "--", "/bin/sh", "-c", "exit 3").get("id")
+    t.ok("language   (a command)" in shown(mode, failed).out.decode(), "of a command whose words are kept, no language is missed")
     r = mode.python("print('hello')")
     id = r.get("id")
     t.result(r, "an ordinary run", cause="ok", stdout="hello\n")

@@ -167,6 +167,8 @@ def unknown(t, mode):
         (("langauges",), 2, ("cay languages",)),
         (("help", "rnu"), 2, ("'rnu'", "cay run")),
         (("qqqqqq",), 2, ("'qqqqqq'", "cay help")),
+        (("nosuch.py",), 2, ("there is no file 'nosuch.py'", "cay run FILE")),
+        (("folder/nosuch",), 2, ("there is no file 'folder/nosuch'", "cay run FILE")),
         *(((name, "--json"), 2, (f"cay {name} is not built yet",)) for name in UNBUILT),
         (("help", "repl"), 2, ("cay repl is not built yet",)),
         (("run", "--tiemout", "2", "-l", "python", "-e", RAN), 2, ("--tiemout", "--timeout")),

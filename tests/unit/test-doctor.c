@@ -27,7 +27,7 @@ struct file {
 struct wanted {
     const char *id;
     enum finding_status status;
-    const char *fact;    /* in the finding's fact; NULL: anything */
+    const char *fact;    /* in the finding's fact, or the text of a fix; NULL: anything */
     const char *command; /* in one of the commands; NULL: none is looked for */
 };
 
@@ -419,6 +419,14 @@ static bool has_command(const struct finding *finding, const char *command)
     return false;
 }
 
+static bool has_text(const struct finding *finding, const char *text)
+{
+    for (unsigned i = 0; i < finding->n_fixes; i++)
+        if (finding->fixes[i].text && strstr(finding->fixes[i].text, text))
+            return true;
+    return strstr(finding->fact, text);
+}
+
 static void expect(const struct host *host, const struct facts *f, const struct wanted *wanted)
 {
     struct finding finding;
@@ -427,7 +435,7 @@ static void expect(const struct host *host, const struct facts *f, const struct 
     assert_non_null(check);
     doctor_judge(f, check, &finding);
     bool is_right = finding.status == wanted->status &&
-                    (!wanted->fact || strstr(finding.fact, wanted->fact)) &&
+                    (!wanted->fact || has_text(&finding, wanted->fact)) &&
                     (!wanted->command || has_command(&finding, wanted->command));
     if (!is_right) {
         print_error("%s: %s: status %d, %s\n", host->name, wanted->id, (int)finding.status,
