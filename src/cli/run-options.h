@@ -18,7 +18,7 @@ struct run_args {
     const char *code;
     const char *request_file;
     const char *server, *token_file, *ca_file; /* where it is run; NULL: here */
-    unsigned repeat; /* 0: not asked for */
+    unsigned repeat;                           /* 0: not asked for */
     bool is_watched;
     struct watch watch; /* what --watch names; and with it what else is read */
     bool json, events, diff, plan, raw, pretty, no_color, no_server, quiet, interactive, help;
