@@ -48,12 +48,13 @@ def forms_of(language, name):
 def read_index(files, wanted, folders, globs):
     """{path: packages} of the paths wanted; of a folder, the packages that have something in it."""
     found = {}
-    tops = {"usr/lib/python3/dist-packages/", "usr/include/", "usr/share/", "usr/lib/"}
+    tops = tuple({re.split("[{*]", form)[0].encode() for forms in FILES.values() for form in forms})
     for file in files:
-        with gzip.open(file, "rt", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if not line.startswith(tuple(tops)):
+        with gzip.open(file, "rb") as lines:
+            for raw in lines:
+                if not raw.startswith(tops):
                     continue
+                line = raw.decode(errors="replace")
                 path, _, packages = line.rstrip("\n").rpartition(" ")
                 path = path.rstrip()
                 names = {package.rpartition("/")[2] for package in packages.split(",")}

@@ -63,6 +63,15 @@ static int read_language(json_t *value, struct json_long *long_ones, const char 
     return 0;
 }
 
+static int read_flag(json_t *value, const char *key, unsigned flag, unsigned *flags,
+                     struct cay_error *err)
+{
+    if (!json_is_boolean(value))
+        return fail_shape(key, "true or false", value, err);
+    *flags |= json_is_true(value) ? flag : 0;
+    return 0;
+}
+
 static int read_body(json_t *body, struct json_long *long_ones, struct cay_check_request *req,
                      struct cay_error *err)
 {
@@ -75,13 +84,15 @@ static int read_body(json_t *body, struct json_long *long_ones, struct cay_check
             rc = read_language(value, long_ones, &req->language, err);
         else if (strcmp(key, "code") == 0)
             rc = read_text(value, key, long_ones, &req->code, &req->len, err);
-        else if (strcmp(key, "strict") == 0 && json_is_boolean(value))
-            req->flags |= json_is_true(value) ? CAY_CHECK_STRICT : 0;
         else if (strcmp(key, "strict") == 0)
-            rc = fail_shape(key, "true or false", value, err);
+            rc = read_flag(value, key, CAY_CHECK_STRICT, &req->flags, err);
+        else if (strcmp(key, "strip_fence") == 0)
+            rc = read_flag(value, key, CAY_CHECK_STRIP_FENCE, &req->flags, err);
         else
             rc = cay_fail(err, CAY_E_USAGE,
-                          "there is no field '%.60s'; allowed are language, code, strict", key);
+                          "there is no field '%.60s'; allowed are language, code, strict, "
+                          "strip_fence",
+                          key);
         if (rc < 0)
             return -1;
     }

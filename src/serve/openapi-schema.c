@@ -180,6 +180,7 @@ static const struct row {
     { "CheckRequest", "language", "string", 0, "a name or an alias; else by the #! line" },
     { "CheckRequest", "code", "string", ALWAYS, "the source text" },
     { "CheckRequest", "strict", "boolean", 0, "warnings block too" },
+    { "CheckRequest", "strip_fence", "boolean", 0, "check what is inside the Markdown fence" },
 
     { "CheckReport", "safe", "boolean", ALWAYS, "nothing blocks, and all of it could be read" },
     { "CheckReport", "language", "string", ALWAYS, "" },

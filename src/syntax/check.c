@@ -206,13 +206,15 @@ static bool add_what_is_unknown(struct findings *findings, const struct syntax_t
     bool is_fenced = fence_find((struct bytes){ tree->text, tree->len }).is_there;
 
     if (is_fenced)
-        findings_add(findings, tree, none,
-                     (struct finding){
-                         .rule = "fenced",
-                         .severity = SEVERITY_WARN,
-                         .message = "the code is wrapped in a Markdown fence, which is part of it",
-                         .remedy = "check what is inside of it: --strip-fence",
-                     });
+        findings_add(
+            findings, tree, none,
+            (struct finding){
+                .rule = "fenced",
+                .severity = SEVERITY_WARN,
+                .message = "the code is wrapped in a Markdown fence, which is part of it",
+                .remedy =
+                    "check what is inside of it: --strip-fence (over HTTP \"strip_fence\": true)",
+            });
     if (!tree->tree) {
         findings_add(findings, tree, none,
                      (struct finding){

@@ -74,13 +74,19 @@ def test_policy(t, s):
     t.equal([f["rule"] for f in s.ask("POST", "/v1/check", {"language": "bash", "code": "r\\m -rf /"}).json["findings"]], ["shell-remove-root"],
             "of another language too")
     t.equal(s.ask("POST", "/v1/check", {"language": "python", "code": "print(1)"}).json["safe"], True, "what is safe is told so")
-    for body in ({"code": 1}, {}, {"language": "klingon", "code": ""}, {"code": "x", "colour": 1}):
+    fenced = {"code": "```python\nprint(1)\n```\n"}
+    t.ok("strip_fence" in s.ask("POST", "/v1/check", {**fenced, "language": "python"}).body.decode(), "a fence is named, with the field")
+    t.equal(s.ask("POST", "/v1/check", {**fenced, "strip_fence": True}).json, {"safe": True, "language": "python", "findings": [], "blocked_imports": []},
+            "and taken off")
+    for body in ({"code": 1}, {}, {"language": "klingon", "code": ""}, {"code": "x", "colour": 1}, {"code": "x", "strip_fence": 1}):
         t.ok(s.ask("POST", "/v1/check", body).status in (400, 404), f"a bad check is refused: {body}")
     r = s.execute({"language": "python", "code": "import os\nprint(1)", "policy": "block"})
     got = (r.status, r.json["exit_code"], r.json["verdict"]["cause"], r.json["error_message"], r.json["meta"]["blocked_imports"], r.json["stdout"])
     t.equal(got, (200, 126, "policy", "Security policy blocked import: os", ["os"], ""), "policy block", r)
-    r = s.execute({"language": "python", "code": "import os\nprint(1)"})
+    r = s.execute({"language": "python", "code": "import os\nprint(1)", "policy": "warn"})
     t.ok(r.json["stdout"] == "1\n" and any("import of os" in w for w in r.json["meta"]["warnings"]), "policy warn", r)
+    r = s.execute({"language": "python", "code": "import os\nprint(1)"})
+    t.ok(r.json["stdout"] == "1\n" and not any("policy" in w for w in r.json["meta"]["warnings"]), "which nobody asked for: of what is ordinary, nothing", r)
     r = s.execute({"language": "python", "code": "print(7)", "policy": "block"})
     t.equal((r.json["stdout"], r.json["exit_code"]), ("7\n", 0), "and what is safe runs", r)
 
