@@ -59,8 +59,8 @@ enum { BACKENDS_MAX = 8, POOLS_MAX = BACKENDS_MAX };
 /* What is polled, and in which order. RUNS_MAX is of the main front's and of all others' each:
  * there is room for all of them. */
 enum { POLL_MAX = 32768, FRONTS_MAX = 256 };
-enum { P_FRONT, P_LISTEN, P_POOLS, P_REST = P_POOLS + POOLS_MAX };
-enum { RUNS_MAX = (POLL_MAX - P_REST - FRONTS_MAX) / SANDBOX_FDS / 2 };
+enum { P_FRONT, P_LISTEN, P_POOLS };
+enum { RUNS_MAX = (POLL_MAX - P_POOLS - POOLS_MAX - FRONTS_MAX) / SANDBOX_FDS / 2 };
 
 struct warden {
     const struct warden_options *options;

@@ -49,15 +49,15 @@ static struct pollfd poll_front(const struct front *front)
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
     const struct front *main = &warden->main_front;
-    nfds_t n = P_REST;
+    /* No more than there are: poll(2) takes no list that is longer than RLIMIT_NOFILE. */
+    nfds_t n = P_POOLS;
 
     list[P_FRONT] = poll_front(main);
-    for (unsigned i = 0; i < POOLS_MAX; i++) {
-        bool is_served = i < warden->n_pools && !main->is_gone;
-        list[P_POOLS + i] = (struct pollfd){
-            is_served ? warden->pools[i].backend->pool->fd(warden->pools[i].pool) : -1, POLLIN, 0
+    for (unsigned i = 0; i < warden->n_pools; i++)
+        list[n++] = (struct pollfd){
+            main->is_gone ? -1 : warden->pools[i].backend->pool->fd(warden->pools[i].pool), POLLIN,
+            0
         };
-    }
     bool listens = !warden->is_full && !main->is_gone && !warden->accept_again_ns;
     list[P_LISTEN] = (struct pollfd){ listens ? warden->listen_fd : -1, POLLIN, 0 };
     for (struct front *front = warden->others; front; front = front->next) {
