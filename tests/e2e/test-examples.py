@@ -101,6 +101,20 @@ def shown_clients(t, mode, env):
         t.equal(lines, want, f"docs/server.md: {language}: a result, a stream, taken up again", *done.describe())
 
 
+def readme_clients(t, mode, server):
+    """What the README shows of clients."""
+    for program, language, suffix in ((sys.executable, "python", ".py"), ("node", "javascript", ".mjs")):
+        blocks = snippets("README.md", "As a server", language)
+        t.equal(len(blocks), 1, f"README.md has one snippet in {language}")
+        if not shutil.which(program):
+            t.skip(f"README.md: {language}", f"{program} is not installed", program)
+            continue
+        path = Path(mode.cwd) / f"readme{suffix}"
+        path.write_text("".join(blocks).replace("127.0.0.1:7300", f"127.0.0.1:{server.port}"))
+        done = mode.command(program, path, env={"TOKEN": cayserve.TOKEN}, timeout=60)
+        t.equal(done.out, b"42\n\n", f"README.md: {language}", *done.describe())
+
+
 def clients(t, mode):
     """The clients of examples/ against a server: both tell the same."""
     if not mode.has_cgroup:
@@ -108,6 +122,7 @@ def clients(t, mode):
     with cayserve.Server(mode) as server:
         env = {"CAY_URL": f"http://127.0.0.1:{server.port}", "CAY_TOKEN": cayserve.TOKEN}
         shown_clients(t, mode, env)
+        readme_clients(t, mode, server)
         for program, name in ((sys.executable, "client.py"), ("node", "client.mjs")):
             if not shutil.which(program):
                 t.skip(f"examples/{name}", f"{program} is not installed", program)
