@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <cay/record.h>
+#include <cay/settings.h>
 #include <cay/version.h>
 
 #include "base/auto.h"
@@ -154,6 +155,18 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     cay_result_free(result);
 }
 
+/* No longer than a client could ask for. */
+static int set_timeout(const struct server *server, struct cay_request *req, struct cay_error *err)
+{
+    const uint64_t usual_ns = 10 * NS_PER_SEC;
+    uint64_t most_ns = cay_most(server->cay, "timeout");
+    char seconds[32];
+
+    snprintf(seconds, sizeof seconds, "%.3f",
+             (double)(most_ns ? MIN(most_ns, usual_ns) : usual_ns) / NS_PER_SEC);
+    return cay_request_set(req, "timeout", seconds, err);
+}
+
 void health_check(struct server *server)
 {
     const struct cay_start_options options = { .on_done = on_done,
@@ -173,7 +186,7 @@ void health_check(struct server *server)
     req = cay_request_new();
     int rc = cay_request_set(req, "command", "/bin/true", &err);
     if (rc == 0)
-        rc = cay_request_set(req, "timeout", "10", &err);
+        rc = set_timeout(server, req, &err);
     if (rc == 0)
         rc = engine_start(server, req, &options, &running, &err);
     cay_request_free(req);

@@ -194,5 +194,6 @@ int main(void)
         TEST(test_without_systemd), TEST(test_v1),       TEST(test_v2),
         TEST(test_of_others),       TEST(test_commands), TEST(test_systemd_analyze),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
