@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/remote.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -131,8 +132,10 @@ static int take_token(struct remote *remote, const char *path, struct cay_error 
 
 static bool is_this_machine(const char *host)
 {
+    struct in_addr address;
+
     return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
-           strncmp(host, "127.", 4) == 0;
+           (inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
 }
 
 static int take_server(struct remote *remote, const struct run_args *args, struct cay_error *err)

@@ -534,14 +534,18 @@ static int run_again(void *arg, int note_fd)
 }
 
 /* Runs that follow each other have one warden, which is not to leave after the first. */
-static int keep_warden(const struct cay_options *options, struct cay **cay, struct cay_error *err)
+static int keep_warden(const struct cay_options *options, struct cay **cay,
+                       const struct run_args *args, struct cay_error *err)
 {
     struct cay_options lasting = *options;
 
     lasting.once = false;
     cay_close(*cay);
     *cay = NULL;
-    return cay_open(&lasting, cay, err);
+    if (cay_open(&lasting, cay, err) < 0)
+        return -1;
+    cay_request_heed(args->req, *cay); /* the caps that it had are gone */
+    return 0;
 }
 
 /* --server among the words: then it is cay-full that reads them. */
@@ -604,7 +608,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     if (rc == 0)
         rc = refuse_terminal(cay, args, &err);
     if (rc == 0 && args->repeat && !args->server)
-        rc = keep_warden(&options, &cay, &err);
+        rc = keep_warden(&options, &cay, args, &err);
     bool is_watch = rc == 0 && args->is_watched && note_fd < 0 && !args->server;
     if (rc < 0) {
         struct screen screen = { .args = args, .progress = &progress, .cancel_write = -1 };
@@ -615,8 +619,8 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     } else if (rc == 0 && !is_watch) {
         status = run_request(cay, args, &how);
         if (how.is_again)
-            status = keep_warden(&options, &cay, &err) < 0 ? tell_error(&err)
-                                                           : run_request(cay, args, &how);
+            status = keep_warden(&options, &cay, args, &err) < 0 ? tell_error(&err)
+                                                                 : run_request(cay, args, &how);
     }
     cay_close(cay);
     if (is_watch)

@@ -140,8 +140,8 @@ int cmd_serve(int argc, char **argv)
     if (help)
         return tell_help("cay serve [--listen ADDR:PORT]… [--token-file FILE] [options]",
                          "Runs code that comes over HTTP, each request in a sandbox of its own.\n"
-                         "SIGTERM ends it when what runs has ended; SIGHUP reads tokens and\n"
-                         "certificates again.",
+                         "SIGTERM ends it when what runs has ended; SIGHUP reads tokens,\n"
+                         "quotas and certificates again.",
                          opts,
                          "  cay serve\n"
                          "  cay serve --listen 127.0.0.1:0 --token-file tokens\n"

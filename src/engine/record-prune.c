@@ -124,6 +124,17 @@ static uint64_t folder_bytes(int executions_fd, const char *id)
     return bytes;
 }
 
+/* What a writer that was killed has left. */
+static void sweep_lost(int executions_fd, const char *name)
+{
+    enum { HOUR = 3600 };
+    struct stat st;
+
+    if (fstatat(executions_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        st.st_ctime + HOUR < time(NULL))
+        unlinkat(executions_fd, name, 0);
+}
+
 /* One for each name; those of one execution are brought together afterwards. */
 static void list_all(int executions_fd, struct kept_list *list)
 {
@@ -136,6 +147,8 @@ static void list_all(int executions_fd, struct kept_list *list)
     while ((entry = readdir(dir))) {
         bool is_result = record_is_name(entry->d_name, ".json");
         bool is_folder = record_is_name(entry->d_name, "");
+        if (strncmp(entry->d_name, RECORD_NEW, strlen(RECORD_NEW)) == 0)
+            sweep_lost(executions_fd, entry->d_name);
         if ((!is_result && !is_folder) ||
             fstatat(executions_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;

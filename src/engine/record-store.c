@@ -58,11 +58,24 @@ static void put_tenant(struct strbuf *out, const char *tenant)
     strbuf_puts(out, "\"}");
 }
 
+/* Some file systems (NFS, FUSE) can't refuse a name that is taken. Ids are random: nobody else is
+ * about to take this one. */
+static int name_new(int folder_fd, const char *from, const char *to)
+{
+    if (renameat2(folder_fd, from, folder_fd, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -errno;
+    if (faccessat(folder_fd, to, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return -EEXIST;
+    return renameat(folder_fd, from, folder_fd, to) < 0 ? -errno : 0;
+}
+
 /* It has its name once it is whole. Whoever takes it in again after a crash begins anew. */
 static int store_result(int state_fd, const struct record_text *text)
 {
     auto_strbuf struct strbuf out = { 0 };
-    char name[RECORD_ID_LEN + 8], temporary[RECORD_ID_LEN + 8];
+    char name[RECORD_ID_LEN + 8], temporary[RECORD_ID_LEN + sizeof RECORD_NEW];
 
     strbuf_add(&out, text->result, text->result_len);
     strbuf_putc(&out, '\n');
@@ -70,7 +83,7 @@ static int store_result(int state_fd, const struct record_text *text)
     put_tenant(&out, text->entry->tenant);
     strbuf_putc(&out, '\n');
     snprintf(name, sizeof name, "%s.json", text->entry->id);
-    snprintf(temporary, sizeof temporary, ".new-%s", text->entry->id);
+    snprintf(temporary, sizeof temporary, RECORD_NEW "%s", text->entry->id);
     auto_close int folder_fd = record_open_executions_at(state_fd, true);
     if (folder_fd < 0)
         return folder_fd;
@@ -83,8 +96,8 @@ static int store_result(int state_fd, const struct record_text *text)
         const struct timespec end = { text->end_ns / NS_PER_SEC, text->end_ns % NS_PER_SEC };
         futimens(fd, (const struct timespec[2]){ end, end });
     }
-    if (rc == 0 && renameat2(folder_fd, temporary, folder_fd, name, RENAME_NOREPLACE) < 0)
-        rc = -errno;
+    if (rc == 0)
+        rc = name_new(folder_fd, temporary, name);
     if (rc < 0)
         unlinkat(folder_fd, temporary, 0);
     return rc == -EEXIST ? 0 : rc; /* it was there already */

@@ -140,6 +140,7 @@ enum { RECORD_TENANT_MAX = 64 };
 bool record_is_tenant(const char *name);
 
 /* What stands before the tenant at the end of the second line. */
+#define RECORD_NEW        ".new-" /* before the name of a record that is being written */
 #define RECORD_TENANT_KEY ",\"tenant\":\""
 
 /* Removes one. Returns -ENOENT, or -EBUSY while it is being applied. */

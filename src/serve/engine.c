@@ -52,6 +52,12 @@ int engine_start(struct server *server, const struct cay_request *req,
     return 0;
 }
 
+bool engine_can_start(const struct server *server)
+{
+    return server->warden_retry_ns <= clock_now_ns() &&
+           !monitor_is_asked(&server->monitor, MONITOR_WARDEN);
+}
+
 void engine_dispatch(struct server *server)
 {
     struct cay_error err;

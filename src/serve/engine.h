@@ -18,6 +18,9 @@ int engine_start(struct server *server, const struct cay_request *req,
 /* Serves what is ready: runs' events and ends. */
 void engine_dispatch(struct server *server);
 
+/* False: the warden was lost, and there is no other yet. */
+bool engine_can_start(const struct server *server);
+
 /* Whether a warden was lost and no run has gone well since. */
 bool engine_is_ailing(const struct server *server);
 

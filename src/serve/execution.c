@@ -835,6 +835,9 @@ void execution_start_waiting(struct server *server)
     struct admit_ticket *ticket;
     struct cay_error err;
 
+    /* Those who wait have time: on_tick comes back to them. */
+    if (!engine_can_start(server))
+        return;
     while ((ticket = admit_next(server->admit, clock_now_ns()))) {
         struct execution *run = (struct execution *)ticket; /* its first member */
         if (start(run, &err) == 0)

@@ -102,6 +102,7 @@ static void answer_list(void *arg, int status, const char *json, size_t len)
     struct cay_error err;
 
     x->gone = NULL;
+    conn_release(conn_of(x)); /* the answer counts for itself */
     if (list_parse(x->head->target, &query, &err) < 0) {
         exchange_fail(x, &err);
         return;

@@ -372,9 +372,12 @@ static void put_choices(struct json_writer *w, const struct cay_field *field)
     json_end_array(w);
 }
 
+/* What the configuration says in words (hosts, images, a webhook) is not for everybody: the document
+ * needs no token. */
 static void put_default(struct json_writer *w, const struct cay_field *field, struct cay *cay)
 {
-    const char *value = cay ? cay_default(cay, field->name) : field->initial;
+    bool is_words = field->is_list || (is_kind(field, "text") && !field->choices);
+    const char *value = cay && !is_words ? cay_default(cay, field->name) : field->initial;
 
     if (!value || is_refused(field->name, value, strlen(value)))
         return;

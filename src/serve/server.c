@@ -392,6 +392,7 @@ static void on_monitor(evutil_socket_t fd, short what, void *arg)
         recorder_link_tick(server, now_ns);
         server->checker_ns = 0;
         engine_tend_checker(server, now_ns);
+        execution_start_waiting(server);
         return;
     }
     LOG(server->log, ERROR, "monitor-lost", clock_now_ns());
@@ -603,13 +604,24 @@ static void free_event(struct event *event)
 
 /* Everybody has their answer, and what has to be on record is in the journal, which the next server
  * takes in: nobody is kept by a helper that hangs. */
-static void leave_helpers(int number)
+static void leave_with(int status)
 {
     static const char words[] = "cay: warning: a helper process did not end in time: it is left\n";
 
-    (void)number;
     (void)!write(STDERR_FILENO, words, sizeof words - 1);
-    _exit(0);
+    _exit(status);
+}
+
+static void leave_helpers(int number)
+{
+    (void)number;
+    leave_with(0);
+}
+
+static void leave_helpers_failed(int number)
+{
+    (void)number;
+    leave_with(125);
 }
 
 void server_close(struct server *server)
@@ -623,7 +635,8 @@ void server_close(struct server *server)
 
     if (server->base)
         conn_close_all(server);
-    signal(SIGALRM, leave_helpers);
+    signal(SIGALRM,
+           server->has_failed || server->cannot_run ? leave_helpers_failed : leave_helpers);
     setitimer(ITIMER_REAL, &most, NULL);
     cay_close(server->cay); /* ends what still runs; its callbacks find all there */
     if (server->base) {

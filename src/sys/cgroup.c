@@ -18,7 +18,7 @@
 enum { CPU_PERIOD_US = 100000 };
 
 /* What the kernel gives a new group: cpu.shares of v1; v2 calls the same 100. */
-enum { CPU_SHARES = 1024, CPU_WEIGHT = 100 };
+enum { CPU_WEIGHT = 100 }; /* of CGROUP_CPU_SHARES */
 
 /* The hierarchies of this host, in the order of making; removal goes the other way. On v2 there is
  * one, under CGROUP_MEMORY. The first one carries the lock: a group that is there in another
@@ -62,7 +62,7 @@ static int make_one(const struct cgroup_host *host, int which, const char *name,
 
 int cgroup_make(const struct cgroup_host *host, const char *name, struct cgroup *ret)
 {
-    struct cgroup group = { .host = host, .cpu_shares = CPU_SHARES };
+    struct cgroup group = { .host = host, .cpu_shares = CGROUP_CPU_SHARES };
 
     snprintf(group.name, sizeof group.name, "%s", name);
     for (int i = 0; i < CGROUP_N; i++)
@@ -150,7 +150,7 @@ static int set_shares(struct cgroup *group, const struct cgroup_limits *limits)
     int rc = group->host->version == 1
                  ? file_write_uint_at(dir, "cpu.shares", shares)
                  : file_write_uint_at(dir, "cpu.weight",
-                                      MAX((uint64_t)shares * CPU_WEIGHT / CPU_SHARES, 1));
+                                      MAX((uint64_t)shares * CPU_WEIGHT / CGROUP_CPU_SHARES, 1));
     if (rc == 0)
         group->cpu_shares = shares;
     return rc;
@@ -369,13 +369,15 @@ bool cgroup_has_sockets(const struct cgroup *group)
            bytes > 0;
 }
 
-void cgroup_give_cpu(const struct cgroup *group)
+void cgroup_give_cpu(struct cgroup *group)
 {
+    const struct cgroup_limits one = { .cpus_milli = 1000, .cpu_shares = CGROUP_CPU_SHARES };
     int dir = group->host->has[CGROUP_CPU] ? dir_of(group, CGROUP_CPU) : -1;
 
-    if (dir >= 0)
-        (group->host->version == 1 ? set_cpu_v1 : set_cpu_v2)(
-            dir, &(struct cgroup_limits){ .cpus_milli = 1000 });
+    if (dir < 0)
+        return;
+    (group->host->version == 1 ? set_cpu_v1 : set_cpu_v2)(dir, &one);
+    set_shares(group, &one);
 }
 
 void cgroup_kill(const struct cgroup *group)

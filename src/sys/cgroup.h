@@ -59,6 +59,9 @@ struct cgroup {
     uint32_t cpu_shares;           /* in force */
 };
 
+enum { CGROUP_CPU_SHARES = 1024 }; /* as every other group */
+
+/* Compared as bytes: whoever fills one clears all of it first. */
 struct cgroup_limits {
     uint64_t memory_bytes;
     uint64_t swap_bytes;
@@ -128,7 +131,7 @@ bool cgroup_has_sockets(const struct cgroup *group);
 
 /* Makes the limit on CPU time a whole CPU: what is killed dies by itself, and with a small share
  * that takes long. No more than that: what a run held can make its end long as well. */
-void cgroup_give_cpu(const struct cgroup *group);
+void cgroup_give_cpu(struct cgroup *group);
 
 /* Kills what is inside, where the kernel has a call for it (v2 from 5.14). */
 void cgroup_kill(const struct cgroup *group);

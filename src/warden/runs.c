@@ -166,7 +166,7 @@ static void on_doomed(struct run *run)
 {
     tell_gone(run, run->ended_ns ? run->ended_ns : clock_now_ns());
     run->has_ended = run->is_held = run->is_doomed = true;
-    run->deadline_ns = INT64_MAX;
+    run->deadline_ns = run->usage_ns = INT64_MAX;
 }
 
 static void on_gone(struct warden *warden, struct run *run)
@@ -205,7 +205,7 @@ static void on_stage_started(struct run *run, const struct report *report)
         .setup_ns = at - run->asked_ns,
     };
     run->tell_ns = now + STARTED_NS;
-    run->usage_ns = run->job.wants_usage ? at + USAGE_NS : INT64_MAX;
+    run->usage_ns = run->job.wants_usage && !run->is_killed ? at + USAGE_NS : INT64_MAX;
     run->is_up = true;
     if (!run->is_killed)
         run->deadline_ns = at + run->job.limits[report->stage].timeout_ns;

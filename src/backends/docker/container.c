@@ -21,13 +21,15 @@
 
 static struct cgroup_limits shape_limits(const struct cay_limits *limits)
 {
-    return (struct cgroup_limits){
-        .memory_bytes = limits->memory_bytes,
-        .swap_bytes = limits->swap_bytes,
-        .pids = limits->pids,
-        .cpus_milli = limits->cpus_milli,
-        .cpu_shares = limits->cpu_shares,
-    };
+    struct cgroup_limits shape;
+
+    memset(&shape, 0, sizeof shape); /* compared as bytes */
+    shape.memory_bytes = limits->memory_bytes;
+    shape.swap_bytes = limits->swap_bytes;
+    shape.pids = limits->pids;
+    shape.cpus_milli = limits->cpus_milli;
+    shape.cpu_shares = limits->cpu_shares;
+    return shape;
 }
 
 static bool is_gvisor(const struct shape *shape)

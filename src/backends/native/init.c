@@ -252,6 +252,10 @@ int init_proc(struct state *state)
  * number for all of it; and what is open makes the end of a run long. */
 enum { FILES_MAX = 16384, FILES_LEFT_MIN = 32 };
 
+/* How many times as many may be mapped: forty workers that were forked with their libraries are some
+ * 16,000 lines. */
+enum { MAPPED_PARTS = 2 };
+
 /* Between looks of the watcher's. */
 #define FILES_FEW_NS  (20 * NS_PER_MSEC)
 #define FILES_MANY_NS (3 * NS_PER_MSEC)
@@ -259,8 +263,7 @@ enum { FILES_MAX = 16384, FILES_LEFT_MIN = 32 };
 /* A file that is mapped and closed has no number, and each line of a process's maps may stand for
  * one: five are one library, or five files. To read them takes long, so that is done only when the
  * whole host has got as many more files as this run may have, and again with each part of that.
- * Whether they are too many, with those that are open: these have a bound of their own, and leave
- * them half of it. */
+ * Whether they are too many, with those that are open, which have a bound of their own. */
 static bool has_too_many(struct state *state, uint64_t host, uint64_t max)
 {
     enum { PARTS = 8 };
@@ -271,7 +274,7 @@ static bool has_too_many(struct state *state, uint64_t host, uint64_t max)
     if (host - state->host_files <= max || host - state->counted_at < max / PARTS)
         return false;
     state->counted_at = host;
-    uint64_t left = max - MIN(open_files_count(init_proc(state), 0), max / 2);
+    uint64_t left = MAPPED_PARTS * max - MIN(open_files_count(init_proc(state), 0), max);
     return open_files_mapped(init_proc(state), left) >= left;
 }
 

@@ -94,7 +94,11 @@ bool native_reap(struct native *native, int flags)
 /* Its limits are others then: the next to have the group sets them all (kept-cgroups.h). */
 void native_hurry(struct native *native)
 {
-    if (!native->has_cgroup || native->limits.cpus_milli == 0 || native->limits.cpus_milli >= 1000)
+    const struct cgroup_limits *limits = &native->limits;
+    bool is_slow = limits->cpus_milli > 0 && limits->cpus_milli < 1000;
+    bool gives_way = limits->cpu_shares > 0 && limits->cpu_shares < CGROUP_CPU_SHARES;
+
+    if (!native->has_cgroup || (!is_slow && !gives_way))
         return;
     cgroup_give_cpu(&native->cgroup);
     memset(&native->limits, 0, sizeof native->limits);
