@@ -361,7 +361,8 @@ static void take_item(struct telling *t, struct item *item, int wait_ms)
     struct syntax_reply reply;
 
     if (!item->ticket || syntax_wait(item->ticket, wait_ms, &reply, &item->err) < 0)
-        take_failure(t, item->name, item->err.kind == CAY_E_SYSTEM, item->err.msg, item->err.hint);
+        take_failure(t, item->name, item->err.kind == CAY_E_SYSTEM || item->err.kind == CAY_E_BUSY,
+                     item->err.msg, item->err.hint);
     else if (reply.status == SYNTAX_DONE)
         take_report(t, item, &reply);
     else
