@@ -64,7 +64,8 @@ CAY_API int cay_check_types(struct cay *cay, const struct cay_check_request *req
  *     int rc = cay_check_end(checking, &report, &is_safe, &err);     never waits
  *
  * 0: it is not done yet; 1: there is a report, which the caller frees; -1: there is none, as for
- * cay_check. cay_check_drop frees it, done or not.
+ * cay_check. cay_check_drop frees it, done or not. cay_check_begin fails with CAY_E_BUSY where others
+ * or the tenant's own keep all workers busy.
  */
 struct cay_checking;
 CAY_API int cay_check_begin(struct cay *cay, const struct cay_check_request *req,

@@ -24,6 +24,7 @@ enum {
     SYNTAX_LISTS_MAX = 64 << 10, /* all entries together */
     SYNTAX_TEXT_MAX = 32 << 20,  /* of an answer */
     SYNTAX_TIMEOUT_MAX_MS = 60000,
+    SYNTAX_FINDINGS_MAX = 1000, /* of a report: there may be more where it has as many */
 };
 
 enum syntax_verb {

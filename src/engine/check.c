@@ -169,6 +169,11 @@ int cay_check_begin(struct cay *cay, const struct cay_check_request *req, struct
         cay_check_drop(checking);
         return -1;
     }
+    if (checking->err.kind == CAY_E_BUSY) {
+        *err = checking->err;
+        cay_check_drop(checking);
+        return -1;
+    }
     loop_watch_checks(cay);
     *ret = checking;
     return 0;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "core/language.h"
 #include "core/plan.h"
+#include "core/syntax-wire.h"
 #include "engine/engine.h"
 #include "engine/policy-command.h"
 #include "engine/syntax-client.h"
@@ -330,8 +331,10 @@ static void take_report(struct telling *t, const struct item *item,
     }
     json_array_foreach (json_object_get(root, "findings"), i, value)
         take_finding(t, item, value);
-    /* Where what the grammar can't read is let be, it is the one reason that refuses nothing. */
-    if (!reply->is_safe && (t->policy->is_closed || t->n_unparsed == n_unparsed))
+    /* Where what the grammar can't read is let be, it is the one reason that refuses nothing; of a
+     * full report nobody knows what else there was. */
+    bool is_full = json_array_size(json_object_get(root, "findings")) >= SYNTAX_FINDINGS_MAX;
+    if (!reply->is_safe && (t->policy->is_closed || is_full || t->n_unparsed == n_unparsed))
         refuse(t, "Security policy blocked code that could not be checked", NULL);
     json_decref(root);
 }
@@ -358,7 +361,8 @@ static void take_item(struct telling *t, struct item *item, int wait_ms)
     struct syntax_reply reply;
 
     if (!item->ticket || syntax_wait(item->ticket, wait_ms, &reply, &item->err) < 0)
-        take_failure(t, item->name, item->err.kind == CAY_E_SYSTEM, item->err.msg, item->err.hint);
+        take_failure(t, item->name, item->err.kind == CAY_E_SYSTEM || item->err.kind == CAY_E_BUSY,
+                     item->err.msg, item->err.hint);
     else if (reply.status == SYNTAX_DONE)
         take_report(t, item, &reply);
     else

@@ -557,9 +557,9 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
             oldest = i;
     }
     if (free_slot < 0 && oldest < 0)
-        return cay_fail(err, CAY_E_SYSTEM, "all syntax workers are busy");
+        return cay_fail(err, CAY_E_BUSY, "all syntax workers are busy");
     if (!has_share(pool, tenant))
-        return cay_fail(err, CAY_E_SYSTEM, "all syntax workers that one tenant may use are busy");
+        return cay_fail(err, CAY_E_BUSY, "all syntax workers that one tenant may use are busy");
     if (free_slot < 0 || n_idle >= IDLE_MAX) {
         end(pool->clients[oldest]);
         free_slot = oldest;

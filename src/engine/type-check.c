@@ -23,6 +23,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "core/config.h"
+#include "core/fence.h"
 #include "core/language.h"
 #include "engine/engine.h"
 #include "engine/type-lines.h"
@@ -166,11 +167,11 @@ static void add_finding(struct arena *arena, json_t *list, const struct cay_chec
                         const struct type_finding *found, const char *program)
 {
     insert(list,
-           json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:s}", "rule",
+           json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:b}", "rule",
                      arena_printf(arena, "types/%s", *found->code ? found->code : program),
                      "severity", severities[found->severity], "line", (int)found->line, "column",
                      (int)found->column, "code", code_line(arena, req, found->line), "message",
-                     found->message, "remedy", found->remedy),
+                     found->message, "remedy", found->remedy, "ordinary", 0),
            found->line);
 }
 
@@ -245,16 +246,34 @@ static int check(struct cay *cay, struct arena *arena, const struct cay_check_re
     return rc;
 }
 
+/* Both look at the same code: a fence is off before either does. */
+static struct cay_check_request without_fence(struct arena *arena,
+                                              const struct cay_check_request *req)
+{
+    struct cay_check_request bare = *req;
+
+    if (!(req->flags & CAY_CHECK_STRIP_FENCE))
+        return bare;
+    struct fence fence = fence_find((struct bytes){ req->code, req->len });
+    bare.flags &= ~(unsigned)CAY_CHECK_STRIP_FENCE;
+    bare.code = fence.code.data;
+    bare.len = fence.code.len;
+    if (!req->language && fence.language.len > 0)
+        bare.language = arena_dup(arena, fence.language.data, fence.language.len);
+    return bare;
+}
+
 int cay_check_types(struct cay *cay, const struct cay_check_request *req, char **ret_report,
                     bool *ret_safe, struct cay_error *err)
 {
     struct arena arena = { 0 };
+    struct cay_check_request bare = without_fence(&arena, req);
     char *report = NULL;
     bool is_safe = false;
 
-    if (cay_check(cay, req, &report, &is_safe, err) < 0)
-        return -1;
-    int rc = check(cay, &arena, req, &report, &is_safe, err);
+    int rc = cay_check(cay, &bare, &report, &is_safe, err);
+    if (rc == 0)
+        rc = check(cay, &arena, &bare, &report, &is_safe, err);
     arena_done(&arena);
     if (rc < 0) {
         free(report);

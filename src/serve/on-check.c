@@ -221,6 +221,8 @@ static bool serve_one(struct exchange *x)
     leave(x);
     if (rc > 0)
         exchange_reply(x, 200, "application/json", report, strlen(report));
+    else if (err.kind == CAY_E_BUSY)
+        exchange_retry(x, 503, err.kind, err.msg, "try again", 1);
     else
         exchange_fail(x, &err);
     return true;

@@ -510,7 +510,7 @@ static void look_at_words(struct facts *facts)
     }
 }
 
-static void find_all(struct facts *facts)
+static void find_in_tree(struct facts *facts)
 {
     struct tree_walk walk;
     TSNode node;
@@ -531,6 +531,21 @@ static void find_all(struct facts *facts)
     if (facts->roles->dialect->is_by_words)
         look_at_words(facts);
     facts->findings->is_spent = facts->findings->is_spent || names_is_spent(facts->names);
+}
+
+/* In both trees, where there are two: what fills the gaps hides nothing. */
+static void find_all(struct facts *facts)
+{
+    const struct syntax_tree *tree = facts->tree;
+    struct syntax_tree broken = *tree;
+
+    find_in_tree(facts);
+    if (!tree->broken)
+        return;
+    broken.tree = tree->broken;
+    facts->tree = &broken;
+    find_in_tree(facts);
+    facts->tree = tree;
 }
 
 static bool on_word(void *arg, const char *word, size_t at, bool is_import)

@@ -12,8 +12,6 @@
 
 struct arena;
 
-enum { FINDINGS_MAX = 1000 };
-
 struct finding {
     const char *rule, *message, *remedy, *code;
     enum severity severity;
@@ -36,7 +34,8 @@ struct findings {
     bool is_unread; /* code within the code does not parse */
 };
 
-/* Adds one at a node (or at the start, where it is null), unless it is there already. */
+/* Adds one at a node (or at the start, where it is null), unless it is there already. Of
+ * SYNTAX_FINDINGS_MAX no more are taken but "unchecked", which the last one makes room for. */
 void findings_add(struct findings *findings, const struct syntax_tree *tree, TSNode node,
                   struct finding finding);
 

@@ -42,15 +42,27 @@ static size_t close_of(const char *text, size_t pos, size_t len)
     return 0;
 }
 
-static bool runs_commands(const char *text, size_t start, size_t end)
+/* Where the names, numbers, signs of arithmetic and $((…)) of these end that begin at pos, and where
+ * anything does that could end a word or a command, quote, or run something. more: other signs that
+ * are let be. */
+static size_t skip_plain(const char *text, size_t pos, size_t end, const char *more)
 {
-    for (size_t i = start; i < end; i++) {
-        bool is_open = i + 1 < end && text[i + 1] == '(';
-        if (text[i] == '`' || (strchr("<>", text[i]) && is_open) ||
-            (text[i] == '$' && is_open && !(i + 2 < end && text[i + 2] == '(')))
-            return true;
+    bool is_within = false; /* of $((…)) */
+
+    for (; pos < end; pos++) {
+        char c = text[pos];
+        size_t left = end - pos;
+        if (is_within && left > 1 && memcmp(text + pos, "))", 2) == 0) {
+            is_within = false;
+            pos++;
+        } else if (!is_within && left > 2 && memcmp(text + pos, "$((", 3) == 0) {
+            is_within = true;
+            pos += 2;
+        } else if (!is_word(c) && (c == '\0' || (!strchr("$,+-*/%#{}", c) && !strchr(more, c)))) {
+            return pos;
+        }
     }
-    return false;
+    return is_within ? 0 : end;
 }
 
 /* m[$i,$j]: any index that has a comma. */
@@ -58,8 +70,8 @@ static bool fill_index(char *text, size_t pos, size_t len)
 {
     size_t end = close_of(text, pos, len);
 
-    if (end == 0 || !memchr(text + pos, ',', end - pos) || runs_commands(text, pos, end) ||
-        memchr(text + pos, '"', end - pos))
+    if (end == 0 || !memchr(text + pos, ',', end - pos) ||
+        skip_plain(text, pos + 1, end - 1, "") != end - 1)
         return false;
     return fill(text, pos + 1, end - 1);
 }
@@ -70,7 +82,7 @@ static bool fill_part(char *text, size_t pos, size_t len)
     size_t end = close_of(text, pos, len), at = pos + 1;
     bool is_filled = false;
 
-    if (end == 0)
+    if (end == 0 || skip_plain(text, at, end - 1, ":@[]") != end - 1)
         return false;
     while (at < end && (is_word(text[at]) || text[at] == '@' || text[at] == '*'))
         at++;

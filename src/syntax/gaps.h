@@ -7,7 +7,8 @@
  * signs of arithmetic. Whatever could run something (calls, $(…), backticks) stays as it is.
  *
  * The tree of the copy fits the text itself, so that findings show and fold what is really there.
- * Only code that did not parse comes here, and the copy counts only where it parses as a whole.
+ * Only code that did not parse comes here, and the copy counts only where it parses as a whole. It
+ * takes back that the code could not be read, and nothing that was found in the code as it is.
  */
 
 #include <stdbool.h>

@@ -33,7 +33,7 @@ static TSTree *parse(const struct grammar *grammar, const char *text, size_t len
     return tree;
 }
 
-/* A tree in place of the broken one, where it was the grammar that knew too little. */
+/* A tree beside the broken one, where it was the grammar that knew too little. */
 static void parse_over_gaps(const struct syntax_limits *limits, struct syntax_tree *tree)
 {
     if (tree->len > CHILDREN_MAX || !ts_node_has_error(ts_tree_root_node(tree->tree)))
@@ -45,9 +45,12 @@ static void parse_over_gaps(const struct syntax_limits *limits, struct syntax_tr
     if (!other)
         return;
     bool is_better = !ts_node_has_error(ts_tree_root_node(other));
-    ts_tree_delete(is_better ? tree->tree : other);
-    if (is_better)
-        tree->tree = other;
+    if (!is_better) {
+        ts_tree_delete(other);
+        return;
+    }
+    tree->broken = tree->tree;
+    tree->tree = other;
 }
 
 int syntax_parse(const struct grammar *grammar, const char *text, size_t len,
@@ -59,14 +62,14 @@ int syntax_parse(const struct grammar *grammar, const char *text, size_t len,
     if (!syntax_is_text(text, len))
         return cay_fail(err, CAY_E_USAGE, "the code is not a text in UTF-8");
     if (!grammar->language) {
-        *ret = (struct syntax_tree){ grammar, NULL, text, len };
+        *ret = (struct syntax_tree){ .grammar = grammar, .text = text, .len = len };
         return 0;
     }
     TSTree *tree = parse(grammar, text, len, limits->deadline_ns);
 
     if (!tree)
         return cay_fail(err, CAY_E_LIMIT, "the code could not be parsed in time");
-    *ret = (struct syntax_tree){ grammar, tree, text, len };
+    *ret = (struct syntax_tree){ grammar, tree, NULL, text, len };
     parse_over_gaps(limits, ret);
     return 0;
 }
@@ -78,7 +81,9 @@ bool syntax_tree_done(struct syntax_tree *tree)
 
     if (tree->tree && is_safe)
         ts_tree_delete(tree->tree);
-    tree->tree = NULL;
+    if (tree->broken)
+        ts_tree_delete(tree->broken);
+    tree->tree = tree->broken = NULL;
     return is_safe;
 }
 

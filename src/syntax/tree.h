@@ -28,6 +28,7 @@ struct syntax_limits {
 struct syntax_tree {
     const struct grammar *grammar;
     TSTree *tree;
+    TSTree *broken;   /* NULL, or the tree of what was written where tree is of a copy (gaps.h) */
     const char *text; /* the caller's */
     size_t len;
 };

@@ -133,6 +133,8 @@ def unknown(t):
     t.ok(not late["safe"] and late["findings"][0]["rule"] == "unchecked", "what takes too long is given up, and unknown", late)
     many = python.report("import os\n" * 3000)
     t.ok(not many["safe"] and len(many["findings"]) <= 1002, "findings are bounded", len(many["findings"]))
+    many = bash.report(CROWDED)
+    t.ok(not many["safe"] and "unchecked" in [f["rule"] for f in many["findings"]], "that there are more is told all the same", many["findings"][:3])
     t.equal((python.close(), bash.close()), (0, 0), "and the workers lived through all of it")
 
 
@@ -230,6 +232,9 @@ def own_rules(t, mode):
 # Bash runs it, and its grammar can't read it.
 UNREAD = "declare -A m; i=1; m[$i:$i]=ran; echo \"${m[1:1]}\"\n"
 
+# What is found first is let be, and there is more than is told.
+CROWDED = 'bash -c "if ("\n' + 'eval "$x"\n' * 1005 + "echo ran\nrm -rf /nonexistent-x\n"
+
 # What everybody imports, and what is there to be told of it when it is asked for.
 QUIET = (
     ("python", "import os, pathlib, shutil, socket, subprocess, ssl, importlib\nprint(subprocess.run(['echo', 'hi'], capture_output=True).returncode)"),
@@ -277,6 +282,8 @@ def unread(t, mode):
     t.result(r, "and hides nothing beside it", cause="policy", exit_code=126)
     report = json.loads(mode.cay("check", "--json", "-l", "bash", "-e", UNREAD).out)
     t.equal((report["safe"], [f["rule"] for f in report["findings"]]), (False, ["unparsed"]), "and the check does not call it safe")
+    r = mode.json("run", "--policy", "block", "-l", "bash", "-", stdin=CROWDED)
+    t.result(r, "nor does a crowd of findings", stdout="", cause="policy", exit_code=126)
     r = mode.json("run", "--policy", "block", "-l", "python", "-", stdin=b"x = '\xff'\n")
     t.result(r, "what is no text is refused", cause="policy", exit_code=126)
 

@@ -46,7 +46,7 @@ def test_python(t, mode):
     t.equal((first.get("code"), "expected \"str\"" in first.get("message", ""), first.get("remedy")), ("return x + 1", True, ""),
             "with the line of code and what is wrong")
     t.equal((report["safe"], report["type_checker"], report["language"], done.status), (False, "mypy", "python", 126), "which is not safe")
-    t.equal(sorted(report["findings"][0]), sorted(("rule", "severity", "line", "column", "code", "message", "remedy")),
+    t.equal(sorted(report["findings"][0]), sorted(("rule", "severity", "line", "column", "code", "message", "remedy", "ordinary")),
             "in the form of every other finding")
     row = runs(mode)[0]
     t.equal((len(runs(mode)), row["backend"], row["tier"], row["language"]), (before + 1, "native", "kernel", None), "it ran in a sandbox", row)
@@ -60,6 +60,13 @@ def test_python(t, mode):
     t.ok(lines == sorted(lines) and kinds == {True, False}, "beside what the rules find, in the order of the code", *done.describe())
     page = mode.cay("check", "--types", path.name, env=PATIENCE, timeout=280)
     t.ok(b"both.py:1:10: block: Incompatible types" in page.out and b"[types/assignment]" in page.out, "in words", *page.describe())
+    fenced = "```python\n" + PYTHON + "```\n"
+    done, report = check(mode, "--types", "--strip-fence", "-", stdin=fenced)
+    t.equal((found(report), [f["code"] for f in report.get("findings", []) if f["rule"] == "types/return-value"], report.get("language")),
+            ([("types/return-value", "block", 3, 12), ("types/arg-type", "block", 4, 9)], ["return x + 1"], "python"),
+            "a fence is off for both", *done.describe())
+    done, report = check(mode, "--types", "-l", "python", "-", stdin=fenced)
+    t.equal([rule for rule, *_ in found(report)], ["types/syntax"], "if that was asked for", *done.describe())
     done, report = check(mode, "--types", "-l", "python", "-", stdin="def (:\n")
     t.equal([rule for rule, *_ in found(report)], ["types/syntax"], "code that does not parse", *done.describe())
 
