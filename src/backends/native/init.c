@@ -262,7 +262,7 @@ enum { MAPPED_PARTS = 2 };
 
 /* A file that is mapped and closed has no number, and each line of a process's maps may stand for
  * one: five are one library, or five files. To read them takes long, so that is done only when the
- * whole host has got as many more files as this run may have, and again with each part of that.
+ * whole host has got more new files than this run may have in all, and again with each part of that.
  * Whether they are too many, with those that are open, which have a bound of their own. */
 static bool has_too_many(struct state *state, uint64_t host, uint64_t max)
 {
@@ -271,10 +271,11 @@ static bool has_too_many(struct state *state, uint64_t host, uint64_t max)
     if (state->host_files == 0 || host < state->host_files)
         state->host_files = host;
     state->counted_at = MIN(state->counted_at, host);
-    if (host - state->host_files <= max || host - state->counted_at < max / PARTS)
+    uint64_t all = MAPPED_PARTS * max;
+    if (host - state->host_files <= all || host - state->counted_at < max / PARTS)
         return false;
     state->counted_at = host;
-    uint64_t left = MAPPED_PARTS * max - MIN(open_files_count(init_proc(state), 0), max);
+    uint64_t left = all - MIN(open_files_count(init_proc(state), 0), max);
     return open_files_mapped(init_proc(state), left) >= left;
 }
 
