@@ -93,6 +93,10 @@ void config_usual_sources(struct arena *arena, struct config_sources *ret);
 int config_load(const struct config_sources *sources, struct config *ret, struct cay_error *err);
 void config_done(struct config *config);
 
+/* That of a `struct cay`, for those who need nothing else of it. */
+struct cay;
+const struct config *config_of(const struct cay *cay);
+
 /* NULL when there is no such profile. */
 const struct profile *config_profile(const struct config *config, const char *name);
 

@@ -28,6 +28,8 @@ struct step {
 struct apply {
     struct changes *changes;
     const struct cay_apply_options *options;
+    apply_note_fn *note; /* or NULL */
+    void *note_arg;
     struct step *steps; /* one for each change */
     int folder_fd, data_fd, staging_fd;
     bool is_root;

@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/glob.h"
-#include "engine/audit.h"
 #include "sys/beneath.h"
 #include "sys/file.h"
 #include "sys/rmtree.h"
@@ -426,19 +425,11 @@ static void mark(struct apply *apply)
         apply->changes->state = CHANGES_APPLIED;
 }
 
-/* Before the change set says that it was: an apply that is killed in between, or can't write to the
- * log, is repeated, finds everything done, and notes it again; the history counts it once. */
-static int note(struct apply *apply)
+static int write_note(struct apply *apply)
 {
     size_t left = count_left(apply);
-    const struct audit_entry entry = {
-        .kind = left == 0 ? "applied" : "applied_in_part",
-        .id = apply->changes->id,
-        .text = left == 0 ? "its changes were applied" : "its changes were applied in part",
-        .n_changes = apply->changes->n - left,
-    };
 
-    int rc = entry.id ? audit_note(NULL, &entry) : 0;
+    int rc = apply->note ? apply->note(apply->note_arg, apply->changes->n - left, left) : 0;
     if (rc == 0)
         return 0;
     cay_fail_errno(apply->err, -rc, "the changes are in place, but not in the audit log");
@@ -462,7 +453,7 @@ static int apply_all(struct apply *apply, int changes_fd)
     if (apply->changes->staging[0])
         rmtree_at(apply->folder_fd, apply->changes->staging, INT64_MAX);
     if (rc == 0)
-        rc = note(apply);
+        rc = write_note(apply);
     if (rc == 0)
         mark(apply);
     if (rc == 0 || !has_begun) /* else its name says that there is something to go on with */
@@ -472,7 +463,8 @@ static int apply_all(struct apply *apply, int changes_fd)
 }
 
 int changes_apply(struct changes *changes, int changes_fd, int data_fd,
-                  const struct cay_apply_options *options, struct cay_error *err)
+                  const struct cay_apply_options *options, apply_note_fn *note, void *arg,
+                  struct cay_error *err)
 {
     auto_free struct step *steps = mem_alloc((changes->n + 1) * sizeof *steps);
     auto_close int folder_fd = apply_open_folder(changes, err);
@@ -483,6 +475,8 @@ int changes_apply(struct changes *changes, int changes_fd, int data_fd,
     struct apply apply = {
         .changes = changes,
         .options = options,
+        .note = note,
+        .note_arg = arg,
         .steps = steps,
         .folder_fd = folder_fd,
         .data_fd = data_fd,

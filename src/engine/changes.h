@@ -50,7 +50,6 @@ struct changes {
     struct arena arena;
     struct change *list; /* sorted by path: a folder before what is in it */
     size_t n, room;
-    const char *id;     /* of the execution, for the audit log's note of an apply; NULL: none */
     const char *folder; /* the host's, as an absolute path */
     uint64_t device, inode;
     int64_t started_ns;

@@ -98,6 +98,11 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
     return 0;
 }
 
+const struct config *config_of(const struct cay *cay)
+{
+    return &cay->config;
+}
+
 void cay_close(struct cay *cay)
 {
     if (!cay)

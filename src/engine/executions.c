@@ -21,12 +21,12 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/suggest.h"
+#include "core/config.h"
 #include "core/state.h"
 #include "engine/apply.h"
 #include "engine/audit.h"
 #include "engine/changes-diff.h"
 #include "engine/changes.h"
-#include "engine/engine.h"
 #include "engine/record.h"
 #include "sys/dir.h"
 
@@ -530,6 +530,20 @@ static int lock_changes(struct cay_execution *run, struct cay_error *err)
     return take_fd(&fd);
 }
 
+/* An apply that is repeated is in the log twice; the history counts it once. */
+static int note_applied(void *arg, size_t n_applied, size_t n_left)
+{
+    const struct cay_execution *run = arg;
+    const struct audit_entry entry = {
+        .kind = n_left == 0 ? "applied" : "applied_in_part",
+        .id = run->id,
+        .text = n_left == 0 ? "its changes were applied" : "its changes were applied in part",
+        .n_changes = n_applied,
+    };
+
+    return audit_note(NULL, &entry);
+}
+
 int cay_execution_apply(struct cay_execution *run, const struct cay_apply_options *options,
                         struct cay_error *err)
 {
@@ -537,8 +551,7 @@ int cay_execution_apply(struct cay_execution *run, const struct cay_apply_option
     if (fd < 0)
         return -1;
     auto_close int data_fd = open_data(run);
-    run->changes.id = run->id;
-    int rc = changes_apply(&run->changes, fd, data_fd, options, err);
+    int rc = changes_apply(&run->changes, fd, data_fd, options, note_applied, run, err);
     for (size_t i = 0; i < run->changes.n; i++)
         run->shown[i] = run->changes.list[i].shown;
     return rc;
@@ -559,7 +572,7 @@ int cay_execution_remove(struct cay *cay, const char *id, struct cay_error *err)
 
     if (rc == -EINVAL)
         return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", id);
-    audit_limits_of(&cay->config, &limits);
+    audit_limits_of(config_of(cay), &limits);
     if (rc == 0 || rc == -ENOENT)
         rc = note(&limits, "removed", id, "what was kept of it was removed");
     if (rc == -EBUSY)

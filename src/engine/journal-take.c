@@ -36,7 +36,6 @@
 #include "core/state.h"
 #include "engine/audit-read.h"
 #include "engine/audit.h"
-#include "engine/engine.h"
 #include "engine/journal.h"
 #include "engine/record.h"
 #include "sys/dir.h"
@@ -922,7 +921,7 @@ int cay_journal_take(struct cay *cay, size_t *ret, struct cay_error *err)
     struct taker t = {
         .state_fd = state_fd,
         .top_fd = top_fd,
-        .config = cay ? &cay->config : &own,
+        .config = cay ? config_of(cay) : &own,
     };
     audit_limits_of(t.config, &t.limits);
     int rc = take_all(&t, err);

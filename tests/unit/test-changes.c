@@ -171,7 +171,7 @@ static int apply_only(struct place *place, int data_fd, const char *const *only)
 
     strbuf_done(&place->obstacles);
     assert_int_equal(changes_save(&place->changes, fd, &place->err), 0);
-    int rc = changes_apply(&place->changes, fd, data_fd, &options, &place->err);
+    int rc = changes_apply(&place->changes, fd, data_fd, &options, NULL, NULL, &place->err);
     /* What was marked is in the file too. */
     struct changes again;
     struct cay_error err;
