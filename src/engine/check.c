@@ -242,3 +242,11 @@ enum cay_completeness cay_complete(struct cay *cay, const char *language, const 
     syntax_drop(ticket);
     return found;
 }
+
+int cay_syntax_tend(struct cay *cay, unsigned *ret_restarts, struct cay_error *err)
+{
+    int rc = syntax_pool_tend(&cay->syntax, err);
+
+    *ret_restarts = cay->syntax.n_restarts;
+    return rc;
+}

@@ -11,14 +11,9 @@
 #include "core/plan.h"
 #include "engine/link.h"
 #include "engine/loop.h"
+#include "engine/policy.h"
 #include "engine/syntax-client.h"
 #include "engine/versions.h"
-
-/* Looked for again after as long as a program is (core/found.h). */
-struct rules_look {
-    int64_t until_ns;
-    bool are_there;
-};
 
 struct cay {
     struct cay_options options;

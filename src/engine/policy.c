@@ -12,10 +12,10 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/found.h"
 #include "core/language.h"
 #include "core/plan.h"
 #include "core/syntax-wire.h"
-#include "engine/engine.h"
 #include "engine/policy-command.h"
 #include "engine/syntax-client.h"
 
@@ -52,7 +52,7 @@ static unsigned flags_of(const struct plan *plan)
            (plan->tier == TIER_NONE ? SYNTAX_NO_ISOLATION : 0U);
 }
 
-static void ask(struct cay *cay, const struct plan *plan, struct policy *policy,
+static void ask(const struct policy_asker *asker, const struct plan *plan, struct policy *policy,
                 const struct policy_text *text)
 {
     const struct syntax_question question = {
@@ -75,7 +75,7 @@ static void ask(struct cay *cay, const struct plan *plan, struct policy *policy,
     item->is_command = text->is_command;
     if (!text->language)
         cay_fail(&item->err, CAY_E_POLICY, "%s", text->code);
-    else if (syntax_ask(&cay->syntax, cay->options.helper, text->language, &question, &item->ticket,
+    else if (syntax_ask(asker->syntax, asker->helper, text->language, &question, &item->ticket,
                         &item->err) < 0)
         item->ticket = NULL;
 }
@@ -127,7 +127,7 @@ static bool may_have_own_rules(struct rules_look *look)
 /* Whether a line or two hold nothing but words that reach nothing, numbers, operators and plain
  * strings: then no rule of ours finds anything, and a warm run need not wait for a worker to start.
  * Shells are not asked: there any word is a command. With "block" everything is checked. */
-static bool is_plain(struct cay *cay, const struct plan *plan)
+static bool is_plain(const struct policy_asker *asker, const struct plan *plan)
 {
     const char *code = plan->code.data;
     size_t len = plan->code.len;
@@ -157,7 +157,7 @@ static bool is_plain(struct cay *cay, const struct plan *plan)
             return false;
         }
     }
-    return !may_have_own_rules(&cay->rules);
+    return !may_have_own_rules(asker->rules);
 }
 
 static bool has_files(const struct plan *plan)
@@ -169,24 +169,25 @@ static bool has_files(const struct plan *plan)
     return false;
 }
 
-static void ask_of_code(struct cay *cay, const struct plan *plan, struct policy *policy)
+static void ask_of_code(const struct policy_asker *asker, const struct plan *plan,
+                        struct policy *policy)
 {
     const char *language = plan->language->name;
 
-    ask(cay, plan, policy,
+    ask(asker, plan, policy,
         &(struct policy_text){ plan->source_name, language, plan->code.data, plan->code.len });
     for (size_t i = 0; i < plan->payload.n_files; i++) {
         const struct payload_file *file = &plan->payload.files[i];
         bool is_source = plan->source_name && strcmp(file->name, plan->source_name) == 0;
         bool is_ours = strncmp(file->name, ".cay", 4) == 0;
         if (!is_source && !is_ours && language_has_file(plan->language, file->name))
-            ask(cay, plan, policy,
+            ask(asker, plan, policy,
                 &(struct policy_text){ file->name, language, file->data, file->len });
     }
 }
 
 struct asking {
-    struct cay *cay;
+    const struct policy_asker *asker;
     const struct plan *plan;
     struct policy *policy;
 };
@@ -195,23 +196,24 @@ static void ask_of_text(void *arg, const struct policy_text *text)
 {
     const struct asking *asking = arg;
 
-    ask(asking->cay, asking->plan, asking->policy, text);
+    ask(asking->asker, asking->plan, asking->policy, text);
 }
 
 /* A command is looked at where nothing else is between it and the host, or where somebody asked:
  * in a sandbox it is what it says it is, and a check would cost more than most of them. */
-static bool is_due(struct cay *cay, const struct plan *plan)
+static bool is_due(const struct policy_asker *asker, const struct plan *plan)
 {
     if (plan->policy == POLICY_OFF)
         return false;
     if (!plan->language)
         return plan->tier == TIER_NONE || plan->is_policy_explicit;
-    return !is_plain(cay, plan) || has_files(plan);
+    return !is_plain(asker, plan) || has_files(plan);
 }
 
-struct policy *policy_begin(struct cay *cay, const struct plan *plan, const char *tenant)
+struct policy *policy_begin(const struct policy_asker *asker, const struct plan *plan,
+                            const char *tenant)
 {
-    if (!is_due(cay, plan))
+    if (!is_due(asker, plan))
         return NULL;
     struct policy *policy = mem_alloc(sizeof *policy);
     policy->tenant = tenant;
@@ -219,10 +221,9 @@ struct policy *policy_begin(struct cay *cay, const struct plan *plan, const char
     policy->is_explicit = plan->is_policy_explicit || policy->is_unisolated;
     policy->is_closed = plan->policy_strict || policy->is_unisolated;
     if (plan->language)
-        ask_of_code(cay, plan, policy);
+        ask_of_code(asker, plan, policy);
     else
-        policy_command(&policy->arena, plan, ask_of_text, &(struct asking){ cay, plan, policy });
-    loop_watch_checks(cay); /* those behind others are asked by the loop */
+        policy_command(&policy->arena, plan, ask_of_text, &(struct asking){ asker, plan, policy });
     return policy;
 }
 

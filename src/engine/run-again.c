@@ -45,7 +45,7 @@ static void take_plan(struct run *run, struct plan *plan)
      * whatever went on beside until now. */
     if (plan->tier == TIER_NONE) {
         policy_drop(run->policy);
-        run->policy = policy_begin(run->cay, plan, run->record.tenant);
+        run_begin_policy(run, plan);
     }
     /* The check knows its files by the old plan's names: that lives as long as the run. */
     struct plan_before *before = mem_alloc(sizeof *before);

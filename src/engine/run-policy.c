@@ -6,6 +6,16 @@
 #include "engine/policy.h"
 #include "engine/run.h"
 
+void run_begin_policy(struct run *run, const struct plan *plan)
+{
+    struct cay *cay = run->cay;
+    const struct policy_asker asker = { &cay->syntax, cay->options.helper, &cay->rules };
+
+    run->policy = policy_begin(&asker, plan, run->record.tenant);
+    if (run->policy)
+        loop_watch_checks(cay); /* those behind others are asked by the loop */
+}
+
 bool run_wait_for_policy(struct run *run, int what)
 {
     int64_t now = clock_now_ns();

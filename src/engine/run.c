@@ -13,7 +13,6 @@
 #include "core/state.h"
 #include "engine/engine.h"
 #include "engine/journal.h"
-#include "engine/policy.h"
 #include "sys/beneath.h"
 
 /* ---- events ---- */
@@ -303,7 +302,7 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
     run->req = request_hold(req);
     int rc = 0;
     if (run->plan.policy == POLICY_BLOCK)
-        run->policy = policy_begin(cay, &run->plan, run->record.tenant);
+        run_begin_policy(run, &run->plan);
     if (run->policy && run->is_watched)
         rc = loop_add(run, err);
     if (rc == 0 && !(run->is_listed && run_wait_for_policy(run, POLICY_TO_START))) {
@@ -316,7 +315,7 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
     }
     /* The run is under way: what is only told of it need not make it wait for a processor. */
     if (run->plan.policy != POLICY_BLOCK)
-        run->policy = policy_begin(cay, &run->plan, run->record.tenant);
+        run_begin_policy(run, &run->plan);
     if (!run->is_watched && run->seq == 0)
         run_emit_text(run, CAY_EVENT_STARTED, run->id);
     if (!run->is_watched && run->plan.fallback.how)

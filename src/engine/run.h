@@ -201,6 +201,9 @@ void run_tell_begun(struct run *run);
 
 /* ---- the policy ---- */
 
+/* Has the plan's code checked, where there is something to check. */
+void run_begin_policy(struct run *run, const struct plan *plan);
+
 /* A server has others to serve meanwhile: the worker's answer wakes it up, or the end of the time.
  * what: POLICY_TO_START or POLICY_TO_END. Returns whether the run has to wait. What is taken in
  * here may be what others wait for. */

@@ -18,7 +18,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
 #include "sys/fdpass.h"
 
 enum {
@@ -198,14 +197,6 @@ int syntax_pool_tend(struct syntax_pool *pool, struct cay_error *err)
     pool->keeper_fd = pool->start_keeper(pool->start_arg, err);
     pool->n_restarts += pool->keeper_fd >= 0;
     return pool->keeper_fd < 0 ? -1 : 0;
-}
-
-int cay_syntax_tend(struct cay *cay, unsigned *ret_restarts, struct cay_error *err)
-{
-    int rc = syntax_pool_tend(&cay->syntax, err);
-
-    *ret_restarts = cay->syntax.n_restarts;
-    return rc;
 }
 
 static int start(struct syntax_client *client, struct cay_error *err)
