@@ -55,6 +55,3 @@ struct errors_facts {
 /* NULL where there is no result and no error is found; everything lives in the arena, and nothing
  * in it points into the facts. */
 const struct cay_failure *errors_analyse(struct arena *arena, const struct errors_facts *facts);
-
-struct json_writer;
-void errors_put(struct json_writer *w, const struct cay_failure *failure);

@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
-#include "core/errors.h"
+#include "core/failure-json.h"
 #include "core/limits-json.h"
 #include "core/verdict.h"
 
@@ -169,7 +169,7 @@ static void put_result(struct json_writer *w, const struct cay_result *result)
     put_verdict(w, &result->verdict);
     if (result->failure) {
         json_key(w, "error");
-        errors_put(w, result->failure);
+        failure_put(w, result->failure);
     } else {
         json_field_null(w, "error");
     }

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "core/errors.h"
+#include "core/failure-json.h"
 #include "core/language.h"
 #include "core/plan.h"
 #include "core/request.h"
@@ -125,7 +126,7 @@ int cay_explain_json(const struct cay_explain *explain, char **ret, struct cay_e
     };
     const struct cay_failure *failure = errors_analyse(&arena, &facts);
     if (failure)
-        errors_put(&w, failure);
+        failure_put(&w, failure);
     else
         json_put_null(&w);
     *ret = strbuf_take(&out);

@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "core/errors-data.h"
 #include "core/errors.h"
+#include "core/failure-json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,7 +35,7 @@ static void check(const struct cay_failure *failure)
     must(failure->n_frames <= ERRORS_FRAMES_MAX && failure->n_context <= 5);
     must(!failure->type == !failure->full_type);
     must(failure->line == 0 || failure->file || failure->n_frames == 0);
-    errors_put(&w, failure);
+    failure_put(&w, failure);
     must(utf8_is_valid(out.data, out.len));
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/failure-json.h"
+
+#include <cay/failure.h>
+
 #include "base/json.h"
-#include "core/errors.h"
 
 static void put_number(struct json_writer *w, const char *key, unsigned number)
 {
@@ -10,7 +13,7 @@ static void put_number(struct json_writer *w, const char *key, unsigned number)
         json_field_null(w, key);
 }
 
-void errors_put(struct json_writer *w, const struct cay_failure *failure)
+void failure_put(struct json_writer *w, const struct cay_failure *failure)
 {
     json_begin_object(w);
     json_field_string(w, "type", failure->type);
