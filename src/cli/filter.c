@@ -10,9 +10,9 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/when.h"
 #include "cli/tell.h"
 #include "history/history.h"
-#include "history/when.h"
 
 static int copy(char *out, size_t size, const char *value, struct cay_error *err)
 {

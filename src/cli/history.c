@@ -13,11 +13,11 @@
 #include "base/opt.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
+#include "base/when.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/tell.h"
 #include "history/history.h"
-#include "history/when.h"
 
 static const char about[] =
     "Lists executions, the newest first: those of `cay run` and of a server of this user's. On a\n"

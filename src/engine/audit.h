@@ -30,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/digest.h"
+#include "base/digest.h"
 
 struct arena;
 struct cay_error;

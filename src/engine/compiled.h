@@ -28,8 +28,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/digest.h"
 #include "core/request.h"
-#include "engine/digest.h"
 
 struct cay_stream;
 struct config;

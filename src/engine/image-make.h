@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/digest.h"
 #include "base/siphash.h"
-#include "engine/digest.h"
 #include "engine/image-store.h"
 
 /* One thing of the image, for the digest: what is at a path in the end. */

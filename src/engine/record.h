@@ -28,7 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/digest.h"
+#include "base/digest.h"
 
 struct arena;
 struct audit_entry;

@@ -29,9 +29,9 @@
 
 #include <cay/run.h>
 
+#include "core/capture.h"
 #include "core/plan.h"
 #include "core/verdict.h"
-#include "engine/capture.h"
 #include "engine/compiled.h"
 #include "engine/loop.h"
 #include "engine/record.h"

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "history/when.h"
+#include "base/when.h"
 
 enum { LIST_LIMIT = 100 };
 

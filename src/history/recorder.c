@@ -25,8 +25,8 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "history/history.h"
-#include "history/rights.h"
 #include "history/wire.h"
+#include "sys/rights.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 #include "seccomp-recorder-x86_64.h"

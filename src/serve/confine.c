@@ -14,7 +14,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
-#include "history/rights.h"
+#include "sys/rights.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 #include "seccomp-front-x86_64.h"

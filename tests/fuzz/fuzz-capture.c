@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/utf8.h"
-#include "engine/capture.h"
+#include "core/capture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/utf8.h"
-#include "engine/capture.h"
+#include "core/capture.h"
 
 /* A number in the note, and where the note stands; false when there is none. */
 static bool find_note(const struct cay_stream *stream, size_t *ret_at, size_t *ret_len,

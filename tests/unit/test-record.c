@@ -18,9 +18,9 @@
 
 #include "../lib/tmp-folder.h"
 #include "base/auto.h"
+#include "core/capture.h"
 #include "core/config.h"
 #include "engine/audit.h"
-#include "engine/capture.h"
 #include "engine/changes.h"
 #include "engine/journal.h"
 #include "engine/record.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/auto.h"
-#include "history/when.h"
+#include "base/when.h"
 
 #define NOW INT64_C(1763233982123) /* 2025-11-15T19:13:02.123Z */
 

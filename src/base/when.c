@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "history/when.h"
+#include "base/when.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/digest.h"
+#include "base/digest.h"
 
-#include "engine/digest-blocks.h"
+#include "base/digest-blocks.h"
 
 /* So much that asking the processor is worth it. */
 enum { MANY_BYTES = 16 * 1024 };

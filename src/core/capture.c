@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/capture.h"
+#include "core/capture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/digest-blocks.h"
+#include "base/digest-blocks.h"
 
 #ifdef __x86_64__
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "history/rights.h"
+#include "sys/rights.h"
 
 #include <errno.h>
 #include <linux/capability.h>
