@@ -6,7 +6,6 @@
 #include <cay/run.h>
 
 #include "core/config.h"
-#include "core/errors-data.h"
 #include "core/found.h"
 #include "core/plan.h"
 #include "engine/link.h"
@@ -14,6 +13,7 @@
 #include "engine/policy.h"
 #include "engine/syntax-client.h"
 #include "engine/versions.h"
+#include "explain/errors-data.h"
 
 struct cay {
     struct cay_options options;

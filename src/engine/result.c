@@ -7,9 +7,9 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "core/errors.h"
 #include "core/language.h"
 #include "engine/engine.h"
+#include "explain/errors.h"
 
 struct owned_result {
     struct cay_result result; /* first, so that one is the other */

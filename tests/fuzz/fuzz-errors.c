@@ -13,9 +13,9 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
-#include "core/errors-data.h"
-#include "core/errors.h"
 #include "core/failure-json.h"
+#include "explain/errors-data.h"
+#include "explain/errors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

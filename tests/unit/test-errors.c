@@ -21,10 +21,10 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "core/embedded.h"
-#include "core/errors-data.h"
-#include "core/errors-source.h"
-#include "core/errors.h"
 #include "core/language.h"
+#include "explain/errors-data.h"
+#include "explain/errors-source.h"
+#include "explain/errors.h"
 
 static char *read_whole(struct arena *arena, const char *name, size_t *ret_len)
 {

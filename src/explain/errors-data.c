@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/errors-data.h"
+#include "explain/errors-data.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/errors-source.h"
+#include "explain/errors-source.h"
 
 #include <stdint.h>
 #include <string.h>

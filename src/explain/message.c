@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/message.h"
+#include "explain/message.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/signals.h"
-#include "core/errors-data.h"
 #include "core/language.h"
 #include "core/verdict.h"
+#include "explain/errors-data.h"
 
 enum { QUOTE_BYTES = 2000 };
 

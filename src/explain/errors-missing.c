@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/errors-missing.h"
+#include "explain/errors-missing.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/explain.h"
+#include "explain/explain.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "core/errors.h"
 #include "core/failure-json.h"
 #include "core/language.h"
 #include "core/plan.h"
 #include "core/request.h"
+#include "explain/errors.h"
 
 /* The program first, then the other files; names are looked for in those of its language. */
 static const struct errors_source *sources_of(struct arena *arena, const struct plan *plan,

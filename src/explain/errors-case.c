@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/errors-case.h"
+#include "explain/errors-case.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/auto.h"
 #include "base/strbuf.h"
 #include "base/suggest.h"
-#include "core/errors-missing.h"
+#include "explain/errors-missing.h"
 
 enum { WORD_MAX = 120 };
 

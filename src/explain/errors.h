@@ -18,7 +18,7 @@
 #include <cay/failure.h>
 #include <cay/run.h>
 
-#include "core/errors-scan.h"
+#include "explain/errors-scan.h"
 
 struct arena;
 

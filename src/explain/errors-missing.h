@@ -7,8 +7,8 @@
  * languages/NAME/modules.toml has it (tools/check-modules.py holds that against Debian's index).
  */
 
-#include "core/errors-data.h"
-#include "core/errors-source.h"
+#include "explain/errors-data.h"
+#include "explain/errors-source.h"
 
 /* The package that has the module, or the folder of the header; NULL: none is known. */
 const char *missing_package(struct arena *arena, const struct errors_data *data, const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/errors-scan.h"
+#include "explain/errors-scan.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * memory fixed: all that is found points into the text.
  */
 
-#include "core/errors-data.h"
+#include "explain/errors-data.h"
 
 enum {
     ERRORS_FRAMES_MAX = 64,         /* of a longer trace, both ends */

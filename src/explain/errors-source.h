@@ -3,8 +3,8 @@
 
 /* The request's own files, as far as errors need them. */
 
-#include "core/errors.h"
 #include "core/template.h"
+#include "explain/errors.h"
 
 enum { ERRORS_SOURCE_MAX = 1 << 20 /* bytes of a file that are looked at */ };
 

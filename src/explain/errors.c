@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/errors.h"
+#include "explain/errors.h"
 
 #include <signal.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "base/auto.h"
 #include "base/signals.h"
 #include "base/strbuf.h"
-#include "core/errors-case.h"
-#include "core/errors-scan.h"
 #include "core/fence.h"
+#include "explain/errors-case.h"
+#include "explain/errors-scan.h"
 
 enum { TYPE_MAX = 200, MESSAGE_MAX = 4000, PATH_TEXT_MAX = 400, FUNCTION_MAX = 200 };
 

@@ -3,8 +3,8 @@
 
 /* From type and message to what they mean: the [[case]]s of a language, and those of all. */
 
-#include "core/errors-data.h"
-#include "core/errors-source.h"
+#include "explain/errors-data.h"
+#include "explain/errors-source.h"
 
 /* What is known of an error, as texts. */
 struct errors_known {
