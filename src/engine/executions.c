@@ -23,12 +23,12 @@
 #include "base/suggest.h"
 #include "core/config.h"
 #include "core/state.h"
-#include "engine/apply.h"
 #include "engine/audit.h"
-#include "engine/changes-diff.h"
-#include "engine/changes.h"
 #include "engine/record.h"
 #include "sys/dir.h"
+#include "workspace/apply.h"
+#include "workspace/changes-diff.h"
+#include "workspace/changes.h"
 
 enum { ID_PREFIX_MIN = 4, RECORD_BYTES_MAX = 512 << 20, PIECE = 64 * 1024 };
 

@@ -15,10 +15,10 @@
 #include "core/config.h"
 #include "engine/artifact.h"
 #include "engine/audit.h"
-#include "engine/changes.h"
 #include "engine/record.h"
 #include "sys/dir.h"
 #include "sys/rmtree.h"
+#include "workspace/changes.h"
 
 enum {
     DAY_S = 24 * 3600,

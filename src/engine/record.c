@@ -27,11 +27,11 @@
 #include "core/state.h"
 #include "core/verdict.h"
 #include "engine/audit.h"
-#include "engine/changes.h"
-#include "engine/files.h"
 #include "engine/journal.h"
 #include "sys/file.h"
 #include "sys/rmtree.h"
+#include "workspace/changes.h"
+#include "workspace/files.h"
 
 enum { CODE_BYTES_MAX = 1 << 20 };
 

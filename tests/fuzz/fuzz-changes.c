@@ -11,7 +11,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "core/harvest.h"
-#include "engine/changes.h"
+#include "workspace/changes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -20,10 +20,10 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/apply.h"
-#include "engine/changes-diff.h"
-#include "engine/changes.h"
 #include "harvest-writer.h"
+#include "workspace/apply.h"
+#include "workspace/changes-diff.h"
+#include "workspace/changes.h"
 
 enum { CHG = HARVEST_CHANGE };
 

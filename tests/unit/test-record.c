@@ -21,9 +21,9 @@
 #include "core/capture.h"
 #include "core/config.h"
 #include "engine/audit.h"
-#include "engine/changes.h"
 #include "engine/journal.h"
 #include "engine/record.h"
+#include "workspace/changes.h"
 
 static const char *id_of(unsigned n, char id[static 40])
 {

@@ -13,8 +13,8 @@
 #include "base/reader.h"
 #include "base/strbuf.h"
 #include "core/harvest.h"
-#include "engine/changes.h"
 #include "sys/file.h"
+#include "workspace/changes.h"
 
 enum { FILE_VERSION = 1, FOLDER_MAX = 4095, TARGET_MAX = 4095 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/changes-diff.h"
+#include "workspace/changes-diff.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,9 +11,9 @@
 #include "base/diff.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "engine/apply.h"
-#include "engine/changes.h"
 #include "sys/beneath.h"
+#include "workspace/apply.h"
+#include "workspace/changes.h"
 
 /* A name on a line of its own: quoted where it holds what would break the line. */
 static void put_name(struct strbuf *out, const char *prefix, const char *path)

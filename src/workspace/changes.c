@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a change set: the harvest says what may differ, the host's folder decides what does. */
-#include "engine/changes.h"
+#include "workspace/changes.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/apply-steps.h"
+#include "workspace/apply-steps.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "engine/apply.h"
-#include "engine/changes.h"
+#include "workspace/apply.h"
+#include "workspace/changes.h"
 
 /* What becomes of a path in this call. */
 enum step_state {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/files.h"
+#include "workspace/files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "core/field.h"
 #include "core/harvest.h"
 #include "core/payload.h"
-#include "engine/changes.h"
+#include "workspace/changes.h"
 
 struct lister {
     struct arena *arena;
