@@ -19,9 +19,9 @@
 #include "core/limits-json.h"
 #include "core/state.h"
 #include "engine/image-store.h"
-#include "engine/journal.h"
 #include "engine/run.h"
 #include "engine/versions.h"
+#include "store/journal.h"
 
 static const char *path_here(struct arena *arena, const char *path)
 {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "core/state.h"
 #include "engine/engine.h"
-#include "engine/journal.h"
+#include "store/journal.h"
 #include "sys/beneath.h"
 
 /* ---- events ---- */

@@ -32,11 +32,11 @@
 #include "core/capture.h"
 #include "core/plan.h"
 #include "core/verdict.h"
-#include "engine/compiled.h"
 #include "engine/loop.h"
-#include "engine/record.h"
 #include "engine/spool.h"
 #include "engine/terminal.h"
+#include "store/compiled.h"
+#include "store/record.h"
 #include "warden/message.h"
 
 struct policy_report;

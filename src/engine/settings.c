@@ -14,7 +14,7 @@
 #include "core/layer.h"
 #include "core/state.h"
 #include "engine/engine.h"
-#include "engine/journal.h"
+#include "store/journal.h"
 #include "sys/landlock.h"
 
 int cay_state_open(int *ret_fd, struct cay_error *err)

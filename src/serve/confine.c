@@ -71,7 +71,7 @@ int confine(const struct confine_user *user, const struct cay *cay, uint64_t max
 {
     set_limits(max_files);
     if (user->is_changed)
-        umask(007); /* what it writes is for the recorder's group, too (engine/journal.h) */
+        umask(007); /* what it writes is for the recorder's group, too (store/journal.h) */
     rights_drop_bounding();
     if (user->is_changed && change_user(user, err) < 0)
         return -1;

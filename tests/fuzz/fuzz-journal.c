@@ -9,9 +9,9 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/strbuf.h"
-#include "engine/audit.h"
-#include "engine/journal.h"
-#include "engine/record.h"
+#include "store/audit.h"
+#include "store/journal.h"
+#include "store/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

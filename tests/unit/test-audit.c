@@ -25,8 +25,8 @@
 #include "base/auto.h"
 #include "base/strbuf.h"
 #include "core/backend.h"
-#include "engine/audit-read.h"
-#include "engine/audit.h"
+#include "store/audit-read.h"
+#include "store/audit.h"
 
 #define ID "0123456789abcdef0123456789abcdef"
 

@@ -18,7 +18,7 @@
 #include "core/config.h"
 #include "core/plan.h"
 #include "core/state.h"
-#include "engine/compiled.h"
+#include "store/compiled.h"
 #include "sys/rmtree.h"
 
 enum { MIB = 1 << 20 };

@@ -24,9 +24,9 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/strbuf.h"
-#include "engine/audit.h"
-#include "engine/journal.h"
-#include "engine/record.h"
+#include "store/audit.h"
+#include "store/journal.h"
+#include "store/record.h"
 
 enum { NOBODY = 65534 };
 

@@ -20,9 +20,9 @@
 #include "base/auto.h"
 #include "core/capture.h"
 #include "core/config.h"
-#include "engine/audit.h"
-#include "engine/journal.h"
-#include "engine/record.h"
+#include "store/audit.h"
+#include "store/journal.h"
+#include "store/record.h"
 #include "workspace/changes.h"
 
 static const char *id_of(unsigned n, char id[static 40])

@@ -16,7 +16,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "engine/audit.h"
+#include "store/audit.h"
 
 static void note(struct audit *audit, const char *kind, const char *text)
 {

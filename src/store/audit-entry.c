@@ -13,8 +13,8 @@
 #include "base/json.h"
 #include "base/scan.h"
 #include "base/strbuf.h"
-#include "engine/audit.h"
-#include "engine/record.h"
+#include "store/audit.h"
+#include "store/record.h"
 
 enum { WORD_MAX = 64, IMAGE_MAX = 160, FINDING_MAX = 126, TEXT_MAX = 400, FINDINGS_MAX = 64 };
 enum { PATH_BYTES_MAX = 4096 };

@@ -10,7 +10,7 @@
 
 #include <cay/record.h>
 
-#include "engine/audit.h"
+#include "store/audit.h"
 
 /* The log at one moment. Files `first` to `last` - 1 have numbers, `last` is audit.jsonl. */
 struct audit_files {

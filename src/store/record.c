@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/record.h"
+#include "store/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 #include "core/result-json.h"
 #include "core/state.h"
 #include "core/verdict.h"
-#include "engine/audit.h"
-#include "engine/journal.h"
+#include "store/audit.h"
+#include "store/journal.h"
 #include "sys/file.h"
 #include "sys/rmtree.h"
 #include "workspace/changes.h"

@@ -23,7 +23,7 @@
 #include "base/reader.h"
 #include "core/payload.h"
 #include "core/state.h"
-#include "engine/compiled.h"
+#include "store/compiled.h"
 #include "sys/dir.h"
 #include "sys/file.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The writing side of a journal: the server's front. */
-#include "engine/journal.h"
+#include "store/journal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,8 +21,8 @@
 #include "base/error.h"
 #include "base/scan.h"
 #include "core/state.h"
-#include "engine/audit.h"
-#include "engine/record.h"
+#include "store/audit.h"
+#include "store/record.h"
 #include "sys/dir.h"
 #include "sys/file.h"
 

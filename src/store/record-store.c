@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "base/strbuf.h"
 #include "core/state.h"
-#include "engine/artifact.h"
-#include "engine/audit.h"
-#include "engine/record.h"
+#include "store/artifact.h"
+#include "store/audit.h"
+#include "store/record.h"
 #include "sys/file.h"
 #include "sys/rmtree.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/artifact.h"
+#include "store/artifact.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "engine/audit.h"
-#include "engine/record.h"
+#include "store/audit.h"
+#include "store/record.h"
 #include "sys/dir.h"
 #include "sys/file.h"
 

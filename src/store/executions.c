@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading what engine/record.c wrote. */
+/* Reading what store/record.c wrote. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -23,8 +23,8 @@
 #include "base/suggest.h"
 #include "core/config.h"
 #include "core/state.h"
-#include "engine/audit.h"
-#include "engine/record.h"
+#include "store/audit.h"
+#include "store/record.h"
 #include "sys/dir.h"
 #include "workspace/apply.h"
 #include "workspace/changes-diff.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/audit-read.h"
+#include "store/audit-read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/state.h"
-#include "engine/audit.h"
+#include "store/audit.h"
 
 enum { PIECE = 256 * 1024 };
 

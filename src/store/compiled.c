@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/compiled.h"
+#include "store/compiled.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -17,8 +17,8 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "core/state.h"
-#include "engine/audit-read.h"
-#include "engine/audit.h"
+#include "store/audit-read.h"
+#include "store/audit.h"
 
 enum { GAPS_MAX = 4096 };
 

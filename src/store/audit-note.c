@@ -5,7 +5,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/state.h"
-#include "engine/audit.h"
+#include "store/audit.h"
 
 enum { WAIT_MS = 1000 };
 

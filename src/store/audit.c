@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Appending to the audit log: on the way of every run, so in as few system calls as it takes. */
-#include "engine/audit.h"
+#include "store/audit.h"
 
 #include <errno.h>
 #include <fcntl.h>
