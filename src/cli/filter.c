@@ -12,7 +12,7 @@
 #include "base/suggest.h"
 #include "base/when.h"
 #include "cli/tell.h"
-#include "history/history.h"
+#include "store/history.h"
 
 static int copy(char *out, size_t size, const char *value, struct cay_error *err)
 {

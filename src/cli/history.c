@@ -17,7 +17,7 @@
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/tell.h"
-#include "history/history.h"
+#include "store/history.h"
 
 static const char about[] =
     "Lists executions, the newest first: those of `cay run` and of a server of this user's. On a\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `cay-full recorder`: what a server starts to write down its runs. */
-#include "history/recorder.h"
+#include "store/recorder.h"
 #include "cli/commands.h"
 #include "cli/tell.h"
 

@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/tell.h"
-#include "history/history.h"
+#include "store/history.h"
 
 static const char about[] =
     "Shows how many executions there were, how many ended well, why the others did not, how they\n"

@@ -132,7 +132,7 @@ struct execution *execution_find(const struct server *server, const char *id,
                                  const struct token_owner *owner);
 bool execution_is_of(const struct execution *run, const struct token_owner *owner);
 
-/* The order of lists, the record's too (history/client.h): by when they were taken, and within a
+/* The order of lists, the record's too (store/history-client.h): by when they were taken, and within a
  * millisecond by id. < 0: the run is older than what is named. */
 int execution_compare(const struct execution *run, const char *timestamp, const char *id);
 

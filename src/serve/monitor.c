@@ -20,8 +20,8 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "history/client.h"
 #include "serve/listen.h"
+#include "store/history-client.h"
 
 enum { WARDEN_FD = 3, MONITOR_FD = 3 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * /v1/executions: the list, one of them, its events, its streams, its end. What the front remembers
- * is answered at once; what is older, by the recorder (history/client.h), without waiting for it.
+ * is answered at once; what is older, by the recorder (store/history-client.h), without waiting for it.
  * Another tenant's id is answered as one that never was.
  */
 #include <errno.h>
@@ -19,13 +19,13 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "base/when.h"
-#include "history/client.h"
 #include "serve/conn-state.h"
 #include "serve/execution.h"
 #include "serve/list.h"
 #include "serve/on.h"
 #include "serve/server-state.h"
 #include "serve/stream.h"
+#include "store/history-client.h"
 
 #define JSON_TYPE "application/json"
 

@@ -6,11 +6,11 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "history/client.h"
 #include "serve/conn-state.h"
 #include "serve/engine.h"
 #include "serve/log.h"
 #include "serve/server-state.h"
+#include "store/history-client.h"
 
 /* One that lived so long is not one that keeps dying. */
 #define STEADY_NS (60 * NS_PER_SEC)

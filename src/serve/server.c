@@ -27,7 +27,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "history/client.h"
 #include "serve/admit.h"
 #include "serve/confine.h"
 #include "serve/conn.h"
@@ -44,6 +43,7 @@
 #include "serve/setup.h"
 #include "serve/tls.h"
 #include "serve/token.h"
+#include "store/history-client.h"
 
 enum {
     ACCEPTS_AT_ONCE = 64,

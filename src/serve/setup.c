@@ -20,7 +20,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "base/suggest.h"
-#include "history/client.h"
 #include "serve/admit.h"
 #include "serve/confine.h"
 #include "serve/hooks.h"
@@ -31,6 +30,7 @@
 #include "serve/server-state.h"
 #include "serve/tls.h"
 #include "serve/token.h"
+#include "store/history-client.h"
 
 /* The warden's: a sandbox with its berth and group, backends/native/pool-files.h. */
 enum { FILES_PER_RUN = 10, WARDEN_FILES_PER_RUN = 32, FILES_SPARE = 256 };

@@ -27,7 +27,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "history/client.h"
+#include "store/history-client.h"
 
 static int fail(const struct cay_error *err)
 {

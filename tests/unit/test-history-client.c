@@ -17,8 +17,8 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "history/client.h"
-#include "history/wire.h"
+#include "store/history-client.h"
+#include "store/history-wire.h"
 
 enum { SENT_MAX = 2 };
 

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "history/client.h"
+#include "store/history-client.h"
 
 struct cay_error;
 struct cay_prices;
@@ -41,7 +41,7 @@ bool history_was_damaged(struct history *history, struct cay_error *err);
 /* Checks that a query's numbers make sense and its texts end. */
 int history_check(const struct history_query *query, struct cay_error *err);
 
-/* What HISTORY_LIST, HISTORY_ONE and HISTORY_STATS in client.h say, appended to out. Of the list,
+/* What HISTORY_LIST, HISTORY_ONE and HISTORY_STATS in history-client.h say, appended to out. Of the list,
  * one row a line inside the array; in front of them {"before": TIME}, a line too, where the query
  * names one and does not know when it was. CAY_E_NOTFOUND: no such execution. */
 int history_list(struct history *history, const struct history_query *query, struct strbuf *out,

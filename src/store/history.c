@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "history/history.h"
+#include "store/history.h"
 
 #include <errno.h>
 #include <fcntl.h>

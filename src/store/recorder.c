@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "history/recorder.h"
+#include "store/recorder.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -24,8 +24,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "history/history.h"
-#include "history/wire.h"
+#include "store/history-wire.h"
+#include "store/history.h"
 #include "sys/rights.h"
 
 #if defined(__x86_64__) && defined(__LP64__)

@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "history/history.h"
+#include "store/history.h"
 
 /* start is NULL of what was refused before it ran: that used nothing. */
 static const char sums[] =

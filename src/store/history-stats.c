@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "history/history.h"
+#include "store/history.h"
 
 /* The times of one language. */
 struct sample {

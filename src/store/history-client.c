@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "history/client.h"
+#include "store/history-client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "history/wire.h"
+#include "store/history-wire.h"
 
 /* The recorder has so many at a time, the others wait for their turn here: so tenants take turns,
  * and nothing is looked up that is past its time. */

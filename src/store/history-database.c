@@ -16,7 +16,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
-#include "history/history.h"
+#include "store/history.h"
 
 /* Rows are found by id, for a log that begins anew counts from 1 again. */
 static const char schema[] =
