@@ -3,7 +3,7 @@
 
 /*
  * Images: root file systems that a run can have in the place of this machine's own. Each is a
- * folder of the state folder, which nothing changes once it is there (engine/image-make.c):
+ * folder of the state folder, which nothing changes once it is there (images/image-make.c):
  *
  *     images/NAME/rootfs/       what the sandbox shows, read-only
  *     images/NAME/image.toml    what it is: digest, size, when and from what it was made

@@ -18,9 +18,9 @@
 #include "core/language.h"
 #include "core/limits-json.h"
 #include "core/state.h"
-#include "engine/image-store.h"
 #include "engine/run.h"
 #include "engine/versions.h"
+#include "images/image-store.h"
 #include "store/journal.h"
 
 static const char *path_here(struct arena *arena, const char *path)

@@ -25,7 +25,7 @@ static int open_by(int dir_fd, const char *path, int flags, uint64_t resolve)
 }
 
 /* The same under a filter that allows no openat2, whose mode no filter can see
- * (engine/image.rows): part by part, none of which is a link or another file system. */
+ * (images/image.rows): part by part, none of which is a link or another file system. */
 static int open_by_parts(int dir_fd, const char *path, int flags)
 {
     struct stat top, here;

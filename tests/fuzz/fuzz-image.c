@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "core/image-definition.h"
 #include "core/image.h"
-#include "engine/image-make.h"
+#include "images/image-make.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

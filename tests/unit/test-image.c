@@ -21,7 +21,7 @@
 #include "core/image-definition.h"
 #include "core/image.h"
 #include "core/op.h"
-#include "engine/image-make.h"
+#include "images/image-make.h"
 #include "sys/rmtree.h"
 
 /* ---- names ---- */

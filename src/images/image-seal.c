@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "core/op.h"
-#include "engine/image-make.h"
+#include "images/image-make.h"
 #include "sys/beneath.h"
 #include "sys/file.h"
 #include "sys/userns.h"

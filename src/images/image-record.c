@@ -4,7 +4,7 @@
  * the names, whatever order they came in. Times and owners are not part of it: exporting an image
  * and importing it again gives the same.
  */
-#include "engine/image-make.h"
+#include "images/image-make.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/digest.h"
 #include "base/siphash.h"
-#include "engine/image-store.h"
+#include "images/image-store.h"
 
 /* One thing of the image, for the digest: what is at a path in the end. */
 struct image_record {

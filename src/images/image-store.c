@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The images that there are: listing, removing, and sweeping what a killed maker left. */
-#include "engine/image-store.h"
+#include "images/image-store.h"
 
 #include <errno.h>
 #include <fcntl.h>

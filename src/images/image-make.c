@@ -4,7 +4,7 @@
  * done by the fd of the folder that it is to be in, which was reached without following a link
  * (sys/beneath.h): an entry can make a link to anywhere, and none of the next goes through it.
  */
-#include "engine/image-make.h"
+#include "images/image-make.h"
 
 #include <errno.h>
 #include <fcntl.h>
