@@ -10,7 +10,7 @@
 #include "base/strbuf.h"
 #include "core/libexec.h"
 #include "engine/doctor.h"
-#include "engine/syntax-client.h"
+#include "policy/syntax-client.h"
 
 enum { WAIT_MS = 5000 };
 

@@ -10,10 +10,10 @@
 #include "core/plan.h"
 #include "engine/link.h"
 #include "engine/loop.h"
-#include "engine/policy.h"
-#include "engine/syntax-client.h"
 #include "engine/versions.h"
 #include "explain/errors-data.h"
+#include "policy/policy.h"
+#include "policy/syntax-client.h"
 
 struct cay {
     struct cay_options options;

@@ -10,8 +10,8 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/policy.h"
 #include "engine/run.h"
+#include "policy/policy.h"
 
 static uint32_t bit_of(const struct backend *backend)
 {

@@ -13,10 +13,10 @@
 #include "core/language.h"
 #include "core/layer.h"
 #include "engine/engine.h"
-#include "engine/policy.h"
 #include "engine/run.h"
 #include "explain/explain.h"
 #include "explain/message.h"
+#include "policy/policy.h"
 #include "sys/cgroup.h"
 
 /* ---- the result ---- */

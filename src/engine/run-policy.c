@@ -3,8 +3,8 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "engine/policy.h"
 #include "engine/run.h"
+#include "policy/policy.h"
 
 void run_begin_policy(struct run *run, const struct plan *plan)
 {

@@ -2,7 +2,7 @@
 /*
  * cay-syntax [LANGUAGE]: the syntax worker, or a keeper of workers. tree-sitter, its grammars and
  * the rules meet hostile code here and nowhere else: in a process of its own that can do nothing
- * but answer on fd 3 (core/syntax-wire.h). Started by engine/syntax-client.c; not for people.
+ * but answer on fd 3 (core/syntax-wire.h). Started by policy/syntax-client.c; not for people.
  */
 #include <ctype.h>
 #include <grp.h>

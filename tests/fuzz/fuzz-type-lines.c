@@ -7,8 +7,8 @@
 
 #include "base/arena.h"
 #include "base/utf8.h"
+#include "check/type-lines.h"
 #include "core/language.h"
-#include "engine/type-lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

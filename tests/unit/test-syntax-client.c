@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/syntax-client.h"
+#include "policy/syntax-client.h"
 
 enum { WAIT_MS = 60000 };
 

@@ -12,8 +12,8 @@
 #include "base/auto.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "check/type-lines.h"
 #include "core/language.h"
-#include "engine/type-lines.h"
 
 static const char *const unknown[] = { "import", "TS2307", NULL };
 static const struct language language = { .types_unknown = unknown };

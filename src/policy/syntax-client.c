@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/syntax-client.h"
+#include "policy/syntax-client.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,8 +15,8 @@
 #include "core/language.h"
 #include "core/plan.h"
 #include "engine/engine.h"
-#include "engine/policy.h"
-#include "engine/syntax-client.h"
+#include "policy/policy.h"
+#include "policy/syntax-client.h"
 
 /* What nobody could read is unknown. */
 static char *unknown_report(const char *language, const char *message, const char *remedy)

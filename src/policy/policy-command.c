@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/policy-command.h"
+#include "policy/policy-command.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -22,11 +22,11 @@
 #include "base/parse.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "check/type-lines.h"
 #include "core/config.h"
 #include "core/fence.h"
 #include "core/language.h"
 #include "engine/engine.h"
-#include "engine/type-lines.h"
 
 enum { WORDS_MAX = 32, CODE_LINE_MAX = 120 };
 

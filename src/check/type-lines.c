@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/type-lines.h"
+#include "check/type-lines.h"
 
 #include <string.h>
 

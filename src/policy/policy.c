@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/policy.h"
+#include "policy/policy.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -16,8 +16,8 @@
 #include "core/language.h"
 #include "core/plan.h"
 #include "core/syntax-wire.h"
-#include "engine/policy-command.h"
-#include "engine/syntax-client.h"
+#include "policy/policy-command.h"
+#include "policy/syntax-client.h"
 
 enum {
     FILES_MAX = 32,
