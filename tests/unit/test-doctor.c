@@ -18,7 +18,7 @@
 #include "../lib/tmp-folder.h"
 #include "base/arena.h"
 #include "base/auto.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 
 struct file {
     const char *path, *text;

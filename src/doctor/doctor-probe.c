@@ -28,7 +28,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 #include "sys/cgroup.h"
 #include "sys/file.h"
 #include "sys/landlock.h"

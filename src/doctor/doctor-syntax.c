@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "core/libexec.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 #include "policy/syntax-client.h"
 
 enum { WAIT_MS = 5000 };

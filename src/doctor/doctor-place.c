@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 
 /* In the order of the enum. */
 static const char *const names[PLACE_N] = {

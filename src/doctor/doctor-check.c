@@ -7,7 +7,7 @@
 
 #include "base/auto.h"
 #include "base/strbuf.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 
 static char *arena_format(struct arena *arena, const char *fmt, va_list ap)
 {

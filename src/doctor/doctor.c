@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report: facts, a finding for each row, the languages, and the run that has the last word. */
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 #include "net/http.h"
 #include "sys/file.h"
 

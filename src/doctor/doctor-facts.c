@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 #include "sys/file.h"
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };

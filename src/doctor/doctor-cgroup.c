@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 
 static bool has_word(const char *list, const char *word)
 {

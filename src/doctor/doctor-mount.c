@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 #include "sys/idmap.h"
 
 /* A detached file system of this kind; pairs are keys and values, NULL-terminated. */

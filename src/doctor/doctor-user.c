@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "engine/doctor.h"
+#include "doctor/doctor.h"
 
 static void judge_subids(const struct facts *f, struct finding *out)
 {
