@@ -23,7 +23,7 @@
 #include "core/image.h"
 #include "core/state.h"
 #include "engine/engine.h"
-#include "engine/link-server.h"
+#include "engine/warden-socket.h"
 #include "images/image-store.h"
 #include "store/artifact.h"
 #include "store/journal.h"

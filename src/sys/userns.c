@@ -89,7 +89,7 @@ static int set_lock(int fd, short type, uint32_t slot)
 
 /* He chooses his state folder (HOME, XDG_STATE_HOME), or has none: a file there does not know of
  * runs that have another. So his file is in a folder that is his and nobody else's whatever he
- * says: the one that logind makes, or one like that of his sockets (engine/link-server.c). */
+ * says: the one that logind makes, or one like that of his sockets (engine/warden-socket.c). */
 static int open_private(const char *path, uid_t uid, int flags)
 {
     struct stat st;

@@ -46,7 +46,7 @@ struct warden_request {
 };
 
 /* Raised when messages of the same size mean something else: a command finds the warden of a server
- * by it (link-server.c). 2: an end may tell of its start. 3: usage while a stage runs. */
+ * by it (engine/warden-socket.c). 2: an end may tell of its start. 3: usage while a stage runs. */
 enum { WARDEN_PROTOCOL = 3 };
 
 enum reply_kind {

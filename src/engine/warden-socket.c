@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/link-server.h"
+#include "engine/warden-socket.h"
 
 #include <dirent.h>
 #include <errno.h>

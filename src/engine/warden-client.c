@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/link.h"
-#include "engine/link-server.h"
+#include "engine/warden-client.h"
+#include "engine/warden-socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
