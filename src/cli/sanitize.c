@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/display.h"
+#include "cli/sanitize.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static enum held_state judge_escape(const char *held, size_t len, size_t room)
     return is_param && len < room ? HELD_MORE : HELD_SHOW;
 }
 
-bool display_is_sign(const char *text, size_t len)
+bool sanitize_is_sign(const char *text, size_t len)
 {
     return len == strlen(CAY_SIGN) && memcmp(text, CAY_SIGN, len) == 0;
 }
@@ -96,7 +96,7 @@ static uint32_t code_of(const char *text, size_t len)
     return code;
 }
 
-void display_put_character(struct strbuf *out, const char *text, size_t len, bool *is_mid)
+void sanitize_put_character(struct strbuf *out, const char *text, size_t len, bool *is_mid)
 {
     uint32_t code = code_of(text, len);
 
@@ -110,7 +110,7 @@ void display_put_character(struct strbuf *out, const char *text, size_t len, boo
 /* A whole character passes, unless it is cay's sign or one of the C1 controls, U+0080 to U+009F. */
 static enum held_state judge_character(const char *held, size_t len)
 {
-    if (display_is_sign(held, len))
+    if (sanitize_is_sign(held, len))
         return HELD_SHOW;
     if (utf8_is_valid(held, len))
         return len == 2 && (unsigned char)held[0] == 0xc2 && (unsigned char)held[1] < 0xa0
@@ -119,22 +119,22 @@ static enum held_state judge_character(const char *held, size_t len)
     return utf8_incomplete_tail(held, len) == len ? HELD_MORE : HELD_SHOW;
 }
 
-static enum held_state judge(const struct display *display)
+static enum held_state judge(const struct sanitizer *sanitizer)
 {
-    return display->held[0] == ESC
-               ? judge_escape(display->held, display->held_len, sizeof display->held)
-               : judge_character(display->held, display->held_len);
+    return sanitizer->held[0] == ESC
+               ? judge_escape(sanitizer->held, sanitizer->held_len, sizeof sanitizer->held)
+               : judge_character(sanitizer->held, sanitizer->held_len);
 }
 
-static void put_held(struct display *display, struct strbuf *out, enum held_state state)
+static void put_held(struct sanitizer *sanitizer, struct strbuf *out, enum held_state state)
 {
-    const char *held = display->held;
-    size_t len = display->held_len;
+    const char *held = sanitizer->held;
+    size_t len = sanitizer->held_len;
 
     if (state == HELD_PASS && held[0] == ESC)
-        display->colored = !(len == 3 || (len == 4 && held[2] == '0')); /* a reset ends it */
+        sanitizer->colored = !(len == 3 || (len == 4 && held[2] == '0')); /* a reset ends it */
     if (state == HELD_PASS && held[0] != ESC) {
-        display_put_character(out, held, len, &display->is_mid_line);
+        sanitize_put_character(out, held, len, &sanitizer->is_mid_line);
     } else if (state == HELD_PASS) {
         strbuf_add(out, held, len);
     } else if (len == 2 && (unsigned char)held[0] == 0xc2 && utf8_is_valid(held, len)) {
@@ -143,8 +143,8 @@ static void put_held(struct display *display, struct strbuf *out, enum held_stat
         for (size_t i = 0; i < len; i++)
             put_byte(out, (unsigned char)held[i]);
     }
-    display->is_mid_line |= state != HELD_PASS;
-    display->held_len = 0;
+    sanitizer->is_mid_line |= state != HELD_PASS;
+    sanitizer->held_len = 0;
 }
 
 static bool begins_something(unsigned char c)
@@ -153,38 +153,38 @@ static bool begins_something(unsigned char c)
 }
 
 /* Whether c can't belong to what is held: a new sequence begins, or a character breaks off. */
-static bool breaks_off(const struct display *display, unsigned char c)
+static bool breaks_off(const struct sanitizer *sanitizer, unsigned char c)
 {
-    bool is_escape = display->held[0] == ESC;
+    bool is_escape = sanitizer->held[0] == ESC;
     return is_escape ? begins_something(c) : (c & 0xc0) != 0x80;
 }
 
-void display_filter(struct display *display, struct strbuf *out, const char *data, size_t len)
+void sanitize_put(struct sanitizer *sanitizer, struct strbuf *out, const char *data, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)data[i];
-        if (display->held_len > 0 && breaks_off(display, c))
-            put_held(display, out, HELD_SHOW);
-        if (display->held_len == 0 && !begins_something(c)) {
+        if (sanitizer->held_len > 0 && breaks_off(sanitizer, c))
+            put_held(sanitizer, out, HELD_SHOW);
+        if (sanitizer->held_len == 0 && !begins_something(c)) {
             put_byte(out, c);
             if (c == '\n' || c == '\r')
-                display->is_mid_line = false;
+                sanitizer->is_mid_line = false;
             else if (c != ' ' && c != '\t')
-                display->is_mid_line = true;
+                sanitizer->is_mid_line = true;
             continue;
         }
-        display->held[display->held_len++] = data[i];
-        enum held_state state = judge(display);
+        sanitizer->held[sanitizer->held_len++] = data[i];
+        enum held_state state = judge(sanitizer);
         if (state != HELD_MORE)
-            put_held(display, out, state);
+            put_held(sanitizer, out, state);
     }
 }
 
-void display_flush(struct display *display, struct strbuf *out)
+void sanitize_end(struct sanitizer *sanitizer, struct strbuf *out)
 {
-    if (display->held_len > 0)
-        put_held(display, out, HELD_SHOW);
-    if (display->colored)
+    if (sanitizer->held_len > 0)
+        put_held(sanitizer, out, HELD_SHOW);
+    if (sanitizer->colored)
         strbuf_puts(out, "\033[0m");
-    display->colored = 0;
+    sanitizer->colored = 0;
 }

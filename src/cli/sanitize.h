@@ -18,14 +18,14 @@ struct strbuf;
 #define CAY_SIGN "\xe2\x9d\x9a"
 
 /* Whether len bytes are the sign. */
-bool display_is_sign(const char *text, size_t len);
+bool sanitize_is_sign(const char *text, size_t len);
 
 /* At the start of a line, what looks much like the sign is shown as "|": a program's character
  * (whole, len bytes) is taken for what the line's start may hold, and its stand-in added where it
  * is such a bar. *is_mid is whether the line has begun with something to be seen. */
-void display_put_character(struct strbuf *out, const char *text, size_t len, bool *is_mid);
+void sanitize_put_character(struct strbuf *out, const char *text, size_t len, bool *is_mid);
 
-struct display {
+struct sanitizer {
     char held[32]; /* the start of a sequence whose end has not come yet */
     size_t held_len;
     int colored;      /* a colour was set and not reset */
@@ -33,7 +33,7 @@ struct display {
 };
 
 /* Adds the visible form of len bytes to out. */
-void display_filter(struct display *display, struct strbuf *out, const char *data, size_t len);
+void sanitize_put(struct sanitizer *sanitizer, struct strbuf *out, const char *data, size_t len);
 
 /* At the end: shows what was held back and resets the colour. */
-void display_flush(struct display *display, struct strbuf *out);
+void sanitize_end(struct sanitizer *sanitizer, struct strbuf *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/filter.h"
+#include "cli/history-args.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/when.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 #include "store/history.h"
 
 static int copy(char *out, size_t size, const char *value, struct cay_error *err)
@@ -23,7 +23,8 @@ static int copy(char *out, size_t size, const char *value, struct cay_error *err
     return 0;
 }
 
-int filter_language(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+int history_arg_language(void *target, const struct opt *opt, const char *value,
+                         struct cay_error *err)
 {
     struct history_query *query = target;
 
@@ -34,7 +35,8 @@ int filter_language(void *target, const struct opt *opt, const char *value, stru
     return -1;
 }
 
-int filter_tenant(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+int history_arg_tenant(void *target, const struct opt *opt, const char *value,
+                       struct cay_error *err)
 {
     struct history_query *query = target;
 
@@ -42,7 +44,7 @@ int filter_tenant(void *target, const struct opt *opt, const char *value, struct
     return copy(query->tenant, sizeof query->tenant, value, err);
 }
 
-int filter_cause(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+int history_arg_cause(void *target, const struct opt *opt, const char *value, struct cay_error *err)
 {
     static const char *const causes[] = {
 #define CAUSE_WORD(name, word) word,
@@ -70,7 +72,7 @@ static int parse(const char *value, int64_t *ret_ms, struct cay_error *err)
     return cay_hint(err, "dates are 2026-11-15 or 2026-11-15T19:13, in UTC"), -1;
 }
 
-int filter_since(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+int history_arg_since(void *target, const struct opt *opt, const char *value, struct cay_error *err)
 {
     struct history_query *query = target;
 
@@ -78,7 +80,7 @@ int filter_since(void *target, const struct opt *opt, const char *value, struct 
     return parse(value, &query->since_ms, err);
 }
 
-int filter_until(void *target, const struct opt *opt, const char *value, struct cay_error *err)
+int history_arg_until(void *target, const struct opt *opt, const char *value, struct cay_error *err)
 {
     struct history_query *query = target;
 
@@ -86,27 +88,27 @@ int filter_until(void *target, const struct opt *opt, const char *value, struct 
     return parse(value, &query->until_ms, err);
 }
 
-int filter_open(struct history **ret, struct cay_error *err)
+int history_open_current(struct history **ret, struct cay_error *err)
 {
     struct cay_error warning;
 
     if (cay_journal_take(NULL, NULL, &warning) < 0)
-        tell("warning: a server's last runs are missing: %s", warning.msg);
+        print_message("warning: a server's last runs are missing: %s", warning.msg);
     if (history_open(ret, err) < 0)
         return -1;
     /* A full disk does not keep what is there already from being shown. */
     if (history_fill(*ret, NULL, &warning) < 0)
-        tell("warning: the newest runs are missing: %s", warning.msg);
+        print_message("warning: the newest runs are missing: %s", warning.msg);
     return 0;
 }
 
-int filter_answer(struct history *history, const struct history_query *query, struct strbuf *out,
-                  struct cay_error *err)
+int history_query_text(struct history *history, const struct history_query *query,
+                       struct strbuf *out, struct cay_error *err)
 {
     struct cay_error warning;
     int rc = history_answer(history, query, out, err);
 
     if (history_was_damaged(history, &warning))
-        tell("warning: %s (%s)", warning.msg, warning.hint);
+        print_message("warning: %s (%s)", warning.msg, warning.hint);
     return rc;
 }

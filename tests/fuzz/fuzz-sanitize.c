@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "cli/display.h"
+#include "cli/sanitize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -62,18 +62,18 @@ static void must_keep_letters(const uint8_t *data, size_t size, const struct str
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     auto_strbuf struct strbuf whole = { 0 }, parts = { 0 };
-    struct display display = { 0 }, display_parts = { 0 };
+    struct sanitizer sanitizer = { 0 }, display_parts = { 0 };
 
     if (size == 0)
         return 0;
     size_t step = data[0] % 13 + 1U;
     const char *text = (const char *)data + 1;
     size--;
-    display_filter(&display, &whole, text, size);
-    display_flush(&display, &whole);
+    sanitize_put(&sanitizer, &whole, text, size);
+    sanitize_end(&sanitizer, &whole);
     for (size_t at = 0; at < size; at += step)
-        display_filter(&display_parts, &parts, text + at, at + step < size ? step : size - at);
-    display_flush(&display_parts, &parts);
+        sanitize_put(&display_parts, &parts, text + at, at + step < size ? step : size - at);
+    sanitize_end(&display_parts, &parts);
 
     must(whole.len == parts.len);
     must(whole.len == 0 || memcmp(whole.data, parts.data, whole.len) == 0);

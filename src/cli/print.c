@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/tell.h"
+#include "cli/print.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,14 +17,14 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
-#include "cli/display.h"
+#include "cli/sanitize.h"
 
 static struct {
     bool wants_json; /* and nothing has gone to stdout: an error goes there in its place */
     bool no_color;
 } form;
 
-void tell_form(bool wants_json, bool no_color)
+void print_set_form(bool wants_json, bool no_color)
 {
     form.wants_json = wants_json;
     form.no_color = no_color;
@@ -49,31 +49,31 @@ static void put_visible(struct strbuf *out, const char *text, const char *as_it_
     }
 }
 
-void tell_visible(struct strbuf *out, const char *text)
+void sanitize_text(struct strbuf *out, const char *text)
 {
     put_visible(out, text, "\n\t");
 }
 
-void tell_visible_padded(struct strbuf *out, const char *text, size_t width)
+void sanitize_text_padded(struct strbuf *out, const char *text, size_t width)
 {
     size_t start = out->len, n = 0;
 
-    tell_visible(out, text);
+    sanitize_text(out, text);
     for (size_t i = start; i < out->len; i++)
         n += ((unsigned char)out->data[i] & 0xc0) != 0x80; /* characters, not bytes */
     for (; n < width; n++)
         strbuf_putc(out, ' ');
 }
 
-const char *tell_lead(void)
+const char *print_prefix(void)
 {
     if (!isatty(STDERR_FILENO))
         return "cay: ";
-    return tell_color(STDERR_FILENO, form.no_color) ? "\033[36m" CAY_SIGN "\033[0m cay: "
-                                                    : CAY_SIGN " cay: ";
+    return use_color(STDERR_FILENO, form.no_color) ? "\033[36m" CAY_SIGN "\033[0m cay: "
+                                                   : CAY_SIGN " cay: ";
 }
 
-void tell(const char *fmt, ...)
+void print_message(const char *fmt, ...)
 {
     auto_strbuf struct strbuf text = { 0 }, out = { 0 };
     va_list ap;
@@ -81,7 +81,7 @@ void tell(const char *fmt, ...)
     va_start(ap, fmt);
     strbuf_vprintf(&text, fmt, ap);
     va_end(ap);
-    strbuf_puts(&out, tell_lead());
+    strbuf_puts(&out, print_prefix());
     /* One line, or a quoted name could begin another "cay: …". */
     put_visible(&out, strbuf_str(&text), "\t");
     strbuf_putc(&out, '\n');
@@ -89,32 +89,32 @@ void tell(const char *fmt, ...)
         return; /* nobody is there to be told */
 }
 
-void tell_lines(const char *lead, const char *text)
+void print_lines(const char *lead, const char *text)
 {
     for (size_t len; *text; text += len + (text[len] == '\n')) {
         len = strcspn(text, "\n");
-        tell("%s%.*s", lead, (int)len, text);
+        print_message("%s%.*s", lead, (int)len, text);
         lead = "  ";
     }
 }
 
-void tell_warnings(const char *const *list)
+void print_warnings(const char *const *list)
 {
     for (; *list; list++)
-        tell("warning: %s", *list);
+        print_message("warning: %s", *list);
 }
 
-int tell_error(const struct cay_error *err)
+int print_error(const struct cay_error *err)
 {
-    tell("%s", err->msg);
+    print_message("%s", err->msg);
     if (err->hint[0])
-        tell("hint: %s", err->hint);
+        print_message("hint: %s", err->hint);
     if (form.wants_json)
-        tell_error_json(err);
+        print_error_json(err);
     return cay_error_exit_status(err->kind);
 }
 
-void tell_error_json(const struct cay_error *err)
+void print_error_json(const struct cay_error *err)
 {
     auto_strbuf struct strbuf out = { 0 };
     struct json_writer w = { .out = &out };
@@ -127,18 +127,10 @@ void tell_error_json(const struct cay_error *err)
     json_end_object(&w);
     json_end_object(&w);
     strbuf_putc(&out, '\n');
-    tell_text(strbuf_str(&out));
+    print_text(strbuf_str(&out));
 }
 
-bool tell_has_word(int argc, char *const *argv, const char *word)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], word) == 0)
-            return true;
-    return false;
-}
-
-int tell_wrong(const char *hint, const char *fmt, ...)
+int print_usage_error(const char *hint, const char *fmt, ...)
 {
     auto_strbuf struct strbuf text = { 0 };
     struct cay_error err;
@@ -150,18 +142,18 @@ int tell_wrong(const char *hint, const char *fmt, ...)
     cay_fail(&err, CAY_E_USAGE, "%s", strbuf_str(&text));
     if (hint)
         cay_hint(&err, "%s", hint);
-    return tell_error(&err);
+    return print_error(&err);
 }
 
-int tell_extra(const char *command, const char *word)
+int print_unexpected_argument(const char *command, const char *word)
 {
     char hint[96];
 
     snprintf(hint, sizeof hint, "`cay help %s` tells what it takes", command);
-    return tell_wrong(hint, "%s: '%s' is one word too many", command, word);
+    return print_usage_error(hint, "%s: '%s' is one word too many", command, word);
 }
 
-int tell_text(const char *text)
+int print_text(const char *text)
 {
     size_t len = strlen(text);
 
@@ -171,7 +163,7 @@ int tell_text(const char *text)
         if (n < 0 && errno == EPIPE) /* `| head`: whoever read it has had enough */
             return 128 + SIGPIPE;
         if (n < 0) {
-            tell("cannot write to stdout");
+            print_message("cannot write to stdout");
             return 125;
         }
         text += n;
@@ -180,7 +172,7 @@ int tell_text(const char *text)
     return 0;
 }
 
-int tell_width(void)
+int terminal_width(void)
 {
     struct winsize size;
 
@@ -189,22 +181,22 @@ int tell_width(void)
     return 80;
 }
 
-bool tell_color(int fd, bool no_color)
+bool use_color(int fd, bool no_color)
 {
     const char *env = getenv("NO_COLOR");
     return !no_color && !(env && *env) && isatty(fd);
 }
 
-int tell_help(const char *usage, const char *about, const struct opt *opts, const char *examples)
+int print_help(const char *usage, const char *about, const struct opt *opts, const char *examples)
 {
     auto_strbuf struct strbuf out = { 0 };
 
     strbuf_printf(&out, "Usage: %s\n\n%s\n", usage, about);
     if (opts) {
         strbuf_putc(&out, '\n');
-        opt_help(&out, opts, tell_width());
+        opt_help(&out, opts, terminal_width());
     }
     if (examples)
         strbuf_printf(&out, "\nExamples:\n%s", examples);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }

@@ -12,16 +12,16 @@
 
 #include "base/auto.h"
 #include "base/strbuf.h"
-#include "cli/display.h"
+#include "cli/sanitize.h"
 
 /* The form in which data is shown, added in two pieces cut at this place. */
 static void show(struct strbuf *out, const char *data, size_t len, size_t cut)
 {
-    struct display display = { 0 };
+    struct sanitizer sanitizer = { 0 };
 
-    display_filter(&display, out, data, cut);
-    display_filter(&display, out, data + cut, len - cut);
-    display_flush(&display, out);
+    sanitize_put(&sanitizer, out, data, cut);
+    sanitize_put(&sanitizer, out, data + cut, len - cut);
+    sanitize_end(&sanitizer, out);
 }
 
 /* No byte that a terminal obeys, but line ends, tabs and colours. */

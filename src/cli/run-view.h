@@ -10,17 +10,17 @@
 #include <cay/run.h>
 
 #include "base/strbuf.h"
-#include "cli/display.h"
 #include "cli/progress.h"
 #include "cli/run-options.h"
+#include "cli/sanitize.h"
 #include "cli/tty.h"
 
-struct screen {
+struct run_view {
     const struct run_args *args;
     struct progress *progress;
     bool is_repeated; /* the progress is that of all runs */
     int cancel_write; /* a failed write to the caller stops the run */
-    struct display displays[3];
+    struct sanitizer sanitizers[3];
     bool has_tty; /* the program has a terminal: its output is judged by what one needs */
     struct tty tty;
     bool is_terminal[3];
@@ -33,23 +33,23 @@ struct screen {
     struct strbuf line;
 };
 
-/* For struct cay_run_options, with the screen as their arg. */
-void screen_on_event(void *arg, const struct cay_event *event);
-void screen_on_tick(void *arg);
-void screen_on_input(void *arg, const char *data, size_t len);
+/* For struct cay_run_options, with the view as their arg. */
+void run_view_on_event(void *arg, const struct cay_event *event);
+void run_view_on_tick(void *arg);
+void run_view_on_input(void *arg, const char *data, size_t len);
 
 /* With --pretty, what goes to a terminal waits until all of it is there. */
-bool screen_holds_back(const struct screen *screen);
+bool run_view_holds_back(const struct run_view *view);
 
 /* What the program wrote. */
-void screen_put_program(struct screen *screen, int fd, const char *data, size_t len);
+void run_view_put_output(struct run_view *view, int fd, const char *data, size_t len);
 
 /* Shows what is left of it, and gives the terminal back. */
-void screen_flush(struct screen *screen);
+void run_view_flush(struct run_view *view);
 
 /* How it ended, and what it left in its folders. */
-void screen_tell_result(struct screen *screen, const struct cay_result *result);
-void screen_tell_changes(struct screen *screen, const struct cay_result *result);
+void run_view_print_result(struct run_view *view, const struct cay_result *result);
+void run_view_print_changes(struct run_view *view, const struct cay_result *result);
 
 /* The result as a line of JSON. */
-void screen_put_json(struct screen *screen, const char *json);
+void run_view_put_json(struct run_view *view, const char *json);

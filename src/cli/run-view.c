@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/screen.h"
+#include "cli/run-view.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,28 +17,28 @@
 #include "cli/explain.h"
 #include "cli/once.h"
 #include "cli/pretty.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 /* The caller went away: what a bare program would get as SIGPIPE stops the run. */
-static void lose_reader(struct screen *screen, int fd, int errnum)
+static void lose_reader(struct run_view *view, int fd, int errnum)
 {
     unsigned char byte = SIGPIPE;
 
-    screen->is_broken[fd] = true;
+    view->is_broken[fd] = true;
     if (errnum != EPIPE && errnum != EIO)
-        screen->write_errno = errnum; /* a full disk: nobody but us will say so */
-    if (write(screen->cancel_write, &byte, 1) != 1)
+        view->write_errno = errnum; /* a full disk: nobody but us will say so */
+    if (write(view->cancel_write, &byte, 1) != 1)
         return; /* asked already */
 }
 
-static void put(struct screen *screen, int fd, const char *data, size_t len)
+static void put(struct run_view *view, int fd, const char *data, size_t len)
 {
-    progress_clear(screen->progress);
-    if (len > 0 && screen->is_terminal[fd]) {
-        screen->progress->is_quiet_stage = false;
-        screen->is_mid_line = data[len - 1] != '\n';
+    progress_clear(view->progress);
+    if (len > 0 && view->is_terminal[fd]) {
+        view->progress->is_quiet_stage = false;
+        view->is_mid_line = data[len - 1] != '\n';
     }
-    while (len > 0 && !screen->is_broken[fd]) {
+    while (len > 0 && !view->is_broken[fd]) {
         ssize_t n = write(fd, data, len);
         if (n < 0 && errno == EINTR)
             continue;
@@ -48,7 +48,7 @@ static void put(struct screen *screen, int fd, const char *data, size_t len)
             continue;
         }
         if (n < 0) {
-            lose_reader(screen, fd, errno);
+            lose_reader(view, fd, errno);
             return;
         }
         data += n;
@@ -56,18 +56,18 @@ static void put(struct screen *screen, int fd, const char *data, size_t len)
     }
 }
 
-void screen_put_program(struct screen *screen, int fd, const char *data, size_t len)
+void run_view_put_output(struct run_view *view, int fd, const char *data, size_t len)
 {
-    if (!screen->is_terminal[fd] || screen->args->raw) {
-        put(screen, fd, data, len);
+    if (!view->is_terminal[fd] || view->args->raw) {
+        put(view, fd, data, len);
         return;
     }
-    screen->line.len = 0;
-    if (screen->has_tty)
-        tty_filter_put(&screen->tty.filter, &screen->line, data, len);
+    view->line.len = 0;
+    if (view->has_tty)
+        tty_filter_put(&view->tty.filter, &view->line, data, len);
     else
-        display_filter(&screen->displays[fd], &screen->line, data, len);
-    put(screen, fd, strbuf_str(&screen->line), screen->line.len);
+        sanitize_put(&view->sanitizers[fd], &view->line, data, len);
+    put(view, fd, strbuf_str(&view->line), view->line.len);
 }
 
 /* Once the program runs, this one needs no privilege any more: all it does is read what that
@@ -90,9 +90,9 @@ static void drop_privileges(bool reads_workspace)
     }
 }
 
-bool screen_holds_back(const struct screen *screen)
+bool run_view_holds_back(const struct run_view *view)
 {
-    return screen->args->pretty && screen->is_terminal[STDOUT_FILENO] && !screen->has_tty;
+    return view->args->pretty && view->is_terminal[STDOUT_FILENO] && !view->has_tty;
 }
 
 /* What has to be known before the program does anything. */
@@ -108,105 +108,105 @@ static bool may_have_failed(const struct cay_result *result)
            result->verdict.cause == CAY_CAUSE_POLICY;
 }
 
-void screen_on_event(void *arg, const struct cay_event *event)
+void run_view_on_event(void *arg, const struct cay_event *event)
 {
-    struct screen *screen = arg;
+    struct run_view *view = arg;
 
     bool is_begun = event->kind == CAY_EVENT_STAGE ||
                     (event->kind == CAY_EVENT_FINISHED && !may_have_failed(event->result));
-    if (is_begun && !screen->is_dropped && geteuid() == 0) {
-        screen->is_dropped = true;
-        drop_privileges(cay_request_has(screen->args->req, "workspace"));
+    if (is_begun && !view->is_dropped && geteuid() == 0) {
+        view->is_dropped = true;
+        drop_privileges(cay_request_has(view->args->req, "workspace"));
     }
-    screen->is_finished = event->kind == CAY_EVENT_FINISHED;
-    if (screen->is_finished && screen->args->json && may_have_failed(event->result))
-        screen->failed = cay_result_json(event->result);
+    view->is_finished = event->kind == CAY_EVENT_FINISHED;
+    if (view->is_finished && view->args->json && may_have_failed(event->result))
+        view->failed = cay_result_json(event->result);
     if (event->kind == CAY_EVENT_WARNING && is_alarm(event->data, event->len))
-        tell("warning: %.*s", (int)event->len, event->data);
-    if (event->kind == CAY_EVENT_STAGE && !screen->is_repeated) {
+        print_message("warning: %.*s", (int)event->len, event->data);
+    if (event->kind == CAY_EVENT_STAGE && !view->is_repeated) {
         bool is_compile = event->len > 0 && event->data[0] == 'c';
-        progress_begin(screen->progress, is_compile ? "compiling" : "running", true);
+        progress_begin(view->progress, is_compile ? "compiling" : "running", true);
     }
-    if (screen->args->events) {
+    if (view->args->events) {
         auto_free char *json = cay_event_json(event);
-        put(screen, STDOUT_FILENO, json, strlen(json));
-        put(screen, STDOUT_FILENO, "\n", 1);
+        put(view, STDOUT_FILENO, json, strlen(json));
+        put(view, STDOUT_FILENO, "\n", 1);
         return;
     }
-    if (screen->args->json)
+    if (view->args->json)
         return;
-    if (event->kind == CAY_EVENT_STDOUT && screen_holds_back(screen))
+    if (event->kind == CAY_EVENT_STDOUT && run_view_holds_back(view))
         return;
     if (event->kind == CAY_EVENT_STDOUT)
-        screen_put_program(screen, STDOUT_FILENO, event->data, event->len);
+        run_view_put_output(view, STDOUT_FILENO, event->data, event->len);
     else if (event->kind == CAY_EVENT_STDERR)
-        screen_put_program(screen, STDERR_FILENO, event->data, event->len);
+        run_view_put_output(view, STDERR_FILENO, event->data, event->len);
 }
 
-void screen_on_tick(void *arg)
+void run_view_on_tick(void *arg)
 {
-    struct screen *screen = arg;
-    progress_tick(screen->progress);
+    struct run_view *view = arg;
+    progress_tick(view->progress);
 }
 
 /* What is typed, before the program gets it. */
-void screen_on_input(void *arg, const char *data, size_t len)
+void run_view_on_input(void *arg, const char *data, size_t len)
 {
-    struct screen *screen = arg;
+    struct run_view *view = arg;
     unsigned char byte = SIGINT;
 
-    if (tty_is_escape(&screen->tty, data, len) && write(screen->cancel_write, &byte, 1) != 1)
+    if (tty_is_escape(&view->tty, data, len) && write(view->cancel_write, &byte, 1) != 1)
         return; /* asked already */
 }
 
-void screen_flush(struct screen *screen)
+void run_view_flush(struct run_view *view)
 {
-    if (screen->has_tty) {
-        screen->line.len = 0;
-        tty_filter_end(&screen->tty.filter, &screen->line);
-        put(screen, STDOUT_FILENO, strbuf_str(&screen->line), screen->line.len);
-        tty_end(&screen->tty);
+    if (view->has_tty) {
+        view->line.len = 0;
+        tty_filter_end(&view->tty.filter, &view->line);
+        put(view, STDOUT_FILENO, strbuf_str(&view->line), view->line.len);
+        tty_end(&view->tty);
     }
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
-        screen->line.len = 0;
-        display_flush(&screen->displays[fd], &screen->line);
-        put(screen, fd, strbuf_str(&screen->line), screen->line.len);
+        view->line.len = 0;
+        sanitize_end(&view->sanitizers[fd], &view->line);
+        put(view, fd, strbuf_str(&view->line), view->line.len);
     }
-    strbuf_done(&screen->line);
+    strbuf_done(&view->line);
 }
 
 /* On a terminal, our words begin a line of their own. */
-static void end_line(struct screen *screen)
+static void end_line(struct run_view *view)
 {
-    if (screen->is_mid_line && screen->is_terminal[STDERR_FILENO])
-        put(screen, STDERR_FILENO, "\n", 1);
+    if (view->is_mid_line && view->is_terminal[STDERR_FILENO])
+        put(view, STDERR_FILENO, "\n", 1);
 }
 
 /* Code that can't be read, where the run itself says what is wrong with it. */
-static bool is_said_better(const struct screen *screen, const struct cay_result *result,
+static bool is_said_better(const struct run_view *view, const struct cay_result *result,
                            const char *warning)
 {
     return strncmp(warning, "policy: ", 8) == 0 && strstr(warning, "(unparsed)") &&
-           !cay_request_has(screen->args->req, "policy") && result->failure &&
+           !cay_request_has(view->args->req, "policy") && result->failure &&
            strcmp(result->failure->category, "syntax") == 0;
 }
 
 /* Not everything belongs among what a script prints: findings only where they were asked for. */
-static bool is_loud(const struct screen *screen, const char *warning)
+static bool is_loud(const struct run_view *view, const char *warning)
 {
     if (strncmp(warning, "policy: ", 8) == 0)
-        return cay_request_has(screen->args->req, "policy");
+        return cay_request_has(view->args->req, "policy");
     return strncmp(warning, "no cgroup", 9) != 0 && strncmp(warning, "not recorded", 12) != 0 &&
            strncmp(warning, "DOCKER_CPU_LIMIT", 16) != 0;
 }
 
 /* What is true of every run on this host is said once. What will be lost is said even to who wants
  * to hear nothing: its time runs from there on (record_notice). */
-static bool is_to_be_told(const struct screen *screen, const char *warning)
+static bool is_to_be_told(const struct run_view *view, const char *warning)
 {
     if (strncmp(warning, "unapplied changes: ", 19) == 0)
         return true;
-    if (screen->args->quiet || (!isatty(STDERR_FILENO) && !is_loud(screen, warning)))
+    if (view->args->quiet || (!isatty(STDERR_FILENO) && !is_loud(view, warning)))
         return false;
     return strncmp(warning, "no cgroup", 9) != 0 || once_per_boot("cgroup");
 }
@@ -214,50 +214,50 @@ static bool is_to_be_told(const struct screen *screen, const char *warning)
 /* A program that ended by itself speaks for itself, and so does a compiler that names what it
  * refuses; anything else is said, with its remedy. Nothing is where our reader went away, as
  * nothing is said of a bare program's SIGPIPE. */
-void screen_tell_result(struct screen *screen, const struct cay_result *result)
+void run_view_print_result(struct run_view *view, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)
-        if (!is_alarm(*warning, strlen(*warning)) && !is_said_better(screen, result, *warning) &&
-            is_to_be_told(screen, *warning)) {
-            end_line(screen);
-            tell_lines("warning: ", *warning);
+        if (!is_alarm(*warning, strlen(*warning)) && !is_said_better(view, result, *warning) &&
+            is_to_be_told(view, *warning)) {
+            end_line(view);
+            print_lines("warning: ", *warning);
         }
     bool has_spoken = result->out.total > 0 || result->err.total > 0;
     bool speaks_for_itself =
         result->verdict.cause == CAY_CAUSE_EXIT ||
         (result->verdict.cause == CAY_CAUSE_COMPILE && !result->verdict.limit_name && has_spoken);
     bool is_reader_gone = result->verdict.cause == CAY_CAUSE_CANCELLED &&
-                          (screen->is_broken[STDOUT_FILENO] || screen->is_broken[STDERR_FILENO]);
+                          (view->is_broken[STDOUT_FILENO] || view->is_broken[STDERR_FILENO]);
     if (result->success || is_reader_gone)
         return;
-    bool explains = isatty(STDERR_FILENO) && !screen->args->quiet;
-    if (speaks_for_itself && explains && !screen->is_repeated) {
-        end_line(screen);
+    bool explains = isatty(STDERR_FILENO) && !view->args->quiet;
+    if (speaks_for_itself && explains && !view->is_repeated) {
+        end_line(view);
         explain_briefly(result);
     }
     if (speaks_for_itself)
         return;
-    end_line(screen);
+    end_line(view);
     if (result->verdict.cause == CAY_CAUSE_SIGNAL)
-        tell("ended by signal %d (%s)", result->signal,
-             signal_text(result->signal, (char[SIGNAL_TEXT_MAX]){ 0 }));
+        print_message("ended by signal %d (%s)", result->signal,
+                      signal_text(result->signal, (char[SIGNAL_TEXT_MAX]){ 0 }));
     else if (result->verdict.cause == CAY_CAUSE_NETWORK) /* its message is what was shown already */
-        tell("it failed, and had tried to reach the network");
+        print_message("it failed, and had tried to reach the network");
     else
-        tell_lines("", result->error_message);
+        print_lines("", result->error_message);
     /* The analysis knows the remedy, and may know a better one. */
-    if (result->verdict.remedy && !screen->args->quiet)
-        tell("hint: %s", result->failure && result->failure->suggestion
-                             ? result->failure->suggestion
-                             : result->verdict.remedy);
+    if (result->verdict.remedy && !view->args->quiet)
+        print_message("hint: %s", result->failure && result->failure->suggestion
+                                      ? result->failure->suggestion
+                                      : result->verdict.remedy);
     else if (explains)
         explain_briefly(result);
 }
 
 /* What became of the workspace; the differences too, where asked for. */
-void screen_tell_changes(struct screen *screen, const struct cay_result *result)
+void run_view_print_changes(struct run_view *view, const struct cay_result *result)
 {
-    const struct run_args *args = screen->args;
+    const struct run_args *args = view->args;
     struct cay_execution *run;
     struct cay_error err;
     size_t n_changes = 0, n_collected = 0;
@@ -270,32 +270,33 @@ void screen_tell_changes(struct screen *screen, const struct cay_result *result)
     if (args->quiet && !args->diff)
         return;
     if (n_collected > 0 || n_changes > 0)
-        end_line(screen);
+        end_line(view);
     if (n_collected > 0 && !args->quiet)
-        tell("collected %zu file%s: `cay show %.8s --file PATH` prints one", n_collected,
-             n_collected == 1 ? "" : "s", result->id);
+        print_message("collected %zu file%s: `cay show %.8s --file PATH` prints one", n_collected,
+                      n_collected == 1 ? "" : "s", result->id);
     if (n_changes == 0)
         return;
     if (cay_execution_open(result->id, &run, &err) < 0) {
-        tell("workspace: %zu changes, which could not be kept; the folder itself is untouched",
-             n_changes);
+        print_message(
+            "workspace: %zu changes, which could not be kept; the folder itself is untouched",
+            n_changes);
         return;
     }
     if (args->diff)
-        changes_tell_diff(run, NULL, STDERR_FILENO, tell_color(STDERR_FILENO, args->no_color));
+        changes_print_diff(run, NULL, STDERR_FILENO, use_color(STDERR_FILENO, args->no_color));
     if (!args->quiet)
-        changes_tell_summary(run);
+        changes_print_summary(run);
     cay_execution_close(run);
 }
 
-void screen_put_json(struct screen *screen, const char *json)
+void run_view_put_json(struct run_view *view, const char *json)
 {
     auto_strbuf struct strbuf out = { 0 };
 
-    if (screen->args->pretty && pretty_text(NULL, &out, json, strlen(json))) {
-        put(screen, STDOUT_FILENO, out.data, out.len);
+    if (view->args->pretty && pretty_text(NULL, &out, json, strlen(json))) {
+        put(view, STDOUT_FILENO, out.data, out.len);
         return;
     }
-    put(screen, STDOUT_FILENO, json, strlen(json));
-    put(screen, STDOUT_FILENO, "\n", 1);
+    put(view, STDOUT_FILENO, json, strlen(json));
+    put(view, STDOUT_FILENO, "\n", 1);
 }

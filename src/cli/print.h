@@ -13,51 +13,48 @@ struct strbuf;
 
 /* "cay: MESSAGE" and the hint on stderr; returns the exit status that fits. Where errors are wanted
  * as JSON and nothing has gone to stdout yet, stdout gets the error as JSON as well. */
-int tell_error(const struct cay_error *err);
+int print_error(const struct cay_error *err);
 
 /* A command line that makes no sense: an error of that kind, with a hint or NULL. */
-int tell_wrong(const char *hint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int print_usage_error(const char *hint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Said once, by main: whether errors are wanted as JSON, and --no-color is among the options. */
-void tell_form(bool wants_json, bool no_color);
+void print_set_form(bool wants_json, bool no_color);
 
 /* {"error": {"kind", "message", "hint"}} on stdout. */
-void tell_error_json(const struct cay_error *err);
-
-/* Whether a word stands among the options, before any "--". */
-bool tell_has_word(int argc, char *const *argv, const char *word);
+void print_error_json(const struct cay_error *err);
 
 /* What begins each line of cay's own on stderr: "cay: ", on a terminal with the sign that programs
- * can't print (display.h), coloured where colours are on. In a pipe it stays plain, for scripts. */
-const char *tell_lead(void);
+ * can't print (sanitize.h), coloured where colours are on. In a pipe it stays plain, for scripts. */
+const char *print_prefix(void);
 
 /* A line "cay: …" on stderr; control bytes in it are made visible. */
-void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void print_message(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same for a text that has lines of its own, a compiler's for example: "cay: " and what leads
  * up to it before the first, and each of the others behind "cay:   ". */
-void tell_lines(const char *lead, const char *text);
+void print_lines(const char *lead, const char *text);
 
 /* A warning each; the list ends with NULL. */
-void tell_warnings(const char *const *list);
+void print_warnings(const char *const *list);
 
 /* Adds a text with every control byte in it, but for line feed and tab, made visible. */
-void tell_visible(struct strbuf *out, const char *text);
+void sanitize_text(struct strbuf *out, const char *text);
 
 /* The same, with blanks behind it to fill a column. */
-void tell_visible_padded(struct strbuf *out, const char *text, size_t width);
+void sanitize_text_padded(struct strbuf *out, const char *text, size_t width);
 
 /* Says that a command takes no such word; returns the exit status. */
-int tell_extra(const char *command, const char *word);
+int print_unexpected_argument(const char *command, const char *word);
 
 /* Help of a command: usage line, what it does, options, examples. Returns 0. */
-int tell_help(const char *usage, const char *about, const struct opt *opts, const char *examples);
+int print_help(const char *usage, const char *about, const struct opt *opts, const char *examples);
 
 /* Writes a text to stdout. Returns 0, or the exit status when that failed. */
-int tell_text(const char *text);
+int print_text(const char *text);
 
 /* Columns of the terminal, or 80. */
-int tell_width(void);
+int terminal_width(void);
 
 /* Whether colours may be used on this fd: a terminal, no NO_COLOR, and not switched off. */
-bool tell_color(int fd, bool no_color);
+bool use_color(int fd, bool no_color);
