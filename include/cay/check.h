@@ -75,13 +75,13 @@ CAY_API int cay_check_end(struct cay_checking *checking, char **ret_report, bool
 CAY_API void cay_check_drop(struct cay_checking *checking);
 
 /*
- * Of an engine with start_warden: the process that starts its workers. cay_syntax_keeper makes one,
- * as the caller is, and gives its socket; helper is as in struct cay_options. cay_syntax_tend has
+ * Of an engine with start_warden: the process that starts its workers. cay_syntax_launcher makes one,
+ * as the caller is, and gives its socket; helper is as in struct cay_options. cay_syntax_supervise has
  * another one started (start_checker) where it has died, and says how often that was; -1: it can't
  * be had, and nothing is checked meanwhile.
  */
-CAY_API int cay_syntax_keeper(const char *helper, int *ret_pid, struct cay_error *err);
-CAY_API int cay_syntax_tend(struct cay *cay, unsigned *ret_restarts, struct cay_error *err);
+CAY_API int cay_syntax_launcher(const char *helper, int *ret_pid, struct cay_error *err);
+CAY_API int cay_syntax_supervise(struct cay *cay, unsigned *ret_restarts, struct cay_error *err);
 
 /* The code with colours for a terminal, control bytes as they are; the caller frees it. Where there
  * is no grammar it is the code itself. */

@@ -243,7 +243,7 @@ enum cay_completeness cay_complete(struct cay *cay, const char *language, const 
     return found;
 }
 
-int cay_syntax_tend(struct cay *cay, unsigned *ret_restarts, struct cay_error *err)
+int cay_syntax_supervise(struct cay *cay, unsigned *ret_restarts, struct cay_error *err)
 {
     int rc = syntax_pool_tend(&cay->syntax, err);
 

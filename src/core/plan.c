@@ -271,8 +271,8 @@ static struct cay_limits run_limits(const struct making *m)
         .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
     };
     if (!backend || !(backend->abilities & BACKEND_IMAGES)) { /* else it is the engine's to give */
-        clamp(m, FIELD_CPUS, m->host->most_cpus_milli, &run.cpus_milli);
-        clamp(m, FIELD_OPEN_FILES, m->host->most_open_files, &run.open_files);
+        clamp(m, FIELD_CPUS, m->host->max_cpus_milli, &run.cpus_milli);
+        clamp(m, FIELD_OPEN_FILES, m->host->max_open_files, &run.open_files);
     }
     /* What is written counts as memory too: at least half is left for the program. */
     run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);

@@ -30,7 +30,7 @@ struct plan_host {
     /* The path without links and dots, or NULL; realpath() but for tests. */
     const char *(*real_path)(struct arena *arena, const char *path);
     /* The most that programs started here can have, whatever is asked for; 0: not known. */
-    uint32_t most_cpus_milli, most_open_files;
+    uint32_t max_cpus_milli, max_open_files;
     /* The languages, where somebody has read them already; NULL: they are read for each plan. */
     const struct language *languages;
     size_t n_languages;

@@ -661,8 +661,8 @@ const struct cay_field *cay_field_at(size_t i)
         .kind = KIND_##field_kind,                                                            \
         .is_limit = ((flags)&FIELD_LIMIT) != 0,                                               \
         .is_local = ((flags)&FIELD_LOCAL) != 0,                                               \
-        .least = low,                                                                         \
-        .most = high,                                                                         \
+        .min = low,                                                                           \
+        .max = high,                                                                          \
     },
         FIELDS(FIELD_VIEW)
 #undef FIELD_VIEW

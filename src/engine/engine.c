@@ -48,9 +48,9 @@ static struct plan_host this_host(void)
     cpu_set_t cpus;
 
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
-        host.most_cpus_milli = (uint32_t)CPU_COUNT(&cpus) * 1000;
+        host.max_cpus_milli = (uint32_t)CPU_COUNT(&cpus) * 1000;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < UINT32_MAX)
-        host.most_open_files = (uint32_t)files.rlim_max;
+        host.max_open_files = (uint32_t)files.rlim_max;
     return host;
 }
 
@@ -258,16 +258,16 @@ void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
     record_without_run(cay, req, &how, result, false, &err);
 }
 
-int cay_record_owed(struct cay *cay, const struct cay_request *req,
-                    const struct cay_start_options *options, struct cay_result *result,
-                    struct cay_error *err)
+int cay_record_pending(struct cay *cay, const struct cay_request *req,
+                       const struct cay_start_options *options, struct cay_result *result,
+                       struct cay_error *err)
 {
     const struct run_how how = how_of(options);
 
     return cay->options.journal ? record_without_run(cay, req, &how, result, true, err) : 0;
 }
 
-void cay_record_not_owed(struct cay *cay, const char *id)
+void cay_record_drop_pending(struct cay *cay, const char *id)
 {
     if (cay->options.journal)
         journal_settle(cay->options.journal, id);

@@ -154,7 +154,7 @@ static int start_keeper(const char *helper, pid_t *ret_pid, struct cay_error *er
     return take_fd(&own);
 }
 
-int cay_syntax_keeper(const char *helper, int *ret_pid, struct cay_error *err)
+int cay_syntax_launcher(const char *helper, int *ret_pid, struct cay_error *err)
 {
     pid_t pid;
     int fd = start_keeper(helper, &pid, err);

@@ -93,7 +93,7 @@ int monitor_warden(struct monitor *monitor, struct cay_error *err);
 /* A socket with a new recorder on its other end (history_client_renew): there is one at a time. */
 int monitor_recorder(struct monitor *monitor, struct cay_error *err);
 
-/* The same for what starts the workers of the static check (cay_syntax_keeper). */
+/* The same for what starts the workers of the static check (cay_syntax_launcher). */
 int monitor_checker(struct monitor *monitor, struct cay_error *err);
 
 /* The file, opened for reading as the monitor's user. */

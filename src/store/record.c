@@ -160,7 +160,7 @@ enum { LIVING_MAX = 4 };
  * left of what all may have. */
 static bool has_disk_room(struct record *record, size_t len)
 {
-    uint64_t most = record->config->settings[FIELD_KEEP_BYTES].value.num, own = len, all = len;
+    uint64_t max = record->config->settings[FIELD_KEEP_BYTES].value.num, own = len, all = len;
 
     if (!record->journal)
         return true;
@@ -169,8 +169,8 @@ static bool has_disk_room(struct record *record, size_t len)
         if (is_tenant_of(record, other))
             own += other->stream_bytes;
     }
-    uint64_t all_most = most > UINT64_MAX / LIVING_MAX ? UINT64_MAX : most * LIVING_MAX;
-    if (own > most || all > all_most || own > all_most - all)
+    uint64_t all_max = max > UINT64_MAX / LIVING_MAX ? UINT64_MAX : max * LIVING_MAX;
+    if (own > max || all > all_max || own > all_max - all)
         return false;
     if (record->stream_bytes == 0) {
         record->next_living = record->journal->living;

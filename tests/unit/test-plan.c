@@ -332,14 +332,14 @@ static void test_limits_of_the_host(void **state)
                             .host = &host };
 
     (void)state;
-    host.most_cpus_milli = 2500;
-    host.most_open_files = 5000;
+    host.max_cpus_milli = 2500;
+    host.max_open_files = 5000;
     struct made m = made(asked);
     assert_false(m.plan.warnings.is_set);
     unmake(&m);
 
-    host.most_cpus_milli = 2000;
-    host.most_open_files = 4096;
+    host.max_cpus_milli = 2000;
+    host.max_open_files = 4096;
     m = made(asked);
     assert_int_equal(m.plan.job.limits[0].cpus_milli, 2000);
     assert_int_equal(m.plan.job.limits[0].open_files, 4096);

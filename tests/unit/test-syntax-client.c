@@ -245,7 +245,7 @@ static void test_busy(void **state)
 
 static int start_keeper(void *arg, struct cay_error *err)
 {
-    return cay_syntax_keeper(getenv("CAY"), arg, err);
+    return cay_syntax_launcher(getenv("CAY"), arg, err);
 }
 
 /* A keeper that was killed is started again by whoever can. */
