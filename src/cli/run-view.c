@@ -201,7 +201,7 @@ static bool is_loud(const struct run_view *view, const char *warning)
 }
 
 /* What is true of every run on this host is said once. What will be lost is said even to who wants
- * to hear nothing: its time runs from there on (record_notice). */
+ * to hear nothing: its time runs from there on (record_expiry). */
 static bool is_to_be_told(const struct run_view *view, const char *warning)
 {
     if (strncmp(warning, "unapplied changes: ", 19) == 0)

@@ -189,11 +189,11 @@ static int reap(struct running *running)
 }
 
 /* A Ctrl-C at the terminal has reached it too; a second signal would not let it end in order. */
-static void stop(struct running *running, bool was_told)
+static void stop(struct running *running, bool was_asked)
 {
     struct pollfd end = { running->pidfd, POLLIN, 0 };
 
-    if (!was_told)
+    if (!was_asked)
         kill(running->pid, SIGTERM);
     for (int tries = 0; poll(&end, 1, STOP_MS) <= 0 && tries < 10; tries++)
         kill(running->pid, SIGTERM);

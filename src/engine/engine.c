@@ -134,7 +134,7 @@ static const char *last_of(const struct value *warnings)
 /* Of how: id, tenant, timestamp and queue_ns. The result gets that id; and, for whoever tells of
  * it, what is known of the run. Fails where it could not be recorded. */
 static int record_without_run(struct cay *cay, const struct cay_request *req,
-                              const struct run_how *how, struct cay_result *result, bool is_owed,
+                              const struct run_how *how, struct cay_result *result, bool is_pending,
                               struct cay_error *err)
 {
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
@@ -157,7 +157,7 @@ static int record_without_run(struct cay *cay, const struct cay_request *req,
     record_begin(&record, result->id, &cay->config);
     record.journal = cay->options.journal;
     record.tenant = how->tenant;
-    record.is_owed = is_owed;
+    record.is_pending = is_pending;
     record.is_unstarted = true;
     record.without_code = how->without_code;
     record_finish(&record, &plan, &left, arena, result, &warnings);
@@ -270,7 +270,7 @@ int cay_record_pending(struct cay *cay, const struct cay_request *req,
 void cay_record_drop_pending(struct cay *cay, const char *id)
 {
     if (cay->options.journal)
-        journal_settle(cay->options.journal, id);
+        journal_drop_pending(cay->options.journal, id);
 }
 
 const char *cay_running_id(const struct cay_running *running)

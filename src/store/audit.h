@@ -20,7 +20,7 @@
  * next writer takes in the former and cuts off the latter, which it says in an entry of its own (a
  * note). What else it finds wrong it says likewise, and goes on behind the anchor. Nothing is
  * synced on a run's way: the log outlives processes, not power failures, after which its end may be
- * torn too. (Before a journal's log is removed, what came from it is: journal-take.c.)
+ * torn too. (Before a journal's log is removed, what came from it is: journal-import.c.)
  *
  * What is written here holds hashes and sizes of code and streams, never these themselves, and
  * neither variables nor secrets.

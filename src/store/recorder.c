@@ -46,7 +46,7 @@ struct recorder {
     struct history *history; /* NULL: it could not be opened, and is tried again */
     void (*on_error)(const struct cay_error *err);
     char last_error[sizeof((struct cay_error *)0)->msg];
-    int64_t taken_ns;                       /* when it was last looked */
+    int64_t imported_ns;                    /* when it was last looked */
     bool is_due, is_ill;                    /* something was written; the last try failed */
     struct history_report report, reported; /* the latter was sent, */
     int64_t reported_ns;                    /* and when */
@@ -116,7 +116,7 @@ static void take_in(struct recorder *r)
         continue;
     r->watch_fd = cay_journal_watch(r->watch_fd);
     r->is_due = false;
-    r->is_ill = cay_journal_take(r->cay, NULL, &err) < 0;
+    r->is_ill = cay_journal_import(r->cay, NULL, &err) < 0;
     if (r->is_ill)
         complain(r, &err);
     if (fill(r, &err) < 0) {
@@ -125,7 +125,7 @@ static void take_in(struct recorder *r)
     }
     if (!r->is_ill)
         r->last_error[0] = '\0';
-    r->taken_ns = clock_now_ns();
+    r->imported_ns = clock_now_ns();
     send_report(r);
 }
 
@@ -268,7 +268,7 @@ static int confine(const struct recorder *r, struct cay_error *err)
 
 static int wait_ms(const struct recorder *r)
 {
-    int64_t since = (clock_now_ns() - r->taken_ns) / NS_PER_MSEC;
+    int64_t since = (clock_now_ns() - r->imported_ns) / NS_PER_MSEC;
     int64_t pause = r->is_ill ? RETRY_MS : r->is_due ? PAUSE_MS : IDLE_MS;
 
     return (int)(since >= pause ? 0 : pause - since);
@@ -290,7 +290,7 @@ int recorder_serve(int socket_fd, void (*on_error)(const struct cay_error *err),
     setsockopt(socket_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     for (bool is_wanted = true; is_wanted;) {
         /* What was written before the watch began is seen by looking first. */
-        if (wait_ms(&r) == 0 || r.taken_ns == 0)
+        if (wait_ms(&r) == 0 || r.imported_ns == 0)
             take_in(&r);
         struct pollfd list[] = {
             { .fd = socket_fd, .events = POLLIN },
