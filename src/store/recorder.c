@@ -26,7 +26,7 @@
 #include "base/strbuf.h"
 #include "store/history-wire.h"
 #include "store/history.h"
-#include "sys/rights.h"
+#include "sys/privileges.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 #include "seccomp-recorder-x86_64.h"
@@ -258,7 +258,7 @@ static int confine(const struct recorder *r, struct cay_error *err)
         r->on_error(&no_landlock);
 #ifdef FILTER
     (void)FILTER_OTHER; /* the compiler of the rows makes two */
-    return rights_filter(FILTER, ARRAY_LEN(FILTER), "the recorder", err);
+    return privileges_load_filter(FILTER, ARRAY_LEN(FILTER), "the recorder", err);
 #else
     return cay_fail(err, CAY_E_UNSUPPORTED, "there is no system call filter for this machine");
 #endif
@@ -324,8 +324,8 @@ int recorder_watch_over(int socket_fd, void (*on_error)(const struct cay_error *
     struct timespec pause = { .tv_nsec = 100 * NS_PER_MSEC };
     struct cay_error err;
 
-    rights_drop_bounding();
-    if (rights_drop(&err) < 0) {
+    privileges_drop_bounding();
+    if (privileges_drop(&err) < 0) {
         on_error(&err);
         return cay_error_exit_status(err.kind);
     }
