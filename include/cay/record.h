@@ -14,8 +14,8 @@
  *     server, before it gives up privileges          another process of the state folder's owner
  *     cay_journal_open(uid, &journal, &err);
  *     options.journal = journal;
- *     cay_open(&options, &cay, &err);                 cay_journal_import(cay, &n, &err);  now and
- * then
+ *     cay_open(&options, &cay, &err);                 cay_journal_import(cay, &n, &err);
+ *                                                     from time to time
  *
  * Taking in can be done by any number of processes at any time, also while the server runs; each
  * run is taken in once. The journal of a server that was killed stays until somebody does.

@@ -35,8 +35,7 @@ const char *origin_name(enum origin origin)
     return names[origin];
 }
 
-/* ---- built-in -----------------------------------------------------------------------------------
- */
+/* ---- built-in ---- */
 
 /* What only reads, or writes where the sandbox can be written; nothing that starts other programs
  * than these or asks about the machine. From packages that every Debian has, and awk. */

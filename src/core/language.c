@@ -17,8 +17,7 @@
 #include "base/toml.h"
 #include "core/embedded.h"
 
-/* ---- one file ---------------------------------------------------------------------------------
- */
+/* ---- one file ---- */
 
 enum key_kind { KEY_TEXT, KEY_LIST, KEY_BYTES };
 
@@ -147,8 +146,7 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
     return 0;
 }
 
-/* ---- all of them --------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 static bool is_description(const char *name)
 {

@@ -635,8 +635,7 @@ int cay_request_parse(struct cay_request *req, const char *json, size_t len, str
     return rc;
 }
 
-/* ---- rows for option tables --------------------------------------------------------------------
- */
+/* ---- rows for option tables ---- */
 
 const struct cay_field *cay_field_at(size_t i)
 {

@@ -5,9 +5,10 @@
  * The audit log: a line for every execution, always, in the state folder.
  *
  *     audit.jsonl            the entries, a JSON object a line, appended only
- *     audit-000001.jsonl     older ones: past audit_bytes the file gets a number and a new one
- * begins audit.head             the anchor: number and hash of the last entry, the file's number
- * and its length; also the lock
+ *     audit-000001.jsonl     older entries: a file that reaches audit_bytes gets a number, and a
+ *                            new one begins
+ *     audit.head             the anchor: number and hash of the last entry, the file's number and
+ *                            its length; also the lock
  *
  * Each entry holds the hash of the one before it (`prev`) and its own (`hash`): SHA-256 over the
  * line's bytes up to `,"hash"`. So no entry can be changed, taken out, put in or moved without all

@@ -145,7 +145,7 @@ static const char *version_5_36_0(struct arena *arena, const struct language *la
 static const struct plan_host usual_host = { find_usual, NULL, path_usual };
 static const struct plan_host full_host = { find_anything, version_5_36_0 };
 
-/* ---- what a test is made of ------------------------------------------------------------------ */
+/* ---- what a test is made of ---- */
 
 struct making {
     bool requires_all;
@@ -259,8 +259,7 @@ static void check_words(const char *const *list, const char *const *want)
 
 #define PYTHON "\"language\": \"python\", \"code\": \"print(1)\""
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ---- */
 
 static void test_defaults(void **state)
 {
