@@ -25,7 +25,7 @@
 #include "cli/progress.h"
 #include "images/archive.h"
 #include "images/build.h"
-#include "images/engine.h"
+#include "images/engine-export.h"
 
 enum { DEFINITION_BYTES_MAX = 64 * 1024, EXIT_INTERRUPTED = 130 };
 

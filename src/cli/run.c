@@ -17,7 +17,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/image-ask.h"
+#include "cli/image-offer.h"
 #include "cli/pretty.h"
 #include "cli/print.h"
 #include "cli/progress.h"

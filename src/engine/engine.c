@@ -205,7 +205,7 @@ static int read_languages(struct cay *cay, struct cay_error *err)
 {
     if (cay->host.languages)
         return 0;
-    cay->host.found = &cay->found;
+    cay->host.path_cache = &cay->path_cache;
     return language_list(&cay->languages, &cay->host.languages, &cay->host.n_languages, err);
 }
 

@@ -31,7 +31,7 @@
 #include "sys/file.h"
 #include "sys/rmtree.h"
 #include "workspace/changes.h"
-#include "workspace/files.h"
+#include "workspace/result-files.h"
 
 enum { CODE_BYTES_MAX = 1 << 20 };
 

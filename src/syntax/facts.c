@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/facts-look.h"
+#include "syntax/facts-state.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "core/syntax-wire.h"
 #include "syntax/path.h"
+#include "syntax/perl-words.h"
 #include "syntax/query.h"
-#include "syntax/words.h"
 
 enum { NESTING_MAX = 3, ARGS_MAX = 32, LOOK_EVERY = 4096 };
 

@@ -49,7 +49,7 @@ TSNode names_argument(const struct names *names, TSNode call, unsigned n);
 
 bool names_is_spent(const struct names *names);
 
-/* ---- for imports.c, fold.c and shell.c ---- */
+/* ---- for imports.c, fold.c and shell-command.c ---- */
 
 const struct syntax_tree *names_tree(const struct names *names);
 const struct roles *names_roles(const struct names *names);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/image-ask.h"
+#include "cli/image-offer.h"
 
 #include <errno.h>
 #include <poll.h>

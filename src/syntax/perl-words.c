@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/words.h"
+#include "syntax/perl-words.h"
 
 #include <ctype.h>
 #include <string.h>

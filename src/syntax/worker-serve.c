@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/serve.h"
+#include "syntax/worker-serve.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "syntax/check.h"
+#include "syntax/checker.h"
 #include "syntax/guard.h"
 #include "syntax/highlight.h"
 #include "sys/file.h"
