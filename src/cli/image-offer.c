@@ -104,7 +104,7 @@ static bool build(char *command)
     return status == 0;
 }
 
-bool image_ask(const struct cay_error *err, bool is_agreed, int cancel_fd)
+bool image_offer_build(const struct cay_error *err, bool is_agreed, int cancel_fd)
 {
     char command[sizeof err->hint];
 

@@ -272,7 +272,7 @@ static int run_once(struct cay *cay, struct run_args *args, struct run_context *
     run_view_flush(&view);
     if (rc < 0 && !args->events && !ctx->repeat && ctx->note_fd < 0 && !ctx->is_again &&
         !view.is_dropped && (args->yes || !args->quiet) &&
-        image_ask(&err, args->yes, ctx->cancel_fd)) {
+        image_offer_build(&err, args->yes, ctx->cancel_fd)) {
         ctx->is_again = true;
         free(view.failed);
         return 0;

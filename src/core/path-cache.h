@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Where programs were found a moment ago, for a process that plans many runs a second: each look is half a
- * dozen calls. What was not found is looked for again each time, and what was found after a second:
- * a runtime that was installed or taken away is noticed by then.
+ * Where programs were found a moment ago, for a process that plans many runs a second: each look is
+ * half a dozen calls. What was not found is looked for again each time, and what was found after a
+ * second: a runtime that was installed or taken away is noticed by then.
  */
 
 #include <stdint.h>

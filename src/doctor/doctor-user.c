@@ -156,7 +156,7 @@ const struct check checks_tools[] = {
     { "grammars", "syntax", "grammars", "what can't be read is never safe", PROBE_N,
       .judge = judge_grammars },
     { "ahead", "syntax", "interpreters started ahead", "a server's runs of them start sooner",
-      PROBE_N, .judge = judge_ahead },
+      PROBE_N, .judge = judge_prewarm },
     { "docker", "tools", "container engine", "the backend docker makes its sandboxes by it",
       PROBE_N, .judge = judge_docker },
     { "podman", "tools", "Podman", "its socket serves the backend docker too", PROBE_N,

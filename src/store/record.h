@@ -152,8 +152,8 @@ int record_remove(int executions_fd, const char *id);
  * have the user's own runs: nobody's records make room for somebody else's.
  *
  * Changes that were not applied have such a share for themselves, in which no number counts; past
- * their bytes or age they go only RECORD_EXPIRY_NOTICE_S after their user was told. Does nothing where
- * another process is at it. Returns how many were removed.
+ * their bytes or age they go only RECORD_EXPIRY_NOTICE_S after their user was told. Does nothing
+ * where another process is at it. Returns how many were removed.
  */
 struct record_keep {
     uint64_t count, bytes;

@@ -59,7 +59,7 @@ static void complain(struct recorder *r, const struct cay_error *err)
     memcpy(r->last_error, err->msg, sizeof r->last_error);
 }
 
-static void tell_damage(struct recorder *r)
+static void log_damage(struct recorder *r)
 {
     struct cay_error was;
 
@@ -74,7 +74,7 @@ static int fill(struct recorder *r, struct cay_error *err)
         return -1;
     r->history->is_servers = true;
     int rc = history_fill(r->history, NULL, err);
-    tell_damage(r);
+    log_damage(r);
     if (rc == 0)
         return 0;
     history_close(r->history);
@@ -238,7 +238,7 @@ static bool serve_one(struct recorder *r)
         return true;
     take_in(r);
     int status = answer(r, &query, &text, &fd);
-    tell_damage(r);
+    log_damage(r);
     send_answer(r->socket_fd, query.number, status, &text, fd);
     return true;
 }
@@ -309,7 +309,7 @@ int recorder_serve(int socket_fd, void (*on_error)(const struct cay_error *err),
     return r.is_ill ? 1 : 0;
 }
 
-static int serve_and_tell(int socket_fd, void (*on_error)(const struct cay_error *err))
+static int serve_and_report(int socket_fd, void (*on_error)(const struct cay_error *err))
 {
     struct cay_error err;
 
@@ -335,7 +335,7 @@ int recorder_watch_over(int socket_fd, void (*on_error)(const struct cay_error *
         if (pid < 0)
             return 125;
         if (pid == 0)
-            _exit(serve_and_tell(socket_fd, on_error));
+            _exit(serve_and_report(socket_fd, on_error));
         while (waitpid(pid, &status, 0) < 0)
             if (errno != EINTR)
                 return 125;

@@ -66,7 +66,7 @@ const char *names_memo(struct names *names, enum memo_kind kind, TSNode node, in
                        names_ask_fn *ask);
 
 void names_alias(struct names *names, const char *name, size_t len, const char *full);
-void names_tell_import(struct names *names, const char *module, TSNode node);
+void names_report_import(struct names *names, const char *module, TSNode node);
 const char *names_text(struct names *names, TSNode node);
 
 /* The text of what `name` was assigned once, or NULL; memoised. */

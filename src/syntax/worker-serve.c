@@ -141,7 +141,7 @@ int serve_language(const char *language, int fd)
             server.err.kind == CAY_E_UNSUPPORTED ? SYNTAX_NO_GRAMMAR : SYNTAX_BROKEN_RULES;
     else
         server.highlighter = highlighter_new(checker_grammar(server.checker));
-    if (guard_put_on() < 0)
+    if (guard_load() < 0)
         return 1;
     while (rc > 0)
         rc = serve_one(&server);
