@@ -81,8 +81,8 @@ static const struct value *in_force(const struct config *config, enum field_id i
 static uint64_t limit_of(const struct config *config, enum field_id compilers, enum field_id id)
 {
     const struct value *cap = &config->caps[id].value;
-    uint64_t most = config->settings[compilers].value.num;
-    return cap->is_set ? MIN(most, cap->num) : most;
+    uint64_t max = config->settings[compilers].value.num;
+    return cap->is_set ? MIN(max, cap->num) : max;
 }
 
 static int set_up(struct arena *arena, const struct config *config,

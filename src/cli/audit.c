@@ -234,7 +234,7 @@ int cmd_audit(int argc, char **argv)
     }
     if (first + 1 < argc)
         return print_unexpected_argument("audit", argv[first + 1]);
-    if (cay_journal_take(NULL, NULL, &err) < 0)
+    if (cay_journal_import(NULL, NULL, &err) < 0)
         print_message("warning: a server's last runs are missing: %s", err.msg);
     return which == VERIFY ? verify(as_json) : print(which == LIST, as_json, limit);
 }

@@ -554,7 +554,7 @@ static const char *text_of(json_t *object, const char *key)
 }
 
 /* What our own words are made of, as of a run of our own. */
-static void tell_end(struct remote *remote)
+static void print_end(struct remote *remote)
 {
     json_t *json = remote->result, *verdict = json_object_get(json, "verdict");
     json_t *meta = json_object_get(json, "meta"), *error = json_object_get(json, "error");
@@ -632,7 +632,7 @@ static int show_end(struct remote *remote)
     if (view->args->json)
         put_result(remote);
     else if (!view->args->events)
-        tell_end(remote);
+        print_end(remote);
     if (view->write_errno != 0) {
         print_message("cannot write to %s: %s",
                       view->is_broken[STDOUT_FILENO] ? "stdout" : "stderr",

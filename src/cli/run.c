@@ -17,7 +17,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/image-ask.h"
+#include "cli/image-offer.h"
 #include "cli/pretty.h"
 #include "cli/print.h"
 #include "cli/progress.h"
@@ -272,7 +272,7 @@ static int run_once(struct cay *cay, struct run_args *args, struct run_context *
     run_view_flush(&view);
     if (rc < 0 && !args->events && !ctx->repeat && ctx->note_fd < 0 && !ctx->is_again &&
         !view.is_dropped && (args->yes || !args->quiet) &&
-        image_ask(&err, args->yes, ctx->cancel_fd)) {
+        image_offer_build(&err, args->yes, ctx->cancel_fd)) {
         ctx->is_again = true;
         free(view.failed);
         return 0;
@@ -544,7 +544,7 @@ static int keep_warden(const struct cay_options *options, struct cay **cay,
     *cay = NULL;
     if (cay_open(&lasting, cay, err) < 0)
         return -1;
-    cay_request_heed(args->req, *cay); /* the caps that it had are gone */
+    cay_request_use_caps(args->req, *cay); /* the caps that it had are gone */
     return 0;
 }
 
@@ -598,7 +598,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
         rc = parse_options(args, argc, words, is_exec, &first, &dashdash, &other) > 0 ? 1 : -1;
     }
     if (rc == 0 && !may_name_server(argc, argv)) /* whose caps are the server's */
-        cay_request_heed(args->req, cay);
+        cay_request_use_caps(args->req, cay);
     if (rc == 0)
         rc = catch_signals(&ctx, &err);
     if (rc == 0)

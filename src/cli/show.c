@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
-#include "cli/changes.h"
+#include "cli/changes-view.h"
 #include "cli/commands.h"
 #include "cli/print.h"
 #include "cli/sanitize.h"

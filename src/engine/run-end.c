@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "engine/run.h"
 #include "explain/explain.h"
-#include "explain/message.h"
+#include "explain/result-message.h"
 #include "policy/policy.h"
 #include "sys/cgroup.h"
 

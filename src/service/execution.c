@@ -693,14 +693,14 @@ static int owe(struct execution *run, struct cay_error *ret_err)
     };
     struct cay_error err;
 
-    if (!run->is_detached || run->is_owed)
+    if (!run->is_detached || run->is_pending)
         return 0;
     cay_fail(&err, CAY_E_SYSTEM, "the server ended before the run did");
     cay_hint(&err, "run it again; what it had done by then is lost");
     struct cay_result *result = cay_result_of_error(&err, run->req);
-    int rc = cay_record_owed(run->server->cay, run->req, &options, result, &err);
+    int rc = cay_record_pending(run->server->cay, run->req, &options, result, &err);
     cay_result_free(result);
-    run->is_owed = rc == 0;
+    run->is_pending = rc == 0;
     if (rc == 0)
         return 0;
     metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, 1);
@@ -820,8 +820,8 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
     bool is_fit =
         *ret_outcome != ADMIT_QUEUED || cay_request_check(server->cay, run->req, err) == 0;
     if (!is_fit || owe(run, err) < 0 || (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
-        if (run->is_owed)
-            cay_record_not_owed(server->cay, run->id);
+        if (run->is_pending)
+            cay_record_drop_pending(server->cay, run->id);
         admit_undo(server->admit, &run->ticket);
         execution_record_refused(server, run->tenant, run->req, err);
         free_run(run);

@@ -303,7 +303,7 @@ static int open_any(struct cay_execution *run, const char *id, struct cay_error 
     if (is_there(run->executions_fd, id))
         return open_found(run, id, err);
     close_fd(&run->executions_fd);
-    cay_journal_take(NULL, NULL, &ignored); /* a server's may be on its way still */
+    cay_journal_import(NULL, NULL, &ignored); /* a server's may be on its way still */
     run->executions_fd = record_open_executions(false);
     if (run->executions_fd == -ENOENT)
         return cay_fail(err, CAY_E_NOTFOUND, "no execution has been recorded yet");
@@ -638,7 +638,7 @@ int cay_executions_json(size_t max, char **ret, struct cay_error *err)
     struct id_list list = { 0 };
     struct cay_error ignored;
 
-    cay_journal_take(NULL, NULL, &ignored);
+    cay_journal_import(NULL, NULL, &ignored);
     auto_close int fd = record_open_executions(false);
     if (fd < 0 && fd != -ENOENT)
         return cay_fail_errno(err, -fd, "open the state folder");

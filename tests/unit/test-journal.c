@@ -113,7 +113,7 @@ static size_t take(void)
     struct cay_error err = { 0 };
     size_t n = 0;
 
-    if (cay_journal_take(NULL, &n, &err) < 0)
+    if (cay_journal_import(NULL, &n, &err) < 0)
         fail_msg("%s", err.msg);
     return n;
 }
@@ -262,11 +262,11 @@ static void test_owed(void **state)
     for (unsigned n = 1; n <= 4; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(journal_add_pending(place->journal, id_of(n, id), line.data, line.len), 0);
     }
     append(place, 1);
-    journal_settle(place->journal, id_of(1, id)); /* it ended */
-    append(place, 2);                             /* and of this one we were killed in between */
+    journal_drop_pending(place->journal, id_of(1, id)); /* it ended */
+    append(place, 2); /* and of this one we were killed in between */
     assert_int_equal(take(), 2);
     snprintf(folder, sizeof folder, "journal/%s", place->journal->name);
     assert_false(has(place, folder, 1, ".owed"));
@@ -298,8 +298,8 @@ static void owe_entry(const struct place *place, unsigned n, unsigned named)
 
     make_line(&line, n, "", 0);
     snprintf(strchr(line.data, '\t'), 4, "\t\t\n");
-    assert_int_equal(journal_owe(place->journal, id_of(named, id), line.data, strlen(line.data)),
-                     0);
+    assert_int_equal(
+        journal_add_pending(place->journal, id_of(named, id), line.data, strlen(line.data)), 0);
 }
 
 /* More than are listed at a time, for those that wait were promised too, in whatever order: most
@@ -311,7 +311,8 @@ static void test_many_owed(void **state)
     char id[33];
 
     for (unsigned n = 1; n <= RUBBISH; n++)
-        assert_int_equal(journal_owe(place->journal, id_of(10000 + n, id), "rubbish", 7), 0);
+        assert_int_equal(journal_add_pending(place->journal, id_of(10000 + n, id), "rubbish", 7),
+                         0);
     for (unsigned n = 1; n <= RUNS; n++)
         owe_entry(place, n, n);
     cay_journal_close(place->journal);
@@ -343,13 +344,13 @@ static void test_owed_broken_off(void **state)
     for (unsigned n = 1; n <= 3; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(journal_add_pending(place->journal, id_of(n, id), line.data, line.len), 0);
     }
     cay_journal_close(place->journal);
     place->journal = NULL;
     auto_close int in_the_way = openat(place->fd, "executions", O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(in_the_way >= 0);
-    assert_int_equal(cay_journal_take(NULL, NULL, &err), -1);
+    assert_int_equal(cay_journal_import(NULL, NULL, &err), -1);
     check(1, 0);
     assert_int_equal(unlinkat(place->fd, "executions", 0), 0);
     take();
@@ -454,14 +455,14 @@ static void test_folders(void **state)
     assert_int_equal(symlinkat("../../precious", top, id_of(2, id)), 0);
     append(place, 1);
     struct cay_error err;
-    assert_int_equal(cay_journal_take(NULL, NULL, &err), 0);
+    assert_int_equal(cay_journal_import(NULL, NULL, &err), 0);
     assert_true(has(place, "executions", 1, "/stdout"));
     assert_false(has(place, "executions", 1, "/stranger"));
     assert_false(has(place, "executions", 1, "/stderr"));
     assert_false(has(place, "executions", 1, "/changes"));
     assert_false(has(place, "executions", 1, "/harvest"));
     append(place, 2);
-    assert_int_equal(cay_journal_take(NULL, NULL, &err), 0);
+    assert_int_equal(cay_journal_import(NULL, NULL, &err), 0);
     assert_true(has(place, "executions", 2, ".json"));
     assert_true(has_file(place, "precious/stranger"));
     assert_false(has(place, "executions", 2, ""));
@@ -961,7 +962,7 @@ static void test_killed_taker(void **state)
         if (pid == 0) {
             struct cay_error err;
             for (;;) {
-                if (cay_journal_take(NULL, NULL, &err) < 0)
+                if (cay_journal_import(NULL, NULL, &err) < 0)
                     _exit(1);
                 if (write(pair[1], "x", 1) != 1)
                     _exit(1);
@@ -998,7 +999,7 @@ static void test_two_takers(void **state)
         if (pids[i] == 0) {
             struct cay_error err;
             while (!has_file(place, "done"))
-                if (cay_journal_take(NULL, NULL, &err) < 0)
+                if (cay_journal_import(NULL, NULL, &err) < 0)
                     _exit(1);
             _exit(0);
         }

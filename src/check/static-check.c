@@ -92,7 +92,7 @@ static int begin(struct cay *cay, const struct cay_check_request *req, int wait_
         .flags = (req->flags & CAY_CHECK_STRICT ? SYNTAX_STRICT : 0U) |
                  (req->flags & CAY_CHECK_NETWORK ? 0U : SYNTAX_NO_NETWORK),
         .timeout_ms = req->timeout_ms ? req->timeout_ms : POLICY_TIMEOUT_MS,
-        .is_patient = wait_ms > 0,
+        .may_be_slow = wait_ms > 0,
         .tenant = req->tenant,
         .lists = lists.data,
         .lists_len = lists.len,
@@ -243,9 +243,9 @@ enum cay_completeness cay_complete(struct cay *cay, const char *language, const 
     return found;
 }
 
-int cay_syntax_tend(struct cay *cay, unsigned *ret_restarts, struct cay_error *err)
+int cay_syntax_supervise(struct cay *cay, unsigned *ret_restarts, struct cay_error *err)
 {
-    int rc = syntax_pool_tend(&cay->syntax, err);
+    int rc = syntax_pool_supervise(&cay->syntax, err);
 
     *ret_restarts = cay->syntax.n_restarts;
     return rc;
