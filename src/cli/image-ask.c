@@ -60,7 +60,7 @@ static bool is_wanted(const struct cay_error *err, const char *command, int canc
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return false;
     tell("%s", err->msg);
-    tell("`%s` makes it of Debian's packages, which takes minutes", command);
+    tell("`%s` builds it from Debian packages, which takes minutes", command);
     fprintf(stderr, "%sbuild it now? [Y/n] ", tell_lead());
     fflush(stderr);
     if (!read_line(cancel_fd, line, sizeof line)) {

@@ -242,7 +242,7 @@ void screen_tell_result(struct screen *screen, const struct cay_result *result)
         tell("ended by signal %d (%s)", result->signal,
              signal_text(result->signal, (char[SIGNAL_TEXT_MAX]){ 0 }));
     else if (result->verdict.cause == CAY_CAUSE_NETWORK) /* its message is what was shown already */
-        tell("it failed, and had tried to reach the network");
+        tell("the program failed after a blocked network connection");
     else
         tell_lines("", result->error_message);
     /* The analysis knows the remedy, and may know a better one. */

@@ -157,8 +157,8 @@ int tell_extra(const char *command, const char *word)
 {
     char hint[96];
 
-    snprintf(hint, sizeof hint, "`cay help %s` tells what it takes", command);
-    return tell_wrong(hint, "%s: '%s' is one word too many", command, word);
+    snprintf(hint, sizeof hint, "`cay help %s` shows how to use it", command);
+    return tell_wrong(hint, "%s: unexpected argument '%s'", command, word);
 }
 
 int tell_text(const char *text)

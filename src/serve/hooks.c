@@ -67,8 +67,7 @@ int hooks_open(struct server *server, struct cay_error *err)
         .arg = server,
     };
     hooks->webhooks = webhooks_new(&hooks->options);
-    return hooks->webhooks ? 0
-                           : cay_fail(err, CAY_E_SYSTEM, "webhook: names can't be resolved here");
+    return hooks->webhooks ? 0 : cay_fail(err, CAY_E_SYSTEM, "webhook: names cannot be resolved");
 }
 
 static void open_tls(struct server *server)

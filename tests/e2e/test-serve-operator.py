@@ -27,7 +27,7 @@ def serve(mode, *args, **options):
 def test_wrong_layers(t, mode):
     for args, env, where in ((("--require", "cgroup,secomp"), {}, "--require"), ((), {"CAY_REQUIRE": "secomp"}, "CAY_REQUIRE")):
         done = serve(mode, *args, env=env)
-        t.ok(done.status == 2 and b"require: there is no layer 'secomp'" in done.err and b"did you mean seccomp?" in done.err
+        t.ok(done.status == 2 and b"require: unknown layer 'secomp'" in done.err and b"did you mean seccomp?" in done.err
              and where.encode() in done.err, f"a layer that is none is an error at the start: {where}", *done.describe())
     done = serve(mode, "--require", "none,cgroup")
     t.ok(done.status == 2 and b"none goes with no other layer" in done.err, "none goes alone", *done.describe())
@@ -67,7 +67,7 @@ def test_unmade(t, s, token=TOKEN):
     request = {"command": ["/bin/echo", "RAN"], "require": ["watcher" if s.mode.has_cgroup else "cgroup"]}
     r = s.execute(request, token=token)
     t.equal((r.status, r.error.get("kind"), r.error.get("hint"), int(r.headers.get("retry-after", 0)) > 0),
-            (503, "unsupported", "ask whoever runs this server: its log says more", True), "a layer that can't be had: 503", r)
+            (503, "unsupported", "ask the operator of this server: its log says more", True), "a layer that can't be had: 503", r)
     t.ok("layer " in r.error.get("message", ""), "which is named", r)
     end = s.events("/v1/execute", form="application/x-ndjson", body=request, token=token)[-1][1]
     result = end["result"]
@@ -116,7 +116,7 @@ def test_words(t, s):
         hint = r.error.get("hint")
         t.ok(r.status >= 400 and (want is None or want in (hint or "")) and not OF_THE_HOST.search(f"{hint}"), f"the hint for {body} speaks of fields", r)
     r = s.execute({"command": ["true"], "limits": {"open_files": 100000}})
-    t.ok(r.status == 400 and "allowed is at most 4096" in r.error.get("message", ""), "open files have a cap", r)
+    t.ok(r.status == 400 and "the configured maximum of 4096" in r.error.get("message", ""), "open files have a cap", r)
     r = s.execute({"command": ["/bin/sh", "-c", "ulimit -n"], "limits": {"open_files": 4096}})
     t.equal(r.json.get("stdout"), "4096\n", "up to which they can be asked for", r)
     r = s.execute({"command": ["true"], "files": {"x": "y" * 300000}})
