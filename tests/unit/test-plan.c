@@ -458,7 +458,7 @@ static void test_caps(void **state)
                   "timeout: 301", NULL);
     check_refused((struct making){ .json = "{" PYTHON ", \"limits\": {\"memory\": \"1025m\"}}",
                                    .user_toml = toml },
-                  CAY_E_USAGE, "memory: 1025m is past", "[max]");
+                  CAY_E_USAGE, "memory: 1025m exceeds", "[max]");
     check_refused(
         (struct making){ .json = "{" PYTHON ", \"limits\": {\"pids\": 201}}", .user_toml = toml },
         CAY_E_USAGE, "pids: 201 is past", NULL);
