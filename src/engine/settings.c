@@ -181,7 +181,7 @@ int cay_require(struct cay *cay, const char *list, struct cay_error *err)
     if (list)
         *setting = (struct setting){ value, ORIGIN_ENVIRONMENT, "--require" };
     if (check_layers(&setting->value, err) < 0)
-        return setting->where ? cay_wrap(err, "%.100s", setting->where) : -1;
+        return setting->where && !list ? cay_wrap(err, "%.100s", setting->where) : -1;
     cay->config.requires_all = !setting->value.is_set;
     return 0;
 }

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caydocker
@@ -25,12 +26,13 @@ def serve(mode, *args, **options):
 
 
 def test_wrong_layers(t, mode):
-    for args, env, where in ((("--require", "cgroup,secomp"), {}, "--require"), ((), {"CAY_REQUIRE": "secomp"}, "CAY_REQUIRE")):
+    for args, env, words in ((("--require", "cgroup,secomp"), {}, b"cay: require: unknown layer 'secomp'"),
+                             ((), {"CAY_REQUIRE": "secomp"}, b"cay: CAY_REQUIRE: require: unknown layer 'secomp'")):
         done = serve(mode, *args, env=env)
-        t.ok(done.status == 2 and b"require: unknown layer 'secomp'" in done.err and b"did you mean seccomp?" in done.err
-             and where.encode() in done.err, f"a layer that is none is an error at the start: {where}", *done.describe())
+        t.ok(done.status == 2 and words in done.err and b"did you mean seccomp?" in done.err,
+             "an unknown layer is an error at the start, and its field is named once", *done.describe())
     done = serve(mode, "--require", "none,cgroup")
-    t.ok(done.status == 2 and b"none goes with no other layer" in done.err, "none goes alone", *done.describe())
+    t.ok(done.status == 2 and b"cay: require: none and layers are mutually exclusive" in done.err, "none goes alone", *done.describe())
 
 
 def test_lacking(t, mode):
@@ -41,20 +43,25 @@ def test_lacking(t, mode):
 
 
 def user_name(uid):
+    """The name of a user; one who has none gets one, in this script's own mount namespace."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return str(uid)
+        copy = caytest.workdir() / "passwd"
+        copy.write_text(f"{Path('/etc/passwd').read_text()}cay-named:x:{uid}:{uid}::/nonexistent:/bin/sh\n")
+        copy.chmod(0o644)
+        subprocess.run(["mount", "--bind", copy, "/etc/passwd"], check=True)
+        return "cay-named"
 
 
 def test_undelegated(t, mode):
     """An ordinary user has no cgroup."""
-    name = user_name(mode.uid)
+    name = user_name(mode.host_uid)
     done = serve(mode, env=NO_ENGINE)
     t.ok(done.status == 125 and b"nothing can be run here: layer cgroup:memory" in done.err and f"sudo cay setup {name}".encode() in done.err
          and b"--require none" in done.err, "no cgroup: the server says what helps, with the user's name, and exits", *done.describe())
     with Server(mode, "--listen", "127.0.0.1:0", "--socket", "none", "--require", "none", env=NO_ENGINE) as s:
-        t.ok("a watcher limits memory" in s.words() and f"sudo cay setup {name}" in s.words(), "--require none: it says what it does instead", s.words())
+        t.ok("a watcher enforces memory" in s.words() and f"sudo cay setup {name}" in s.words(), "--require none: it says what it does instead", s.words())
         with open(re.search(r"token: in (\S+)\n", s.words())[1], encoding="ascii") as file:
             token = file.read().strip()
         r = s.execute({"command": ["/bin/echo", "x"]}, token=token)

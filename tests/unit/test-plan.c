@@ -461,10 +461,10 @@ static void test_caps(void **state)
                   CAY_E_USAGE, "memory: 1025m exceeds", "[max]");
     check_refused(
         (struct making){ .json = "{" PYTHON ", \"limits\": {\"pids\": 201}}", .user_toml = toml },
-        CAY_E_USAGE, "pids: 201 is past", NULL);
+        CAY_E_USAGE, "pids: 201 exceeds", NULL);
     check_refused(
         (struct making){ .json = "{" PYTHON ", \"profile\": \"big\"}", .user_toml = toml },
-        CAY_E_USAGE, "memory: 2g is past", NULL);
+        CAY_E_USAGE, "memory: 2g exceeds", NULL);
 
     struct made m =
         made((struct making){ .json = "{" PYTHON ", \"timeout\": 600}", .environment = more });
