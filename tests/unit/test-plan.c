@@ -727,7 +727,7 @@ static void test_long_words(void **state)
                       i == 2 ? "env: 'V00' has" : "entry 1 has", NULL);
         all = with_words(names[i], 20, 102400);
         check_refused((struct making){ .json = all }, CAY_E_USAGE, names[i], NULL);
-        check_refused((struct making){ .json = all }, CAY_E_USAGE, "at most 2031616", NULL);
+        check_refused((struct making){ .json = all }, CAY_E_USAGE, "the maximum is 2031616", NULL);
     }
     /* So is what no payload takes, which knows of no fields. */
     for (size_t i = 0; i < 2; i++) {
@@ -738,7 +738,7 @@ static void test_long_words(void **state)
         check_refused((struct making){ .json = more }, CAY_E_USAGE, names[i], NULL);
         check_refused((struct making){ .json = more }, CAY_E_USAGE,
                       ": has 65281 of the 65281 entries that command, args and env have together; "
-                      "allowed are at most 65280",
+                      "the maximum is 65280",
                       NULL);
     }
 }
