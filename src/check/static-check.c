@@ -62,8 +62,8 @@ static int find_language(struct arena *arena, const struct cay_check_request *re
         return -1;
     }
     if (!language) {
-        cay_fail(err, CAY_E_USAGE, "language: neither a file name nor a #! line tells which");
-        return cay_hint(err, "say it with -l; `cay languages` lists them");
+        cay_fail(err, CAY_E_USAGE, "language: not clear from a file name or #! line");
+        return cay_hint(err, "pass -l LANGUAGE; `cay languages` lists them");
     }
     *ret = language->name;
     return 0;
@@ -115,7 +115,7 @@ static int begin(struct cay *cay, const struct cay_check_request *req, int wait_
 static int end(struct cay_checking *checking, char **ret_report, bool *ret_safe,
                struct cay_error *err)
 {
-    const char *fix = "have a look at it yourself: what the check can't read may do anything";
+    const char *fix = "review it yourself: code that the check cannot read may do anything";
     int64_t left_ms = (checking->deadline_ns - clock_now_ns()) / NS_PER_MSEC;
     struct syntax_reply reply;
     struct cay_error *why = &checking->err;
