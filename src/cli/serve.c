@@ -14,8 +14,8 @@
 #include "base/opt.h"
 #include "cli/commands.h"
 #include "cli/print.h"
-#include "serve/server.h"
-#include "serve/token-file.h"
+#include "doors/http/server.h"
+#include "service/token-file.h"
 
 #define DEFAULT_LISTEN "127.0.0.1:7300"
 
@@ -94,7 +94,7 @@ static int serve(const struct serve_options *options)
     return rc < 0 ? print_error(&err) : 0;
 }
 
-/* A file that others can write to is refused (serve/token.c). */
+/* A file that others can write to is refused (service/token.c). */
 static void warn_of_readers(const char *path)
 {
     struct stat st;

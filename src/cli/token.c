@@ -14,7 +14,7 @@
 #include "base/strbuf.h"
 #include "cli/commands.h"
 #include "cli/print.h"
-#include "serve/token-file.h"
+#include "service/token-file.h"
 
 static const char about[] =
     "Changes the file that `cay serve` knows its clients by. `add` makes a token for a tenant and\n"
