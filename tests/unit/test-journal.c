@@ -254,7 +254,7 @@ static void test_logs(void **state)
 }
 
 /* Runs that were promised: told when their server is gone, unless their own end was. */
-static void test_owed(void **state)
+static void test_pending(void **state)
 {
     struct place *place = *state;
     char id[33], folder[64];
@@ -269,17 +269,17 @@ static void test_owed(void **state)
     append(place, 2); /* and of this one we were killed in between */
     assert_int_equal(take(), 2);
     snprintf(folder, sizeof folder, "journal/%s", place->journal->name);
-    assert_false(has(place, folder, 1, ".owed"));
-    assert_true(has(place, folder, 2, ".owed") && has(place, folder, 3, ".owed"));
+    assert_false(has(place, folder, 1, ".pending"));
+    assert_true(has(place, folder, 2, ".pending") && has(place, folder, 3, ".pending"));
     assert_false(has(place, "executions", 3, ".json")); /* it may still end */
 
     /* What a front that was taken over leaves is no run. */
-    int fd = openat(place->journal->folder_fd, "000000000000000000000000000003e7.owed",
+    int fd = openat(place->journal->folder_fd, "000000000000000000000000000003e7.pending",
                     O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, "rubbish", 7), 7);
     close(fd);
     assert_int_equal(symlinkat("/etc/passwd", place->journal->folder_fd,
-                               "000000000000000000000000000003e6.owed"),
+                               "000000000000000000000000000003e6.pending"),
                      0);
     cay_journal_close(place->journal);
     place->journal = NULL;
@@ -322,7 +322,7 @@ static void test_many_owed(void **state)
 }
 
 /* A line counts for the run that its file is named after. */
-static void test_owed_of_another(void **state)
+static void test_pending_of_another(void **state)
 {
     struct place *place = *state;
 
@@ -335,7 +335,7 @@ static void test_owed_of_another(void **state)
 }
 
 /* One that was told in the audit log, and then not stored, is stored the next time. */
-static void test_owed_broken_off(void **state)
+static void test_pending_broken_off(void **state)
 {
     struct place *place = *state;
     struct cay_error err;
@@ -1043,10 +1043,10 @@ int main(void)
         TEST(test_record_in_the_way),
         TEST(test_killed_taker),
         TEST(test_two_takers),
-        TEST(test_owed),
+        TEST(test_pending),
         TEST(test_many_owed),
-        TEST(test_owed_of_another),
-        TEST(test_owed_broken_off),
+        TEST(test_pending_of_another),
+        TEST(test_pending_broken_off),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
