@@ -518,17 +518,10 @@ static ssize_t read_lines(const struct importer *t, int fd, bool is_over, struct
             buf->data = mem_resize(buf->data, piece);
             buf->size = piece;
         }
-        while (buf->len < piece) {
-            ssize_t n =
-                pread(fd, buf->data + buf->len, piece - buf->len, (off_t)(t->at.offset + buf->len));
-            if (n < 0 && errno == EINTR)
-                continue;
-            if (n < 0)
-                return -errno;
-            if (n == 0)
-                break;
-            buf->len += (size_t)n;
-        }
+        ssize_t n = pread_all(fd, buf->data + buf->len, piece - buf->len, t->at.offset + buf->len);
+        if (n < 0)
+            return n;
+        buf->len += (size_t)n;
         const char *end = buf->len > 0 ? memrchr(buf->data, '\n', buf->len) : NULL;
         if (end)
             return end + 1 - buf->data;

@@ -254,7 +254,7 @@ static void test_logs(void **state)
 }
 
 /* Runs that were promised: told when their server is gone, unless their own end was. */
-static void test_pending_runs(void **state)
+static void test_pending(void **state)
 {
     struct place *place = *state;
     char id[33], folder[64];
@@ -322,7 +322,7 @@ static void test_many_owed(void **state)
 }
 
 /* A line counts for the run that its file is named after. */
-static void test_pending_runs_of_another(void **state)
+static void test_pending_of_another(void **state)
 {
     struct place *place = *state;
 
@@ -335,7 +335,7 @@ static void test_pending_runs_of_another(void **state)
 }
 
 /* One that was told in the audit log, and then not stored, is stored the next time. */
-static void test_pending_runs_broken_off(void **state)
+static void test_pending_broken_off(void **state)
 {
     struct place *place = *state;
     struct cay_error err;
@@ -1043,10 +1043,10 @@ int main(void)
         TEST(test_record_in_the_way),
         TEST(test_killed_taker),
         TEST(test_two_takers),
-        TEST(test_pending_runs),
+        TEST(test_pending),
         TEST(test_many_owed),
-        TEST(test_pending_runs_of_another),
-        TEST(test_pending_runs_broken_off),
+        TEST(test_pending_of_another),
+        TEST(test_pending_broken_off),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
