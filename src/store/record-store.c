@@ -77,7 +77,6 @@ static int store_result(int state_fd, const struct record_text *text)
     auto_strbuf struct strbuf out = { 0 };
     char name[RECORD_ID_LEN + 8], temporary[RECORD_ID_LEN + sizeof RECORD_NEW];
 
-    strbuf_add(&out, text->result, text->result_len);
     strbuf_putc(&out, '\n');
     strbuf_add(&out, text->extra, text->extra_len);
     put_tenant(&out, text->entry->tenant);
@@ -91,7 +90,11 @@ static int store_result(int state_fd, const struct record_text *text)
         openat(folder_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
-    int rc = write_all(fd, out.data, out.len);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < RECORD_PIECES; i++)
+        rc = write_all(fd, text->result[i].data, text->result[i].len);
+    if (rc == 0)
+        rc = write_all(fd, out.data, out.len);
     if (rc == 0 && text->end_ns > 0) {
         const struct timespec end = { text->end_ns / NS_PER_SEC, text->end_ns % NS_PER_SEC };
         futimens(fd, (const struct timespec[2]){ end, end });
@@ -103,13 +106,21 @@ static int store_result(int state_fd, const struct record_text *text)
     return rc == -EEXIST ? 0 : rc; /* it was there already */
 }
 
+size_t record_result_len(const struct record_text *text)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < RECORD_PIECES; i++)
+        len += text->result[i].len;
+    return len;
+}
+
 int record_store(int state_fd, const struct record_text *text)
 {
     int rc = store_result(state_fd, text);
 
     if (rc == 0 && text->has_code)
-        rc = artifact_store(state_fd, text->entry, text->result, text->result_len, text->extra,
-                            text->extra_len);
+        rc = artifact_store(state_fd, text);
     return rc;
 }
 

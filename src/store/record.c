@@ -569,17 +569,20 @@ static void make_entry(struct record *record, const struct plan *plan,
 /* For a server, all is said in one write, and another process does the rest. */
 static int write_journal(struct cay_journal *journal, const struct record_text *text, bool is_owed)
 {
-    auto_strbuf struct strbuf line = { 0 };
+    auto_strbuf struct strbuf head = { 0 }, tail = { 0 };
+    struct record_piece line[RECORD_PIECES + 2];
 
-    audit_put(&line, text->entry);
-    strbuf_putc(&line, '\t');
-    strbuf_add(&line, text->result, text->result_len);
-    strbuf_putc(&line, '\t');
-    strbuf_add(&line, text->extra, text->extra_len);
-    strbuf_putc(&line, '\n');
+    audit_put(&head, text->entry);
+    strbuf_putc(&head, '\t');
+    strbuf_putc(&tail, '\t');
+    strbuf_add(&tail, text->extra, text->extra_len);
+    strbuf_putc(&tail, '\n');
+    line[0] = (struct record_piece){ head.data, head.len };
+    memcpy(line + 1, text->result, sizeof text->result);
+    line[RECORD_PIECES + 1] = (struct record_piece){ tail.data, tail.len };
     if (is_owed)
-        return journal_owe(journal, text->entry->id, line.data, line.len);
-    int rc = journal_append(journal, line.data, line.len);
+        return journal_owe(journal, text->entry->id, line, ARRAY_LEN(line));
+    int rc = journal_append(journal, line, ARRAY_LEN(line));
     if (rc == 0)
         journal_settle(journal, text->entry->id);
     return rc;
@@ -621,8 +624,8 @@ static int write_audit(const struct record *record, const struct audit_entry *en
 
 /* Both lines of executions/ID.json. */
 static void make_text(const struct record *record, const struct plan *plan,
-                      const struct cay_result *result, struct strbuf *json, struct strbuf *extra,
-                      struct record_text *text)
+                      const struct cay_result *result, struct result_parts *parts,
+                      struct strbuf *extra, struct record_text *text)
 {
     struct cay_result shown = *result;
     struct cay_failure failure;
@@ -634,17 +637,28 @@ static void make_text(const struct record *record, const struct plan *plan,
         failure.n_context = 0;
         shown.failure = &failure;
     }
-    result_put_json(json, &shown);
+    result_put_parts(&shown, parts);
     json_begin_object(&w);
     json_field_uint(&w, "version", 1);
     text->has_code = may_store_code(record, result);
     if (text->has_code)
         put_code(&w, plan);
     json_end_object(&w);
-    text->result = json->data;
-    text->result_len = json->len;
+    text->result[0] = (struct record_piece){ parts->head.data, parts->head.len };
+    text->result[1] = (struct record_piece){ parts->large, parts->large_len };
+    text->result[2] = (struct record_piece){ parts->tail.data, parts->tail.len };
     text->extra = extra->data;
     text->extra_len = extra->len;
+}
+
+static void write_record(struct record *record, const struct record_text *text,
+                         struct record_notice *notice)
+{
+    int rc = record_store(record->state_fd, text);
+
+    if (rc < 0)
+        fail(record, rc);
+    record_prune_sometimes(record->state_fd, record->config, text, record->own_fd >= 0, notice);
 }
 
 /* Writes down what there is to write; entry and record each fail for themselves. */
@@ -653,7 +667,8 @@ static void write_down(struct record *record, const struct plan *plan,
                        struct record_notice *notice)
 {
     bool is_kept_too = is_kept(record);
-    auto_strbuf struct strbuf json = { 0 }, extra = { 0 };
+    auto_strbuf struct strbuf extra = { 0 };
+    struct result_parts parts = { 0 };
     struct audit_entry entry;
     struct record_text text = { .entry = &entry };
 
@@ -661,20 +676,16 @@ static void write_down(struct record *record, const struct plan *plan,
         return;
     make_entry(record, plan, result, &entry);
     if (is_kept_too)
-        make_text(record, plan, result, &json, &extra, &text);
+        make_text(record, plan, result, &parts, &extra, &text);
     if (record->journal) {
         *ret_audit = write_journal(record->journal, &text, record->is_owed);
-        return;
+    } else {
+        int rc = open_state(record);
+        *ret_audit = rc < 0 ? rc : write_audit(record, &entry);
+        if (rc == 0 && is_kept_too)
+            write_record(record, &text, notice);
     }
-    int rc = open_state(record);
-    *ret_audit = rc < 0 ? rc : write_audit(record, &entry);
-    if (rc == 0 && is_kept_too) {
-        rc = record_store(record->state_fd, &text);
-        if (rc < 0)
-            fail(record, rc);
-        record_prune_sometimes(record->state_fd, record->config, &text, record->own_fd >= 0,
-                               notice);
-    }
+    result_parts_done(&parts);
 }
 
 /* Before it happens, so that it can still be applied. */
@@ -699,10 +710,13 @@ void record_finish(struct record *record, const struct plan *plan, const struct 
                    struct arena *arena, struct cay_result *result, struct value *warnings)
 {
     struct record_notice notice = { 0 };
+    size_t all = SIZE_MAX;
     int audit_rc = 0;
 
     record->is_finished = true;
     finish_files(record, plan, left, arena, result, warnings);
+    result_text_make(result, &all); /* what was not done before */
+    result_text_add_files(result);
     result->warnings = warnings->list;
     write_down(record, plan, result, &audit_rc, &notice);
     if (notice.n > 0)

@@ -113,16 +113,26 @@ int record_open_executions(bool make);
 int record_open_executions_at(int state_fd, bool make);
 
 /* What is to be kept: the entry names it; both lines of executions/ID.json. */
+struct record_piece {
+    const char *data;
+    size_t len;
+};
+
+enum { RECORD_PIECES = 3 };
+
 struct record_text {
     const struct audit_entry *entry;
-    const char *result, *extra; /* NULL: none is kept */
-    size_t result_len, extra_len;
+    struct record_piece result[RECORD_PIECES]; /* one behind the other; NULL: none is kept */
+    const char *extra;
+    size_t extra_len;
     bool has_code;  /* extra holds the code: there is an artifact */
     int64_t end_ns; /* when the run ended, since 1970; 0: now. What comes late keeps its place */
 };
 
 /* Writes executions/ID.json and the artifact; one that is there already stays. Returns -errno. */
 int record_store(int state_fd, const struct record_text *text);
+
+size_t record_result_len(const struct record_text *text);
 
 /* Moves the folder ID from a journal, where others could write, to executions/. Only the files of a
  * record are let in. Returns 1, 0 where there is none, or -errno. */

@@ -100,12 +100,22 @@ static void make_line(struct strbuf *line, unsigned n, const char *extra, size_t
     strbuf_printf(line, "\"}\t%s\n", extra);
 }
 
+static int put(const struct place *place, const char *line, size_t len)
+{
+    return journal_append(place->journal, &(struct record_piece){ line, len }, 1);
+}
+
+static int owe(const struct place *place, const char *id, const char *line, size_t len)
+{
+    return journal_owe(place->journal, id, &(struct record_piece){ line, len }, 1);
+}
+
 static void append(const struct place *place, unsigned n)
 {
     auto_strbuf struct strbuf line = { 0 };
 
     make_line(&line, n, "{\"version\":1}", 10);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
 }
 
 static size_t take(void)
@@ -206,7 +216,7 @@ static void test_taking(void **state)
     assert_true(has(place, "executions", 1, ".json") && has(place, "executions", 2, ".json"));
     assert_int_equal(take(), 0);
     make_line(&line, 3, "{\"version\":1,\"code\":\"abc\"}", 5);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
     assert_int_equal(take(), 1);
     assert_true(has(place, "executions", 3, ".json"));
     assert_true(has_file(place, "artifacts/executions/20261115T191302.123Z-ba7816bf8f01cfea.json"));
@@ -228,7 +238,7 @@ static void test_nothing_kept(void **state)
     make_line(&line, 1, "", 0);
     tab = strchr(line.data, '\t');
     snprintf(tab, 4, "\t\t\n");
-    assert_int_equal(journal_append(place->journal, line.data, strlen(line.data)), 0);
+    assert_int_equal(put(place, line.data, strlen(line.data)), 0);
     assert_int_equal(take(), 1);
     assert_false(has(place, "executions", 1, ".json"));
     check(1, 0);
@@ -242,7 +252,7 @@ static void test_logs(void **state)
     for (unsigned n = 1; n <= 12; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 1 << 20);
-        assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+        assert_int_equal(put(place, line.data, line.len), 0);
     }
     assert_int_equal(place->journal->number, 2);
     assert_int_equal(take(), 12);
@@ -262,7 +272,7 @@ static void test_owed(void **state)
     for (unsigned n = 1; n <= 4; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(owe(place, id_of(n, id), line.data, line.len), 0);
     }
     append(place, 1);
     journal_settle(place->journal, id_of(1, id)); /* it ended */
@@ -298,8 +308,7 @@ static void owe_entry(const struct place *place, unsigned n, unsigned named)
 
     make_line(&line, n, "", 0);
     snprintf(strchr(line.data, '\t'), 4, "\t\t\n");
-    assert_int_equal(journal_owe(place->journal, id_of(named, id), line.data, strlen(line.data)),
-                     0);
+    assert_int_equal(owe(place, id_of(named, id), line.data, strlen(line.data)), 0);
 }
 
 /* More than are listed at a time, for those that wait were promised too, in whatever order: most
@@ -311,7 +320,7 @@ static void test_many_owed(void **state)
     char id[33];
 
     for (unsigned n = 1; n <= RUBBISH; n++)
-        assert_int_equal(journal_owe(place->journal, id_of(10000 + n, id), "rubbish", 7), 0);
+        assert_int_equal(owe(place, id_of(10000 + n, id), "rubbish", 7), 0);
     for (unsigned n = 1; n <= RUNS; n++)
         owe_entry(place, n, n);
     cay_journal_close(place->journal);
@@ -343,7 +352,7 @@ static void test_owed_broken_off(void **state)
     for (unsigned n = 1; n <= 3; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(owe(place, id_of(n, id), line.data, line.len), 0);
     }
     cay_journal_close(place->journal);
     place->journal = NULL;
@@ -401,7 +410,7 @@ static void test_refused(void **state)
     struct place *place = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        assert_int_equal(journal_append(place->journal, bad[i], strlen(bad[i])), 0);
+        assert_int_equal(put(place, bad[i], strlen(bad[i])), 0);
     for (unsigned kind = 0; kind < 4; kind++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, 600 + kind, kind == 0 ? "[]" : kind == 1 ? "{}" : "{\"version\":1}", 3);
@@ -410,7 +419,7 @@ static void test_refused(void **state)
             result[8] = 'f'; /* another id than the entry's */
         if (kind == 3)
             result[0] = '[';
-        assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+        assert_int_equal(put(place, line.data, line.len), 0);
     }
     append(place, 1);
     assert_int_equal(take(), 5);
@@ -563,7 +572,7 @@ static void append_large(const struct place *place, unsigned n, size_t bytes)
     auto_strbuf struct strbuf line = { 0 };
 
     make_line(&line, n, "{\"version\":1}", bytes);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
 }
 
 /* A live server's journal is not taken for a dead one's, and no run is told twice or not at all:
@@ -731,7 +740,7 @@ static void test_removed_journal(void **state)
     assert_int_equal(unlinkat(place->fd, folder, AT_REMOVEDIR), 0);
     auto_strbuf struct strbuf line = { 0 };
     make_line(&line, 3, "{\"version\":1}", 10);
-    assert_true(journal_append(place->journal, line.data, line.len) < 0); /* it is not recorded */
+    assert_true(put(place, line.data, line.len) < 0); /* it is not recorded */
     assert_non_null(cay_journal_trouble(place->journal));
     assert_int_equal(take(), 0);
     expect_missing(2, 2, 1, "journal was removed");
@@ -939,7 +948,7 @@ static void test_record_in_the_way(void **state)
     assert_int_equal(
         mkdirat(place->fd, "artifacts/executions/20261115T191302.123Z-ba7816bf8f01cfea.json", 0700),
         0);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
     append(place, 2);
     assert_int_equal(take(), 2);
     assert_true(has(place, "executions", 2, ".json"));

@@ -78,8 +78,7 @@ static void put_tenant_record(const struct tmp_folder *place, unsigned n, const 
     const struct audit_entry entry = { .time = time, .id = id_of(n, id), .tenant = tenant };
     assert_int_equal(
         record_store(place->fd, &(struct record_text){ .entry = &entry,
-                                                       .result = text,
-                                                       .result_len = len,
+                                                       .result = { { text, len } },
                                                        .extra = "{\"version\":1}",
                                                        .extra_len = 13,
                                                        .end_ns = n * INT64_C(1000000000) }),
