@@ -398,3 +398,11 @@ void opt_list_words(struct strbuf *out, const struct opt *opts)
             strbuf_printf(out, "-%c\n", opt->letter);
     }
 }
+
+bool opt_is_given(int argc, char *const *argv, const char *word)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], word) == 0)
+            return true;
+    return false;
+}

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/opt.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 struct bench_options {
     const char *rounds, *only, *json;               /* of the table */
@@ -65,12 +65,12 @@ static int bench(const struct bench_options *o)
     const char *slash = len > 0 ? strrchr(cay, '/') : NULL;
 
     if (!slash)
-        return tell_error(&(struct cay_error){ .kind = CAY_E_SYSTEM, .msg = "/proc is missing" });
+        return print_error(&(struct cay_error){ .kind = CAY_E_SYSTEM, .msg = "/proc is missing" });
     if (snprintf(beside, sizeof beside, "%.*s/bench", (int)(slash - cay), cay) < (int)sizeof beside)
         become(beside, cay, o);
     int rc = become(CAY_LIBEXEC "/bench", cay, o);
-    tell("%s can't be started: %s", CAY_LIBEXEC "/bench", strerror(-rc));
-    tell("hint: install it beside cay (`make install` does)");
+    print_message("%s can't be started: %s", CAY_LIBEXEC "/bench", strerror(-rc));
+    print_message("hint: install it beside cay (`make install` does)");
     return 125;
 }
 
@@ -108,9 +108,9 @@ int cmd_bench(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help(
+        return print_help(
             "cay bench [--rounds N] [--only TEXT] [--json FILE] | --load [options]",
             "Measures this host: programs in cay, with and without a server, beside\n"
             "bare ones and other sandboxes; throughput and memory. It takes minutes and\n"
@@ -120,8 +120,8 @@ int cmd_bench(int argc, char **argv)
             "  cay bench --only python --rounds 200\n"
             "  cay bench --load --seconds 30\n");
     if (first < argc)
-        return tell_extra("bench", argv[first]);
+        return print_unexpected_argument("bench", argv[first]);
     if (check(&o, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     return bench(&o);
 }

@@ -11,8 +11,8 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "cli/display.h"
-#include "cli/tell.h"
+#include "cli/print.h"
+#include "cli/sanitize.h"
 
 enum { NEWEST_MAX = 1000 };
 
@@ -36,7 +36,7 @@ void changes_put_path(struct strbuf *out, const char *path)
     for (; *path; path++) {
         size_t len = strcspn(path, "\n\t");
         auto_free char *part = mem_dup(path, len);
-        tell_visible(out, part);
+        sanitize_text(out, part);
         path += len;
         if (!*path)
             break;
@@ -140,7 +140,7 @@ void changes_put_sums(struct strbuf *out, const struct cay_change_sums *sums)
         strbuf_puts(out, "nothing");
 }
 
-void changes_tell_summary(const struct cay_execution *run)
+void changes_print_summary(const struct cay_execution *run)
 {
     auto_strbuf struct strbuf text = { 0 };
     struct cay_change_sums sums;
@@ -150,23 +150,25 @@ void changes_tell_summary(const struct cay_execution *run)
     if (sums.created + sums.changed + sums.deleted == 0)
         return;
     changes_put_sums(&text, &sums);
-    tell("workspace: %s; the folder itself is untouched", strbuf_str(&text));
+    print_message("workspace: %s; the folder itself is untouched", strbuf_str(&text));
     if (sums.deleted_files > 0) {
         changes_bytes_text(size, sums.deleted_bytes);
-        tell("would delete %zu file%s, %s", sums.deleted_files, sums.deleted_files == 1 ? "" : "s",
-             size);
+        print_message("would delete %zu file%s, %s", sums.deleted_files,
+                      sums.deleted_files == 1 ? "" : "s", size);
     }
     if (sums.conflicts > 0)
-        tell("%zu of them %s changed on the host while the program ran: they cannot be applied",
-             sums.conflicts, sums.conflicts == 1 ? "was" : "were");
-    tell("`cay show --diff %.8s` shows them, `cay apply %.8s` writes them, `cay discard %.8s` "
-         "drops them",
-         cay_execution_id(run), cay_execution_id(run), cay_execution_id(run));
+        print_message(
+            "%zu of them %s changed on the host while the program ran: they cannot be applied",
+            sums.conflicts, sums.conflicts == 1 ? "was" : "were");
+    print_message(
+        "`cay show --diff %.8s` shows them, `cay apply %.8s` writes them, `cay discard %.8s` "
+        "drops them",
+        cay_execution_id(run), cay_execution_id(run), cay_execution_id(run));
 }
 
 /* ---- the differences ---- */
 
-struct diff_screen {
+struct diff_view {
     int fd;
     bool is_terminal, color;
     bool is_broken;
@@ -192,63 +194,63 @@ static const char *line_color(const char *line, bool is_head)
 
 static int put_diff(void *arg, const char *data, size_t len)
 {
-    struct diff_screen *screen = arg;
+    struct diff_view *view = arg;
     bool is_head = true; /* up to the first hunk, it is about the file */
 
-    screen->out.len = 0;
+    view->out.len = 0;
     for (size_t at = 0; at < len;) {
         const char *end = memchr(data + at, '\n', len - at);
         size_t line_len = end ? (size_t)(end - data) - at : len - at;
-        struct display display = { 0 };
+        struct sanitizer sanitizer = { 0 };
         is_head = is_head && !(line_len > 1 && memcmp(data + at, "@@", 2) == 0);
-        const char *color = screen->color ? line_color(data + at, is_head) : "";
-        strbuf_puts(&screen->out, color);
-        if (screen->is_terminal)
-            display_filter(&display, &screen->out, data + at, line_len);
+        const char *color = view->color ? line_color(data + at, is_head) : "";
+        strbuf_puts(&view->out, color);
+        if (view->is_terminal)
+            sanitize_put(&sanitizer, &view->out, data + at, line_len);
         else
-            strbuf_add(&screen->out, data + at, line_len);
-        display_flush(&display, &screen->out);
-        strbuf_puts(&screen->out, *color ? "\033[0m\n" : "\n");
+            strbuf_add(&view->out, data + at, line_len);
+        sanitize_end(&sanitizer, &view->out);
+        strbuf_puts(&view->out, *color ? "\033[0m\n" : "\n");
         at += line_len + 1;
     }
-    for (size_t at = 0; at < screen->out.len && !screen->is_broken;) {
-        ssize_t n = write(screen->fd, screen->out.data + at, screen->out.len - at);
+    for (size_t at = 0; at < view->out.len && !view->is_broken;) {
+        ssize_t n = write(view->fd, view->out.data + at, view->out.len - at);
         if (n < 0 && errno != EINTR)
-            screen->is_broken = true;
+            view->is_broken = true;
         at += n > 0 ? (size_t)n : 0;
     }
-    return screen->is_broken ? -1 : 0;
+    return view->is_broken ? -1 : 0;
 }
 
-int changes_tell_diff(const struct cay_execution *run, const char *const *only, int fd, bool color)
+int changes_print_diff(const struct cay_execution *run, const char *const *only, int fd, bool color)
 {
-    struct diff_screen screen = { .fd = fd, .is_terminal = isatty(fd), .color = color };
+    struct diff_view view = { .fd = fd, .is_terminal = isatty(fd), .color = color };
     struct cay_error err;
-    int rc = cay_execution_diff(run, only, put_diff, &screen, &err);
+    int rc = cay_execution_diff(run, only, put_diff, &view, &err);
 
-    strbuf_done(&screen.out);
-    return rc < 0 ? tell_error(&err) : screen.is_broken ? 125 : 0;
+    strbuf_done(&view.out);
+    return rc < 0 ? print_error(&err) : view.is_broken ? 125 : 0;
 }
 
-int changes_tell_error(const struct cay_execution *run, const struct cay_error *err)
+int changes_print_error(const struct cay_execution *run, const struct cay_error *err)
 {
-    struct cay_error told = *err, unlisted;
+    struct cay_error with_hint = *err, unlisted;
     auto_free char *json = NULL;
     json_t *row;
     size_t i;
 
     if (cay_execution_state(run) || cay_executions_json(NEWEST_MAX, &json, &unlisted) < 0)
-        return tell_error(err);
+        return print_error(err);
     json_t *list = json_loads(json, 0, NULL);
     json_array_foreach (list, i, row) {
         const char *id = json_string_value(json_object_get(row, "id"));
         const char *state = json_string_value(json_object_get(row, "changes"));
         if (!id || !state || strcmp(state, "pending") != 0)
             continue;
-        told.hint[0] = '\0';
-        cay_hint(&told, "the newest run with changes is %.8s", id);
+        with_hint.hint[0] = '\0';
+        cay_hint(&with_hint, "the newest run with changes is %.8s", id);
         break;
     }
     json_decref(list);
-    return tell_error(&told);
+    return print_error(&with_hint);
 }

@@ -26,12 +26,13 @@ size_t changes_put_list(struct strbuf *out, const struct cay_execution *run,
 void changes_put_sums(struct strbuf *out, const struct cay_change_sums *sums);
 
 /* Writes the differences to an fd, coloured where asked to. Returns the exit status. */
-int changes_tell_diff(const struct cay_execution *run, const char *const *only, int fd, bool color);
+int changes_print_diff(const struct cay_execution *run, const char *const *only, int fd,
+                       bool color);
 
 /* An error of apply or discard, told; where the run has no changes, with the newest one that has
  * some: it is seldom the last of all that was meant. Returns the exit status. */
-int changes_tell_error(const struct cay_execution *run, const struct cay_error *err);
+int changes_print_error(const struct cay_execution *run, const struct cay_error *err);
 
 /* What is said on stderr after a run that changed its workspace: how much, what of it destroys
  * something, and how to go on. */
-void changes_tell_summary(const struct cay_execution *run);
+void changes_print_summary(const struct cay_execution *run);

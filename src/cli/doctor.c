@@ -12,7 +12,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static const char about[] =
     "Checks what this host gives to this user: kernel, cgroups, runtimes, tools; tries each\n"
@@ -265,9 +265,9 @@ static void put_refused(struct view *view, json_t *report)
 static int put_report(json_t *report, bool verbose, bool no_color)
 {
     struct view view = {
-        .color = tell_color(STDOUT_FILENO, no_color),
+        .color = use_color(STDOUT_FILENO, no_color),
         .utf8 = isatty(STDOUT_FILENO) && is_utf8(),
-        .width = (size_t)tell_width(),
+        .width = (size_t)terminal_width(),
     };
     json_t *checks = json_object_get(report, "checks");
     bool works = json_is_true(json_object_get(report, "works"));
@@ -279,7 +279,7 @@ static int put_report(json_t *report, bool verbose, bool no_color)
     put_refused(&view, report);
     size_t column = put_sign(&view, works ? LOOK_OK : LOOK_FAIL);
     put_wrapped(&view, column, column, text_of(report, "conclusion"));
-    int status = tell_text(strbuf_str(&view.out));
+    int status = print_text(strbuf_str(&view.out));
     strbuf_done(&view.out);
     return status ? status : !works;
 }
@@ -301,23 +301,23 @@ int cmd_doctor(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay doctor [--json] [--verbose]", about, opts, examples);
+        return print_help("cay doctor [--json] [--verbose]", about, opts, examples);
     if (first < argc)
-        return tell_extra("doctor", argv[first]);
+        return print_unexpected_argument("doctor", argv[first]);
     if (cay_open(&(struct cay_options){ .fork_warden = true }, &cay, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     auto_free char *text = NULL;
     int rc = backend ? cay_doctor_backend(cay, backend, &err) : 0;
     rc = rc < 0 ? rc : cay_doctor_json(cay, &text, &err);
     cay_close(cay);
     if (rc < 0)
-        return tell_error(&err);
+        return print_error(&err);
     json_t *report = json_loads(text, 0, NULL);
     int status;
     if (json) {
-        status = tell_text(text) | tell_text("\n");
+        status = print_text(text) | print_text("\n");
         status = status ? status : !json_is_true(json_object_get(report, "works"));
     } else {
         status = put_report(report, verbose, no_color);

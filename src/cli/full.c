@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 #define FULL_NAME "cay-full"
 
@@ -24,7 +24,7 @@ int full_exec(int argc, char **argv)
     struct cay_error err;
 
     if (!args)
-        return tell("out of memory"), 125;
+        return print_message("out of memory"), 125;
     args[0] = program_invocation_name;
     memcpy(args + 1, argv, argc * sizeof *argv);
     if (slash) {
@@ -35,5 +35,5 @@ int full_exec(int argc, char **argv)
     cay_fail_errno(&err, errno, "start %s", CAY_LIBEXEC "/" FULL_NAME);
     cay_hint(&err, "install it beside cay (`make install` does)");
     free(args);
-    return tell_error(&err);
+    return print_error(&err);
 }

@@ -3,7 +3,7 @@
 
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static const char examples[] = "  cay run -l python -e 'print(6 * 7)'\n"
                                "  cay run --timeout 2 --memory 64m script.py\n"
@@ -22,7 +22,7 @@ static int overview(void)
         strbuf_printf(&out, "  %-12s %s\n", command->name, command->help);
     strbuf_printf(&out, "\nExamples:\n%s\n`cay help COMMAND` tells more; so does `man cay`.\n",
                   examples);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }
 
 int cmd_help(int argc, char **argv)

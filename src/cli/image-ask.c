@@ -13,7 +13,7 @@
 #include <cay/error.h>
 
 #include "base/auto.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 #define COMMAND "cay image build "
 
@@ -59,9 +59,9 @@ static bool is_wanted(const struct cay_error *err, const char *command, int canc
 
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return false;
-    tell("%s", err->msg);
-    tell("`%s` makes it of Debian's packages, which takes minutes", command);
-    fprintf(stderr, "%sbuild it now? [Y/n] ", tell_lead());
+    print_message("%s", err->msg);
+    print_message("`%s` makes it of Debian's packages, which takes minutes", command);
+    fprintf(stderr, "%sbuild it now? [Y/n] ", print_prefix());
     fflush(stderr);
     if (!read_line(cancel_fd, line, sizeof line)) {
         fputc('\n', stderr);
@@ -96,7 +96,7 @@ static bool build(char *command)
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     if (rc != 0) {
-        tell("start `%s`: %s", COMMAND, strerror(rc));
+        print_message("start `%s`: %s", COMMAND, strerror(rc));
         return false;
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -12,7 +12,7 @@
 #include "base/parse.h"
 #include "base/strbuf.h"
 #include "cli/image.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static const char about[] =
     "Lists the images that `--image` can name: the caller's own, then the system's. On a terminal "
@@ -35,7 +35,7 @@ static void put_table(struct strbuf *out, const struct cay_images *images)
         strbuf_printf(out, "%-18s %6.1f MB %8zu %4u  %-17.16s %-6s %-14.12s ", image->name,
                       (double)image->bytes / 1e6, image->n_packages, image->n_users, image->created,
                       image->is_system ? "system" : "user", image->digest + strlen("sha256:"));
-        tell_visible(out, image->from);
+        sanitize_text(out, image->from);
         strbuf_putc(out, '\n');
     }
 }
@@ -49,7 +49,7 @@ static void put_columns(struct strbuf *out, const struct cay_images *images)
                       (unsigned long long)image->bytes, (unsigned long long)image->files,
                       image->n_packages, image->n_users, image->created,
                       image->is_system ? "system" : "user", image->digest);
-        tell_visible(out, image->from);
+        sanitize_text(out, image->from);
         strbuf_putc(out, '\n');
     }
 }
@@ -127,17 +127,17 @@ int image_list(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image list [options]", about, opts, examples);
+        return print_help("cay image list [options]", about, opts, examples);
     if (first < argc)
-        return tell_extra("image list", argv[first]);
+        return print_unexpected_argument("image list", argv[first]);
     if (available) {
         int rc = put_available(&out, as_json, &err);
-        return rc < 0 ? tell_error(&err) : tell_text(strbuf_str(&out));
+        return rc < 0 ? print_error(&err) : print_text(strbuf_str(&out));
     }
     if (cay_images_list(&images, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (as_json)
         put_json(&out, images);
     else if (!isatty(STDOUT_FILENO))
@@ -145,7 +145,8 @@ int image_list(int argc, char **argv)
     else if (cay_images_at(images, 0))
         put_table(&out, images);
     else
-        tell("there are no images yet; `cay image list --available` shows what can be built");
+        print_message(
+            "there are no images yet; `cay image list --available` shows what can be built");
     cay_images_free(images);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }

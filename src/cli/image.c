@@ -21,8 +21,8 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "cli/progress.h"
-#include "cli/tell.h"
 #include "images/archive.h"
 #include "images/build.h"
 #include "images/engine.h"
@@ -43,13 +43,13 @@ static void on_line(void *arg, const char *text)
     struct making *making = arg;
 
     if (!making->progress.is_on) {
-        tell("image %s: %s", making->name, text);
+        print_message("image %s: %s", making->name, text);
         return;
     }
     progress_clear(&making->progress);
     strbuf_done(&making->what);
     strbuf_printf(&making->what, "image %s: ", making->name);
-    tell_visible(&making->what, text);
+    sanitize_text(&making->what, text);
     making->progress.what = strbuf_str(&making->what);
     progress_tick(&making->progress);
 }
@@ -100,9 +100,9 @@ static void tell_made(const char *name)
         return;
     for (size_t i = 0; (image = cay_images_at(images, i)); i++)
         if (strcmp(image->name, name) == 0)
-            tell("image %s: %.1f MB in %llu files, %zu packages, %s", name,
-                 (double)image->bytes / 1e6, (unsigned long long)image->files, image->n_packages,
-                 image->digest);
+            print_message("image %s: %.1f MB in %llu files, %zu packages, %s", name,
+                          (double)image->bytes / 1e6, (unsigned long long)image->files,
+                          image->n_packages, image->digest);
     cay_images_free(images);
 }
 
@@ -154,10 +154,11 @@ static int end(struct making *making, struct image_watch *watch, const struct en
     strbuf_done(&making->what);
     close_fd(&watch->cancel_fd);
     if (rc < 0)
-        return err->errnum == EINTR ? (tell("%s", err->msg), EXIT_INTERRUPTED) : tell_error(err);
+        return err->errnum == EINTR ? (print_message("%s", err->msg), EXIT_INTERRUPTED)
+                                    : print_error(err);
     if (left_out > 0)
-        tell("image %s: %llu devices, fifos and sockets were left out", making->name,
-             (unsigned long long)left_out);
+        print_message("image %s: %llu devices, fifos and sockets were left out", making->name,
+                      (unsigned long long)left_out);
     tell_made(making->name);
     return 0;
 }
@@ -247,27 +248,27 @@ static int build(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image build [options] NAME|FILE.toml", about_build, opts,
-                         examples_build);
+        return print_help("cay image build [options] NAME|FILE.toml", about_build, opts,
+                          examples_build);
     if (first + 1 < argc)
-        return tell_extra("image build", argv[first + 1]);
+        return print_unexpected_argument("image build", argv[first + 1]);
     if (first == argc)
-        return tell_wrong("`cay image list --available` lists them",
-                          "image build: of which definition?");
+        return print_usage_error("`cay image list --available` lists them",
+                                 "image build: of which definition?");
     if ((how.suite && how.suite[0] == '-') || (how.mirror && how.mirror[0] == '-'))
-        return tell_wrong(NULL, "image build: %s is an option, not a value",
-                          how.suite ? how.suite : how.mirror);
+        return print_usage_error(NULL, "image build: %s is an option, not a value",
+                                 how.suite ? how.suite : how.mirror);
     how.definition = find_definition(argv[first], &definitions, &err);
     if (!how.definition) {
         cay_image_definitions_close(definitions);
-        return tell_error(&err);
+        return print_error(&err);
     }
     name = name ? name : how.definition->name;
     if (cay_image_begin(name, max_bytes, &maker, &err) < 0) {
         cay_image_definitions_close(definitions);
-        return tell_error(&err);
+        return print_error(&err);
     }
     begin(&making, name, "building an image", &how.watch);
     int rc = image_build(&how, maker, &left_out, &err);
@@ -338,25 +339,25 @@ static int import(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image import [options] FILE|- [NAME]", about_import, opts,
-                         examples_import);
+        return print_help("cay image import [options] FILE|- [NAME]", about_import, opts,
+                          examples_import);
     if (first + 2 < argc)
-        return tell_extra("image import", argv[first + 2]);
+        return print_unexpected_argument("image import", argv[first + 2]);
     bool is_stdin = first < argc && strcmp(argv[first], "-") == 0;
     if (first == argc || (is_stdin && first + 1 == argc))
-        return tell_wrong("cay image import FILE|- NAME", "image import: %s",
-                          first == argc ? "of which file?" : "stdin has no name");
+        return print_usage_error("cay image import FILE|- NAME", "image import: %s",
+                                 first == argc ? "of which file?" : "stdin has no name");
     name_of_file(argv[first], own_name, sizeof own_name);
     const char *name = first + 1 < argc ? argv[first + 1] : own_name;
     const char *slash = strrchr(argv[first], '/');
     snprintf(from, sizeof from, "import %s", is_stdin ? "-" : slash ? slash + 1 : argv[first]);
     if (cay_image_check_name(name, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     auto_close int fd = open_archive(argv[first], &err);
     if (fd < 0 || cay_image_begin(name, max_bytes, &maker, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     begin(&making, name, "importing an image", &watch);
     int rc = image_import(fd, from, &watch, maker, &left_out, &err);
     return end(&making, &watch, &engine, maker, rc, left_out, &err);
@@ -400,15 +401,15 @@ static int export(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image export [-o FILE] NAME", about, opts, examples);
+        return print_help("cay image export [-o FILE] NAME", about, opts, examples);
     if (first + 1 < argc)
-        return tell_extra("image export", argv[first + 1]);
+        return print_unexpected_argument("image export", argv[first + 1]);
     if (first == argc)
-        return tell_wrong("`cay image list` lists them", "image export: of which image?");
+        return print_usage_error("`cay image list` lists them", "image export: of which image?");
     signal(SIGPIPE, SIG_IGN); /* a reader that has left is an error like any other */
-    return export_to(argv[first], path, &err) < 0 ? tell_error(&err) : 0;
+    return export_to(argv[first], path, &err) < 0 ? print_error(&err) : 0;
 }
 
 static int remove_images(int argc, char **argv)
@@ -424,14 +425,14 @@ static int remove_images(int argc, char **argv)
     int first, status = 0;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image remove NAME …", about, opts, "  cay image remove mine\n");
+        return print_help("cay image remove NAME …", about, opts, "  cay image remove mine\n");
     if (first == argc)
-        return tell_wrong("`cay image list` lists them", "image remove: which one?");
+        return print_usage_error("`cay image list` lists them", "image remove: which one?");
     for (int i = first; i < argc; i++)
         if (cay_image_remove(argv[i], &err) < 0)
-            status = tell_error(&err);
+            status = print_error(&err);
     return status;
 }
 
@@ -463,7 +464,7 @@ static int overview(void)
                       "  cay image import rootfs.tar.gz mine\n"
                       "  cay run --image mine main.py\n"
                       "\n`cay image COMMAND --help` tells more; so does `man cay-image`.\n");
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }
 
 int cmd_image(int argc, char **argv)
@@ -483,5 +484,5 @@ int cmd_image(int argc, char **argv)
     char hint[96] = "build, list, import, export or remove";
     if (near)
         snprintf(hint, sizeof hint, "did you mean `cay image %s`?", near);
-    return tell_wrong(hint, "image: there is no command '%s'", argv[1]);
+    return print_usage_error(hint, "image: there is no command '%s'", argv[1]);
 }

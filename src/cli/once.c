@@ -22,7 +22,7 @@ static bool read_id(int dir_fd, const char *path, char id[static BOOT_ID_LEN])
 
 bool once_per_boot(const char *name)
 {
-    char now[BOOT_ID_LEN], told[BOOT_ID_LEN], file[64];
+    char now[BOOT_ID_LEN], printed[BOOT_ID_LEN], file[64];
     auto_close int state_fd = -1;
     struct cay_error err;
 
@@ -30,7 +30,7 @@ bool once_per_boot(const char *name)
         cay_state_open(&state_fd, &err) < 0)
         return true;
     snprintf(file, sizeof file, "told-%s", name);
-    if (read_id(state_fd, file, told) && memcmp(now, told, sizeof now) == 0)
+    if (read_id(state_fd, file, printed) && memcmp(now, printed, sizeof now) == 0)
         return false;
     auto_close int fd =
         openat(state_fd, file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -9,11 +9,11 @@
  */
 
 struct cay_error;
-struct screen;
+struct run_view;
 
 /* CAY_E_USAGE for what can't be asked for over HTTP, or does not go together with it. */
-int remote_check(const struct screen *screen, struct cay_error *err);
+int remote_check(const struct run_view *view, struct cay_error *err);
 
-/* Runs the screen's request there. Bytes of cancel_fd are signals, as of struct cay_run_options.
+/* Runs the view's request there. Bytes of cancel_fd are signals, as of struct cay_run_options.
  * *ret_status is the command's own. -1: there is no result. */
-int remote_run(struct screen *screen, int cancel_fd, int *ret_status, struct cay_error *err);
+int remote_run(struct run_view *view, int cancel_fd, int *ret_status, struct cay_error *err);

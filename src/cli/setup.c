@@ -15,7 +15,7 @@
 #include "base/opt.h"
 #include "base/parse.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static const char about[] =
     "Delegates a cgroup subtree to USER (a name or a uid), v1 or v2, so that his runs are limited\n"
@@ -124,36 +124,36 @@ int cmd_setup(int argc, char **argv)
     char path[128];
 
     if (opt_parse(opts, argc, argv, OPT_STOP_AT_OPERAND, &first, &dashdash, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay setup [--remove] USER [-- COMMAND [ARGS]]", about, opts, examples);
+        return print_help("cay setup [--remove] USER [-- COMMAND [ARGS]]", about, opts, examples);
     if (first >= argc) {
         cay_fail(&err, CAY_E_USAGE, "setup: which user?");
         cay_hint(&err, "sudo cay setup USER");
-        return tell_error(&err);
+        return print_error(&err);
     }
     const char *name = argv[first++];
     if (first < argc && strcmp(argv[first], "--") == 0)
         first++;
     if (find_user(name, &uid, &gid, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (uid == 0) {
         cay_fail(&err, CAY_E_USAGE, "setup: root needs no delegation");
-        return tell_error(&err);
+        return print_error(&err);
     }
     if (remove)
-        return take_back(uid, &err) < 0 ? tell_error(&err) : 0;
+        return take_back(uid, &err) < 0 ? print_error(&err) : 0;
     if (cay_delegate(uid, gid, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     int kept = cay_delegate_at_boot(uid, gid, path, sizeof path, &err);
     if (kept < 0)
-        tell("warning: %s", err.msg);
+        print_message("warning: %s", err.msg);
     if (first < argc)
-        return run_as(uid, gid, argv + first, &err) < 0 ? tell_error(&err) : 0;
-    tell("uid %u has a cgroup subtree of its own now", uid);
+        return run_as(uid, gid, argv + first, &err) < 0 ? print_error(&err) : 0;
+    print_message("uid %u has a cgroup subtree of its own now", uid);
     if (kept > 0)
-        tell("and at each boot: %s", path);
+        print_message("and at each boot: %s", path);
     else
-        tell("it is gone after a reboot: put this command into a start-up script");
+        print_message("it is gone after a reboot: put this command into a start-up script");
     return 0;
 }

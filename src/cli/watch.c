@@ -20,7 +20,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 /* An editor takes several steps to save a file: a change counts once nothing more has come for so
  * long. And a run that was told to stop gets so long before it is told by a second signal. */
@@ -208,9 +208,9 @@ static void tell_begin(unsigned number, const char *path)
     if (localtime_r(&now, &tm))
         strftime(clock, sizeof clock, "%H:%M:%S", &tm);
     if (path)
-        tell("---- run %u at %s: %s has changed", number, clock, path);
+        print_message("---- run %u at %s: %s has changed", number, clock, path);
     else
-        tell("---- run %u at %s", number, clock);
+        print_message("---- run %u at %s", number, clock);
 }
 
 static void tell_end(unsigned number, struct running *running, int status)
@@ -220,11 +220,12 @@ static void tell_end(unsigned number, struct running *running, int status)
 
     close_fd(&running->note_fd);
     if (has_note)
-        tell("---- run %u: %.*s, exit status %d, %.3f s; waiting for a change (Ctrl-C ends)",
-             number, (int)sizeof note.cause, note.cause, note.exit_code,
-             clock_seconds(note.time_ns));
+        print_message(
+            "---- run %u: %.*s, exit status %d, %.3f s; waiting for a change (Ctrl-C ends)", number,
+            (int)sizeof note.cause, note.cause, note.exit_code, clock_seconds(note.time_ns));
     else
-        tell("---- run %u: exit status %d; waiting for a change (Ctrl-C ends)", number, status);
+        print_message("---- run %u: exit status %d; waiting for a change (Ctrl-C ends)", number,
+                      status);
 }
 
 static int cancel_status(int cancel_fd)
@@ -244,14 +245,14 @@ int watch_loop(const struct watch *watch, int cancel_fd, int (*run)(void *arg, i
     struct cay_error err;
 
     if (open_watcher(&watcher, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     for (unsigned number = 1;; number++) {
         struct running running = { .pid = -1, .pidfd = -1, .note_fd = -1 };
         int found = 0;
 
         tell_begin(number, path);
         if (start(&running, &watcher, run, arg, &err) < 0)
-            return tell_error(&err);
+            return print_error(&err);
         while (!(found & (CHANGED | CANCELLED | ENDED)))
             found = wait_for(&watcher, running.pidfd, -1, &path);
         if (!(found & ENDED))
@@ -261,7 +262,7 @@ int watch_loop(const struct watch *watch, int cancel_fd, int (*run)(void *arg, i
             return cancel_status(cancel_fd);
         if (found & CHANGED && !(found & ENDED)) {
             close_fd(&running.note_fd);
-            tell("---- run %u: stopped", number);
+            print_message("---- run %u: stopped", number);
         } else {
             tell_end(number, &running, status);
         }

@@ -36,7 +36,7 @@ static const struct {
                                 "text of 16 to 512 printable characters" },
 };
 
-/* The alphabet of a token file's tenants (serve/token.h): nothing that a log or label must quote.
+/* The alphabet of a token file's tenants (service/token.h): nothing that a log or label must quote.
  */
 static bool is_name(const char *name, size_t len)
 {

@@ -61,7 +61,7 @@ struct history_query {
     int64_t id_ms; /* of LIST: when that one was, where who asks knows it; 0: the record does */
     char language[32];
     char cause[32];
-    char tenant[65]; /* names have up to 64 letters (serve/token.h); also of those by id: another
+    char tenant[65]; /* names have up to 64 letters (service/token.h); also of those by id: another
                         tenant's is not found */
 };
 

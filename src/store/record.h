@@ -143,7 +143,7 @@ enum { RECORD_ID_LEN = 32 };
 /* Whether this is the name of an execution: 32 hexadecimal digits, then the suffix. */
 bool record_is_name(const char *name, const char *suffix);
 
-/* Tenants' names are no longer (core/config-tenant.c, serve/token.c). */
+/* Tenants' names are no longer (core/config-tenant.c, service/token.c). */
 enum { RECORD_TENANT_MAX = 64 };
 
 /* Whether it may be one, so that no text has to quote it. */

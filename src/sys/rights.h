@@ -3,7 +3,7 @@
 
 /*
  * Giving up rights, for processes of a server that meet what strangers sent: its front
- * (serve/confine.h) and its recorder. Nothing of it can be taken back.
+ * (service/confine.h) and its recorder. Nothing of it can be taken back.
  *
  *     rights_drop_bounding();              while there is the capability to do it
  *     if (rights_drop(&err) < 0) ...       all capabilities, and what an exec could give
