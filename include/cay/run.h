@@ -444,8 +444,11 @@ CAY_API void cay_drain_now(struct cay *cay);
 CAY_API char *cay_result_json(const struct cay_result *result);
 CAY_API char *cay_event_json(const struct cay_event *event);
 
-/* The same of an event with a result, and where in it the result is. What was made of it before is
- * not copied but handed over: once, for whoever keeps it. */
+/* What an event of usage tells, alone. */
+CAY_API char *cay_usage_json(const struct cay_usage *usage);
+
+/* An event with a result, and where in it the result is. What was made of it before is not copied
+ * but handed over: once, for whoever keeps it. */
 struct cay_event_text {
     char *buffer; /* to be freed; what follows points into it */
     const char *json, *result;

@@ -221,7 +221,8 @@ static bool make(struct cay_result_text *text, size_t *room)
             return false;
         if (text->at == 0)
             begin_step(text);
-        text->at += put_piece(text, stream, n);
+        n = put_piece(text, stream, n);
+        text->at += n;
         *room -= n;
         if (text->at == stream->len)
             end_step(text);
@@ -404,6 +405,17 @@ char *cay_event_json(const struct cay_event *event)
     if (event->result)
         add_result(&out, event->result);
     strbuf_putc(&out, '}');
+    return strbuf_take(&out);
+}
+
+char *cay_usage_json(const struct cay_usage *usage)
+{
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
+
+    json_begin_object(&w);
+    usage_put_now(&w, usage);
+    json_end_object(&w);
     return strbuf_take(&out);
 }
 
