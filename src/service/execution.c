@@ -845,7 +845,9 @@ void execution_start_waiting(struct server *server)
         admit_done(server->admit, ticket, 0, clock_now_ns());
         struct exchange *waiter = run->waiter;
         run->waiter = NULL;
-        if (waiter)
+        if (waiter && is_unmade(run, &err))
+            exchange_unmade(waiter, &err);
+        else if (waiter)
             exchange_fail(waiter, &err);
         finish_unstarted(run, &err, result_of(&err, run->req));
     }

@@ -288,10 +288,10 @@ static int store(struct taker *t, const struct record_text *text)
         return executions_fd;
     /* A folder that can't be had is none: a front that puts rubbish there must not stop the rest.
      */
-    bool has_folder = record_adopt(executions_fd, t->folder_fd, text->entry->id) > 0;
+    auto_close int own_fd = record_adopt(executions_fd, t->folder_fd, text->entry->id);
     int rc = record_store(t->state_fd, text);
     if (rc == 0)
-        record_prune_sometimes(t->state_fd, t->config, text, has_folder, NULL);
+        record_prune_sometimes(t->state_fd, t->config, text, own_fd >= 0, NULL);
     return rc;
 }
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -105,6 +106,8 @@ static int make_folder(struct record *record)
         rc = -errno;
     if (rc < 0)
         fail(record, rc);
+    else
+        flock(fd, LOCK_EX | LOCK_NB); /* until it has its result: record_is_lost */
     record->own_fd = fd;
     return rc;
 }
@@ -416,6 +419,7 @@ static void put_code(struct json_writer *w, const struct plan *plan)
 /* ---- hashes of what came with the request ---- */
 
 enum { PIECE_CODE, PIECE_INPUT, PIECE_FILES };
+enum { HASHED_AT_ONCE = 1 << 20 };
 
 static void hash_command(struct record *record, const struct plan *plan)
 {
@@ -532,9 +536,12 @@ static int64_t memory_bytes(const struct cay_result *result)
 static void make_entry(struct record *record, const struct plan *plan,
                        const struct cay_result *result, struct audit_entry *ret)
 {
-    size_t all = SIZE_MAX;
+    /* What was not done before. Of one that never ran nothing was, and a server has others to serve:
+     * of a large request it says no more than that. */
+    size_t room = record->journal && record->is_unstarted ? HASHED_AT_ONCE : SIZE_MAX;
+    bool is_whole = record_hash(record, plan, &room);
+    const struct digest_sum none = { 0 };
 
-    record_hash(record, plan, &all); /* what was not done before */
     *ret = (struct audit_entry){
         .time = result->timestamp,
         .kind = "run",
@@ -553,8 +560,8 @@ static void make_entry(struct record *record, const struct plan *plan,
         .cpu_ns = record->is_owed ? -1 : cpu_ns(result),
         .memory_bytes = record->is_owed ? -1 : memory_bytes(result),
         .n_changes = record->n_changes,
-        .code = digest_end(&record->code),
-        .in = digest_end(&record->input),
+        .in = record->hashed_pieces > PIECE_INPUT ? digest_end(&record->input) : none,
+        .code = record->hashed_pieces > PIECE_CODE ? digest_end(&record->code) : none,
         .out = digest_end(&record->streams[0]),
         .err = digest_end(&record->streams[1]),
         .findings = record->findings,
@@ -563,7 +570,8 @@ static void make_entry(struct record *record, const struct plan *plan,
         .fallback = plan->fallback.how,
         .workspace_rw = plan->job.writes ? plan->workspace : NULL,
     };
-    ret->files = sum_files(record, plan, &ret->n_files);
+    if (is_whole)
+        ret->files = sum_files(record, plan, &ret->n_files);
 }
 
 /* For a server, all is said in one write, and another process does the rest. */

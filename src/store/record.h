@@ -135,8 +135,13 @@ int record_store(int state_fd, const struct record_text *text);
 size_t record_result_len(const struct record_text *text);
 
 /* Moves the folder ID from a journal, where others could write, to executions/. Only the files of a
- * record are let in. Returns 1, 0 where there is none, or -errno. */
+ * record are let in. Returns the folder's fd, which is held until the result is there, -ENOENT where
+ * there is none, or -errno. */
 int record_adopt(int executions_fd, int from_fd, const char *id);
+
+/* Whether it has changes and no result, and nobody is about to write that: whoever had it in hand
+ * was killed. */
+bool record_is_lost(int executions_fd, const char *id);
 
 enum { RECORD_ID_LEN = 32 };
 
