@@ -237,6 +237,12 @@ bool result_text_make(struct cay_result *result, size_t *room)
     return make(result->text, room);
 }
 
+void result_text_get(const struct cay_result *result, const char **ret, size_t *ret_len)
+{
+    *ret = result->text->buf.data + HEAD_ROOM;
+    *ret_len = result->text->buf.len - HEAD_ROOM;
+}
+
 static void put_files(struct cay_result_text *text, const struct cay_result *result)
 {
     struct json_writer w = { .out = &text->buf };

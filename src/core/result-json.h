@@ -27,6 +27,9 @@ struct cay_result_text;
  */
 bool result_text_make(struct cay_result *result, size_t *room);
 
+/* As far as it is made; it only grows. Until result_text_make has begun there is none. */
+void result_text_get(const struct cay_result *result, const char **ret, size_t *ret_len);
+
 /* The files come behind the streams. */
 void result_text_add_files(struct cay_result *result);
 

@@ -242,7 +242,8 @@ static bool is_large(const struct run *run)
 static bool has_to_make_text(struct run *run)
 {
     struct loop *loop = &run->cay->loop;
-    size_t all = SIZE_MAX;
+    size_t all = SIZE_MAX, len;
+    const char *text;
 
     if (!run->is_watched)
         return false;
@@ -251,11 +252,14 @@ static bool has_to_make_text(struct run *run)
     if (is_large(run))
         loop->in_words = run;
     take_streams(run);
-    if (!result_text_make(run->result, &loop->text_room) && comes_again(run, 1))
+    bool is_made = result_text_make(run->result, &loop->text_room);
+    result_text_get(run->result, &text, &len);
+    record_text(&run->record, text, len);
+    if (!is_made && comes_again(run, 1))
         return true;
     if (loop->in_words == run)
         loop->in_words = NULL;
-    return !result_text_make(run->result, &all);
+    return !is_made && !result_text_make(run->result, &all);
 }
 
 void run_refuse(struct run *run)

@@ -845,7 +845,7 @@ void execution_start_waiting(struct server *server)
         admit_done(server->admit, ticket, 0, clock_now_ns());
         struct exchange *waiter = run->waiter;
         run->waiter = NULL;
-        if (waiter && is_unmade(run, &err))
+        if (waiter && (err.kind == CAY_E_BUSY || is_unmade(run, &err)))
             exchange_unmade(waiter, &err);
         else if (waiter)
             exchange_fail(waiter, &err);

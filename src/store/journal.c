@@ -316,6 +316,58 @@ int journal_append(struct cay_journal *journal, const struct record_piece *line,
     return 0;
 }
 
+/* Empty lines are none, so that the room is filled with them. */
+static int put_before(const struct cay_journal *journal, int fd, const struct record_piece *pieces,
+                      size_t n)
+{
+    char room[JOURNAL_ROOM], number[32];
+    size_t len =
+        (size_t)snprintf(number, sizeof number, "\n%llu\t", (unsigned long long)journal->line + 1);
+
+    for (size_t i = 0; i < n; i++)
+        len += pieces[i].len;
+    if (len > sizeof room)
+        return -E2BIG;
+    memset(room, '\n', sizeof room - len);
+    char *to = stpcpy(room + sizeof room - len, number);
+    for (size_t i = 0; i < n; i++)
+        to = mempcpy(to, pieces[i].data, pieces[i].len);
+    ssize_t written = pwrite(fd, room, sizeof room, 0);
+    return written == (ssize_t)sizeof room ? 0 : written < 0 ? -errno : -ENOSPC;
+}
+
+/* As begin_log: nobody looks at it before it is whole and locked. */
+int journal_append_ahead(struct cay_journal *journal, const struct journal_ahead *ahead,
+                         const struct record_piece *before, size_t n_before,
+                         const struct record_piece *behind, size_t n_behind)
+{
+    char name[32];
+    struct stat st;
+
+    if (journal->number >= JOURNAL_NUMBER_MAX)
+        return -EOVERFLOW;
+    int rc = put_before(journal, ahead->fd, before, n_before);
+    if (rc == 0 && lseek(ahead->fd, 0, SEEK_END) < 0)
+        rc = -errno;
+    for (size_t i = 0; rc == 0 && i < n_behind; i++)
+        rc = write_all(ahead->fd, behind[i].data, behind[i].len);
+    auto_close int fd = rc < 0 ? rc : fcntl(ahead->fd, F_DUPFD_CLOEXEC, 0);
+    if (rc < 0 || fd < 0 || fstat(fd, &st) < 0 || fcntl(fd, F_SETFL, O_APPEND) < 0)
+        return rc < 0 ? rc : -errno;
+    flock(fd, LOCK_EX | LOCK_NB);
+    journal_log_name(journal->number + 1, name);
+    if (renameat(ahead->folder_fd, ahead->name, journal->folder_fd, name) < 0)
+        return -errno;
+    close_fd(&journal->log_fd);
+    journal->log_fd = take_fd(&fd);
+    journal->number++;
+    journal->written = (uint64_t)st.st_size;
+    journal->failure = 0;
+    journal->line++;
+    write_lines(journal);
+    return 0;
+}
+
 const char *cay_journal_trouble(const struct cay_journal *journal)
 {
     if (journal->failure < 0)

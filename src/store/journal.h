@@ -65,6 +65,19 @@ enum { JOURNAL_PIECES = 8 };
  * somebody has cut or removed is given up for the next one. Returns -errno. */
 int journal_append(struct cay_journal *journal, const struct record_piece *line, size_t n);
 
+/* The same of a line whose long middle part was written beforehand, in pieces, to a file of its own:
+ * behind JOURNAL_ROOM bytes, where what comes before it is put. That file becomes the next log.
+ * Returns -errno, and then nothing was appended. */
+enum { JOURNAL_ROOM = 4096 };
+struct journal_ahead {
+    int folder_fd; /* where it is, */
+    const char *name;
+    int fd; /* for reading and writing */
+};
+int journal_append_ahead(struct cay_journal *journal, const struct journal_ahead *ahead,
+                         const struct record_piece *before, size_t n_before,
+                         const struct record_piece *behind, size_t n_behind);
+
 /* Puts the line of a promised run aside, and drops it once the run's own was written. Returns
  * -errno. */
 int journal_owe(struct cay_journal *journal, const char *id, const struct record_piece *line,

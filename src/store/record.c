@@ -574,25 +574,75 @@ static void make_entry(struct record *record, const struct plan *plan,
         ret->files = sum_files(record, plan, &ret->n_files);
 }
 
-/* For a server, all is said in one write, and another process does the rest. */
-static int write_journal(struct cay_journal *journal, const struct record_text *text, bool is_owed)
+/* ---- a large result, ahead ---- */
+
+enum { AHEAD_MIN = 1 << 20 };
+
+#define AHEAD_NAME "line"
+
+static void drop_line(struct record *record)
+{
+    if (record->line_fd >= 0)
+        unlinkat(record->own_fd, AHEAD_NAME, 0);
+    close_fd(&record->line_fd);
+    record->line_bytes = 0;
+}
+
+void record_text(struct record *record, const char *text, size_t len)
+{
+    if (!record->journal || record->is_off || !is_kept(record) ||
+        (record->line_fd < 0 && len < AHEAD_MIN))
+        return;
+    if (record->line_fd < 0) {
+        record->line_fd = make_file(record, AHEAD_NAME);
+        if (record->line_fd < 0 || lseek(record->line_fd, JOURNAL_ROOM, SEEK_SET) < 0)
+            drop_line(record);
+    }
+    if (record->line_fd < 0)
+        return;
+    if (write_all(record->line_fd, text + record->line_bytes, len - record->line_bytes) < 0)
+        drop_line(record); /* what then comes at once will fail, or not */
+    else
+        record->line_bytes = len;
+}
+
+/* For a server, all is said in one write, and another process does the rest; but for what was
+ * written ahead. */
+static int write_line(struct record *record, const struct record_text *text,
+                      const struct record_piece *head, const struct record_piece *tail)
+{
+    const struct record_piece *result = text->result;
+    const struct journal_ahead ahead = { record->own_fd, AHEAD_NAME, record->line_fd };
+    const struct record_piece before[] = { *head, result[0] };
+    const struct record_piece behind[] = { { result[1].data + record->line_bytes,
+                                             result[1].len - record->line_bytes },
+                                           result[2],
+                                           *tail };
+    const struct record_piece line[] = { *head, result[0], result[1], result[2], *tail };
+
+    if (record->is_owed)
+        return journal_owe(record->journal, record->id, line, ARRAY_LEN(line));
+    if (record->line_fd >= 0 &&
+        journal_append_ahead(record->journal, &ahead, before, ARRAY_LEN(before), behind,
+                             ARRAY_LEN(behind)) == 0)
+        return 0;
+    drop_line(record);
+    return journal_append(record->journal, line, ARRAY_LEN(line));
+}
+
+static int write_journal(struct record *record, const struct record_text *text)
 {
     auto_strbuf struct strbuf head = { 0 }, tail = { 0 };
-    struct record_piece line[RECORD_PIECES + 2];
 
     audit_put(&head, text->entry);
     strbuf_putc(&head, '\t');
     strbuf_putc(&tail, '\t');
     strbuf_add(&tail, text->extra, text->extra_len);
     strbuf_putc(&tail, '\n');
-    line[0] = (struct record_piece){ head.data, head.len };
-    memcpy(line + 1, text->result, sizeof text->result);
-    line[RECORD_PIECES + 1] = (struct record_piece){ tail.data, tail.len };
-    if (is_owed)
-        return journal_owe(journal, text->entry->id, line, ARRAY_LEN(line));
-    int rc = journal_append(journal, line, ARRAY_LEN(line));
-    if (rc == 0)
-        journal_settle(journal, text->entry->id);
+    int rc = write_line(record, text, &(struct record_piece){ head.data, head.len },
+                        &(struct record_piece){ tail.data, tail.len });
+    if (rc == 0 && !record->is_owed)
+        journal_settle(record->journal, record->id);
     return rc;
 }
 
@@ -603,13 +653,13 @@ enum { AUDIT_WAIT_MS = 1000 };
 static int write_elsewhere(const struct audit_entry *entry)
 {
     const struct record_text text = { .entry = entry };
-    struct cay_journal *journal;
+    struct record record = RECORD_INIT;
     struct cay_error err;
 
-    if (cay_journal_open(geteuid(), &journal, &err) < 0)
+    if (cay_journal_open(geteuid(), &record.journal, &err) < 0)
         return -ETIMEDOUT;
-    int rc = write_journal(journal, &text, false);
-    cay_journal_close(journal);
+    int rc = write_journal(&record, &text);
+    cay_journal_close(record.journal);
     return rc;
 }
 
@@ -631,7 +681,7 @@ static int write_audit(const struct record *record, const struct audit_entry *en
 }
 
 /* Both lines of executions/ID.json. */
-static void make_text(const struct record *record, const struct plan *plan,
+static void make_text(struct record *record, const struct plan *plan,
                       const struct cay_result *result, struct result_parts *parts,
                       struct strbuf *extra, struct record_text *text)
 {
@@ -646,6 +696,8 @@ static void make_text(const struct record *record, const struct plan *plan,
         shown.failure = &failure;
     }
     result_put_parts(&shown, parts);
+    if (parts->own.data) /* it is another text than what was written ahead of it */
+        drop_line(record);
     json_begin_object(&w);
     json_field_uint(&w, "version", 1);
     text->has_code = may_store_code(record, result);
@@ -686,7 +738,7 @@ static void write_down(struct record *record, const struct plan *plan,
     if (is_kept_too)
         make_text(record, plan, result, &parts, &extra, &text);
     if (record->journal) {
-        *ret_audit = write_journal(record->journal, &text, record->is_owed);
+        *ret_audit = write_journal(record, &text);
     } else {
         int rc = open_state(record);
         *ret_audit = rc < 0 ? rc : write_audit(record, &entry);
@@ -747,6 +799,7 @@ void record_done(struct record *record)
     give_disk_room_back(record);
     for (int i = 0; i < RECORD_STREAMS; i++)
         close_fd(&record->stream_fds[i]);
+    close_fd(&record->line_fd);
     if (record->own_fd >= 0 && record->is_finished)
         unlinkat(record->executions_fd, record->id, AT_REMOVEDIR); /* where nothing is in it */
     else if (record->own_fd >= 0)

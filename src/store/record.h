@@ -63,7 +63,9 @@ struct record {
     int stream_fds[RECORD_STREAMS];
     uint64_t stream_bytes; /* in these */
     struct record
-        *next_living;   /* of the journal's list, which it is in from its first such byte on */
+        *next_living; /* of the journal's list, which it is in from its first such byte on */
+    int line_fd; /* what of the result's text was written ahead, for the journal; -1: nothing */
+    size_t line_bytes;  /* so much of it */
     uint64_t n_changes; /* of the change set that was kept */
     int error;          /* the first errno of what could not be kept */
 };
@@ -77,9 +79,9 @@ struct record_left {
     int64_t started_ns;    /* from here on, a change of it is somebody else's */
 };
 
-#define RECORD_INIT                                                                 \
-    {                                                                               \
-        .state_fd = -1, .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 } \
+#define RECORD_INIT                                                                                \
+    {                                                                                              \
+        .state_fd = -1, .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 }, .line_fd = -1 \
     }
 
 /* journal, tenant, findings and bypass can be set behind it. */
@@ -99,6 +101,10 @@ void record_drop_output(struct record *record);
 /* Hashes what came with the request, as far as there is room, which becomes less. Returns whether
  * that is all; what is left is done when it finishes. For a loop that has others to serve. */
 bool record_hash(struct record *record, const struct plan *plan, size_t *room);
+
+/* Writes ahead what there is of a large result's text, as it grows: for a loop that has others to
+ * serve. What is left is done when it finishes. */
+void record_text(struct record *record, const char *text, size_t len);
 
 /* Makes the list of files and writes everything down; of a run that failed, too. */
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,

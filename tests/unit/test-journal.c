@@ -476,6 +476,59 @@ static void test_folders(void **state)
     assert_false(has(place, "executions", 2, ""));
 }
 
+/* ---- a line that is written ahead ---- */
+
+static void put_ahead(const struct place *place, unsigned n, size_t before, int want)
+{
+    static char text[3 << 20];
+    auto_strbuf struct strbuf line = { 0 };
+    auto_free char *padding = mem_alloc(before + 1);
+
+    memset(text, 'y', sizeof text);
+    memset(padding, ' ', before);
+    make_line(&line, n, "{\"version\":1}", 0);
+    char *at = strstr(line.data, "\"}\t"); /* the end of its text */
+    auto_close int fd = openat(place->fd, "ahead", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_int_equal(pwrite(fd, text, sizeof text - 100, JOURNAL_ROOM), sizeof text - 100);
+    const struct journal_ahead ahead = { place->fd, "ahead", fd };
+    const struct record_piece head[] = { { padding, before },
+                                         { line.data, (size_t)(at - line.data) } };
+    const struct record_piece rest[] = { { text, 100 }, { at, strlen(at) } };
+    assert_int_equal(journal_append_ahead(place->journal, &ahead, head, 2, rest, 2), want);
+    assert_true((unlinkat(place->fd, "ahead", 0) == 0) == (want < 0));
+}
+
+static size_t record_bytes(const struct place *place, unsigned n)
+{
+    char id[33], path[64];
+    struct stat st;
+
+    snprintf(path, sizeof path, "executions/%s.json", id_of(n, id));
+    return fstatat(place->fd, path, &st, 0) == 0 ? (size_t)st.st_size : 0;
+}
+
+/* It becomes a log of its own, in its place among the others; one that can't leaves no trace. */
+static void test_ahead(void **state)
+{
+    struct place *place = *state;
+
+    append(place, 1);
+    put_ahead(place, 2, 0, 0);
+    assert_true(record_bytes(place, 2) == 0);
+    append(place, 3);
+    assert_int_equal(take(), 3);
+    put_ahead(place, 4, 0, 0);
+    put_ahead(place, 9, JOURNAL_ROOM, -E2BIG);
+    append(place, 5);
+    put_ahead(place, 6, 0, 0);
+    assert_int_equal(take(), 3);
+    for (unsigned n = 1; n <= 6; n++)
+        assert_true((record_bytes(place, n) > (3 << 20)) == (n % 2 == 0) &&
+                    record_bytes(place, n) > 0);
+    assert_int_equal(record_bytes(place, 9), 0);
+    check(6, 0);
+}
+
 /* What a server's front, which is another user, has made for root. */
 static void test_stranger(void **state)
 {
@@ -1031,6 +1084,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_taking),
+        TEST(test_ahead),
         TEST(test_nothing_kept),
         TEST(test_logs),
         TEST(test_torn),
