@@ -249,8 +249,10 @@ static bool has_to_make_text(struct run *run)
         return false;
     if (is_large(run) && loop->in_words && comes_again(run, NS_PER_MSEC))
         return true;
-    if (is_large(run))
+    if (is_large(run)) {
         loop->in_words = run;
+        loop->text_room = 0; /* to take them is work enough for this turn */
+    }
     take_streams(run);
     bool is_made = result_text_make(run->result, &loop->text_room);
     result_text_get(run->result, &text, &len);

@@ -332,8 +332,7 @@ static int put_before(const struct cay_journal *journal, int fd, const struct re
     char *to = stpcpy(room + sizeof room - len, number);
     for (size_t i = 0; i < n; i++)
         to = mempcpy(to, pieces[i].data, pieces[i].len);
-    ssize_t written = pwrite(fd, room, sizeof room, 0);
-    return written == (ssize_t)sizeof room ? 0 : written < 0 ? -errno : -ENOSPC;
+    return lseek(fd, 0, SEEK_SET) < 0 ? -errno : write_all(fd, room, sizeof room);
 }
 
 /* As begin_log: nobody looks at it before it is whole and locked. */

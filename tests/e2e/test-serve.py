@@ -254,7 +254,7 @@ def test_queue(t, s):
 def test_unstarted(t, s):
     """One that waits, and for which there is nothing to start it with once it is its turn."""
     ids = [s.execute({**SLEEP, "detach": True}).json["id"] for _ in range(2)]
-    conn, body = s.raw(), json.dumps({"command": ["/bin/true"]}).encode()
+    conn, body = s.raw(), json.dumps({"command": ["/bin/true"], "stdin": "x"}).encode()
     conn.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     read_answer(conn)
     raw = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() +
