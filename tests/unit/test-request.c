@@ -334,9 +334,9 @@ static void test_refused(void **state)
         { "{\"zzzzzzzz\": 1}", "zzzzzzzz", NULL },
         { "{\"memory\": \"64m\"}", "memory: belongs in limits", "limits" },
         { "{\"limits\": {\"memroy\": \"64m\"}}", "memroy", "memory" },
-        { "{\"limits\": {\"timeout\": 3}}", "limits: timeout: belongs outside limits", "{\"timeout\"" },
-        { "{\"limits\": {\"compile_timeout\": 3}}", "compile_timeout: unknown field",
-          NULL },
+        { "{\"limits\": {\"timeout\": 3}}", "limits: timeout: belongs outside limits",
+          "{\"timeout\"" },
+        { "{\"limits\": {\"compile_timeout\": 3}}", "compile_timeout: unknown field", NULL },
         { "{\"limits\": {\"memory\": []}}", "memory", NULL },
         { "{\"limits\": []}", "limits", NULL },
         { "{\"timeout\": -1}", "timeout", NULL },
@@ -638,8 +638,7 @@ static void test_bounds(void **state)
             snprintf(wanted, sizeof wanted,
                      "collect: an entry of 120000 bytes; the maximum is 4096");
         else
-            snprintf(wanted, sizeof wanted, "%s: has 60000 entries; the maximum is 1024",
-                     lists[i]);
+            snprintf(wanted, sizeof wanted, "%s: has 60000 entries; the maximum is 1024", lists[i]);
         assert_string_equal(err.msg, wanted);
         /* and in parts, of which each is allowed */
         for (int k = 0; k < FIELD_ENTRIES_MAX; k++)
@@ -655,8 +654,7 @@ static void test_bounds(void **state)
     struct cay_request *req = cay_request_new();
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         assert_int_equal(cay_request_set(req, texts[i], large, &err), -1);
-        snprintf(wanted, sizeof wanted, "%s: a text of 4097 bytes; the maximum is 4096",
-                 texts[i]);
+        snprintf(wanted, sizeof wanted, "%s: a text of 4097 bytes; the maximum is 4096", texts[i]);
         assert_string_equal(err.msg, wanted);
     }
     large[256] = '\0';
