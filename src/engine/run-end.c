@@ -39,12 +39,17 @@ static void warn_of_layers(struct run *run)
     if (!run->has_started) /* it was stopped before there was one */
         return;
     if (run->layers & LAYER_BIT(WATCHER)) {
-        char command[160];
-        cgroup_setup_command(geteuid(), command, sizeof command);
+        const char *how = "";
+        if (!run->cay->options
+                 .journal) { /* a server's clients can't delegate, and its front can't name the user */
+            char command[160];
+            cgroup_setup_command(geteuid(), command, sizeof command);
+            how = arena_printf(run->arena, " (`%s` delegates one)", command);
+        }
         run_warn(run, arena_printf(run->arena,
                                    "no cgroup is delegated to this user: a watcher enforces memory "
-                                   "and pids, and cpus only as whole CPUs (`%s` delegates one)",
-                                   command));
+                                   "and pids, and cpus only as whole CPUs%s",
+                                   how));
     } else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
         run_warn(run, "the cpu controller is not there: cpus is not enforced");
 }
