@@ -712,7 +712,7 @@ static void make_text(struct record *record, const struct plan *plan,
 }
 
 static void write_record(struct record *record, const struct record_text *text,
-                         struct record_notice *notice)
+                         struct record_expiry *notice)
 {
     int rc = record_store(record->state_fd, text);
 
@@ -769,7 +769,7 @@ static void warn_expiry(struct arena *arena, const struct record_expiry *notice,
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings)
 {
-    struct record_notice notice = { 0 };
+    struct record_expiry notice = { 0 };
     size_t all = SIZE_MAX;
     int audit_rc = 0;
 
