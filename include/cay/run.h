@@ -386,7 +386,7 @@ CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
                                                const struct cay_request *req);
 
 /* What a server's client is told to do about what its host lacks. */
-#define CAY_ASK_OPERATOR "ask whoever runs this server: its log says more"
+#define CAY_ASK_OPERATOR "ask the operator of this server: its log says more"
 
 /* The same error for a client of a server: its hint is in fields of a request, and never in
  * options, variables, files or commands of the host's. */

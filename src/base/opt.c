@@ -162,7 +162,7 @@ static int apply(const struct parse *p, const struct opt *opt, const char *shown
 static int next_value(struct parse *p, const struct opt *opt, const char *shown, const char **ret)
 {
     if (p->next >= p->argc) {
-        cay_fail(p->err, CAY_E_USAGE, "%s needs a value, and nothing was given", shown);
+        cay_fail(p->err, CAY_E_USAGE, "%s requires a value", shown);
         return cay_hint(p->err, "%s %s", shown, opt->arg ? opt->arg : "VALUE");
     }
     *ret = p->argv[p->next++];

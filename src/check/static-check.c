@@ -66,8 +66,8 @@ int static_check_prepare(struct arena *arena, struct cay_check_request *req,
     if (rc < 0)
         return -1;
     if (!language) {
-        cay_fail(err, CAY_E_USAGE, "language: neither a file name nor a #! line tells which");
-        return cay_hint(err, "say it with -l; `cay languages` lists them");
+        cay_fail(err, CAY_E_USAGE, "language: not clear from a file name or #! line");
+        return cay_hint(err, "pass -l LANGUAGE; `cay languages` lists them");
     }
     *ret = language;
     return 0;
@@ -114,7 +114,7 @@ static void begin(struct cay *cay, const struct cay_check_request *req, const ch
 static int end(struct cay_checking *checking, char **ret_report, bool *ret_safe,
                struct cay_error *err)
 {
-    const char *fix = "have a look at it yourself: what the check can't read may do anything";
+    const char *fix = "review it yourself: code that the check cannot read may do anything";
     int64_t left_ms = (checking->deadline_ns - clock_now_ns()) / NS_PER_MSEC;
     struct syntax_reply reply;
     struct cay_error *why = &checking->err;

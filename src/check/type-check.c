@@ -39,8 +39,7 @@ static int fail_none(struct arena *arena, const struct language *language, struc
     const char *names = "";
 
     if (!language->types[0]) {
-        cay_fail(err, CAY_E_USAGE, "%s: there is no type checker for this language",
-                 language->title);
+        cay_fail(err, CAY_E_USAGE, "%s: no type checker exists for this language", language->title);
         return cay_hint(err, "without --types, the rules of `cay check` are for it too"), -1;
     }
     for (const char *const *line = language->types; *line; line++)

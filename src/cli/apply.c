@@ -104,7 +104,7 @@ static int apply_run(struct cay_execution *run, struct apply_args *args)
     if (status != 0 || args->dry_run)
         return status;
     if (!args->yes && !isatty(STDIN_FILENO)) {
-        cay_fail(&err, CAY_E_USAGE, "apply: nobody can be asked here: stdin is no terminal");
+        cay_fail(&err, CAY_E_USAGE, "apply: cannot ask for confirmation: stdin is not a terminal");
         cay_hint(&err, "--yes writes without asking, --dry-run only checks");
         return print_error(&err);
     }
@@ -122,7 +122,7 @@ int cmd_apply(int argc, char **argv)
 {
     struct apply_args args = { 0 };
     const struct opt opts[] = {
-        { OPT_BOOL, 'y', "yes", NULL, "do not ask", &args.yes },
+        { OPT_BOOL, 'y', "yes", NULL, "do not ask for confirmation", &args.yes },
         { OPT_CALL, 0, "only", "GLOB",
           "only paths (or folders) that match, as `cay show` lists them (repeatable)", &args,
           add_only },

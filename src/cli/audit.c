@@ -19,13 +19,12 @@
 #include "cli/print.h"
 
 static const char about[] =
-    "The audit log holds an entry for every execution: who, when, what became of it, and hashes "
-    "and\n"
-    "sizes of code and streams; never these themselves. Each entry is chained to the one before.\n"
+    "The audit log holds an entry for every execution: who, when, how it ended, and hashes and\n"
+    "sizes of code and streams; never their contents. Each entry is chained to the one before.\n"
     "\n"
-    "  verify   read all of it; exit status 1, and what was found, unless it is whole\n"
-    "  list     the newest entries, the newest last; so does `cay audit` alone\n"
-    "  export   all entries as they stand in the log, a JSON object a line";
+    "  verify   read all of it; exit status 1, with the findings, if anything is wrong\n"
+    "  list     the newest entries, newest last (also `cay audit` alone)\n"
+    "  export   all entries as stored, one JSON object per line";
 
 static const char examples[] = "  cay audit verify\n"
                                "  cay audit list --limit 50\n"
@@ -203,8 +202,8 @@ int cmd_audit(int argc, char **argv)
     bool as_json = false, help = false;
     size_t limit = LIST_MAX, which = 0;
     const struct opt opts[] = {
-        { OPT_CALL, 'n', "limit", "N", "of list: at most so many (20)", &limit, set_limit },
-        { OPT_BOOL, 0, "json", NULL, "print JSON; of list, an object a line", &as_json },
+        { OPT_CALL, 'n', "limit", "N", "with list: show at most N (20)", &limit, set_limit },
+        { OPT_BOOL, 0, "json", NULL, "print JSON; with list, one object per line", &as_json },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -220,7 +219,7 @@ int cmd_audit(int argc, char **argv)
         which++;
     if (which == ARRAY_LEN(words)) {
         const char *near = suggest(word, words, ARRAY_LEN(words));
-        cay_fail(&err, CAY_E_USAGE, "audit: there is no '%.40s'", word);
+        cay_fail(&err, CAY_E_USAGE, "audit: unknown command '%.40s'", word);
         if (near)
             cay_hint(&err, "did you mean `cay audit %s`?", near);
         else

@@ -76,7 +76,7 @@ static void put_what(struct strbuf *out, const struct cay_change *change)
     if (change->is_conflict)
         strbuf_puts(out, ", CHANGED ON THE HOST MEANWHILE");
     if (type == CAY_FILE && !is_deleted && !change->has_data)
-        strbuf_puts(out, ", too large to be kept");
+        strbuf_puts(out, ", too large to keep");
     if (change->is_applied)
         strbuf_puts(out, ", applied");
 }

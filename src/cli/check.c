@@ -21,9 +21,9 @@
 enum { CODE_MAX = 64 << 20 };
 
 static const char about[] =
-    "Reads code without running it, and tells what the rules find: imports, calls, commands and\n"
-    "paths that a look is worth. Exit status 0: safe as far as can be seen; 126: not, or not all\n"
-    "of it could be read; 2: misuse. A tripwire: the sandbox is the wall.";
+    "Reads code without running it, and reports what the rules find: imports, calls, commands and\n"
+    "paths worth a look. Exit status 0: nothing blocks; 126: something does, or part of the code\n"
+    "could not be read; 2: misuse. It is a tripwire: the sandbox is the wall.";
 
 static const char examples[] = "  cay check script.py\n"
                                "  cay check --strict deploy.sh\n"
@@ -140,9 +140,9 @@ int cmd_check(int argc, char **argv)
           "check what is inside the Markdown fence around the code", &strip_fence },
         { OPT_BOOL, 0, "json", NULL, "print the report as JSON", &json },
         { OPT_BOOL, 0, "strict", NULL,
-          "warnings are findings that block; shell commands by an allow list", &strict },
-        { OPT_BOOL, 0, "types", NULL, "what mypy, pyright or tsc says too, run in a sandbox",
-          &types },
+          "warnings block too; only shell commands of an allow list pass", &strict },
+        { OPT_BOOL, 0, "types", NULL,
+          "also report what mypy, pyright or tsc finds, run in a sandbox", &types },
         { OPT_BOOL, 0, "no-color", NULL, "no colours, not even on a terminal", &no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
@@ -157,7 +157,7 @@ int cmd_check(int argc, char **argv)
         return print_help("cay check [OPTIONS] FILE|-", about, opts, examples);
     if (first == argc && !code)
         return print_usage_error(
-            "`cay check FILE`, `-` for what stdin gives, or `-l LANGUAGE -e CODE`",
+            "`cay check FILE`, `cay check -` for stdin, or `cay check -l LANGUAGE -e CODE`",
             "check: which file?");
     if (first + !code < argc)
         return print_unexpected_argument("check", argv[first + !code]);

@@ -14,11 +14,10 @@
 #include "cli/print.h"
 
 static const char about[] =
-    "Removes everything of this user's cay on this host that belongs to nobody any more: cgroups,\n"
-    "containers, work folders and unfinished images of a cay that was killed, journals of a\n"
-    "server that was (what they hold is taken in), a socket that nobody answers, and executions\n"
-    "and artifacts past keep_executions, keep_days and keep_bytes. What a live cay has is never\n"
-    "touched. The next run would do most of it too.";
+    "Removes what this user's killed runs and servers left on this host: cgroups, containers,\n"
+    "work folders, unfinished images, sockets, and journals (their runs are recorded first);\n"
+    "also executions and artifacts past keep_executions, keep_days and keep_bytes. Nothing that\n"
+    "a live cay uses is touched. Most of this happens by itself at the next run, too.";
 
 static const char examples[] = "  cay cleanup --dry-run\n"
                                "  cay cleanup\n";

@@ -33,7 +33,7 @@ static void put_profiles(struct strbuf *out, json_t *profiles)
 
     json_array_foreach (profiles, i, name)
         strbuf_printf(&list, "%s%s", i ? "," : "", json_string_value(name));
-    strbuf_printf(out, "%-18s %-28s what --profile takes\n", "profiles", strbuf_str(&list));
+    strbuf_printf(out, "%-18s %-28s values for --profile\n", "profiles", strbuf_str(&list));
 }
 
 static int put_table(const char *json)

@@ -23,7 +23,7 @@ int cmd_discard(int argc, char **argv)
         return print_error(&err);
     if (help)
         return print_help("cay discard ID",
-                          "Throws away what a run changed in its workspace. Its result and output\n"
+                          "Discards what a run changed in its workspace. Its result and output\n"
                           "stay until they are pruned. ID as in `cay show`.",
                           opts, "  cay discard last\n  cay discard 3f2a\n");
     if (first == argc) {

@@ -15,8 +15,8 @@
 #include "cli/print.h"
 
 static const char about[] =
-    "Checks what this host gives to this user: kernel, cgroups, runtimes, tools; tries each\n"
-    "layer; runs an empty program in a sandbox; and says what to do about each obstacle.\n"
+    "Checks what this host offers this user: kernel, cgroups, runtimes, tools; tries each\n"
+    "layer; runs an empty program in a sandbox; and prints the fix for each problem.\n"
     "Exit status 0: a run with the default settings works; 1: it does not; 2: misuse.";
 
 static const char examples[] =
@@ -290,8 +290,8 @@ int cmd_doctor(int argc, char **argv)
     const char *backend = NULL;
     const struct opt opts[] = {
         { OPT_BOOL, 0, "json", NULL, "print the report as JSON", &json },
-        { OPT_BOOL, 'v', "verbose", NULL, "show every check, not only a line a group", &verbose },
-        { OPT_STR, 0, "backend", "NAME", "look at this backend, as if it was set", &backend },
+        { OPT_BOOL, 'v', "verbose", NULL, "show every check, not one line per group", &verbose },
+        { OPT_STR, 0, "backend", "NAME", "check this backend as if it were configured", &backend },
         { OPT_BOOL, 0, "no-color", NULL, "no colours on a terminal", &no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },

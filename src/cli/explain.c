@@ -21,7 +21,7 @@
 enum { FILE_BYTES_MAX = 64 << 20, CALLS_MAX = 12 };
 
 static const char about[] =
-    "Says why a run failed: the error, where in the program, the lines around it, what to try.\n"
+    "Explains why a run failed: the error, its line, the code around it, and what to try.\n"
     "The argument is the id of a run (or its first 4 characters, or `last`), a file with a result\n"
     "as JSON, or with -l a file with what a program or compiler wrote to stderr; - is stdin.";
 
@@ -160,7 +160,7 @@ static int explain_text(const struct explain_args *args, const struct strbuf *te
     const char *slash = args->code ? strrchr(args->code, '/') : NULL;
 
     if (!args->language) {
-        cay_fail(err, CAY_E_USAGE, "explain: the file holds no result; of which language is it?");
+        cay_fail(err, CAY_E_USAGE, "explain: the file holds no result; which language is it?");
         return cay_hint(err, "-l NAME, as in `cay languages`"), -1;
     }
     if (args->code && read_file(args->code, &code, err) < 0)
@@ -219,7 +219,7 @@ static int explain_file(const struct explain_args *args, const char *path)
     }
     json_decref(result);
     if (args->report) {
-        cay_fail(&err, CAY_E_USAGE, "explain: a report is made of a run, and %.100s is no result",
+        cay_fail(&err, CAY_E_USAGE, "explain: --report needs a run, and %.100s is not a result",
                  path);
         cay_hint(&err, "give an id, or what `cay run --json` printed");
         return print_error(&err);
@@ -251,11 +251,11 @@ int cmd_explain(int argc, char **argv)
 {
     struct explain_args args = { 0 };
     const struct opt opts[] = {
-        { OPT_STR, 'l', "language", "NAME", "the language whose errors the file holds",
-          &args.language },
-        { OPT_STR, 0, "code", "FILE", "the program, for the lines around and for suggestions",
+        { OPT_STR, 'l', "language", "NAME", "language of the errors in the file", &args.language },
+        { OPT_STR, 0, "code", "FILE", "the program's source, for context and suggestions",
           &args.code },
-        { OPT_BOOL, 0, "report", NULL, "print all about the run, in Markdown", &args.report },
+        { OPT_BOOL, 0, "report", NULL, "print a full report of the run, in Markdown",
+          &args.report },
         { OPT_BOOL, 0, "json", NULL, "print the error as JSON", &args.json },
         { OPT_BOOL, 0, "no-color", NULL, "no colours", &args.no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &args.help },
@@ -269,7 +269,7 @@ int cmd_explain(int argc, char **argv)
     if (args.help)
         return print_help("cay explain FILE|ID [options]", about, opts, examples);
     if (args.report && args.json) {
-        cay_fail(&err, CAY_E_USAGE, "explain: --report, --json: only one");
+        cay_fail(&err, CAY_E_USAGE, "explain: --report and --json are mutually exclusive");
         return print_error(&err);
     }
     if (first == argc) {

@@ -20,7 +20,11 @@ static int overview(void)
                 "Commands:\n");
     for (const struct command *command = commands; command->name; command++)
         strbuf_printf(&out, "  %-12s %s\n", command->name, command->help);
-    strbuf_printf(&out, "\nExamples:\n%s\n`cay help COMMAND` tells more; so does `man cay`.\n",
+    strbuf_printf(&out,
+                  "\n"
+                  "Examples:\n"
+                  "%s\n"
+                  "See `cay help COMMAND` or `man cay` for more.\n",
                   examples);
     return print_text(strbuf_str(&out));
 }

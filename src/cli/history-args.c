@@ -58,7 +58,7 @@ int history_arg_cause(void *target, const struct opt *opt, const char *value, st
         if (strcmp(causes[i], value) == 0)
             return copy(query->cause, sizeof query->cause, value, err);
     const char *near = suggest(value, causes, ARRAY_LEN(causes));
-    cay_fail(err, CAY_E_USAGE, "there is no cause '%.40s'", value);
+    cay_fail(err, CAY_E_USAGE, "unknown cause '%.40s'", value);
     if (near)
         return cay_hint(err, "did you mean %s?", near), -1;
     return cay_hint(err, "ok exit signal wall_timeout cpu_timeout memory pids disk output …"), -1;

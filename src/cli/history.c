@@ -21,13 +21,11 @@
 #include "store/history.h"
 
 static const char about[] =
-    "Lists executions, the newest first: those of `cay run` and of a server of this user's. On a\n"
-    "terminal as a table; in a pipe a line each, with tabs between id, time, language, exit code,\n"
-    "cause, run time, total time, start, tenant, code. The code's first line is there where the "
-    "code\n"
+    "Lists executions, the newest first: those of `cay run` and of this user's server. On a\n"
+    "terminal as a table; in a pipe one line each, tab-separated: id, time, language, exit code,\n"
+    "cause, run time, total time, start, tenant, code. The code's first line is shown if the code\n"
     "was kept (store_code). `cay show ID` shows one, while it is kept; `cay show` is this list.\n"
-    "TIME is a span back from now (90s, 15m, 2h, 7d) or a date (2026-11-15, 2026-11-15T19:13), "
-    "UTC.";
+    "TIME is how long ago (90s, 15m, 2h, 7d) or a date (2026-11-15, 2026-11-15T19:13), UTC.";
 
 static const char examples[] = "  cay history\n"
                                "  cay history --failed --since 1h\n"
@@ -261,14 +259,14 @@ int cmd_history(int argc, char **argv)
     const struct opt opts[] = {
         { OPT_CALL, 'l', "language", "NAME", "only of this language", &query,
           history_arg_language },
-        { OPT_CALL, 0, "cause", "CAUSE", "only those that ended so: ok, exit, memory, …", &query,
+        { OPT_CALL, 0, "cause", "CAUSE", "only with this cause: ok, exit, memory, …", &query,
           history_arg_cause },
-        { OPT_BOOL, 0, "failed", NULL, "only those without success", &is_failed },
-        { OPT_CALL, 0, "since", "TIME", "not before this", &query, history_arg_since },
-        { OPT_CALL, 0, "until", "TIME", "only before this", &query, history_arg_until },
+        { OPT_BOOL, 0, "failed", NULL, "only failed ones", &is_failed },
+        { OPT_CALL, 0, "since", "TIME", "only since this time", &query, history_arg_since },
+        { OPT_CALL, 0, "until", "TIME", "only before this time", &query, history_arg_until },
         { OPT_CALL, 0, "tenant", "NAME", "only of this tenant of a server", &query,
           history_arg_tenant },
-        { OPT_CALL, 'n', "limit", "N", "at most so many (100)", &query.limit, set_limit },
+        { OPT_CALL, 'n', "limit", "N", "show at most N (100)", &query.limit, set_limit },
         { OPT_BOOL, 0, "json", NULL, "print a JSON array", &as_json },
         { OPT_BOOL, 0, "no-color", NULL, "no colours", &no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },

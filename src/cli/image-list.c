@@ -14,12 +14,11 @@
 #include "cli/image.h"
 #include "cli/print.h"
 
-static const char about[] =
-    "Lists the images that `--image` can name: the caller's own, then the system's. On a terminal "
-    "as a\n"
-    "table; in a pipe a line each, with tabs between name, bytes, files, packages, runs that use "
-    "it,\n"
-    "when it was made, where (user, system), digest, and from what.";
+static const char about[] = "Lists the images that `--image` can name: the caller's own, then the "
+                            "system's. On a terminal as a\n"
+                            "table; in a pipe one line each, tab-separated: name, bytes, files, "
+                            "packages, runs that use it,\n"
+                            "creation time, where (user, system), digest, and source.";
 
 static const char examples[] = "  cay image list\n"
                                "  cay image list --json | jq -r '.[] | .name'\n"
@@ -116,7 +115,7 @@ int image_list(int argc, char **argv)
 {
     bool as_json = false, available = false, help = false;
     const struct opt opts[] = {
-        { OPT_BOOL, 0, "available", NULL, "those that `cay image build` can make", &available },
+        { OPT_BOOL, 0, "available", NULL, "list what `cay image build` can build", &available },
         { OPT_BOOL, 0, "json", NULL, "print a JSON array", &as_json },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },

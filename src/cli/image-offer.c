@@ -60,7 +60,7 @@ static bool is_wanted(const struct cay_error *err, const char *command, int canc
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return false;
     print_message("%s", err->msg);
-    print_message("`%s` makes it of Debian's packages, which takes minutes", command);
+    print_message("`%s` builds it from Debian packages, which takes minutes", command);
     fprintf(stderr, "%sbuild it now? [Y/n] ", print_prefix());
     fflush(stderr);
     if (!read_line(cancel_fd, line, sizeof line)) {

@@ -118,7 +118,7 @@ static int set_engine(void *target, const struct opt *opt, const char *value, st
     (void)opt;
     if (strcmp(value, "docker") != 0) {
         cay_fail(err, CAY_E_USAGE, "'%.40s' is not one of: docker", value);
-        return cay_hint(err, "podman's socket is one of that kind: DOCKER_HOST=unix:///PATH");
+        return cay_hint(err, "podman's socket works too: DOCKER_HOST=unix:///PATH");
     }
     *(const char **)target = value;
     return 0;
@@ -136,7 +136,7 @@ static int export_to_engine(const struct engine *engine, const char *name,
     if (cay_image_open(name, &root_fd, &lock_fd, err) < 0)
         return -1;
     if (watch->on_line)
-        watch->on_line(watch->arg, "handing it to the container engine...");
+        watch->on_line(watch->arg, "loading it into the container engine...");
     return image_to_engine(getenv("DOCKER_HOST"), root_fd, tag, watch, err);
 }
 
@@ -166,12 +166,12 @@ static int end(struct image_job *job, struct image_watch *watch, const struct en
 /* ---- build ---- */
 
 static const char about_build[] =
-    "Builds an image from Debian packages with mmdebstrap, by a definition that comes with cay\n"
-    "(`cay image list --available`) or a file of your own (a name that ends in .toml). As root it "
-    "is\n"
-    "the system's, for every user; else your own. One of the same name is replaced; runs that have "
-    "it\n"
-    "keep theirs.";
+    "Builds an image from Debian packages with mmdebstrap, from a definition that comes with cay\n"
+    "(`cay image list --available`) or a .toml file of your own. Built as root, the image is for "
+    "every\n"
+    "user; otherwise for you alone. An image of the same name is replaced; runs that use the old "
+    "one\n"
+    "keep it.";
 
 static const char examples_build[] = "  sudo cay image build python-node\n"
                                      "  cay image build ./mine.toml --name mine\n"
@@ -213,7 +213,7 @@ find_definition(const char *name, struct cay_image_definitions **ret, struct cay
         names[n] = definition->name;
     }
     const char *near = suggest(name, names, n);
-    cay_fail(err, CAY_E_NOTFOUND, "image: there is no definition '%.60s'", name);
+    cay_fail(err, CAY_E_NOTFOUND, "image: unknown definition '%.60s'", name);
     if (near)
         cay_hint(err, "did you mean %s?", near);
     else
@@ -229,15 +229,16 @@ static int build(int argc, char **argv)
     uint64_t max_bytes = 0, left_out = 0;
     bool help = false;
     const struct opt opts[] = {
-        { OPT_STR, 0, "name", "NAME", "of the image, if not the definition's", &name },
-        { OPT_STR, 0, "suite", "NAME", "of Debian (this machine's, or bookworm)", &spec.suite },
-        { OPT_STR, 0, "mirror", "URL", "where packages come from (as this machine's apt has it)",
+        { OPT_STR, 0, "name", "NAME", "name of the image (the definition's)", &name },
+        { OPT_STR, 0, "suite", "NAME", "Debian release (this machine's, or bookworm)",
+          &spec.suite },
+        { OPT_STR, 0, "mirror", "URL", "where packages come from (as apt on this machine)",
           &spec.mirror },
-        { OPT_CALL, 0, "max-size", "SIZE", "the most that it may hold (16g)", &max_bytes,
+        { OPT_CALL, 0, "max-size", "SIZE", "maximum size of its content (16g)", &max_bytes,
           set_size },
-        { OPT_CALL, 0, "engine", "NAME", "hand it to a container engine too: docker", &engine.name,
-          set_engine },
-        { OPT_STR, 0, "tag", "NAME[:TAG]", "what it is called there (cay/NAME)", &engine.tag },
+        { OPT_CALL, 0, "engine", "NAME", "also load it into a container engine: docker",
+          &engine.name, set_engine },
+        { OPT_STR, 0, "tag", "NAME[:TAG]", "its name there (cay/NAME)", &engine.tag },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -256,7 +257,7 @@ static int build(int argc, char **argv)
         return print_unexpected_argument("image build", argv[first + 1]);
     if (first == argc)
         return print_usage_error("`cay image list --available` lists them",
-                                 "image build: of which definition?");
+                                 "image build: which definition?");
     if ((spec.suite && spec.suite[0] == '-') || (spec.mirror && spec.mirror[0] == '-'))
         return print_usage_error(NULL, "image build: %s is an option, not a value",
                                  spec.suite ? spec.suite : spec.mirror);
@@ -280,11 +281,11 @@ static int build(int argc, char **argv)
 /* ---- import ---- */
 
 static const char about_import[] =
-    "Makes an image of a tar, plain or compressed (gzip, bzip2, xz, zstd), as `docker export` and "
-    "`cay\n"
-    "image export` write it; - is stdin. The name is the file's own, without .tar, unless given. "
-    "Names\n"
-    "that lead out and links to what is not in it are refused; devices are left out.";
+    "Makes an image from a tar, plain or compressed (gzip, bzip2, xz, zstd), as `docker export` "
+    "and\n"
+    "`cay image export` write it; - is stdin. The default name is the file's, without .tar. Paths "
+    "and\n"
+    "links that lead out of the archive are refused; devices are left out.";
 
 static const char examples_import[] =
     "  docker export $(docker create alpine) | cay image import - alpine\n"
@@ -323,11 +324,11 @@ static int import(int argc, char **argv)
     uint64_t max_bytes = 0, left_out = 0;
     bool help = false;
     const struct opt opts[] = {
-        { OPT_CALL, 0, "max-size", "SIZE", "the most that it may hold (16g)", &max_bytes,
+        { OPT_CALL, 0, "max-size", "SIZE", "maximum size of its content (16g)", &max_bytes,
           set_size },
-        { OPT_CALL, 0, "engine", "NAME", "hand it to a container engine too: docker", &engine.name,
-          set_engine },
-        { OPT_STR, 0, "tag", "NAME[:TAG]", "what it is called there (cay/NAME)", &engine.tag },
+        { OPT_CALL, 0, "engine", "NAME", "also load it into a container engine: docker",
+          &engine.name, set_engine },
+        { OPT_STR, 0, "tag", "NAME[:TAG]", "its name there (cay/NAME)", &engine.tag },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -348,7 +349,7 @@ static int import(int argc, char **argv)
     bool is_stdin = first < argc && strcmp(argv[first], "-") == 0;
     if (first == argc || (is_stdin && first + 1 == argc))
         return print_usage_error("cay image import FILE|- NAME", "image import: %s",
-                                 first == argc ? "of which file?" : "stdin has no name");
+                                 first == argc ? "which file?" : "stdin needs a NAME");
     name_of_file(argv[first], own_name, sizeof own_name);
     const char *name = first + 1 < argc ? argv[first + 1] : own_name;
     const char *slash = strrchr(argv[first], '/');
@@ -374,8 +375,8 @@ static int export_to(const char *name, const char *path, struct cay_error *err)
     if (strcmp(path, "-") == 0) {
         if (!isatty(STDOUT_FILENO))
             return archive_out(root_fd, STDOUT_FILENO, path, err);
-        cay_fail(err, CAY_E_USAGE, "image export: an archive is nothing for a terminal");
-        return cay_hint(err, "-o FILE, or a pipe");
+        cay_fail(err, CAY_E_USAGE, "image export: not writing an archive to a terminal");
+        return cay_hint(err, "use -o FILE, or a pipe");
     }
     auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -393,7 +394,7 @@ static int export(int argc, char **argv)
     const char *path = "-";
     bool help = false;
     const struct opt opts[] = {
-        { OPT_STR, 'o', "output", "FILE", "where it goes (stdout)", &path },
+        { OPT_STR, 'o', "output", "FILE", "output file (stdout)", &path },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -407,15 +408,14 @@ static int export(int argc, char **argv)
     if (first + 1 < argc)
         return print_unexpected_argument("image export", argv[first + 1]);
     if (first == argc)
-        return print_usage_error("`cay image list` lists them", "image export: of which image?");
+        return print_usage_error("`cay image list` lists them", "image export: which image?");
     signal(SIGPIPE, SIG_IGN); /* a reader that has left is an error like any other */
     return export_to(argv[first], path, &err) < 0 ? print_error(&err) : 0;
 }
 
 static int remove_images(int argc, char **argv)
 {
-    static const char about[] =
-        "Removes images of the caller's own; one that a run has is refused.";
+    static const char about[] = "Removes images of your own. An image that a run uses is refused.";
     bool help = false;
     const struct opt opts[] = {
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
@@ -445,7 +445,7 @@ static const struct {
 } verbs[] = {
     { "build", build, "Build one from Debian packages" },
     { "list", image_list, "List them, or what can be built" },
-    { "import", import, "Make one of a tar" },
+    { "import", import, "Make one from a tar" },
     { "export", export, "Write one as a tar" },
     { "remove", remove_images, "Remove one" },
 };
@@ -454,16 +454,21 @@ static int overview(void)
 {
     auto_strbuf struct strbuf out = { 0 };
 
-    strbuf_puts(&out, "Usage: cay image COMMAND [options]\n\n"
-                      "Root file systems that a run can have in the place of this machine's own\n"
-                      "runtimes: `cay run --image NAME`.\n\nCommands:\n");
+    strbuf_puts(&out, "Usage: cay image COMMAND [options]\n"
+                      "\n"
+                      "Root file systems that a run can have instead of this machine's own\n"
+                      "runtimes: `cay run --image NAME`.\n"
+                      "\n"
+                      "Commands:\n");
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
         strbuf_printf(&out, "  %-8s %s\n", verbs[i].name, verbs[i].help);
-    strbuf_puts(&out, "\nExamples:\n"
+    strbuf_puts(&out, "\n"
+                      "Examples:\n"
                       "  sudo cay image build python-node\n"
                       "  cay image import rootfs.tar.gz mine\n"
                       "  cay run --image mine main.py\n"
-                      "\n`cay image COMMAND --help` tells more; so does `man cay-image`.\n");
+                      "\n"
+                      "See `cay image COMMAND --help` or `man cay-image` for more.\n");
     return print_text(strbuf_str(&out));
 }
 
@@ -484,5 +489,5 @@ int cmd_image(int argc, char **argv)
     char hint[96] = "build, list, import, export or remove";
     if (near)
         snprintf(hint, sizeof hint, "did you mean `cay image %s`?", near);
-    return print_usage_error(hint, "image: there is no command '%s'", argv[1]);
+    return print_usage_error(hint, "image: unknown command '%s'", argv[1]);
 }

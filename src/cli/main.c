@@ -68,8 +68,7 @@ int command_unknown(const char *name)
     const char *near = suggest(name, names, n);
     if (near)
         snprintf(hint, sizeof hint, "did you mean `cay %s`?", near);
-    return print_usage_error(near ? hint : "`cay help` lists them", "there is no command '%s'",
-                             name);
+    return print_usage_error(near ? hint : "`cay help` lists them", "unknown command '%s'", name);
 }
 
 /* `cay script.py` is `cay run script.py`. */

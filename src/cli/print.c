@@ -149,8 +149,8 @@ int print_unexpected_argument(const char *command, const char *word)
 {
     char hint[96];
 
-    snprintf(hint, sizeof hint, "`cay help %s` tells what it takes", command);
-    return print_usage_error(hint, "%s: '%s' is one word too many", command, word);
+    snprintf(hint, sizeof hint, "`cay help %s` shows how to use it", command);
+    return print_usage_error(hint, "%s: unexpected argument '%s'", command, word);
 }
 
 int print_text(const char *text)

@@ -117,7 +117,7 @@ static int read_token(const char *path, char **ret, struct cay_error *err)
             return 0;
         }
     }
-    return cay_fail(err, CAY_E_USAGE, "--token-file: %s: there is no token in it", path);
+    return cay_fail(err, CAY_E_USAGE, "--token-file: %s: holds no token", path);
 }
 
 static int take_token(struct remote *remote, const char *path, struct cay_error *err)
@@ -241,7 +241,8 @@ static void put_request(const struct remote *remote, struct strbuf *out, const c
         http_write_length(&head, strlen(body));
     *ret = http_write_end(&head);
     if (*ret < 0)
-        cay_fail(err, CAY_E_USAGE, "the token holds what no HTTP header may");
+        cay_fail(err, CAY_E_USAGE,
+                 "the token holds characters that are not allowed in an HTTP header");
     else if (body)
         strbuf_puts(out, body);
 }
@@ -343,7 +344,7 @@ static int resolve(struct remote *remote, struct cay_error *err)
         return 0;
     struct resolver *resolver = resolver_new(remote->base);
     if (!resolver)
-        return cay_fail(err, CAY_E_SYSTEM, "names can't be resolved here");
+        return cay_fail(err, CAY_E_SYSTEM, "names cannot be resolved");
     struct resolver_query *query =
         resolver_ask(resolver, remote->url.host, remote->url.port, on_addresses, remote);
     while (!remote->is_resolved && !remote->is_cancelled)
@@ -377,7 +378,7 @@ static int fail_answer(const struct call *call, struct cay_error *err)
     const char *kind = json_string_value(json_object_get(error, "kind"));
 
     cay_fail(err, kind_of(kind, call->status), "the server answered %d: %.300s", call->status,
-             message ? message : "no cay, it seems");
+             message ? message : "is it cay?");
     if (call->status == 401)
         cay_hint(err, "--token-file FILE, or the variable CAY_TOKEN, gives the server's token");
     else if (hint && *hint)
@@ -398,8 +399,7 @@ static int begin(struct remote *remote, const char *request, struct cay_error *e
     if (rc == 0 && call.status != 202)
         rc = fail_answer(&call, err);
     else if (rc == 0 && (!id || strlen(id) != 32 || id[strspn(id, "0123456789abcdef")]))
-        rc =
-            cay_fail(err, CAY_E_UNSUPPORTED, "the server answered without an id: no cay, it seems");
+        rc = cay_fail(err, CAY_E_UNSUPPORTED, "the server answered without an id: is it cay?");
     else if (rc == 0)
         snprintf(remote->id, sizeof remote->id, "%s", id);
     json_decref(root);
@@ -495,9 +495,10 @@ static int follow(struct remote *remote, struct cay_error *err)
             return -1;
         if (tries > TRIES) {
             if (rc == 0)
-                cay_fail(err, CAY_E_SYSTEM, "the server ends each answer before the run's end");
+                cay_fail(err, CAY_E_SYSTEM,
+                         "the server keeps ending its answers before the run ends");
             cay_wrap(err, "the connection to the server was lost");
-            return cay_hint(err, "the run may go on there: %s", remote->id);
+            return cay_hint(err, "the run may still be going on there: %s", remote->id);
         }
         wait_ms(remote, PAUSE_MS << MAX(tries - 1, 0));
     }
@@ -571,7 +572,7 @@ static void print_end(struct remote *remote)
     const struct cay_result result = {
         .success = json_is_true(json_object_get(json, "success")),
         .signal = (int)json_integer_value(json_object_get(json, "signal")),
-        .error_message = message ? message : "the server says no more",
+        .error_message = message ? message : "the server stopped answering",
         .verdict = { .cause = cause_of(text_of(verdict, "cause")),
                      .limit_name = text_of(verdict, "limit_name"),
                      .remedy = text_of(verdict, "remedy") },
@@ -655,7 +656,7 @@ static int run_there(struct remote *remote, struct cay_error *err)
     if (cay_request_set(view->args->req, "detach", "true", err) < 0 ||
         cay_request_json(view->args->req, &request, err) < 0 || resolve(remote, err) < 0)
         return -1;
-    progress_begin(view->progress, "asking the server", true);
+    progress_begin(view->progress, "contacting the server", true);
     if (begin(remote, request, err) < 0)
         return -1;
     cancel_there(remote);

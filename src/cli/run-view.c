@@ -242,7 +242,7 @@ void run_view_print_result(struct run_view *view, const struct cay_result *resul
         print_message("ended by signal %d (%s)", result->signal,
                       signal_text(result->signal, (char[SIGNAL_TEXT_MAX]){ 0 }));
     else if (result->verdict.cause == CAY_CAUSE_NETWORK) /* its message is what was shown already */
-        print_message("it failed, and had tried to reach the network");
+        print_message("the program failed after a blocked network connection");
     else
         print_lines("", result->error_message);
     /* The analysis knows the remedy, and may know a better one. */

@@ -410,8 +410,8 @@ static const char run_examples[] =
     "  cay run -t game.py\n";
 
 static const char exec_about[] =
-    "Runs a command in a fresh sandbox, which shows this machine's /usr read-only, and /sandbox,\n"
-    "/tmp and /dev/shm to write in. Exit status as in `cay run`.";
+    "Runs a command in a fresh sandbox, with this machine's /usr read-only, and /sandbox,\n"
+    "/tmp and /dev/shm writable. Exit status as in `cay run`.";
 
 static const char exec_examples[] = "  cay exec -- ls -la /\n"
                                     "  cay exec --workspace . -- make test\n"
@@ -427,7 +427,7 @@ static int check_together(const struct run_args *args, struct cay_error *err)
         const char *names;
     } rows[] = {
         { args->json && args->events, "--json and --events" },
-        { args->diff && (args->json || args->events), "--diff and --json or --events" },
+        { args->diff && (args->json || args->events), "--diff and --json (or --events)" },
         { args->repeat && args->events, "--repeat and --events" },
         { args->repeat && args->is_watched, "--repeat and --watch" },
         { args->plan && args->repeat, "--plan and --repeat" },
@@ -436,7 +436,7 @@ static int check_together(const struct run_args *args, struct cay_error *err)
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].both)
-            return cay_fail(err, CAY_E_USAGE, "%s: only one of them", rows[i].names);
+            return cay_fail(err, CAY_E_USAGE, "%s are mutually exclusive", rows[i].names);
     return 0;
 }
 
@@ -445,7 +445,7 @@ static int refuse_terminal(const struct cay *cay, const struct run_args *args,
                            struct cay_error *err)
 {
     if ((args->repeat || args->is_watched) && cay_flag(cay, args->req, "tty"))
-        return cay_fail(err, CAY_E_USAGE, "--tty and --%s: only one of them",
+        return cay_fail(err, CAY_E_USAGE, "--tty and --%s are mutually exclusive",
                         args->repeat ? "repeat" : "watch");
     return 0;
 }

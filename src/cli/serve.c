@@ -118,16 +118,18 @@ int cmd_serve(int argc, char **argv)
         { OPT_STR, 0, "socket", "PATH|none",
           "unix socket ($XDG_RUNTIME_DIR/cay/cay.sock, root: /run/cay/cay.sock)", &options.socket },
         { OPT_STR, 0, "token-file", "FILE",
-          "tokens, a line each: TOKEN [TENANT [SCOPE,…]] (that of `cay token`, or a random token)",
+          "file of tokens, one per line: TOKEN [TENANT [SCOPE,…]] (that of `cay token`, or a "
+          "random token)",
           &options.token_file },
-        { OPT_STR, 0, "tls-cert", "FILE", "certificate and its chain: TCP is TLS then",
+        { OPT_STR, 0, "tls-cert", "FILE", "certificate and its chain; TCP then requires HTTPS",
           &options.tls_cert },
         { OPT_STR, 0, "tls-key", "FILE", "the certificate's key", &options.tls_key },
         { OPT_CALL, 0, "allow-host", "NAME",
-          "name by which the server may be called, beside localhost and its addresses; repeatable",
+          "name to allow in the Host header, besides localhost and the server's addresses; "
+          "repeatable",
           &options, add_host },
         { OPT_STR, 0, "require", "LAYER,…|none",
-          "layers that each run must have; none: the core ones alone (all that the backend has)",
+          "layers that each run must have; none: only the core ones (all that the backend has)",
           &options.require },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
@@ -140,7 +142,7 @@ int cmd_serve(int argc, char **argv)
     if (help)
         return print_help("cay serve [--listen ADDR:PORT]… [--token-file FILE] [options]",
                           "Runs code that comes over HTTP, each request in a sandbox of its own.\n"
-                          "SIGTERM ends it when what runs has ended; SIGHUP reads tokens,\n"
+                          "SIGTERM ends it once running programs have ended; SIGHUP reads tokens,\n"
                           "quotas and certificates again.",
                           opts,
                           "  cay serve\n"

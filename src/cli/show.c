@@ -267,11 +267,12 @@ int cmd_show(int argc, char **argv)
     if (args.help)
         return print_help("cay show [ID] [options]", about, opts, examples);
     if (args.out + args.err + args.diff + args.json + (args.file != NULL) > 1) {
-        cay_fail(&err, CAY_E_USAGE, "show: --stdout, --stderr, --diff, --file, --json: only one");
+        cay_fail(&err, CAY_E_USAGE,
+                 "show: --stdout, --stderr, --diff, --file and --json are mutually exclusive");
         return print_error(&err);
     }
     if (first == argc && (args.out || args.err || args.diff || args.file)) {
-        cay_fail(&err, CAY_E_USAGE, "show: of which execution?");
+        cay_fail(&err, CAY_E_USAGE, "show: which execution?");
         cay_hint(&err, "cay show ID, or `cay show last`");
         return print_error(&err);
     }

@@ -19,8 +19,9 @@
 
 static const char about[] =
     "Shows how many executions there were, how many ended well, why the others did not, how they\n"
-    "were started, and how long they took: the run itself, and in all with setup, compiling and\n"
-    "cleaning up; 50, 90 and 99 of 100 took at most so long. For each tenant: CPU seconds, memory\n"
+    "were started, and how long they took (50th, 90th and 99th percentile): the run itself, and "
+    "in\n"
+    "all with setup, compiling and cleaning up. For each tenant: CPU seconds, memory\n"
     "seconds (peak memory times run time), and what that costs by [prices] of the configuration.\n"
     "How many change sets were applied. TIME and CAUSE are as in `cay history`.";
 
@@ -207,10 +208,10 @@ int cmd_stats(int argc, char **argv)
     const struct opt opts[] = {
         { OPT_CALL, 'l', "language", "NAME", "only of this language", &query,
           history_arg_language },
-        { OPT_CALL, 0, "cause", "CAUSE", "only those that ended so: ok, exit, memory, …", &query,
+        { OPT_CALL, 0, "cause", "CAUSE", "only with this cause: ok, exit, memory, …", &query,
           history_arg_cause },
-        { OPT_CALL, 0, "since", "TIME", "not before this", &query, history_arg_since },
-        { OPT_CALL, 0, "until", "TIME", "only before this", &query, history_arg_until },
+        { OPT_CALL, 0, "since", "TIME", "only since this time", &query, history_arg_since },
+        { OPT_CALL, 0, "until", "TIME", "only before this time", &query, history_arg_until },
         { OPT_CALL, 0, "tenant", "NAME", "only of this tenant of a server", &query,
           history_arg_tenant },
         { OPT_BOOL, 0, "json", NULL, "print JSON", &as_json },

@@ -17,11 +17,11 @@
 #include "service/token-file.h"
 
 static const char about[] =
-    "Changes the file that `cay serve` knows its clients by. `add` makes a token for a tenant and\n"
+    "Manages the file of tokens that `cay serve` accepts. `add` makes a token for a tenant and\n"
     "shows it once; `list` shows ids, tenants and scopes; `remove` takes an id, or a tenant for "
     "all\n"
     "of its tokens. A running server reads the file again on SIGHUP (systemctl reload cay).\n"
-    "Scopes: execute, read, cancel (these three unless said), bypass, metrics, admin.";
+    "Scopes: execute, read, cancel (these three by default), bypass, metrics, admin.";
 
 static const char examples[] = "  cay token add alice\n"
                                "  cay token add prometheus --scopes metrics\n"
@@ -106,7 +106,7 @@ static int remove_tokens(const struct token_args *args, const char *which)
     if (n < 0)
         return print_error(&err);
     print_message("removed %d token%s from %s", n, n == 1 ? "" : "s", args->file);
-    print_message("hint: a running server knows of it after SIGHUP");
+    print_message("hint: a running server applies it on SIGHUP");
     return 0;
 }
 
@@ -115,11 +115,11 @@ int cmd_token(int argc, char **argv)
     struct token_args args = { 0 };
     char usual[PATH_MAX];
     const struct opt opts[] = {
-        { OPT_STR, 0, "scopes", "A,B,…", "of add: what the token may do (execute,read,cancel)",
+        { OPT_STR, 0, "scopes", "A,B,…", "with add: what the token may do (execute,read,cancel)",
           &args.scopes },
         { OPT_STR, 0, "token-file", "FILE",
           "the file (root: /etc/cay/tokens; others: ~/.config/cay/tokens)", &args.file },
-        { OPT_BOOL, 0, "json", NULL, "of list: print a JSON array", &args.json },
+        { OPT_BOOL, 0, "json", NULL, "with list: print a JSON array", &args.json },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &args.help },
         { OPT_END },
     };
@@ -146,7 +146,7 @@ int cmd_token(int argc, char **argv)
     if (first + 1 < argc)
         return print_unexpected_argument("token", argv[first + 1]);
     if (!is_list && !which)
-        return print_usage_error(NULL, "token %s: of which tenant%s?", what,
+        return print_usage_error(NULL, "token %s: which tenant%s?", what,
                                  strcmp(what, "add") == 0 ? "" : " or id");
     return is_list                    ? list(&args)
            : strcmp(what, "add") == 0 ? add(&args, which)

@@ -112,7 +112,7 @@ static int unknown_key(const struct tenant_source *source, const struct toml_val
 
     for (int i = 0; i < TENANT_KEYS; i++)
         names[i] = keys[i].name;
-    cay_fail(err, CAY_E_USAGE, "%s:%u: %.80s: a tenant has no such setting", source->name,
+    cay_fail(err, CAY_E_USAGE, "%s:%u: %.80s: unknown setting of a tenant", source->name,
              entry->line, entry->key);
     const char *near = suggest(entry->key, names, TENANT_KEYS);
     if (near)
@@ -137,7 +137,7 @@ static int load_key(struct config *config, const struct tenant_source *source,
     if (key == TENANT_WEBHOOK_SECRET && !source->is_private) {
         cay_fail(err, CAY_E_POLICY, "%s:%u: %s: others can read this file", source->name,
                  entry->line, entry->key);
-        return cay_hint(err, "put it into the user's file, and chmod 600 that");
+        return cay_hint(err, "move it to the user's file, and chmod 600 that");
     }
     struct setting *setting = &table->keys[key];
     if (setting->origin == ORIGIN_SYSTEM && value.num > setting->value.num)

@@ -303,8 +303,8 @@ static int load_entry(const struct file *file, const struct toml_value *entry,
     if (id == FIELD_N || id == FIELD_LANGUAGE)
         return unknown_key(file, entry, err);
     if (fields[id].flags & FIELD_LIMIT)
-        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: belongs into [limits]", file->name,
-                        entry->line, entry->key);
+        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: belongs in [limits]", file->name, entry->line,
+                        entry->key);
     return load_setting(file, id, entry, err);
 }
 
@@ -405,8 +405,8 @@ static const char *clamp_cpus(struct config *config, const char *value, struct c
         return value;
     field_append(&config->arena, &config->warnings,
                  arena_printf(&config->arena,
-                              "DOCKER_CPU_LIMIT: %.20s is more than this machine has; %ld it is",
-                              value, have));
+                              "DOCKER_CPU_LIMIT %.20s exceeds this host's %ld; using %ld", value,
+                              have, have));
     return arena_printf(&config->arena, "%ld", have);
 }
 
@@ -634,7 +634,7 @@ static const char *meaning_of_unset(struct config *config, int id)
     if (id == FIELD_REQUIRE)
         return usual_layers(config);
     if (id == FIELD_ENABLE_SANDBOX)
-        return "isolated, unless a request itself says not to be";
+        return "isolated, unless a request says otherwise";
     return NULL;
 }
 

@@ -41,7 +41,7 @@ int field_fail_unknown(const char *name, unsigned flags, struct cay_error *err)
     if (flags == FIELD_IN_REQUEST)
         for (size_t i = 0; i < ARRAY_LEN(others); i++)
             names[n++] = others[i];
-    cay_fail(err, CAY_E_USAGE, "%.80s: there is no such field", name);
+    cay_fail(err, CAY_E_USAGE, "%.80s: unknown field", name);
     const char *near = suggest(name, names, n);
     if (near)
         cay_hint(err, "did you mean %s?", near);
@@ -218,7 +218,7 @@ void field_push(struct arena *arena, struct value *value, const char *text)
 int field_check_count(const char *name, size_t n, struct cay_error *err)
 {
     if (n > FIELD_ENTRIES_MAX)
-        return cay_fail(err, CAY_E_USAGE, "%.80s: has %zu entries; allowed are at most %d", name, n,
+        return cay_fail(err, CAY_E_USAGE, "%.80s: has %zu entries; the maximum is %d", name, n,
                         FIELD_ENTRIES_MAX);
     return 0;
 }
@@ -226,9 +226,8 @@ int field_check_count(const char *name, size_t n, struct cay_error *err)
 static int check_length(const struct field *field, size_t len, struct cay_error *err)
 {
     if (len > FIELD_TEXT_MAX)
-        return cay_fail(err, CAY_E_USAGE, "%s: %s of %zu bytes; allowed are at most %d",
-                        field->name, field->kind == FIELD_LIST ? "an entry" : "a text", len,
-                        FIELD_TEXT_MAX);
+        return cay_fail(err, CAY_E_USAGE, "%s: %s of %zu bytes; the maximum is %d", field->name,
+                        field->kind == FIELD_LIST ? "an entry" : "a text", len, FIELD_TEXT_MAX);
     return 0;
 }
 
@@ -276,9 +275,9 @@ static int check_preload(const char *entry, struct cay_error *err)
     for (size_t i = 0; i < ARRAY_LEN(languages); i++)
         is_known |= len == strlen(languages[i]) + 1 && strncmp(entry, languages[i], len - 1) == 0;
     if (!is_known) {
-        cay_fail(err, CAY_E_USAGE, "preload: '%.60s': nothing can be loaded ahead of '%.*s'", entry,
-                 (int)MIN(len - 1, (size_t)40), entry);
-        return cay_hint(err, "it can in python and ruby");
+        cay_fail(err, CAY_E_USAGE, "preload: '%.60s': preloading is not supported for '%.*s'",
+                 entry, (int)MIN(len - 1, (size_t)40), entry);
+        return cay_hint(err, "it is for python and ruby");
     }
     if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                     "0123456789_./-")]) {

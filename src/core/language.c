@@ -121,7 +121,7 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
         while (key < ARRAY_LEN(keys) && strcmp(keys[key].name, value->key) != 0)
             key++;
         if (key == ARRAY_LEN(keys))
-            return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: there is no such key", file, value->line,
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: unknown key", file, value->line,
                             value->key);
         if (set_key(arena, key, value, file, &language, err) < 0)
             return -1;
@@ -213,9 +213,9 @@ static int fail_unknown(struct arena *arena, const struct language *list, size_t
             names[count++] = *alias;
     }
     const char *near = suggest(name, names, count);
-    cay_fail(err, CAY_E_NOTFOUND, "language: there is no language '%.60s'", name);
+    cay_fail(err, CAY_E_NOTFOUND, "language: unknown language '%.60s'", name);
     return near ? cay_hint(err, "did you mean %s?", near)
-                : cay_hint(err, "`cay languages` lists those there are");
+                : cay_hint(err, "`cay languages` lists all");
 }
 
 int language_find_among(const struct language *list, size_t n, struct arena *arena,
@@ -412,7 +412,7 @@ int language_at(struct arena *arena, int index, const struct language **ret, str
         *ret = language;
         return 0;
     }
-    return cay_fail(err, CAY_E_USAGE, "language: there is no such number");
+    return cay_fail(err, CAY_E_USAGE, "language: no language has that number");
 }
 
 /* Only what the sandbox will show too: a link that leads out of /usr and /etc/alternatives, to

@@ -203,7 +203,7 @@ static int finish_file(struct writer *w, struct cay_error *err)
         return cay_fail_errno(err, w->errnum, "write the payload");
     if (w->total > PAYLOAD_BYTES_MAX)
         return cay_fail(err, CAY_E_LIMIT,
-                        "code, files, arguments and environment are past %llu bytes",
+                        "code, files, arguments and environment exceed %llu bytes",
                         (unsigned long long)PAYLOAD_BYTES_MAX);
     if (seal(w->fd) < 0)
         return cay_fail_errno(err, errno, "seal the payload");

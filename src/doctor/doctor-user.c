@@ -29,7 +29,7 @@ static void judge_subids(const struct facts *f, struct finding *out)
                     facts_sudo(f));
     } else if (f->no_new_privs) {
         finding_say(f, out, FINDING_WARN,
-                    "no_new_privs is on cay itself, which takes newuidmap its privilege");
+                    "no_new_privs is set on cay itself, so that newuidmap has no privilege");
         finding_fix(f, out, "start cay without it; for a systemd service",
                     "%ssystemctl edit <service>   # NoNewPrivileges=no", facts_sudo(f));
     } else {
@@ -61,7 +61,7 @@ static void judge_limits(const struct facts *f, struct finding *out)
                     (unsigned long long)f->fsize);
         finding_fix(f, out, "raise the limit", "ulimit -f unlimited");
     } else if (f->nofile < FILES_USUAL) {
-        finding_say(f, out, FINDING_WARN, "%llu open files: a program gets no more, not 1024",
+        finding_say(f, out, FINDING_WARN, "%llu open files: a program gets that many, not 1024",
                     (unsigned long long)f->nofile);
         finding_fix(f, out, "raise the hard limit", "ulimit -Hn %d", FILES_USUAL);
     } else {
@@ -111,8 +111,8 @@ static void judge_settings(const struct facts *f, struct finding *out)
 const struct check checks_user[] = {
     { "subids", "user", "id range", "two runs at once share no uid", PROBE_N,
       .judge = judge_subids },
-    { "limits", "user", "limits of the caller", "what cay is started with bounds its runs too",
-      PROBE_N, .judge = judge_limits },
+    { "limits", "user", "limits of the caller",
+      "the limits that cay is started with bound its runs too", PROBE_N, .judge = judge_limits },
     { "state", "user", "state folder", "uid slots and what is kept between runs", PROBE_N,
       .judge = judge_state },
     { "settings", "user", "settings", "the default run follows them", PROBE_N,
@@ -161,8 +161,8 @@ const struct check checks_tools[] = {
       PROBE_N, .judge = judge_docker },
     { "podman", "tools", "Podman", "its socket serves the backend docker too", PROBE_N,
       .judge = judge_tool },
-    { "kvm", "tools", "KVM", "for a backend to come", PROBE_N, .judge = judge_tool },
-    { "qemu", "tools", "QEMU", "for a backend to come", PROBE_N, .judge = judge_tool },
+    { "kvm", "tools", "KVM", "for a planned backend", PROBE_N, .judge = judge_tool },
+    { "qemu", "tools", "QEMU", "for a planned backend", PROBE_N, .judge = judge_tool },
     { "runsc", "tools", "gVisor's runsc", "a kernel of its own for each container", PROBE_N,
       .judge = judge_runsc },
     { "bwrap", "tools", "bubblewrap", "`make bench` compares with it", PROBE_N,

@@ -166,7 +166,7 @@ static int check_layers(const struct value *require, struct cay_error *err)
         if (layer_bits(*word) == 0 && !layer_is_none(*word))
             return layer_fail_unknown(*word, err);
         if (layer_is_none(*word) && require->list[1])
-            return cay_fail(err, CAY_E_USAGE, "require: none goes with no other layer");
+            return cay_fail(err, CAY_E_USAGE, "require: none and layers are mutually exclusive");
     }
     return 0;
 }
@@ -181,7 +181,7 @@ int cay_require(struct cay *cay, const char *list, struct cay_error *err)
     if (list)
         *setting = (struct setting){ value, ORIGIN_ENVIRONMENT, "--require" };
     if (check_layers(&setting->value, err) < 0)
-        return setting->where ? cay_wrap(err, "%.100s", setting->where) : -1;
+        return setting->where && !list ? cay_wrap(err, "%.100s", setting->where) : -1;
     cay->config.requires_all = !setting->value.is_set;
     return 0;
 }

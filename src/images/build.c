@@ -313,7 +313,7 @@ static int fail_build(const struct job *job, int status, struct cay_error *err)
         return cay_hint(err, "apt-get install " PROGRAM);
     }
     cay_fail(err, CAY_E_SYSTEM, "image: " PROGRAM " failed: %.300s",
-             *job->why ? job->why : "it does not say why");
+             *job->why ? job->why : "it gave no reason");
     if (geteuid() != 0)
         return cay_hint(err,
                         "`sudo cay image build` needs no user namespaces, and serves every user");

@@ -269,14 +269,14 @@ int cay_image_check_name(const char *name, struct cay_error *err)
         return image_fail(-EINVAL, name, err);
     if (strcmp(name, IMAGE_HOST) != 0)
         return 0;
-    cay_fail(err, CAY_E_USAGE, "image: '%s' is this machine's own root, and no image", name);
-    return cay_hint(err, "take another name");
+    cay_fail(err, CAY_E_USAGE, "image: '%s' is this machine's own root, not an image", name);
+    return cay_hint(err, "use another name");
 }
 
 static int fail_in_use(const char *name, struct cay_error *err)
 {
     cay_fail(err, CAY_E_UNSUPPORTED, "image: '%s' is in use", name);
-    return cay_hint(err, "wait for the runs that have it, or end them");
+    return cay_hint(err, "wait for the runs that use it, or end them");
 }
 
 static int fail_to_find(const char *name, struct cay_error *err)

@@ -352,7 +352,7 @@ static enum http_event whole_trailer(struct http_parser *parser, char *line)
     if (fault.status)
         return fail_with(parser, fault);
     if (http_is_forbidden_trailer(trailer.name))
-        return fail(parser, 400, "a field that can be no trailer");
+        return fail(parser, 400, "a field that is not allowed as a trailer");
     begin_line(parser, IN_TRAILERS);
     return HTTP_MORE;
 }

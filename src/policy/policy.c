@@ -303,7 +303,7 @@ static void take_finding(struct telling *t, const struct item *item, json_t *fin
                arena_printf(t->arena,
                             "Security policy blocked code that could not be checked: line %d: %.*s",
                             line, TEXT_MAX, text_of(finding, "message")),
-               "mend it, or set policy to warn");
+               "fix it, or set policy to warn");
 }
 
 static void take_report(struct telling *t, const struct item *item,
@@ -328,7 +328,7 @@ static void take_report(struct telling *t, const struct item *item,
         /* The message for an import is the contract's, and goes before any other. */
         if (i == 0 && !t->report->message)
             refuse(t, arena_printf(t->arena, "Security policy blocked import: %.200s", module),
-                   "do without it, name it in allow_imports, or set policy to warn");
+                   "remove it, add it to allow_imports, or set policy to warn");
     }
     json_array_foreach (json_object_get(root, "findings"), i, value)
         take_finding(t, item, value);
@@ -400,7 +400,7 @@ void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct 
         take_failure(&t, "files", false, "more than 32 files of the language were given", NULL);
     if (t.left_out > 0)
         field_append(arena, &ret->warnings,
-                     arena_printf(arena, "policy: and %zu findings more", t.left_out));
+                     arena_printf(arena, "policy: and %zu more findings", t.left_out));
     policy_drop(policy);
 }
 

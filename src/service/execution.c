@@ -296,8 +296,8 @@ static bool take_for_reading(struct execution *run, struct exchange *x)
     if (run->state != EXECUTION_FINISHED || run->is_ending || run->room.bytes > 0 ||
         bodies_take(&run->server->bodies, &run->room, run->tenant, run->logged_bytes))
         return true;
-    exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers wait to be read",
-                   "read those that were asked for, then try again", 1);
+    exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers are still unread",
+                   "read the pending answers, then try again", 1);
     return false;
 }
 
@@ -706,8 +706,7 @@ static int owe(struct execution *run, struct cay_error *ret_err)
     metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, 1);
     LOG(run->server->log, WARN, "not-recorded", clock_now_ns(), LOG_TEXT("id", run->id),
         LOG_TEXT("error", err.msg));
-    cay_fail(ret_err, CAY_E_BUSY,
-             "a detached run has to be on record, and nothing can be recorded");
+    cay_fail(ret_err, CAY_E_BUSY, "a detached run must be recorded, and recording fails");
     return cay_hint(ret_err, "try again later, or without detach");
 }
 
@@ -789,7 +788,7 @@ static int take_room(struct execution *run, uint64_t output_bytes, struct cay_er
     }
     if (bodies_take(bodies, &run->room, run->tenant, 2 * output_bytes))
         return 0;
-    cay_fail(err, CAY_E_BUSY, "there is no room for the output of another run");
+    cay_fail(err, CAY_E_BUSY, "no room for the output of another run");
     return cay_hint(err, "read the answers that wait, or ask for less max_output; then try again");
 }
 
@@ -809,7 +808,7 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
     run->ticket.memory_bytes = memory_bytes;
     if (!run->ticket.tenant) {
         free_run(run);
-        return cay_fail(err, CAY_E_BUSY, "there are too many tenants");
+        return cay_fail(err, CAY_E_BUSY, "too many tenants");
     }
     *ret_outcome = admit_ask(server->admit, &run->ticket, now_ns, refusal);
     if (*ret_outcome == ADMIT_REFUSED) {
@@ -863,7 +862,7 @@ void execution_cancel(struct execution *run, int signal)
         return;
     }
     admit_leave(run->server->admit, &run->ticket);
-    cay_fail(&err, CAY_E_USAGE, "cancelled while it waited for its turn");
+    cay_fail(&err, CAY_E_USAGE, "cancelled while queued");
     struct cay_result *result = cay_result_of_error(&err, run->req);
     result->verdict.cause = CAY_CAUSE_CANCELLED;
     result->exit_code = 137;

@@ -37,7 +37,7 @@ static int take_cause(struct list_query *ret, const struct http_param *param, st
         if (strcmp(causes[i], param->value) == 0)
             return take_text(ret->cause, sizeof ret->cause, param, err);
     const char *near = suggest(param->value, causes, ARRAY_LEN(causes));
-    cay_fail(err, CAY_E_USAGE, "cause: there is no cause '%.40s'", param->value);
+    cay_fail(err, CAY_E_USAGE, "cause: unknown cause '%.40s'", param->value);
     if (near)
         return cay_hint(err, "did you mean %s?", near);
     return cay_hint(err, "ok exit signal wall_timeout cpu_timeout memory pids disk output …");

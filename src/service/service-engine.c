@@ -42,7 +42,7 @@ int engine_start(struct server *server, const struct cay_request *req,
     }
     if (cay_start(server->cay, req, options, ret, err) < 0) {
         if (err->kind == CAY_E_SYSTEM && (err->errnum == EMFILE || err->errnum == ENFILE)) {
-            cay_fail(err, CAY_E_BUSY, "there is no room for the files of another run");
+            cay_fail(err, CAY_E_BUSY, "too many files are open for another run");
             cay_hint(err, "try again in a moment"); /* the warden is as well as ever */
         } else if (err->kind == CAY_E_SYSTEM) {
             hold_back(server, "start-failed", err);

@@ -403,7 +403,7 @@ static int look_up(struct history *history, const struct history_query *query, b
     }
     sqlite3_finalize(stmt);
     if (rc == SQLITE_DONE)
-        return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", query->id);
+        return cay_fail(err, CAY_E_NOTFOUND, "unknown execution '%.40s'", query->id);
     return rc == SQLITE_ROW ? 0 : history_fail(history, "read", err);
 }
 

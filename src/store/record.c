@@ -276,10 +276,10 @@ static void warn_too_large(struct arena *arena, const struct changes *changes,
     }
     if (n > 0)
         warn(arena, warnings,
-             arena_printf(arena,
-                          "workspace: %zu file%s too large to be kept, %s first: at most as much "
-                          "as `disk` is",
-                          n, n == 1 ? " was" : "s were", first));
+             arena_printf(
+                 arena,
+                 "workspace: %zu file%s too large to keep, %s first: at most as much as `disk` is",
+                 n, n == 1 ? " was" : "s were", first));
 }
 
 /* The harvest is a file of the state folder without a name, which it gets here; where that can't be

@@ -195,7 +195,7 @@ static void add_unknown(struct findings *findings, const struct syntax_tree *tre
             .rule = rule,
             .severity = SEVERITY_WARN,
             .message = message,
-            .remedy = "have a look at it yourself: what the check can't read may do anything",
+            .remedy = "review it yourself: code that the check cannot read may do anything",
         });
 }
 

@@ -363,7 +363,7 @@ void facts_look_within(struct facts *facts, const char *code, size_t len, TSNode
             .id = "unparsed",
             .severity = SEVERITY_WARN,
             .message = "the code in here does not parse: some of it may have gone unseen",
-            .remedy = "have a look at it yourself: what the check can't read may do anything",
+            .remedy = "review it yourself: code that the check cannot read may do anything",
         };
         report_finding(facts, &unread, node, NULL, NULL);
         facts->findings->is_unread = true;

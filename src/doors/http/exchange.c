@@ -107,8 +107,8 @@ static void reply(struct exchange *x, int status, const char *type, char *owned,
     if (owned && len > REPLY_FREE &&
         !bodies_take(&x->server->bodies, &conn->held, x->owner.tenant, len)) {
         free(owned);
-        exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers wait to be read",
-                       "read those that were asked for, then try again", 1);
+        exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers are still unread",
+                       "read the pending answers, then try again", 1);
         return;
     }
     conn->state = CONN_BUSY;
@@ -332,15 +332,14 @@ static bool check_origin(struct conn *conn)
     /* No page can reach a unix socket: what it is called there is nobody's concern. */
     if (!conn->is_unix && !http_host_allowed(head->host, server->hosts, server->n_hosts) &&
         !is_own_address(conn)) {
-        exchange_error(&conn->x, 403, CAY_E_POLICY, "this server does not go by the name in Host",
-                       "whoever runs it can allow the name; its addresses are always good");
+        exchange_error(&conn->x, 403, CAY_E_POLICY, "Host header not allowed",
+                       "the operator can allow the name; the server's addresses always work");
         return false;
     }
     if (!http_origin_allowed(http_header(head, "Origin"), head->host ? head->host : "",
                              own_scheme(conn), NULL, 0)) {
-        exchange_error(&conn->x, 403, CAY_E_POLICY,
-                       "a page of another origin can't use this server",
-                       "ask from a program, or from a page of this host");
+        exchange_error(&conn->x, 403, CAY_E_POLICY, "Origin header not allowed",
+                       "send the request from a program, or from a page of this host");
         return false;
     }
     return true;
@@ -365,7 +364,7 @@ static bool check_token(struct conn *conn)
     metrics_add(x->server->metrics, COUNTER_UNAUTHORIZED, 1);
     exchange_header(x, "WWW-Authenticate", "Bearer realm=\"cay\"");
     exchange_error(x, 401, CAY_E_UNAUTHORIZED,
-                   value ? "the token is not one of this server's" : "a token is needed",
+                   value ? "the token is not valid here" : "a token is required",
                    "send the header Authorization: Bearer TOKEN");
     return false;
 }
@@ -393,19 +392,19 @@ static bool check_route(struct conn *conn, int found, const char *path, size_t l
         char allow[64];
         route_allow(path, len, allow);
         exchange_header(x, "Allow", allow);
-        exchange_error(x, 405, CAY_E_USAGE, "this path does not take that method", allow);
+        exchange_error(x, 405, CAY_E_USAGE, "method not allowed for this path", allow);
         return false;
     }
     if (found < 0) {
-        exchange_error(x, 404, CAY_E_NOTFOUND, "there is no such path", not_built(path, len));
+        exchange_error(x, 404, CAY_E_NOTFOUND, "no such path", not_built(path, len));
         return false;
     }
     const struct route *route = &routes[match->id];
     if ((x->owner.scopes & route->scope) != route->scope) {
         char need[64], text[128];
         scopes_text(route->scope, need);
-        snprintf(text, sizeof text, "the token does not have the scope %s", need);
-        exchange_error(x, 403, CAY_E_POLICY, text, "use a token that has it");
+        snprintf(text, sizeof text, "the token lacks the scope %s", need);
+        exchange_error(x, 403, CAY_E_POLICY, text, "use a token with that scope");
         return false;
     }
     x->route = match->id;
@@ -438,12 +437,12 @@ static bool check_body(struct conn *conn)
     if (!routes[x->route].body)
         return true; /* limited to nothing by the parser */
     if (!http_is_media_type(http_header(x->head, "Content-Type"), JSON_TYPE)) {
-        exchange_error(x, 415, CAY_E_USAGE, "the body has to be JSON",
+        exchange_error(x, 415, CAY_E_USAGE, "the body must be JSON",
                        "send the header Content-Type: " JSON_TYPE);
         return false;
     }
     if (http_header(x->head, "Content-Encoding")) {
-        exchange_error(x, 415, CAY_E_USAGE, "the body has to be JSON as it is",
+        exchange_error(x, 415, CAY_E_USAGE, "the body must be JSON without an encoding",
                        "send it without Content-Encoding");
         return false;
     }

@@ -30,7 +30,7 @@ static int check_fields(const struct exchange *x, const struct cay_request *req,
         return cay_hint(err, "%s", refused[i].hint);
     }
     if (cay_flag(x->server->cay, req, "policy_bypass") && !(x->owner.scopes & SCOPE_BYPASS)) {
-        cay_fail(err, CAY_E_POLICY, "policy_bypass: the token does not have the scope bypass");
+        cay_fail(err, CAY_E_POLICY, "policy_bypass: the token lacks the scope bypass");
         return cay_hint(err, "leave it out, or use a token with that scope");
     }
     return 0;
@@ -138,7 +138,7 @@ void on_execute(struct exchange *x)
         return;
     }
     if (form < 0) {
-        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept can be given",
+        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept is available",
                        "application/json, text/event-stream, application/x-ndjson");
         return;
     }

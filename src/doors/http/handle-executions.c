@@ -33,7 +33,7 @@ enum { ASK_SECONDS = 5 };
 
 static void fail_unknown(struct exchange *x)
 {
-    exchange_error(x, 404, CAY_E_NOTFOUND, "there is no such execution",
+    exchange_error(x, 404, CAY_E_NOTFOUND, "no such execution",
                    "GET /v1/executions lists yours; old ones are pruned");
 }
 
@@ -66,7 +66,7 @@ static void ask_of(struct exchange *x, enum history_kind kind, history_answer_fn
     }
     snprintf(query.id, sizeof query.id, "%s", x->param);
     if (ask(x, &query, answer) < 0)
-        exchange_retry(x, 503, CAY_E_BUSY, "the record can't be asked just now", NULL, 1);
+        exchange_retry(x, 503, CAY_E_BUSY, "the history is unavailable right now", NULL, 1);
 }
 
 /* One old execution; answer is called with its result, or not found. */
@@ -85,10 +85,10 @@ static bool is_found(struct exchange *x, int status)
     if (status == -ENOENT || status == -EINVAL)
         fail_unknown(x);
     else if (status == -ENOBUFS)
-        exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers wait to be read",
-                       "read those that were asked for, then try again", 1);
+        exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers are still unread",
+                       "read the pending answers, then try again", 1);
     else
-        exchange_retry(x, 503, CAY_E_BUSY, "the record did not answer", NULL, 1);
+        exchange_retry(x, 503, CAY_E_BUSY, "the history did not answer", NULL, 1);
     return false;
 }
 
@@ -185,7 +185,7 @@ static int event_form(struct exchange *x)
     int form = http_accept(x->head, types, ARRAY_LEN(types));
 
     if (form < 0)
-        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept can be given",
+        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept is available",
                        "text/event-stream, application/x-ndjson");
     return form;
 }

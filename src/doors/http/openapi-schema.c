@@ -36,7 +36,7 @@ static const struct row {
     { "Result", "stderr", "string", ALWAYS, "the same of its errors" },
     { "Result", "stderr_base64", "string", 0, "the exact bytes, where they are not UTF-8" },
     { "Result", "execution_time", "number", ALWAYS, "seconds of the run" },
-    { "Result", "timeout", "boolean", ALWAYS, "it ran into the timeout" },
+    { "Result", "timeout", "boolean", ALWAYS, "it reached the timeout" },
     { "Result", "error_message", "string?", ALWAYS, "what went wrong, in a sentence" },
     { "Result", "container_id", "string?", ALWAYS, "of the sandbox" },
     { "Result", "language", "string?", ALWAYS, "null for a command" },
@@ -47,7 +47,7 @@ static const struct row {
     { "Result", "files", "[]#File", ALWAYS, "what was collected" },
     { "Result", "meta", "#Meta", ALWAYS, "how it ran" },
 
-    { "Verdict", "cause", "=causes", ALWAYS, "the true cause, by the kernel's word" },
+    { "Verdict", "cause", "=causes", ALWAYS, "the true cause, as the kernel reports it" },
     { "Verdict", "limit_name", "string?", ALWAYS, "the limit that was reached" },
     { "Verdict", "limit", "number?", ALWAYS, "its value" },
     { "Verdict", "measured", "number?", ALWAYS, "what was measured" },
@@ -128,7 +128,7 @@ static const struct row {
     { "Usage", "memory", "integer?", 0, "bytes in use at that moment; only in events" },
     { "Usage", "pids", "integer?", 0, "processes and threads at that moment; only in events" },
 
-    { "Timing", "queue", "number?", ALWAYS, "waiting; counts in no limit" },
+    { "Timing", "queue", "number?", ALWAYS, "waiting; does not count against limits" },
     { "Timing", "setup", "number?", ALWAYS, "" },
     { "Timing", "compile", "number?", ALWAYS, "null where nothing was compiled" },
     { "Timing", "run", "number?", ALWAYS, "" },

@@ -128,6 +128,7 @@ struct server {
     bool is_recorder_failing;  /* as it said, */
     unsigned losses;           /* and what it knows to be missing */
     bool has_failed;
+    char setup_command[128];            /* delegates a cgroup; made while /etc/passwd can be read */
     bool cannot_run;                    /* this host can't do what the configuration asks for */
     int64_t quiet_since_ns;             /* 0: for so long that memory was given back */
     const struct execution *trimmed_at; /* the newest when that began; only compared */

@@ -516,12 +516,12 @@ static void put_addresses(const struct server *server, struct strbuf *out)
 /* Runs are as isolated as ever, but limits are held by lesser means; the one command that helps. */
 static void tell_watched(const struct server *server)
 {
-    char command[128], line[256];
+    char line[256];
 
-    progress(server, "warning: no cgroup is delegated to this user: a watcher limits memory and "
-                     "processes, and cpus only as whole CPUs");
-    cay_setup_command(command, sizeof command);
-    snprintf(line, sizeof line, "hint: run `%s`, then start the server again", command);
+    progress(server, "warning: no cgroup is delegated to this user: a watcher enforces memory and "
+                     "pids, and cpus only as whole CPUs");
+    snprintf(line, sizeof line, "hint: run `%s`, then start the server again",
+             server->setup_command);
     progress(server, line);
 }
 
@@ -563,8 +563,9 @@ static int fail_first(const struct server *server, struct cay_error *err)
 {
     *err = server->health.first_error;
     if (strncmp(err->msg, "layer ", strlen("layer ")) == 0)
-        progress(server, "`cay serve --require none` asks for no more than the core layers; a list "
-                         "of layers is possible too");
+        progress(
+            server,
+            "`cay serve --require none` requires only the core layers; a list of layers works too");
     return cay_wrap(err, "nothing can be run here");
 }
 
@@ -573,6 +574,7 @@ int server_open(const struct serve_options *options, struct server **ret, struct
     struct server *server = mem_alloc(sizeof *server);
 
     server->options = *options;
+    cay_setup_command(server->setup_command, sizeof server->setup_command);
     if (setup_all(server, err) < 0 || add_events(server, err) < 0) {
         server_close(server);
         return -1;

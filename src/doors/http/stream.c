@@ -124,8 +124,8 @@ void stream_reply(struct exchange *x, const char *stream, const char *result, si
     size_t n = out.len;
     if (!is_whole(result, len, stream, n)) {
         strbuf_done(&out);
-        exchange_error(x, 410, CAY_E_NOTFOUND, "the whole stream is not kept any more",
-                       "the result has how it begins and ends");
+        exchange_error(x, 410, CAY_E_NOTFOUND, "the whole stream is no longer kept",
+                       "the result has its beginning and end");
         return;
     }
     exchange_header(x, "X-Content-Type-Options", "nosniff");
