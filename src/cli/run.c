@@ -95,9 +95,7 @@ static int catch_signals(struct run_context *ctx, struct cay_error *err)
             sigaction(numbers[i], &action, NULL); /* nohup stays nohup */
     }
     signal(SIGPIPE, SIG_IGN);
-    signal(
-        SIGXFSZ,
-        SIG_IGN); /* reaching the caller's RLIMIT_FSIZE is an error to report, not a reason to die */
+    signal(SIGXFSZ, SIG_IGN); /* past the caller's RLIMIT_FSIZE a write fails instead */
     return 0;
 }
 
