@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
-#include "cli/changes.h"
+#include "cli/changes-view.h"
 #include "cli/commands.h"
 #include "cli/print.h"
 

@@ -7,7 +7,7 @@
  *
  * CMD rows are in both programs. FULL rows need libraries that starting `cay run` must not pay for
  * (a server's, a database's): they are in cay-full, which `cay` becomes when one is asked for
- * (full.c).
+ * (exec-full.c).
  */
 
 #define COMMANDS(CMD, FULL)                                           \

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/opt.h"
-#include "cli/changes.h"
+#include "cli/changes-view.h"
 #include "cli/commands.h"
 #include "cli/print.h"
 

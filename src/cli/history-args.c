@@ -92,7 +92,7 @@ int history_open_current(struct history **ret, struct cay_error *err)
 {
     struct cay_error warning;
 
-    if (cay_journal_take(NULL, NULL, &warning) < 0)
+    if (cay_journal_import(NULL, NULL, &warning) < 0)
         print_message("warning: a server's last runs are missing: %s", warning.msg);
     if (history_open(ret, err) < 0)
         return -1;

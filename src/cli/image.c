@@ -25,14 +25,14 @@
 #include "cli/progress.h"
 #include "images/archive.h"
 #include "images/build.h"
-#include "images/engine.h"
+#include "images/engine-export.h"
 
 enum { DEFINITION_BYTES_MAX = 64 * 1024, EXIT_INTERRUPTED = 130 };
 
 /* ---- what build and import share ---- */
 
 /* What goes on: a line that changes where stderr is a terminal, else a line for each step. */
-struct making {
+struct image_job {
     struct progress progress;
     struct strbuf what;
     const char *name;
@@ -40,24 +40,24 @@ struct making {
 
 static void on_line(void *arg, const char *text)
 {
-    struct making *making = arg;
+    struct image_job *job = arg;
 
-    if (!making->progress.is_on) {
-        print_message("image %s: %s", making->name, text);
+    if (!job->progress.is_on) {
+        print_message("image %s: %s", job->name, text);
         return;
     }
-    progress_clear(&making->progress);
-    strbuf_done(&making->what);
-    strbuf_printf(&making->what, "image %s: ", making->name);
-    sanitize_text(&making->what, text);
-    making->progress.what = strbuf_str(&making->what);
-    progress_tick(&making->progress);
+    progress_clear(&job->progress);
+    strbuf_done(&job->what);
+    strbuf_printf(&job->what, "image %s: ", job->name);
+    sanitize_text(&job->what, text);
+    job->progress.what = strbuf_str(&job->what);
+    progress_tick(&job->progress);
 }
 
 static void on_tick(void *arg)
 {
-    struct making *making = arg;
-    progress_tick(&making->progress);
+    struct image_job *job = arg;
+    progress_tick(&job->progress);
 }
 
 /* Signals become something that can be waited for; a second one, too, only asks for the end. */
@@ -73,13 +73,13 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void begin(struct making *making, const char *name, const char *what,
+static void begin(struct image_job *job, const char *name, const char *what,
                   struct image_watch *watch)
 {
-    *making = (struct making){ .name = name };
-    making->progress.is_on = isatty(STDERR_FILENO);
-    progress_begin(&making->progress, what, true);
-    *watch = (struct image_watch){ open_signals(), on_line, on_tick, making };
+    *job = (struct image_job){ .name = name };
+    job->progress.is_on = isatty(STDERR_FILENO);
+    progress_begin(&job->progress, what, true);
+    *watch = (struct image_watch){ open_signals(), on_line, on_tick, job };
 }
 
 static int set_size(void *target, const struct opt *opt, const char *value, struct cay_error *err)
@@ -90,7 +90,7 @@ static int set_size(void *target, const struct opt *opt, const char *value, stru
     return 0;
 }
 
-static void tell_made(const char *name)
+static void print_made(const char *name)
 {
     const struct cay_image *image;
     struct cay_images *images;
@@ -124,8 +124,8 @@ static int set_engine(void *target, const struct opt *opt, const char *value, st
     return 0;
 }
 
-static int hand_over(const struct engine *engine, const char *name, const struct image_watch *watch,
-                     struct cay_error *err)
+static int export_to_engine(const struct engine *engine, const char *name,
+                            const struct image_watch *watch, struct cay_error *err)
 {
     auto_close int root_fd = -1, lock_fd = -1;
     char tag[300];
@@ -141,7 +141,7 @@ static int hand_over(const struct engine *engine, const char *name, const struct
 }
 
 /* Puts the image in its place, or takes away what there is of it. */
-static int end(struct making *making, struct image_watch *watch, const struct engine *engine,
+static int end(struct image_job *job, struct image_watch *watch, const struct engine *engine,
                struct cay_image_maker *maker, int rc, uint64_t left_out, struct cay_error *err)
 {
     if (rc < 0)
@@ -149,17 +149,17 @@ static int end(struct making *making, struct image_watch *watch, const struct en
     else
         rc = cay_image_finish(maker, err);
     if (rc == 0)
-        rc = hand_over(engine, making->name, watch, err);
-    progress_clear(&making->progress);
-    strbuf_done(&making->what);
+        rc = export_to_engine(engine, job->name, watch, err);
+    progress_clear(&job->progress);
+    strbuf_done(&job->what);
     close_fd(&watch->cancel_fd);
     if (rc < 0)
         return err->errnum == EINTR ? (print_message("%s", err->msg), EXIT_INTERRUPTED)
                                     : print_error(err);
     if (left_out > 0)
-        print_message("image %s: %llu devices, fifos and sockets were left out", making->name,
+        print_message("image %s: %llu devices, fifos and sockets were left out", job->name,
                       (unsigned long long)left_out);
-    tell_made(making->name);
+    print_made(job->name);
     return 0;
 }
 
@@ -223,16 +223,17 @@ find_definition(const char *name, struct cay_image_definitions **ret, struct cay
 
 static int build(int argc, char **argv)
 {
-    struct image_build how = { 0 };
+    struct image_build spec = { 0 };
     struct engine engine = { 0 };
     const char *name = NULL;
     uint64_t max_bytes = 0, left_out = 0;
     bool help = false;
     const struct opt opts[] = {
         { OPT_STR, 0, "name", "NAME", "name of the image (the definition's)", &name },
-        { OPT_STR, 0, "suite", "NAME", "Debian release (this machine's, or bookworm)", &how.suite },
+        { OPT_STR, 0, "suite", "NAME", "Debian release (this machine's, or bookworm)",
+          &spec.suite },
         { OPT_STR, 0, "mirror", "URL", "where packages come from (as apt on this machine)",
-          &how.mirror },
+          &spec.mirror },
         { OPT_CALL, 0, "max-size", "SIZE", "maximum size of its content (16g)", &max_bytes,
           set_size },
         { OPT_CALL, 0, "engine", "NAME", "also load it into a container engine: docker",
@@ -243,7 +244,7 @@ static int build(int argc, char **argv)
     };
     struct cay_image_definitions *definitions = NULL;
     struct cay_image_maker *maker;
-    struct making making;
+    struct image_job job;
     struct cay_error err;
     int first;
 
@@ -257,22 +258,22 @@ static int build(int argc, char **argv)
     if (first == argc)
         return print_usage_error("`cay image list --available` lists them",
                                  "image build: which definition?");
-    if ((how.suite && how.suite[0] == '-') || (how.mirror && how.mirror[0] == '-'))
+    if ((spec.suite && spec.suite[0] == '-') || (spec.mirror && spec.mirror[0] == '-'))
         return print_usage_error(NULL, "image build: %s is an option, not a value",
-                                 how.suite ? how.suite : how.mirror);
-    how.definition = find_definition(argv[first], &definitions, &err);
-    if (!how.definition) {
+                                 spec.suite ? spec.suite : spec.mirror);
+    spec.definition = find_definition(argv[first], &definitions, &err);
+    if (!spec.definition) {
         cay_image_definitions_close(definitions);
         return print_error(&err);
     }
-    name = name ? name : how.definition->name;
+    name = name ? name : spec.definition->name;
     if (cay_image_begin(name, max_bytes, &maker, &err) < 0) {
         cay_image_definitions_close(definitions);
         return print_error(&err);
     }
-    begin(&making, name, "building an image", &how.watch);
-    int rc = image_build(&how, maker, &left_out, &err);
-    int status = end(&making, &how.watch, &engine, maker, rc, left_out, &err);
+    begin(&job, name, "building an image", &spec.watch);
+    int rc = image_build(&spec, maker, &left_out, &err);
+    int status = end(&job, &spec.watch, &engine, maker, rc, left_out, &err);
     cay_image_definitions_close(definitions);
     return status;
 }
@@ -334,7 +335,7 @@ static int import(int argc, char **argv)
     char own_name[256], from[256];
     struct cay_image_maker *maker;
     struct image_watch watch;
-    struct making making;
+    struct image_job job;
     struct cay_error err;
     int first;
 
@@ -358,9 +359,9 @@ static int import(int argc, char **argv)
     auto_close int fd = open_archive(argv[first], &err);
     if (fd < 0 || cay_image_begin(name, max_bytes, &maker, &err) < 0)
         return print_error(&err);
-    begin(&making, name, "importing an image", &watch);
+    begin(&job, name, "importing an image", &watch);
     int rc = image_import(fd, from, &watch, maker, &left_out, &err);
-    return end(&making, &watch, &engine, maker, rc, left_out, &err);
+    return end(&job, &watch, &engine, maker, rc, left_out, &err);
 }
 
 /* ---- export, remove ---- */

@@ -25,7 +25,8 @@ void print_set_form(bool wants_json, bool no_color);
 void print_error_json(const struct cay_error *err);
 
 /* What begins each line of cay's own on stderr: "cay: ", on a terminal with the sign that programs
- * can't print (sanitize.h), coloured where colours are on. In a pipe it stays plain, for scripts. */
+ * can't print (sanitize.h), coloured where colours are on. In a pipe it stays plain, for scripts.
+ */
 const char *print_prefix(void);
 
 /* A line "cay: …" on stderr; control bytes in it are made visible. */

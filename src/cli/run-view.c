@@ -13,9 +13,9 @@
 
 #include "base/auto.h"
 #include "base/signals.h"
-#include "cli/changes.h"
+#include "cli/changes-view.h"
 #include "cli/explain.h"
-#include "cli/once.h"
+#include "cli/once-per-boot.h"
 #include "cli/pretty.h"
 #include "cli/print.h"
 
@@ -74,7 +74,7 @@ void run_view_put_output(struct run_view *view, int fd, const char *data, size_t
  * wrote. Not before: a server whose warden was asked may end, and then one of our own is needed. It
  * stays its caller, whose state folder and terminal it uses. Where there is a workspace, it may be
  * another user's: to compare with what is in it, reading stays allowed. One that never began is
- * followed by another, where what it lacked can be built (image-ask.h).
+ * followed by another, where what it lacked can be built (image-offer.h).
  */
 static void drop_privileges(bool reads_workspace)
 {
@@ -201,7 +201,7 @@ static bool is_loud(const struct run_view *view, const char *warning)
 }
 
 /* What is true of every run on this host is said once. What will be lost is said even to who wants
- * to hear nothing: its time runs from there on (record_notice). */
+ * to hear nothing: its time runs from there on (record_expiry). */
 static bool is_to_be_told(const struct run_view *view, const char *warning)
 {
     if (strncmp(warning, "unapplied changes: ", 19) == 0)

@@ -17,7 +17,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/image-ask.h"
+#include "cli/image-offer.h"
 #include "cli/pretty.h"
 #include "cli/print.h"
 #include "cli/progress.h"
@@ -260,8 +260,11 @@ static int run_once(struct cay *cay, struct run_args *args, struct run_context *
     run.stdin_fd = ctx->stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
     if (!ctx->repeat)
         progress_begin(ctx->progress, "starting the sandbox", true);
-    if (view.has_tty && begin_tty(&view, &run, &err) < 0)
-        return print_error(&err);
+    if (view.has_tty && begin_tty(&view, &run, &err) < 0) {
+        int status = print_error(&err);
+        show_failure(&view, cay, &err, args->json);
+        return status;
+    }
 
     is_running = 1;
     int rc = cay_run(cay, args->req, &run, &result, &err);
@@ -272,7 +275,7 @@ static int run_once(struct cay *cay, struct run_args *args, struct run_context *
     run_view_flush(&view);
     if (rc < 0 && !args->events && !ctx->repeat && ctx->note_fd < 0 && !ctx->is_again &&
         !view.is_dropped && (args->yes || !args->quiet) &&
-        image_ask(&err, args->yes, ctx->cancel_fd)) {
+        image_offer_build(&err, args->yes, ctx->cancel_fd)) {
         ctx->is_again = true;
         free(view.failed);
         return 0;
@@ -385,8 +388,11 @@ static int run_request(struct cay *cay, struct run_args *args, struct run_contex
         return run_remote(args, ctx);
     if (args->plan) {
         auto_free char *plan = NULL;
-        return cay_plan_json(cay, args->req, &plan, &err) < 0 ? print_error(&err)
-                                                              : print_text(plan) | print_text("\n");
+        if (cay_plan_json(cay, args->req, &plan, &err) == 0)
+            return print_text(plan) | print_text("\n");
+        if (args->json) /* there is no run, and no result */
+            print_error_json(&err);
+        return print_error(&err);
     }
     return args->repeat ? run_repeated(cay, args, ctx) : run_once(cay, args, ctx);
 }
@@ -544,7 +550,7 @@ static int keep_warden(const struct cay_options *options, struct cay **cay,
     *cay = NULL;
     if (cay_open(&lasting, cay, err) < 0)
         return -1;
-    cay_request_heed(args->req, *cay); /* the caps that it had are gone */
+    cay_request_use_caps(args->req, *cay); /* the caps that it had are gone */
     return 0;
 }
 
@@ -598,7 +604,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
         rc = parse_options(args, argc, words, is_exec, &first, &dashdash, &other) > 0 ? 1 : -1;
     }
     if (rc == 0 && !may_name_server(argc, argv)) /* whose caps are the server's */
-        cay_request_heed(args->req, cay);
+        cay_request_use_caps(args->req, cay);
     if (rc == 0)
         rc = catch_signals(&ctx, &err);
     if (rc == 0)

@@ -128,7 +128,7 @@ static bool all_are_there(const struct watch *watch)
 
 /* From the first sign of a change until nothing more happens and every file is there. Returns
  * false when it is to stop instead. */
-static bool settle(struct watcher *watcher, const char **path)
+static bool wait_until_quiet(struct watcher *watcher, const char **path)
 {
     for (;;) {
         int64_t until = clock_now_ns() + QUIET_MS * NS_PER_MSEC;
@@ -150,8 +150,8 @@ struct running {
     int note_fd;
 };
 
-static int start(struct running *running, const struct watcher *watcher,
-                 int (*run)(void *arg, int note_fd), void *arg, struct cay_error *err)
+static int start_run(struct running *running, const struct watcher *watcher,
+                     int (*run)(void *arg, int note_fd), void *arg, struct cay_error *err)
 {
     int pair[2];
 
@@ -189,17 +189,17 @@ static int reap(struct running *running)
 }
 
 /* A Ctrl-C at the terminal has reached it too; a second signal would not let it end in order. */
-static void stop(struct running *running, bool was_told)
+static void stop_run(struct running *running, bool was_asked)
 {
     struct pollfd end = { running->pidfd, POLLIN, 0 };
 
-    if (!was_told)
+    if (!was_asked)
         kill(running->pid, SIGTERM);
     for (int tries = 0; poll(&end, 1, STOP_MS) <= 0 && tries < 10; tries++)
         kill(running->pid, SIGTERM);
 }
 
-static void tell_begin(unsigned number, const char *path)
+static void print_begin(unsigned number, const char *path)
 {
     char clock[16] = "";
     struct tm tm;
@@ -213,7 +213,7 @@ static void tell_begin(unsigned number, const char *path)
         print_message("---- run %u at %s", number, clock);
 }
 
-static void tell_end(unsigned number, struct running *running, int status)
+static void print_end(unsigned number, struct running *running, int status)
 {
     struct watch_note note;
     bool has_note = read(running->note_fd, &note, sizeof note) == (ssize_t)sizeof note;
@@ -250,13 +250,13 @@ int watch_loop(const struct watch *watch, int cancel_fd, int (*run)(void *arg, i
         struct running running = { .pid = -1, .pidfd = -1, .note_fd = -1 };
         int found = 0;
 
-        tell_begin(number, path);
-        if (start(&running, &watcher, run, arg, &err) < 0)
+        print_begin(number, path);
+        if (start_run(&running, &watcher, run, arg, &err) < 0)
             return print_error(&err);
         while (!(found & (CHANGED | CANCELLED | ENDED)))
             found = wait_for(&watcher, running.pidfd, -1, &path);
         if (!(found & ENDED))
-            stop(&running, found & CANCELLED);
+            stop_run(&running, found & CANCELLED);
         int status = reap(&running);
         if (found & CANCELLED)
             return cancel_status(cancel_fd);
@@ -264,11 +264,11 @@ int watch_loop(const struct watch *watch, int cancel_fd, int (*run)(void *arg, i
             close_fd(&running.note_fd);
             print_message("---- run %u: stopped", number);
         } else {
-            tell_end(number, &running, status);
+            print_end(number, &running, status);
         }
         while (!(found & (CHANGED | CANCELLED)))
             found = wait_for(&watcher, -1, -1, &path);
-        if (found & CANCELLED || !settle(&watcher, &path))
+        if (found & CANCELLED || !wait_until_quiet(&watcher, &path))
             return cancel_status(cancel_fd);
     }
 }

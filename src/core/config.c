@@ -35,8 +35,7 @@ const char *origin_name(enum origin origin)
     return names[origin];
 }
 
-/* ---- built-in -----------------------------------------------------------------------------------
- */
+/* ---- built-in ---- */
 
 /* What only reads, or writes where the sandbox can be written; nothing that starts other programs
  * than these or asks about the machine. From packages that every Debian has, and awk. */
@@ -372,12 +371,12 @@ static const char *type_to_backend(struct config *config, const char *value, str
 
 static const char *kilobytes(struct config *config, const char *value, struct cay_error *err)
 {
-    uint64_t most = fields[FIELD_MAX_OUTPUT].most >> 10, milli;
+    uint64_t max = fields[FIELD_MAX_OUTPUT].max >> 10, milli;
 
-    if (parse_milli(value, &milli) < 0 || milli > most * 1000) {
+    if (parse_milli(value, &milli) < 0 || milli > max * 1000) {
         cay_fail(err, CAY_E_USAGE,
                  "max_output: '%.60s' is not a number of KiB; allowed is 0 to %llu", value,
-                 (unsigned long long)most);
+                 (unsigned long long)max);
         return NULL;
     }
     return arena_printf(&config->arena, "%sk", value);

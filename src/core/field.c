@@ -14,8 +14,8 @@
 #include "base/utf8.h"
 
 const struct field fields[FIELD_N] = {
-#define FIELD_ROW(id, name, kind, flags, initial, least, most, choices, arg, help) \
-    [FIELD_##id] = { name, FIELD_##kind, flags, initial, least, most, choices, arg, help },
+#define FIELD_ROW(id, name, kind, flags, initial, min, max, choices, arg, help) \
+    [FIELD_##id] = { name, FIELD_##kind, flags, initial, min, max, choices, arg, help },
     FIELDS(FIELD_ROW)
 #undef FIELD_ROW
 };
@@ -104,13 +104,13 @@ static int parse_number(const struct field *field, const char *text, uint64_t *r
 static const char *range_text(char out[static 96], const struct field *field,
                               const struct value *cap)
 {
-    uint64_t highest = cap && cap->is_set ? MIN(field->most, cap->num) : field->most;
-    char least[32], most[32];
+    uint64_t highest = cap && cap->is_set ? MIN(field->max, cap->num) : field->max;
+    char min[32], max[32];
 
     *out = '\0';
-    if (field->most > 0)
-        snprintf(out, 96, "; allowed is %s to %s", number_text(least, field->kind, field->least),
-                 number_text(most, field->kind, highest));
+    if (field->max > 0)
+        snprintf(out, 96, "; allowed is %s to %s", number_text(min, field->kind, field->min),
+                 number_text(max, field->kind, highest));
     return out;
 }
 
@@ -148,8 +148,7 @@ static int check_number(enum field_id id, const char *text, const struct value *
     if (rc == -EINVAL)
         return cay_fail(err, CAY_E_USAGE, "%s: %s is not %s%s", field->name, given,
                         kind_words[field->kind], range_text(range, field, cap));
-    if (field->kind != FIELD_BOOL &&
-        (rc < 0 || value->num < field->least || value->num > field->most))
+    if (field->kind != FIELD_BOOL && (rc < 0 || value->num < field->min || value->num > field->max))
         return cay_fail(err, CAY_E_USAGE, "%s: %s is out of range%s", field->name, given,
                         range_text(range, field, cap));
     return 0;

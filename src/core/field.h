@@ -42,7 +42,7 @@ enum {
 #define LIMIT_FLAGS (FLOOR_FLAGS | FIELD_LIMIT | FIELD_PROJECT)
 #define ALIAS_FLAGS (FIELD_IN_REQUEST | FIELD_LIMIT | FIELD_NO_CONFIG) /* core/request-alias.h */
 
-/* id, name, kind, flags, built-in value (NULL: none), least, most, choices, metavar, help */
+/* id, name, kind, flags, built-in value (NULL: none), min, max, choices, metavar, help */
 #define FIELDS(X)                                                                                  \
     X(LANGUAGE, "language", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "NAME",                      \
       "language of the code, or NAME:VERSION (by file name or #! line)")                           \
@@ -203,7 +203,7 @@ struct field {
     enum field_kind kind;
     unsigned flags;
     const char *initial;
-    uint64_t least, most;
+    uint64_t min, max;
     const char *choices; /* words, tightest last where FIELD_HIGHER */
     const char *arg;
     const char *help;
@@ -235,7 +235,7 @@ enum field_id field_find(const char *name);
 int field_parse(struct arena *arena, enum field_id id, const char *text, struct value *ret,
                 struct cay_error *err);
 
-/* The same where an administrator's cap is known: messages then name it as the most that is
+/* The same where an administrator's cap is known: messages name it as the maximum that is
  * allowed. Whoever asks for more is refused by the plan. A cap may be NULL or not set. */
 int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
                        const struct value *cap, struct value *ret, struct cay_error *err);

@@ -17,8 +17,7 @@
 #include "base/toml.h"
 #include "core/embedded.h"
 
-/* ---- one file ---------------------------------------------------------------------------------
- */
+/* ---- one file ---- */
 
 enum key_kind { KEY_TEXT, KEY_LIST, KEY_BYTES };
 
@@ -147,8 +146,7 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
     return 0;
 }
 
-/* ---- all of them --------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 static bool is_description(const char *name)
 {
@@ -437,10 +435,10 @@ const char *language_program(struct arena *arena, const char *name)
  * and before that the room that a runtime's own code takes. */
 static uint64_t heap_mb(uint64_t memory_bytes)
 {
-    const uint64_t own = UINT64_C(48) << 20, least = 16;
+    const uint64_t own = UINT64_C(48) << 20, min = 16;
     uint64_t heap = memory_bytes > own ? ((memory_bytes - own) >> 20) * 3 / 4 : 0;
 
-    return MAX(heap, least);
+    return MAX(heap, min);
 }
 
 /* For a runtime that counts all of its memory, and only tries to stay below: 9/10. */
@@ -454,10 +452,10 @@ static uint64_t soft_mb(uint64_t memory_bytes)
  * and not by V8 before; and what leaves garbage is collected before it is too much. */
 static uint64_t memory_mb(uint64_t memory_bytes)
 {
-    const uint64_t own = 9, least = 16;
+    const uint64_t own = 9, min = 16;
     uint64_t all = memory_bytes >> 20;
 
-    return MAX(all > own ? all - own : 0, least);
+    return MAX(all > own ? all - own : 0, min);
 }
 
 /* Where new objects are, which V8 has three of: small enough to be emptied before they fill the

@@ -78,8 +78,7 @@ int payload_names_clash(const char *a, const char *b)
     return (*a == '\0' && (*b == '\0' || *b == '/')) || (*b == '\0' && *a == '/');
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* A buffer in front of the memfd: most payloads are one write, or none. */
 struct writer {
@@ -231,8 +230,7 @@ int payload_write(const struct payload_source *source, struct job *job, int *ret
     return 0;
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* Steps over n NUL-terminated strings; returns where they end, or 0. */
 static size_t skip_strings(const struct payload *payload, size_t pos, uint32_t n)

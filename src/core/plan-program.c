@@ -7,8 +7,8 @@
 
 #include "base/auto.h"
 #include "core/embedded.h"
-#include "core/found.h"
 #include "core/language.h"
+#include "core/path-cache.h"
 #include "core/plan-making.h"
 
 /* How SQL shows rows: as asked for, or as the door that shows them thinks best. */
@@ -106,15 +106,15 @@ static const char *find_program(const struct making *m, const char *name)
 
     if (m->plan->image)
         return image_program(&m->plan->arena, &m->image, name);
-    if (!host->found)
+    if (!host->path_cache)
         return host->find_program(arena, name);
     int64_t now = clock_now_ns();
-    const char *path = found_recall(host->found, name, now);
+    const char *path = path_cache_get(host->path_cache, name, now);
     if (path)
         return arena_str(arena, path);
     path = host->find_program(arena, name);
     if (path)
-        found_keep(host->found, name, path, now);
+        path_cache_put(host->path_cache, name, path, now);
     return path;
 }
 

@@ -18,8 +18,7 @@
 #include "core/request-alias.h"
 #include "sys/userns.h"
 
-/* ---- settings ----------------------------------------------------------------------------------
- */
+/* ---- settings ---- */
 
 static int choose_profile(struct making *m)
 {
@@ -67,8 +66,7 @@ static int refuse_unbuilt(const struct making *m)
     return 0;
 }
 
-/* ---- backend ------------------------------------------------------------------------------------
- */
+/* ---- backend ---- */
 
 /* Whether anybody said it: a language's own value takes the place of the built-in one only. */
 static bool is_explicit(const struct making *m, enum field_id id)
@@ -196,8 +194,7 @@ static int choose_layers(const struct making *m)
     return 0;
 }
 
-/* ---- limits -------------------------------------------------------------------------------------
- */
+/* ---- limits ---- */
 
 static int check_caps(const struct making *m)
 {
@@ -269,8 +266,8 @@ static struct cay_limits run_limits(const struct making *m)
         .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
     };
     if (!backend || !(backend->abilities & BACKEND_IMAGES)) { /* else it is the engine's to give */
-        clamp(m, FIELD_CPUS, m->host->most_cpus_milli, &run.cpus_milli);
-        clamp(m, FIELD_OPEN_FILES, m->host->most_open_files, &run.open_files);
+        clamp(m, FIELD_CPUS, m->host->max_cpus_milli, &run.cpus_milli);
+        clamp(m, FIELD_OPEN_FILES, m->host->max_open_files, &run.open_files);
     }
     /* What is written counts as memory too: at least half is left for the program. */
     run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);
@@ -294,8 +291,7 @@ static void fill_limits(const struct making *m)
     }
 }
 
-/* ---- root ---------------------------------------------------------------------------------------
- */
+/* ---- root ---- */
 
 /* A profile's list is for every machine: what is not installed here is left out of it. */
 static const char *const *allowed_commands(const struct making *m)

@@ -634,8 +634,7 @@ int cay_request_parse(struct cay_request *req, const char *json, size_t len, str
     return rc;
 }
 
-/* ---- rows for option tables --------------------------------------------------------------------
- */
+/* ---- rows for option tables ---- */
 
 const struct cay_field *cay_field_at(size_t i)
 {
@@ -660,8 +659,8 @@ const struct cay_field *cay_field_at(size_t i)
         .kind = KIND_##field_kind,                                                            \
         .is_limit = ((flags)&FIELD_LIMIT) != 0,                                               \
         .is_local = ((flags)&FIELD_LOCAL) != 0,                                               \
-        .least = low,                                                                         \
-        .most = high,                                                                         \
+        .min = low,                                                                           \
+        .max = high,                                                                          \
     },
         FIELDS(FIELD_VIEW)
 #undef FIELD_VIEW

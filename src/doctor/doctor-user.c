@@ -44,9 +44,9 @@ static void judge_subids(const struct facts *f, struct finding *out)
 
 static void judge_limits(const struct facts *f, struct finding *out)
 {
-    enum { FILES_LEAST = 256, FILES_USUAL = 1024, PROCESSES_USUAL = 256, BYTES_LEAST = 1 << 20 };
+    enum { FILES_MIN = 256, FILES_USUAL = 1024, PROCESSES_USUAL = 256, BYTES_MIN = 1 << 20 };
 
-    if (f->nofile < FILES_LEAST) {
+    if (f->nofile < FILES_MIN) {
         finding_say(f, out, FINDING_FAIL, "%llu open files: cay itself needs more",
                     (unsigned long long)f->nofile);
         finding_fix(f, out, "raise the hard limit", "ulimit -Hn %d", FILES_USUAL);
@@ -56,7 +56,7 @@ static void judge_limits(const struct facts *f, struct finding *out)
         finding_fix(f, out, "raise the hard limit, as root, and log in again",
                     "echo '%s - nproc 4096' | %stee /etc/security/limits.d/cay.conf", f->user,
                     facts_sudo(f));
-    } else if (f->fsize < BYTES_LEAST) {
+    } else if (f->fsize < BYTES_MIN) {
         finding_say(f, out, FINDING_WARN, "files of at most %llu bytes",
                     (unsigned long long)f->fsize);
         finding_fix(f, out, "raise the limit", "ulimit -f unlimited");
@@ -71,7 +71,7 @@ static void judge_limits(const struct facts *f, struct finding *out)
 
 static void judge_state(const struct facts *f, struct finding *out)
 {
-    enum { FREE_LEAST = 16 << 20 };
+    enum { FREE_MIN = 16 << 20 };
 
     if (!f->state_path) {
         finding_say(f, out, FINDING_WARN, "no place for one: HOME and XDG_STATE_HOME are not set");
@@ -90,7 +90,7 @@ static void judge_state(const struct facts *f, struct finding *out)
             finding_fix(f, out, "make it, or make it this user's again",
                         "sudo mkdir -p %s && sudo chown %s: %s", f->state_path, f->user,
                         f->state_path);
-    } else if (f->state_free < FREE_LEAST) {
+    } else if (f->state_free < FREE_MIN) {
         finding_say(f, out, FINDING_WARN, "%s: %llu KiB are free", f->state_path,
                     (unsigned long long)f->state_free / 1024);
         finding_fix(f, out, "make room", "df -h %s", f->state_path);
@@ -156,7 +156,7 @@ const struct check checks_tools[] = {
     { "grammars", "syntax", "grammars", "what can't be read is never safe", PROBE_N,
       .judge = judge_grammars },
     { "ahead", "syntax", "interpreters started ahead", "a server's runs of them start sooner",
-      PROBE_N, .judge = judge_ahead },
+      PROBE_N, .judge = judge_prewarm },
     { "docker", "tools", "container engine", "the backend docker makes its sandboxes by it",
       PROBE_N, .judge = judge_docker },
     { "podman", "tools", "Podman", "its socket serves the backend docker too", PROBE_N,

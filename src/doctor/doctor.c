@@ -468,7 +468,7 @@ int cay_doctor_json(struct cay *cay, char **ret, struct cay_error *err)
     ask_engine(f, &cay->config);
     facts_try(f, MAX(state_fd, -1));
     facts_try_syntax(f);
-    facts_find_ahead(f);
+    facts_find_prewarm(f);
     int rc = put_report(&w, cay, f, err);
     if (rc == 0)
         *ret = strbuf_take(&out);

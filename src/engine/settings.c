@@ -101,7 +101,7 @@ const char *cay_default(struct cay *cay, const char *name)
     return field_text(&cay->config.arena, id, &profile->values[id]);
 }
 
-uint64_t cay_most(const struct cay *cay, const char *name)
+uint64_t cay_max(const struct cay *cay, const char *name)
 {
     enum field_id id = field_find(name);
     return id == FIELD_N ? 0 : cay->config.caps[id].value.num;
@@ -150,14 +150,14 @@ int cay_language_name(const char *name, char *out, size_t size, struct cay_error
     return rc;
 }
 
-void cay_cap(struct cay *cay, const char *name, uint64_t most)
+void cay_set_max(struct cay *cay, const char *name, uint64_t max)
 {
     enum field_id id = field_find(name);
 
     if (id == FIELD_N || cay->config.caps[id].value.is_set)
         return;
-    most = MAX(most, cay->config.settings[id].value.num);
-    cay->config.caps[id] = (struct setting){ .value = { .is_set = true, .num = most } };
+    max = MAX(max, cay->config.settings[id].value.num);
+    cay->config.caps[id] = (struct setting){ .value = { .is_set = true, .num = max } };
 }
 
 static int check_layers(const struct value *require, struct cay_error *err)
@@ -186,7 +186,7 @@ int cay_require(struct cay *cay, const char *list, struct cay_error *err)
     return 0;
 }
 
-void cay_request_heed(struct cay_request *req, const struct cay *cay)
+void cay_request_use_caps(struct cay_request *req, const struct cay *cay)
 {
     req->caps = cay->config.caps;
 }

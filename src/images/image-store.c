@@ -90,7 +90,7 @@ int image_store_hide(int store_fd, const char *prefix, char ret_name[static IMAG
     return -EAGAIN;
 }
 
-void image_store_sweep(int store_fd, bool dry_run, image_told_fn *told, void *arg)
+void image_store_sweep(int store_fd, bool dry_run, image_removed_fn *on_removed, void *arg)
 {
     DIR *dir = dir_open_at(store_fd, ".");
     const struct dirent *entry;
@@ -104,8 +104,8 @@ void image_store_sweep(int store_fd, bool dry_run, image_told_fn *told, void *ar
         auto_close int own_fd = open_folder(store_fd, name);
         if (own_fd < 0 || flock(own_fd, LOCK_EX | LOCK_NB) < 0)
             continue;
-        if ((dry_run || rmtree_at(store_fd, name, INT64_MAX) == 0) && told)
-            told(arg, "unfinished image", name);
+        if ((dry_run || rmtree_at(store_fd, name, INT64_MAX) == 0) && on_removed)
+            on_removed(arg, "unfinished image", name);
     }
     closedir(dir);
 }

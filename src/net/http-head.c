@@ -165,7 +165,7 @@ static bool parse_length(const char *text, uint64_t *ret)
 }
 
 /* RFC 9112, 6.1 and 6.3 */
-static struct http_fault settle_framing(enum http_side side, bool is_head_answer,
+static struct http_fault finish_framing(enum http_side side, bool is_head_answer,
                                         const char *const found[], struct http_head *head)
 {
     const char *length = found[CONTENT_LENGTH];
@@ -208,7 +208,7 @@ static struct http_fault check_host(const char *host, const struct http_head *he
     return fine;
 }
 
-struct http_fault http_head_settle(enum http_side side, bool is_head_answer, struct http_head *head)
+struct http_fault http_head_finish(enum http_side side, bool is_head_answer, struct http_head *head)
 {
     const char *found[SINGLE_MAX] = { NULL };
 
@@ -222,7 +222,7 @@ struct http_fault http_head_settle(enum http_side side, bool is_head_answer, str
         }
     }
 
-    struct http_fault wrong = settle_framing(side, is_head_answer, found, head);
+    struct http_fault wrong = finish_framing(side, is_head_answer, found, head);
     if (wrong.status)
         return wrong;
     head->keep_alive = head->framing != HTTP_CLOSE &&

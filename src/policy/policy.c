@@ -12,8 +12,8 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/found.h"
 #include "core/language.h"
+#include "core/path-cache.h"
 #include "core/plan.h"
 #include "core/syntax-wire.h"
 #include "policy/policy-command.h"
@@ -120,7 +120,7 @@ static bool may_have_own_rules(struct rules_look *look)
     int64_t now = clock_now_ns();
 
     if (now >= look->until_ns)
-        *look = (struct rules_look){ now + FOUND_NS, has_own_rules() };
+        *look = (struct rules_look){ now + PATH_CACHE_NS, has_own_rules() };
     return look->are_there;
 }
 

@@ -159,7 +159,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
 static int set_timeout(const struct server *server, struct cay_request *req, struct cay_error *err)
 {
     const uint64_t usual_ns = 10 * NS_PER_SEC;
-    uint64_t most_ns = cay_most(server->cay, "timeout");
+    uint64_t most_ns = cay_max(server->cay, "timeout");
     char seconds[32];
 
     snprintf(seconds, sizeof seconds, "%.3f",

@@ -94,7 +94,7 @@ void recorder_link_tick(struct server *server, int64_t now_ns)
         hold_back(server, "recorder-failed", err.msg);
         return;
     }
-    history_client_renew(server->history, fd);
+    history_client_reconnect(server->history, fd);
     server->recorder_since_ns = now_ns;
     server->recorder_retry_ns = 0;
     if (recorder_link_watch(server, &err) < 0)

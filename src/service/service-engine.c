@@ -87,7 +87,7 @@ void engine_tend_checker(struct server *server, int64_t now_ns)
     if (now_ns - server->checker_ns < NS_PER_SEC)
         return;
     server->checker_ns = now_ns;
-    bool is_gone = cay_syntax_tend(server->cay, &restarts, &err) < 0;
+    bool is_gone = cay_syntax_supervise(server->cay, &restarts, &err) < 0;
     bool is_asked = is_gone && err.kind == CAY_E_BUSY;
     if (is_gone && !is_asked && !server->is_checker_gone)
         LOG(server->log, ERROR, "checker-lost", now_ns, LOG_TEXT("error", err.msg));

@@ -145,7 +145,7 @@ static const char *version_5_36_0(struct arena *arena, const struct language *la
 static const struct plan_host usual_host = { find_usual, NULL, path_usual };
 static const struct plan_host full_host = { find_anything, version_5_36_0 };
 
-/* ---- what a test is made of ------------------------------------------------------------------ */
+/* ---- what a test is made of ---- */
 
 struct making {
     bool requires_all;
@@ -259,8 +259,7 @@ static void check_words(const char *const *list, const char *const *want)
 
 #define PYTHON "\"language\": \"python\", \"code\": \"print(1)\""
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ---- */
 
 static void test_defaults(void **state)
 {
@@ -332,14 +331,14 @@ static void test_limits_of_the_host(void **state)
                             .host = &host };
 
     (void)state;
-    host.most_cpus_milli = 2500;
-    host.most_open_files = 5000;
+    host.max_cpus_milli = 2500;
+    host.max_open_files = 5000;
     struct made m = made(asked);
     assert_false(m.plan.warnings.is_set);
     unmake(&m);
 
-    host.most_cpus_milli = 2000;
-    host.most_open_files = 4096;
+    host.max_cpus_milli = 2000;
+    host.max_open_files = 4096;
     m = made(asked);
     assert_int_equal(m.plan.job.limits[0].cpus_milli, 2000);
     assert_int_equal(m.plan.job.limits[0].open_files, 4096);

@@ -143,7 +143,7 @@ void on_execute(struct exchange *x)
         return;
     }
     struct cay_request *req = cay_request_new();
-    cay_request_heed(req, x->server->cay);
+    cay_request_use_caps(req, x->server->cay);
     int rc = cay_request_parse(req, strbuf_str(&x->body), x->body.len, &err);
     strbuf_done(&x->body); /* the request has what it needs of it */
     if (rc < 0) {

@@ -327,19 +327,19 @@ static void put_number_type(struct json_writer *w, const struct cay_field *field
 {
     bool is_whole = is_kind(field, "size") || is_kind(field, "count");
     double unit = is_kind(field, "seconds") ? 1e9 : is_kind(field, "number") ? 1e3 : 1;
-    uint64_t cap = cay ? cay_most(cay, field->name) : 0;
-    uint64_t most = cap ? MIN(cap, field->most) : field->most;
+    uint64_t cap = cay ? cay_max(cay, field->name) : 0;
+    uint64_t max = cap ? MIN(cap, field->max) : field->max;
 
     json_field_array(w, "type");
     json_put_string(w, is_whole ? "integer" : "number");
     json_put_string(w, "string");
     json_end_array(w);
     if (is_whole) {
-        json_field_uint(w, "minimum", field->least);
-        json_field_uint(w, "maximum", most);
+        json_field_uint(w, "minimum", field->min);
+        json_field_uint(w, "maximum", max);
     } else {
-        json_field_real(w, "minimum", (double)field->least / unit);
-        json_field_real(w, "maximum", (double)most / unit);
+        json_field_real(w, "minimum", (double)field->min / unit);
+        json_field_real(w, "maximum", (double)max / unit);
     }
     json_field_string(w, "pattern",
                       is_kind(field, "size")      ? "^[0-9]+(\\.[0-9]+)?[kKmMgG]?$"

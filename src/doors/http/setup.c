@@ -340,13 +340,14 @@ static void cap_requests(struct server *server, const struct admit_host *host, u
 {
     uint64_t quarter = (host->total_bytes - MIN(host->total_bytes, reserve)) / 4 >> 20 << 20;
 
-    cay_cap(server->cay, "memory", quarter);
-    cay_cap(server->cay, "swap", quarter);
-    cay_cap(server->cay, "pids", 4096);
-    cay_cap(server->cay, "inodes", 50000);    /* each is looked at when files are collected */
-    cay_cap(server->cay, "open_files", 4096); /* of each process; the kernel's are all tenants' */
-    cay_cap(server->cay, "max_output", 4 << 20);
-    cay_cap(server->cay, "output_cap", UINT64_C(1) << 30);
+    cay_set_max(server->cay, "memory", quarter);
+    cay_set_max(server->cay, "swap", quarter);
+    cay_set_max(server->cay, "pids", 4096);
+    cay_set_max(server->cay, "inodes", 50000); /* each is looked at when files are collected */
+    cay_set_max(server->cay, "open_files",
+                4096); /* of each process; the kernel's are all tenants' */
+    cay_set_max(server->cay, "max_output", 4 << 20);
+    cay_set_max(server->cay, "output_cap", UINT64_C(1) << 30);
 }
 
 static int by_name(const void *a, const void *b)

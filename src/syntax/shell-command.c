@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/shell.h"
+#include "syntax/shell-command.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/check.h"
+#include "syntax/checker.h"
 
 #include <dirent.h>
 #include <errno.h>

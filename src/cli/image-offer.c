@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/image-ask.h"
+#include "cli/image-offer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -104,7 +104,7 @@ static bool build(char *command)
     return status == 0;
 }
 
-bool image_ask(const struct cay_error *err, bool is_agreed, int cancel_fd)
+bool image_offer_build(const struct cay_error *err, bool is_agreed, int cancel_fd)
 {
     char command[sizeof err->hint];
 

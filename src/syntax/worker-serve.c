@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/serve.h"
+#include "syntax/worker-serve.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "syntax/check.h"
+#include "syntax/checker.h"
 #include "syntax/guard.h"
 #include "syntax/highlight.h"
 #include "sys/file.h"
@@ -141,7 +141,7 @@ int serve_language(const char *language, int fd)
             server.err.kind == CAY_E_UNSUPPORTED ? SYNTAX_NO_GRAMMAR : SYNTAX_BROKEN_RULES;
     else
         server.highlighter = highlighter_new(checker_grammar(server.checker));
-    if (guard_put_on() < 0)
+    if (guard_load() < 0)
         return 1;
     while (rc > 0)
         rc = serve_one(&server);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sys/rights.h"
+#include "sys/privileges.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -14,13 +14,13 @@
 #include "base/auto.h"
 #include "base/error.h"
 
-void rights_drop_bounding(void)
+void privileges_drop_bounding(void)
 {
     for (unsigned long cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
         continue;
 }
 
-int rights_drop(struct cay_error *err)
+int privileges_drop(struct cay_error *err)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
     struct __user_cap_data_struct none[2] = { 0 };
@@ -62,8 +62,8 @@ static long load_own_signals(void)
     return load(filter, ARRAY_LEN(filter));
 }
 
-int rights_filter(const struct sock_filter *filter, size_t n, const char *whose,
-                  struct cay_error *err)
+int privileges_load_filter(const struct sock_filter *filter, size_t n, const char *whose,
+                           struct cay_error *err)
 {
     if (load_own_signals() != 0 || load(filter, n) != 0)
         return cay_fail_errno(err, errno, "load the system call filter of %s", whose);

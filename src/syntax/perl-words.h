@@ -22,4 +22,4 @@ typedef bool words_fn(void *arg, const char *word, size_t at, bool is_import);
  *     &{       a call by a name that is computed
  *     eval     of a text, not of a block
  */
-void words_of_perl(const char *text, size_t len, words_fn *fn, void *arg);
+void perl_words(const char *text, size_t len, words_fn *fn, void *arg);

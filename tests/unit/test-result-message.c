@@ -21,7 +21,7 @@
 #include "base/utf8.h"
 #include "core/language.h"
 #include "core/verdict.h"
-#include "explain/message.h"
+#include "explain/result-message.h"
 
 static const struct language *language_named(struct arena *arena, const char *name)
 {

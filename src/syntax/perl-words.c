@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/words.h"
+#include "syntax/perl-words.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -139,7 +139,7 @@ static bool on_word(struct reading *r, words_fn *fn, void *arg)
     return fn(arg, name, start, false);
 }
 
-void words_of_perl(const char *text, size_t len, words_fn *fn, void *arg)
+void perl_words(const char *text, size_t len, words_fn *fn, void *arg)
 {
     struct reading reading = { text, len, 0 }, *r = &reading;
     bool goes_on = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "explain/message.h"
+#include "explain/result-message.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -55,11 +55,11 @@ enum {
     TRIES_NONE = 3,
 };
 
-struct taker {
+struct importer {
     int state_fd, top_fd;
     const struct config *config;
     struct audit_limits limits;
-    size_t taken;
+    size_t n_imported;
 
     /* of the journal at hand */
     char name[RECORD_ID_LEN + 1];
@@ -78,7 +78,7 @@ struct taker {
 
 static int collect_id(void *arg, uint64_t seq, const char *line, size_t len)
 {
-    struct taker *t = arg;
+    struct importer *t = arg;
     struct arena arena = { 0 };
     struct audit_entry entry;
 
@@ -102,7 +102,7 @@ static int compare_ids(const void *a, const void *b)
 }
 
 /* Whether nothing was added to the audit log since. */
-static bool is_at_end(const struct taker *t)
+static bool is_at_end(const struct importer *t)
 {
     struct audit_head head;
     auto_close int fd =
@@ -115,7 +115,7 @@ static bool is_at_end(const struct taker *t)
 }
 
 /* all: what is before at.upto, too, and what was added since. */
-static int compare(struct taker *t, bool all, struct cay_error *err)
+static int compare(struct importer *t, bool all, struct cay_error *err)
 {
     struct cay_audit_place place = { 0 };
 
@@ -133,7 +133,7 @@ static int compare(struct taker *t, bool all, struct cay_error *err)
     return 0;
 }
 
-static bool is_audited(const struct taker *t, const char *id)
+static bool is_audited(const struct importer *t, const char *id)
 {
     return t->n_ids > 0 && bsearch(id, t->ids, t->n_ids, sizeof *t->ids, compare_ids);
 }
@@ -154,7 +154,7 @@ static bool is_object(const char *text, size_t len, const char *id, size_t *ret_
 }
 
 /* Without one it is a line of before, or one that was promised. */
-static uint64_t take_number(const char **line, const char *end)
+static uint64_t parse_line_number(const char **line, const char *end)
 {
     const char *tab = memchr(*line, '\t', (size_t)MIN(end - *line, (ptrdiff_t)20));
     uint64_t number = 0;
@@ -177,7 +177,7 @@ int journal_parse(struct arena *arena, const char *line, size_t len, struct audi
     const char *end = line + len;
     bool is_bad = false;
 
-    *ret_number = take_number(&line, end);
+    *ret_number = parse_line_number(&line, end);
     len = (size_t)(end - line);
     const char *first = memchr(line, '\t', len);
     const char *second = first ? memchr(first + 1, '\t', (size_t)(end - first - 1)) : NULL;
@@ -188,19 +188,21 @@ int journal_parse(struct arena *arena, const char *line, size_t len, struct audi
     if (audit_parse(arena, line, (size_t)(first - line), entry) < 0 ||
         strcmp(entry->kind, "run") != 0)
         return -EINVAL;
-    text.result = first + 1;
-    text.result_len = (size_t)(second - text.result);
+    struct record_piece *result = &text.result[0];
+    result->data = first + 1;
+    result->len = (size_t)(second - result->data);
     text.extra = second + 1;
     text.extra_len = (size_t)(end - text.extra);
-    if (text.result_len == 0 && text.extra_len == 0) {
-        text.result = text.extra = NULL;
-    } else if (!is_object(text.result, text.result_len, entry->id, NULL) || text.extra_len < 3 ||
+    if (result->len == 0 && text.extra_len == 0) {
+        result->data = text.extra = NULL;
+    } else if (!is_object(result->data, result->len, entry->id, NULL) || text.extra_len < 3 ||
                text.extra[0] != '{' || end[-1] != '}' ||
                !is_object(text.extra, text.extra_len, NULL, &members) || members == 0) {
-        text.result = text.extra = NULL;
+        *result = (struct record_piece){ 0 };
+        text.extra = NULL;
         is_bad = true;
     }
-    text.has_code = text.result && members > 1;
+    text.has_code = result->data && members > 1;
     text.end_ns = audit_end_ns(entry);
     if (text.end_ns / NS_PER_SEC > time(NULL))
         text.end_ns = 0; /* it would never be old */
@@ -226,13 +228,13 @@ __attribute__((format(printf, 3, 4))) static void note(struct audit *audit, cons
 
 #define ULL(n) ((unsigned long long)(n))
 
-static uint64_t last_seen(const struct taker *t)
+static uint64_t last_seen(const struct importer *t)
 {
     return MAX(MAX(t->at.line, t->audited), t->at.aside);
 }
 
 /* All lines before `next` should have been seen. */
-static void note_missing(struct taker *t, struct audit *audit, uint64_t next)
+static void note_missing(struct importer *t, struct audit *audit, uint64_t next)
 {
     uint64_t first = last_seen(t) + 1;
 
@@ -247,7 +249,7 @@ static void note_missing(struct taker *t, struct audit *audit, uint64_t next)
 }
 
 /* Returns how much of it is kept. */
-static size_t keep_aside(const struct taker *t, const char *line, size_t len)
+static size_t keep_aside(const struct importer *t, const char *line, size_t len)
 {
     struct stat st;
 
@@ -266,7 +268,7 @@ static size_t keep_aside(const struct taker *t, const char *line, size_t len)
 }
 
 /* What nothing can be made of is for people to look at, as far as there is room. */
-static void set_aside(struct taker *t, struct audit *audit, const char *line, size_t len,
+static void set_aside(struct importer *t, struct audit *audit, const char *line, size_t len,
                       size_t whole, uint64_t number, const char *what)
 {
     size_t kept = keep_aside(t, line, len);
@@ -278,7 +280,7 @@ static void set_aside(struct taker *t, struct audit *audit, const char *line, si
     t->at.aside = MAX(t->at.aside, number);
 }
 
-static int store(struct taker *t, const struct record_text *text)
+static int store(struct importer *t, const struct record_text *text)
 {
     auto_close int executions_fd = record_open_executions_at(t->state_fd, true);
 
@@ -286,10 +288,10 @@ static int store(struct taker *t, const struct record_text *text)
         return executions_fd;
     /* A folder that can't be had is none: a front that puts rubbish there must not stop the rest.
      */
-    bool has_folder = record_adopt(executions_fd, t->folder_fd, text->entry->id) > 0;
+    auto_close int own_fd = record_adopt(executions_fd, t->folder_fd, text->entry->id);
     int rc = record_store(t->state_fd, text);
     if (rc == 0)
-        record_prune_sometimes(t->state_fd, t->config, text, has_folder, NULL);
+        record_prune_sometimes(t->state_fd, t->config, text, own_fd >= 0, NULL);
     return rc;
 }
 
@@ -310,8 +312,8 @@ struct batch {
 };
 
 /* One line; whole is its length where only its beginning is here. */
-static void take_line(struct taker *t, struct batch *batch, const char *line, size_t len,
-                      size_t whole)
+static void import_line(struct importer *t, struct batch *batch, const char *line, size_t len,
+                        size_t whole)
 {
     struct audit_entry *entry = &batch->entries[batch->n];
     struct record_text *text = &batch->texts[batch->n];
@@ -324,14 +326,14 @@ static void take_line(struct taker *t, struct batch *batch, const char *line, si
         /* The entry alone, as that of a run of which nothing is kept. */
         auto_strbuf struct strbuf alone = { 0 };
         const char *at = line;
-        take_number(&at, end);
+        parse_line_number(&at, end);
         tab = memchr(at, '\t', (size_t)(end - at));
         strbuf_add(&alone, line, (size_t)((tab ? tab : line) - line));
         strbuf_puts(&alone, "\t\t");
         rc = t->at.tries >= TRIES_NONE
                  ? -EINVAL
                  : journal_parse(&batch->arena, alone.data, alone.len, entry, text, &number);
-        number = number ? number : take_number(&(const char *){ line }, end);
+        number = number ? number : parse_line_number(&(const char *){ line }, end);
     } else {
         rc = journal_parse(&batch->arena, line, len, entry, text, &number);
     }
@@ -361,14 +363,14 @@ static void take_line(struct taker *t, struct batch *batch, const char *line, si
     batch->n++;
 }
 
-static int store_all(struct taker *t, const struct batch *batch)
+static int store_all(struct importer *t, const struct batch *batch)
 {
     int rc = 0;
 
     if (t->config->settings[FIELD_KEEP_EXECUTIONS].value.num == 0)
         return 0;
     for (size_t i = 0; rc == 0 && i < batch->n; i++) {
-        if (!batch->texts[i].result)
+        if (!batch->texts[i].result[0].data)
             continue;
         rc = store(t, &batch->texts[i]);
         if (is_poison(rc))
@@ -378,7 +380,7 @@ static int store_all(struct taker *t, const struct batch *batch)
 }
 
 /* Where the log was when a journal was last taken in, it can't be before. */
-static void look_at_log(const struct taker *t, struct audit *audit)
+static void look_at_log(const struct importer *t, struct audit *audit)
 {
     if (audit->head.seq < t->at.upto.seq)
         note(audit, "missing",
@@ -387,13 +389,13 @@ static void look_at_log(const struct taker *t, struct audit *audit)
 }
 
 /* Whether a number does not follow from those before: the line may have been taken in before. */
-static bool has_old_number(const struct taker *t, const char *data, size_t len)
+static bool has_old_number(const struct importer *t, const char *data, size_t len)
 {
     uint64_t last = t->at.line;
 
     for (size_t at = 0; at < len;) {
         const char *line = data + at, *end = memchr(line, '\n', len - at);
-        uint64_t number = take_number(&line, end);
+        uint64_t number = parse_line_number(&line, end);
         if (number > 0 && number <= last)
             return true;
         last = MAX(last, number);
@@ -404,8 +406,8 @@ static bool has_old_number(const struct taker *t, const char *data, size_t len)
 
 /* Takes whole lines in; len ends behind a newline. Those of a log move the place in it. whole: how
  * long the one line is that data holds the beginning of; 0: all is here. */
-static int take_lines(struct taker *t, const char *data, size_t len, size_t whole, bool is_log,
-                      struct cay_error *err)
+static int import_lines(struct importer *t, const char *data, size_t len, size_t whole, bool is_log,
+                        struct cay_error *err)
 {
     struct batch *batch;
     size_t at = 0, n_lines = 0;
@@ -430,7 +432,7 @@ static int take_lines(struct taker *t, const char *data, size_t len, size_t whol
             at += size + 1;
             n_lines += size > 0;
             if (size > 0)
-                take_line(t, batch, line, size, MAX(size, whole));
+                import_line(t, batch, line, size, MAX(size, whole));
         }
         rc = audit_write(&batch->audit);
         /* Of those that were there already, all that is kept was, too. */
@@ -441,7 +443,7 @@ static int take_lines(struct taker *t, const char *data, size_t len, size_t whol
     if (rc == 0)
         rc = store_all(t, batch);
     if (rc == 0) {
-        t->taken += batch->n_new;
+        t->n_imported += batch->n_new;
         t->at.line = MAX(t->at.line, batch->line);
         t->at.offset += is_log ? MAX(at, whole) : 0;
         if (n_lines > 0) /* and not only the newline before what was tried */
@@ -459,8 +461,8 @@ static int take_lines(struct taker *t, const char *data, size_t len, size_t whol
 }
 
 /* Of something that no line says. */
-static int take_note(struct taker *t, const char *kind, const char *text, uint64_t next,
-                     struct cay_error *err)
+static int write_note(struct importer *t, const char *kind, const char *text, uint64_t next,
+                      struct cay_error *err)
 {
     struct audit audit;
 
@@ -506,7 +508,7 @@ static ssize_t find_end(int fd, uint64_t start, uint64_t at, bool is_over)
 /* Reads from the offset on until there is a whole line, or nothing more. Returns the length of the
  * whole lines, or -errno. Where the line is longer than what is read, that of its beginning, and
  * *ret_whole is how long it is. */
-static ssize_t read_lines(const struct taker *t, int fd, bool is_over, struct strbuf *buf,
+static ssize_t read_lines(const struct importer *t, int fd, bool is_over, struct strbuf *buf,
                           size_t *ret_whole)
 {
     const size_t max = t->at.tries >= TRIES_NO_RESULT ? BATCH_BYTES : JOURNAL_LINE_MAX;
@@ -518,17 +520,10 @@ static ssize_t read_lines(const struct taker *t, int fd, bool is_over, struct st
             buf->data = mem_resize(buf->data, piece);
             buf->size = piece;
         }
-        while (buf->len < piece) {
-            ssize_t n =
-                pread(fd, buf->data + buf->len, piece - buf->len, (off_t)(t->at.offset + buf->len));
-            if (n < 0 && errno == EINTR)
-                continue;
-            if (n < 0)
-                return -errno;
-            if (n == 0)
-                break;
-            buf->len += (size_t)n;
-        }
+        ssize_t n = pread_all(fd, buf->data + buf->len, piece - buf->len, t->at.offset + buf->len);
+        if (n < 0)
+            return n;
+        buf->len += (size_t)n;
         const char *end = buf->len > 0 ? memrchr(buf->data, '\n', buf->len) : NULL;
         if (end)
             return end + 1 - buf->data;
@@ -545,8 +540,8 @@ static ssize_t read_lines(const struct taker *t, int fd, bool is_over, struct st
 }
 
 /* Takes a log in, from the place on. */
-static int take_log(struct taker *t, int fd, bool is_over, struct strbuf *buf,
-                    struct cay_error *err)
+static int import_log(struct importer *t, int fd, bool is_over, struct strbuf *buf,
+                      struct cay_error *err)
 {
     for (;;) {
         size_t whole;
@@ -559,13 +554,13 @@ static int take_log(struct taker *t, int fd, bool is_over, struct strbuf *buf,
         }
         if (len == 0)
             return 0;
-        if (take_lines(t, buf->data, (size_t)len, whole, true, err) < 0)
+        if (import_lines(t, buf->data, (size_t)len, whole, true, err) < 0)
             return -1;
     }
 }
 
 /* The smallest number of a log past that one; 0: there is none. */
-static unsigned next_log(const struct taker *t, unsigned number)
+static unsigned next_log(const struct importer *t, unsigned number)
 {
     DIR *dir = dir_open_at(t->folder_fd, ".");
     const struct dirent *entry;
@@ -583,7 +578,7 @@ static unsigned next_log(const struct taker *t, unsigned number)
     return found;
 }
 
-static int open_log(const struct taker *t, struct stat *st)
+static int open_log(const struct importer *t, struct stat *st)
 {
     char name[32];
 
@@ -595,7 +590,7 @@ static int open_log(const struct taker *t, struct stat *st)
 }
 
 /* As its writer says; what no writer can have come to is damage, and says nothing. */
-static uint64_t count_lines(const struct taker *t)
+static uint64_t count_lines(const struct importer *t)
 {
     enum { AHEAD_MAX = 1000000 };
     char text[32] = "";
@@ -611,7 +606,7 @@ static uint64_t count_lines(const struct taker *t)
 
 /* The audit log is nothing that the disk has, until it is told to; what it came from is removed
  * only then. */
-static int sync_all(const struct taker *t)
+static int sync_all(const struct importer *t)
 {
     auto_close int fd =
         openat(t->state_fd, "audit.jsonl", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -619,7 +614,7 @@ static int sync_all(const struct taker *t)
     return (fd >= 0 && fdatasync(fd) < 0) || fdatasync(t->at_fd) < 0 ? -errno : 0;
 }
 
-static int begin_next(struct taker *t, unsigned next, struct cay_error *err)
+static int begin_next(struct importer *t, unsigned next, struct cay_error *err)
 {
     char name[32];
 
@@ -636,7 +631,7 @@ static int begin_next(struct taker *t, unsigned next, struct cay_error *err)
 }
 
 /* All logs that there are, in order. */
-static int take_logs(struct taker *t, struct cay_error *err)
+static int import_logs(struct importer *t, struct cay_error *err)
 {
     auto_strbuf struct strbuf buf = { 0 };
 
@@ -653,69 +648,71 @@ static int take_logs(struct taker *t, struct cay_error *err)
             return 0; /* as most times */
         unsigned next = next_log(t, t->at.number);
         if (fd >= 0 && (uint64_t)st.st_size < t->at.offset) {
-            if (take_note(t, "cut", "a log of a server's journal was cut", 0, err) < 0)
+            if (write_note(t, "cut", "a log of a server's journal was cut", 0, err) < 0)
                 return -1;
             t->at.offset = 0; /* what was taken in is known by its numbers */
         }
-        if (fd >= 0 && take_log(t, fd, next > 0 || !t->is_live, &buf, err) < 0)
+        if (fd >= 0 && import_log(t, fd, next > 0 || !t->is_live, &buf, err) < 0)
             return -1;
         if (next > 0) {
             if (begin_next(t, next, err) < 0)
                 return -1;
             continue;
         }
-        if (lines > last_seen(t) && take_note(t, NULL, NULL, lines + 1, err) < 0)
+        if (lines > last_seen(t) && write_note(t, NULL, NULL, lines + 1, err) < 0)
             return -1;
         return 0;
     }
 }
 
-/* ---- what is owed: runs whose end was never told ---- */
+/* ---- pending runs: their server died before their end was written ---- */
 
 /* At a time: a front that was taken over shall not make us hold more; and so many times, which is
  * more than can run and wait anywhere. */
-enum { OWED_MAX = 4096, OWED_TIMES = 64, OWED_BYTES_MAX = 8 << 20 };
+enum { PENDING_MAX = 4096, PENDING_ROUNDS = 64, PENDING_BYTES_MAX = 8 << 20 };
 
-struct owed {
-    const struct taker *taker;
+struct pending {
+    const struct importer *importer;
     char (*ids)[RECORD_ID_LEN + 1];
-    bool *is_told;
+    bool *is_recorded;
     size_t n;
 };
 
 /* Its own line may have been written just before the end. What is in the audit log of a batch that
  * was broken off may not be stored yet. */
-static int find_told(void *arg, uint64_t seq, const char *line, size_t len)
+static int find_recorded(void *arg, uint64_t seq, const char *line, size_t len)
 {
-    struct owed *owed = arg;
+    struct pending *pending = arg;
     struct arena arena = { 0 };
     struct audit_entry entry;
 
-    if (seq > owed->taker->at.upto.seq)
+    if (seq > pending->importer->at.upto.seq)
         return 0;
     if (audit_parse(&arena, line, len, &entry) == 0 && strcmp(entry.kind, "run") == 0) {
-        const void *found = bsearch(entry.id, owed->ids, owed->n, sizeof *owed->ids, compare_ids);
+        const void *found =
+            bsearch(entry.id, pending->ids, pending->n, sizeof *pending->ids, compare_ids);
         if (found)
-            owed->is_told[(char(*)[RECORD_ID_LEN + 1])(uintptr_t)found - owed->ids] = true;
+            pending->is_recorded[(char(*)[RECORD_ID_LEN + 1])(uintptr_t)found - pending->ids] =
+                true;
     }
     arena_done(&arena);
     return 0;
 }
 
-static void list_owed(const struct taker *t, struct owed *ret)
+static void list_pending(const struct importer *t, struct pending *ret)
 {
     DIR *dir = dir_open_at(t->folder_fd, ".");
     const struct dirent *entry;
 
-    *ret = (struct owed){ .taker = t };
+    *ret = (struct pending){ .importer = t };
     if (!dir)
         return;
-    while (ret->n < OWED_MAX && (entry = readdir(dir))) {
-        if (!record_is_name(entry->d_name, JOURNAL_OWED))
+    while (ret->n < PENDING_MAX && (entry = readdir(dir))) {
+        if (!record_is_name(entry->d_name, JOURNAL_PENDING))
             continue;
         if (!ret->ids) {
-            ret->ids = mem_alloc(OWED_MAX * sizeof *ret->ids);
-            ret->is_told = mem_alloc(OWED_MAX * sizeof *ret->is_told);
+            ret->ids = mem_alloc(PENDING_MAX * sizeof *ret->ids);
+            ret->is_recorded = mem_alloc(PENDING_MAX * sizeof *ret->is_recorded);
         }
         memcpy(ret->ids[ret->n++], entry->d_name, RECORD_ID_LEN);
     }
@@ -724,19 +721,19 @@ static void list_owed(const struct taker *t, struct owed *ret)
         qsort(ret->ids, ret->n, sizeof *ret->ids, compare_ids);
 }
 
-static void owed_name(const char *id, char out[static RECORD_ID_LEN + sizeof JOURNAL_OWED])
+static void pending_name(const char *id, char out[static RECORD_ID_LEN + sizeof JOURNAL_PENDING])
 {
-    snprintf(out, RECORD_ID_LEN + sizeof JOURNAL_OWED, "%s" JOURNAL_OWED, id);
+    snprintf(out, RECORD_ID_LEN + sizeof JOURNAL_PENDING, "%s" JOURNAL_PENDING, id);
 }
 
-static int take_owed_one(struct taker *t, const char *id, struct cay_error *err)
+static int import_pending_one(struct importer *t, const char *id, struct cay_error *err)
 {
-    char name[RECORD_ID_LEN + sizeof JOURNAL_OWED], own[RECORD_ID_LEN + 16];
+    char name[RECORD_ID_LEN + sizeof JOURNAL_PENDING], own[RECORD_ID_LEN + 16];
     struct stat st;
 
-    owed_name(id, name);
+    pending_name(id, name);
     auto_close int fd = openat(t->folder_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > OWED_BYTES_MAX)
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > PENDING_BYTES_MAX)
         return 0; /* rubbish, which goes with the rest */
     auto_free char *room = mem_alloc((size_t)st.st_size + 1);
     ssize_t len = pread(fd, room, (size_t)st.st_size, 0);
@@ -745,39 +742,39 @@ static int take_owed_one(struct taker *t, const char *id, struct cay_error *err)
     snprintf(own, sizeof own, "\"id\":\"%s\"", id);
     if (!end || !strstr(line, own)) /* nor is it another's */
         return 0;
-    return take_lines(t, line, (size_t)(end + 1 - line), 0, false, err);
+    return import_lines(t, line, (size_t)(end + 1 - line), 0, false, err);
 }
 
 /* Returns how many there were. */
-static ssize_t take_some_owed(struct taker *t, struct cay_error *err)
+static ssize_t import_some_pending(struct importer *t, struct cay_error *err)
 {
     struct cay_audit_place place = { 0 };
-    char name[RECORD_ID_LEN + sizeof JOURNAL_OWED];
-    struct owed owed;
+    char name[RECORD_ID_LEN + sizeof JOURNAL_PENDING];
+    struct pending pending;
     int rc = 0;
 
-    list_owed(t, &owed);
-    if (owed.n > 0)
-        rc = cay_audit_read(&place, find_told, &owed, err);
-    for (size_t i = 0; i < owed.n && rc == 0; i++) {
-        if (!owed.is_told[i])
-            rc = take_owed_one(t, owed.ids[i], err);
-        owed_name(owed.ids[i], name);
+    list_pending(t, &pending);
+    if (pending.n > 0)
+        rc = cay_audit_read(&place, find_recorded, &pending, err);
+    for (size_t i = 0; i < pending.n && rc == 0; i++) {
+        if (!pending.is_recorded[i])
+            rc = import_pending_one(t, pending.ids[i], err);
+        pending_name(pending.ids[i], name);
         if (rc == 0)
             unlinkat(t->folder_fd, name, 0);
     }
-    free(owed.ids);
-    free(owed.is_told);
-    return rc < 0 ? -1 : (ssize_t)owed.n;
+    free(pending.ids);
+    free(pending.is_recorded);
+    return rc < 0 ? -1 : (ssize_t)pending.n;
 }
 
 /* The server is gone, and all that it wrote was taken in. */
-static int take_owed(struct taker *t, struct cay_error *err)
+static int import_pending(struct importer *t, struct cay_error *err)
 {
     ssize_t n = 1;
 
-    for (unsigned times = 0; n > 0 && times < OWED_TIMES; times++)
-        n = take_some_owed(t, err);
+    for (unsigned times = 0; n > 0 && times < PENDING_ROUNDS; times++)
+        n = import_some_pending(t, err);
     return n < 0 ? -1 : 0;
 }
 
@@ -799,7 +796,7 @@ static int lock(int fd)
 
 /* Where NAME.at is lost or damaged: the first log that is there. What of it was taken in, the audit
  * log says, and what was in logs before it, too. */
-static void find_place(struct taker *t)
+static void find_place(struct importer *t)
 {
     t->is_lost = journal_load_place(t->at_fd, &t->at) < 0;
     if (!t->is_lost)
@@ -809,7 +806,7 @@ static void find_place(struct taker *t)
 }
 
 /* All of it was taken in, and nobody will add to it. */
-static int remove_journal(struct taker *t, const char *at_name, struct cay_error *err)
+static int remove_journal(struct importer *t, const char *at_name, struct cay_error *err)
 {
     t->at.is_done = true;
     int rc = journal_save_place(t->at_fd, &t->at);
@@ -822,7 +819,7 @@ static int remove_journal(struct taker *t, const char *at_name, struct cay_error
     return 0;
 }
 
-static int take_journal(struct taker *t, const char *name, struct cay_error *err)
+static int import_journal(struct importer *t, const char *name, struct cay_error *err)
 {
     char at_name[RECORD_ID_LEN + 8];
 
@@ -847,26 +844,27 @@ static int take_journal(struct taker *t, const char *name, struct cay_error *err
     if (folder_fd < 0) {
         /* Somebody was faster; or it was removed by who should not. */
         bool is_done = journal_load_place(at_fd, &t->at) < 0 || t->at.is_done;
-        if (!is_done && take_note(t, "missing",
-                                  "a server's journal was removed: runs that were not taken in are "
-                                  "missing",
-                                  0, err) < 0)
+        if (!is_done &&
+            write_note(t, "missing",
+                       "a server's journal was removed: runs that were not taken in are "
+                       "missing",
+                       0, err) < 0)
             return -1;
         unlinkat(t->top_fd, at_name, 0);
         return 0;
     }
     t->is_live = journal_is_live(folder_fd);
     find_place(t);
-    if (take_logs(t, err) < 0)
+    if (import_logs(t, err) < 0)
         return -1;
     if (t->is_live)
         return 0;
-    if (take_owed(t, err) < 0)
+    if (import_pending(t, err) < 0)
         return -1;
     return remove_journal(t, at_name, err);
 }
 
-static int take_all(struct taker *t, struct cay_error *err)
+static int import_all(struct importer *t, struct cay_error *err)
 {
     DIR *dir = dir_open_at(t->top_fd, ".");
     const struct dirent *entry;
@@ -884,7 +882,7 @@ static int take_all(struct taker *t, struct cay_error *err)
         memcpy(name, entry->d_name, RECORD_ID_LEN);
         if (is_place && faccessat(t->top_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
-        if (take_journal(t, name, err) < 0)
+        if (import_journal(t, name, err) < 0)
             rc = -1;
     }
     closedir(dir);
@@ -904,7 +902,7 @@ static int load_config(struct config *config, struct cay_error *err)
     return rc;
 }
 
-int cay_journal_take(struct cay *cay, size_t *ret, struct cay_error *err)
+int cay_journal_import(struct cay *cay, size_t *ret, struct cay_error *err)
 {
     auto_close int state_fd = state_open();
     auto_close int top_fd = state_fd < 0 ? state_fd : journal_open_folder(state_fd, false);
@@ -918,17 +916,17 @@ int cay_journal_take(struct cay *cay, size_t *ret, struct cay_error *err)
         return cay_fail_errno(err, -top_fd, "open the state folder");
     if (!cay && load_config(&own, err) < 0)
         return -1;
-    struct taker t = {
+    struct importer t = {
         .state_fd = state_fd,
         .top_fd = top_fd,
         .config = cay ? config_of(cay) : &own,
     };
     audit_limits_of(t.config, &t.limits);
-    int rc = take_all(&t, err);
+    int rc = import_all(&t, err);
     if (!cay)
         config_done(&own);
     free(t.ids);
     if (ret)
-        *ret = t.taken;
+        *ret = t.n_imported;
     return rc;
 }

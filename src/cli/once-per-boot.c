@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/once.h"
+#include "cli/once-per-boot.h"
 
 #include <fcntl.h>
 #include <stdio.h>

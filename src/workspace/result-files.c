@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workspace/files.h"
+#include "workspace/result-files.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "images/engine.h"
+#include "images/engine-export.h"
 
 #include <errno.h>
 #include <fcntl.h>

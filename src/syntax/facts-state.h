@@ -6,7 +6,7 @@
 
 #include "syntax/facts.h"
 #include "syntax/names.h"
-#include "syntax/shell.h"
+#include "syntax/shell-command.h"
 
 struct facts {
     const struct syntax_tree *tree;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/changes.h"
+#include "cli/changes-view.h"
 
 #include <errno.h>
 #include <stdio.h>
