@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
@@ -300,6 +301,20 @@ def without(t, mode):
         mode.binary = with_part
 
 
+def missing_languages(t, mode):
+    """Two languages that need one package: it is named once. In this script's own mount namespace."""
+    programs = [path for path in ("/usr/bin/node", "/usr/bin/esbuild") if os.path.exists(path)]
+    for path in programs:
+        subprocess.run(["mount", "--bind", "/dev/null", path], check=True)
+    try:
+        said = mode.cay("doctor").out.decode()
+    finally:
+        for path in programs:
+            subprocess.run(["umount", path], check=True)
+    fix = [line for line in said.splitlines() if "install " in line and "esbuild" in line]
+    t.ok(len(fix) == 1 and fix[0].split().count("nodejs") == 1, "each missing package once", said)
+
+
 def test(t, mode):
     bad_backend(t, mode)
     host = mode.host()
@@ -311,6 +326,8 @@ def test(t, mode):
         poor(t, mode)
         if os.getuid() == 0:
             crippled(t, mode)
+    if mode.is_root:
+        missing_languages(t, mode)
     t.empty(host.settle(), "nothing is left of it all")
     if mode.is_root:
         without(t, mode)
