@@ -39,8 +39,7 @@ static int fail_none(struct arena *arena, const struct language *language, struc
     const char *names = "";
 
     if (!language->types[0]) {
-        cay_fail(err, CAY_E_USAGE, "%s: there is no type checker for this language",
-                 language->title);
+        cay_fail(err, CAY_E_USAGE, "%s: no type checker exists for this language", language->title);
         return cay_hint(err, "without --types, the rules of `cay check` are for it too"), -1;
     }
     for (const char *const *line = language->types; *line; line++)
@@ -81,8 +80,8 @@ static const struct value *in_force(const struct config *config, enum field_id i
 static uint64_t limit_of(const struct config *config, enum field_id compilers, enum field_id id)
 {
     const struct value *cap = &config->caps[id].value;
-    uint64_t most = config->settings[compilers].value.num;
-    return cap->is_set ? MIN(most, cap->num) : most;
+    uint64_t max = config->settings[compilers].value.num;
+    return cap->is_set ? MIN(max, cap->num) : max;
 }
 
 static int set_up(struct arena *arena, const struct config *config,
@@ -229,8 +228,7 @@ static int check(struct cay *cay, struct arena *arena, const struct cay_check_re
     if (rc < 0)
         return -1;
     if (!language)
-        return cay_fail(err, CAY_E_USAGE,
-                        "language: neither a file name nor a #! line tells which");
+        return cay_fail(err, CAY_E_USAGE, "language: not clear from a file name or #! line");
     const char *source =
         language_source(arena, language, req->language, req->file_name, req->code, req->len);
     if (find_checker(arena, language, source, words, err) < 0 ||

@@ -12,12 +12,12 @@
 #include "base/utf8.h"
 
 /* Memory is taken as it is needed: most programs print little, and max_output may be large. */
-static void grow(char **data, size_t *room, size_t need, size_t most)
+static void grow(char **data, size_t *room, size_t need, size_t max)
 {
     if (need <= *room)
         return;
     size_t size = MAX(*room * 2, (size_t)4096);
-    size = MIN(MAX(size, need), most);
+    size = MIN(MAX(size, need), max);
     *data = mem_resize(*data, size);
     *room = size;
 }

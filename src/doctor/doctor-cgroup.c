@@ -167,7 +167,7 @@ const struct check checks_cgroup[] = {
     { "cgroup_controllers", CG, "controllers", "memory, processes and CPU are held by one each",
       PROBE_N, .judge = judge_controllers },
     { "cgroup_delegation", CG, "delegation",
-      "without it a watcher holds memory and pids, and `--require cgroup` is refused", PROBE_N,
+      "without it a watcher enforces memory and pids, and `--require cgroup` is refused", PROBE_N,
       .judge = judge_delegation },
     { "swap", CG, "swap", "memory that is swapped out has to count too", PROBE_N,
       .judge = judge_swap },

@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "engine/run.h"
 #include "explain/explain.h"
-#include "explain/message.h"
+#include "explain/result-message.h"
 #include "policy/policy.h"
 #include "sys/cgroup.h"
 
@@ -41,7 +41,7 @@ static void warn_of_layers(struct run *run)
         char command[160];
         cgroup_setup_command(geteuid(), command, sizeof command);
         run_warn(run, arena_printf(run->arena,
-                                   "no cgroup is delegated to this user: a watcher holds memory "
+                                   "no cgroup is delegated to this user: a watcher enforces memory "
                                    "and pids, and cpus only as whole CPUs (`%s` delegates one)",
                                    command));
     } else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
@@ -126,7 +126,8 @@ static void finish(struct run *run)
         run_take_policy(run, &report);
     result->warnings = run->warnings.list;
     if (run->has_no_program)
-        result->verdict.remedy = "give the code an entry point, as `package main` and main() in Go";
+        result->verdict.remedy =
+            "give the code an entry point, such as `package main` and main() in Go";
     result->error_message = run->has_no_program
                                 ? "Execution failed: the compiler made nothing that can be executed"
                                 : message_of(run->arena, result, plan->language, &run->facts);

@@ -228,7 +228,7 @@ static void take_line(struct job *job)
         job->watch->on_line(job->watch->arg, text);
 }
 
-static void take_log(struct job *job)
+static void import_log(struct job *job)
 {
     char buf[4096];
     ssize_t n = read(job->log_fd, buf, sizeof buf);
@@ -258,7 +258,7 @@ static bool watch_it(struct job *job)
         if (list[2].revents)
             return false;
         if (list[1].revents)
-            take_log(job);
+            import_log(job);
         else if (list[0].revents)
             return true;
         if (job->watch->on_tick)
@@ -271,7 +271,7 @@ static void drain_log(struct job *job, int wait_ms)
     struct pollfd log = { job->log_fd, POLLIN, 0 };
 
     while (poll(&log, 1, wait_ms) > 0 && job->log_fd >= 0) {
-        take_log(job);
+        import_log(job);
         log.fd = job->log_fd;
         wait_ms = 0;
     }
@@ -323,7 +323,7 @@ static int fail_build(const struct job *job, int status, struct cay_error *err)
         return cay_hint(err, "apt-get install " PROGRAM);
     }
     cay_fail(err, CAY_E_SYSTEM, "image: " PROGRAM " failed: %.300s",
-             *job->why ? job->why : "it does not say why");
+             *job->why ? job->why : "it gave no reason");
     if (geteuid() != 0)
         return cay_hint(err,
                         "`sudo cay image build` needs no user namespaces, and serves every user");

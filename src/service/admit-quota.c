@@ -80,7 +80,8 @@ static void refuse_memory(const struct admit_ticket *ticket, struct admit_refusa
 
     format_bytes(asked, ticket->memory_bytes);
     format_bytes(most, ticket->tenant->quota.memory_bytes);
-    admit_refuse(why, "memory", 0, "tenant %.64s: quota memory: %s for one run are past %s for all",
+    admit_refuse(why, "memory", 0,
+                 "tenant %.64s: quota memory: one run of %s exceeds the %s for all runs",
                  ticket->tenant->name, asked, most);
     why->is_final = true;
     snprintf(why->hint, sizeof why->hint, "waiting won't help: %s",
@@ -106,7 +107,7 @@ static bool is_over_memory(const struct admit_ticket *ticket, int64_t service_ns
     format_bytes(used, tenant->memory_bytes);
     format_bytes(most, quota);
     admit_refuse(why, "memory", service_ns,
-                 "tenant %.64s: quota memory: %s more than the %s in use would be past %s",
+                 "tenant %.64s: quota memory: %s on top of the %s in use would exceed %s",
                  tenant->name, asked, used, most);
     snprintf(why->hint, sizeof why->hint, "wait for a run to end, or lower limits.memory");
     return true;
@@ -121,8 +122,8 @@ bool quota_forbids(const struct admit_ticket *ticket, int64_t service_ns, int64_
 
     if (quota->concurrency && tenant->running + tenant->queued >= quota->concurrency) {
         admit_refuse(why, "concurrency", service_ns,
-                     "tenant %.64s: quota concurrency: %u runs at once are the most", tenant->name,
-                     quota->concurrency);
+                     "tenant %.64s: quota concurrency: %u runs at once is the maximum",
+                     tenant->name, quota->concurrency);
         return true;
     }
     if (is_over_memory(ticket, service_ns, why))
@@ -142,7 +143,7 @@ bool quota_forbids(const struct admit_ticket *ticket, int64_t service_ns, int64_
     int64_t over_ns = tenant->bucket_ns + run_share_ns(tenant) - NS_PER_MINUTE;
     if (over_ns > 0) {
         admit_refuse(why, "runs_per_minute", over_ns,
-                     "tenant %.64s: quota runs_per_minute: %u are the most", tenant->name,
+                     "tenant %.64s: quota runs_per_minute: %u is the maximum", tenant->name,
                      quota->runs_per_minute);
         return true;
     }

@@ -324,7 +324,7 @@ static bool is_queue_full(const struct admit *admit, const struct tenant *tenant
         admit_refuse(why, NULL, wait_ns, "the queue is full: tenant %.64s has %u of %u places",
                      tenant->name, tenant->queued, most);
     else
-        admit_refuse(why, NULL, wait_ns, "the queue is full: %u runs wait already", queued);
+        admit_refuse(why, NULL, wait_ns, "the queue is full: %u runs are waiting", queued);
     snprintf(why->hint, sizeof why->hint, "try again later (Retry-After)");
     return true;
 }

@@ -48,8 +48,8 @@ void refusal_shortage(struct refusal *ret, const char *message, const char *hint
 
 void refusal_unread(struct refusal *ret)
 {
-    refusal_shortage(ret, "too many bytes of answers wait to be read",
-                     "read those that were asked for, then try again", 1);
+    refusal_shortage(ret, "too many bytes of answers are still unread",
+                     "read the pending answers, then try again", 1);
 }
 
 void ask_refuse_with(struct ask *ask, const struct refusal *refusal)

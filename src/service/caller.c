@@ -26,8 +26,8 @@ int service_allows(const struct token_owner *owner, unsigned scopes, struct cay_
     if ((owner->scopes & scopes) == scopes)
         return 0;
     scopes_text(scopes, missing);
-    cay_fail(err, CAY_E_POLICY, "the token does not have the scope %s", missing);
-    return cay_hint(err, "use a token that has it");
+    cay_fail(err, CAY_E_POLICY, "the token lacks the scope %s", missing);
+    return cay_hint(err, "use a token with that scope");
 }
 
 bool service_has_room(const struct ask *ask, uint64_t bytes)

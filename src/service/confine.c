@@ -14,7 +14,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
-#include "sys/rights.h"
+#include "sys/privileges.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 #include "seccomp-front-x86_64.h"
@@ -60,7 +60,7 @@ static int load_filter(struct cay_error *err)
 {
 #ifdef FILTER
     (void)FILTER_OTHER; /* the compiler of the rows makes two */
-    return rights_filter(FILTER, ARRAY_LEN(FILTER), "the front", err);
+    return privileges_load_filter(FILTER, ARRAY_LEN(FILTER), "the front", err);
 #else
     return cay_fail(err, CAY_E_UNSUPPORTED, "there is no system call filter for this machine");
 #endif
@@ -72,10 +72,10 @@ int confine(const struct confine_user *user, const struct cay *cay, uint64_t max
     set_limits(max_files);
     if (user->is_changed)
         umask(007); /* what it writes is for the recorder's group, too (store/journal.h) */
-    rights_drop_bounding();
+    privileges_drop_bounding();
     if (user->is_changed && change_user(user, err) < 0)
         return -1;
-    if (rights_drop(err) < 0)
+    if (privileges_drop(err) < 0)
         return -1;
     cay_front_confine(cay, ret_no_landlock);
     return load_filter(err);

@@ -163,7 +163,7 @@ void event_json_put(struct strbuf *out, const struct logged_event *event, size_t
     struct json_writer w = { .out = out };
     char text[128];
     snprintf(text, sizeof text,
-             "events %" PRIu64 " to %" PRIu64 " are not there any more: the log is bounded",
+             "events %" PRIu64 " to %" PRIu64 " are no longer kept: the log is bounded",
              event->first, event->seq);
     json_begin_object(&w);
     json_field_uint(&w, "seq", event->seq);

@@ -20,7 +20,7 @@ struct cay_request *service_request_new(struct service *service)
 {
     struct cay_request *req = cay_request_new();
 
-    cay_request_heed(req, service->cay);
+    cay_request_use_caps(req, service->cay);
     return req;
 }
 
@@ -35,7 +35,7 @@ static int check_fields(const struct ask *ask, const struct cay_request *req, st
         return cay_hint(err, "%s", refused_fields[i].hint);
     }
     if (cay_flag(ask->service->cay, req, "policy_bypass") && !(ask->owner.scopes & SCOPE_BYPASS)) {
-        cay_fail(err, CAY_E_POLICY, "policy_bypass: the token does not have the scope bypass");
+        cay_fail(err, CAY_E_POLICY, "policy_bypass: the token lacks the scope bypass");
         return cay_hint(err, "leave it out, or use a token with that scope");
     }
     return 0;

@@ -312,21 +312,20 @@ static int owe(struct execution *run, struct cay_error *ret_err)
     };
     struct cay_error err;
 
-    if (!run->is_detached || run->is_owed)
+    if (!run->is_detached || run->is_pending)
         return 0;
     cay_fail(&err, CAY_E_SYSTEM, "the server ended before the run did");
     cay_hint(&err, "run it again; what it had done by then is lost");
     struct cay_result *result = cay_result_of_error(&err, run->req);
-    int rc = cay_record_owed(run->service->cay, run->req, &options, result, &err);
+    int rc = cay_record_pending(run->service->cay, run->req, &options, result, &err);
     cay_result_free(result);
-    run->is_owed = rc == 0;
+    run->is_pending = rc == 0;
     if (rc == 0)
         return 0;
     metrics_add(run->service->metrics, COUNTER_RECORD_FAILED, 1);
     LOG(run->service->log, WARN, "not-recorded", clock_now_ns(), LOG_TEXT("id", run->id),
         LOG_TEXT("error", err.msg));
-    cay_fail(ret_err, CAY_E_BUSY,
-             "a detached run has to be on record, and nothing can be recorded");
+    cay_fail(ret_err, CAY_E_BUSY, "a detached run must be recorded, and recording fails");
     return cay_hint(ret_err, "try again later, or without detach");
 }
 
@@ -367,7 +366,7 @@ static int take_room(struct execution *run, uint64_t output_bytes, struct cay_er
     }
     if (bodies_take(bodies, &run->room, run->tenant, 2 * output_bytes))
         return 0;
-    cay_fail(err, CAY_E_BUSY, "there is no room for the output of another run");
+    cay_fail(err, CAY_E_BUSY, "no room for the output of another run");
     return cay_hint(err, "read the answers that wait, or ask for less max_output; then try again");
 }
 
@@ -387,7 +386,7 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
     run->ticket.memory_bytes = memory_bytes;
     if (!run->ticket.tenant) {
         execution_free(run);
-        return cay_fail(err, CAY_E_BUSY, "there are too many tenants");
+        return cay_fail(err, CAY_E_BUSY, "too many tenants");
     }
     *ret_outcome = admit_ask(service->admit, &run->ticket, now_ns, refusal);
     if (*ret_outcome == ADMIT_REFUSED) {
@@ -398,8 +397,8 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
     bool is_fit =
         *ret_outcome != ADMIT_QUEUED || cay_request_check(service->cay, run->req, err) == 0;
     if (!is_fit || owe(run, err) < 0 || (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
-        if (run->is_owed)
-            cay_record_not_owed(service->cay, run->id);
+        if (run->is_pending)
+            cay_record_drop_pending(service->cay, run->id);
         admit_undo(service->admit, &run->ticket);
         refusals_record(service, run->tenant, run->req, err);
         execution_free(run);
@@ -441,7 +440,7 @@ void execution_cancel(struct execution *run, int signal)
         return;
     }
     admit_leave(run->service->admit, &run->ticket);
-    cay_fail(&err, CAY_E_USAGE, "cancelled while it waited for its turn");
+    cay_fail(&err, CAY_E_USAGE, "cancelled while queued");
     struct cay_result *result = cay_result_of_error(&err, run->req);
     result->verdict.cause = CAY_CAUSE_CANCELLED;
     result->exit_code = 137;

@@ -47,7 +47,7 @@ struct execution {
     enum execution_state state;
     bool is_detached;
     bool is_unrecorded; /* or not all of it is on record */
-    bool is_owed;       /* what will be told if we end before it does was written down */
+    bool is_pending;    /* what will be told if we end before it does was written down */
     bool is_cancelled;
     bool is_removed; /* its record is gone: nobody finds it any more */
     bool is_ending;  /* finish() has it in hand */

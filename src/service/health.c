@@ -142,7 +142,7 @@ static int set_timeout(const struct service *service, struct cay_request *req,
                        struct cay_error *err)
 {
     const uint64_t usual_ns = 10 * NS_PER_SEC;
-    uint64_t most_ns = cay_most(service->cay, "timeout");
+    uint64_t most_ns = cay_max(service->cay, "timeout");
     char seconds[32];
 
     snprintf(seconds, sizeof seconds, "%.3f",

@@ -45,7 +45,7 @@ int hooks_setup(struct service *service, struct cay_error *err)
          word = strtok_r(NULL, ", ", &save)) {
         if (!http_split_host(word, NULL, NULL)) {
             cay_fail(err, CAY_E_USAGE, "webhook_allow: '%.100s' is not HOST or HOST:PORT", word);
-            return cay_hint(err, "names and addresses one by one: no schemes, ranges or '*'");
+            return cay_hint(err, "name each host or address: no schemes, ranges or '*'");
         }
         if (hooks->n_allow == ARRAY_LEN(hooks->allow))
             return cay_fail(err, CAY_E_LIMIT, "webhook_allow: more than %zu hosts",
@@ -67,8 +67,7 @@ int hooks_open(struct service *service, struct cay_error *err)
         .arg = service,
     };
     hooks->webhooks = webhooks_new(&hooks->options);
-    return hooks->webhooks ? 0
-                           : cay_fail(err, CAY_E_SYSTEM, "webhook: names can't be resolved here");
+    return hooks->webhooks ? 0 : cay_fail(err, CAY_E_SYSTEM, "webhook: names cannot be resolved");
 }
 
 static void open_tls(struct service *service)

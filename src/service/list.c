@@ -41,7 +41,7 @@ static int take_cause(struct list_query *ret, const char *name, const char *valu
         if (strcmp(causes[i], value) == 0)
             return take_text(ret->cause, sizeof ret->cause, name, value, err);
     const char *near = suggest(value, causes, ARRAY_LEN(causes));
-    cay_fail(err, CAY_E_USAGE, "cause: there is no cause '%.40s'", value);
+    cay_fail(err, CAY_E_USAGE, "cause: unknown cause '%.40s'", value);
     if (near)
         return cay_hint(err, "did you mean %s?", near);
     return cay_hint(err, "ok exit signal wall_timeout cpu_timeout memory pids disk output …");

@@ -33,15 +33,15 @@ static const struct {
     const char *name, *help;
     size_t offset;
 } gauges[] = {
-    { "cay_running", "Runs that go on.", offsetof(struct metrics_now, running) },
-    { "cay_running_max", "Runs that may go on at once.",
+    { "cay_running", "Runs in progress.", offsetof(struct metrics_now, running) },
+    { "cay_running_max", "Maximum number of runs in progress.",
       offsetof(struct metrics_now, most_running) },
-    { "cay_queue_length", "Runs that wait for their turn.", offsetof(struct metrics_now, queued) },
-    { "cay_queue_max", "Runs that may wait.", offsetof(struct metrics_now, max_queue) },
+    { "cay_queue_length", "Runs in the queue.", offsetof(struct metrics_now, queued) },
+    { "cay_queue_max", "Maximum length of the queue.", offsetof(struct metrics_now, max_queue) },
     { "cay_tenants", "Tenants known.", offsetof(struct metrics_now, tenants) },
     { "cay_events_kept_bytes", "Memory of the events that are kept to be read again.",
       offsetof(struct metrics_now, events_bytes) },
-    { "cay_memory_charged_bytes", "Memory that admission counts for what runs.",
+    { "cay_memory_charged_bytes", "Memory that admission counts for runs in progress.",
       offsetof(struct metrics_now, charged_bytes) },
     { "cay_memory_headroom_bytes", "Free memory less the reserve.",
       offsetof(struct metrics_now, headroom_bytes) },
@@ -234,9 +234,9 @@ static void put_tenants(struct strbuf *out, const struct metrics *m, const struc
         { "cay_tenant_refused_total", "counter",
           "Requests refused because the queue was full or by a quota, by tenant.",
           offsetof(struct tenant_row, refused), false },
-        { "cay_tenant_running", "gauge", "Runs that go on, by tenant.",
+        { "cay_tenant_running", "gauge", "Runs in progress, by tenant.",
           offsetof(struct tenant_row, running), false },
-        { "cay_tenant_queued", "gauge", "Runs that wait for their turn, by tenant.",
+        { "cay_tenant_queued", "gauge", "Runs in the queue, by tenant.",
           offsetof(struct tenant_row, queued), false },
     };
     auto_free struct metrics *copy = mem_alloc(sizeof *m);

@@ -156,7 +156,7 @@ static int start_checker(const char *beside, struct children *children, int *ret
     count(children);
     if (children->checker)
         return -EAGAIN;
-    int fd = cay_syntax_keeper(beside, &pid, &err);
+    int fd = cay_syntax_launcher(beside, &pid, &err);
     if (fd < 0)
         return -(err.errnum ? err.errnum : ENOENT);
     children->checker = pid;

@@ -89,10 +89,11 @@ int monitor_receive(struct monitor *monitor);
 /* A socket with a new warden on its other end. */
 int monitor_warden(struct monitor *monitor, struct cay_error *err);
 
-/* A socket with a new recorder on its other end (history_client_renew): there is one at a time. */
+/* A socket with a new recorder on its other end (history_client_reconnect): there is one at a time.
+ */
 int monitor_recorder(struct monitor *monitor, struct cay_error *err);
 
-/* The same for what starts the workers of the static check (cay_syntax_keeper). */
+/* The same for what starts the workers of the static check (cay_syntax_launcher). */
 int monitor_checker(struct monitor *monitor, struct cay_error *err);
 
 /* The file, opened for reading as the monitor's user. */

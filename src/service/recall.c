@@ -23,7 +23,7 @@ static void refuse_unknown(struct ask *ask)
 {
     struct refusal refusal = { .why = REFUSED_REQUEST };
 
-    cay_fail(&refusal.err, CAY_E_NOTFOUND, "there is no such execution");
+    cay_fail(&refusal.err, CAY_E_NOTFOUND, "no such execution");
     cay_hint(&refusal.err, "the list of executions has yours; old ones are pruned");
     ask_refuse_with(ask, &refusal);
 }
@@ -68,7 +68,7 @@ static void ask_of(struct ask *ask, const char *id, enum history_kind kind,
     snprintf(query.id, sizeof query.id, "%s", id);
     memcpy(ask->id, query.id, sizeof ask->id);
     if (recall_ask(ask, &query, answer) < 0)
-        refuse_shortage(ask, "the record can't be asked just now");
+        refuse_shortage(ask, "the history is unavailable right now");
 }
 
 bool recall_is_found(struct ask *ask, int status)
@@ -85,7 +85,7 @@ bool recall_is_found(struct ask *ask, int status)
         refusal_unread(&refusal);
         ask_refuse_with(ask, &refusal);
     } else {
-        refuse_shortage(ask, "the record did not answer");
+        refuse_shortage(ask, "the history did not answer");
     }
     return false;
 }
@@ -144,8 +144,8 @@ static void answer_stream(struct ask *ask, const char *result, size_t len)
         ask_answer(ask, &(struct answer){ .text = strbuf_str(&out), .len = out.len, .fd = -1 });
         return;
     }
-    cay_fail(&refusal.err, CAY_E_NOTFOUND, "the whole stream is not kept any more");
-    cay_hint(&refusal.err, "the result has how it begins and ends");
+    cay_fail(&refusal.err, CAY_E_NOTFOUND, "the whole stream is no longer kept");
+    cay_hint(&refusal.err, "the result has its beginning and end");
     ask_refuse_with(ask, &refusal);
 }
 

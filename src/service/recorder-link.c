@@ -91,7 +91,7 @@ void recorder_link_tick(struct service *service, int64_t now_ns)
         hold_back(service, "recorder-failed", err.msg);
         return;
     }
-    history_client_renew(service->history, fd);
+    history_client_reconnect(service->history, fd);
     service->recorder_since_ns = now_ns;
     service->recorder_retry_ns = 0;
     if (recorder_link_watch(service, &err) < 0)

@@ -42,7 +42,7 @@ int engine_start(struct service *service, const struct cay_request *req,
     }
     if (cay_start(service->cay, req, options, ret, err) < 0) {
         if (err->kind == CAY_E_SYSTEM && (err->errnum == EMFILE || err->errnum == ENFILE)) {
-            cay_fail(err, CAY_E_BUSY, "there is no room for the files of another run");
+            cay_fail(err, CAY_E_BUSY, "too many files are open for another run");
             cay_hint(err, "try again in a moment"); /* the warden is as well as ever */
         } else if (err->kind == CAY_E_SYSTEM) {
             hold_back(service, "start-failed", err);
@@ -87,7 +87,7 @@ void engine_tend_checker(struct service *service, int64_t now_ns)
     if (now_ns - service->checker_ns < NS_PER_SEC)
         return;
     service->checker_ns = now_ns;
-    bool is_gone = cay_syntax_tend(service->cay, &restarts, &err) < 0;
+    bool is_gone = cay_syntax_supervise(service->cay, &restarts, &err) < 0;
     bool is_asked = is_gone && err.kind == CAY_E_BUSY;
     if (is_gone && !is_asked && !service->is_checker_gone)
         LOG(service->log, ERROR, "checker-lost", now_ns, LOG_TEXT("error", err.msg));

@@ -12,6 +12,7 @@
 #include <cay/record.h>
 #include <cay/run.h>
 #include <cay/settings.h>
+#include <cay/setup.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -153,13 +154,14 @@ static void cap_requests(struct service *service, const struct admit_host *host,
 {
     uint64_t quarter = (host->total_bytes - MIN(host->total_bytes, reserve)) / 4 >> 20 << 20;
 
-    cay_cap(service->cay, "memory", quarter);
-    cay_cap(service->cay, "swap", quarter);
-    cay_cap(service->cay, "pids", 4096);
-    cay_cap(service->cay, "inodes", 50000);    /* each is looked at when files are collected */
-    cay_cap(service->cay, "open_files", 4096); /* of each process; the kernel's are all tenants' */
-    cay_cap(service->cay, "max_output", 4 << 20);
-    cay_cap(service->cay, "output_cap", UINT64_C(1) << 30);
+    cay_set_max(service->cay, "memory", quarter);
+    cay_set_max(service->cay, "swap", quarter);
+    cay_set_max(service->cay, "pids", 4096);
+    cay_set_max(service->cay, "inodes", 50000); /* each is looked at when files are collected */
+    cay_set_max(service->cay, "open_files",
+                4096); /* of each process; the kernel's are all tenants' */
+    cay_set_max(service->cay, "max_output", 4 << 20);
+    cay_set_max(service->cay, "output_cap", UINT64_C(1) << 30);
 }
 
 static void open_admission(struct service *service)
@@ -218,6 +220,7 @@ int service_open_all(struct service *service, struct cay_error *err)
     service->monitor.fd = service->notify_fd = service->statm_fd = -1;
     confine_find_user(user);
     service->notify_fd = notify_open();
+    cay_setup_command(service->setup_command, sizeof service->setup_command);
     if (start_monitor(service, err) < 0 || open_engine(service, user, err) < 0 ||
         cay_require(service->cay, service->options.require, err) < 0)
         return -1;

@@ -45,6 +45,7 @@ struct service {
     struct confine_user user; /* who we become */
     int statm_fd;             /* /proc/self/statm */
     int64_t host_read_ns;
+    char setup_command[128]; /* delegates a cgroup; made while /etc/passwd can be read */
 
     struct bodies bodies; /* requests that are being read, or wait */
     struct executions executions;

@@ -14,7 +14,6 @@
 #include <cay/record.h>
 #include <cay/run.h>
 #include <cay/settings.h>
-#include <cay/setup.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -228,13 +227,11 @@ int service_start(struct service *service, struct cay_error *err)
 /* Runs are as isolated as ever, but limits are held by lesser means; the one command that helps. */
 static void warn_watched(const struct service *service)
 {
-    char command[128];
-
     service_progress(service,
-                     "warning: no cgroup is delegated to this user: a watcher limits memory and "
-                     "processes, and cpus only as whole CPUs");
-    cay_setup_command(command, sizeof command);
-    service_progress(service, "hint: run `%s`, then start the server again", command);
+                     "warning: no cgroup is delegated to this user: a watcher enforces memory and "
+                     "pids, and cpus only as whole CPUs");
+    service_progress(service, "hint: run `%s`, then start the server again",
+                     service->setup_command);
 }
 
 /* The first check has run, so what can be run is known. A host that can't do what is asked of it
@@ -266,8 +263,8 @@ static int fail_first(const struct service *service, struct cay_error *err)
 {
     *err = service->health.first_error;
     if (strncmp(err->msg, "layer ", strlen("layer ")) == 0)
-        service_progress(service, "`cay serve --require none` asks for no more than the core "
-                                  "layers; a list of layers is possible too");
+        service_progress(service, "`cay serve --require none` requires only the core layers; a "
+                                  "list of layers works too");
     return cay_wrap(err, "nothing can be run here");
 }
 

@@ -42,7 +42,7 @@ int service_open_tokens(struct service *service, struct cay_error *err)
             return -1;
         if (tokens_weak(service->tokens) > 0)
             service_progress(service,
-                             "warning: %s: %zu of %zu tokens are short enough to be guessed; take "
+                             "warning: %s: %zu of %zu tokens are short enough to be guessed; use "
                              "at least %d characters",
                              service->options.token_file, tokens_weak(service->tokens),
                              tokens_count(service->tokens), TOKEN_LEN_GOOD);

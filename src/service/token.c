@@ -114,10 +114,10 @@ static int parse_scope(const struct line *line, const char *word, unsigned *bits
     }
     /* A word that is near to no scope may be anything, a token in the wrong place too. */
     const char *near = suggest(word, names, ARRAY_LEN(scopes));
-    fail_line(line, err, "there is no such scope");
+    fail_line(line, err, "unknown scope");
     if (near)
         return cay_hint(err, "did you mean %s?", near);
-    return cay_hint(err, "execute, read, cancel, bypass, metrics, admin; commas without blanks");
+    return cay_hint(err, "execute, read, cancel, bypass, metrics, admin; commas, no spaces");
 }
 
 static int parse_scopes(const struct line *line, char *text, unsigned *ret, struct cay_error *err)
@@ -125,7 +125,7 @@ static int parse_scopes(const struct line *line, char *text, unsigned *ret, stru
     unsigned bits = 0;
 
     if (*text == ',' || text[strlen(text) - 1] == ',' || strstr(text, ",,"))
-        return fail_line(line, err, "a scope is missing between commas");
+        return fail_line(line, err, "empty scope between commas");
     for (char *rest = NULL, *word = strtok_r(text, ",", &rest); word;
          word = strtok_r(NULL, ",", &rest))
         if (parse_scope(line, word, &bits, err) < 0)
@@ -176,7 +176,7 @@ static int parse_token(const struct line *line, const char *text, struct tokens 
     digest_of(text, len, entry->digest);
     for (const struct entry *other = tokens->entries; other < entry; other++)
         if (memcmp(other->digest, entry->digest, sizeof entry->digest) == 0)
-            return fail_line(line, err, "this token was there before");
+            return fail_line(line, err, "duplicate token");
     return 0;
 }
 
@@ -243,8 +243,8 @@ static int check_file(int fd, const char *path, struct cay_error *err)
         return cay_hint(err, "chmod 600 %s", path);
     }
     if (st.st_uid != 0 && st.st_uid != geteuid()) {
-        cay_fail(err, CAY_E_POLICY, "%s: belongs to uid %u, who is neither root nor us", path,
-                 st.st_uid);
+        cay_fail(err, CAY_E_POLICY, "%s: belongs to uid %u, which is neither root nor this user",
+                 path, st.st_uid);
         return cay_hint(err, "chown %u %s", geteuid(), path);
     }
     return 0;

@@ -149,11 +149,11 @@ static int check(const char *text, const struct webhook_options *options, struct
     const char *why = NULL;
 
     if (url_parse(text, ret, &why) < 0) {
-        cay_fail(err, CAY_E_USAGE, "webhook: '%.100s' is no address to post to: %s", text, why);
+        cay_fail(err, CAY_E_USAGE, "webhook: '%.100s' is not an address to post to: %s", text, why);
         return cay_hint(err, "an address like https://example.com/path");
     }
     if (ret->is_tls && !options->tls)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "webhook: this server was set up without https");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "webhook: this server has no https");
     const char *what = judge_literal(ret->host);
     if (what && !url_is_listed(ret, options->allow, options->n_allow))
         return refuse_address(err, ret->host, what);

@@ -20,8 +20,8 @@
  * recorder is some 100 ms behind them.
  *
  * The recorder starts itself again when it fails; where all of it was killed, the server has its
- * monitor start another (history_client_renew). It leaves when the client is closed or dies, with
- * everything taken in.
+ * monitor start another (history_client_reconnect). It leaves when the client is closed or dies,
+ * with everything taken in.
  */
 
 #include <stdbool.h>
@@ -96,7 +96,7 @@ void history_client_set_room(struct history_client *client, history_room_fn *has
 
 /* Another recorder for a client whose own is gone, started by another process of the caller's:
  * takes its socket. */
-void history_client_renew(struct history_client *client, int fd);
+void history_client_reconnect(struct history_client *client, int fd);
 
 /* Readable: call dispatch. Stays the same until the client is renewed. */
 int history_client_fd(const struct history_client *client);

@@ -315,13 +315,13 @@ const char *cay_journal_trouble(const struct cay_journal *journal)
     return journal->n_cut > 0 ? "a log was cut or removed while it was written" : NULL;
 }
 
-enum { OWED_NAME = RECORD_ID_LEN + sizeof JOURNAL_OWED };
+enum { PENDING_NAME = RECORD_ID_LEN + sizeof JOURNAL_PENDING };
 
-int journal_owe(struct cay_journal *journal, const char *id, const char *line, size_t len)
+int journal_add_pending(struct cay_journal *journal, const char *id, const char *line, size_t len)
 {
-    char name[OWED_NAME];
+    char name[PENDING_NAME];
 
-    snprintf(name, sizeof name, "%.*s" JOURNAL_OWED, RECORD_ID_LEN, id);
+    snprintf(name, sizeof name, "%.*s" JOURNAL_PENDING, RECORD_ID_LEN, id);
     auto_close int fd =
         openat(journal->folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
                journal_file_mode(journal));
@@ -331,19 +331,19 @@ int journal_owe(struct cay_journal *journal, const char *id, const char *line, s
     if (rc < 0)
         unlinkat(journal->folder_fd, name, 0);
     else
-        journal->n_owed++;
+        journal->n_pending++;
     return rc;
 }
 
-void journal_settle(struct cay_journal *journal, const char *id)
+void journal_drop_pending(struct cay_journal *journal, const char *id)
 {
-    char name[OWED_NAME];
+    char name[PENDING_NAME];
 
-    if (journal->n_owed == 0)
+    if (journal->n_pending == 0)
         return;
-    snprintf(name, sizeof name, "%.*s" JOURNAL_OWED, RECORD_ID_LEN, id);
+    snprintf(name, sizeof name, "%.*s" JOURNAL_PENDING, RECORD_ID_LEN, id);
     if (unlinkat(journal->folder_fd, name, 0) == 0)
-        journal->n_owed--;
+        journal->n_pending--;
 }
 
 int cay_journal_watch(int fd)

@@ -31,7 +31,7 @@
 #include "sys/file.h"
 #include "sys/rmtree.h"
 #include "workspace/changes.h"
-#include "workspace/files.h"
+#include "workspace/result-files.h"
 
 enum { CODE_BYTES_MAX = 1 << 20 };
 
@@ -160,7 +160,7 @@ enum { LIVING_MAX = 4 };
  * left of what all may have. */
 static bool has_disk_room(struct record *record, size_t len)
 {
-    uint64_t most = record->config->settings[FIELD_KEEP_BYTES].value.num, own = len, all = len;
+    uint64_t max = record->config->settings[FIELD_KEEP_BYTES].value.num, own = len, all = len;
 
     if (!record->journal)
         return true;
@@ -169,8 +169,8 @@ static bool has_disk_room(struct record *record, size_t len)
         if (is_tenant_of(record, other))
             own += other->stream_bytes;
     }
-    uint64_t all_most = most > UINT64_MAX / LIVING_MAX ? UINT64_MAX : most * LIVING_MAX;
-    if (own > most || all > all_most || own > all_most - all)
+    uint64_t all_max = max > UINT64_MAX / LIVING_MAX ? UINT64_MAX : max * LIVING_MAX;
+    if (own > max || all > all_max || own > all_max - all)
         return false;
     if (record->stream_bytes == 0) {
         record->next_living = record->journal->living;
@@ -276,10 +276,10 @@ static void warn_too_large(struct arena *arena, const struct changes *changes,
     }
     if (n > 0)
         warn(arena, warnings,
-             arena_printf(arena,
-                          "workspace: %zu file%s too large to be kept, %s first: at most as much "
-                          "as `disk` is",
-                          n, n == 1 ? " was" : "s were", first));
+             arena_printf(
+                 arena,
+                 "workspace: %zu file%s too large to keep, %s first: at most as much as `disk` is",
+                 n, n == 1 ? " was" : "s were", first));
 }
 
 /* The harvest is a file of the state folder without a name, which it gets here; where that can't be
@@ -316,7 +316,7 @@ static int save_changes(struct record *record, const struct changes *changes, in
     return -1;
 }
 
-static bool was_told(const struct record_left *left)
+static bool has_harvest(const struct record_left *left)
 {
     struct stat st;
     return left->errnum != 0 || fstat(left->harvest_fd, &st) < 0 || st.st_size > 0;
@@ -336,7 +336,7 @@ static void finish_files(struct record *record, const struct plan *plan,
 
     if (left->harvest_fd < 0)
         return;
-    if (!was_told(left)) {
+    if (!has_harvest(left)) {
         /* Killed at a limit, for example. A program that was not compiled had nothing to tell. */
         if (result->verdict.cause != CAY_CAUSE_COMPILE)
             warn(arena, warnings,
@@ -550,8 +550,8 @@ static void make_entry(struct record *record, const struct plan *plan,
         .exit_code = result->exit_code,
         .run_ns = result->execution_time_ns,
         .total_ns = total_ns(&result->timing),
-        .cpu_ns = record->is_owed ? -1 : cpu_ns(result),
-        .memory_bytes = record->is_owed ? -1 : memory_bytes(result),
+        .cpu_ns = record->is_pending ? -1 : cpu_ns(result),
+        .memory_bytes = record->is_pending ? -1 : memory_bytes(result),
         .n_changes = record->n_changes,
         .code = digest_end(&record->code),
         .in = digest_end(&record->input),
@@ -567,7 +567,8 @@ static void make_entry(struct record *record, const struct plan *plan,
 }
 
 /* For a server, all is said in one write, and another process does the rest. */
-static int write_journal(struct cay_journal *journal, const struct record_text *text, bool is_owed)
+static int write_journal(struct cay_journal *journal, const struct record_text *text,
+                         bool is_pending)
 {
     auto_strbuf struct strbuf line = { 0 };
 
@@ -577,11 +578,11 @@ static int write_journal(struct cay_journal *journal, const struct record_text *
     strbuf_putc(&line, '\t');
     strbuf_add(&line, text->extra, text->extra_len);
     strbuf_putc(&line, '\n');
-    if (is_owed)
-        return journal_owe(journal, text->entry->id, line.data, line.len);
+    if (is_pending)
+        return journal_add_pending(journal, text->entry->id, line.data, line.len);
     int rc = journal_append(journal, line.data, line.len);
     if (rc == 0)
-        journal_settle(journal, text->entry->id);
+        journal_drop_pending(journal, text->entry->id);
     return rc;
 }
 
@@ -650,7 +651,7 @@ static void make_text(const struct record *record, const struct plan *plan,
 /* Writes down what there is to write; entry and record each fail for themselves. */
 static void write_down(struct record *record, const struct plan *plan,
                        const struct cay_result *result, int *ret_audit,
-                       struct record_notice *notice)
+                       struct record_expiry *notice)
 {
     bool is_kept_too = is_kept(record);
     auto_strbuf struct strbuf json = { 0 }, extra = { 0 };
@@ -663,7 +664,7 @@ static void write_down(struct record *record, const struct plan *plan,
     if (is_kept_too)
         make_text(record, plan, result, &json, &extra, &text);
     if (record->journal) {
-        *ret_audit = write_journal(record->journal, &text, record->is_owed);
+        *ret_audit = write_journal(record->journal, &text, record->is_pending);
         return;
     }
     int rc = open_state(record);
@@ -678,7 +679,7 @@ static void write_down(struct record *record, const struct plan *plan,
 }
 
 /* Before it happens, so that it can still be applied. */
-static void warn_notice(struct arena *arena, const struct record_notice *notice,
+static void warn_expiry(struct arena *arena, const struct record_expiry *notice,
                         struct value *warnings)
 {
     char when[32] = "soon";
@@ -698,7 +699,7 @@ static void warn_notice(struct arena *arena, const struct record_notice *notice,
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings)
 {
-    struct record_notice notice = { 0 };
+    struct record_expiry notice = { 0 };
     int audit_rc = 0;
 
     record->is_finished = true;
@@ -706,7 +707,7 @@ void record_finish(struct record *record, const struct plan *plan, const struct 
     result->warnings = warnings->list;
     write_down(record, plan, result, &audit_rc, &notice);
     if (notice.n > 0)
-        warn_notice(arena, &notice, warnings);
+        warn_expiry(arena, &notice, warnings);
     if (audit_rc < 0)
         warn(arena, warnings,
              arena_printf(arena, "not in the audit log: %s",

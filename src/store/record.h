@@ -51,7 +51,7 @@ struct record {
     bool is_off;                 /* nothing is written down: a probe of ours */
     bool is_unstarted;           /* it never ran: nothing is said of how */
     bool without_code;           /* whatever store_code says */
-    bool is_owed;                /* it is for the case that the run's own end is never told */
+    bool is_pending;             /* written ahead: used if the server dies before the run ends */
     char id[33];
     bool is_finished;
     struct digest code, input, files, streams[RECORD_STREAMS];
@@ -152,8 +152,8 @@ int record_remove(int executions_fd, const char *id);
  * have the user's own runs: nobody's records make room for somebody else's.
  *
  * Changes that were not applied have such a share for themselves, in which no number counts; past
- * their bytes or age they go only RECORD_NOTICE_S after their user was told. Does nothing where
- * another process is at it. Returns how many were removed.
+ * their bytes or age they go only RECORD_EXPIRY_NOTICE_S after their user was told. Does nothing
+ * where another process is at it. Returns how many were removed.
  */
 struct record_keep {
     uint64_t count, bytes;
@@ -161,10 +161,10 @@ struct record_keep {
 };
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s);
 
-enum { RECORD_NOTICE_S = 3 * 24 * 3600 };
+enum { RECORD_EXPIRY_NOTICE_S = 3 * 24 * 3600 };
 
 /* Those whose user is to be told now. */
-struct record_notice {
+struct record_expiry {
     size_t n;
     int64_t first_s; /* when the first of them goes */
     char id[33];     /* which that is */
@@ -172,12 +172,13 @@ struct record_notice {
 
 /* The same, telling of each; a dry run removes none. notice, zeroed: NULL where there is nobody to
  * tell, and then nothing begins to be told. */
-typedef void record_told_fn(void *arg, const char *what, const char *name);
-size_t record_prune_told(int executions_fd, const struct record_keep *keep, int64_t now_s,
-                         bool dry_run, struct record_notice *notice, record_told_fn *fn, void *arg);
+typedef void record_prune_fn(void *arg, const char *what, const char *name);
+size_t record_prune_report(int executions_fd, const struct record_keep *keep, int64_t now_s,
+                           bool dry_run, struct record_expiry *notice, record_prune_fn *fn,
+                           void *arg);
 
 /* When its changes go, in seconds since 1970; -1 where nobody was told of that. */
-int64_t record_notice_ends(int executions_fd, const char *id);
+int64_t record_expires_at(int executions_fd, const char *id);
 
 void record_keep_of(const struct config *config, struct record_keep *ret);
 
@@ -185,4 +186,4 @@ void record_keep_of(const struct config *config, struct record_keep *ret);
  * what was stored just now is much. has_folder: it has files beside the text. */
 void record_prune_sometimes(int state_fd, const struct config *config,
                             const struct record_text *text, bool has_folder,
-                            struct record_notice *notice);
+                            struct record_expiry *notice);

@@ -111,8 +111,7 @@ static void walk(struct proc_tree *tree, pid_t root, visit_fn *visit, void *arg)
     closedir(dir);
 }
 
-/* ---- cpu --------------------------------------------------------------------------------------
- */
+/* ---- cpu ---- */
 
 static void add_cpu(const struct proc *proc, void *arg)
 {
@@ -134,8 +133,7 @@ void proc_tree_cpu(struct proc_tree *tree, pid_t root, struct proc_cpu *ret)
     *ret = (struct proc_cpu){ living * tick_ns, self.reaped_ticks * tick_ns };
 }
 
-/* ---- kill -------------------------------------------------------------------------------------
- */
+/* ---- kill ---- */
 
 struct killing {
     pid_t spared_group; /* the root's own */

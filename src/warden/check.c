@@ -119,7 +119,7 @@ int check_job(const struct warden_options *options, const struct backend *backen
 {
     if (!is_allowed(options, backend, job)) {
         cay_fail(err, CAY_E_POLICY,
-                 "warden: a server gets no folders of the host's, and no runs without isolation");
+                 "warden: not on a server: folders of the host, and runs without isolation");
         return cay_hint(err, "--no-server runs it without the server");
     }
     if (!is_given_once(job))

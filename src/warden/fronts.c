@@ -52,7 +52,7 @@ static int check_room(const struct warden *warden, const struct front *front, st
 
     if (count_runs(warden, front == &warden->main_front) < max)
         return 0;
-    cay_fail(err, CAY_E_LIMIT, "warden: %u runs at once are the most that there can be", max);
+    cay_fail(err, CAY_E_LIMIT, "warden: %u runs at once is the maximum", max);
     return cay_hint(err, max < RUNS_MAX ? "wait for some to end, or raise max_running"
                                         : "wait for some to end");
 }
@@ -201,7 +201,7 @@ static void refuse_start(struct front *front, const struct warden_request *reque
     };
     struct warden_reply failed = { .kind = WARDEN_FAILED }, gone = { .kind = WARDEN_GONE };
 
-    cay_fail(&failed.error, CAY_E_SYSTEM, "warden: there is no room for the files of another run");
+    cay_fail(&failed.error, CAY_E_SYSTEM, "warden: too many files are open for another run");
     cay_hint(&failed.error, "raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)");
     runs_reply(&none, &failed);
     runs_reply(&none, &gone);

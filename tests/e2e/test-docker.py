@@ -270,7 +270,7 @@ def missing(t, mode, engine):
     done = mode.cay("exec", *FLAGS, "--", "true", env={"DOCKER_HOST": "ssh://x"})
     t.ok(done.status == 2 and b"docker_host: 'ssh://x' is not" in done.err, "an address of another kind", *done.describe())
     r = mode.python("print(1)", "--backend", "native", "--runtime", "runsc")
-    t.matches(r.get("error_message"), "runtime: backend native takes none", "a runtime goes with a container engine only")
+    t.matches(r.get("error_message"), "runtime: not supported by backend native", "a runtime goes with a container engine only")
 
 
 def gvisor(t, mode, engine):

@@ -780,7 +780,7 @@ def test_hung_helpers(t, mode):
     with Server(mode, tokens=TOKENS, env={"CAY_DRAIN": "600", "CAY_DOCKER_HOST": "unix:///nowhere/engine.sock"}) as s:
         s.execute({"language": "python", "code": "1"})
         r = s.execute({"command": ["true"], "backend": "docker"})
-        t.equal((r.status, r.error.get("kind"), r.error.get("hint")), (503, "unsupported", "ask whoever runs this server: its log says more"),
+        t.equal((r.status, r.error.get("kind"), r.error.get("hint")), (503, "unsupported", "ask the operator of this server: its log says more"),
                 "how to set a host up is not told to clients", r)
         t.ok(caytest.until(lambda: re.search(r"event=run .*hint=", s.words()), 20), "but to the log", s.words()[-500:])
         below = {s.pid}

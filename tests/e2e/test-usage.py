@@ -133,7 +133,7 @@ def misuse_as_json(t, mode):
         (("token", "--json"), ("add, list or remove",)),
         (("history", "--json", "--cause", "hunger"), ("hunger",)),
         (("completion", "ksh", "--json"), ("bash",)),
-        (("bogus", "--json"), ("there is no command 'bogus'",)),
+        (("bogus", "--json"), ("unknown command 'bogus'",)),
         (("repl", "--json"), ("not built yet",)),
         (("--json",), ("before the option",)),
     ):
@@ -234,7 +234,7 @@ def values(t, mode):
         for command in (("run", f"--{field}={value}", "-l", "python", "-e", RAN), ("exec", f"--{field}={value}", "--", "echo", "RAN")):
             done = mode.cay(*command)
             err = done.err.decode()
-            # "the administrator's cap" is told by the field's own name
+            # "the configured maximum" is told by the field's own name
             named = field in err or field.replace("-", "_") in err
             t.ok(done.status == 2 and b"RAN" not in done.out and named and value in err and allowed in err,
                  f"{command[0]} --{field}={value!r}: names the field, what was given and what is allowed", *done.describe())

@@ -542,8 +542,8 @@ def test_writable(t, mode):
         ("nothing there", ("--workspace-rw", top / "nowhere"), 2, "not a folder"),
         ("the whole system", ("--workspace-rw", "/"), 2, "whole system"),
         ("both", ("--workspace-rw", top, "--workspace", top), 2, "mutually exclusive"),
-        ("another backend", ("--workspace-rw", top, "--backend", "docker"), 125, "can't do that"),
-        ("no isolation", ("--workspace-rw", top, "--backend", "process", "--min-isolation", "none"), 125, "can't do that"),
+        ("another backend", ("--workspace-rw", top, "--backend", "docker"), 125, "not supported by backend"),
+        ("no isolation", ("--workspace-rw", top, "--backend", "process", "--min-isolation", "none"), 125, "not supported by backend"),
     ):
         done = mode.cay("run", *flags, "-l", "sh", "-e", "echo RAN")
         t.ok(done.status == status and words in done.err.decode() and b"RAN" not in done.out, f"refused: {name}", *done.describe())

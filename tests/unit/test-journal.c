@@ -113,7 +113,7 @@ static size_t take(void)
     struct cay_error err = { 0 };
     size_t n = 0;
 
-    if (cay_journal_take(NULL, &n, &err) < 0)
+    if (cay_journal_import(NULL, &n, &err) < 0)
         fail_msg("%s", err.msg);
     return n;
 }
@@ -254,7 +254,7 @@ static void test_logs(void **state)
 }
 
 /* Runs that were promised: told when their server is gone, unless their own end was. */
-static void test_owed(void **state)
+static void test_pending_runs(void **state)
 {
     struct place *place = *state;
     char id[33], folder[64];
@@ -262,24 +262,24 @@ static void test_owed(void **state)
     for (unsigned n = 1; n <= 4; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(journal_add_pending(place->journal, id_of(n, id), line.data, line.len), 0);
     }
     append(place, 1);
-    journal_settle(place->journal, id_of(1, id)); /* it ended */
-    append(place, 2);                             /* and of this one we were killed in between */
+    journal_drop_pending(place->journal, id_of(1, id)); /* it ended */
+    append(place, 2); /* and of this one we were killed in between */
     assert_int_equal(take(), 2);
     snprintf(folder, sizeof folder, "journal/%s", place->journal->name);
-    assert_false(has(place, folder, 1, ".owed"));
-    assert_true(has(place, folder, 2, ".owed") && has(place, folder, 3, ".owed"));
+    assert_false(has(place, folder, 1, ".pending"));
+    assert_true(has(place, folder, 2, ".pending") && has(place, folder, 3, ".pending"));
     assert_false(has(place, "executions", 3, ".json")); /* it may still end */
 
     /* What a front that was taken over leaves is no run. */
-    int fd = openat(place->journal->folder_fd, "000000000000000000000000000003e7.owed",
+    int fd = openat(place->journal->folder_fd, "000000000000000000000000000003e7.pending",
                     O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, "rubbish", 7), 7);
     close(fd);
     assert_int_equal(symlinkat("/etc/passwd", place->journal->folder_fd,
-                               "000000000000000000000000000003e6.owed"),
+                               "000000000000000000000000000003e6.pending"),
                      0);
     cay_journal_close(place->journal);
     place->journal = NULL;
@@ -298,8 +298,8 @@ static void owe_entry(const struct place *place, unsigned n, unsigned named)
 
     make_line(&line, n, "", 0);
     snprintf(strchr(line.data, '\t'), 4, "\t\t\n");
-    assert_int_equal(journal_owe(place->journal, id_of(named, id), line.data, strlen(line.data)),
-                     0);
+    assert_int_equal(
+        journal_add_pending(place->journal, id_of(named, id), line.data, strlen(line.data)), 0);
 }
 
 /* More than are listed at a time, for those that wait were promised too, in whatever order: most
@@ -311,7 +311,8 @@ static void test_many_owed(void **state)
     char id[33];
 
     for (unsigned n = 1; n <= RUBBISH; n++)
-        assert_int_equal(journal_owe(place->journal, id_of(10000 + n, id), "rubbish", 7), 0);
+        assert_int_equal(journal_add_pending(place->journal, id_of(10000 + n, id), "rubbish", 7),
+                         0);
     for (unsigned n = 1; n <= RUNS; n++)
         owe_entry(place, n, n);
     cay_journal_close(place->journal);
@@ -321,7 +322,7 @@ static void test_many_owed(void **state)
 }
 
 /* A line counts for the run that its file is named after. */
-static void test_owed_of_another(void **state)
+static void test_pending_runs_of_another(void **state)
 {
     struct place *place = *state;
 
@@ -334,7 +335,7 @@ static void test_owed_of_another(void **state)
 }
 
 /* One that was told in the audit log, and then not stored, is stored the next time. */
-static void test_owed_broken_off(void **state)
+static void test_pending_runs_broken_off(void **state)
 {
     struct place *place = *state;
     struct cay_error err;
@@ -343,13 +344,13 @@ static void test_owed_broken_off(void **state)
     for (unsigned n = 1; n <= 3; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(journal_add_pending(place->journal, id_of(n, id), line.data, line.len), 0);
     }
     cay_journal_close(place->journal);
     place->journal = NULL;
     auto_close int in_the_way = openat(place->fd, "executions", O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(in_the_way >= 0);
-    assert_int_equal(cay_journal_take(NULL, NULL, &err), -1);
+    assert_int_equal(cay_journal_import(NULL, NULL, &err), -1);
     check(1, 0);
     assert_int_equal(unlinkat(place->fd, "executions", 0), 0);
     take();
@@ -454,14 +455,14 @@ static void test_folders(void **state)
     assert_int_equal(symlinkat("../../precious", top, id_of(2, id)), 0);
     append(place, 1);
     struct cay_error err;
-    assert_int_equal(cay_journal_take(NULL, NULL, &err), 0);
+    assert_int_equal(cay_journal_import(NULL, NULL, &err), 0);
     assert_true(has(place, "executions", 1, "/stdout"));
     assert_false(has(place, "executions", 1, "/stranger"));
     assert_false(has(place, "executions", 1, "/stderr"));
     assert_false(has(place, "executions", 1, "/changes"));
     assert_false(has(place, "executions", 1, "/harvest"));
     append(place, 2);
-    assert_int_equal(cay_journal_take(NULL, NULL, &err), 0);
+    assert_int_equal(cay_journal_import(NULL, NULL, &err), 0);
     assert_true(has(place, "executions", 2, ".json"));
     assert_true(has_file(place, "precious/stranger"));
     assert_false(has(place, "executions", 2, ""));
@@ -961,7 +962,7 @@ static void test_killed_taker(void **state)
         if (pid == 0) {
             struct cay_error err;
             for (;;) {
-                if (cay_journal_take(NULL, NULL, &err) < 0)
+                if (cay_journal_import(NULL, NULL, &err) < 0)
                     _exit(1);
                 if (write(pair[1], "x", 1) != 1)
                     _exit(1);
@@ -998,7 +999,7 @@ static void test_two_takers(void **state)
         if (pids[i] == 0) {
             struct cay_error err;
             while (!has_file(place, "done"))
-                if (cay_journal_take(NULL, NULL, &err) < 0)
+                if (cay_journal_import(NULL, NULL, &err) < 0)
                     _exit(1);
             _exit(0);
         }
@@ -1042,10 +1043,10 @@ int main(void)
         TEST(test_record_in_the_way),
         TEST(test_killed_taker),
         TEST(test_two_takers),
-        TEST(test_owed),
+        TEST(test_pending_runs),
         TEST(test_many_owed),
-        TEST(test_owed_of_another),
-        TEST(test_owed_broken_off),
+        TEST(test_pending_runs_of_another),
+        TEST(test_pending_runs_broken_off),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,9 +107,9 @@ static void put_pending(const struct tmp_folder *place, unsigned n, size_t len)
 static bool has(const struct tmp_folder *place, unsigned n, const char *suffix);
 
 static size_t prune(const struct tmp_folder *place, const struct record_keep *keep, int64_t now,
-                    struct record_notice *notice)
+                    struct record_expiry *notice)
 {
-    return record_prune_told(place->fd, keep, now, false, notice, NULL, NULL);
+    return record_prune_report(place->fd, keep, now, false, notice, NULL, NULL);
 }
 
 /* No number of runs removes them, only age and bytes, and that not before its user was told. */
@@ -119,7 +119,7 @@ static void test_prune_pending(void **state)
     const struct record_keep few = { .count = 2, .bytes = MANY, .age_s = 1000000 };
     const struct record_keep young = { .count = 2, .bytes = MANY, .age_s = 50 };
     const struct record_keep small = { .count = 2, .bytes = 1 << 20, .age_s = 1000000 };
-    struct record_notice notice = { 0 };
+    struct record_expiry notice = { 0 };
 
     put_pending(place, 1, 1 << 20);
     put_pending(place, 2, 1 << 20);
@@ -130,22 +130,22 @@ static void test_prune_pending(void **state)
     assert_int_equal(notice.n, 0);
 
     /* Nobody is told: nothing begins. */
-    assert_int_equal(prune(place, &small, 100 + RECORD_NOTICE_S, NULL), 0);
-    assert_int_equal(prune(place, &small, 100 + 2 * RECORD_NOTICE_S, NULL), 0);
+    assert_int_equal(prune(place, &small, 100 + RECORD_EXPIRY_NOTICE_S, NULL), 0);
+    assert_int_equal(prune(place, &small, 100 + 2 * RECORD_EXPIRY_NOTICE_S, NULL), 0);
     assert_int_equal(prune(place, &small, 1000, &notice), 0);
     assert_int_equal(notice.n, 1);
-    assert_int_equal(notice.first_s, 1000 + RECORD_NOTICE_S);
-    assert_int_equal(prune(place, &small, 1000 + RECORD_NOTICE_S - 1, NULL), 0);
+    assert_int_equal(notice.first_s, 1000 + RECORD_EXPIRY_NOTICE_S);
+    assert_int_equal(prune(place, &small, 1000 + RECORD_EXPIRY_NOTICE_S - 1, NULL), 0);
     assert_true(has(place, 1, "/notice"));
     /* There is room again: the notice is taken back. */
     assert_int_equal(prune(place, &few, 1000, NULL), 0);
     assert_false(has(place, 1, "/notice"));
 
-    notice = (struct record_notice){ 0 };
+    notice = (struct record_expiry){ 0 };
     assert_int_equal(prune(place, &young, 2000, &notice), 1); /* an ordinary one, at once */
     assert_int_equal(notice.n, 1);
     assert_true(has(place, 1, "/changes"));
-    assert_int_equal(prune(place, &young, 2000 + RECORD_NOTICE_S, NULL), 1);
+    assert_int_equal(prune(place, &young, 2000 + RECORD_EXPIRY_NOTICE_S, NULL), 1);
     assert_false(has(place, 1, ".json") || has(place, 1, ""));
     assert_true(has(place, 2, "/changes")); /* the newest stays */
 }
@@ -255,7 +255,7 @@ static void test_prune_lost_changes(void **state)
 {
     const struct tmp_folder *place = *state;
     const struct record_keep keep = { .count = 100, .bytes = MANY, .age_s = 10 * 86400 };
-    struct record_notice notice = { 0 };
+    struct record_expiry notice = { 0 };
     char id[40], name[80];
     struct stat st;
 
@@ -274,7 +274,7 @@ static void test_prune_lost_changes(void **state)
     assert_int_equal(prune(place, &keep, now, &notice), 0);
     assert_int_equal(notice.n, 1);
     assert_true(has(place, 1, "/changes") && has(place, 2, "/changes"));
-    assert_int_equal(prune(place, &keep, now + RECORD_NOTICE_S, NULL), 1);
+    assert_int_equal(prune(place, &keep, now + RECORD_EXPIRY_NOTICE_S, NULL), 1);
     assert_int_equal(has(place, 1, "/changes") + has(place, 2, "/changes"), 1);
 }
 

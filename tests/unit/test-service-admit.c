@@ -65,7 +65,7 @@ static void test_queue(void **state)
     t[3] = (struct admit_ticket){ .tenant = tenant, .memory_bytes = MB };
     assert_int_equal(admit_ask(admit, &t[3], 3, &why), ADMIT_REFUSED);
     assert_null(why.quota);
-    assert_string_equal(why.message, "the queue is full: 2 runs wait already");
+    assert_string_equal(why.message, "the queue is full: 2 runs are waiting");
     assert_null(admit_next(admit, 4));
 
     admit_done(admit, &t[0], 0, 5);
@@ -228,7 +228,7 @@ static void test_quotas(void **state)
         struct admit_refusal why = { 0 };
         assert_int_equal(admit_ask(admit, &large, now, &why), ADMIT_REFUSED);
         assert_true(why.is_final);
-        assert_non_null(strstr(why.message, "2g for one run are past 1g"));
+        assert_non_null(strstr(why.message, "one run of 2g exceeds the 1g"));
         assert_non_null(strstr(why.hint, is_compilers ? "compile_memory" : "limits.memory"));
     }
 

@@ -104,14 +104,14 @@ static void test_errors(void **state)
     } rows[] = {
         { "", "holds no token", "TOKEN [TENANT" },
         { "# nothing\n", "holds no token", "" },
-        { TOKEN_A " a b\n", "tokens:1: there is no such scope", "execute" },
-        { "\n\n" TOKEN_A " a exekute\n", "tokens:3: there is no such scope", "execute?" },
-        { TOKEN_A " a read,,cancel\n", "tokens:1: a scope is missing", "" },
-        { TOKEN_A " a read,\n", "tokens:1: a scope is missing", "" },
-        { TOKEN_A " a ,\n", "tokens:1: a scope is missing", "" },
+        { TOKEN_A " a b\n", "tokens:1: unknown scope", "execute" },
+        { "\n\n" TOKEN_A " a exekute\n", "tokens:3: unknown scope", "execute?" },
+        { TOKEN_A " a read,,cancel\n", "tokens:1: empty scope", "" },
+        { TOKEN_A " a read,\n", "tokens:1: empty scope", "" },
+        { TOKEN_A " a ,\n", "tokens:1: empty scope", "" },
         { TOKEN_A " a read cancel\n", "tokens:1: more than a token", "" },
         { TOKEN_A " a/b\n", "tokens:1: a tenant's name", "" },
-        { TOKEN_A "\n" TOKEN_A " other\n", "tokens:2: this token was there before", "" },
+        { TOKEN_A "\n" TOKEN_A " other\n", "tokens:2: duplicate token", "" },
         { TOKEN_A "\xc3\xa4\n", "tokens:1: a token is printable ASCII", "" },
     };
     const struct folder *folder = *state;

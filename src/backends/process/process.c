@@ -42,7 +42,7 @@ static int probe(const struct backend_host *host, struct cay_error *err)
 {
     if (host->state_fd >= 0)
         return 0;
-    cay_fail(err, CAY_E_UNSUPPORTED, "process: there is no state folder to make a work folder in");
+    cay_fail(err, CAY_E_UNSUPPORTED, "process: no state folder to make a work folder in");
     return cay_hint(err, "set HOME or XDG_STATE_HOME to a folder that can be written");
 }
 
@@ -64,7 +64,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
     if (probe(host, err) < 0)
         return -1;
     if (job->tty)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "process: there is no terminal to give");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "process: no terminal is available");
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "process: make a socket pair");
     pid_t pid = fork();

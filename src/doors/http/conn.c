@@ -284,15 +284,15 @@ static ssize_t receive(struct conn *conn)
     return n < 0 ? -errno : n;
 }
 
-/* To who speaks plain HTTP where TLS is spoken, and would see no more than a connection that is cut
- * otherwise. */
+/* To a client that speaks plain HTTP to a TLS port, and would see no more than a connection that is
+ * cut otherwise. */
 static void say_tls(struct conn *conn)
 {
     static const char answer[] =
         "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
-        "Content-Length: 110\r\n\r\n"
+        "Content-Length: 114\r\n\r\n"
         "{\"error\":{\"kind\":\"usage\",\"message\":\"this port requires HTTPS\","
-        "\"hint\":\"an address that begins with https://\"}}\n";
+        "\"hint\":\"use an address that begins with https://\"}}\n";
     (void)!send(conn->fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     /* What is left unread when it is closed would take the answer with it. */
     (void)!recv(conn->fd, conn->x.server->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
@@ -445,7 +445,7 @@ void conn_accept(struct server *server, const struct listener *listener, int fd)
 static void sweep_head(struct conn *conn, int64_t waited_ns)
 {
     const struct service_settings *settings = conn->x.server->settings;
-    const struct http_fault late = { 408, "the head of the request did not come in time" };
+    const struct http_fault late = { 408, "the head of the request did not arrive in time" };
 
     if (http_parser_is_idle(&conn->parser)) {
         if (waited_ns > settings->idle_ns)
@@ -458,7 +458,7 @@ static void sweep_head(struct conn *conn, int64_t waited_ns)
 
 static void sweep_body(struct conn *conn, int64_t waited_ns)
 {
-    const struct http_fault late = { 408, "the body of the request did not come in time" };
+    const struct http_fault late = { 408, "the body of the request did not arrive in time" };
     int64_t allowed_ns = conn->x.server->settings->idle_ns +
                          (int64_t)(conn->x.body.len / BODY_BYTES_PER_S) * NS_PER_SEC;
 

@@ -312,14 +312,13 @@ static bool check_origin(struct conn *conn)
     if (!conn->is_unix && !http_host_allowed(head->host, server->hosts, server->n_hosts) &&
         !is_own_address(conn)) {
         exchange_error(&conn->x, 403, CAY_E_POLICY, "Host header not allowed",
-                       "whoever runs it can allow the name; its addresses are always good");
+                       "the operator can allow the name; the server's addresses always work");
         return false;
     }
     if (!http_origin_allowed(http_header(head, "Origin"), head->host ? head->host : "",
                              own_scheme(conn), NULL, 0)) {
-        exchange_error(&conn->x, 403, CAY_E_POLICY,
-                       "a page of another origin can't use this server",
-                       "ask from a program, or from a page of this host");
+        exchange_error(&conn->x, 403, CAY_E_POLICY, "Origin header not allowed",
+                       "send the request from a program, or from a page of this host");
         return false;
     }
     return true;
@@ -343,7 +342,7 @@ static bool check_token(struct conn *conn)
     http_metrics_add(x->server->metrics, HTTP_UNAUTHORIZED);
     exchange_header(x, "WWW-Authenticate", AUTH_CHALLENGE);
     exchange_error(x, 401, CAY_E_UNAUTHORIZED,
-                   has_any ? "the token is not one of this server's" : "a token is needed",
+                   has_any ? "the token is not valid here" : "a token is required",
                    "send the header Authorization: Bearer TOKEN");
     return false;
 }
@@ -372,11 +371,11 @@ static bool check_route(struct conn *conn, int found, const char *path, size_t l
         char allow[64];
         route_allow(x->server->doors, path, len, allow);
         exchange_header(x, "Allow", allow);
-        exchange_error(x, 405, CAY_E_USAGE, "this path does not take that method", allow);
+        exchange_error(x, 405, CAY_E_USAGE, "method not allowed for this path", allow);
         return false;
     }
     if (found < 0) {
-        exchange_error(x, 404, CAY_E_NOTFOUND, "there is no such path", not_built(path, len));
+        exchange_error(x, 404, CAY_E_NOTFOUND, "no such path", not_built(path, len));
         return false;
     }
     if (service_allows(&x->ask.owner, match->route->scope, &err) < 0) {
@@ -413,12 +412,12 @@ static bool check_body(struct conn *conn)
     if (!x->route->body)
         return true; /* limited to nothing by the parser */
     if (!http_is_media_type(http_header(x->head, "Content-Type"), JSON_TYPE)) {
-        exchange_error(x, 415, CAY_E_USAGE, "the body has to be JSON",
+        exchange_error(x, 415, CAY_E_USAGE, "the body must be JSON",
                        "send the header Content-Type: " JSON_TYPE);
         return false;
     }
     if (http_header(x->head, "Content-Encoding")) {
-        exchange_error(x, 415, CAY_E_USAGE, "the body has to be JSON as it is",
+        exchange_error(x, 415, CAY_E_USAGE, "the body must be JSON without an encoding",
                        "send it without Content-Encoding");
         return false;
     }

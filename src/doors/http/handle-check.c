@@ -35,7 +35,7 @@ static int read_text(json_t *value, const char *key, struct json_long *long_ones
         return fail_shape(key, "a string", value, err);
     if (json_long_string(long_ones, json_string_value(value), json_string_length(value), ret,
                          ret_len) < 0)
-        return cay_fail(err, CAY_E_USAGE, "%s: is no JSON string", key);
+        return cay_fail(err, CAY_E_USAGE, "%s: is not a JSON string", key);
     return 0;
 }
 
@@ -78,8 +78,7 @@ static int read_body(json_t *body, struct json_long *long_ones, struct cay_check
             rc = read_flag(value, key, CAY_CHECK_STRIP_FENCE, &req->flags, err);
         else
             rc = cay_fail(err, CAY_E_USAGE,
-                          "there is no field '%.60s'; allowed are language, code, strict, "
-                          "strip_fence",
+                          "unknown field '%.60s'; allowed are language, code, strict, strip_fence",
                           key);
         if (rc < 0)
             return -1;

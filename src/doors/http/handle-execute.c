@@ -66,7 +66,7 @@ void handle_execute(struct exchange *x)
     struct cay_error err;
 
     if (form < 0) {
-        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept can be given",
+        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept is available",
                        "application/json, text/event-stream, application/x-ndjson");
         return;
     }

@@ -227,7 +227,7 @@ void handle_events(struct exchange *x)
 
     x->format = wanted_format(x);
     if (!x->format) {
-        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept can be given",
+        exchange_error(x, 406, CAY_E_USAGE, "none of the types in Accept is available",
                        "text/event-stream, application/x-ndjson");
         return;
     }

@@ -29,7 +29,7 @@ union address {
 static int fail_address(const char *where, struct cay_error *err)
 {
     cay_fail(err, CAY_E_USAGE, "'%.100s' is not an address to listen on", where);
-    return cay_hint(err, "ADDR:PORT, like 127.0.0.1:7300 or [::1]:7300; port 0 takes a free one");
+    return cay_hint(err, "ADDR:PORT, like 127.0.0.1:7300 or [::1]:7300; port 0 picks a free one");
 }
 
 static int parse_address(const char *where, union address *ret, socklen_t *ret_len,
@@ -109,7 +109,7 @@ int listen_tcp(const char *where, struct listener *ret, struct cay_error *err)
         int errnum = errno;
         cay_fail_errno(err, errnum, "listen on %s", where);
         if (errnum == EADDRINUSE)
-            cay_hint(err, "somebody listens there already; --listen 127.0.0.1:0 takes a free port");
+            cay_hint(err, "the address is in use; --listen 127.0.0.1:0 picks a free port");
         return -1;
     }
     len = sizeof addr;
@@ -131,7 +131,7 @@ static int check_private(const char *dir, struct cay_error *err)
         return cay_fail_errno(err, errno, "stat %s", dir);
     if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0022) == 0)
         return 0;
-    cay_fail(err, CAY_E_POLICY, "%s is not a folder that is yours alone", dir);
+    cay_fail(err, CAY_E_POLICY, "%s is not a folder that is yours alone to use", dir);
     return cay_hint(err, "set XDG_RUNTIME_DIR, or choose a place with --socket PATH");
 }
 
@@ -174,7 +174,7 @@ static int fail_taken(const char *path, struct cay_error *err)
     struct stat st;
 
     if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
-        return cay_fail(err, CAY_E_USAGE, "%s is there and is not a socket", path);
+        return cay_fail(err, CAY_E_USAGE, "%s exists and is not a socket", path);
     cay_fail(err, CAY_E_SYSTEM, "a server is running on %s already", path);
     return cay_hint(err, "stop that one, or choose another place with --socket PATH|none");
 }
@@ -201,7 +201,7 @@ int listen_unix(const char *path, struct listener *ret, struct cay_error *err)
     umask(mask);
     if (rc < 0) {
         cay_fail_errno(err, errno, "make the socket %s", path);
-        return cay_hint(err, "is its folder there, and yours to write to?");
+        return cay_hint(err, "does its folder exist, and can you write to it?");
     }
     if (listen(fd, BACKLOG) < 0 || stat(beside.sun_path, &st) < 0 ||
         rename(beside.sun_path, path) < 0) {

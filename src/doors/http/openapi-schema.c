@@ -36,7 +36,7 @@ static const struct row {
     { "Result", "stderr", "string", ALWAYS, "the same of its errors" },
     { "Result", "stderr_base64", "string", 0, "the exact bytes, where they are not UTF-8" },
     { "Result", "execution_time", "number", ALWAYS, "seconds of the run" },
-    { "Result", "timeout", "boolean", ALWAYS, "it ran into the timeout" },
+    { "Result", "timeout", "boolean", ALWAYS, "it reached the timeout" },
     { "Result", "error_message", "string?", ALWAYS, "what went wrong, in a sentence" },
     { "Result", "container_id", "string?", ALWAYS, "of the sandbox" },
     { "Result", "language", "string?", ALWAYS, "null for a command" },
@@ -47,7 +47,7 @@ static const struct row {
     { "Result", "files", "[]#File", ALWAYS, "what was collected" },
     { "Result", "meta", "#Meta", ALWAYS, "how it ran" },
 
-    { "Verdict", "cause", "=causes", ALWAYS, "the true cause, by the kernel's word" },
+    { "Verdict", "cause", "=causes", ALWAYS, "the true cause, as the kernel reports it" },
     { "Verdict", "limit_name", "string?", ALWAYS, "the limit that was reached" },
     { "Verdict", "limit", "number?", ALWAYS, "its value" },
     { "Verdict", "measured", "number?", ALWAYS, "what was measured" },
@@ -128,7 +128,7 @@ static const struct row {
     { "Usage", "memory", "integer?", 0, "bytes in use at that moment; only in events" },
     { "Usage", "pids", "integer?", 0, "processes and threads at that moment; only in events" },
 
-    { "Timing", "queue", "number?", ALWAYS, "waiting; counts in no limit" },
+    { "Timing", "queue", "number?", ALWAYS, "waiting; does not count against limits" },
     { "Timing", "setup", "number?", ALWAYS, "" },
     { "Timing", "compile", "number?", ALWAYS, "null where nothing was compiled" },
     { "Timing", "run", "number?", ALWAYS, "" },
@@ -327,19 +327,19 @@ static void put_number_type(struct json_writer *w, const struct cay_field *field
 {
     bool is_whole = is_kind(field, "size") || is_kind(field, "count");
     double unit = is_kind(field, "seconds") ? 1e9 : is_kind(field, "number") ? 1e3 : 1;
-    uint64_t cap = cay ? cay_most(cay, field->name) : 0;
-    uint64_t most = cap ? MIN(cap, field->most) : field->most;
+    uint64_t cap = cay ? cay_max(cay, field->name) : 0;
+    uint64_t max = cap ? MIN(cap, field->max) : field->max;
 
     json_field_array(w, "type");
     json_put_string(w, is_whole ? "integer" : "number");
     json_put_string(w, "string");
     json_end_array(w);
     if (is_whole) {
-        json_field_uint(w, "minimum", field->least);
-        json_field_uint(w, "maximum", most);
+        json_field_uint(w, "minimum", field->min);
+        json_field_uint(w, "maximum", max);
     } else {
-        json_field_real(w, "minimum", (double)field->least / unit);
-        json_field_real(w, "maximum", (double)most / unit);
+        json_field_real(w, "minimum", (double)field->min / unit);
+        json_field_real(w, "maximum", (double)max / unit);
     }
     json_field_string(w, "pattern",
                       is_kind(field, "size")      ? "^[0-9]+(\\.[0-9]+)?[kKmMgG]?$"

@@ -34,13 +34,14 @@ static const struct failure {
       false },
     { 404, "NotFound", "no such language, or execution of this tenant's", ROUTE_LISTS, false, true,
       true },
-    { 406, "NotAcceptable", "none of the types in Accept can be given", ROUTE_STREAMS, false, false,
+    { 406, "NotAcceptable", "none of the types in Accept is available", ROUTE_STREAMS, false, false,
       false },
     { 409, "Conflict", "not while it runs, or its changes are applied", 0, false, true, false },
-    { 413, "TooLarge", "the body, or a limit asked for, is past the most", 0, false, false, true },
+    { 413, "TooLarge", "the body, or a limit asked for, exceeds the maximum", 0, false, false,
+      true },
     { 415, "NotJson", "the body is not application/json", 0, false, false, true },
     { 429, "Busy", "the queue is full, or a quota is used up", ROUTE_QUEUES, false, false, false },
-    { 503, "Unavailable", "the run can't be made: the host lacks something, or is short of it",
+    { 503, "Unavailable", "the run cannot be made: the host lacks something, or is short of it",
       ROUTE_QUEUES, false, false, false },
     { 501, "Unsupported", "this host can't do it", 0, false, false, true },
 };
@@ -119,7 +120,7 @@ static const char *success_text(int status)
 {
     return status == 202   ? "taken, and still under way"
            : status == 204 ? "done, and nothing to say"
-           : status == 503 ? "it can't run anything, or is on its way out"
+           : status == 503 ? "it cannot run anything, or is shutting down"
                            : "success";
 }
 

@@ -43,7 +43,7 @@ struct exchange;
     X(CANCEL, cancel, "DELETE", "/v1/executions/{id}", SCOPE_CANCEL, 0, NULL, "Execution",        \
       "Stop an execution; of a finished one, remove what is kept of it")                          \
     X(CHECK, check, "POST", "/v1/check", SCOPE_EXECUTE, 0, "CheckRequest", "CheckReport",         \
-      "Say what code would do, without running it")                                               \
+      "Check what code would do, without running it")                                             \
     X(LANGUAGES, languages, "GET", "/v1/languages", SCOPE_READ, 0, NULL, "Languages",             \
       "The languages, their versions and what is missing")                                        \
     X(HEALTH, health, "GET", "/v1/health", SCOPE_NONE, 0, NULL, "Health",                         \

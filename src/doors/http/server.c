@@ -80,7 +80,7 @@ static int open_tcp(struct server *server, const char *where, struct cay_error *
     allow_host(server, name);
     if (!listener->is_loopback && !server->options.tls_cert)
         progress(server,
-                 "warning: tokens and code cross the network in the clear on %s; --tls-cert and "
+                 "warning: tokens and code cross the network unencrypted on %s; --tls-cert and "
                  "--tls-key encrypt them",
                  listener->text);
     return 0;
@@ -100,9 +100,7 @@ static int open_listeners(struct server *server, struct cay_error *err)
         if (open_tcp(server, options->listen[i], err) < 0)
             return -1;
     if (options->socket && strcmp(options->socket, "none") == 0)
-        return server->n_listeners > 0
-                   ? 0
-                   : cay_fail(err, CAY_E_USAGE, "there is nothing to listen on");
+        return server->n_listeners > 0 ? 0 : cay_fail(err, CAY_E_USAGE, "nothing to listen on");
     if (!options->socket && listen_unix_path(path, sizeof path, err) < 0)
         return -1;
     if (listen_unix(options->socket ? options->socket : path,
