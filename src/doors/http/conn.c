@@ -474,8 +474,6 @@ static bool is_too_slow(struct conn *conn, int64_t passed_ns)
 {
     int64_t span_ns = conn->x.server->settings->write_ns;
 
-    if (unsent(conn) == 0)
-        return false;
     conn->sending_ns += passed_ns;
     if (conn->sending_ns < span_ns)
         return false;

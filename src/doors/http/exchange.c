@@ -60,6 +60,17 @@ static void end_unread(struct conn *conn)
         conn->is_last = true;
 }
 
+/* Made anew once a second. */
+static void set_date(struct server *server)
+{
+    time_t now = time(NULL);
+
+    if (now == server->date_s)
+        return;
+    server->date_s = now;
+    http_date(server->date, now);
+}
+
 static void put_head(struct conn *conn, int status, const char *type, const uint64_t *length)
 {
     struct http_writer w;
@@ -68,7 +79,7 @@ static void put_head(struct conn *conn, int status, const char *type, const uint
     conn->status = status;
     conn->is_last = conn->is_last || service_is_draining(server->service) ||
                     (conn->x.head && !conn->x.head->keep_alive);
-    server_set_date(server);
+    set_date(server);
     http_write_response(&w, &conn->out, status);
     http_write_header(&w, "Date", server->date);
     if (type)

@@ -55,9 +55,6 @@ struct server {
     int64_t no_files_ns;   /* when it was last logged */
 };
 
-/* The loop's own second, for headers. */
-void server_set_date(struct server *server);
-
 /* accept.c */
 int accept_start(struct server *server, struct cay_error *err);
 void accept_resume(struct server *server); /* where it was paused, for want of files */

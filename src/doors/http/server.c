@@ -34,16 +34,6 @@ enum { TICK_MS_MIN = 20, TICK_MS_MAX = 250 };
 /* All that is behind the port; each has a prefix of its own. */
 static const struct http_door *const doors[] = { &own_door, NULL };
 
-void server_set_date(struct server *server)
-{
-    time_t now = time(NULL);
-
-    if (now == server->date_s)
-        return;
-    server->date_s = now;
-    http_date(server->date, now);
-}
-
 __attribute__((format(printf, 2, 3))) static void progress(const struct server *server,
                                                            const char *fmt, ...)
 {
