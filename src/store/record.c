@@ -591,7 +591,7 @@ static int write_journal(struct cay_journal *journal, const struct record_text *
 /* The lock of one that was stopped in the middle is not waited for any longer than this. */
 enum { AUDIT_WAIT_MS = 1000 };
 
-/* Then the entry goes to a journal of its own, which the next reader takes in. */
+/* Then the entry goes to a journal of its own, which the next reader imports. */
 static int write_elsewhere(const struct audit_entry *entry)
 {
     const struct record_text text = { .entry = entry };
