@@ -272,6 +272,7 @@ struct cay_result {
     const struct cay_file *files;
     size_t n_files;
     bool is_unrecorded; /* it could not be written down, or not all of it; a warning says why */
+    struct cay_result_text *text; /* the library's own: what is large in its JSON, made once */
 };
 
 typedef void cay_event_fn(void *arg, const struct cay_event *event);
@@ -441,6 +442,19 @@ CAY_API void cay_drain_now(struct cay *cay);
 
 CAY_API char *cay_result_json(const struct cay_result *result);
 CAY_API char *cay_event_json(const struct cay_event *event);
+
+/* What an event of usage tells, alone. */
+CAY_API char *cay_usage_json(const struct cay_usage *usage);
+
+/* An event with a result, and where in it the result is. What was made of it before is not copied
+ * but handed over: once, for whoever keeps it. */
+struct cay_event_text {
+    char *buffer; /* to be freed; what follows points into it */
+    const char *json, *result;
+    size_t len, result_len;
+};
+
+CAY_API void cay_event_take_json(const struct cay_event *event, struct cay_event_text *ret);
 
 /* The plan of a request: what would be done, with secrets left out. Runs nothing. */
 CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret,

@@ -22,12 +22,14 @@
 static struct {
     bool wants_json; /* and nothing has gone to stdout: an error goes there in its place */
     bool no_color;
+    bool on_terminal; /* stderr, asked at the start: a server's front may not ask later */
 } form;
 
 void print_set_form(bool wants_json, bool no_color)
 {
     form.wants_json = wants_json;
     form.no_color = no_color;
+    form.on_terminal = isatty(STDERR_FILENO);
 }
 
 /* A message may quote what a user or a program gave; it must not reach the terminal raw. */
@@ -67,10 +69,11 @@ void sanitize_text_padded(struct strbuf *out, const char *text, size_t width)
 
 const char *print_prefix(void)
 {
-    if (!isatty(STDERR_FILENO))
+    const char *env = getenv("NO_COLOR");
+
+    if (!form.on_terminal)
         return "cay: ";
-    return use_color(STDERR_FILENO, form.no_color) ? "\033[36m" CAY_SIGN "\033[0m cay: "
-                                                   : CAY_SIGN " cay: ";
+    return form.no_color || (env && *env) ? CAY_SIGN " cay: " : "\033[36m" CAY_SIGN "\033[0m cay: ";
 }
 
 void print_message(const char *fmt, ...)

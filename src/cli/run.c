@@ -260,8 +260,11 @@ static int run_once(struct cay *cay, struct run_args *args, struct run_context *
     run.stdin_fd = ctx->stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
     if (!ctx->repeat)
         progress_begin(ctx->progress, "starting the sandbox", true);
-    if (view.has_tty && begin_tty(&view, &run, &err) < 0)
-        return print_error(&err);
+    if (view.has_tty && begin_tty(&view, &run, &err) < 0) {
+        int status = print_error(&err);
+        show_failure(&view, cay, &err, args->json);
+        return status;
+    }
 
     is_running = 1;
     int rc = cay_run(cay, args->req, &run, &result, &err);
@@ -385,8 +388,11 @@ static int run_request(struct cay *cay, struct run_args *args, struct run_contex
         return run_remote(args, ctx);
     if (args->plan) {
         auto_free char *plan = NULL;
-        return cay_plan_json(cay, args->req, &plan, &err) < 0 ? print_error(&err)
-                                                              : print_text(plan) | print_text("\n");
+        if (cay_plan_json(cay, args->req, &plan, &err) == 0)
+            return print_text(plan) | print_text("\n");
+        if (args->json) /* there is no run, and no result */
+            print_error_json(&err);
+        return print_error(&err);
     }
     return args->repeat ? run_repeated(cay, args, ctx) : run_once(cay, args, ctx);
 }

@@ -451,7 +451,7 @@ static void cut_stream(struct strbuf *text, struct cay_stream *stream)
 }
 
 /* What is said of a run where there is no room for more. */
-static char *short_end(const struct cay_event *event)
+static void short_end(const struct cay_event *event, struct cay_event_text *ret)
 {
     auto_strbuf struct strbuf out = { 0 }, err = { 0 };
     struct cay_result shown = *event->result;
@@ -471,38 +471,35 @@ static char *short_end(const struct cay_event *event)
     cut_stream(&err, &shown.err);
     shown.n_files = 0;
     end.result = &shown;
-    return cay_event_json(&end);
+    cay_event_take_json(&end, ret);
 }
 
 /* Of the end of a run, which takes the place of what it wrote: control bytes are six times as long
  * in JSON, and nobody knew that there would be any. */
-static char *end_json(struct execution *run, const struct cay_event *event)
+static void end_text(struct execution *run, const struct cay_event *event,
+                     struct cay_event_text *ret)
 {
     struct bodies *bodies = &run->server->bodies;
-    char *json = cay_event_json(event);
-    size_t len = strlen(json);
 
-    if (len > run->room.bytes &&
-        !bodies_take(bodies, &run->room, run->tenant, len - run->room.bytes)) {
-        free(json);
+    cay_event_take_json(event, ret);
+    if (ret->len > run->room.bytes &&
+        !bodies_take(bodies, &run->room, run->tenant, ret->len - run->room.bytes)) {
+        free(ret->buffer);
         run->is_short = !event->result->is_unrecorded;
-        json = short_end(event);
-        len = strlen(json);
+        short_end(event, ret);
     }
-    bodies_shrink(bodies, &run->room, len);
-    return json;
+    bodies_shrink(bodies, &run->room, ret->len);
 }
 
-/* What it has used so far, for whoever asks while it runs. */
-static void note_usage(struct execution *run, const struct cay_event *event)
+static void on_finished(struct execution *run, const struct cay_event *event,
+                        struct cay_event_text *text)
 {
-    static const char key[] = "\"usage\":";
-    auto_free char *json = cay_event_json(event);
-    const char *object = strstr(json, key) + strlen(key);
-    size_t len = strlen(object) - 1; /* of the event, whose last member it is */
-
-    if (len < sizeof run->usage)
-        snprintf(run->usage, sizeof run->usage, "%.*s", (int)len, object);
+    end_text(run, event, text);
+    run->result = text->result;
+    run->result_len = text->result_len;
+    note_result(run, event->result); /* a failed run's is nowhere else */
+    run->is_unrecorded = event->result->is_unrecorded;
+    metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, run->is_unrecorded);
 }
 
 static void on_event(void *arg, const struct cay_event *event)
@@ -510,8 +507,10 @@ static void on_event(void *arg, const struct cay_event *event)
     struct execution *run = arg;
 
     run->has_begun |= event->kind == CAY_EVENT_STAGE;
-    if (event->usage)
-        note_usage(run, event);
+    if (event->usage) {
+        run->usage = *event->usage;
+        run->has_usage = true;
+    }
     /* Nobody reads, and it is a flood: it need not be put into words, which is most of what an
      * event costs, to be dropped. Whose client waits for the result is hardly ever read at all. */
     bool is_plenty =
@@ -521,19 +520,20 @@ static void on_event(void *arg, const struct cay_event *event)
         count_log(run);
         return;
     }
-    char *json = event->kind == CAY_EVENT_FINISHED ? end_json(run, event) : cay_event_json(event);
-    size_t len = strlen(json);
-    bound_log(run);
-    event_log_add(&run->log, event->seq, event_names[event->kind], json, len);
-    count_log(run);
+    struct cay_event_text text = { 0 };
     if (event->kind == CAY_EVENT_FINISHED) {
-        const char *start = strstr(json, "\"result\":"); /* nothing of the program's is before it */
-        run->result = start + strlen("\"result\":");
-        run->result_len = (size_t)(json + len - 1 - run->result);
-        note_result(run, event->result); /* a failed run's is nowhere else */
-        run->is_unrecorded = event->result->is_unrecorded;
-        metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, run->is_unrecorded);
+        on_finished(run, event, &text);
+    } else {
+        text.json = text.buffer = cay_event_json(event);
+        text.len = strlen(text.json);
     }
+    bound_log(run);
+    event_log_add(&run->log, &(struct logged_event){ .seq = event->seq,
+                                                     .name = event_names[event->kind],
+                                                     .json = text.json,
+                                                     .len = text.len,
+                                                     .buffer = text.buffer });
+    count_log(run);
     for (struct exchange *x = run->readers; x; x = x->next)
         exchange_wake(x);
 }
@@ -844,7 +844,9 @@ void execution_start_waiting(struct server *server)
         admit_done(server->admit, ticket, 0, clock_now_ns());
         struct exchange *waiter = run->waiter;
         run->waiter = NULL;
-        if (waiter)
+        if (waiter && (err.kind == CAY_E_BUSY || is_unmade(run, &err)))
+            exchange_unmade(waiter, &err);
+        else if (waiter)
             exchange_fail(waiter, &err);
         finish_unstarted(run, &err, result_of(&err, run->req));
     }

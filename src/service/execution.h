@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cay/run.h>
+
 #include "service/admit.h"
 #include "service/bodies.h"
 #include "service/event-log.h"
@@ -54,8 +56,9 @@ struct execution {
     bool is_removed; /* its record is gone: nobody finds it any more */
     bool is_ending;  /* finish() has it in hand */
     bool has_begun;  /* a stage of it */
-    char usage[256]; /* the last that was told of it, a JSON object; "" */
-    bool is_short;   /* there was no room for all of its result, which only the record has */
+    bool has_usage;  /* the last that was told of it */
+    struct cay_usage usage;
+    bool is_short; /* there was no room for all of its result, which only the record has */
     int64_t taken_ns;
     struct cay_request *req; /* until it is started */
     struct bodies_part held; /* of server->bodies, as long as req is there */
@@ -132,8 +135,8 @@ struct execution *execution_find(const struct server *server, const char *id,
                                  const struct token_owner *owner);
 bool execution_is_of(const struct execution *run, const struct token_owner *owner);
 
-/* The order of lists, the record's too (store/history-client.h): by when they were taken, and within a
- * millisecond by id. < 0: the run is older than what is named. */
+/* The order of lists, the record's too (store/history-client.h): by when they were taken, and
+ * within a millisecond by id. < 0: the run is older than what is named. */
 int execution_compare(const struct execution *run, const char *timestamp, const char *id);
 
 /* x is answered with the result, as soon as it is there; where is_owner, the run is stopped when

@@ -109,9 +109,10 @@ void list_put_one(struct strbuf *out, const struct execution *run)
         json_field_string(&w, "cause", run->cause);
         json_field_real(&w, "execution_time", run->seconds);
     }
-    if (!is_finished && *run->usage) {
+    if (!is_finished && run->has_usage) {
+        auto_free char *usage = cay_usage_json(&run->usage);
         json_key(&w, "usage");
-        json_put_json(&w, run->usage);
+        json_put_json(&w, usage);
     }
     json_field_string(&w, "events", events);
     json_end_object(&w);

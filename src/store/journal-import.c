@@ -188,19 +188,21 @@ int journal_parse(struct arena *arena, const char *line, size_t len, struct audi
     if (audit_parse(arena, line, (size_t)(first - line), entry) < 0 ||
         strcmp(entry->kind, "run") != 0)
         return -EINVAL;
-    text.result = first + 1;
-    text.result_len = (size_t)(second - text.result);
+    struct record_piece *result = &text.result[0];
+    result->data = first + 1;
+    result->len = (size_t)(second - result->data);
     text.extra = second + 1;
     text.extra_len = (size_t)(end - text.extra);
-    if (text.result_len == 0 && text.extra_len == 0) {
-        text.result = text.extra = NULL;
-    } else if (!is_object(text.result, text.result_len, entry->id, NULL) || text.extra_len < 3 ||
+    if (result->len == 0 && text.extra_len == 0) {
+        result->data = text.extra = NULL;
+    } else if (!is_object(result->data, result->len, entry->id, NULL) || text.extra_len < 3 ||
                text.extra[0] != '{' || end[-1] != '}' ||
                !is_object(text.extra, text.extra_len, NULL, &members) || members == 0) {
-        text.result = text.extra = NULL;
+        *result = (struct record_piece){ 0 };
+        text.extra = NULL;
         is_bad = true;
     }
-    text.has_code = text.result && members > 1;
+    text.has_code = result->data && members > 1;
     text.end_ns = audit_end_ns(entry);
     if (text.end_ns / NS_PER_SEC > time(NULL))
         text.end_ns = 0; /* it would never be old */
@@ -284,12 +286,12 @@ static int store(struct importer *t, const struct record_text *text)
 
     if (executions_fd < 0)
         return executions_fd;
-    /* A folder that is not available is none: a front that puts rubbish there must not stop the
-     * rest. */
-    bool has_folder = record_adopt(executions_fd, t->folder_fd, text->entry->id) > 0;
+    /* A folder that can't be opened counts as absent: rubbish that a front puts there must not stop
+     * the rest. */
+    auto_close int own_fd = record_adopt(executions_fd, t->folder_fd, text->entry->id);
     int rc = record_store(t->state_fd, text);
     if (rc == 0)
-        record_prune_sometimes(t->state_fd, t->config, text, has_folder, NULL);
+        record_prune_sometimes(t->state_fd, t->config, text, own_fd >= 0, NULL);
     return rc;
 }
 
@@ -368,7 +370,7 @@ static int store_all(struct importer *t, const struct batch *batch)
     if (t->config->settings[FIELD_KEEP_EXECUTIONS].value.num == 0)
         return 0;
     for (size_t i = 0; rc == 0 && i < batch->n; i++) {
-        if (!batch->texts[i].result)
+        if (!batch->texts[i].result[0].data)
             continue;
         rc = store(t, &batch->texts[i]);
         if (is_poison(rc))

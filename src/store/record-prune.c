@@ -362,7 +362,7 @@ void record_keep_of(const struct config *config, struct record_keep *ret)
 static bool is_large(int state_fd, const struct record_keep *keep, const struct record_text *text,
                      bool has_folder)
 {
-    uint64_t bytes = text->result_len + text->extra_len;
+    uint64_t bytes = record_result_len(text) + text->extra_len;
 
     if (text->has_code)
         bytes *= 2; /* the artifact */

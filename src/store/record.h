@@ -63,8 +63,10 @@ struct record {
     int stream_fds[RECORD_STREAMS];
     uint64_t stream_bytes;      /* in these */
     struct record *next_living; /* in the journal's list, once a stream has bytes on disk */
-    uint64_t n_changes;         /* of the change set that was kept */
-    int error;                  /* the first errno of what could not be kept */
+    int line_fd; /* what of the result's text was written ahead, for the journal; -1: nothing */
+    size_t line_bytes;  /* so much of it */
+    uint64_t n_changes; /* of the change set that was kept */
+    int error;          /* the first errno of what could not be kept */
 };
 
 /* What a run left in its folders. */
@@ -76,9 +78,9 @@ struct record_left {
     int64_t started_ns;    /* a later change on the host is somebody else's */
 };
 
-#define RECORD_INIT                                                                 \
-    {                                                                               \
-        .state_fd = -1, .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 } \
+#define RECORD_INIT                                                                                \
+    {                                                                                              \
+        .state_fd = -1, .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 }, .line_fd = -1 \
     }
 
 /* journal, tenant, findings and bypass can be set behind it. */
@@ -99,6 +101,10 @@ void record_drop_output(struct record *record);
  * hashed; record_finish does the rest. For a loop that must not block. */
 bool record_hash(struct record *record, const struct plan *plan, size_t *room);
 
+/* Writes ahead the part of a large result's text that is there, as it grows, for a loop that must
+ * not block. record_finish does the rest. */
+void record_text(struct record *record, const char *text, size_t len);
+
 /* Makes the list of files and writes everything down, also for a run that failed. */
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings);
@@ -112,10 +118,18 @@ int record_open_executions(bool make);
 int record_open_executions_at(int state_fd, bool make);
 
 /* What is to be kept: the entry names it; both lines of executions/ID.json. */
+struct record_piece {
+    const char *data;
+    size_t len;
+};
+
+enum { RECORD_PIECES = 3 };
+
 struct record_text {
     const struct audit_entry *entry;
-    const char *result, *extra; /* NULL: none is kept */
-    size_t result_len, extra_len;
+    struct record_piece result[RECORD_PIECES]; /* one behind the other; NULL: none is kept */
+    const char *extra;
+    size_t extra_len;
     bool has_code;  /* extra holds the code: there is an artifact */
     int64_t end_ns; /* when the run ended, since 1970; 0: now. What comes late keeps its place */
 };
@@ -123,9 +137,16 @@ struct record_text {
 /* Writes executions/ID.json and the artifact; one that is there already stays. Returns -errno. */
 int record_store(int state_fd, const struct record_text *text);
 
+size_t record_result_len(const struct record_text *text);
+
 /* Moves the folder ID from a journal, where others could write, to executions/. Only a record's own
- * files are accepted. Returns 1, 0 where there is none, or -errno. */
+ * files are accepted. Returns the folder's fd, which is held until the result is there, -ENOENT
+ * where there is no folder, or -errno. */
 int record_adopt(int executions_fd, int from_fd, const char *id);
+
+/* Whether it has changes and no result, and no process is about to write the result: its writer was
+ * killed. */
+bool record_is_lost(int executions_fd, const char *id);
 
 enum { RECORD_ID_LEN = 32 };
 
