@@ -153,7 +153,7 @@ enum {
       "sandboxes that a server has ready for each language in use; 0: none")                       \
     X(SPARES_MAX, "spares_max", COUNT, 0, "32", 0, 1024, NULL, "N", "the same under load")         \
     X(POOL_MEMORY, "pool_memory", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                    \
-      "memory that sandboxes made ahead may take together")                                        \
+      "memory that sandboxes started ahead may take together")                                        \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \

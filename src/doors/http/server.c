@@ -375,7 +375,7 @@ static void tell_pools(struct server *server)
         return;
     server->told_ready = ready;
     server->is_warm = ready >= target;
-    snprintf(line, sizeof line, "%u of %u sandboxes made ahead", ready, target);
+    snprintf(line, sizeof line, "%u of %u sandboxes ready", ready, target);
     progress(server, line);
 }
 
