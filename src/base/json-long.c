@@ -88,21 +88,21 @@ static bool has_control(const char *data, size_t len)
     return found;
 }
 
-/* Four digits behind "\u", or -1. */
+static int32_t digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Four digits behind "\u", or below 0. A body may hold nothing else, by the megabyte. */
 static int32_t code_at(const char *at, const char *end)
 {
-    int32_t code = 0;
-
     if (end - at < 6 || at[0] != '\\' || at[1] != 'u')
         return -1;
-    for (int i = 2; i < 6; i++) {
-        static const char digits[] = "0123456789abcdef";
-        const char *digit = memchr(digits, at[i] | 0x20, sizeof digits - 1);
-        if (!digit || (at[i] < '0'))
-            return -1;
-        code = code * 16 + (int32_t)(digit - digits);
-    }
-    return code;
+    int32_t a = digit_of(at[2]), b = digit_of(at[3]), c = digit_of(at[4]), d = digit_of(at[5]);
+    return (a | b | c | d) < 0 ? -1 : a << 12 | b << 8 | c << 4 | d;
 }
 
 /* Past the escape at `at`; what it stands for is put at *out. NULL: it is none. */
@@ -135,22 +135,20 @@ static const char *decode_escape(const char *at, const char *end, char **out)
 }
 
 /* It never gets longer: six bytes of an escape stand for three at most. */
-static int decode(struct strbuf *to, const char *data, size_t len)
+int json_unescape(struct strbuf *out, const char *data, size_t len)
 {
     const char *at = data, *end = data + len;
+    size_t before = out->len;
 
-    to->len = 0;
-    char *out = strbuf_extend(to, len + 4), *begin = out;
-    while (at < end) {
-        const char *slash = memchr(at, '\\', (size_t)(end - at));
-        out = mempcpy(out, at, (size_t)((slash ? slash : end) - at));
-        at = slash ? decode_escape(slash, end, &out) : end;
-        if (!at)
-            return -EINVAL;
+    char *to = strbuf_extend(out, len + 4), *begin = to;
+    while (at && at < end) {
+        const char *slash = *at == '\\' ? at : memchr(at, '\\', (size_t)(end - at));
+        to = mempcpy(to, at, (size_t)((slash ? slash : end) - at));
+        at = slash ? decode_escape(slash, end, &to) : end;
     }
-    to->len = (size_t)(out - begin);
-    to->data[to->len] = '\0';
-    return 0;
+    out->len = before + (at ? (size_t)(to - begin) : 0);
+    out->data[out->len] = '\0';
+    return at ? 0 : -EINVAL;
 }
 
 int json_long_string(struct json_long *all, const char *value, size_t value_len, const char **ret,
@@ -169,7 +167,8 @@ int json_long_string(struct json_long *all, const char *value, size_t value_len,
     if (has_control(data, len) || !utf8_is_valid(data, len))
         return -EINVAL;
     if (memchr(data, '\\', len)) {
-        if (decode(&all->decoded, data, len) < 0)
+        all->decoded.len = 0;
+        if (json_unescape(&all->decoded, data, len) < 0)
             return -EINVAL;
         data = all->decoded.data;
         len = all->decoded.len;

@@ -37,4 +37,8 @@ void json_long_take(struct json_long *all, const char *text, size_t len);
 int json_long_string(struct json_long *all, const char *value, size_t value_len, const char **ret,
                      size_t *ret_len);
 
+/* Adds what a string stands for, of which this stands between its quotes. -EINVAL: an escape is
+ * wrong; nothing is added then. */
+int json_unescape(struct strbuf *out, const char *data, size_t len);
+
 void json_long_done(struct json_long *all);
