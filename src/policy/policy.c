@@ -199,8 +199,8 @@ static void ask_of_text(void *arg, const struct policy_text *text)
     ask(asking->asker, asking->plan, asking->policy, text);
 }
 
-/* A command is looked at where nothing else is between it and the host, or where somebody asked:
- * in a sandbox it is what it says it is, and a check would cost more than most of them. */
+/* A command is checked where nothing isolates it from the host, or where a policy was asked for: in
+ * a sandbox, a check would cost more than most commands. */
 static bool is_due(const struct policy_asker *asker, const struct plan *plan)
 {
     if (plan->policy == POLICY_OFF)
@@ -332,8 +332,8 @@ static void take_report(struct telling *t, const struct item *item,
     }
     json_array_foreach (json_object_get(root, "findings"), i, value)
         take_finding(t, item, value);
-    /* Where what the grammar can't read is let be, it is the one reason that refuses nothing; of a
-     * full report nobody knows what else there was. */
+    /* Where code that the grammar can't read is allowed, that alone refuses nothing. Of a full
+     * report it is not known what else it would hold. */
     bool is_full = json_array_size(json_object_get(root, "findings")) >= SYNTAX_FINDINGS_MAX;
     if (!reply->is_safe && (t->policy->is_closed || is_full || t->n_unparsed == n_unparsed))
         refuse(t, "Security policy blocked code that could not be checked", NULL);
@@ -341,7 +341,7 @@ static void take_report(struct telling *t, const struct item *item,
 }
 
 /* is_ours: neither the code nor what is installed is why. Then it is said to everybody: a check
- * that nobody asked for is still one that is made. */
+ * is made by default too. */
 static void take_failure(struct telling *t, const char *name, bool is_ours, const char *what,
                          const char *hint)
 {

@@ -202,7 +202,7 @@ void seccomp_notif_continue(int fd, const struct seccomp_event *event)
     struct seccomp_notif_resp go_on = { .id = event->id,
                                         .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
 
-    /* Linux 5.0 to 5.4 can only refuse, and it would wait for ever. */
+    /* Linux 5.0 to 5.4 can only refuse, and the call would block for ever. */
     if (ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &go_on) < 0 && errno == EINVAL)
         seccomp_notif_refuse(fd, event, ENOLCK);
 }
