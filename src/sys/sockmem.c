@@ -196,9 +196,9 @@ static uint64_t count_unseen(const struct sockmem *sockmem, const char *text, ui
 {
     uint64_t n_unix = count_protocol(sockmem, "UNIX");
     uint64_t n_closed = MIN(n_unlisted, n_unix - MIN(n_unix, sum->n_unix + sum->n_orphaned));
-    uint64_t now = host_inet_bytes(text), most = now - MIN(now, sockmem->inet_before);
+    uint64_t now = host_inet_bytes(text), max = now - MIN(now, sockmem->inet_before);
 
-    return n_closed * each + MIN((n_unlisted - n_closed) * each, most);
+    return n_closed * each + MIN((n_unlisted - n_closed) * each, max);
 }
 
 /* What there is of sockets here: in the texts, and how many. false: there are none, or this can't
