@@ -349,7 +349,7 @@ static void finish_files(struct record *record, const struct plan *plan,
         return;
     }
     if (left->errnum)
-        rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox told of its files");
+        rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox reported of its files");
     else
         rc = harvest_open_max(left->harvest_fd, bound->seen_bytes, &harvest, &err);
     if (rc == 0 && left->workspace_fd >= 0)

@@ -379,7 +379,7 @@ int changes_make(struct changes *changes, const struct harvest *harvest, int wor
     for (size_t i = 1; i < changes->n; i++)
         if (by_path(&changes->list[i - 1], &changes->list[i]) == 0)
             return cay_fail(err, CAY_E_SYSTEM,
-                            "what the sandbox told of its files contradicts itself");
+                            "what the sandbox reported of its files contradicts itself");
     return 0;
 }
 
