@@ -174,7 +174,7 @@ static int open_engine(const struct bench *b, struct place *place, enum driver d
                        struct cay_error *err)
 {
     const struct cay_options options = {
-        .helper = b->cay, .start_now = true, .ahead = true, .no_project = true
+        .helper = b->cay, .start_now = true, .prewarm = true, .no_project = true
     };
 
     if (spares[driver]) {

@@ -56,7 +56,7 @@ struct cay_options {
     /* Use the warden of a server of this user, where one is up: its runs start warm. */
     bool server;
     /* There will be many: make sandboxes ahead of their runs. */
-    bool ahead;
+    bool prewarm;
     /* Do not read ./.cay.toml. */
     bool no_project;
     /* Starts wardens, for a caller that has given up the privileges to do so: returns a
@@ -409,7 +409,7 @@ CAY_API int cay_record_pending(struct cay *cay, const struct cay_request *req,
 /* It was not started after all. */
 CAY_API void cay_record_drop_pending(struct cay *cay, const char *id);
 
-/* ---- what is made ahead of runs (struct cay_options.ahead) ---- */
+/* ---- what is made ahead of runs (struct cay_options.prewarm) ---- */
 
 struct cay_pool {
     char language[32]; /* or "command" */
@@ -476,11 +476,11 @@ CAY_API char *cay_config_json(struct cay *cay);
  * They live as long as the cay. Every run has them among its warnings too. */
 CAY_API const char *const *cay_config_warnings(const struct cay *cay);
 
-/* The life of a warden: what the cay command runs when a library starts it as its helper. The word
- * is NULL, "ahead" (sandboxes are made ahead), or "apart": that too, and the front, which has given
- * up its rights, gets sandboxes and nothing else of the warden's: no run without isolation, no
- * folder of the host's. */
-CAY_API int cay_warden_main(int front_fd, const char *word);
+/* The life of a warden: what the cay command runs when a library starts it as its helper. The mode
+ * is NULL, "prewarm" (sandboxes are made ahead), or "unprivileged": that too, and the front, which
+ * has given up its rights, gets sandboxes and nothing else of the warden's: no run without
+ * isolation, no folder of the host's. */
+CAY_API int cay_warden_main(int front_fd, const char *mode);
 
 /* The name of the language that a name or alias, with or without a version, stands for. What there
  * is not is CAY_E_NOTFOUND, with a hint at the nearest. */

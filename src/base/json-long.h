@@ -3,8 +3,8 @@
 
 /*
  * Long strings of a JSON text, set aside before a parser sees it: a parser goes byte by byte and
- * copies three times, and everybody waits while 30 MB of somebody's input are read. What is left is
- * short, and the long ones are looked at where they are.
+ * copies three times, and all clients would wait while 30 MB of one client's input are parsed. What
+ * is left is short, and the long ones are looked at where they are.
  *
  *     struct json_long long_ones = { 0 };
  *     json_long_take(&long_ones, text, len);          the text has to outlive it
@@ -12,7 +12,7 @@
  *     if (json_long_string(&long_ones, value, value_len, &data, &data_len) < 0) ... no string
  *     json_long_done(&long_ones);
  *
- * In the rest, a name that nobody can guess stands for each. Keys stay, however long. Lines are
+ * In the rest, a name that can't be guessed stands for each. Keys stay, however long. Lines are
  * those of the text, for no string holds a line's end.
  */
 

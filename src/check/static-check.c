@@ -19,7 +19,7 @@
 #include "policy/policy.h"
 #include "policy/syntax-client.h"
 
-/* What nobody could read is unknown. */
+/* The report for code that could not be read. */
 static char *unknown_report(const char *language, const char *message, const char *remedy)
 {
     struct strbuf out = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A change set as people read it: what `cay run`, `cay show` and `cay apply` share. Names and lines
- * of files are a program's doing: nothing in them reaches a terminal raw. */
+/* A change set for people to read, as `cay run`, `cay show` and `cay apply` print it. Names and
+ * lines of files are a program's doing: nothing in them reaches a terminal raw. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cay cleanup`: what belongs to nobody any more. */
+/* `cay cleanup`: removes what no live process owns. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cay explain --report`: a run for somebody who was not there, in Markdown. */
+/* `cay explain --report`: all about a run, in Markdown. */
 #include <string.h>
 #include <sys/utsname.h>
 

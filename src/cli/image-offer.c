@@ -30,7 +30,7 @@ static bool find_command(const struct cay_error *err, char *ret, size_t size)
     return true;
 }
 
-/* A line of what is typed; false: nobody answers. */
+/* Reads a line that is typed; false: no answer. */
 static bool read_line(int cancel_fd, char *line, size_t size)
 {
     size_t len = 0;

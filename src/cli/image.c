@@ -29,7 +29,7 @@
 
 enum { DEFINITION_BYTES_MAX = 64 * 1024, EXIT_INTERRUPTED = 130 };
 
-/* ---- what build and import share ---- */
+/* ---- building and importing: progress, cancelling, the end ---- */
 
 /* What goes on: a line that changes where stderr is a terminal, else a line for each step. */
 struct image_job {

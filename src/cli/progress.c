@@ -11,7 +11,7 @@
 static void put(const char *text)
 {
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
-        return; /* nobody is there to wait */
+        return; /* nobody is watching */
 }
 
 void progress_begin(struct progress *progress, const char *what, bool is_quiet)

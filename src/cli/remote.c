@@ -297,7 +297,7 @@ static void call_done(struct call *call)
     strbuf_done(&call->body);
 }
 
-/* Nobody was there, so nobody has taken the request. */
+/* No server answered, so none has taken the request. */
 static bool was_nobody_there(const struct call *call)
 {
     int errnum = call->err.errnum;
@@ -550,7 +550,7 @@ static enum cay_cause cause_of(const char *name)
     return CAY_CAUSE_INFRASTRUCTURE;
 }
 
-/* What our own words are made of, as of a run of our own. */
+/* Prints how it ended, as for a run on this host. */
 static void print_end(struct remote *remote)
 {
     json_t *json = remote->result, *verdict = json_object_get(json, "verdict");

@@ -26,7 +26,7 @@ static void lose_reader(struct run_view *view, int fd, int errnum)
 
     view->is_broken[fd] = true;
     if (errnum != EPIPE && errnum != EIO)
-        view->write_errno = errnum; /* a full disk: nobody but us will say so */
+        view->write_errno = errnum; /* a full disk: only we report it */
     if (write(view->cancel_write, &byte, 1) != 1)
         return; /* asked already */
 }
@@ -211,9 +211,9 @@ static bool is_to_be_told(const struct run_view *view, const char *warning)
     return strncmp(warning, "no cgroup", 9) != 0 || once_per_boot("cgroup");
 }
 
-/* A program that ended by itself speaks for itself, and so does a compiler that names what it
- * refuses; anything else is said, with its remedy. Nothing is where our reader went away, as
- * nothing is said of a bare program's SIGPIPE. */
+/* A program that ended by itself has printed its own error, and so has a compiler. Anything else is
+ * reported, with its remedy. Nothing is reported where our reader went away, as for a bare
+ * program's SIGPIPE. */
 void run_view_print_result(struct run_view *view, const struct cay_result *result)
 {
     for (const char *const *warning = result->warnings; warning && *warning; warning++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What `cay run` and `cay exec` show of a run: its output, as a terminal can bear it, or its
- * events; and in the end our own words. */
+/* What `cay run` and `cay exec` show of a run: its output, made safe for a terminal, or its events;
+ * and at the end cay's own messages. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -159,7 +159,7 @@ static int load_code(struct run_args *args, const char *path, struct cay_error *
     return cay_request_set_bytes(args->req, "code", code, len, err);
 }
 
-/* A program that draws has to know for whom: the caller's TERM, unless another one was named. */
+/* A program that draws needs the caller's TERM, unless the request sets another one. */
 static int begin_tty(struct run_view *view, struct cay_run_options *run, struct cay_error *err)
 {
     const char *term = getenv("TERM");
@@ -201,7 +201,7 @@ static void leave_note(int fd, const struct cay_result *result)
 
     snprintf(note.cause, sizeof note.cause, "%s", cay_cause_name(result->verdict.cause));
     if (write(fd, &note, sizeof note) < 0)
-        return; /* the watch is gone, and nobody wants to know */
+        return; /* the watch is gone: nobody reads it */
 }
 
 static void put_pretty(struct run_view *view, struct cay *cay, const struct cay_result *result)
@@ -446,7 +446,7 @@ static int check_together(const struct run_args *args, struct cay_error *err)
     return 0;
 }
 
-/* Runs that follow each other by themselves are nobody's to type at. */
+/* Nobody can type into runs that start by themselves, one after the other. */
 static int refuse_terminal(const struct cay *cay, const struct run_args *args,
                            struct cay_error *err)
 {

@@ -97,7 +97,7 @@ static int run_as(uid_t uid, gid_t gid, char **argv, struct cay_error *err)
     return cay_fail(err, CAY_E_NOTFOUND, "setup: %s: %s", argv[0], strerror(errno));
 }
 
-/* There may be what is made at boot alone: after one, and nobody has used it. */
+/* There may be only the file for boot: after a reboot, when nothing has run yet. */
 static int take_back(uid_t uid, struct cay_error *err)
 {
     int n = cay_undelegate_at_boot(uid, err);

@@ -87,7 +87,7 @@ static int start_guard(struct tty *tty, const struct termios *raw, struct cay_er
 
     if (pipe2(pair, O_CLOEXEC) < 0)
         return cay_fail_errno(err, errno, "make a pipe");
-    /* A grandchild, which nobody has to wait for. */
+    /* A grandchild, which needs no wait(). */
     pid_t pid = fork();
     if (pid == 0) {
         if (fork() == 0)

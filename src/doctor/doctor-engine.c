@@ -177,7 +177,7 @@ static void fix_group(const struct facts *f, struct finding *out)
                     "sudo usermod -aG docker %s", f->user);
 }
 
-/* An engine of the user's own: nobody becomes as good as root by it. */
+/* A rootless engine of the user: access to it is not access to root. */
 static void fix_rootless(const struct facts *f, struct finding *out)
 {
     const char *install = facts_install(f, "podman");

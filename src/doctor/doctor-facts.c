@@ -198,7 +198,7 @@ static const char *const tool_files[FACTS_TOOLS][3] = {
     { "usr/bin/bwrap" },
 };
 
-/* Whether somebody answers at a socket; one that is not this user's is found out before. */
+/* Whether a server answers at a socket; the socket's owner was checked before. */
 static enum tool_state socket_at(int root_fd, const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -260,7 +260,7 @@ static void read_newuidmap(struct facts *f, int root_fd)
     }
 }
 
-/* A range that is nobody's begins behind all that are somebody's. */
+/* A free range begins behind all that are taken. */
 static void read_subids(struct facts *f, int root_fd)
 {
     static const char *const names[] = { "etc/subuid", "etc/subgid" };

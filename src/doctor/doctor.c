@@ -173,7 +173,7 @@ static uint32_t missing_layers(const struct outcome *run)
 }
 
 /* Where a check has failed before, that one's fix is the better one. */
-/* Whether somebody answers at the usual socket of this user's server. */
+/* Whether this user's server answers at its usual socket. */
 static bool is_answered(const struct facts *f, struct sockaddr_un *ret)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");

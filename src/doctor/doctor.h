@@ -149,7 +149,7 @@ struct facts {
 
     enum identity_kind identity; /* what the next run would get */
     uint64_t subuids, subgids;   /* of this user; 0: none */
-    uint64_t subids_next;        /* where nobody's range is yet */
+    uint64_t subids_next;        /* the first free id */
     int newuidmap;               /* 0: not there; 1: no privilege on it; 2: fine */
 
     uint64_t nproc, nofile, fsize; /* hard limits of the caller; UINT64_MAX: none */

@@ -398,12 +398,12 @@ const char *const *cay_config_warnings(const struct cay *cay)
     return cay->config.warnings.list ? cay->config.warnings.list : none;
 }
 
-int cay_warden_main(int front_fd, const char *word)
+int cay_warden_main(int front_fd, const char *mode)
 {
-    if (!word)
+    if (!mode)
         return link_serve(front_fd, LINK_PLAIN);
     /* What is not known is no reason to trust the front more. */
-    return link_serve(front_fd, strcmp(word, "ahead") == 0 ? LINK_AHEAD : LINK_APART);
+    return link_serve(front_fd, strcmp(mode, "prewarm") == 0 ? LINK_PREWARM : LINK_UNPRIVILEGED);
 }
 
 /* ---- languages ---- */

@@ -195,9 +195,9 @@ static int serve(int front_fd, const struct config *config, bool once, enum link
         .state_fd = state_fd < 0 ? -1 : STATE_FD,
         .caps = &caps,
         .compile_caps = &compile_caps,
-        .max_runs = kind == LINK_APART ? max_runs(config) : 0,
+        .max_runs = kind == LINK_UNPRIVILEGED ? max_runs(config) : 0,
         .once = once,
-        .is_apart = kind == LINK_APART,
+        .is_unprivileged = kind == LINK_UNPRIVILEGED,
         .pool = ahead ? &what.options : NULL,
         .docker_host = docker_host,
     });
@@ -227,7 +227,7 @@ int link_serve(int front_fd, enum link_kind kind)
 static int spawn_warden(const char *helper, int fd, bool ahead, pid_t *ret)
 {
     extern char **environ;
-    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, ahead ? (char[]){ "ahead" } : NULL,
+    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, ahead ? (char[]){ "prewarm" } : NULL,
                      NULL };
     posix_spawn_file_actions_t actions;
 
@@ -277,14 +277,14 @@ int link_open(struct link *link, const struct cay_options *options, const struct
         pid = fork();
         if (pid == 0) {
             wipe(options->argv);
-            _exit(serve(back, config, options->once, options->ahead ? LINK_AHEAD : LINK_PLAIN));
+            _exit(serve(back, config, options->once, options->prewarm ? LINK_PREWARM : LINK_PLAIN));
         }
         link->may_leave = options->once;
         if (pid < 0)
             return cay_fail_errno(err, errno, "start the warden");
     } else {
         const char *helper = options->helper ? options->helper : CAY_COMMAND;
-        int rc = spawn_warden(helper, back, options->ahead, &pid);
+        int rc = spawn_warden(helper, back, options->prewarm, &pid);
         if (rc < 0) {
             cay_fail_errno(err, -rc, "start the warden %s", helper);
             return cay_hint(err, "install the cay command, or set helper in struct cay_options");

@@ -34,7 +34,7 @@ void link_close(struct link *link);
 
 /* What for: one that makes nothing ahead, one that does, and that for a front which has given up
  * its rights and shall get nothing but sandboxes. */
-enum link_kind { LINK_PLAIN, LINK_AHEAD, LINK_APART };
+enum link_kind { LINK_PLAIN, LINK_PREWARM, LINK_UNPRIVILEGED };
 
 /* The life of a warden that was started as a program of its own, with the front on this fd. */
 int link_serve(int front_fd, enum link_kind kind);

@@ -482,7 +482,7 @@ struct names {
     struct slice slots[NAME_SLOTS]; /* by hash, for each once */
 };
 
-/* Returns false where it is there already, or where nobody would find room for it. */
+/* Returns false where it is there already, or where the table is full. */
 static bool names_add(struct names *names, struct slice word)
 {
     size_t hash = 5381;

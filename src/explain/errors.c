@@ -500,7 +500,7 @@ static void make_from_verdict(struct analysis *a, bool has_text)
         failure->suggestion = arena_str(a->arena, verdict->remedy);
         return;
     }
-    /* With a signal too: a failed assertion, an exception that nobody caught. */
+    /* With a signal too: a failed assertion, an uncaught exception. */
     if (has_text && (result->signal == 0 || failure->type))
         return;
     if (result->signal)

@@ -193,7 +193,8 @@ const char *message_explained(struct arena *arena, const struct cay_result *resu
                             is_syntax(result) ? "syntax" : "compile", details,
                             place_of(arena, failure, details));
     }
-    /* The marks found something that was not the error, or nobody knows what the compiler means. */
+    /* The marks matched something that was not the error, or the compiler's message is not known.
+     */
     const char *prefix = syntax_error_prefix(arena, language);
     return strncmp(message, prefix, strlen(prefix)) == 0 ? failed_with(arena, result) : message;
 }

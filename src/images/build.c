@@ -55,7 +55,7 @@ static const char *host_suite(struct arena *arena)
     return arena_dup(arena, at, strcspn(at, "\"\n"));
 }
 
-/* A file of sources that has this suite: others are somebody else's packages. */
+/* A sources file that names this suite: others hold third-party packages. */
 static bool is_source_of(const char *path, const char *suite)
 {
     auto_free char *text = read_file(path);
@@ -234,7 +234,8 @@ static void import_log(struct job *job)
             job->line[job->len++] = buf[i];
 }
 
-/* Until the archive was read to its end, or somebody wants to stop. Returns whether it was. */
+/* Waits until the archive was read to its end, or the build is cancelled. Returns whether it was
+ * read. */
 static bool watch_it(struct job *job)
 {
     for (;;) {

@@ -127,7 +127,7 @@ static int send_chunk(int fd, const char *data, size_t len)
     return send_all(fd, strbuf_str(&out), out.len);
 }
 
-/* -EINTR: somebody wants to stop. -EPIPE: the engine has had enough, and says why. */
+/* -EINTR: cancelled. -EPIPE: the engine has stopped reading, and its answer says why. */
 static int send_tar(int fd, int tar_fd, const struct image_watch *watch)
 {
     auto_free char *block = mem_alloc(BLOCK_BYTES);

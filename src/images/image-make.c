@@ -178,7 +178,7 @@ static int add_folder(struct cay_image_maker *maker, int dir_fd, const char *nam
     return note(maker, path, 'd', MODE_KEPT, err) ? 0 : -1;
 }
 
-/* The folder that it goes into; those on the way that nobody mentioned are made. */
+/* Opens the folder that it goes into; parents that had no entry of their own are made. */
 static int open_parent(struct cay_image_maker *maker, const char *path, const char **ret_name,
                        struct cay_error *err)
 {
@@ -355,7 +355,7 @@ int cay_image_scratch(struct cay_image_maker *maker, char *out, size_t size, str
     return 0;
 }
 
-/* An older one of the same name is put out of sight, and goes when nobody has it any more. */
+/* An older image of the same name is hidden, and removed when nothing uses it any more. */
 static int put_in_place(struct cay_image_maker *maker)
 {
     if (renameat2(maker->store_fd, maker->hidden, maker->store_fd, maker->name, RENAME_NOREPLACE) ==

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files that make an image (<cay/image.h>) share. */
+/* An image that is being made (<cay/image.h>), and its records: image-make.c adds entries,
+ * image-seal.c what every sandbox needs, image-record.c keeps what is in it for the digest. */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -71,7 +71,7 @@ static bool has_line(const char *text, const char *start)
     return false;
 }
 
-/* Before the others: an image may have given the number to somebody else already. */
+/* Before the others: an image may have given this number to another user. */
 static int put_user(struct cay_image_maker *maker, const char *path, const char *line,
                     const char *usual, struct cay_error *err)
 {

@@ -7,16 +7,15 @@
 
 struct cay_error;
 
-/* Where the caller's own is: a folder, made if need be, to whom it is no matter. Returns an O_PATH
- * fd, or -errno. */
+/* The folder of the caller's own images, made if need be. Returns an O_PATH fd, or -errno. */
 int image_store_place(void);
 
 /* The caller's own, made if need be; root's is readable by everybody.
  * Returns its fd, or -1. */
 int image_store_make(struct cay_error *err);
 
-/* Makes a folder with a name that nobody lists (".new-…"), with an exclusive lock, which makes it
- * somebody's; returns its fd and the name, or -errno. */
+/* Makes a folder with a name that nobody lists (".new-…"), with an exclusive lock, which marks it
+ * as in use; returns its fd and the name, or -errno. */
 enum { IMAGE_HIDDEN_BYTES = 40 };
 int image_store_hide(int store_fd, const char *prefix, char ret_name[static IMAGE_HIDDEN_BYTES]);
 

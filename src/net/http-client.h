@@ -39,7 +39,7 @@ struct http_call_options {
     const struct sockaddr *address;
     socklen_t address_len;
     struct tls_client *tls; /* NULL: without TLS */
-    const char *tls_host;   /* whom its certificate has to name */
+    const char *tls_host;   /* the name that its certificate must have */
 
     const void *request; /* copied */
     size_t request_len;

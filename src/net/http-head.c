@@ -147,7 +147,7 @@ struct http_fault http_field_line(char *line, struct http_header *ret)
     return fine;
 }
 
-/* 18 digits fit in 64 bits; nobody sends more in earnest. */
+/* 18 digits fit in 64 bits; no real message is longer. */
 static bool parse_length(const char *text, uint64_t *ret)
 {
     uint64_t value = 0;

@@ -199,8 +199,8 @@ static void ask_of_text(void *arg, const struct policy_text *text)
     ask(asking->asker, asking->plan, asking->policy, text);
 }
 
-/* A command is looked at where nothing else is between it and the host, or where somebody asked:
- * in a sandbox it is what it says it is, and a check would cost more than most of them. */
+/* A command is checked where nothing isolates it from the host, or where a policy was asked for: in
+ * a sandbox, a check would cost more than most commands. */
 static bool is_due(const struct policy_asker *asker, const struct plan *plan)
 {
     if (plan->policy == POLICY_OFF)
@@ -229,7 +229,7 @@ struct policy *policy_begin(const struct policy_asker *asker, const struct plan 
 
 /* ---- what came of it ---- */
 
-struct telling {
+struct report_ctx {
     struct arena *arena;
     const struct policy *policy;
     struct policy_report *report;
@@ -242,7 +242,7 @@ static const char *text_of(json_t *object, const char *key)
     return text ? text : "";
 }
 
-static void refuse(struct telling *t, const char *message, const char *remedy)
+static void refuse(struct report_ctx *t, const char *message, const char *remedy)
 {
     t->report->is_safe = false;
     if (!t->report->message) {
@@ -251,7 +251,7 @@ static void refuse(struct telling *t, const char *message, const char *remedy)
     }
 }
 
-static void warn(struct telling *t, const char *text)
+static void warn(struct report_ctx *t, const char *text)
 {
     size_t n = 0;
 
@@ -265,14 +265,14 @@ static void warn(struct telling *t, const char *text)
 
 /* In a sandbox, what everyday code does is no news, and that a grammar knows too little is said
  * once. */
-static bool is_worth_reading(struct telling *t, json_t *finding, bool is_unparsed)
+static bool is_worth_reading(struct report_ctx *t, json_t *finding, bool is_unparsed)
 {
     if (is_unparsed) /* the plan has warned of a fence already */
         return ++t->n_unparsed == 1 && strcmp(text_of(finding, "rule"), "unparsed") == 0;
     return t->policy->is_explicit || !json_is_true(json_object_get(finding, "ordinary"));
 }
 
-static void take_finding(struct telling *t, const struct item *item, json_t *finding)
+static void take_finding(struct report_ctx *t, const struct item *item, json_t *finding)
 {
     const char *name = item->name;
     const char *severity = text_of(finding, "severity"), *rule = text_of(finding, "rule");
@@ -306,7 +306,7 @@ static void take_finding(struct telling *t, const struct item *item, json_t *fin
                "fix it, or set policy to warn");
 }
 
-static void take_report(struct telling *t, const struct item *item,
+static void take_report(struct report_ctx *t, const struct item *item,
                         const struct syntax_reply *reply)
 {
     size_t n_unparsed = t->n_unparsed;
@@ -332,8 +332,8 @@ static void take_report(struct telling *t, const struct item *item,
     }
     json_array_foreach (json_object_get(root, "findings"), i, value)
         take_finding(t, item, value);
-    /* Where what the grammar can't read is let be, it is the one reason that refuses nothing; of a
-     * full report nobody knows what else there was. */
+    /* Where code that the grammar can't read is allowed, that alone refuses nothing. Of a full
+     * report it is not known what else it would hold. */
     bool is_full = json_array_size(json_object_get(root, "findings")) >= SYNTAX_FINDINGS_MAX;
     if (!reply->is_safe && (t->policy->is_closed || is_full || t->n_unparsed == n_unparsed))
         refuse(t, "Security policy blocked code that could not be checked", NULL);
@@ -341,8 +341,8 @@ static void take_report(struct telling *t, const struct item *item,
 }
 
 /* is_ours: neither the code nor what is installed is why. Then it is said to everybody: a check
- * that nobody asked for is still one that is made. */
-static void take_failure(struct telling *t, const char *name, bool is_ours, const char *what,
+ * is made by default too. */
+static void take_failure(struct report_ctx *t, const char *name, bool is_ours, const char *what,
                          const char *hint)
 {
     const struct policy *policy = t->policy;
@@ -357,7 +357,7 @@ static void take_failure(struct telling *t, const char *name, bool is_ours, cons
                                    : "set policy to warn to run it unchecked");
 }
 
-static void take_item(struct telling *t, struct item *item, int wait_ms)
+static void take_item(struct report_ctx *t, struct item *item, int wait_ms)
 {
     struct syntax_reply reply;
 
@@ -391,7 +391,7 @@ bool policy_is_done(const struct policy *policy)
 
 void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct policy_report *ret)
 {
-    struct telling t = { .arena = arena, .policy = policy, .report = ret };
+    struct report_ctx t = { .arena = arena, .policy = policy, .report = ret };
 
     *ret = (struct policy_report){ .is_safe = true };
     for (size_t i = 0; i < policy->n; i++)

@@ -42,7 +42,7 @@ struct rules_look {
 struct policy_asker {
     struct syntax_pool *syntax;
     const char *helper;       /* as syntax_ask takes it */
-    struct rules_look *rules; /* whether there are rules of somebody's own */
+    struct rules_look *rules; /* whether a user or administrator has rules of their own */
 };
 
 /* tenant: whose turn it is, where many are checked; NULL: "". */

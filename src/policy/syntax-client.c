@@ -145,7 +145,7 @@ static int start_launcher(const char *helper, pid_t *ret_pid, struct cay_error *
     auto_close int own = pair[0], far = fcntl(pair[1], F_DUPFD_CLOEXEC, WORKER_FD + 1);
     close(pair[1]); /* dup2 onto itself would leave it closed on exec */
     int rc = far < 0 ? -errno : 0;
-    /* Our end only: one that is stopped reads nothing, and nobody waits for it. */
+    /* Our end only: a stopped worker reads nothing, and nothing waits for it. */
     if (rc == 0 && fcntl(own, F_SETFL, O_NONBLOCK) < 0)
         rc = -errno;
     if (rc == 0)
@@ -374,7 +374,7 @@ static ssize_t take(struct syntax_client *client, void *data, size_t len)
     return n == 0 ? -EPIPE : n < 0 ? -errno : n;
 }
 
-/* What is not safe is not kept: it may be so for want of time. */
+/* An answer that is not safe is not kept: it may only have run out of time. */
 static void remember(struct syntax_client *client, const struct syntax_ticket *ticket)
 {
     if (ticket->head.status != SYNTAX_DONE || !(ticket->head.flags & SYNTAX_SAFE) ||

@@ -85,7 +85,7 @@ static int recv_answer(int sock, struct reply *ret, int *ret_fd)
 static int start_warden(const char *program, int *ret)
 {
     extern char **environ;
-    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, (char[]){ "apart" }, NULL };
+    char *argv[] = { (char[]){ "cay" }, (char[]){ "warden" }, (char[]){ "unprivileged" }, NULL };
     posix_spawn_file_actions_t actions;
     int pair[2];
     pid_t pid;

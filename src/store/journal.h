@@ -6,7 +6,7 @@
  * others import afterwards (see <cay/record.h>).
  *
  *     journal/NAME/             its writer holds a lock on it
- *     journal/NAME/log-000001   a line for each run, appended; at a certain size the next log begins
+ *     journal/NAME/log-000001   a line for each run, appended; a full log is followed by the next
  *     journal/NAME/lines        the number of the last line that was written
  *     journal/NAME/ID/          what record.h puts in executions/ID, until it is imported
  *     journal/NAME/ID.pending   what is recorded of a run whose caller got only its id so far, if

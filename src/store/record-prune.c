@@ -275,19 +275,19 @@ static void remove_expiry_notice(int executions_fd, const char *id)
 }
 
 /* Whether it expires: only after its user was warned and has had time to act. */
-static bool may_go(int executions_fd, const char *id, int64_t now_s, struct record_expiry *notice)
+static bool may_go(int executions_fd, const char *id, int64_t now_s, struct record_expiry *expiry)
 {
     int64_t ends = record_expires_at(executions_fd, id);
 
-    if (ends < 0 && notice && write_expiry_notice(executions_fd, id, now_s))
+    if (ends < 0 && expiry && write_expiry_notice(executions_fd, id, now_s))
         ends = now_s + RECORD_EXPIRY_NOTICE_S;
     if (ends >= 0 && ends <= now_s)
         return true;
-    if (ends < 0 || !notice)
+    if (ends < 0 || !expiry)
         return false;
-    if (notice->n++ == 0 || ends < notice->first_s) {
-        notice->first_s = ends;
-        snprintf(notice->id, sizeof notice->id, "%s", id);
+    if (expiry->n++ == 0 || ends < expiry->first_s) {
+        expiry->first_s = ends;
+        snprintf(expiry->id, sizeof expiry->id, "%s", id);
     }
     return false;
 }
@@ -300,7 +300,7 @@ size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t n
 }
 
 size_t record_prune_report(int executions_fd, const struct record_keep *keep, int64_t now_s,
-                           bool dry_run, struct record_expiry *notice, record_prune_fn *fn,
+                           bool dry_run, struct record_expiry *expiry, record_prune_fn *fn,
                            void *arg)
 {
     auto_close int lock_fd = openat(executions_fd, ".pruned",
@@ -331,7 +331,7 @@ size_t record_prune_report(int executions_fd, const struct record_keep *keep, in
                       ((count > keep->count && !kept->is_pending) || bytes > keep->bytes ||
                        age > keep->age_s);
             if (kept->is_pending && is_over)
-                is_over = may_go(executions_fd, kept->id, now_s, notice);
+                is_over = may_go(executions_fd, kept->id, now_s, expiry);
             else if (kept->is_pending && !dry_run)
                 remove_expiry_notice(executions_fd, kept->id);
         }
@@ -376,7 +376,7 @@ static bool is_large(int state_fd, const struct record_keep *keep, const struct 
  * that left much. */
 void record_prune_sometimes(int state_fd, const struct config *config,
                             const struct record_text *text, bool has_folder,
-                            struct record_expiry *notice)
+                            struct record_expiry *expiry)
 {
     enum { HOUR = 3600 };
     int64_t now = (int64_t)time(NULL);
@@ -391,6 +391,6 @@ void record_prune_sometimes(int state_fd, const struct config *config,
         return;
     auto_close int executions_fd = record_open_executions_at(state_fd, false);
     if (executions_fd >= 0)
-        record_prune_report(executions_fd, &keep, now, false, notice, NULL, NULL);
+        record_prune_report(executions_fd, &keep, now, false, expiry, NULL, NULL);
     artifact_prune(state_fd, &keep, now, false, NULL, NULL);
 }

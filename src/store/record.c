@@ -714,19 +714,19 @@ static void make_text(struct record *record, const struct plan *plan,
 }
 
 static void write_record(struct record *record, const struct record_text *text,
-                         struct record_expiry *notice)
+                         struct record_expiry *expiry)
 {
     int rc = record_store(record->state_fd, text);
 
     if (rc < 0)
         fail(record, rc);
-    record_prune_sometimes(record->state_fd, record->config, text, record->own_fd >= 0, notice);
+    record_prune_sometimes(record->state_fd, record->config, text, record->own_fd >= 0, expiry);
 }
 
 /* Writes down what there is to write; entry and record each fail for themselves. */
 static void write_down(struct record *record, const struct plan *plan,
                        const struct cay_result *result, int *ret_audit,
-                       struct record_expiry *notice)
+                       struct record_expiry *expiry)
 {
     bool is_kept_too = is_kept(record);
     auto_strbuf struct strbuf extra = { 0 };
@@ -745,17 +745,17 @@ static void write_down(struct record *record, const struct plan *plan,
         int rc = open_state(record);
         *ret_audit = rc < 0 ? rc : write_audit(record, &entry);
         if (rc == 0 && is_kept_too)
-            write_record(record, &text, notice);
+            write_record(record, &text, expiry);
     }
     result_parts_done(&parts);
 }
 
 /* Before it happens, so that it can still be applied. */
-static void warn_expiry(struct arena *arena, const struct record_expiry *notice,
+static void warn_expiry(struct arena *arena, const struct record_expiry *expiry,
                         struct value *warnings)
 {
     char when[32] = "soon";
-    time_t first = (time_t)notice->first_s;
+    time_t first = (time_t)expiry->first_s;
     struct tm tm;
 
     if (gmtime_r(&first, &tm))
@@ -765,13 +765,13 @@ static void warn_expiry(struct arena *arena, const struct record_expiry *notice,
                       "unapplied changes: %zu change set%s not applied and past keep_days or "
                       "keep_bytes: %.8s will be "
                       "removed after %s (`cay apply` or `cay discard`)",
-                      notice->n, notice->n == 1 ? " is" : "s are", notice->id, when));
+                      expiry->n, expiry->n == 1 ? " is" : "s are", expiry->id, when));
 }
 
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings)
 {
-    struct record_expiry notice = { 0 };
+    struct record_expiry expiry = { 0 };
     size_t all = SIZE_MAX;
     int audit_rc = 0;
 
@@ -780,9 +780,9 @@ void record_finish(struct record *record, const struct plan *plan, const struct 
     result_text_make(result, &all); /* what was not done before */
     result_text_add_files(result);
     result->warnings = warnings->list;
-    write_down(record, plan, result, &audit_rc, &notice);
-    if (notice.n > 0)
-        warn_expiry(arena, &notice, warnings);
+    write_down(record, plan, result, &audit_rc, &expiry);
+    if (expiry.n > 0)
+        warn_expiry(arena, &expiry, warnings);
     if (audit_rc < 0)
         warn(arena, warnings,
              arena_printf(arena, "not in the audit log: %s",

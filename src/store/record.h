@@ -194,7 +194,7 @@ struct record_expiry {
  * where there is no user to warn, and then no warning period begins. */
 typedef void record_prune_fn(void *arg, const char *what, const char *name);
 size_t record_prune_report(int executions_fd, const struct record_keep *keep, int64_t now_s,
-                           bool dry_run, struct record_expiry *notice, record_prune_fn *fn,
+                           bool dry_run, struct record_expiry *expiry, record_prune_fn *fn,
                            void *arg);
 
 /* When its changes expire, in seconds since 1970; -1 where nobody was warned. */
@@ -206,4 +206,4 @@ void record_keep_of(const struct config *config, struct record_keep *ret);
  * what was stored just now is much. has_folder: it has files beside the text. */
 void record_prune_sometimes(int state_fd, const struct config *config,
                             const struct record_text *text, bool has_folder,
-                            struct record_expiry *notice);
+                            struct record_expiry *expiry);

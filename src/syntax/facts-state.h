@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of facts.h share: facts.c walks the code, facts-shell.c reads what a shell would
+/* The state of one walk over code: facts.c walks it, facts-shell.c reads what a shell would
  * run. */
 
 #include "syntax/facts.h"

@@ -35,11 +35,11 @@ bool fold_add(struct folding *f, TSNode node)
 
 /* ---- literals ---- */
 
-static int hex(const char *text, size_t len, size_t most, uint32_t *ret)
+static int hex(const char *text, size_t len, size_t max, uint32_t *ret)
 {
     size_t n = 0;
 
-    for (*ret = 0; n < most && n < len && isxdigit((unsigned char)text[n]); n++)
+    for (*ret = 0; n < max && n < len && isxdigit((unsigned char)text[n]); n++)
         *ret =
             *ret << 4 | (uint32_t)(isdigit((unsigned char)text[n]) ? text[n] - '0'
                                                                    : (text[n] | 0x20) - 'a' + 10);
@@ -84,8 +84,8 @@ void fold_unescape(struct strbuf *out, const char *text, size_t len)
             i += n - 1;
         } else if (c == 'x' || c == 'u' || c == 'U') {
             bool has_brace = i + 1 < len && text[i + 1] == '{';
-            size_t at = i + 1 + has_brace, most = has_brace ? 6 : c == 'x' ? 2 : c == 'u' ? 4 : 8;
-            int n = hex(text + MIN(at, len), at < len ? len - at : 0, most, &code);
+            size_t at = i + 1 + has_brace, max = has_brace ? 6 : c == 'x' ? 2 : c == 'u' ? 4 : 8;
+            int n = hex(text + MIN(at, len), at < len ? len - at : 0, max, &code);
             i = at + (size_t)n - 1 + (has_brace && at + (size_t)n < len);
             fold_put_code(out, code, c == 'x' && !has_brace);
         } else {

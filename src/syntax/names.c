@@ -381,7 +381,7 @@ const char *names_fold_variable(struct names *names, const char *name, size_t le
     return binding->folded;
 }
 
-/* A name: what an import bound it to, what it was assigned once, or itself where nobody did. */
+/* A name: what an import bound it to, what it was assigned once, or else the name itself. */
 static const char *resolve_name(struct names *names, TSNode node, int depth)
 {
     size_t len;

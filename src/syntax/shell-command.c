@@ -71,7 +71,7 @@ static const char *fold_variable(struct names *names, TSNode node, int depth)
     } known[] = { { "HOME", "~" }, { "IFS", " " }, { "PWD", "." } };
     TSNode name = ts_node_named_child(node, 0);
 
-    /* ${x:-rm}, where nobody gives x a value that is known */
+    /* ${x:-rm}, where x has no known value */
     if (ts_node_named_child_count(node) == 2 && ts_node_child_count(node) == 5 &&
         (node_is(names_tree(names), ts_node_child(node, 2), ":-") ||
          node_is(names_tree(names), ts_node_child(node, 2), "-"))) {

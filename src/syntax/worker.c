@@ -65,7 +65,7 @@ static int keep(void)
         for (unsigned i = 0; i < n_fds; i++)
             close(fds[i]);
         if (rc < 0)
-            return 0; /* the owner is gone; each worker sees so by itself */
+            return 0; /* the owner is gone; each worker notices it by itself */
     }
 }
 

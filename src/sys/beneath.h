@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Opening what is in a folder that somebody else may be changing: the path never leaves the
+ * Opening files in a folder that another process may be changing: the path never leaves the
  * folder, never follows a link (symbolic or of /proc) at any step, and never enters another mount.
  * Nothing blocks: a fifo that was put in a file's place is opened and not waited for.
  */

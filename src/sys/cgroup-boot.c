@@ -158,6 +158,6 @@ int cgroup_boot_forget(int root_fd, uid_t uid)
             return -errno;
     }
     *strrchr(paths[2], '/') = '\0';
-    unlinkat(root_fd, paths[2] + 1, AT_REMOVEDIR); /* where nobody else has put anything there */
+    unlinkat(root_fd, paths[2] + 1, AT_REMOVEDIR); /* where nothing else is there */
     return removed;
 }

@@ -140,7 +140,7 @@ static int dir_of(const struct cgroup *group, enum cgroup_controller which)
     return group->dir[group->host->version == 2 ? CGROUP_MEMORY : which];
 }
 
-/* Left alone where it is what it was: that is a write less for nearly every run. */
+/* Skipped where it is unchanged: that saves a write for nearly every run. */
 static int set_shares(struct cgroup *group, const struct cgroup_limits *limits)
 {
     uint32_t shares = limits->cpu_shares;

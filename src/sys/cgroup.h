@@ -33,7 +33,7 @@ enum { CGROUP_MAKER_DIGITS = 16 };
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_N };
 
 struct cgroup_host {
-    int version;          /* 0: none can be had; else 1 or 2 */
+    int version;          /* 0: not available; else 1 or 2 */
     int parent[CGROUP_N]; /* folders in which groups are made; v2: all in parent[CGROUP_MEMORY] */
     bool has[CGROUP_N];   /* which controllers are there */
 };

@@ -13,6 +13,6 @@
  * what there is no route to. */
 uint64_t netstat_unreachable(pid_t pid);
 
-/* Looking takes a twentieth of this. One that succeeded sooner is not asked: to try in vain and to
- * do without takes a program longer, and it would only be warned of. */
+/* Looking takes a twentieth of this. A run that succeeded sooner is not looked at: to try in vain
+ * and to do without takes a program longer, and it would only be warned of. */
 #define NETSTAT_WORTH_NS INT64_C(1000000)

@@ -116,7 +116,7 @@ static bool count_entry(int fd, const char *name, void *arg)
     return true;
 }
 
-/* As many as there were at once at some time, rounded up: where nobody may look, this is shown. */
+/* The most that were open at once, rounded up: shown where the list can't be read. */
 static uint64_t count_slots(int dir_fd, const char *task)
 {
     char path[48], text[4096];

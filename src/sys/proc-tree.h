@@ -6,12 +6,12 @@
  * whatever its descendants do: an orphan goes to the root and not out of the tree.
  *
  *     struct proc_tree *tree = mem_alloc(sizeof *tree);      once, before memory is short
- *     while (somebody is left)
+ *     while (a process is left)
  *         proc_tree_kill(tree, root);
  *
  * A look at /proc is no snapshot: what is forked meanwhile can be missed, so a kill is repeated
- * until wait(2) says that nobody is left. A signal never goes to a process that only took over a
- * number: it is sent by the /proc folder that was read.
+ * until wait(2) says that no process is left. A signal never goes to a process that only took over
+ * a number: it is sent by the /proc folder that was read.
  */
 
 #include <stdbool.h>

@@ -9,7 +9,8 @@
 
 #include <stdint.h>
 
-/* Makes one of that size, for UTF-8; both ends are close-on-exec, and nobody's controlling one. */
+/* Makes one of that size, for UTF-8; both ends are close-on-exec, and neither is a controlling
+ * terminal. */
 int pty_open(uint16_t rows, uint16_t cols, int *ret_master, int *ret_slave);
 
 /* A changed size sends SIGWINCH to the foreground processes. */

@@ -18,8 +18,8 @@ struct rlimit_program {
 /* Of the calling process, before its exec; async-signal-safe. No hard limit is raised. -errno. */
 int rlimit_set_program(const struct rlimit_program *wanted);
 
-/* As many open files as may be had: the usual 1024 are soon used up by pipes of many runs at once.
- * (They are the usual because select() knows no more.) */
+/* Raises the limit on open files to the hard limit: pipes of many runs soon use up the default of
+ * 1024 (which is the default because of select()). */
 void rlimit_raise_files(void);
 
 /* Raises what the kernel counts for a user over all processes, to no limit if possible: pending

@@ -2,7 +2,7 @@
 /*
  * A tree is made flat as it is removed: what lies deeper than one folder below the top is moved up
  * to the top first. So there is no recursion, no path that gets too long, and no way back by "..",
- * which somebody may have moved.
+ * which another process may have moved.
  */
 #include "sys/rmtree.h"
 

@@ -82,7 +82,7 @@ int seccomp_load_table(const struct sock_filter *table, size_t n)
 
 /* Filters of their own, below the list, which forbids to load another. The constant answers of all
  * other calls stay constant for the kernel (seccomp_is_const_allow), so that they cost nothing. */
-static int load_notif(bool tells_exits, unsigned flags)
+static int load_notif(bool reports_exits, unsigned flags)
 {
     enum { MAND = 32 }; /* LOCK_MAND: a lock before Linux 5.16 */
     struct sock_filter table[] = {
@@ -91,7 +91,7 @@ static int load_notif(bool tells_exits, unsigned flags)
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EXIT_MARK_1, 0, 10),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EXIT_MARK_2, tells_exits ? 7 : 8, 8),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EXIT_MARK_2, reports_exits ? 7 : 8, 8),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 2),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, LOCK_SH | LOCK_EX | MAND, 4, 5),
@@ -202,7 +202,7 @@ void seccomp_notif_continue(int fd, const struct seccomp_event *event)
     struct seccomp_notif_resp go_on = { .id = event->id,
                                         .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
 
-    /* Linux 5.0 to 5.4 can only refuse, and it would wait for ever. */
+    /* Linux 5.0 to 5.4 can only refuse, and the call would block for ever. */
     if (ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &go_on) < 0 && errno == EINVAL)
         seccomp_notif_refuse(fd, event, ENOLCK);
 }

@@ -65,15 +65,15 @@ static uint64_t buffer_bytes(const struct nlmsghdr *header, size_t fixed, int ty
            info[SK_MEMINFO_OPTMEM];
 }
 
-static void add_inet(const struct nlmsghdr *header, uint64_t most, struct sockdiag_sum *sum)
+static void add_inet(const struct nlmsghdr *header, uint64_t max, struct sockdiag_sum *sum)
 {
-    (void)most;
+    (void)max;
     sum->bytes += buffer_bytes(header, sizeof(struct inet_diag_msg), INET_DIAG_SKMEMINFO);
 }
 
 /* What was sent by a unix socket is charged to it alone, also when it is closed and no longer
  * listed. Of a datagram socket's queue only the first message is reported. */
-static void add_unix(const struct nlmsghdr *header, uint64_t most, struct sockdiag_sum *sum)
+static void add_unix(const struct nlmsghdr *header, uint64_t max, struct sockdiag_sum *sum)
 {
     enum { FIXED = sizeof(struct unix_diag_msg) };
     const struct unix_diag_msg *msg = NLMSG_DATA(header);
@@ -90,10 +90,10 @@ static void add_unix(const struct nlmsghdr *header, uint64_t most, struct sockdi
     uint64_t text = queue.udiag_rqueue;
     sum->n_orphaned++;
     sum->bytes += text;
-    sum->extra += MIN(text * MESSAGE_BYTES, MAX(most, text)) - text;
+    sum->extra += MIN(text * MESSAGE_BYTES, MAX(max, text)) - text;
 }
 
-static bool dump(int fd, const void *request, size_t len, uint64_t most, struct sockdiag_sum *sum,
+static bool dump(int fd, const void *request, size_t len, uint64_t max, struct sockdiag_sum *sum,
                  void (*add)(const struct nlmsghdr *, uint64_t, struct sockdiag_sum *))
 {
     char buf[16384] __attribute__((aligned(NLMSG_ALIGNTO)));
@@ -110,12 +110,12 @@ static bool dump(int fd, const void *request, size_t len, uint64_t most, struct 
         for (; NLMSG_OK(header, n); header = NLMSG_NEXT(header, n)) {
             if (header->nlmsg_type == NLMSG_DONE || header->nlmsg_type == NLMSG_ERROR)
                 return header->nlmsg_type == NLMSG_DONE;
-            add(header, most, sum);
+            add(header, max, sum);
         }
     }
 }
 
-bool sockdiag_unix(int fd, uint64_t most, struct sockdiag_sum *sum)
+bool sockdiag_unix(int fd, uint64_t max, struct sockdiag_sum *sum)
 {
     struct {
         struct nlmsghdr header;
@@ -128,7 +128,7 @@ bool sockdiag_unix(int fd, uint64_t most, struct sockdiag_sum *sum)
                  .udiag_states = UINT32_MAX,
                  .udiag_show = UDIAG_SHOW_MEMINFO | UDIAG_SHOW_RQLEN | UDIAG_SHOW_PEER },
     };
-    return dump(fd, &request, sizeof request, most, sum, add_unix);
+    return dump(fd, &request, sizeof request, max, sum, add_unix);
 }
 
 bool sockdiag_inet(int fd, int family, int protocol, struct sockdiag_sum *sum)

@@ -47,7 +47,7 @@ static uint64_t host_bytes(const char *text, const char *protocol)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Of both. UINT64_MAX: nobody knows. */
+/* Of both. UINT64_MAX: not known. */
 static uint64_t host_inet_bytes(const char *text)
 {
     uint64_t tcp = host_bytes(text, "TCP: "), udp = host_bytes(text, "UDP: ");
@@ -160,9 +160,9 @@ static void add_netlink_bounded(const struct sockmem *sockmem, uint64_t n_socket
     *n_listed += n;
 }
 
-/* To ask for TCP's takes a fifth of a millisecond even for one, so nobody is asked while all of the
- * host hold little. The host's count for UDP leaves out what is corked and what waits in
- * an error queue. */
+/* Asking for TCP sockets takes a fifth of a millisecond even for one, so it is skipped while all of
+ * the host hold little. The host's count for UDP leaves out what is corked and what waits in an
+ * error queue. */
 static bool add_inet(const struct sockmem *sockmem, const char *text, const char *text6,
                      uint64_t little, struct sockdiag_sum *sum, uint64_t *n_listed)
 {
@@ -196,9 +196,9 @@ static uint64_t count_unseen(const struct sockmem *sockmem, const char *text, ui
 {
     uint64_t n_unix = count_protocol(sockmem, "UNIX");
     uint64_t n_closed = MIN(n_unlisted, n_unix - MIN(n_unix, sum->n_unix + sum->n_orphaned));
-    uint64_t now = host_inet_bytes(text), most = now - MIN(now, sockmem->inet_before);
+    uint64_t now = host_inet_bytes(text), max = now - MIN(now, sockmem->inet_before);
 
-    return n_closed * each + MIN((n_unlisted - n_closed) * each, most);
+    return n_closed * each + MIN((n_unlisted - n_closed) * each, max);
 }
 
 /* What there is of sockets here: in the texts, and how many. false: there are none, or this can't

@@ -15,7 +15,7 @@
 struct sockmem {
     int proc_fd; /* of a /proc, where self/net is the namespace; the caller's */
     int diag_fd; /* < 0: none */
-    /* Of two files there that nobody may open but its root; < 0: they are opened by name. */
+    /* Two files there that only its root may open; < 0: they are opened by name. */
     int sockstat_fd, protocols_fd;
     uint64_t socket_max;  /* bytes that buffers of one socket can be set to hold */
     uint64_t inet_before; /* what TCP and UDP held on the whole host before the program */

@@ -132,7 +132,7 @@ static int open_own_lock(uid_t uid)
     return fd < 0 ? -errno : fd;
 }
 
-/* Not everybody sees that folder (a mount namespace), and it may be made while somebody runs: so
+/* Not every process sees that folder (a mount namespace), and it may be made during a run: so
  * the uid is a name of the network namespace as well, which is gone with its socket. Nobody
  * listens, so nothing can be sent there. */
 static int bind_name(uid_t uid)
@@ -151,7 +151,7 @@ static int bind_name(uid_t uid)
 
 /* ---- slots ---- */
 
-/* -EBUSY: somebody has it; -EADDRINUSE: its name alone. */
+/* -EBUSY: it is taken; -EADDRINUSE: only its name is. */
 static int take_slot(struct identity *who, uint32_t slot, bool with_name)
 {
     int rc = who->lock_fd < 0 ? 0 : set_lock(who->lock_fd, F_WRLCK, slot);

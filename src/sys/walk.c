@@ -88,8 +88,8 @@ static bool go_down(struct walk *walk, int *dir_fd, const char *name, const stru
                     int64_t offset)
 {
     size_t len = strlen(name);
-    size_t most = walk->is_own ? WALK_DEPTH_MAX : WALK_KEPT_MAX; /* see walk.h of ".." */
-    bool fits = walk->len + len + 2 <= WALK_PATH_MAX && walk->depth + 1 < most;
+    size_t max = walk->is_own ? WALK_DEPTH_MAX : WALK_KEPT_MAX; /* see walk.h of ".." */
+    bool fits = walk->len + len + 2 <= WALK_PATH_MAX && walk->depth + 1 < max;
     int fd = fits ? walk_open(walk, *dir_fd, name, st, O_DIRECTORY) : -ENAMETOOLONG;
 
     note(walk, MIN(fd, 0));

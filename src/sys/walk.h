@@ -4,9 +4,9 @@
 /*
  * Going through a tree of which anything may be in it, in pid 1: no memory is taken but what is in
  * struct walk, however deep the folders are nested. Those at the top stay open, for an overlay
- * reads a folder again as a whole each time it is opened; below, the way up is "..", and
- * not taken in a tree that somebody might change. Links are never followed. Async-signal-safe;
- * returns -errno.
+ * reads a folder again as a whole each time it is opened; below, the way up is "..", and not taken
+ * in a tree that another process might change. Links are never followed. Async-signal-safe; returns
+ * -errno.
  *
  *     struct walk walk = { .visit = visit, .arg = &mine };
  *     walk_tree(&walk, root_fd);

@@ -100,7 +100,7 @@ static bool are_open(const int *fds, int n)
 static bool is_allowed(const struct warden_options *options, const struct backend *backend,
                        const struct job *job)
 {
-    if (!options->is_apart)
+    if (!options->is_unprivileged)
         return true;
     for (int i = 0; i < JOB_FOLDERS; i++)
         if (job->folder_fds[i] >= 0)

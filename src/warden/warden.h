@@ -25,7 +25,8 @@ struct warden_options {
     const struct cay_limits *compile_caps; /* the same for a compiler */
     uint32_t max_runs; /* at once, of the front's and of all others' each; 0: any number */
     bool once;         /* leave after the first run */
-    bool is_apart;     /* the front may do less than we can: it gets sandboxes, and nothing else */
+    bool
+        is_unprivileged; /* the front may do less than we can: it gets sandboxes, and nothing else */
     const char *docker_host;         /* where the container engine is; NULL: the usual places */
     const struct pool_options *pool; /* what to make ahead; NULL: nothing */
 };

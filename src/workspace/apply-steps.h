@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the files of apply.h share: apply-verify.c finds out what is to be done, and whether it can
- * be; apply.c does it. */
+/* The steps of one apply: apply-verify.c finds out which are due and whether they are possible;
+ * apply.c does them. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -113,8 +113,9 @@ static struct change *add(struct maker *m, const char *path)
     return change;
 }
 
-/* What the host has there. A ctime later than the run's start means that somebody else was there
- * too; and a time that can be set backwards by its owner, such as mtime, would say nothing. */
+/* What the host has there. A ctime later than the run's start means that another process has
+ * changed it too; and a time that can be set backwards by its owner, such as mtime, would say
+ * nothing. */
 static void set_base(struct maker *m, struct change *change, const struct stat *st,
                      const char *target)
 {

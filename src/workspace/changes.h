@@ -13,7 +13,7 @@
  *     changes_load(&changes, fd, err);
  *     changes_done(&changes);
  *
- * The folder belongs to somebody who may change it at any time: it is read by sys/beneath.h only,
+ * The folder may be changed by others at any time: it is read by sys/beneath.h only,
  * no link is followed, and for each path is remembered what was found (its base), so that applying
  * can tell whether it is still the same.
  */
@@ -76,7 +76,7 @@ struct change *changes_find(const struct changes *changes, const char *path);
 
 void changes_sum(const struct changes *changes, struct cay_change_sums *ret);
 
-/* ---- what apply and diff share with it ---- */
+/* ---- for apply and diff ---- */
 
 /* Whether what is there now is still what was found. */
 bool change_is_base(const struct change *change, const struct stat *st);

@@ -419,7 +419,7 @@ def test_front(t, mode, s):
     t.empty([row for row in others if row[0] == own], "none is of its user: it can't look into their memory")
     t.equal(os.stat(f"/proc/{s.pid}/mem").st_uid, 0, "nor can they into its own: it is not dumpable")
     wardens = [words[1:3] for _, words in others if b"warden" in words]
-    t.ok(wardens and all(w == [b"warden", b"apart"] for w in wardens), "its warden knows that it is apart", wardens)
+    t.ok(wardens and all(w == [b"warden", b"unprivileged"] for w in wardens), "its warden knows that its front is unprivileged", wardens)
     folder = caytest.workdir() / "roots"
     folder.mkdir()
     (folder / "secret").write_text("secret")
@@ -438,7 +438,7 @@ def test_front(t, mode, s):
 
 def warden_of(pid):
     return next(int(p) for p in filter(str.isdigit, os.listdir("/proc"))
-                if (words := words_or_none(p)) and words[1:3] == [b"warden", b"apart"] and parent_of(parent_of(p)) == str(pid))
+                if (words := words_or_none(p)) and words[1:3] == [b"warden", b"unprivileged"] and parent_of(parent_of(p)) == str(pid))
 
 
 def words_or_none(pid):

@@ -141,7 +141,7 @@ int main(int argc, char **argv)
 {
     struct cay_options options = {
         .helper = argc > 1 ? argv[1] : NULL,
-        .ahead = true,
+        .prewarm = true,
         .start_now = true,
         .no_project = true,
     };

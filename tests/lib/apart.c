@@ -29,7 +29,7 @@ static int fail(const char *what)
 
 static int start(char *helper)
 {
-    char *argv[] = { helper, (char[]){ "warden" }, (char[]){ "apart" }, NULL };
+    char *argv[] = { helper, (char[]){ "warden" }, (char[]){ "unprivileged" }, NULL };
     posix_spawn_file_actions_t actions;
     int pair[2];
     pid_t pid;

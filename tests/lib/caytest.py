@@ -608,14 +608,14 @@ def main(test, modes=("root", "user"), programs=()):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup cay would rightly ignore it too
     signal.signal(signal.SIGINT, signal.default_int_handler)  # and this one in a shell's background
     name = Path(sys.argv[0]).stem
-    is_apart = False
+    is_unprivileged = False
     if os.getuid() == 0:
-        is_apart = _contain()
+        is_unprivileged = _contain()
     else:
         _libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what cay leaves behind becomes our child
     # Who sees others' things takes them for left ones: one at a time. A folder can be locked without leaving a file.
     lock = os.open(PROGRAMS, os.O_RDONLY | os.O_DIRECTORY)
-    fcntl.flock(lock, fcntl.LOCK_SH if is_apart or name in SIDE_BY_SIDE else fcntl.LOCK_EX)
+    fcntl.flock(lock, fcntl.LOCK_SH if is_unprivileged or name in SIDE_BY_SIDE else fcntl.LOCK_EX)
     if SANITIZED and name in ONE_MODE:
         modes = modes[:1]
 
