@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "check/static-check.h"
 #include "core/fence.h"
 #include "core/language.h"
 #include "core/plan.h"
@@ -45,27 +46,30 @@ static char *unknown_report(const char *language, const char *message, const cha
     return strbuf_take(&out);
 }
 
-/* What a fence says that it holds goes before the file's name, as in a run. */
-static int find_language(struct arena *arena, const struct cay_check_request *req,
-                         const struct fence *fence, const char **ret, struct cay_error *err)
+int static_check_prepare(struct arena *arena, struct cay_check_request *req,
+                         const struct language **ret, struct cay_error *err)
 {
     const struct language *language = NULL;
-    const char *version, *name = req->language;
+    const char *version;
 
-    if (!name && fence->language.len > 0)
-        name = arena_dup(arena, fence->language.data, fence->language.len);
-    if (name) {
-        if (language_find(arena, name, &language, &version, err) < 0)
-            return -1;
-    } else if (language_guess(arena, req->file_name, fence->code.data, fence->code.len, &language,
-                              err) < 0) {
-        return -1;
+    if (req->flags & CAY_CHECK_STRIP_FENCE) {
+        struct fence fence = fence_find((struct bytes){ req->code, req->len });
+        req->flags &= ~(unsigned)CAY_CHECK_STRIP_FENCE;
+        req->code = fence.code.data;
+        req->len = fence.code.len;
+        if (!req->language && fence.language.len > 0)
+            req->language = arena_dup(arena, fence.language.data, fence.language.len);
     }
+    int rc = req->language
+                 ? language_find(arena, req->language, &language, &version, err)
+                 : language_guess(arena, req->file_name, req->code, req->len, &language, err);
+    if (rc < 0)
+        return -1;
     if (!language) {
         cay_fail(err, CAY_E_USAGE, "language: not clear from a file name or #! line");
         return cay_hint(err, "pass -l LANGUAGE; `cay languages` lists them");
     }
-    *ret = language->name;
+    *ret = language;
     return 0;
 }
 
@@ -80,13 +84,10 @@ struct cay_checking {
 };
 
 /* wait_ms: 0: as long as it may take; the caller waits for it. */
-static int begin(struct cay *cay, const struct cay_check_request *req, int wait_ms,
-                 struct cay_checking *ret, struct cay_error *err)
+static void begin(struct cay *cay, const struct cay_check_request *req, const char *language,
+                  int wait_ms, struct cay_checking *ret)
 {
     struct bytes lists = plan_import_lists(&ret->arena, &cay->config);
-    struct fence fence = { .code = { req->code, req->len } };
-    if (req->flags & CAY_CHECK_STRIP_FENCE)
-        fence = fence_find(fence.code);
     const struct syntax_question question = {
         .verb = SYNTAX_CHECK,
         .flags = (req->flags & CAY_CHECK_STRICT ? SYNTAX_STRICT : 0U) |
@@ -96,19 +97,17 @@ static int begin(struct cay *cay, const struct cay_check_request *req, int wait_
         .tenant = req->tenant,
         .lists = lists.data,
         .lists_len = lists.len,
-        .code = fence.code.data,
-        .len = fence.code.len,
+        .code = req->code,
+        .len = req->len,
     };
 
-    if (find_language(&ret->arena, req, &fence, &ret->language, err) < 0)
-        return -1;
     ret->cay = cay;
+    ret->language = language;
     ret->deadline_ns =
         clock_now_ns() + (wait_ms ? wait_ms : (int64_t)question.timeout_ms * 2) * NS_PER_MSEC;
     if (syntax_ask(&cay->syntax, cay->options.helper, ret->language, &question, &ret->ticket,
                    &ret->err) < 0)
         ret->ticket = NULL;
-    return 0;
 }
 
 /* Waits until its time is over. */
@@ -145,18 +144,32 @@ static void done(struct cay_checking *checking)
     arena_done(&checking->arena);
 }
 
-int cay_check(struct cay *cay, const struct cay_check_request *req, char **ret_report,
-              bool *ret_safe, struct cay_error *err)
+int static_check_run(struct cay *cay, const struct cay_check_request *req,
+                     const struct language *language, char **ret_report, bool *ret_safe,
+                     struct cay_error *err)
 {
     struct cay_checking checking = { 0 };
     bool is_safe;
 
-    int rc = begin(cay, req, 0, &checking, err);
-    if (rc == 0)
-        rc = end(&checking, ret_report, &is_safe, err);
+    begin(cay, req, language->name, 0, &checking);
+    int rc = end(&checking, ret_report, &is_safe, err);
     if (rc == 0)
         *ret_safe = is_safe;
     done(&checking);
+    return rc;
+}
+
+int cay_check(struct cay *cay, const struct cay_check_request *req, char **ret_report,
+              bool *ret_safe, struct cay_error *err)
+{
+    struct arena arena = { 0 };
+    struct cay_check_request bare = *req;
+    const struct language *language;
+
+    int rc = static_check_prepare(&arena, &bare, &language, err);
+    if (rc == 0)
+        rc = static_check_run(cay, &bare, language, ret_report, ret_safe, err);
+    arena_done(&arena);
     return rc;
 }
 
@@ -164,11 +177,15 @@ int cay_check_begin(struct cay *cay, const struct cay_check_request *req, struct
                     struct cay_error *err)
 {
     struct cay_checking *checking = mem_alloc(sizeof *checking);
+    struct cay_check_request bare = *req;
+    const struct language *language;
 
-    if (loop_open_epoll(cay, err) < 0 || begin(cay, req, POLICY_WAIT_MS, checking, err) < 0) {
+    if (loop_open_epoll(cay, err) < 0 ||
+        static_check_prepare(&checking->arena, &bare, &language, err) < 0) {
         cay_check_drop(checking);
         return -1;
     }
+    begin(cay, &bare, language->name, POLICY_WAIT_MS, checking);
     if (checking->err.kind == CAY_E_BUSY) {
         *err = checking->err;
         cay_check_drop(checking);
@@ -204,21 +221,27 @@ void cay_check_drop(struct cay_checking *checking)
     free(checking);
 }
 
-char *cay_highlight(struct cay *cay, const char *language, const char *code, size_t len)
+/* Asks, and waits for the answer. The reply lives as long as the ticket. */
+static bool ask_now(struct cay *cay, enum syntax_verb verb, const char *language, const char *code,
+                    size_t len, struct syntax_ticket **ticket, struct syntax_reply *ret)
 {
     const struct syntax_question question = {
-        .verb = SYNTAX_HIGHLIGHT, .timeout_ms = 500, .code = code, .len = len
+        .verb = verb, .timeout_ms = 500, .code = code, .len = len
     };
+    struct cay_error err;
+
+    return syntax_ask(&cay->syntax, cay->options.helper, language, &question, ticket, &err) == 0 &&
+           syntax_wait(*ticket, POLICY_WAIT_MS, ret, &err) == 0 && ret->status == SYNTAX_DONE;
+}
+
+char *cay_highlight(struct cay *cay, const char *language, const char *code, size_t len)
+{
     struct syntax_ticket *ticket = NULL;
     struct syntax_reply reply;
-    struct cay_error err;
-    char *text;
+    char *text = ask_now(cay, SYNTAX_HIGHLIGHT, language, code, len, &ticket, &reply)
+                     ? mem_dup(reply.text, reply.len)
+                     : mem_dup(code, len);
 
-    if (syntax_ask(&cay->syntax, cay->options.helper, language, &question, &ticket, &err) < 0 ||
-        syntax_wait(ticket, POLICY_WAIT_MS, &reply, &err) < 0 || reply.status != SYNTAX_DONE)
-        text = mem_dup(code, len);
-    else
-        text = mem_dup(reply.text, reply.len);
     syntax_drop(ticket);
     return text;
 }
@@ -226,16 +249,11 @@ char *cay_highlight(struct cay *cay, const char *language, const char *code, siz
 enum cay_completeness cay_complete(struct cay *cay, const char *language, const char *code,
                                    size_t len)
 {
-    const struct syntax_question question = {
-        .verb = SYNTAX_COMPLETE, .timeout_ms = 500, .code = code, .len = len
-    };
     struct syntax_ticket *ticket = NULL;
     struct syntax_reply reply;
-    struct cay_error err;
     enum cay_completeness found = CAY_COMPLETE;
 
-    if (syntax_ask(&cay->syntax, cay->options.helper, language, &question, &ticket, &err) == 0 &&
-        syntax_wait(ticket, POLICY_WAIT_MS, &reply, &err) == 0 && reply.status == SYNTAX_DONE)
+    if (ask_now(cay, SYNTAX_COMPLETE, language, code, len, &ticket, &reply))
         found = strcmp(reply.text, "incomplete") == 0 ? CAY_INCOMPLETE
                 : strcmp(reply.text, "invalid") == 0  ? CAY_INVALID
                                                       : CAY_COMPLETE;

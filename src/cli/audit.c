@@ -15,6 +15,7 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
+#include "cli/json-get.h"
 #include "cli/print.h"
 
 static const char about[] =
@@ -130,28 +131,22 @@ static int take_line(void *arg, uint64_t seq, const char *line, size_t len)
     return p->status ? -1 : 0;
 }
 
-static const char *text_of(json_t *row, const char *key)
-{
-    const char *text = json_string_value(json_object_get(row, key));
-    return text ? text : "-";
-}
-
 static void put_row(struct strbuf *out, const char *line)
 {
     json_t *row = json_loads(line, 0, NULL);
 
     strbuf_printf(out, "%7lld  %-24s ", (long long)json_integer_value(json_object_get(row, "seq")),
-                  text_of(row, "time"));
-    if (strcmp(text_of(row, "kind"), "run") == 0) {
-        strbuf_printf(out, "%-10.8s ", text_of(row, "id"));
-        sanitize_text_padded(out, text_of(row, "language"), 11);
+                  text_or(row, "time", "-"));
+    if (strcmp(text_or(row, "kind", "-"), "run") == 0) {
+        strbuf_printf(out, "%-10.8s ", text_or(row, "id", "-"));
+        sanitize_text_padded(out, text_or(row, "language", "-"), 11);
         strbuf_printf(out, " %4lld  %-14s %-8s ",
                       (long long)json_integer_value(json_object_get(row, "exit_code")),
-                      text_of(row, "cause"), text_of(row, "backend"));
-        sanitize_text(out, text_of(row, "tenant"));
+                      text_or(row, "cause", "-"), text_or(row, "backend", "-"));
+        sanitize_text(out, text_or(row, "tenant", "-"));
     } else {
-        strbuf_printf(out, "(%s: ", text_of(row, "kind"));
-        sanitize_text(out, text_of(row, "text"));
+        strbuf_printf(out, "(%s: ", text_or(row, "kind", "-"));
+        sanitize_text(out, text_or(row, "text", "-"));
         strbuf_putc(out, ')');
     }
     strbuf_putc(out, '\n');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cay check`: what code would do, told without running it. */
+/* `cay check`: what code would do, without running it. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +13,11 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/json-get.h"
 #include "cli/print.h"
 #include "cli/run-options.h"
 
-/* More than is checked: whoever gives more is told so by the report. */
+/* More than is checked: the report says so where somebody gives more. */
 enum { CODE_MAX = 64 << 20 };
 
 static const char about[] =
@@ -38,12 +39,6 @@ static const struct {
     { "info", "\033[1;34m" },
 };
 
-static const char *text_of(json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 static void put_code(struct cay *cay, struct strbuf *out, const char *language, const char *code,
                      bool has_color)
 {
@@ -61,7 +56,7 @@ static void put_code(struct cay *cay, struct strbuf *out, const char *language, 
 static void put_finding(struct cay *cay, struct strbuf *out, const char *file, const char *language,
                         json_t *finding, bool has_color)
 {
-    const char *severity = text_of(finding, "severity"), *color = "", *end = "";
+    const char *severity = text_or(finding, "severity", ""), *color = "", *end = "";
 
     for (size_t i = 0; has_color && i < ARRAY_LEN(severities); i++)
         if (strcmp(severities[i].name, severity) == 0) {
@@ -72,15 +67,15 @@ static void put_finding(struct cay *cay, struct strbuf *out, const char *file, c
     strbuf_printf(
         out, ":%d:%d: %s%s%s: ", (int)json_integer_value(json_object_get(finding, "line")),
         (int)json_integer_value(json_object_get(finding, "column")), color, severity, end);
-    sanitize_text(out, text_of(finding, "message"));
+    sanitize_text(out, text_or(finding, "message", ""));
     strbuf_puts(out, " [");
-    sanitize_text(out, text_of(finding, "rule"));
+    sanitize_text(out, text_or(finding, "rule", ""));
     strbuf_puts(out, "]\n");
-    if (text_of(finding, "code")[0])
-        put_code(cay, out, language, text_of(finding, "code"), has_color);
-    if (text_of(finding, "remedy")[0]) {
+    if (text_or(finding, "code", "")[0])
+        put_code(cay, out, language, text_or(finding, "code", ""), has_color);
+    if (text_or(finding, "remedy", "")[0]) {
         strbuf_puts(out, "    hint: ");
-        sanitize_text(out, text_of(finding, "remedy"));
+        sanitize_text(out, text_or(finding, "remedy", ""));
         strbuf_putc(out, '\n');
     }
 }
@@ -92,7 +87,7 @@ static int show(struct cay *cay, const char *file, const char *report, bool has_
     size_t i;
 
     json_array_foreach (json_object_get(root, "findings"), i, finding)
-        put_finding(cay, &out, file, text_of(root, "language"), finding, has_color);
+        put_finding(cay, &out, file, text_or(root, "language", ""), finding, has_color);
     if (json_array_size(json_object_get(root, "findings")) == 0) {
         sanitize_text(&out, file);
         strbuf_puts(&out, ": nothing found\n");

@@ -8,19 +8,10 @@
 #include "base/auto.h"
 #include "base/strbuf.h"
 #include "cli/explain.h"
+#include "cli/json-get.h"
 #include "cli/print.h"
 
 enum { TAIL_LINES = 40, CODE_BYTES_MAX = 20000 };
-
-static const char *text_of(json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
-static double number_of(json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
 
 /* In a table's cell, a line's end and a bar would be the table's own. */
 static void put_cell(struct strbuf *out, const char *text)

@@ -14,6 +14,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/json-get.h"
 #include "cli/print.h"
 #include "cli/run-options.h"
 
@@ -30,16 +31,6 @@ static const char examples[] = "  cay explain last\n"
                                "  python3 main.py 2>&1 | cay explain -l python --code main.py -\n";
 
 /* ---- showing ---- */
-
-static const char *text_of(json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
-static json_int_t number_of(json_t *object, const char *key)
-{
-    return json_integer_value(json_object_get(object, key));
-}
 
 static void put_place(struct strbuf *out, json_t *place)
 {
@@ -62,7 +53,7 @@ static void put_context(struct strbuf *out, json_t *error, bool color)
                       is_error ? ">" : " ", (long long)number_of(line, "line"));
         sanitize_text(out, text ? text : "");
         strbuf_puts(out, is_error && color ? "\033[0m\n" : "\n");
-        json_int_t column = number_of(error, "column");
+        json_int_t column = (json_int_t)number_of(error, "column");
         if (!is_error || column < 1 || !text || (size_t)column > strlen(text) + 1)
             continue;
         strbuf_puts(out, "        | ");

@@ -16,6 +16,7 @@
 #include "base/when.h"
 #include "cli/commands.h"
 #include "cli/history-args.h"
+#include "cli/json-get.h"
 #include "cli/print.h"
 #include "store/history.h"
 
@@ -30,17 +31,6 @@ static const char examples[] = "  cay history\n"
                                "  cay history --failed --since 1h\n"
                                "  cay history --language python --cause memory --limit 5\n"
                                "  cay history --json | jq '.[].id'\n";
-
-static const char *text_of(json_t *row, const char *key)
-{
-    const char *text = json_string_value(json_object_get(row, key));
-    return text ? text : "-";
-}
-
-static double number_of(json_t *row, const char *key)
-{
-    return json_number_value(json_object_get(row, key));
-}
 
 /* ---- code ---- */
 
@@ -129,19 +119,19 @@ static void put_table(struct strbuf *out, json_t *list, bool color, bool has_ten
     json_array_foreach (list, i, row) {
         auto_strbuf struct strbuf kept = { 0 };
         bool is_failed = color && !json_is_true(json_object_get(row, "success"));
-        const char *time = text_of(row, "timestamp"); /* 2026-11-18T19:13:05.123Z */
+        const char *time = text_or(row, "timestamp", "-"); /* 2026-11-18T19:13:05.123Z */
         bool is_whole = strlen(time) >= 16;
-        strbuf_printf(out, "%-8.8s  %5.5s %5.5s  ", text_of(row, "id"), is_whole ? time + 5 : "",
-                      is_whole ? time + 11 : "");
-        sanitize_text_padded(out, text_of(row, "language"), 10);
+        strbuf_printf(out, "%-8.8s  %5.5s %5.5s  ", text_or(row, "id", "-"),
+                      is_whole ? time + 5 : "", is_whole ? time + 11 : "");
+        sanitize_text_padded(out, text_or(row, "language", "-"), 10);
         strbuf_printf(out, " %4d  %s%-14s%s %6.2f s  ", (int)number_of(row, "exit_code"),
-                      is_failed ? "\033[31m" : "", text_of(row, "cause"),
+                      is_failed ? "\033[31m" : "", text_or(row, "cause", "-"),
                       is_failed ? "\033[0m" : "", number_of(row, "execution_time"));
         if (has_tenants) {
-            sanitize_text_padded(out, text_of(row, "tenant"), TENANT_WIDTH);
+            sanitize_text_padded(out, text_or(row, "tenant", "-"), TENANT_WIDTH);
             strbuf_putc(out, ' ');
         }
-        put_kept(&kept, text_of(row, "id"));
+        put_kept(&kept, text_or(row, "id", "-"));
         put_cut(out, strbuf_str(&kept), width > fixed ? width - fixed : 0);
         strbuf_putc(out, '\n');
     }
@@ -153,14 +143,14 @@ static void put_columns(struct strbuf *out, json_t *list)
     size_t i;
 
     json_array_foreach (list, i, row) {
-        strbuf_printf(out, "%s\t%s\t%s\t%d\t%s\t%.6f\t%.6f\t%s\t", text_of(row, "id"),
-                      text_of(row, "timestamp"), text_of(row, "language"),
-                      (int)number_of(row, "exit_code"), text_of(row, "cause"),
+        strbuf_printf(out, "%s\t%s\t%s\t%d\t%s\t%.6f\t%.6f\t%s\t", text_or(row, "id", "-"),
+                      text_or(row, "timestamp", "-"), text_or(row, "language", "-"),
+                      (int)number_of(row, "exit_code"), text_or(row, "cause", "-"),
                       number_of(row, "execution_time"), number_of(row, "total_time"),
-                      text_of(row, "start"));
-        sanitize_text(out, text_of(row, "tenant"));
+                      text_or(row, "start", "-"));
+        sanitize_text(out, text_or(row, "tenant", "-"));
         strbuf_putc(out, '\t');
-        put_kept(out, text_of(row, "id"));
+        put_kept(out, text_or(row, "id", "-"));
         strbuf_putc(out, '\n');
     }
 }
@@ -190,7 +180,7 @@ struct form {
 /* Takes the row that the page follows off it, where it has come along. */
 static bool take_named(json_t *list, const char *id)
 {
-    if (!*id || strcmp(text_of(json_array_get(list, 0), "id"), id) != 0)
+    if (!*id || strcmp(text_or(json_array_get(list, 0), "id", "-"), id) != 0)
         return false;
     json_array_remove(list, 0);
     return true;
@@ -222,8 +212,8 @@ static int put_page(struct history *history, struct history_query *query, struct
     int n = (int)json_array_size(list);
     if (n > 0) {
         json_t *last = json_array_get(list, (size_t)n - 1);
-        snprintf(query->id, sizeof query->id, "%s", text_of(last, "id"));
-        when_parse(text_of(last, "timestamp"), 0, &query->id_ms);
+        snprintf(query->id, sizeof query->id, "%s", text_or(last, "id", "-"));
+        when_parse(text_or(last, "timestamp", "-"), 0, &query->id_ms);
     }
     json_decref(list);
     form->status = print_text(strbuf_str(&out));

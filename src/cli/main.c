@@ -68,7 +68,8 @@ int command_unknown(const char *name)
     const char *near = suggest(name, names, n);
     if (near)
         snprintf(hint, sizeof hint, "did you mean `cay %s`?", near);
-    return print_usage_error(near ? hint : "`cay help` lists them", "unknown command '%s'", name);
+    return print_usage_error(near ? hint : "`cay help` lists the commands", "unknown command '%s'",
+                             name);
 }
 
 /* `cay script.py` is `cay run script.py`. */
@@ -93,6 +94,7 @@ int main(int argc, char **argv)
 {
     if (fcntl(0, F_GETFD) < 0 || fcntl(1, F_GETFD) < 0 || fcntl(2, F_GETFD) < 0)
         have_standard_fds();
+    print_set_form(false, false);
     if (argc < 2)
         return cmd_help(1, argv), 2;
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)

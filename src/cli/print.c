@@ -22,12 +22,14 @@
 static struct {
     bool wants_json; /* and nothing has gone to stdout: an error goes there in its place */
     bool no_color;
+    bool on_terminal; /* stderr, asked at the start: a server's front may not ask later */
 } form;
 
 void print_set_form(bool wants_json, bool no_color)
 {
     form.wants_json = wants_json;
     form.no_color = no_color;
+    form.on_terminal = isatty(STDERR_FILENO);
 }
 
 /* A message may quote what a user or a program gave; it must not reach the terminal raw. */
@@ -67,10 +69,11 @@ void sanitize_text_padded(struct strbuf *out, const char *text, size_t width)
 
 const char *print_prefix(void)
 {
-    if (!isatty(STDERR_FILENO))
+    const char *env = getenv("NO_COLOR");
+
+    if (!form.on_terminal)
         return "cay: ";
-    return use_color(STDERR_FILENO, form.no_color) ? "\033[36m" CAY_SIGN "\033[0m cay: "
-                                                   : CAY_SIGN " cay: ";
+    return form.no_color || (env && *env) ? CAY_SIGN " cay: " : "\033[36m" CAY_SIGN "\033[0m cay: ";
 }
 
 void print_message(const char *fmt, ...)
@@ -86,7 +89,7 @@ void print_message(const char *fmt, ...)
     put_visible(&out, strbuf_str(&text), "\t");
     strbuf_putc(&out, '\n');
     if (write(STDERR_FILENO, out.data, out.len) < 0)
-        return; /* nobody is there to be told */
+        return; /* nobody reads it */
 }
 
 void print_lines(const char *lead, const char *text)
@@ -160,7 +163,7 @@ int print_text(const char *text)
     form.wants_json &= len == 0;
     while (len > 0) {
         ssize_t n = write(STDOUT_FILENO, text, len);
-        if (n < 0 && errno == EPIPE) /* `| head`: whoever read it has had enough */
+        if (n < 0 && errno == EPIPE) /* `| head`: the reader has had enough */
             return 128 + SIGPIPE;
         if (n < 0) {
             print_message("cannot write to stdout");

@@ -16,6 +16,7 @@
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/json-get.h"
 #include "cli/pretty.h"
 #include "cli/print.h"
 #include "cli/run-view.h"
@@ -64,7 +65,7 @@ struct remote {
     int signal;
     bool is_cancelled, is_deleted;
     struct call deletion;
-    char *end;      /* the last event; NULL: it has not come yet */
+    bool has_ended; /* the last event has come */
     json_t *result; /* of it */
 };
 
@@ -446,7 +447,7 @@ static void take_event(struct remote *remote, const char *line, size_t len)
     for (size_t i = 0; name && i < ARRAY_LEN(rows); i++)
         if (strcmp(rows[i].name, name) == 0)
             kind = rows[i].kind;
-    if (name && seq > 0 && (uint64_t)seq > remote->seq && !remote->end) {
+    if (name && seq > 0 && (uint64_t)seq > remote->seq && !remote->has_ended) {
         remote->seq = (uint64_t)seq;
         if (view->args->events)
             run_view_put_json(view, line);
@@ -457,7 +458,7 @@ static void take_event(struct remote *remote, const char *line, size_t len)
                           json_string_value(json_object_get(event, "data")));
         if (kind == CAY_EVENT_FINISHED) {
             view->is_finished = true;
-            remote->end = mem_dup(line, len);
+            remote->has_ended = true;
             remote->result = json_incref(json_object_get(event, "result"));
         }
     }
@@ -479,16 +480,16 @@ static int follow(struct remote *remote, struct cay_error *err)
     int tries = 0;
 
     snprintf(path, sizeof path, "/v1/executions/%s/events", remote->id);
-    while (!remote->end) {
+    while (!remote->has_ended) {
         struct call call = { .follows = true };
         uint64_t before = remote->seq;
         int rc = perform(remote, &call, "GET", path, NULL, err);
         bool is_refused = rc == 0 && call.status != 200 && call.status < 500;
-        if (is_refused && !remote->end)
+        if (is_refused && !remote->has_ended)
             fail_answer(&call, err);
         call_done(&call);
         tries = remote->seq > before ? 0 : tries + 1;
-        if (remote->end)
+        if (remote->has_ended)
             break;
         if (is_refused)
             return -1;
@@ -549,11 +550,6 @@ static enum cay_cause cause_of(const char *name)
     return CAY_CAUSE_INFRASTRUCTURE;
 }
 
-static const char *text_of(json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
 /* What our own words are made of, as of a run of our own. */
 static void print_end(struct remote *remote)
 {
@@ -593,18 +589,13 @@ static void print_end(struct remote *remote)
                       n_files == 1 ? "" : "s");
 }
 
-/* The result as the server wrote it: it is the event's last member, and nothing before it is the
- * program's. */
 static void put_result(struct remote *remote)
 {
-    static const char key[] = "\"result\":";
-    char *result = strstr(remote->end, key);
-    char *brace = strrchr(remote->end, '}');
+    char *json = json_dumps(remote->result, JSON_COMPACT | JSON_REAL_PRECISION(15));
 
-    if (!result || !brace)
-        return;
-    *brace = '\0';
-    run_view_put_json(remote->view, result + sizeof key - 1);
+    if (json)
+        run_view_put_json(remote->view, json);
+    free(json);
 }
 
 static void put_held_back(struct remote *remote)
@@ -640,7 +631,7 @@ static int show_end(struct remote *remote)
                       strerror(view->write_errno));
         return 125;
     }
-    /* A server is told that it is to end, and not by what. */
+    /* A server is asked to end it, but does not learn by which signal. */
     if (is_cancelled && remote->signal == SIGINT)
         return 128 + SIGINT;
     return (int)json_integer_value(json_object_get(remote->result, "exit_code"));
@@ -651,7 +642,6 @@ static void remote_done(struct remote *remote)
     call_done(&remote->deletion);
     strbuf_done(&remote->line);
     json_decref(remote->result);
-    free(remote->end);
     free(remote->token);
     tls_client_close(remote->tls);
     if (remote->base)

@@ -95,7 +95,7 @@ static int catch_signals(struct run_context *ctx, struct cay_error *err)
             sigaction(numbers[i], &action, NULL); /* nohup stays nohup */
     }
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a caller's RLIMIT_FSIZE is an error to tell of, not to die of */
+    signal(SIGXFSZ, SIG_IGN); /* past the caller's RLIMIT_FSIZE a write fails instead */
     return 0;
 }
 
@@ -260,8 +260,11 @@ static int run_once(struct cay *cay, struct run_args *args, struct run_context *
     run.stdin_fd = ctx->stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
     if (!ctx->repeat)
         progress_begin(ctx->progress, "starting the sandbox", true);
-    if (view.has_tty && begin_tty(&view, &run, &err) < 0)
-        return print_error(&err);
+    if (view.has_tty && begin_tty(&view, &run, &err) < 0) {
+        int status = print_error(&err);
+        show_failure(&view, cay, &err, args->json);
+        return status;
+    }
 
     is_running = 1;
     int rc = cay_run(cay, args->req, &run, &result, &err);
@@ -385,8 +388,11 @@ static int run_request(struct cay *cay, struct run_args *args, struct run_contex
         return run_remote(args, ctx);
     if (args->plan) {
         auto_free char *plan = NULL;
-        return cay_plan_json(cay, args->req, &plan, &err) < 0 ? print_error(&err)
-                                                              : print_text(plan) | print_text("\n");
+        if (cay_plan_json(cay, args->req, &plan, &err) == 0)
+            return print_text(plan) | print_text("\n");
+        if (args->json) /* there is no run, and no result */
+            print_error_json(&err);
+        return print_error(&err);
     }
     return args->repeat ? run_repeated(cay, args, ctx) : run_once(cay, args, ctx);
 }
@@ -592,7 +598,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     memcpy(words, argv, (size_t)argc * sizeof *words);
     args->req = cay_request_new();
     int rc = cay_open(&options, &cay, &err);
-    if (rc < 0) { /* how that is to be told, the options say */
+    if (rc < 0) { /* the options say in which form to report it */
         struct cay_error other;
         int first, dashdash;
         rc = parse_options(args, argc, words, is_exec, &first, &dashdash, &other) > 0 ? 1 : -1;

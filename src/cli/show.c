@@ -16,6 +16,7 @@
 #include "base/strbuf.h"
 #include "cli/changes-view.h"
 #include "cli/commands.h"
+#include "cli/json-get.h"
 #include "cli/print.h"
 #include "cli/sanitize.h"
 
@@ -84,11 +85,6 @@ static int end_pieces(struct sink *sink, int rc, const struct cay_error *err)
 
 /* ---- the page ---- */
 
-static const char *text_of(json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
 /* Highlighted, where a terminal is to show it. */
 static void put_code(struct strbuf *out, const char *language, const char *code, bool has_color)
 {
@@ -104,11 +100,6 @@ static void put_code(struct strbuf *out, const char *language, const char *code,
     auto_free char *colored = cay_highlight(cay, language, strbuf_str(&visible), visible.len);
     strbuf_puts(out, colored);
     cay_close(cay);
-}
-
-static double number_of(json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
 }
 
 static void put_row(struct strbuf *out, const char *name, const char *text)

@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 #include "cli/commands.h"
 #include "cli/history-args.h"
+#include "cli/json-get.h"
 #include "cli/print.h"
 #include "store/history.h"
 
@@ -29,11 +30,6 @@ static const char examples[] = "  cay stats\n"
                                "  cay stats --tenant acme --since 4w\n"
                                "  cay stats --cause ok --json | jq .changes.applied_rate\n"
                                "  cay stats --json | jq .success_rate\n";
-
-static double number_of(json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
 
 static void put_counts(struct strbuf *out, const char *name, json_t *counts)
 {

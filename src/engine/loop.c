@@ -63,6 +63,8 @@ void loop_remove(struct run *run)
         at = &(*at)->next;
     *at = run->next;
     drop_owed(loop, run);
+    if (loop->in_words == run)
+        loop->in_words = NULL;
     loop->n_watched -= run->is_watched;
     run->is_listed = false;
 }
@@ -478,6 +480,7 @@ int cay_dispatch(struct cay *cay, struct cay_error *err)
     uint32_t link_events = 0;
 
     cay->loop.hash_room = LOOP_HASH_BYTES;
+    cay->loop.text_room = LOOP_TEXT_BYTES;
     for (int i = 0; i < n; i++) {
         uint64_t key = events[i].data.u64;
         struct run *run = key >= SYNTAX_KEY ? NULL : find(&cay->loop, (uint32_t)(key >> 8));

@@ -31,6 +31,9 @@ enum { LOOP_BUCKETS = 256, LOOP_READ_BYTES = 64 * 1024 };
 /* Of requests, hashed in one turn: some ten milliseconds where the processor has no help for it. */
 enum { LOOP_HASH_BYTES = 1 << 20 };
 
+/* Of results, put into words in one turn: likewise, of bytes that are no text. */
+enum { LOOP_TEXT_BYTES = 512 << 10 };
+
 /* What a run waits for, beside the warden's word. */
 enum run_fd {
     RUN_CANCEL,
@@ -61,6 +64,8 @@ struct loop {
     struct run *owed, **owed_end;   /* those that could not be sent yet, in order */
     char *buf;                      /* LOOP_READ_BYTES, for whoever reads a stream just now */
     size_t hash_room;               /* left of LOOP_HASH_BYTES in this turn */
+    size_t text_room;               /* likewise of LOOP_TEXT_BYTES */
+    struct run *in_words;           /* whose large result is being put into words; NULL: none */
     bool is_check_due;              /* answers of syntax workers were taken in */
     int near[LOOP_PIPES], far[LOOP_PIPES];
     unsigned n_pipes;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "core/language.h"
 #include "core/layer.h"
+#include "core/result-json.h"
 #include "engine/engine.h"
 #include "engine/run.h"
 #include "explain/explain.h"
@@ -38,12 +39,17 @@ static void warn_of_layers(struct run *run)
     if (!run->has_started) /* it was stopped before there was one */
         return;
     if (run->layers & LAYER_BIT(WATCHER)) {
-        char command[160];
-        cgroup_setup_command(geteuid(), command, sizeof command);
+        const char *how = "";
+        if (!run->cay->options
+                 .journal) { /* a server's clients can't delegate, and its front can't name the user */
+            char command[160];
+            cgroup_setup_command(geteuid(), command, sizeof command);
+            how = arena_printf(run->arena, " (`%s` delegates one)", command);
+        }
         run_warn(run, arena_printf(run->arena,
                                    "no cgroup is delegated to this user: a watcher enforces memory "
-                                   "and pids, and cpus only as whole CPUs (`%s` delegates one)",
-                                   command));
+                                   "and pids, and cpus only as whole CPUs%s",
+                                   how));
     } else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
         run_warn(run, "the cpu controller is not there: cpus is not enforced");
 }
@@ -84,14 +90,27 @@ static void name_backend(struct run *run)
     run->result->fallback = fallback;
 }
 
+/* All that it wrote; nothing comes after it. */
+static void take_streams(struct run *run)
+{
+    struct cay_result *result = run->result;
+
+    if (run->has_taken_streams)
+        return;
+    run->has_taken_streams = true;
+    if (!run->has_all)
+        run_drain(run);
+    capture_take(&run->captures[OUT], run->arena, &result->out);
+    capture_take(&run->captures[ERR], run->arena, &result->err);
+}
+
 /* What it wrote, and what it ran as. */
 static void tell_run(struct run *run)
 {
     struct cay_result *result = run->result;
     const struct plan *plan = &run->plan;
 
-    capture_text(&run->captures[OUT], run->arena, &result->out);
-    capture_text(&run->captures[ERR], run->arena, &result->err);
+    take_streams(run);
     result->usage.stdout_bytes = run->captures[OUT].total;
     result->usage.stderr_bytes = run->captures[ERR].total;
     list_layers(run);
@@ -201,6 +220,13 @@ void run_free(struct run *run)
     free(run);
 }
 
+/* From here on nothing else keeps it from its end. */
+static bool comes_again(struct run *run, int64_t in_ns)
+{
+    run->is_ending = run_set_timer(run, in_ns) == 0;
+    return run->is_ending;
+}
+
 /* A large request takes its time to hash, and others are served meanwhile: a piece in each turn of
  * the loop, whoever's it is. */
 static bool has_to_hash(struct run *run)
@@ -209,8 +235,39 @@ static bool has_to_hash(struct run *run)
 
     if (!run->is_watched || record_hash(&run->record, &run->plan, &run->cay->loop.hash_room))
         return false;
-    run->is_hashing = run_set_timer(run, 1) == 0;
-    return run->is_hashing || !record_hash(&run->record, &run->plan, &all);
+    return comes_again(run, 1) || !record_hash(&run->record, &run->plan, &all);
+}
+
+static bool is_large(const struct run *run)
+{
+    return capture_held(&run->captures[OUT]) + capture_held(&run->captures[ERR]) > LOOP_TEXT_BYTES;
+}
+
+/* So does a large result to be put into words. It may become six times as long, so that there is
+ * one of them at a time. */
+static bool has_to_make_text(struct run *run)
+{
+    struct loop *loop = &run->cay->loop;
+    size_t all = SIZE_MAX, len;
+    const char *text;
+
+    if (!run->is_watched)
+        return false;
+    if (is_large(run) && loop->in_words && comes_again(run, NS_PER_MSEC))
+        return true;
+    if (is_large(run)) {
+        loop->in_words = run;
+        loop->text_room = 0; /* to take them is work enough for this turn */
+    }
+    take_streams(run);
+    bool is_made = result_text_make(run->result, &loop->text_room);
+    result_text_get(run->result, &text, &len);
+    record_text(&run->record, text, len);
+    if (!is_made && comes_again(run, 1))
+        return true;
+    if (loop->in_words == run)
+        loop->in_words = NULL;
+    return !is_made && !result_text_make(run->result, &all);
 }
 
 void run_refuse(struct run *run)
@@ -247,8 +304,7 @@ static void end(struct run *run)
     run->policy_wait = POLICY_NO_WAIT;
     run->is_over = true;
     loop_remove(run);
-    if (!run->has_all)
-        run_drain(run);
+    take_streams(run);
     if (run->awaits_products)
         spool_reset(&run->harvest); /* it never came to the program: this is not what that left */
     if (run->has_failed)
@@ -262,13 +318,13 @@ static void end(struct run *run)
 
 void run_end(struct run *run)
 {
-    if (!has_to_hash(run) && !run_wait_for_policy(run, POLICY_TO_END))
+    if (!has_to_hash(run) && !has_to_make_text(run) && !run_wait_for_policy(run, POLICY_TO_END))
         end(run);
 }
 
 void run_fail(struct run *run, const struct cay_error *err)
 {
-    bool has_ended = run->is_hashing && !run->is_refused; /* before this */
+    bool has_ended = run->is_ending && !run->is_refused; /* before this */
 
     if (!run->has_failed && !has_ended)
         run->failure = *err;

@@ -335,7 +335,7 @@ static void on_timer(struct run *run)
         run_look_at_policy(run);
     else if (run->is_refused)
         run_refuse(run);
-    else if (run->is_hashing)
+    else if (run->is_ending)
         run_end(run);
     else
         on_time_over(run);

@@ -123,7 +123,8 @@ struct run {
     bool has_started; /* a stage was started: its output may be read */
     bool is_stopping;
     bool is_cancelled;
-    bool is_hashing; /* nothing else keeps it from its end */
+    bool is_ending;         /* nothing but work for it keeps it from its end */
+    bool has_taken_streams; /* what it wrote is in the result */
     bool is_over;
     bool has_all; /* that its program wrote: it can write no more */
     bool has_failed;
@@ -180,7 +181,7 @@ void run_fail(struct run *run, const struct cay_error *err);
 void run_refuse(struct run *run);
 
 /* Ends it, whatever became of it, unless it has to wait for the check's answer first, or for its
- * turn to be hashed. */
+ * turn to be hashed and put into words. */
 void run_end(struct run *run);
 
 /* Leaves nothing of it, and tells nobody. */

@@ -20,6 +20,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/scan.h"
 #include "base/strbuf.h"
 #include "images/archive.h"
 
@@ -43,23 +44,12 @@ static char *read_file(const char *path)
     return text;
 }
 
-static bool has_word(const char *text, const char *word)
-{
-    size_t len = strlen(word);
-    static const char around[] = " \t\n\r";
-
-    for (const char *at = text; (at = strstr(at, word)); at += len)
-        if ((at == text || strchr(around, at[-1])) && (!at[len] || strchr(around, at[len])))
-            return true;
-    return false;
-}
-
 static const char *host_suite(struct arena *arena)
 {
     auto_free char *text = read_file("/etc/os-release");
     const char *at = strstr(text, "VERSION_CODENAME=");
 
-    if (!at || !has_word(text, "ID=debian"))
+    if (!at || !scan_has_word(text, "ID=debian"))
         return SUITE_DEFAULT;
     at += strlen("VERSION_CODENAME=");
     return arena_dup(arena, at, strcspn(at, "\"\n"));
@@ -69,7 +59,7 @@ static const char *host_suite(struct arena *arena)
 static bool is_source_of(const char *path, const char *suite)
 {
     auto_free char *text = read_file(path);
-    return has_word(text, suite) && strstr(text, "debian");
+    return scan_has_word(text, suite) && strstr(text, "debian");
 }
 
 static bool has_suffix(const char *name, const char *suffix)
@@ -209,7 +199,7 @@ static int start_builder(struct job *job, const struct args *args, const char *s
     return 0;
 }
 
-/* A line of mmdebstrap's, or of what it starts. The first that tells of an error says why it
+/* A line of mmdebstrap's, or of what it starts. The first that reports an error says why it
  * failed: the others follow from it. */
 static void take_line(struct job *job)
 {
@@ -361,7 +351,7 @@ static int run_build(struct job *job, const struct args *args, const char *scrat
         end_builder(job, true);
         return -1;
     }
-    close_fd(&in_fd); /* when the reader is gone, the writer hears of it */
+    close_fd(&in_fd); /* when the reader is gone, the writer gets EPIPE */
     bool is_over = watch_it(job);
     int rc = 0;
     if (is_over)

@@ -28,9 +28,9 @@ static struct logged_event *tail_item(const struct event_log *log, size_t i)
 void event_log_done(struct event_log *log)
 {
     for (size_t i = 0; i < log->n_head; i++)
-        free(log->head[i].json);
+        free(log->head[i].buffer);
     for (size_t i = 0; i < log->n_tail; i++)
-        free(tail_item(log, i)->json);
+        free(tail_item(log, i)->buffer);
     free(log->head);
     free(log->tail);
     *log = (struct event_log){ 0 };
@@ -67,8 +67,8 @@ static void drop_oldest_of_tail(struct event_log *log)
 
     log->bytes -= cost(oldest);
     log->dropped_bytes += cost(oldest);
-    free(oldest->json);
-    oldest->json = NULL;
+    free(oldest->buffer);
+    oldest->buffer = NULL;
     log->tail_at = (log->tail_at + 1) & (log->tail_room - 1);
     log->n_tail--;
 }
@@ -79,7 +79,7 @@ static void drop_newest_of_head(struct event_log *log)
 
     log->bytes -= cost(newest);
     log->dropped_bytes += cost(newest);
-    free(newest->json);
+    free(newest->buffer);
 }
 
 static void fit_tail(struct event_log *log)
@@ -89,21 +89,19 @@ static void fit_tail(struct event_log *log)
         drop_oldest_of_tail(log);
 }
 
-void event_log_add(struct event_log *log, uint64_t seq, const char *name, char *json, size_t len)
+void event_log_add(struct event_log *log, const struct logged_event *event)
 {
-    struct logged_event event = { .seq = seq, .name = name, .json = json, .len = len };
-
-    assert(seq == log->last + 1);
-    log->last = seq;
-    log->bytes += cost(&event);
+    assert(event->seq == log->last + 1);
+    log->last = event->seq;
+    log->bytes += cost(event);
     if (!log->is_head_full &&
         (log->bytes > log->max_bytes / 4 || log->n_head >= log->max_count / 4))
         log->is_head_full = true;
     if (!log->is_head_full) {
-        add_head(log, &event);
+        add_head(log, event);
         return;
     }
-    add_tail(log, &event);
+    add_tail(log, event);
     fit_tail(log);
 }
 

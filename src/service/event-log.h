@@ -7,7 +7,8 @@
  *
  *     struct event_log log;
  *     event_log_init(&log, 1 << 20, 10000);
- *     event_log_add(&log, event->seq, "stdout", json, strlen(json));       takes json
+ *     event_log_add(&log, &(struct logged_event){ .seq = event->seq, .name = "stdout",
+ *                         .json = text, .len = strlen(text), .buffer = text });    takes buffer
  *     for (struct logged_event ev; event_log_next(&log, after, &ev); after = ev.seq)
  *         ev.is_gap ? tell that ev.first to ev.seq were dropped : send ev.json;
  *
@@ -24,8 +25,9 @@ struct strbuf;
 struct logged_event {
     uint64_t seq;
     const char *name; /* "stdout"; lives as long as the program */
-    char *json;       /* owned by the log; NULL of a gap */
+    const char *json; /* NULL of a gap */
     size_t len;
+    char *buffer;   /* that it is in, owned by the log */
     bool is_gap;    /* the events `first` to `seq` are not there any more */
     uint64_t first; /* of a gap */
 };
@@ -45,8 +47,9 @@ struct event_log {
 void event_log_init(struct event_log *log, size_t max_bytes, size_t max_count);
 void event_log_done(struct event_log *log);
 
-/* Adds the event that comes next: seq is one more than the last. json is the log's from here on. */
-void event_log_add(struct event_log *log, uint64_t seq, const char *name, char *json, size_t len);
+/* Adds the event that comes next: its number is one more than the last. Its buffer is the log's from
+ * here on. */
+void event_log_add(struct event_log *log, const struct logged_event *event);
 
 /* Keeps no more than so many bytes from here on, the newest event apart. */
 void event_log_shrink(struct event_log *log, size_t max_bytes);

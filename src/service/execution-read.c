@@ -148,7 +148,7 @@ void service_describe(const struct execution *run, struct execution_info *ret)
         .state = run->state,
         .state_name = execution_state_name(run->state),
         .is_detached = run->is_detached,
-        .usage = !is_finished && *run->usage ? run->usage : NULL,
+        .usage = !is_finished && run->has_usage ? &run->usage : NULL,
         .last = run->log.last,
         .exit_code = run->exit_code,
         .success = run->success,

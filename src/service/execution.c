@@ -71,7 +71,7 @@ static void cut_stream(struct strbuf *text, struct cay_stream *stream)
 }
 
 /* What is said of a run where there is no room for more. */
-static char *short_end(const struct cay_event *event)
+static void short_end(const struct cay_event *event, struct cay_event_text *ret)
 {
     auto_strbuf struct strbuf out = { 0 }, err = { 0 };
     struct cay_result shown = *event->result;
@@ -91,38 +91,35 @@ static char *short_end(const struct cay_event *event)
     cut_stream(&err, &shown.err);
     shown.n_files = 0;
     end.result = &shown;
-    return cay_event_json(&end);
+    cay_event_take_json(&end, ret);
 }
 
 /* Of the end of a run, which takes the place of what it wrote: control bytes are six times as long
  * in JSON, and nobody knew that there would be any. */
-static char *end_json(struct execution *run, const struct cay_event *event)
+static void end_text(struct execution *run, const struct cay_event *event,
+                     struct cay_event_text *ret)
 {
     struct bodies *bodies = &run->service->bodies;
-    char *json = cay_event_json(event);
-    size_t len = strlen(json);
 
-    if (len > run->room.bytes &&
-        !bodies_take(bodies, &run->room, run->tenant, len - run->room.bytes)) {
-        free(json);
+    cay_event_take_json(event, ret);
+    if (ret->len > run->room.bytes &&
+        !bodies_take(bodies, &run->room, run->tenant, ret->len - run->room.bytes)) {
+        free(ret->buffer);
         run->is_short = !event->result->is_unrecorded;
-        json = short_end(event);
-        len = strlen(json);
+        short_end(event, ret);
     }
-    bodies_shrink(bodies, &run->room, len);
-    return json;
+    bodies_shrink(bodies, &run->room, ret->len);
 }
 
-/* What it has used so far, for whoever asks while it runs. */
-static void note_usage(struct execution *run, const struct cay_event *event)
+static void on_finished(struct execution *run, const struct cay_event *event,
+                        struct cay_event_text *text)
 {
-    static const char key[] = "\"usage\":";
-    auto_free char *json = cay_event_json(event);
-    const char *object = strstr(json, key) + strlen(key);
-    size_t len = strlen(object) - 1; /* of the event, whose last member it is */
-
-    if (len < sizeof run->usage)
-        snprintf(run->usage, sizeof run->usage, "%.*s", (int)len, object);
+    end_text(run, event, text);
+    run->result = text->result;
+    run->result_len = text->result_len;
+    note_result(run, event->result); /* a failed run's is nowhere else */
+    run->is_unrecorded = event->result->is_unrecorded;
+    metrics_add(run->service->metrics, COUNTER_RECORD_FAILED, run->is_unrecorded);
 }
 
 static void on_event(void *arg, const struct cay_event *event)
@@ -130,8 +127,10 @@ static void on_event(void *arg, const struct cay_event *event)
     struct execution *run = arg;
 
     run->has_begun |= event->kind == CAY_EVENT_STAGE;
-    if (event->usage)
-        note_usage(run, event);
+    if (event->usage) {
+        run->usage = *event->usage;
+        run->has_usage = true;
+    }
     /* Nobody reads, and it is a flood: it need not be put into words, which is most of what an
      * event costs, to be dropped. Whose client waits for the result is hardly ever read at all. */
     bool is_plenty =
@@ -141,19 +140,20 @@ static void on_event(void *arg, const struct cay_event *event)
         execution_count_log(run);
         return;
     }
-    char *json = event->kind == CAY_EVENT_FINISHED ? end_json(run, event) : cay_event_json(event);
-    size_t len = strlen(json);
-    bound_log(run);
-    event_log_add(&run->log, event->seq, event_names[event->kind], json, len);
-    execution_count_log(run);
+    struct cay_event_text text = { 0 };
     if (event->kind == CAY_EVENT_FINISHED) {
-        const char *start = strstr(json, "\"result\":"); /* nothing of the program's is before it */
-        run->result = start + strlen("\"result\":");
-        run->result_len = (size_t)(json + len - 1 - run->result);
-        note_result(run, event->result); /* a failed run's is nowhere else */
-        run->is_unrecorded = event->result->is_unrecorded;
-        metrics_add(run->service->metrics, COUNTER_RECORD_FAILED, run->is_unrecorded);
+        on_finished(run, event, &text);
+    } else {
+        text.json = text.buffer = cay_event_json(event);
+        text.len = strlen(text.json);
     }
+    bound_log(run);
+    event_log_add(&run->log, &(struct logged_event){ .seq = event->seq,
+                                                     .name = event_names[event->kind],
+                                                     .json = text.json,
+                                                     .len = text.len,
+                                                     .buffer = text.buffer });
+    execution_count_log(run);
     execution_wake_readers(run);
 }
 
@@ -422,7 +422,9 @@ void execution_start_waiting(struct service *service)
         admit_done(service->admit, ticket, 0, clock_now_ns());
         struct ask *waiter = run->waiter;
         run->waiter = NULL;
-        if (waiter)
+        if (waiter && (err.kind == CAY_E_BUSY || is_unmade(run, &err)))
+            refuse_unmade(waiter, &err);
+        else if (waiter)
             ask_refuse(waiter, &err);
         finish_unstarted(run, &err, refusals_result(&err, run->req));
     }

@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cay/run.h>
+
 #include "service/admit.h"
 #include "service/bodies.h"
 #include "service/event-log.h"
@@ -52,8 +54,9 @@ struct execution {
     bool is_removed; /* its record is gone: nobody finds it any more */
     bool is_ending;  /* finish() has it in hand */
     bool has_begun;  /* a stage of it */
-    char usage[256]; /* the last that was told of it, a JSON object; "" */
-    bool is_short;   /* there was no room for all of its result, which only the record has */
+    bool has_usage;  /* the last that was told of it */
+    struct cay_usage usage;
+    bool is_short; /* there was no room for all of its result, which only the record has */
     int64_t taken_ns;
     struct cay_request *req; /* until it is started */
     struct bodies_part held; /* of service->bodies, as long as req is there */

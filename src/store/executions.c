@@ -51,18 +51,6 @@ struct id_list {
     size_t n, room;
 };
 
-/* A change set whose result was not written: cay was killed between the two. */
-static bool is_without_result(int executions_fd, const char *id)
-{
-    char name[RECORD_ID_LEN + 16];
-
-    snprintf(name, sizeof name, "%s/changes", id);
-    if (faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        return false;
-    snprintf(name, sizeof name, "%s.json", id);
-    return faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
-}
-
 static int list_ids(int executions_fd, struct id_list *list, struct cay_error *err)
 {
     DIR *dir = dir_open_at(executions_fd, ".");
@@ -74,7 +62,7 @@ static int list_ids(int executions_fd, struct id_list *list, struct cay_error *e
     while ((entry = readdir(dir))) {
         bool is_listed =
             record_is_name(entry->d_name, ".json") ||
-            (record_is_name(entry->d_name, "") && is_without_result(executions_fd, entry->d_name));
+            (record_is_name(entry->d_name, "") && record_is_lost(executions_fd, entry->d_name));
         if (!is_listed || fstatat(executions_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (list->n == list->room) {
@@ -266,7 +254,7 @@ static int open_found(struct cay_execution *run, const char *id, struct cay_erro
     memcpy(run->id, id, sizeof run->id);
     snprintf(name, sizeof name, "%s.json", id);
     run->own_fd = openat(run->executions_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (run->own_fd >= 0 && is_without_result(run->executions_fd, id))
+    if (run->own_fd >= 0 && record_is_lost(run->executions_fd, id))
         run->json = text_of_lost(run->own_fd, id);
     else if (load_text(run->executions_fd, name, &run->json, err) < 0)
         return -1;

@@ -188,19 +188,21 @@ int journal_parse(struct arena *arena, const char *line, size_t len, struct audi
     if (audit_parse(arena, line, (size_t)(first - line), entry) < 0 ||
         strcmp(entry->kind, "run") != 0)
         return -EINVAL;
-    text.result = first + 1;
-    text.result_len = (size_t)(second - text.result);
+    struct record_piece *result = &text.result[0];
+    result->data = first + 1;
+    result->len = (size_t)(second - result->data);
     text.extra = second + 1;
     text.extra_len = (size_t)(end - text.extra);
-    if (text.result_len == 0 && text.extra_len == 0) {
-        text.result = text.extra = NULL;
-    } else if (!is_object(text.result, text.result_len, entry->id, NULL) || text.extra_len < 3 ||
+    if (result->len == 0 && text.extra_len == 0) {
+        result->data = text.extra = NULL;
+    } else if (!is_object(result->data, result->len, entry->id, NULL) || text.extra_len < 3 ||
                text.extra[0] != '{' || end[-1] != '}' ||
                !is_object(text.extra, text.extra_len, NULL, &members) || members == 0) {
-        text.result = text.extra = NULL;
+        *result = (struct record_piece){ 0 };
+        text.extra = NULL;
         is_bad = true;
     }
-    text.has_code = text.result && members > 1;
+    text.has_code = result->data && members > 1;
     text.end_ns = audit_end_ns(entry);
     if (text.end_ns / NS_PER_SEC > time(NULL))
         text.end_ns = 0; /* it would never be old */
@@ -286,10 +288,10 @@ static int store(struct importer *t, const struct record_text *text)
         return executions_fd;
     /* A folder that can't be had is none: a front that puts rubbish there must not stop the rest.
      */
-    bool has_folder = record_adopt(executions_fd, t->folder_fd, text->entry->id) > 0;
+    auto_close int own_fd = record_adopt(executions_fd, t->folder_fd, text->entry->id);
     int rc = record_store(t->state_fd, text);
     if (rc == 0)
-        record_prune_sometimes(t->state_fd, t->config, text, has_folder, NULL);
+        record_prune_sometimes(t->state_fd, t->config, text, own_fd >= 0, NULL);
     return rc;
 }
 
@@ -368,7 +370,7 @@ static int store_all(struct importer *t, const struct batch *batch)
     if (t->config->settings[FIELD_KEEP_EXECUTIONS].value.num == 0)
         return 0;
     for (size_t i = 0; rc == 0 && i < batch->n; i++) {
-        if (!batch->texts[i].result)
+        if (!batch->texts[i].result[0].data)
             continue;
         rc = store(t, &batch->texts[i]);
         if (is_poison(rc))
@@ -518,17 +520,10 @@ static ssize_t read_lines(const struct importer *t, int fd, bool is_over, struct
             buf->data = mem_resize(buf->data, piece);
             buf->size = piece;
         }
-        while (buf->len < piece) {
-            ssize_t n =
-                pread(fd, buf->data + buf->len, piece - buf->len, (off_t)(t->at.offset + buf->len));
-            if (n < 0 && errno == EINTR)
-                continue;
-            if (n < 0)
-                return -errno;
-            if (n == 0)
-                break;
-            buf->len += (size_t)n;
-        }
+        ssize_t n = pread_all(fd, buf->data + buf->len, piece - buf->len, t->at.offset + buf->len);
+        if (n < 0)
+            return n;
+        buf->len += (size_t)n;
         const char *end = buf->len > 0 ? memrchr(buf->data, '\n', buf->len) : NULL;
         if (end)
             return end + 1 - buf->data;
@@ -554,7 +549,7 @@ static int import_log(struct importer *t, int fd, bool is_over, struct strbuf *b
         if (len < 0)
             return cay_fail_errno(err, (int)-len, "read a journal");
         if (len == 0 && is_over && buf->len > 0) {
-            strbuf_putc(buf, '\n'); /* a torn end: it is told of like any other line */
+            strbuf_putc(buf, '\n'); /* a torn end: it is reported like any other bad line */
             len = (ssize_t)buf->len;
         }
         if (len == 0)
@@ -609,8 +604,8 @@ static uint64_t count_lines(const struct importer *t)
     return n > last_seen(t) + AHEAD_MAX ? 0 : n;
 }
 
-/* The audit log is nothing that the disk has, until it is told to; what it came from is removed
- * only then. */
+/* The audit log is not on disk until it is synced; the source of its entries is removed only then.
+ */
 static int sync_all(const struct importer *t)
 {
     auto_close int fd =
@@ -843,7 +838,7 @@ static int import_journal(struct importer *t, const char *name, struct cay_error
         return cay_fail_errno(err, errno, "open a journal");
     struct stat st;
     if (fstat(at_fd, &st) < 0 || st.st_nlink == 0)
-        return 0; /* whoever had it before us has removed it: there is nothing, or a new one */
+        return 0; /* the process that held it before has removed it: there is none, or a new one */
     t->at_fd = at_fd;
     t->folder_fd = folder_fd;
     if (folder_fd < 0) {

@@ -9,8 +9,8 @@
  *     journal/NAME/log-000001   a line for each run, appended; past a size the next log begins
  *     journal/NAME/lines        the number of the last line that was written
  *     journal/NAME/ID/          what record.h puts in executions/ID, until it is taken in
- *     journal/NAME/ID.pending   the line of a run that was promised (answered by its id alone), as
- *                               it will be told if its server ends before it does
+ *     journal/NAME/ID.pending   what is recorded of a run whose caller got only its id so far, if
+ *                               its server dies before the run ends
  *     journal/NAME.at           how far it was taken in; also the lock of who does
  *     aside/NAME                lines that nothing could be made of, for people to look at
  *
@@ -37,6 +37,7 @@
 struct arena;
 struct audit_entry;
 struct record;
+struct record_piece;
 struct record_text;
 
 struct cay_journal {
@@ -58,13 +59,29 @@ struct cay_journal {
 mode_t journal_file_mode(const struct cay_journal *journal);
 mode_t journal_folder_mode(const struct cay_journal *journal);
 
-/* Appends a line, which ends with a newline, in one write. A log that somebody has cut or removed
- * is given up for the next one. Returns -errno. */
-int journal_append(struct cay_journal *journal, const char *line, size_t len);
+enum { JOURNAL_PIECES = 8 };
+
+/* Appends a line of at most so many pieces, which ends with a newline, in one write. A log that
+ * somebody has cut or removed is given up for the next one. Returns -errno. */
+int journal_append(struct cay_journal *journal, const struct record_piece *line, size_t n);
+
+/* The same of a line whose long middle part was written beforehand, in pieces, to a file of its own:
+ * behind JOURNAL_ROOM bytes, where what comes before it is put. That file becomes the next log.
+ * Returns -errno, and then nothing was appended. */
+enum { JOURNAL_ROOM = 4096 };
+struct journal_ahead {
+    int folder_fd; /* where it is, */
+    const char *name;
+    int fd; /* for reading and writing */
+};
+int journal_append_ahead(struct cay_journal *journal, const struct journal_ahead *ahead,
+                         const struct record_piece *before, size_t n_before,
+                         const struct record_piece *behind, size_t n_behind);
 
 /* Puts the line of a promised run aside, and drops it once the run's own was written. Returns
  * -errno. */
-int journal_add_pending(struct cay_journal *journal, const char *id, const char *line, size_t len);
+int journal_add_pending(struct cay_journal *journal, const char *id,
+                        const struct record_piece *line, size_t n);
 void journal_drop_pending(struct cay_journal *journal, const char *id);
 
 /* ---- shared with who takes in, journal-import.c ---- */

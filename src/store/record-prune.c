@@ -274,7 +274,7 @@ static void remove_expiry_notice(int executions_fd, const char *id)
     unlinkat(executions_fd, path, 0);
 }
 
-/* Whether its time is over: it goes only once its user was told, and has had time since. */
+/* Whether it expires: only after its user was warned and has had time to act. */
 static bool may_go(int executions_fd, const char *id, int64_t now_s, struct record_expiry *notice)
 {
     int64_t ends = record_expires_at(executions_fd, id);
@@ -362,7 +362,7 @@ void record_keep_of(const struct config *config, struct record_keep *ret)
 static bool is_large(int state_fd, const struct record_keep *keep, const struct record_text *text,
                      bool has_folder)
 {
-    uint64_t bytes = text->result_len + text->extra_len;
+    uint64_t bytes = record_result_len(text) + text->extra_len;
 
     if (text->has_code)
         bytes *= 2; /* the artifact */

@@ -4,9 +4,9 @@
  *
  * Root works at the top of each hierarchy that it can see (inside a container that is the
  * container's own), so that a sweep finds what a killed neighbour left wherever it was started
- * from. An ordinary user works in the folder "cay-user-UID" that `cay setup` gave to him; on v2
- * the kernel lets him move only what is inside that folder already, or inside any other folder
- * that was delegated to him, such as a systemd scope with Delegate=yes.
+ * from. An ordinary user works in the folder "cay-user-UID" that `cay setup` made; on v2 the kernel
+ * lets that user move only what is inside that folder already, or inside any other folder that was
+ * delegated to the user, such as a systemd scope with Delegate=yes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/scan.h"
 #include "sys/cgroup.h"
 #include "sys/file.h"
 #include "sys/userns.h"
@@ -54,16 +55,6 @@ static void user_dir_name(char out[static 64], uid_t uid)
 
 /* ---- version 2 ---- */
 
-static bool has_word(const char *list, const char *word)
-{
-    size_t len = strlen(word);
-
-    for (const char *pos = list; (pos = strstr(pos, word)); pos += len)
-        if ((pos == list || pos[-1] == ' ') && (pos[len] == ' ' || pos[len] == '\n' || !pos[len]))
-            return true;
-    return false;
-}
-
 /* Turns the controllers on for the children of dir, as far as that is possible. */
 static void enable_v2(int dir, bool has[static CGROUP_N])
 {
@@ -72,12 +63,12 @@ static void enable_v2(int dir, bool has[static CGROUP_N])
 
     file_read_at(dir, "cgroup.subtree_control", on, sizeof on);
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (!has_word(on, words[i] + 1))
+        if (!scan_has_word(on, words[i] + 1))
             file_write_at(dir, "cgroup.subtree_control", words[i], strlen(words[i]));
     if (file_read_at(dir, "cgroup.subtree_control", on, sizeof on) < 0)
         on[0] = '\0';
     for (int i = 0; i < CGROUP_CPUACCT; i++)
-        has[i] = has_word(on, controller_names[i]);
+        has[i] = scan_has_word(on, controller_names[i]);
 }
 
 /* The calling process' own group, "" for the top. */
@@ -223,7 +214,7 @@ void cgroup_host_close(struct cgroup_host *host)
 
 enum sweep {
     SWEEP_COUNT, /* only look */
-    SWEEP_EMPTY, /* who still runs is left alone, and his group */
+    SWEEP_EMPTY, /* a group with running processes is left alone */
     SWEEP_ALL,
 };
 
@@ -306,8 +297,8 @@ static bool remove_leftover(int parent, const char *name, enum sweep how)
     return false;
 }
 
-/* Makers that were found alive. Who makes many groups begins their names with digits of his own
- * (CGROUP_MAKER_DIGITS), so that one look at each maker is enough. */
+/* Makers that were found alive. A process that makes many groups begins their names with digits of
+ * its own (CGROUP_MAKER_DIGITS), so that one look at each maker is enough. */
 struct makers {
     char digits[8][CGROUP_MAKER_DIGITS];
     unsigned next;

@@ -59,19 +59,12 @@ static uint64_t host_inet_bytes(const char *text)
 static ssize_t read_net(const struct sockmem *sockmem, int fd, const char *path, char *buf,
                         size_t size)
 {
-    size_t len = 0;
-
     if (fd < 0)
         return file_read_at(sockmem->proc_fd, path, buf, size);
-    for (ssize_t n; len < size - 1; len += (size_t)n) {
-        n = pread(fd, buf + len, size - 1 - len, (off_t)len);
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-    }
-    buf[len] = '\0';
-    return (ssize_t)len;
+    ssize_t len = pread_all(fd, buf, size - 1, 0);
+    if (len >= 0)
+        buf[len] = '\0';
+    return len;
 }
 
 static ssize_t read_sockstat(const struct sockmem *sockmem, char *buf, size_t size)
@@ -168,7 +161,7 @@ static void add_netlink_bounded(const struct sockmem *sockmem, uint64_t n_socket
 }
 
 /* To ask for TCP's takes a fifth of a millisecond even for one, so nobody is asked while all of the
- * host hold little. Of UDP's the host's count does not tell: not what is corked, nor what waits in
+ * host hold little. The host's count for UDP leaves out what is corked and what waits in
  * an error queue. */
 static bool add_inet(const struct sockmem *sockmem, const char *text, const char *text6,
                      uint64_t little, struct sockdiag_sum *sum, uint64_t *n_listed)
@@ -195,8 +188,9 @@ static bool add_inet(const struct sockmem *sockmem, const char *text, const char
     return is_all;
 }
 
-/* What may be held where nobody tells: a unix socket that was closed has something waiting; another
- * may just be unused, and all of them hold no more than what the host's count has grown by. */
+/* What may be held by sockets that nothing lists: a unix socket that was closed has something
+ * waiting; another may just be unused, and all of them hold no more than what the host's count has
+ * grown by. */
 static uint64_t count_unseen(const struct sockmem *sockmem, const char *text, uint64_t each,
                              uint64_t n_unlisted, const struct sockdiag_sum *sum)
 {
@@ -254,7 +248,7 @@ void sockmem_look(const struct sockmem *sockmem, uint64_t little, struct sockmem
     add_netlink_bounded(sockmem, ret->n, ret, &n_listed);
     if (sockmem->diag_fd < 0 || !sockdiag_unix(sockmem->diag_fd, each, &sum) ||
         !add_inet(sockmem, text, text6, little, &sum, &n_listed)) {
-        /* Where the kernel does not tell, each counts for what it may hold by default. */
+        /* Where the kernel does not say, each counts as what it may hold by default. */
         ret->bytes = MAX(ret->bytes + sum.bytes, ret->n * (USUAL_MAX / 2));
         return;
     }

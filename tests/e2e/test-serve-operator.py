@@ -18,6 +18,7 @@ import caytest
 from cayserve import TOKEN, Server
 
 NO_ENGINE = {"DOCKER_HOST": "unix:///nonexistent/engine.sock"}
+SIGN = "❚"
 OTHER = "another-token-0123456789abcdef"
 
 
@@ -60,11 +61,15 @@ def test_undelegated(t, mode):
     done = serve(mode, env=NO_ENGINE)
     t.ok(done.status == 125 and b"nothing can be run here: layer cgroup:memory" in done.err and f"sudo cay setup {name}".encode() in done.err
          and b"--require none" in done.err, "no cgroup: the server says what helps, with the user's name, and exits", *done.describe())
+    lines = mode.terminal("serve", "--listen", "127.0.0.1:0", "--socket", "none").decode().splitlines()
+    t.ok(any("nothing can be run" in line for line in lines) and all(SIGN in line for line in lines),
+         "on a terminal, each of the server's own lines has cay's sign", lines)
     with Server(mode, "--listen", "127.0.0.1:0", "--socket", "none", "--require", "none", env=NO_ENGINE) as s:
         t.ok("a watcher enforces memory" in s.words() and f"sudo cay setup {name}" in s.words(), "--require none: it says what it does instead", s.words())
         with open(re.search(r"token: in (\S+)\n", s.words())[1], encoding="ascii") as file:
             token = file.read().strip()
         r = s.execute({"command": ["/bin/echo", "x"]}, token=token)
+        t.ok(all("cay setup" not in w for w in r.json["meta"]["warnings"]), "a client is not told the operator's command", r.json["meta"])
         t.equal((r.status, r.json.get("stdout"), "watcher" in r.json["meta"]["isolation"]["layers"]), (200, "x\n", True), "and runs", r)
         test_unmade(t, s, token)
 

@@ -100,12 +100,22 @@ static void make_line(struct strbuf *line, unsigned n, const char *extra, size_t
     strbuf_printf(line, "\"}\t%s\n", extra);
 }
 
+static int put(const struct place *place, const char *line, size_t len)
+{
+    return journal_append(place->journal, &(struct record_piece){ line, len }, 1);
+}
+
+static int add_pending(const struct place *place, const char *id, const char *line, size_t len)
+{
+    return journal_add_pending(place->journal, id, &(struct record_piece){ line, len }, 1);
+}
+
 static void append(const struct place *place, unsigned n)
 {
     auto_strbuf struct strbuf line = { 0 };
 
     make_line(&line, n, "{\"version\":1}", 10);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
 }
 
 static size_t take(void)
@@ -206,7 +216,7 @@ static void test_taking(void **state)
     assert_true(has(place, "executions", 1, ".json") && has(place, "executions", 2, ".json"));
     assert_int_equal(take(), 0);
     make_line(&line, 3, "{\"version\":1,\"code\":\"abc\"}", 5);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
     assert_int_equal(take(), 1);
     assert_true(has(place, "executions", 3, ".json"));
     assert_true(has_file(place, "artifacts/executions/20261115T191302.123Z-ba7816bf8f01cfea.json"));
@@ -228,7 +238,7 @@ static void test_nothing_kept(void **state)
     make_line(&line, 1, "", 0);
     tab = strchr(line.data, '\t');
     snprintf(tab, 4, "\t\t\n");
-    assert_int_equal(journal_append(place->journal, line.data, strlen(line.data)), 0);
+    assert_int_equal(put(place, line.data, strlen(line.data)), 0);
     assert_int_equal(take(), 1);
     assert_false(has(place, "executions", 1, ".json"));
     check(1, 0);
@@ -242,7 +252,7 @@ static void test_logs(void **state)
     for (unsigned n = 1; n <= 12; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 1 << 20);
-        assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+        assert_int_equal(put(place, line.data, line.len), 0);
     }
     assert_int_equal(place->journal->number, 2);
     assert_int_equal(take(), 12);
@@ -254,7 +264,7 @@ static void test_logs(void **state)
 }
 
 /* Runs that were promised: told when their server is gone, unless their own end was. */
-static void test_pending_runs(void **state)
+static void test_pending(void **state)
 {
     struct place *place = *state;
     char id[33], folder[64];
@@ -262,7 +272,7 @@ static void test_pending_runs(void **state)
     for (unsigned n = 1; n <= 4; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_add_pending(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(add_pending(place, id_of(n, id), line.data, line.len), 0);
     }
     append(place, 1);
     journal_drop_pending(place->journal, id_of(1, id)); /* it ended */
@@ -291,30 +301,28 @@ static void test_pending_runs(void **state)
 }
 
 /* Nothing of a run is kept but that it was. */
-static void owe_entry(const struct place *place, unsigned n, unsigned named)
+static void add_pending_entry(const struct place *place, unsigned n, unsigned named)
 {
     auto_strbuf struct strbuf line = { 0 };
     char id[33];
 
     make_line(&line, n, "", 0);
     snprintf(strchr(line.data, '\t'), 4, "\t\t\n");
-    assert_int_equal(
-        journal_add_pending(place->journal, id_of(named, id), line.data, strlen(line.data)), 0);
+    assert_int_equal(add_pending(place, id_of(named, id), line.data, strlen(line.data)), 0);
 }
 
 /* More than are listed at a time, for those that wait were promised too, in whatever order: most
  * are rubbish, which goes as fast. */
-static void test_many_owed(void **state)
+static void test_many_pending(void **state)
 {
     enum { RUNS = 512, RUBBISH = 4096 };
     struct place *place = *state;
     char id[33];
 
     for (unsigned n = 1; n <= RUBBISH; n++)
-        assert_int_equal(journal_add_pending(place->journal, id_of(10000 + n, id), "rubbish", 7),
-                         0);
+        assert_int_equal(add_pending(place, id_of(10000 + n, id), "rubbish", 7), 0);
     for (unsigned n = 1; n <= RUNS; n++)
-        owe_entry(place, n, n);
+        add_pending_entry(place, n, n);
     cay_journal_close(place->journal);
     place->journal = NULL;
     assert_int_equal(take(), RUNS);
@@ -322,12 +330,12 @@ static void test_many_owed(void **state)
 }
 
 /* A line counts for the run that its file is named after. */
-static void test_pending_runs_of_another(void **state)
+static void test_pending_of_another(void **state)
 {
     struct place *place = *state;
 
-    owe_entry(place, 1, 1);
-    owe_entry(place, 900, 901);
+    add_pending_entry(place, 1, 1);
+    add_pending_entry(place, 900, 901);
     cay_journal_close(place->journal);
     place->journal = NULL;
     assert_int_equal(take(), 1);
@@ -335,7 +343,7 @@ static void test_pending_runs_of_another(void **state)
 }
 
 /* One that was told in the audit log, and then not stored, is stored the next time. */
-static void test_pending_runs_broken_off(void **state)
+static void test_pending_broken_off(void **state)
 {
     struct place *place = *state;
     struct cay_error err;
@@ -344,7 +352,7 @@ static void test_pending_runs_broken_off(void **state)
     for (unsigned n = 1; n <= 3; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_add_pending(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(add_pending(place, id_of(n, id), line.data, line.len), 0);
     }
     cay_journal_close(place->journal);
     place->journal = NULL;
@@ -402,7 +410,7 @@ static void test_refused(void **state)
     struct place *place = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        assert_int_equal(journal_append(place->journal, bad[i], strlen(bad[i])), 0);
+        assert_int_equal(put(place, bad[i], strlen(bad[i])), 0);
     for (unsigned kind = 0; kind < 4; kind++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, 600 + kind, kind == 0 ? "[]" : kind == 1 ? "{}" : "{\"version\":1}", 3);
@@ -411,7 +419,7 @@ static void test_refused(void **state)
             result[8] = 'f'; /* another id than the entry's */
         if (kind == 3)
             result[0] = '[';
-        assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+        assert_int_equal(put(place, line.data, line.len), 0);
     }
     append(place, 1);
     assert_int_equal(take(), 5);
@@ -468,6 +476,59 @@ static void test_folders(void **state)
     assert_false(has(place, "executions", 2, ""));
 }
 
+/* ---- a line that is written ahead ---- */
+
+static void put_ahead(const struct place *place, unsigned n, size_t before, int want)
+{
+    static char text[3 << 20];
+    auto_strbuf struct strbuf line = { 0 };
+    auto_free char *padding = mem_alloc(before + 1);
+
+    memset(text, 'y', sizeof text);
+    memset(padding, ' ', before);
+    make_line(&line, n, "{\"version\":1}", 0);
+    char *at = strstr(line.data, "\"}\t"); /* the end of its text */
+    auto_close int fd = openat(place->fd, "ahead", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_int_equal(pwrite(fd, text, sizeof text - 100, JOURNAL_ROOM), sizeof text - 100);
+    const struct journal_ahead ahead = { place->fd, "ahead", fd };
+    const struct record_piece head[] = { { padding, before },
+                                         { line.data, (size_t)(at - line.data) } };
+    const struct record_piece rest[] = { { text, 100 }, { at, strlen(at) } };
+    assert_int_equal(journal_append_ahead(place->journal, &ahead, head, 2, rest, 2), want);
+    assert_true((unlinkat(place->fd, "ahead", 0) == 0) == (want < 0));
+}
+
+static size_t record_bytes(const struct place *place, unsigned n)
+{
+    char id[33], path[64];
+    struct stat st;
+
+    snprintf(path, sizeof path, "executions/%s.json", id_of(n, id));
+    return fstatat(place->fd, path, &st, 0) == 0 ? (size_t)st.st_size : 0;
+}
+
+/* It becomes a log of its own, in its place among the others; one that can't leaves no trace. */
+static void test_ahead(void **state)
+{
+    struct place *place = *state;
+
+    append(place, 1);
+    put_ahead(place, 2, 0, 0);
+    assert_true(record_bytes(place, 2) == 0);
+    append(place, 3);
+    assert_int_equal(take(), 3);
+    put_ahead(place, 4, 0, 0);
+    put_ahead(place, 9, JOURNAL_ROOM, -E2BIG);
+    append(place, 5);
+    put_ahead(place, 6, 0, 0);
+    assert_int_equal(take(), 3);
+    for (unsigned n = 1; n <= 6; n++)
+        assert_true((record_bytes(place, n) > (3 << 20)) == (n % 2 == 0) &&
+                    record_bytes(place, n) > 0);
+    assert_int_equal(record_bytes(place, 9), 0);
+    check(6, 0);
+}
+
 /* What a server's front, which is another user, has made for root. */
 static void test_stranger(void **state)
 {
@@ -489,9 +550,10 @@ static void test_stranger(void **state)
         put_file(top, path, "x");
     }
     assert_int_equal(seteuid(0), 0);
-    int rc = record_adopt(to, top, id);
+    auto_close int kept = record_adopt(to, top, id);
+    assert_int_equal(record_adopt(to, top, id), -ENOENT);
     assert_int_equal(seteuid(NOBODY), 0);
-    assert_int_equal(rc, 1);
+    assert_true(kept >= 0);
     assert_int_equal(openat(own, "changes", O_WRONLY | O_CREAT | O_CLOEXEC, 0600), -1);
     assert_int_equal(seteuid(0), 0);
     auto_close int adopted = openat(to, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -564,7 +626,7 @@ static void append_large(const struct place *place, unsigned n, size_t bytes)
     auto_strbuf struct strbuf line = { 0 };
 
     make_line(&line, n, "{\"version\":1}", bytes);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
 }
 
 /* A live server's journal is not taken for a dead one's, and no run is told twice or not at all:
@@ -732,7 +794,7 @@ static void test_removed_journal(void **state)
     assert_int_equal(unlinkat(place->fd, folder, AT_REMOVEDIR), 0);
     auto_strbuf struct strbuf line = { 0 };
     make_line(&line, 3, "{\"version\":1}", 10);
-    assert_true(journal_append(place->journal, line.data, line.len) < 0); /* it is not recorded */
+    assert_true(put(place, line.data, line.len) < 0); /* it is not recorded */
     assert_non_null(cay_journal_trouble(place->journal));
     assert_int_equal(take(), 0);
     expect_missing(2, 2, 1, "journal was removed");
@@ -940,7 +1002,7 @@ static void test_record_in_the_way(void **state)
     assert_int_equal(
         mkdirat(place->fd, "artifacts/executions/20261115T191302.123Z-ba7816bf8f01cfea.json", 0700),
         0);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
     append(place, 2);
     assert_int_equal(take(), 2);
     assert_true(has(place, "executions", 2, ".json"));
@@ -1022,6 +1084,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_taking),
+        TEST(test_ahead),
         TEST(test_nothing_kept),
         TEST(test_logs),
         TEST(test_torn),
@@ -1043,10 +1106,10 @@ int main(void)
         TEST(test_record_in_the_way),
         TEST(test_killed_taker),
         TEST(test_two_takers),
-        TEST(test_pending_runs),
-        TEST(test_many_owed),
-        TEST(test_pending_runs_of_another),
-        TEST(test_pending_runs_broken_off),
+        TEST(test_pending),
+        TEST(test_many_pending),
+        TEST(test_pending_of_another),
+        TEST(test_pending_broken_off),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1261,7 +1261,8 @@ static void test_refusals(void **state)
         { "\"network\": [\"none\", \"a.example\"]", "network" },
         { "\"session\": \"s1\"", "session: not built yet" },
         { "\"webhook\": \"http://x\"", "webhook: only available on a server" },
-        { "\"backend\": \"native\", \"runtime\": \"runsc\"", "runtime: not supported by backend native" },
+        { "\"backend\": \"native\", \"runtime\": \"runsc\"",
+          "runtime: not supported by backend native" },
         { "\"backend\": \"vm\", \"tty\": true", "tty: not supported by backend vm" },
         { "\"detach\": true", "detach: only available on a server" },
     };

@@ -17,7 +17,9 @@ static void add(struct event_log *log, uint64_t seq, size_t len)
     char *json = mem_alloc(len + 1);
 
     memset(json, 'a' + (int)(seq % 26), len);
-    event_log_add(log, seq, "stdout", json, len);
+    event_log_add(log,
+                  &(struct logged_event){
+                      .seq = seq, .name = "stdout", .json = json, .len = len, .buffer = json });
 }
 
 /* Reads everything behind `after`; checks that numbers go on without a hole but those told of. */

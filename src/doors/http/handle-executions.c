@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cay/run.h>
+
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/error.h"
@@ -46,8 +48,9 @@ static void put_one(struct strbuf *out, const struct execution_info *run)
         json_field_real(&w, "execution_time", run->seconds);
     }
     if (run->usage) {
+        auto_free char *usage = cay_usage_json(run->usage);
         json_key(&w, "usage");
-        json_put_json(&w, run->usage);
+        json_put_json(&w, usage);
     }
     json_field_string(&w, "events", events);
     json_end_object(&w);

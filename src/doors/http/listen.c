@@ -109,7 +109,7 @@ int listen_tcp(const char *where, struct listener *ret, struct cay_error *err)
         int errnum = errno;
         cay_fail_errno(err, errnum, "listen on %s", where);
         if (errnum == EADDRINUSE)
-            cay_hint(err, "the address is in use; --listen 127.0.0.1:0 picks a free port");
+            cay_hint(err, "another program listens there; --listen 127.0.0.1:0 picks a free port");
         return -1;
     }
     len = sizeof addr;
