@@ -240,7 +240,7 @@ void execution_release(struct execution *run)
 
 void execution_forget_all(struct service *service)
 {
-    service->executions.tell_unrecorded_ns = 0;
+    service->executions.report_unrecorded_ns = 0;
     refusals_report(service, clock_now_ns());
     for (struct execution *run = service->executions.oldest, *newer; run; run = newer) {
         newer = run->newer;

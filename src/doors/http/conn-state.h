@@ -76,7 +76,7 @@ static inline struct conn *conn_of(struct exchange *x)
 /* conn.c */
 void conn_flush(struct conn *conn); /* sends what is there; ends the answer when all is sent */
 void conn_kick(struct conn *conn);  /* goes on when the loop comes round */
-void conn_lose(struct conn *conn);  /* the other side is gone: tells the handler, and dies */
+void conn_lose(struct conn *conn);  /* the other side is gone: drops what was asked for, and dies */
 
 /* exchange.c */
 void exchange_begin(struct conn *conn); /* a head is there: checks it; may answer */
