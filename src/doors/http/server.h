@@ -15,7 +15,7 @@
  *
  *     listen.c     sockets                     accept.c      those who want in
  *     conn.c       a connection: bytes,        exchange.c    a request: who asks, which route;
- *                  HTTP, time limits                         its answer
+ *                  HTTP, time limits           answer.c      what goes out
  *     route.h      the routes, and doors       handle-*.c    their handlers
  *     auth.c       where a token stands        reply.c       events, results, streams of a run
  */
