@@ -109,9 +109,9 @@ struct executions {
 
 /* ---- execution-table.c ---- */
 
-/* Takes req. */
+/* Takes req. language: by its name, or NULL. */
 struct execution *execution_new(struct service *service, const struct token_owner *owner,
-                                struct cay_request *req, int64_t taken_ns);
+                                struct cay_request *req, const char *language, int64_t taken_ns);
 
 /* NULL: there is none of that id, or it is another tenant's. */
 struct execution *execution_find(const struct service *service, const char *id,
