@@ -57,17 +57,19 @@ CAY_API int cay_require(struct cay *cay, const char *list, struct cay_error *err
 
 struct cay_request;
 
-/* The name of the language that a request asks for, whatever alias it has there; as it has it where
- * there is none of that name. NULL: a command, or one that only its code shows. */
-CAY_API const char *cay_request_language(const struct cay *cay, const struct cay_request *req);
+/* What a request would run with, as far as it can be known before: what admission counts. */
+struct cay_needs {
+    const char *language;  /* its name, whatever alias the request has; as the request has it where
+                            * there is none of that name. NULL: a command, or one that only its code
+                            * shows */
+    uint64_t memory_bytes; /* the limit, that of its compiler included; */
+    bool is_compilers;     /* and whether it is the compiler's */
+    uint64_t output_bytes; /* max_output, of each stream */
+};
 
-/* The memory limit that a request would run with, that of its compiler included: what admission
- * counts; and whether it is the compiler's. Nothing of the request is checked. */
-CAY_API uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req,
-                                    bool *ret_is_compilers);
-
-/* max_output that a request would run with, of each stream. */
-CAY_API uint64_t cay_request_output(const struct cay *cay, const struct cay_request *req);
+/* Looks the language up, once; nothing of the request is checked. Text lives as long as req. */
+CAY_API void cay_request_needs(const struct cay *cay, const struct cay_request *req,
+                               struct cay_needs *ret);
 
 /* One table [tenant.NAME] of the system's or the user's file. 0 is: no such quota. */
 struct cay_tenant {

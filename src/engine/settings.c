@@ -208,13 +208,6 @@ static const struct language *language_of(const struct cay *cay, const struct ca
     return found;
 }
 
-const char *cay_request_language(const struct cay *cay, const struct cay_request *req)
-{
-    const struct language *language = language_of(cay, req);
-
-    return language ? language->name : cay_request_text(req, "language");
-}
-
 /* What the request says, or its profile; NULL: neither does. */
 static const struct value *value_of(const struct cay *cay, const struct cay_request *req,
                                     enum field_id id)
@@ -228,24 +221,24 @@ static const struct value *value_of(const struct cay *cay, const struct cay_requ
     return profile && profile->values[id].is_set ? &profile->values[id] : NULL;
 }
 
-uint64_t cay_request_output(const struct cay *cay, const struct cay_request *req)
+/* Memory as plan.c chooses it. */
+void cay_request_needs(const struct cay *cay, const struct cay_request *req, struct cay_needs *ret)
 {
-    const struct value *said = value_of(cay, req, FIELD_MAX_OUTPUT);
-
-    return said ? said->num : cay->config.settings[FIELD_MAX_OUTPUT].value.num;
-}
-
-/* As plan.c chooses it. */
-uint64_t cay_request_memory(struct cay *cay, const struct cay_request *req, bool *ret_is_compilers)
-{
-    const struct setting *usual = &cay->config.settings[FIELD_MEMORY];
-    const struct value *said = value_of(cay, req, FIELD_MEMORY);
+    const struct setting *settings = cay->config.settings;
+    const struct value *output = value_of(cay, req, FIELD_MAX_OUTPUT);
+    const struct value *memory = value_of(cay, req, FIELD_MEMORY);
     const struct language *language = language_of(cay, req);
-    uint64_t bytes = said ? said->num : usual->value.num;
+    uint64_t bytes = memory ? memory->num : settings[FIELD_MEMORY].value.num;
 
-    if (!said && language && language->memory_bytes && usual->origin == ORIGIN_BUILTIN)
+    if (!memory && language && language->memory_bytes &&
+        settings[FIELD_MEMORY].origin == ORIGIN_BUILTIN)
         bytes = language->memory_bytes;
-    uint64_t compiler = cay->config.settings[FIELD_COMPILE_MEMORY].value.num;
-    *ret_is_compilers = language && language->compile[0] && compiler > bytes;
-    return *ret_is_compilers ? compiler : bytes;
+    uint64_t compiler = settings[FIELD_COMPILE_MEMORY].value.num;
+    bool is_compilers = language && language->compile[0] && compiler > bytes;
+    *ret = (struct cay_needs){
+        .language = language ? language->name : cay_request_text(req, "language"),
+        .memory_bytes = is_compilers ? compiler : bytes,
+        .is_compilers = is_compilers,
+        .output_bytes = output ? output->num : settings[FIELD_MAX_OUTPUT].value.num,
+    };
 }

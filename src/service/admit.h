@@ -30,7 +30,7 @@
  * Shares. Where there is more than one tenant, none can take all: a tenant's part of the running,
  * of the memory and of the queue is at most SHARE times what is left free of each, and one more. A
  * tenant that fills its share with sleepers leaves every newcomer room to run in, and its flood of
- * requests leaves him places in the queue. Of fewer than five places a lone tenant can have all, so
+ * requests leaves them places in the queue. Of fewer than five places a lone tenant can have all, so
  * that none idles; then a newcomer is let into the queue even where it is full, and has the first
  * place that becomes free.
  *

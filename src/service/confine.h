@@ -33,7 +33,7 @@ struct confine_user {
 /* The user `cay` or FRONT_UID for root, the caller itself for others. */
 void confine_find_user(struct confine_user *ret);
 
-/* As many open files as may be had, up to max_files. Where there is no landlock, which is told
+/* As many open files as may be had, up to max_files. Where there is no landlock, which is reported
  * apart, files are as open to it as to its user. */
 int confine(const struct confine_user *user, const struct cay *cay, uint64_t max_files,
             struct cay_error *ret_no_landlock, struct cay_error *err);

@@ -47,7 +47,7 @@ static void report_drain(struct service *service)
 
 /* Nothing runs any more, neither of ours nor of those who run commands through our warden, and
  * all have their answer. When the time is over, what still runs is cancelled; and what was
- * stopped then has readers, too, who are owed its end. */
+ * stopped then has readers, too, who wait for its end. */
 void drain_check(struct service *service)
 {
     if (!service->drain.is_on)
@@ -93,7 +93,7 @@ void drain_begin(struct service *service)
     drain_check(service);
 }
 
-void drain_hurry(struct service *service)
+void drain_now(struct service *service)
 {
     struct drain *drain = &service->drain;
     int64_t now_ns = clock_now_ns();

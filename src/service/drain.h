@@ -25,7 +25,7 @@ struct drain {
 void drain_begin(struct service *service);
 
 /* Asked to end once more: what runs is cancelled now; and then nobody is waited for. */
-void drain_hurry(struct service *service);
+void drain_now(struct service *service);
 
 /* Ends the loop where nothing is left to wait for. */
 void drain_check(struct service *service);

@@ -10,7 +10,7 @@
  *     event_log_add(&log, &(struct logged_event){ .seq = event->seq, .name = "stdout",
  *                         .json = text, .len = strlen(text), .buffer = text });    takes buffer
  *     for (struct logged_event ev; event_log_next(&log, after, &ev); after = ev.seq)
- *         ev.is_gap ? tell that ev.first to ev.seq were dropped : send ev.json;
+ *         ev.is_gap ? say that ev.first to ev.seq were dropped : send ev.json;
  *
  * Past its bounds the log keeps how the run began and how it goes on, and drops what is in between:
  * the newest event, which in the end is `finished`, is always there. It knows no wire format.

@@ -76,23 +76,22 @@ static int start(struct ask *ask, struct cay_request *req, struct execution **re
 {
     struct service *service = ask->service;
     bool is_detached = cay_flag(service->cay, req, "detach");
-    bool is_compilers;
-    uint64_t memory_bytes = cay_request_memory(service->cay, req, &is_compilers);
-    uint64_t output_bytes = cay_request_output(service->cay, req);
+    struct cay_needs needs;
     enum admit_outcome outcome;
     struct admit_refusal why;
     struct cay_error err;
 
+    cay_request_needs(service->cay, req, &needs);
     char *webhook = str_dup(cay_request_text(req, "webhook"));
     cay_request_unset(req, "detach"); /* these two are our own affair */
     cay_request_unset(req, "webhook");
-    struct execution *run = execution_new(service, &ask->owner, req, ask->taken_ns);
+    struct execution *run = execution_new(service, &ask->owner, req, needs.language, ask->taken_ns);
     run->webhook = webhook;
     run->is_detached = is_detached;
-    run->ticket.is_compilers = is_compilers;
+    run->ticket.is_compilers = needs.is_compilers;
     run->held = ask->held; /* from here on the execution's */
     ask->held = (struct bodies_part){ 0 };
-    if (execution_admit(run, memory_bytes, output_bytes, &outcome, &why, &err) < 0) {
+    if (execution_admit(run, needs.memory_bytes, needs.output_bytes, &outcome, &why, &err) < 0) {
         refusal_set(refusal, ask, &err);
         if (err.kind == CAY_E_BUSY) { /* a new warden is about to be there, or room */
             refusal->why = REFUSED_SHORTAGE;

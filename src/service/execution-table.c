@@ -102,10 +102,9 @@ bool execution_is_in_use(const struct execution *run)
 }
 
 struct execution *execution_new(struct service *service, const struct token_owner *owner,
-                                struct cay_request *req, int64_t taken_ns)
+                                struct cay_request *req, const char *language, int64_t taken_ns)
 {
     struct execution *run = mem_alloc(sizeof *run);
-    const char *language = cay_request_language(service->cay, req);
 
     run->service = service;
     run->req = req;
@@ -240,7 +239,7 @@ void execution_release(struct execution *run)
 
 void execution_forget_all(struct service *service)
 {
-    service->executions.tell_unrecorded_ns = 0;
+    service->executions.report_unrecorded_ns = 0;
     refusals_report(service, clock_now_ns());
     for (struct execution *run = service->executions.oldest, *newer; run; run = newer) {
         newer = run->newer;

@@ -85,7 +85,7 @@ static void short_end(const struct cay_event *event, struct cay_event_text *ret)
         warnings[i] = shown.warnings[i];
     warnings[n] =
         "the server has no room for all of this result: its streams are cut, and its files "
-        "left out; GET /v1/executions/ID has them later";
+        "left out; the record of this execution has all of it";
     shown.warnings = warnings;
     cut_stream(&out, &shown.out);
     cut_stream(&err, &shown.err);
@@ -271,7 +271,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     execution_start_waiting(service);
 }
 
-/* A run that ends without having begun owes its readers a `finished` too. */
+/* The readers of a run that ends without having begun get a `finished` too. */
 static void finish_unstarted(struct execution *run, const struct cay_error *err,
                              struct cay_result *result)
 {
@@ -293,7 +293,7 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     cay_record_unstarted(run->service->cay, run->req, &options, result);
     on_event(run, &event);
     execution_drop_request(run);
-    finish(run, NULL); /* who waited has been told */
+    finish(run, NULL); /* who waited has an answer */
     count_result(run, result, now_ns);
     log_end(run, result, err, now_ns);
     cay_result_free(result);
@@ -303,7 +303,7 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
 
 /* Of a detached run the client has an id and nothing more: whatever becomes of us, there will be a
  * record of it, or it is refused. */
-static int owe(struct execution *run, struct cay_error *ret_err)
+static int keep_pending(struct execution *run, struct cay_error *ret_err)
 {
     const struct cay_start_options options = {
         .tenant = run->tenant,
@@ -362,7 +362,7 @@ static int take_room(struct execution *run, uint64_t output_bytes, struct cay_er
             return -1;
         format_bytes(most, bodies->max_bytes / 4);
         cay_fail(err, CAY_E_LIMIT, "max_output: this server can hold at most %s of a stream", most);
-        return cay_hint(err, "GET /v1/executions/ID/stdout has all of it");
+        return cay_hint(err, "the whole stream can be read once it has finished");
     }
     if (bodies_take(bodies, &run->room, run->tenant, 2 * output_bytes))
         return 0;
@@ -393,10 +393,11 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
         execution_free(run);
         return 0;
     }
-    /* What can't be run shall not wait for being told so. */
+    /* What can't be run is refused now, not when its turn comes. */
     bool is_fit =
         *ret_outcome != ADMIT_QUEUED || cay_request_check(service->cay, run->req, err) == 0;
-    if (!is_fit || owe(run, err) < 0 || (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
+    if (!is_fit || keep_pending(run, err) < 0 ||
+        (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
         if (run->is_pending)
             cay_record_drop_pending(service->cay, run->id);
         admit_undo(service->admit, &run->ticket);

@@ -45,16 +45,16 @@ struct execution {
     char timestamp[32];
     char tenant[TENANT_NAME_MAX + 1];
     char language[32]; /* by its name, as asked for where it has none; "": a command, or one that is
-                          yet to be told by its code */
+                          found by its code only later */
     enum execution_state state;
     bool is_detached;
     bool is_unrecorded; /* or not all of it is on record */
-    bool is_pending;    /* what will be told if we end before it does was written down */
+    bool is_pending;    /* its record, should we end before it does, is written */
     bool is_cancelled;
     bool is_removed; /* its record is gone: nobody finds it any more */
     bool is_ending;  /* finish() has it in hand */
     bool has_begun;  /* a stage of it */
-    bool has_usage;  /* the last that was told of it */
+    bool has_usage;  /* the last that was reported */
     struct cay_usage usage;
     bool is_short; /* there was no room for all of its result, which only the record has */
     int64_t taken_ns;
@@ -85,7 +85,7 @@ struct execution {
 
 enum { EXECUTION_BUCKETS = 1024, ENDS_MAX = 4096 };
 
-/* What stays of one that is forgotten, so that its readers can be told what they missed. */
+/* What stays of one that is forgotten, so that its readers learn what they missed. */
 struct execution_end {
     char id[33];
     uint64_t last; /* the number of `finished` */
@@ -102,16 +102,16 @@ struct executions {
     uint64_t list_number;                /* of the last list */
     struct execution_end ends[ENDS_MAX]; /* a ring */
     size_t n_ends;                       /* ever put there */
-    int64_t n_unrecorded;                /* refusals since that was last told */
-    int64_t tell_unrecorded_ns;          /* not again before this */
+    int64_t n_unrecorded;                /* refusals since that was last logged */
+    int64_t report_unrecorded_ns;        /* not again before this */
     char unrecorded_tenant[TENANT_NAME_MAX + 1]; /* of the last one */
 };
 
 /* ---- execution-table.c ---- */
 
-/* Takes req. */
+/* Takes req. language: by its name, or NULL. */
 struct execution *execution_new(struct service *service, const struct token_owner *owner,
-                                struct cay_request *req, int64_t taken_ns);
+                                struct cay_request *req, const char *language, int64_t taken_ns);
 
 /* NULL: there is none of that id, or it is another tenant's. */
 struct execution *execution_find(const struct service *service, const char *id,

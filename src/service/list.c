@@ -91,7 +91,7 @@ static bool matches(const struct execution *run, const struct token_owner *owner
            (!*query->cause || (run->cause && strcmp(run->cause, query->cause) == 0));
 }
 
-/* ---- what the recorder told: one execution a line (store/history.h), ids and times in front.
+/* ---- what the recorder answered: one execution a line (store/history.h), ids and times in front.
  * Passed on as it came: reading a thousand of them as JSON and writing them again would keep
  * everybody else waiting. ---- */
 

@@ -38,7 +38,7 @@ struct serve_log {
     enum log_format format;
     enum log_level level;
     struct bucket buckets[2]; /* of errors and warnings, and of the rest */
-    uint64_t dropped, dropped_told;
+    uint64_t dropped, dropped_reported;
     struct strbuf rest; /* of a line that a socket took a part of */
 };
 
@@ -215,7 +215,7 @@ static void make_line(const struct serve_log *log, enum log_level level, const c
 {
     const struct log_field gap = { .key = "dropped",
                                    .kind = LOG_FIELD_INT,
-                                   .number = (int64_t)(log->dropped - log->dropped_told) };
+                                   .number = (int64_t)(log->dropped - log->dropped_reported) };
     bool is_json = log->format == LOG_JSON;
     char now[32];
 
@@ -302,7 +302,7 @@ void log_line(struct serve_log *log, enum log_level level, const char *event, in
     uint64_t dropped = log->dropped;
     make_line(log, level, event, fields, &line);
     if (send_line(log, &line))
-        log->dropped_told = dropped;
+        log->dropped_reported = dropped;
     else
         log->dropped++;
 }

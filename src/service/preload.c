@@ -45,7 +45,7 @@ static bool take_entry(struct check *check)
     return true;
 }
 
-static void tell(const struct check *check, const char *error)
+static void warn(const struct check *check, const char *error)
 {
     LOG(check->service->log, WARN, "preload", clock_now_ns(), LOG_TEXT("language", check->language),
         LOG_TEXT("module", check->module), LOG_TEXT("error", error));
@@ -58,9 +58,9 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     struct check *check = arg;
 
     if (result && !result->success)
-        tell(check, result->failure ? result->failure->message : result->error_message);
+        warn(check, result->failure ? result->failure->message : result->error_message);
     if (!result && !service_is_draining(check->service))
-        tell(check, err->msg);
+        warn(check, err->msg);
     cay_result_free(result);
     go_on(check);
 }
@@ -93,7 +93,7 @@ static void go_on(struct check *check)
     while (!service_is_draining(check->service) && take_entry(check)) {
         if (start(check, &err) == 0)
             return;
-        tell(check, err.msg);
+        warn(check, err.msg);
     }
     check_free(check);
 }

@@ -12,5 +12,5 @@ struct ask;
 /* -1: the recorder can't be asked just now; nothing is under way then. */
 int recall_ask(struct ask *ask, struct history_query *query, history_answer_fn *answer);
 
-/* Whether the answer is no failure, which the asker is told of. */
+/* Whether the answer is no failure; of one, the ask is answered with a refusal. */
 bool recall_is_found(struct ask *ask, int status);

@@ -30,7 +30,7 @@ static void hold_back(struct service *service, const char *word, const char *why
 }
 
 /* In the log, once for each. */
-static void say_report(struct service *service)
+static void log_report(struct service *service)
 {
     int64_t at_ns;
     const struct history_report *report = history_client_report(service->history, &at_ns);
@@ -54,7 +54,7 @@ static void on_history(evutil_socket_t fd, short what, void *arg)
 
     (void)fd, (void)what;
     int rc = history_client_dispatch(service->history);
-    say_report(service);
+    log_report(service);
     if (rc < 0) {
         event_free(service->history_ready);
         service->history_ready = NULL;

@@ -27,12 +27,12 @@ void refusals_report(struct service *service, int64_t now_ns)
 {
     struct executions *all = &service->executions;
 
-    if (all->n_unrecorded == 0 || now_ns < all->tell_unrecorded_ns)
+    if (all->n_unrecorded == 0 || now_ns < all->report_unrecorded_ns)
         return;
     LOG(service->log, WARN, "refusals-not-recorded", now_ns, LOG_INT("n", all->n_unrecorded),
         LOG_TEXT("last_tenant", all->unrecorded_tenant));
     all->n_unrecorded = 0;
-    all->tell_unrecorded_ns = now_ns + 60 * NS_PER_SEC;
+    all->report_unrecorded_ns = now_ns + 60 * NS_PER_SEC;
 }
 
 static void note_unrecorded(struct service *service, const char *name, int64_t now_ns)

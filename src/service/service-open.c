@@ -126,12 +126,12 @@ static void fit_to_files(struct service *service)
         return;
     settings->max_connections = MIN(settings->max_connections, MAX(quarter, UINT64_C(1)));
     settings->max_running = MIN(settings->max_running, MAX(runs, UINT64_C(1)));
-    service_progress(
-        service,
-        "warning: the hard limit of %llu open files allows %llu connections and %llu runs at "
-        "once; raise it for more (ulimit -Hn, LimitNOFILE=)",
-        (unsigned long long)files.rlim_max, (unsigned long long)settings->max_connections,
-        (unsigned long long)settings->max_running);
+    service_progress(service,
+                     "warning: the hard limit of %llu open files allows %llu connections and %llu "
+                     "runs at once; raise it for more (ulimit -Hn, LimitNOFILE=)",
+                     (unsigned long long)files.rlim_max,
+                     (unsigned long long)settings->max_connections,
+                     (unsigned long long)settings->max_running);
 }
 
 static void open_log(struct service *service)

@@ -121,7 +121,7 @@ static void on_end_signal(evutil_socket_t number, short what, void *arg)
 
     (void)number, (void)what;
     if (service->drain.is_on)
-        drain_hurry(service);
+        drain_now(service);
     else
         drain_begin(service);
 }
@@ -235,7 +235,7 @@ static void warn_watched(const struct service *service)
 }
 
 /* The first check has run, so what can be run is known. A host that can't do what is asked of it
- * will not be able to a moment later: whoever started us is told now, not each client. */
+ * will not be able to a moment later: whoever started us learns it now, not each client. */
 static void on_first_check(struct service *service)
 {
     const struct health *health = &service->health;

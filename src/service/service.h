@@ -41,6 +41,7 @@ struct cay;
 struct cay_check_request;
 struct cay_error;
 struct cay_request;
+struct cay_usage;
 struct event_base;
 struct serve_log;
 struct service;
@@ -139,7 +140,7 @@ struct execution_info {
     enum execution_state state;
     const char *state_name;
     bool is_detached;
-    const struct cay_usage *usage; /* while it runs, or NULL */
+    const struct cay_usage *usage; /* so far, while it runs; NULL: nothing is known */
     uint64_t last;                 /* the number of its newest event */
     /* Of a finished one: */
     int exit_code;

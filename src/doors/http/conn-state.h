@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What conn.c (bytes and time) and exchange.c (requests and answers) share. */
+/* What conn.c (bytes and time), exchange.c (requests) and answer.c (answers) share. */
 
 #include <event2/event_struct.h>
 
@@ -76,13 +76,15 @@ static inline struct conn *conn_of(struct exchange *x)
 /* conn.c */
 void conn_flush(struct conn *conn); /* sends what is there; ends the answer when all is sent */
 void conn_kick(struct conn *conn);  /* goes on when the loop comes round */
-void conn_lose(struct conn *conn);  /* the other side is gone: tells the handler, and dies */
+void conn_lose(struct conn *conn);  /* the other side is gone: drops what was asked for, and dies */
 
 /* exchange.c */
 void exchange_begin(struct conn *conn); /* a head is there: checks it; may answer */
 void exchange_run(struct conn *conn);   /* the request is whole: calls its handler */
 void exchange_bad(struct conn *conn, const struct http_fault *fault);
-void exchange_busy(struct conn *conn);      /* there is no room for its body now */
+void exchange_busy(struct conn *conn); /* there is no room for its body now */
+void exchange_done(struct conn *conn); /* its answer is sent, or it died: forgets everything */
+
+/* answer.c */
 void exchange_pull(struct conn *conn);      /* fills out from the stream */
 void exchange_keepalive(struct conn *conn); /* nothing came for a while: it is still there */
-void exchange_done(struct conn *conn);      /* its answer is sent, or it died: forgets everything */

@@ -121,7 +121,7 @@ static ssize_t send_some(struct conn *conn)
     return n < 0 ? -errno : n;
 }
 
-static void took(struct conn *conn, size_t n)
+static void count_sent(struct conn *conn, size_t n)
 {
     size_t head = MIN(n, conn->out.len - conn->out_at);
 
@@ -175,7 +175,7 @@ void conn_flush(struct conn *conn)
             conn_lose(conn);
             return;
         }
-        took(conn, (size_t)n);
+        count_sent(conn, (size_t)n);
     }
     if (conn->state == CONN_BUSY && conn->is_answered)
         end_answer(conn);
@@ -286,7 +286,7 @@ static ssize_t receive(struct conn *conn)
 
 /* To a client that speaks plain HTTP to a TLS port, and would see no more than a connection that is
  * cut otherwise. */
-static void say_tls(struct conn *conn)
+static void send_needs_https(struct conn *conn)
 {
     static const char answer[] =
         "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -316,7 +316,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         }
         if (n <= 0) {
             if (n == -EPROTO)
-                say_tls(conn);
+                send_needs_https(conn);
             conn_lose(conn);
             return;
         }
@@ -340,7 +340,7 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 
 /* ---- from the first byte to the last ---- */
 
-/* Nobody has been heard yet, and nobody will be waited for. */
+/* Nothing was read of it yet, and nobody will wait for it. */
 static void refuse(struct server *server, int fd)
 {
     static const char answer[] =

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cay/run.h>
+
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/error.h"

@@ -2,23 +2,22 @@
 #pragma once
 
 /*
- * The front of `cay serve`: one event loop, no threads, no privileges.
+ * The front of `cay serve`: one event loop, no threads, no privileges. What it does is the service's
+ * (service/service.h); here is where it is reached.
  *
  *     struct serve_options options = { … };
  *     struct server *server;
- *     if (server_open(&options, &server, &err) < 0) ...     sockets, processes; then gives up
- * rights server_run(server);                                   until it was told to end, and
- * drained server_close(server);
+ *     if (server_open(&options, &server, &err) < 0) ...     sockets, processes; gives up its rights
+ *     server_run(server, &err);                             until it was asked to end, and drained
+ *     server_close(server);
  *
  * Who does what:
  *
- *     listen.c     sockets                     conn.c        a connection: bytes, HTTP, time limits
- *     monitor.c    the privileged half         exchange.c    a request: who asks, which route;
- * answers confine.c    giving up rights            execution.c   a run: admission, events, its end
- *     route.h      the routes                  handle-*.c    their handlers
- *     event-log.c  events, numbered            health.c      whether something can be run
- *
- * server_* is what the files of src/serve share; cli/serve.c uses the first part only.
+ *     listen.c     sockets                     accept.c      those who want in
+ *     conn.c       a connection: bytes,        exchange.c    a request: who asks, which route;
+ *                  HTTP, time limits           answer.c      what goes out
+ *     route.h      the routes, and doors       handle-*.c    their handlers
+ *     auth.c       where a token stands        reply.c       events, results, streams of a run
  */
 
 #include <stdbool.h>

@@ -40,5 +40,5 @@ ssize_t tls_send(struct tls_conn *conn, const void *data, size_t len);
 void tls_end(struct tls_conn *conn);
 bool tls_wants_write(const struct tls_conn *conn);
 
-/* Bytes that were taken from the socket and not handed out: no event will tell of them. */
+/* Bytes that were taken from the socket and not handed out: no event will announce them. */
 bool tls_has_more(const struct tls_conn *conn);
