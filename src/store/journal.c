@@ -273,7 +273,7 @@ static int put_line(struct cay_journal *journal, const struct record_piece *line
     return (size_t)rc == len ? 0 : -ENOSPC;
 }
 
-/* Nobody else has a reason to touch the log; what was in it may be lost, which who takes in finds
+/* Nobody else has a reason to touch the log; what was in it may be lost, which the importer finds
  * out by the numbers. This line at least is not: it is written to the next log, once more. */
 static int look_after(struct cay_journal *journal, const struct record_piece *line, size_t n)
 {
@@ -321,15 +321,16 @@ static int put_before(const struct cay_journal *journal, int fd, const struct re
                       size_t n)
 {
     char room[JOURNAL_ROOM], number[32];
-    size_t len =
+    size_t number_len =
         (size_t)snprintf(number, sizeof number, "\n%llu\t", (unsigned long long)journal->line + 1);
+    size_t len = number_len;
 
     for (size_t i = 0; i < n; i++)
         len += pieces[i].len;
     if (len > sizeof room)
         return -E2BIG;
     memset(room, '\n', sizeof room - len);
-    char *to = stpcpy(room + sizeof room - len, number);
+    char *to = mempcpy(room + sizeof room - len, number, number_len);
     for (size_t i = 0; i < n; i++)
         to = mempcpy(to, pieces[i].data, pieces[i].len);
     return lseek(fd, 0, SEEK_SET) < 0 ? -errno : write_all(fd, room, sizeof room);

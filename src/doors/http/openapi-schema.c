@@ -16,7 +16,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "service/refused.h"
+#include "service/refused-fields.h"
 
 enum { ALWAYS = 1 };
 
@@ -350,9 +350,10 @@ static void put_number_type(struct json_writer *w, const struct cay_field *field
 
 static bool is_refused(const char *field, const char *value, size_t len)
 {
-    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-        if (refused[i].value && strcmp(refused[i].field, field) == 0 &&
-            strlen(refused[i].value) == len && memcmp(refused[i].value, value, len) == 0)
+    for (size_t i = 0; i < ARRAY_LEN(refused_fields); i++)
+        if (refused_fields[i].value && strcmp(refused_fields[i].field, field) == 0 &&
+            strlen(refused_fields[i].value) == len &&
+            memcmp(refused_fields[i].value, value, len) == 0)
             return true;
     return false;
 }

@@ -1,63 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "doors/http/stream.h"
+#include "service/whole-stream.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <cay/error.h>
-
-#include "base/auto.h"
 #include "base/base64.h"
 #include "base/json-scan.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
-#include "doors/http/conn.h"
-
-#define BYTES_TYPE "application/octet-stream"
-
-enum { PIECE_BYTES = 32 * 1024 };
-
-/* ---- from the file ---- */
-
-static void close_file(struct exchange *x)
-{
-    int *fd = x->arg;
-
-    close(*fd);
-    free(fd);
-}
-
-static enum pull pull_file(struct exchange *x, struct strbuf *out)
-{
-    const int *fd = x->arg;
-    char piece[PIECE_BYTES];
-    ssize_t n = read(*fd, piece, sizeof piece);
-
-    if (n < 0 && errno == EINTR)
-        return PULL_MORE;
-    if (n <= 0) {
-        close_file(x);
-        return PULL_END;
-    }
-    strbuf_add(out, piece, (size_t)n);
-    return PULL_MORE;
-}
-
-void stream_reply_file(struct exchange *x, int fd)
-{
-    exchange_header(x, "X-Content-Type-Options", "nosniff");
-    int *kept = mem_alloc(sizeof *kept);
-    *kept = fd;
-    x->arg = kept;
-    x->gone = close_file;
-    exchange_stream(x, BYTES_TYPE, pull_file);
-}
-
-/* ---- from the result, which is JSON of our own writing (base/json.h). It can have many megabytes,
- * and everybody waits meanwhile: no tree is made of it. ---- */
 
 /* Past the escape that begins here; what it stands for is added. */
 static const char *put_escape(struct strbuf *out, const char *at, const char *end)
@@ -116,18 +67,8 @@ static bool is_whole(const char *result, size_t len, const char *stream, size_t 
     return at && strtoull(at + key_len, NULL, 10) == n; /* a brace ends the text */
 }
 
-void stream_reply(struct exchange *x, const char *stream, const char *result, size_t len)
+bool whole_stream_read(struct strbuf *out, const char *stream, const char *result, size_t len)
 {
-    struct strbuf out = { 0 };
-
-    put_bytes(&out, result, len, stream);
-    size_t n = out.len;
-    if (!is_whole(result, len, stream, n)) {
-        strbuf_done(&out);
-        exchange_error(x, 410, CAY_E_NOTFOUND, "the whole stream is no longer kept",
-                       "the result has its beginning and end");
-        return;
-    }
-    exchange_header(x, "X-Content-Type-Options", "nosniff");
-    exchange_reply(x, 200, BYTES_TYPE, strbuf_take(&out), n);
+    put_bytes(out, result, len, stream);
+    return is_whole(result, len, stream, out->len);
 }
