@@ -40,7 +40,7 @@ static int fail_none(struct arena *arena, const struct language *language, struc
 
     if (!language->types[0]) {
         cay_fail(err, CAY_E_USAGE, "%s: no type checker exists for this language", language->title);
-        return cay_hint(err, "without --types, the rules of `cay check` are for it too"), -1;
+        return cay_hint(err, "leave out --types: the rules of `cay check` cover it"), -1;
     }
     for (const char *const *line = language->types; *line; line++)
         names = arena_printf(arena, "%s%s%.*s", names, *names ? ", " : "", (int)strcspn(*line, " "),

@@ -78,9 +78,9 @@ static int make_folder(const char *path)
     if (errno != ENOENT)
         return -1;
     snprintf(parent, sizeof parent, "%s", path);
-    if (mkdir(dirname(parent), 0755) < 0)
+    if (mkdir(dirname(parent), 0755) < 0 && errno != EEXIST)
         return -1;
-    return mkdir(path, 0755);
+    return mkdir(path, 0755) < 0 && errno != EEXIST ? -1 : 0;
 }
 
 /* Whether it could or not, close_file comes after it. */

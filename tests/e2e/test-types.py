@@ -99,7 +99,7 @@ def test_typescript(t, mode):
 
 def test_missing(t, mode):
     done = mode.cay("check", "--types", "-l", "bash", "-e", "echo hi")
-    t.ok(done.status == 2 and b"no type checker for this language" in done.err, "a language without types", *done.describe())
+    t.ok(done.status == 2 and b"no type checker exists for this language" in done.err, "a language without types", *done.describe())
     if not mode.is_root:
         return
     for language, program, package in (("python", "mypy", b"apt-get install mypy"), ("ts", "tsc", b"apt-get install node-typescript")):
