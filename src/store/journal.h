@@ -6,7 +6,8 @@
  * others take in afterwards (see <cay/record.h>).
  *
  *     journal/NAME/             its writer holds a lock on it
- *     journal/NAME/log-000001   a line for each run, appended; past a size the next log begins
+ *     journal/NAME/log-000001   a line for each run, appended; past a size the next log begins. One
+ *                               with a large result is a log of its own, made ahead in ID/line
  *     journal/NAME/lines        the number of the last line that was written
  *     journal/NAME/ID/          what record.h puts in executions/ID, until it is taken in
  *     journal/NAME/ID.pending   the line of a run that was promised (answered by its id alone), as
