@@ -101,7 +101,8 @@ struct stage_end {
     struct cay_usage usage; /* the streams' counts are the front's to fill */
     uint64_t oom_kills;
     uint64_t pids_denied;
-    uint64_t unreachable;          /* packets and connections for which there was no route */
+    bool files_cut;       /* all its processes had too many files open, and were to open no more */
+    uint64_t unreachable; /* packets and connections for which there was no route */
     uint64_t disk_used, disk_size; /* bytes */
     uint64_t inodes_used, inodes_size;
     bool disk_full, inodes_full;

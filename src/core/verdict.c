@@ -248,6 +248,11 @@ void verdict_decide(struct arena *arena, const struct verdict_facts *facts, stru
 
 void verdict_warn(struct arena *arena, const struct verdict_facts *facts, struct value *warnings)
 {
+    /* Whatever became of it: of what it could not open some programs die without a word. */
+    if (facts->end.files_cut)
+        field_append(arena, warnings,
+                     "its processes had too many files open or mapped together, and could open few "
+                     "or none from then on");
     if (!is_exit_zero(facts))
         return;
     for (size_t i = 0; i < ARRAY_LEN(causes); i++) {

@@ -112,12 +112,15 @@ def open_files(t, mode):
         count, reason = got(r)
         t.ok(count and 16000 < count <= 20000 and reason == EMFILE, f"{kind}: no more once there are too many in all",
              count, *r.describe())
+        t.ok("too many files" in str(r.get("meta.warnings")), f"{kind}: and that is said", r.get("meta.warnings"))
     r = mode.program("bomb", args=["mapped-files"])
     count, reason = got(r)
     # Pid 1 looks when it gets its turn; 180000 could be had.
     t.ok(reason == EMFILE and count and 8000 < count < 100000,
          "mapped-files: none any more once 32768 are open or held by mappings", count, *r.describe())
+    t.ok("too many files" in str(r.get("meta.warnings")), "mapped-files: and that is said", r.get("meta.warnings"))
     r = mode.program("bomb", args=["one-table"])
+    t.ok("too many files" not in str(r.get("meta.warnings")), "one-table: nothing is said", r.get("meta.warnings"))
     t.equal(got(r), (1024, 0), "one-table: what threads share counts once", *r.describe())
 
 

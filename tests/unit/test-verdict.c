@@ -378,6 +378,27 @@ static size_t count(const struct value *list)
     return n;
 }
 
+/* What it could not open may make a program abort without a word: that we were the reason is said,
+ * however it ended. */
+static void test_cut_files_are_said(void **state)
+{
+    const int statuses[] = { EXITED(0), EXITED(3), SIGNALED(SIGABRT) };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        struct arena arena = { 0 };
+        struct value warnings = { 0 };
+        struct verdict_facts facts = facts_of(statuses[i]);
+        verdict_warn(&arena, &facts, &warnings);
+        assert_int_equal(count(&warnings), 0);
+        facts.end.files_cut = true;
+        verdict_warn(&arena, &facts, &warnings);
+        assert_int_equal(count(&warnings), 1);
+        assert_non_null(strstr(warnings.list[0], "too many files"));
+        arena_done(&arena);
+    }
+}
+
 /* Exit 0 is ok, whatever limit was touched; that is a warning. */
 static void test_touched_limits_are_warnings(void **state)
 {
@@ -449,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_cpu_signal),
         cmocka_unit_test(test_own_choice),
         cmocka_unit_test(test_compile),
+        cmocka_unit_test(test_cut_files_are_said),
         cmocka_unit_test(test_touched_limits_are_warnings),
     };
 

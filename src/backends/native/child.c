@@ -460,6 +460,7 @@ void child_main(struct child *child)
         bool is_last = state.stage + 1U == job.n_stages && job.harvest_fd < 0;
         ended.is_held = is_held || (is_last && init_is_childless());
         ended.at_ns = clock_now_ns();
+        ended.files_cut = state.has_cut_files;
         if (ended.value != 0 || ended.at_ns - started.at_ns >= NETSTAT_WORTH_NS)
             ended.unreachable = count_unreachable(&state);
         if (ended.value == 0 && state.stage + 1U < job.n_stages)

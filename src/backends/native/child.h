@@ -120,6 +120,7 @@ struct child_report {
     uint64_t inodes_size, inodes_free;
     uint64_t unreachable;  /* of CHILD_ENDED with a failure */
     uint64_t socket_bytes; /* of CHILD_SOCKETS */
+    uint32_t files_cut;    /* of CHILD_ENDED: it had too many, and was to have no more */
     int64_t at_ns;         /* monotonic */
     uint32_t
         is_held; /* of CHILD_ENDED: nothing lives but, at most, the program, held in its exit */

@@ -293,6 +293,7 @@ static bool bound_files(struct state *state)
     if (n > max)
         open_files_lower(init_proc(state), MAX(max / limits->pids, (uint64_t)FILES_LEFT_MIN));
     state->opens_nothing = state->opens_nothing || has_too_many(state, host, max);
+    state->has_cut_files = state->has_cut_files || n > max || state->opens_nothing;
     if (state->opens_nothing) /* once more, for those that were forked meanwhile */
         open_files_lower(init_proc(state), 0);
     return is_many;
@@ -523,7 +524,7 @@ static int reap_until(struct state *state, pid_t program, bool *ret_is_held)
 
 int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
 {
-    state->opens_nothing = false; /* that was another stage */
+    state->opens_nothing = state->has_cut_files = false; /* that was another stage */
     if (state->child->has_cgroup) {
         state->idle_ns = SOCKETS_FIRST_NS;
         state->next_look_ns = clock_now_ns() + state->idle_ns;

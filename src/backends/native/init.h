@@ -45,6 +45,7 @@ struct state {
      * counted. */
     uint64_t host_files, last_host_files, counted_at;
     bool opens_nothing; /* has too many files */
+    bool has_cut_files; /* it was to have no more, or few */
     uint64_t n_locks;   /* that there can be at the most, by the calls that were let go */
     uint64_t n_flocks;  /* likewise, of files that are mapped and closed */
     bool has_notice;

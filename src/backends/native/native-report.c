@@ -143,6 +143,7 @@ static void stage_ended(struct native *native, const struct child_report *from, 
     read_usage(native, from, end);
     if (from) {
         end->unreachable = from->unreachable;
+        end->files_cut = from->files_cut;
         end->disk_size = native->job.limits[native->stage].disk_bytes;
         end->disk_used = end->disk_size - MIN(end->disk_size, from->disk_free);
         end->disk_full = from->disk_free < PAGE_BYTES;
