@@ -11,7 +11,7 @@
  * of a container.
  *
  * With CAY_COVERAGE_DUMP in its environment a program does nothing but write what has been counted
- * for it to the .gcda files that gcov reads (tools/coverage.sh).
+ * for it to the .gcda files that gcov reads (tools/coverage.py).
  */
 #include <elf.h>
 #include <fcntl.h>
