@@ -11,11 +11,12 @@
  * of a container.
  *
  * With CAY_COVERAGE_DUMP in its environment a program does nothing but write what has been counted
- * for it to the .gcda files that gcov reads (tools/coverage.sh).
+ * for it to the .gcda files that gcov reads (tools/coverage.py).
  */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,16 +51,17 @@ static int name_file(char *ret, size_t size)
 
         while (part->p_type == PT_NOTE && at < end) {
             const ElfW(Nhdr) *note = (const void *)at;
-            const unsigned char *id = (const void *)(note + 1) + ((note->n_namesz + 3U) & ~3U);
+            const char *id = (const char *)(note + 1) + ((note->n_namesz + 3U) & ~3U);
 
             if (note->n_type == NT_GNU_BUILD_ID) {
                 int length = snprintf(ret, size, "%s/", CAY_COUNTERS);
 
                 for (size_t k = 0; k < note->n_descsz; k++)
-                    length += snprintf(ret + length, size - (size_t)length, "%02x", id[k]);
+                    length +=
+                        snprintf(ret + length, size - (size_t)length, "%02x", (unsigned char)id[k]);
                 return 0;
             }
-            at = (const char *)id + ((note->n_descsz + 3U) & ~3U);
+            at = id + ((note->n_descsz + 3U) & ~3U);
         }
     }
     return -1;
@@ -67,7 +69,7 @@ static int name_file(char *ret, size_t size)
 
 __attribute__((constructor)) static void share_counters(void)
 {
-    size_t size = (size_t)(cay_counters_end - cay_counters_start);
+    size_t size = (uintptr_t)cay_counters_end - (uintptr_t)cay_counters_start;
     char path[4096];
 
     __gcov_root.dumped = 1;
@@ -84,8 +86,9 @@ __attribute__((constructor)) static void share_counters(void)
         if (ftruncate(fd, (off_t)size) < 0)
             size = 0;
     }
-    if (size > 0)
-        mmap(cay_counters_start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    if (size > 0 && mmap(cay_counters_start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                         fd, 0) == MAP_FAILED)
+        abort(); /* there may be no memory under the counters any more */
     close(fd);
     if (getenv("CAY_COVERAGE_DUMP")) {
         __gcov_root.dumped = 0;

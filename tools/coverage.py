@@ -62,7 +62,7 @@ def measure(build):
         for report in done.stdout.splitlines():
             for file in json.loads(report)["files"]:
                 name = os.path.relpath(os.path.join(build, file["file"]))
-                if name.startswith("src/"):
+                if name.startswith("src/") and os.path.exists(name):  # else it was renamed since
                     for line in file["lines"]:
                         files[name][line["line_number"]] += line["count"]
     return files

@@ -25,7 +25,7 @@ ok()
 # Folders like those that are searched, without some names.
 hide()
 {
-    rm -rf "${temp:?}/bin" "$temp/pc"
+    rm -rf "${temp:?}/bin" "${temp:?}/pc"
     mkdir "$temp/bin" "$temp/pc"
     find /usr/local/bin /usr/bin /usr/sbin ! -type d ! -name "$1" -exec ln -sf -t "$temp/bin" {} +
     pkg-config --variable pc_path pkg-config | tr : '\n' | while read -r folder; do

@@ -3,12 +3,15 @@
 """`cay doctor` on this host, and on hosts that lack something: each obstacle is made for real around it, and the report has to
 name it, have a fix for it, and agree with what `cay exec` does there. What no machine here can be (Ubuntu, WSL, Docker …) is
 tests/unit/test-doctor.c."""
+import contextlib
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import cayserve
@@ -273,6 +276,83 @@ def bad_backend(t, mode):
     t.ok(b"backend = docker (CAY_BACKEND)" in done.out, "the variable is where it is what sets the backend", *done.describe())
 
 
+VERSION = {"Version": "24.0.7", "ApiVersion": "1.43", "Components": [{"Name": "Engine"}]}
+INFO = {"SecurityOptions": ["name=seccomp", "name=rootless"], "Runtimes": {"runc": {}, "runsc": {}}}
+
+
+def whole(body, status="200 OK"):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(body), body)
+
+
+def chunked(body):
+    body = json.dumps(body).encode()
+    parts = [body[i:i + 7] for i in range(0, len(body), 7)]
+    return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"".join(b"%x\r\n%s\r\n" % (len(p), p) for p in parts) + b"0\r\n\r\n"
+
+
+class Engine:
+    """Something that listens where an engine would, and has one answer for each path."""
+
+    def __init__(self, path, answers):
+        self.answers = answers
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(str(path))
+        os.chmod(path, 0o666)
+        self.socket.listen()
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.socket.close()
+
+    def serve(self):
+        with contextlib.suppress(OSError):  # how the end looks
+            while True:
+                with self.socket.accept()[0] as raw, contextlib.suppress(OSError, IndexError):
+                    raw.settimeout(20)
+                    head = b""
+                    while b"\r\n\r\n" not in head and (piece := raw.recv(4096)):
+                        head += piece
+                    raw.sendall(self.answers.get(head.split()[1].decode().rpartition("/")[2], b""))
+
+
+def engines(t, mode):
+    """What an engine answers is told; who answers otherwise is none, whatever it is."""
+    rows = [
+        ("Docker", {"version": whole(VERSION), "info": chunked(INFO)},
+         "Docker 24.0.7 (API 1.43) at {}, without root; runsc is one of its runtimes"),
+        ("Podman", {"version": chunked({"Version": "4.3.1", "Components": [{"Name": "Podman Engine"}]}), "info": whole({})},
+         "Podman 4.3.1 (API ?) at {}"),
+        ("info that is none", {"version": whole(VERSION), "info": whole([1])}, "Docker 24.0.7 (API 1.43) at {}"),
+        ("escapes", {"version": whole({**VERSION, "Version": "1\x1b[2J"}), "info": b""}, None),
+        *[(name, {"version": answer}, None) for name, answer in {
+            "a refusal": whole(VERSION, "500 No"), "no JSON": whole(b"{"), "no object": whole([1]), "no version": whole({"ApiVersion": "1"}),
+            "a number": whole({"Version": 24}), "no HTTP": b"hello\r\n\r\n", "nothing": b"", "less than was said": whole(VERSION)[:-5],
+            "a name twice": whole(b'{"Version": "1", "Version": "2"}'), "no end": whole(b" " * (8 << 20) + b"{}"),
+        }.items()],
+    ]
+    for n, (name, answers, want) in enumerate(rows):
+        path = mode.cwd / f"engine-{n}"
+        with Engine(path, answers):
+            done = mode.cay("doctor", "--json", "--backend", "docker", env={"DOCKER_HOST": f"unix://{path}"})
+            words = mode.cay("doctor", "--backend", "docker", env={"DOCKER_HOST": f"unix://{path}"}).out if name == "escapes" else b""
+        path.unlink()
+        got = Report(done).checks.get("docker", {})
+        if name == "escapes":
+            t.ok(got.get("status") == "ok" and b"\x1b[2J" not in words, "engine: escapes in its version reach no terminal", words)
+        elif want:
+            t.equal((got.get("status"), got.get("fact", "").replace(f"unix://{path}", "{}")), ("ok", want), f"engine: {name}", *done.describe())
+        else:
+            t.ok(got.get("status") == "warn" and "does not answer as an engine does" in got["fact"] and got["fix"],
+                 f"engine: {name} is none", got, *done.describe())
+
+
 def without(t, mode):
     """Built where Ruby's headers were not: said, and Ruby starts cold. (That it builds: tests/build/test-optional.sh.)"""
     folder = caytest.workdir() / f"without-{mode.name}"
@@ -330,6 +410,7 @@ def test(t, mode):
         missing_languages(t, mode)
     t.empty(host.settle(), "nothing is left of it all")
     if mode.is_root:
+        engines(t, mode)
         without(t, mode)
 
 

@@ -164,10 +164,10 @@ def javascript(t, mode):
         if t.result(r, f"javascript: runs in {memory}m", cause="ok"):
             sizes.append(int(r.get("stdout")))
     t.ok(sizes == sorted(set(sizes)), "javascript: and grows with the limit", sizes)
-    for memory in ("64m", "128m", "512m"):
+    for memory in ("64m", "128m", "512m") if mode.is_root else ("64m", "128m"):  # seconds of filling it
         r = mode.json("run", "--memory", memory, "-l", "js", "-e", "a=[];for(;;)a.push('x'.repeat(1000)+a.length)")
         t.result(r, f"javascript: the limit ends it before Node does, {memory}", cause="memory", exit_code=137)
-    for memory in ("64m", "128m"):
+    for memory in ("64m", "128m") if mode.is_root else ("64m",):
         r = mode.json("run", "--memory", memory, "-l", "js", "-e", GARBAGE)
         t.result(r, f"javascript: two gigabytes of garbage are none at once, {memory}", "40000\n", cause="ok")
 

@@ -559,11 +559,13 @@ def on_demand(t, mode):
     """Who finds no spare is forked, or made, while it is waited for."""
     with Ahead(mode, languages=["python"], CAY_SPARES_MAX="1") as ahead:
         for name, code in list(ENDS.items())[:: 3 if caytest.SANITIZED else 1]:
-            pairs = [ahead.run_two("python", code) for _ in range(3)]
+            # It is the moment that differs; of memory it ends long after, and with half a gigabyte to fill.
+            times = 1 if name == "of memory" else 3
+            pairs = [ahead.run_two("python", code) for _ in range(times)]
             cold = ahead.run("python", code, strict=True)
-            t.equal([[shown(r) for r in pair] for pair in pairs], [[shown(cold)] * 2] * 3, f"forked: it ends: {name}")
-            t.equal([pair[1]["meta"]["start"] for pair in pairs], ["fork"] * 3, f"forked: {name}: it is")
-            t.equal([pair[1]["meta"]["isolation"] for pair in pairs], [cold["meta"]["isolation"]] * 3, f"forked: {name}: with the same layers")
+            t.equal([[shown(r) for r in pair] for pair in pairs], [[shown(cold)] * 2] * times, f"forked: it ends: {name}")
+            t.equal([pair[1]["meta"]["start"] for pair in pairs], ["fork"] * times, f"forked: {name}: it is")
+            t.equal([pair[1]["meta"]["isolation"] for pair in pairs], [cold["meta"]["isolation"]] * times, f"forked: {name}: with the same layers")
     with Ahead(mode, languages=["bash"], CAY_SPARES="0", CAY_SPARES_MAX="0") as ahead:
         runs = [ahead.run_now("bash", EXEC_AROUND) for _ in range(4)]
         cold = ahead.run("bash", EXEC_AROUND, strict=True)

@@ -180,4 +180,5 @@ def test(t, mode):
     t.empty(left, "nothing is left")
 
 
-caytest.main(test, modes=("root", "deleg"))
+# What is in a request is read in the same way whoever serves: each build takes one of them.
+caytest.main(test, modes=("root",) if caytest.SANITIZED else ("root", "deleg") if caytest.LONG else ("deleg",))

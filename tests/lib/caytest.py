@@ -58,8 +58,9 @@ SIDE_BY_SIDE = ("test-audit", "test-check", "test-completion", "test-examples", 
                 "test-lang-compiled", "test-lang-scripts", "test-languages", "test-output", "test-records",
                 "test-restricted-shell", "test-settings", "test-usage", "test-workspace")
 # Under the sanitizers once is enough: another user's run takes the same way through our code.
-ONE_MODE = (*SIDE_BY_SIDE, "test-conformance", "test-doctor", "test-repeat", "test-tty", "test-watch", "test-p05-files",
-            "test-p08-time", "test-p11-counts", "test-p13-neighbours", "test-p14-truth")
+ONE_MODE = (*SIDE_BY_SIDE, "test-compiled", "test-conformance", "test-doctor", "test-images", "test-remote", "test-repeat",
+            "test-serve", "test-terminal", "test-tty", "test-watch", "test-p05-files", "test-p08-time", "test-p11-counts",
+            "test-p13-neighbours", "test-p13-zygotes", "test-p14-truth", "test-p17-clients", "test-p18-faults", "test-p18-records")
 MIB = 1 << 20
 STATE = Path("/var/lib/cay")  # root's
 STATE_OF_ALL = ("slots", "versions", "compiled")
