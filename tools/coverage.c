@@ -7,8 +7,8 @@
  * are moved into a file that all processes of one program share: coverage.ld puts them on pages of
  * their own, and a mapping of the file goes over these before main. What a child does after fork is
  * counted in the same place, whatever became of it: pid 1 of a sandbox, a program-to-be, one that
- * SIGKILL ended. Not counted is a program that is started where this file can't be opened: the init of a
- * container.
+ * SIGKILL ended. Not counted is a program that is started where this file can't be opened: the init
+ * of a container.
  *
  * With CAY_COVERAGE_DUMP in its environment a program does nothing but write what has been counted
  * for it to the .gcda files that gcov reads (tools/coverage.sh).
@@ -76,7 +76,8 @@ __attribute__((constructor)) static void share_counters(void)
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return;
-    /* Whoever comes first may have a mask that leaves others out. Growing it is no matter of order. */
+    /* Whoever comes first may have a mask that leaves others out. Growing it is no matter of order.
+     */
     struct stat st;
     if (fstat(fd, &st) == 0 && (size_t)st.st_size < size) {
         fchmod(fd, 0666);

@@ -78,7 +78,7 @@ CAY_API void cay_check_drop(struct cay_checking *checking);
  * Of an engine with start_warden: the process that starts its workers. cay_syntax_launcher makes
  * one, as the caller is, and gives its socket; helper is as in struct cay_options.
  * cay_syntax_supervise has another one started (start_checker) where it has died, and says how
- * often that was; -1: it can't be had, and nothing is checked meanwhile.
+ * often that was; -1: it is not available, and nothing is checked meanwhile.
  */
 CAY_API int cay_syntax_launcher(const char *helper, int *ret_pid, struct cay_error *err);
 CAY_API int cay_syntax_supervise(struct cay *cay, unsigned *ret_restarts, struct cay_error *err);

@@ -61,8 +61,8 @@ CAY_API const char *cay_journal_trouble(const struct cay_journal *journal);
 CAY_API int cay_journal_import(struct cay *cay, size_t *ret, struct cay_error *err);
 
 /* Gives an fd that can be read (and should be, until it is empty) when a journal was written to.
- * Given that fd again, it looks for journals that are new since. Returns -1 where it can't be had.
- */
+ * Given that fd again, it looks for journals that are new since. Returns -1 where it is not
+ * available. */
 CAY_API int cay_journal_watch(int fd);
 
 /* ---- reading the audit log ---- */

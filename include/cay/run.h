@@ -373,8 +373,7 @@ CAY_API const char *cay_running_id(const struct cay_running *run);
  * with what there was; of a run that had just ended, with its own end. */
 CAY_API void cay_cancel(struct cay_running *run, int signal);
 
-/* An fd for all runs that were started; -1: there are no more fds. It is the engine's own: only
- * wait for it. */
+/* An fd for all runs that were started; -1: out of fds. It belongs to the engine: only poll it. */
 CAY_API int cay_fd(struct cay *cay);
 
 /* Serves what is ready, and never waits. -1: the warden was lost, and on_done was called for each

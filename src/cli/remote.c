@@ -31,8 +31,8 @@ enum { LINE_BYTES_MAX = 256 << 20, ANSWER_BYTES_MAX = 64 << 10, TOKEN_BYTES_MAX 
 /* The server says something every 15 s, if only that it is there. */
 #define SILENCE_NS (60 * NS_PER_SEC)
 
-/* How often a connection that is lost, or can't be made again, is made anew; the pause before is
- * twice as long each time: 6 s in all. Whatever comes begins the count anew. */
+/* How often a connection that is lost, or can't be made again, is made again; the pause before is
+ * twice as long each time: 6 s in all. Whatever comes begins the count again. */
 enum { TRIES = 6, PAUSE_MS = 100 };
 
 struct remote;

@@ -4,7 +4,7 @@
 /*
  * `--watch FILE`: runs, and runs again whenever one of the files has changed, until Ctrl-C.
  *
- * Each run is a child process, which reads everything afresh and ends like any other `cay run`; one
+ * Each run is a child process, which reads everything again and ends like any other `cay run`; one
  * that still runs when a file changes is stopped. Folders are watched rather than files: an editor
  * that saves by renaming puts a new file in the old one's place.
  */

@@ -104,7 +104,7 @@ struct engine_facts {
     bool wants_runsc; /* with that runtime */
     bool answers;
     int errnum;          /* of the connection; 0: there was one */
-    const char *message; /* why it can't be had */
+    const char *message; /* why it is not available */
     const char *address;
     const char *name, *version, *api; /* "Docker", "20.10.24", "1.41" */
     bool is_rootless, has_runsc;

@@ -413,7 +413,7 @@ static const struct {
       "the program ran into an instruction that it must not reach: "
       "undefined behaviour, or a function without a return value" },
     { SIGTRAP, "runtime", NULL },
-    { SIGPIPE, "io", "the program wrote to a pipe or socket that nobody reads any more" },
+    { SIGPIPE, "io", "the program wrote to a pipe or socket that has no reader any more" },
     { SIGXCPU, "timeout", "the program used up its CPU time" },
     { SIGXFSZ, "disk", "the program wrote a file that is too large" },
     { SIGKILL, "runtime", NULL },

@@ -55,7 +55,7 @@ struct syntax_pool {
     unsigned n_restarts;
     pid_t launcher_pid;
     int (*start_launcher)(void *arg,
-                          struct cay_error *err); /* another one; NULL: it can't be had */
+                          struct cay_error *err); /* another one; NULL: it is not available */
     void *start_arg;
 };
 
@@ -75,7 +75,7 @@ int syntax_pool_supervise(struct syntax_pool *pool, struct cay_error *err);
 struct syntax_question {
     enum syntax_verb verb;
     unsigned flags, timeout_ms;
-    bool may_be_slow;   /* others shall not wait for it: as with code past SYNTAX_SMALL_BYTES */
+    bool may_be_slow;   /* others must not wait for it: as with code past SYNTAX_SMALL_BYTES */
     const char *tenant; /* whose turn it is; NULL: "" */
     const char *lists;
     size_t lists_len;

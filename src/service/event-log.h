@@ -47,8 +47,8 @@ struct event_log {
 void event_log_init(struct event_log *log, size_t max_bytes, size_t max_count);
 void event_log_done(struct event_log *log);
 
-/* Adds the event that comes next: its number is one more than the last. Its buffer is the log's from
- * here on. */
+/* Adds the event that comes next: its number is one more than the last. Its buffer is the log's
+ * from here on. */
 void event_log_add(struct event_log *log, const struct logged_event *event);
 
 /* Keeps no more than so many bytes from here on, the newest event apart. */

@@ -150,7 +150,7 @@ static void report_spares(struct service *service)
         return;
     service->reported_spares = ready;
     service->is_warm = ready >= target;
-    service_progress(service, "%u of %u sandboxes made ahead", ready, target);
+    service_progress(service, "%u of %u sandboxes ready", ready, target);
 }
 
 /* What a flood took goes back, but not between two requests that come now and then: touching the

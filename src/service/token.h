@@ -26,12 +26,12 @@
 struct cay_error;
 
 /* id, name, in the default set, meaning */
-#define SCOPES(X)                                                                       \
-    X(EXECUTE, "execute", true, "run programs")                                         \
-    X(READ, "read", true, "see languages, and results and events of the tenant's own")  \
-    X(CANCEL, "cancel", true, "stop runs of the tenant's own")                          \
-    X(BYPASS, "bypass", false, "run in spite of a finding that blocks (policy_bypass)") \
-    X(METRICS, "metrics", false, "read /metrics")                                       \
+#define SCOPES(X)                                                                      \
+    X(EXECUTE, "execute", true, "run programs")                                        \
+    X(READ, "read", true, "see languages, and results and events of the tenant's own") \
+    X(CANCEL, "cancel", true, "stop runs of the tenant's own")                         \
+    X(BYPASS, "bypass", false, "run despite a finding that blocks (policy_bypass)")    \
+    X(METRICS, "metrics", false, "read /metrics")                                      \
     X(ADMIN, "admin", false, "all of these, and executions of every tenant")
 
 enum scope_bit {

@@ -94,7 +94,7 @@ static uint64_t follow(struct audit *audit, const char *text, size_t len)
     return at;
 }
 
-/* What is behind the anchor: entries, then perhaps a piece of one, or what is none of ours. */
+/* What is behind the anchor: entries, then perhaps a piece of one, or foreign lines. */
 static int take_rest(struct audit *audit, uint64_t size)
 {
     enum { REST_MAX = 64 << 20 };

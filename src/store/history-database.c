@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "store/history.h"
 
-/* Rows are found by id, for a log that begins anew counts from 1 again. */
+/* Rows are found by id, for a log that begins again counts from 1 again. */
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS runs("
     "  id TEXT PRIMARY KEY, seq INTEGER NOT NULL, time_ms INTEGER NOT NULL, time TEXT NOT NULL,"

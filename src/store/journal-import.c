@@ -286,8 +286,8 @@ static int store(struct importer *t, const struct record_text *text)
 
     if (executions_fd < 0)
         return executions_fd;
-    /* A folder that can't be had is none: a front that puts rubbish there must not stop the rest.
-     */
+    /* A folder that can't be opened counts as absent: rubbish that a front puts there must not stop
+     * the rest. */
     auto_close int own_fd = record_adopt(executions_fd, t->folder_fd, text->entry->id);
     int rc = record_store(t->state_fd, text);
     if (rc == 0)
@@ -379,7 +379,7 @@ static int store_all(struct importer *t, const struct batch *batch)
     return rc;
 }
 
-/* Where the log was when a journal was last taken in, it can't be before. */
+/* Where the log was when a journal was last imported, it can't be before. */
 static void look_at_log(const struct importer *t, struct audit *audit)
 {
     if (audit->head.seq < t->at.upto.seq)
@@ -388,7 +388,7 @@ static void look_at_log(const struct importer *t, struct audit *audit)
              ULL(t->at.upto.seq));
 }
 
-/* Whether a number does not follow from those before: the line may have been taken in before. */
+/* Whether a number does not follow from those before: the line may have been imported before. */
 static bool has_old_number(const struct importer *t, const char *data, size_t len)
 {
     uint64_t last = t->at.line;
@@ -650,7 +650,7 @@ static int import_logs(struct importer *t, struct cay_error *err)
         if (fd >= 0 && (uint64_t)st.st_size < t->at.offset) {
             if (write_note(t, "cut", "a log of a server's journal was cut", 0, err) < 0)
                 return -1;
-            t->at.offset = 0; /* what was taken in is known by its numbers */
+            t->at.offset = 0; /* what was imported is known by its numbers */
         }
         if (fd >= 0 && import_log(t, fd, next > 0 || !t->is_live, &buf, err) < 0)
             return -1;
@@ -667,7 +667,7 @@ static int import_logs(struct importer *t, struct cay_error *err)
 
 /* ---- pending runs: their server died before their end was written ---- */
 
-/* At a time: a front that was taken over shall not make us hold more; and so many times, which is
+/* At a time: a front that was taken over must not make us hold more; and so many times, which is
  * more than can run and wait anywhere. */
 enum { PENDING_MAX = 4096, PENDING_ROUNDS = 64, PENDING_BYTES_MAX = 8 << 20 };
 
@@ -768,7 +768,7 @@ static ssize_t import_some_pending(struct importer *t, struct cay_error *err)
     return rc < 0 ? -1 : (ssize_t)pending.n;
 }
 
-/* The server is gone, and all that it wrote was taken in. */
+/* The server is gone, and all that it wrote was imported. */
 static int import_pending(struct importer *t, struct cay_error *err)
 {
     ssize_t n = 1;
@@ -794,7 +794,7 @@ static int lock(int fd)
     return 0;
 }
 
-/* Where NAME.at is lost or damaged: the first log that is there. What of it was taken in, the audit
+/* Where NAME.at is lost or damaged: the first log that is there. What of it was imported, the audit
  * log says, and what was in logs before it, too. */
 static void find_place(struct importer *t)
 {
@@ -805,7 +805,7 @@ static void find_place(struct importer *t)
     t->at.number = MAX(next_log(t, 0), 1U);
 }
 
-/* All of it was taken in, and nobody will add to it. */
+/* All of it was imported, and nobody will add to it. */
 static int remove_journal(struct importer *t, const char *at_name, struct cay_error *err)
 {
     t->at.is_done = true;
@@ -872,7 +872,7 @@ static int import_all(struct importer *t, struct cay_error *err)
 
     if (!dir)
         return cay_fail_errno(err, errno, "read the journals");
-    /* Whatever is wrong with one, the others are taken in. A place without a journal is one, too.
+    /* Whatever is wrong with one, the others are imported. A place without a journal is one, too.
      */
     while ((entry = readdir(dir))) {
         bool is_place = record_is_name(entry->d_name, ".at");

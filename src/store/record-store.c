@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a record down: at the end of a run, or when a journal is taken in. */
+/* Writing a record down: at the end of a run, or when a journal is imported. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -143,7 +143,7 @@ static int adopt_files(int from_fd, int to_fd)
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (!is_plain(from_fd, names[i], &st))
             continue;
-        /* Another user's changes are none of ours to apply: no folder of the host's was ever shown
+        /* Another user's changes can't be applied by us: no folder of the host's was ever shown
          * to a run of a server's. */
         if (st.st_uid != geteuid() && strcmp(names[i], "changes") == 0)
             continue;

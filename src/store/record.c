@@ -349,7 +349,7 @@ static void finish_files(struct record *record, const struct plan *plan,
         return;
     }
     if (left->errnum)
-        rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox told of its files");
+        rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox reported of its files");
     else
         rc = harvest_open_max(left->harvest_fd, bound->seen_bytes, &harvest, &err);
     if (rc == 0 && left->workspace_fd >= 0)
@@ -538,8 +538,8 @@ static int64_t memory_bytes(const struct cay_result *result)
 static void make_entry(struct record *record, const struct plan *plan,
                        const struct cay_result *result, struct audit_entry *ret)
 {
-    /* What was not done before. Of one that never ran nothing was, and a server has others to serve:
-     * of a large request it says no more than that. */
+    /* What was not done before. Of one that never ran nothing was, and a server has others to
+     * serve: of a large request it says no more than that. */
     size_t room = record->journal && record->is_unstarted ? HASHED_AT_ONCE : SIZE_MAX;
     bool is_whole = record_hash(record, plan, &room);
     const struct digest_sum none = { 0 };
@@ -651,7 +651,7 @@ static int write_journal(struct record *record, const struct record_text *text)
 /* The lock of one that was stopped in the middle is not waited for any longer than this. */
 enum { AUDIT_WAIT_MS = 1000 };
 
-/* Then the entry goes to a journal of its own, which the next reader takes in. */
+/* Then the entry goes to a journal of its own, which the next reader imports. */
 static int write_elsewhere(const struct audit_entry *entry)
 {
     const struct record_text text = { .entry = entry };

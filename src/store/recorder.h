@@ -24,6 +24,6 @@ struct cay_error;
 int recorder_serve(int socket_fd, void (*on_error)(const struct cay_error *err),
                    struct cay_error *err);
 
-/* The same in a process of its own, which is started anew when it dies by a signal. Returns the
+/* The same in a process of its own, which is started again when it dies by a signal. Returns the
  * exit status of the last. */
 int recorder_watch_over(int socket_fd, void (*on_error)(const struct cay_error *err));

@@ -40,7 +40,7 @@ enum seccomp_profile {
  */
 int seccomp_load(enum seccomp_profile profile);
 
-/* The same for a table of one's own, which tools/gen-seccomp.c made of other rows. */
+/* The same for a table of the caller's own, which tools/gen-seccomp.c made of other rows. */
 struct sock_filter;
 int seccomp_load_table(const struct sock_filter *table, size_t n);
 
@@ -50,7 +50,7 @@ int seccomp_load_table(const struct sock_filter *table, size_t n);
  * Linux 5.19). Once received, nothing but a kill ends the wait. Any other exit_group just ends it,
  * as a signal would break the wait for being received; a lock call is then made once more. From
  * Linux 5.5 on only locks are reported; where the kernel can't do that either, *ret_fd is -errno,
- * and the list is loaded all the same.
+ * and the list is loaded anyway.
  */
 int seccomp_load_notif(enum seccomp_profile profile, int *ret_fd);
 

@@ -36,7 +36,7 @@ struct sockmem_use {
  * one. *ret_n: how many sockets there are, of any kind, without its own. Async-signal-safe. */
 uint64_t sockmem_uncharged(const struct sockmem *sockmem, uint64_t little, uint64_t *ret_n);
 
-/* Opens what a caller can open who has rights still. */
+/* Opens what needs privileges, before they are dropped. */
 void sockmem_prepare(struct sockmem *sockmem, int proc_fd);
 
 /* Of the namespace that the caller is in. Keeps what was prepared. */

@@ -21,7 +21,7 @@ int spawn_keep_fds(int *const keep[], unsigned n);
  * closed: at once, or at the exec if close_flags is CLOSE_RANGE_CLOEXEC. */
 int spawn_streams(const int fds[3], unsigned close_flags);
 
-/* Sets both limits, the hard one to no more than what is there. */
+/* Sets both limits, but never raises the hard one. */
 int spawn_rlimit(int resource, uint64_t soft, uint64_t hard);
 
 /* No signal ignored or handled: what is ignored stays so over an exec. By the kernel's call, for

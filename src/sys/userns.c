@@ -168,8 +168,8 @@ static int take_slot(struct identity *who, uint32_t slot, bool with_name)
     return 0;
 }
 
-/* Anybody can take names. Who finds so many of free slots taken does without: the lock is what
- * counts, where there is one. */
+/* Anybody can take names. After so many taken names of free slots, run without one: the lock is
+ * what counts, where there is one. */
 enum { NAMES_TRIED = 64 };
 
 /* Finds a free slot for an identity that has the first one's ids. Where to begin is as good as any:

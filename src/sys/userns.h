@@ -59,8 +59,8 @@ void subids_count(uid_t uid, uint32_t *ret_uids, uint32_t *ret_gids);
 /* The user's name by /etc/passwd alone; false: there is none, or no room for it. */
 bool user_name(uid_t uid, char *out, size_t size);
 
-/* Who root's namespaces call root: a uid and gid that nobody has, for what is the network
- * namespace's. Beyond the slots. */
+/* The uid and gid that are root in root's namespaces: nobody has them on the host. They own what
+ * belongs to the network namespace. Beyond the slots. */
 #define USERNS_ROOT_UID 0x70010002U
 
 /* Maps SANDBOX_UID and SANDBOX_GID of the new namespace of pid to that identity, and where it is
@@ -71,7 +71,8 @@ int userns_map(pid_t pid, const struct identity *who);
  * other tenants'. */
 enum userns_owner { OWNER_OF_ONE, OWNER_OF_OWN, OWNER_OF_ALL };
 
-/* In a user namespace of one's own, while the host's /proc is there: bounds what the kernel counts
- * for the user who made it together with all else of that user, so that one run can't use it up.
- * Skipped where it is not possible: a container may have /proc/sys read-only. Async-signal-safe. */
+/* In a user namespace of the caller's own, while the host's /proc is there: bounds what the kernel
+ * counts for the user who made it together with all else of that user, so that one run can't use it
+ * up. Skipped where it is not possible: a container may have /proc/sys read-only.
+ * Async-signal-safe. */
 void userns_bound_own(enum userns_owner owner);

@@ -29,7 +29,8 @@
 enum { CHG = HARVEST_CHANGE };
 
 /* Somebody who changes the folder after all was verified and before the first path is written: the
- * staging folder is made in between, and this stands before the C library's function of that name. */
+ * staging folder is made in between, and this stands before the C library's function of that name.
+ */
 static void (*intruder)(void *arg);
 static void *intruder_arg;
 
@@ -451,8 +452,8 @@ static void lock_out(void *arg)
     assert_int_equal(symlinkat("d", ((struct place *)arg)->fd, "e"), 0);
 }
 
-/* Between the last look at the whole and the writing: theirs stays, what comes before it is in place,
- * and the next apply goes on with the rest. */
+/* Between the last look at the whole and the writing: theirs stays, what comes before it is in
+ * place, and the next apply goes on with the rest. */
 static void test_changed_midway(void **state)
 {
     static const struct {

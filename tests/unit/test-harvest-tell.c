@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pid 1 tells of a run's folders, from trees made by hand in a root of its own, and read as the
- * front reads it. Overlays need a mount and are tested where runs are; these are the copies. */
+/* What pid 1 tells of a run's folders, from trees made by hand in a root of its own, and read as
+ * the front reads it. Overlays need a mount and are tested where runs are; these are the copies. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -7,7 +7,7 @@
  * later, whole or as a stream:
  *
  *     exchange_reply(x, 200, "application/json", text, len);          takes text
- *     exchange_error(x, 404, CAY_E_NOTFOUND, "there is no execution …", "hint");
+ *     exchange_error(x, 404, CAY_E_NOTFOUND, "no such execution", "hint");
  *     exchange_fail(x, &err);                                         the status of its kind
  *
  *     x->ask.on_answer = on_answer;               later: what the service answers (service/ask.h),

@@ -87,7 +87,10 @@ static bool check_origin(struct conn *conn)
     /* No page can reach a unix socket: what it is called there is nobody's concern. */
     if (!conn->is_unix && !http_host_allowed(head->host, server->hosts, server->n_hosts) &&
         !is_own_address(conn)) {
-        exchange_error(&conn->x, 403, CAY_E_POLICY, "Host header not allowed",
+        char message[128];
+        snprintf(message, sizeof message, "Host header not allowed: %.80s",
+                 head->host ? head->host : "none was sent");
+        exchange_error(&conn->x, 403, CAY_E_POLICY, message,
                        "the operator can allow the name; the server's addresses always work");
         return false;
     }

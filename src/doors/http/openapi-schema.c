@@ -101,7 +101,7 @@ static const struct row {
     { "Meta", "timing", "#Timing", ALWAYS, "seconds" },
     { "Meta", "isolation", "#Isolation", ALWAYS, "what was really in force" },
 
-    { "Fallback", "asked", "string", ALWAYS, "the backend that can't be had, or auto" },
+    { "Fallback", "asked", "string", ALWAYS, "the backend that is unavailable, or auto" },
     { "Fallback", "ran", "string?", ALWAYS, "the one that ran; null where none did" },
     { "Fallback", "how", "string", ALWAYS, "auto, isolated or unsafe" },
     { "Fallback", "why", "string", ALWAYS, "what stood in the way" },
@@ -158,7 +158,7 @@ static const struct row {
     { "Status", "success", "boolean", 0, "" },
     { "Status", "cause", "string?", 0, "" },
     { "Status", "execution_time", "number", 0, "seconds" },
-    { "Status", "usage", "#Usage", 0, "of one that runs: as last reported" },
+    { "Status", "usage", "#Usage", 0, "of one that runs: its latest usage" },
 
     { "Executions", "executions", "[]#Status", ALWAYS, "the newest first" },
 
