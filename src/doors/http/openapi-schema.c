@@ -158,7 +158,7 @@ static const struct row {
     { "Status", "success", "boolean", 0, "" },
     { "Status", "cause", "string?", 0, "" },
     { "Status", "execution_time", "number", 0, "seconds" },
-    { "Status", "usage", "#Usage", 0, "of one that runs: as last reported" },
+    { "Status", "usage", "#Usage", 0, "of one that runs: its latest usage" },
 
     { "Executions", "executions", "[]#Status", ALWAYS, "the newest first" },
 
