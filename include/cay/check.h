@@ -3,7 +3,7 @@
 #define CAY_CHECK_H
 
 /*
- * The static check, and what else can be told of code without running it.
+ * The static check, and what else can be found out about code without running it.
  *
  *     struct cay_check_request req = { .language = "python", .code = code, .len = len };
  *     char *report;
@@ -78,7 +78,7 @@ CAY_API void cay_check_drop(struct cay_checking *checking);
  * Of an engine with start_warden: the process that starts its workers. cay_syntax_launcher makes
  * one, as the caller is, and gives its socket; helper is as in struct cay_options.
  * cay_syntax_supervise has another one started (start_checker) where it has died, and says how
- * often that was; -1: it can't be had, and nothing is checked meanwhile.
+ * often that was; -1: it is not available, and nothing is checked meanwhile.
  */
 CAY_API int cay_syntax_launcher(const char *helper, int *ret_pid, struct cay_error *err);
 CAY_API int cay_syntax_supervise(struct cay *cay, unsigned *ret_restarts, struct cay_error *err);
@@ -87,8 +87,8 @@ CAY_API int cay_syntax_supervise(struct cay *cay, unsigned *ret_restarts, struct
  * is no grammar it is the code itself. */
 CAY_API char *cay_highlight(struct cay *cay, const char *language, const char *code, size_t len);
 
-/* Whether more may have to come before this can be run, for whoever reads line by line. Where it
- * can't be told: complete. */
+/* Whether the code needs more lines before it can be run, for a program that reads line by line.
+ * Where that is not known: complete. */
 enum cay_completeness { CAY_COMPLETE, CAY_INCOMPLETE, CAY_INVALID };
 CAY_API enum cay_completeness cay_complete(struct cay *cay, const char *language, const char *code,
                                            size_t len);

@@ -36,7 +36,7 @@ enum cay_errkind {
 struct cay_error {
     enum cay_errkind kind;
     int errnum;    /* errno behind CAY_E_SYSTEM, or why a program can't be executed; ENODEV: the
-                    * backend can't be had; ENOMEDIUM: an image is missing, and the hint has the
+                    * backend is not available; ENOMEDIUM: an image is missing, and the hint has the
                     * command that builds it in backticks; else 0 */
     char msg[400]; /* "native: mount proc: Operation not permitted" */
     char hint[96]; /* what the user can do about it, or "" */

@@ -9,7 +9,7 @@
  *     ...
  *     *ret = take_ptr(&text);
  *
- * An empty fd is -1 (0 is valid). Allocation never returns NULL: mem_alloc and its kin end the
+ * An empty fd is -1 (0 is valid). Allocation never returns NULL: mem_alloc and the like end the
  * process through one hook, and every size that comes from outside is bounded before.
  */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The upper half of the TOML parser: tables, arrays, and who may add to which table. Each value is
- * put into its table before it is read, so one pass finds both what a key holds and that it was
- * there already; after a fault the half-made document is left in the arena.
+ * The upper half of the TOML parser: tables, arrays, and which header may add to which table. Each
+ * value is put into its table before it is read, so one pass finds both what a key holds and that
+ * it was there already; after a fault the half-made document is left in the arena.
  */
 #include "base/toml.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The static check and its kin, for callers: <cay/check.h>. */
+/* The calls of <cay/check.h>. */
 #include <cay/check.h>
 
 #include <stdlib.h>

@@ -328,6 +328,6 @@ int cmd_completion(int argc, char **argv)
             return print_text(strbuf_str(&out));
         }
     if (argc < 2)
-        return print_usage_error("cay completion bash, zsh or fish", "completion: of which shell?");
+        return print_usage_error("cay completion bash, zsh or fish", "completion: which shell?");
     return print_usage_error(NULL, "completion: '%s' is not one of: bash zsh fish", argv[1]);
 }

@@ -21,7 +21,7 @@ struct progress {
 /* From now on it is this that goes on. Nothing is shown if it may print, or is over soon. */
 void progress_begin(struct progress *progress, const char *what, bool is_quiet);
 
-/* Shows the line anew, once it is due. */
+/* Shows the line again, once it is due. */
 void progress_tick(struct progress *progress);
 
 /* Takes the line off, before something else is written. */

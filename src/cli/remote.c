@@ -31,8 +31,8 @@ enum { LINE_BYTES_MAX = 256 << 20, ANSWER_BYTES_MAX = 64 << 10, TOKEN_BYTES_MAX 
 /* The server says something every 15 s, if only that it is there. */
 #define SILENCE_NS (60 * NS_PER_SEC)
 
-/* How often a connection that is lost, or can't be made again, is made anew; the pause before is
- * twice as long each time: 6 s in all. Whatever comes begins the count anew. */
+/* How often a connection that is lost, or can't be made again, is made again; the pause before is
+ * twice as long each time: 6 s in all. Whatever comes begins the count again. */
 enum { TRIES = 6, PAUSE_MS = 100 };
 
 struct remote;
@@ -631,7 +631,7 @@ static int show_end(struct remote *remote)
                       strerror(view->write_errno));
         return 125;
     }
-    /* A server is told that it is to end, and not by what. */
+    /* A server is asked to end it, but does not learn by which signal. */
     if (is_cancelled && remote->signal == SIGINT)
         return 128 + SIGINT;
     return (int)json_integer_value(json_object_get(remote->result, "exit_code"));

@@ -11,7 +11,7 @@
  *     … cay_run; tty_is_escape() in on_input …
  *     tty_end(&tty);
  *
- * Where standard input is no terminal, nothing is changed; bytes are passed on all the same.
+ * Where standard input is no terminal, nothing is changed; bytes are passed on anyway.
  */
 
 #include <stdbool.h>

@@ -153,7 +153,7 @@ enum {
       "sandboxes that a server has ready for each language in use; 0: none")                       \
     X(SPARES_MAX, "spares_max", COUNT, 0, "32", 0, 1024, NULL, "N", "the same under load")         \
     X(POOL_MEMORY, "pool_memory", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                    \
-      "memory that sandboxes made ahead may take together")                                        \
+      "memory that sandboxes started ahead may take together")                                     \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
       "socket of the container engine")                                                            \
     X(DOCKER_IMAGE, "docker_image", TEXT, 0, "coding-agent-sandbox:latest", 0, 0, NULL, "NAME",    \
@@ -175,7 +175,7 @@ enum {
     X(WRITE_TIMEOUT, "write_timeout", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",     \
       "how long a client may leave its answer unread")                                             \
     X(DRAIN, "drain", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",                     \
-      "how long runs may go on once a server is told to end")                                      \
+      "how long runs may go on once a server is asked to end")                                     \
     X(EVENT_LOG, "event_log", BYTES, 0, "4m", 0, MAX_BYTES, NULL, "SIZE",                          \
       "events of finished runs that a server keeps in memory")                                     \
     X(WEBHOOK_ALLOW, "webhook_allow", LIST, 0, NULL, 0, 0, NULL, "HOST,…",                         \

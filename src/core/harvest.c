@@ -231,7 +231,7 @@ int harvest_open_max(int fd, uint64_t path_bytes, struct harvest *ret, struct ca
         wrong = judge_tree(&harvest);
     if (wrong) {
         harvest_close(&harvest);
-        return cay_fail(err, CAY_E_SYSTEM, "what the sandbox told of its files is refused: %s",
+        return cay_fail(err, CAY_E_SYSTEM, "what the sandbox reported of its files is refused: %s",
                         wrong);
     }
     *ret = harvest;

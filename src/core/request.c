@@ -133,8 +133,8 @@ static int add_file(struct cay_request *req, const char *name, const char *data,
                         "files: '%.80s' is not a relative name without '..', empty or long parts",
                         name);
     if (len > REQUEST_BYTES_MAX)
-        return cay_fail(err, CAY_E_USAGE, "files: %.80s: %zu bytes are past the most, %llu", name,
-                        len, (unsigned long long)REQUEST_BYTES_MAX);
+        return cay_fail(err, CAY_E_USAGE, "files: %.80s: %zu bytes exceed the maximum of %llu",
+                        name, len, (unsigned long long)REQUEST_BYTES_MAX);
     if (files->n >= PAYLOAD_FILES_MAX - 1)
         return cay_fail(err, CAY_E_USAGE, "files: more than %d", PAYLOAD_FILES_MAX - 1);
     if (files->n == files->room) {

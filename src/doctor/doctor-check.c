@@ -118,7 +118,7 @@ static void fix_usual(const struct facts *f, const struct check *check, struct f
     } else if (f->seccomp_mode == 2) {
         finding_fix(f, out,
                     "a seccomp filter is on cay itself: whoever started it (a service, a "
-                    "container, another sandbox) has to allow the call; for a systemd service",
+                    "container, another sandbox) must allow the call; for a systemd service",
                     "%ssystemctl edit <service>   # SystemCallFilter= and RestrictNamespaces=no",
                     facts_sudo(f));
     } else if (check->config && !is_denial) {
@@ -337,8 +337,8 @@ static void judge_clone3(const struct facts *f, struct finding *out)
 const struct check checks_kernel[] = {
     { "user_ns", NS, "user namespaces", "an ordinary user can isolate nothing without them",
       PROBE_USER_NS, FINDING_FAIL, 308, "CONFIG_USER_NS", judge_user_ns },
-    { "id_map", NS, "identity of a run", "a program is nobody's, and no other run's", PROBE_ID_MAP,
-      FINDING_FAIL, 308, NULL, judge_id_map },
+    { "id_map", NS, "identity of a run", "a program has no user's rights, nor another run's",
+      PROBE_ID_MAP, FINDING_FAIL, 308, NULL, judge_id_map },
     { "pid_ns", NS, "pid namespaces", "a program sees and signals only its own; all of it ends",
       PROBE_PID_NS, FINDING_FAIL, 308, "CONFIG_PID_NS", judge_namespace },
     { "mount_ns", NS, "mount namespaces", "a program has a root of its own", PROBE_MOUNT_NS,

@@ -91,7 +91,7 @@ int probe_devpts(char what[static 48])
     return fd < 0 ? fd : 0;
 }
 
-/* A file of the lower folder is deleted, and a folder of it made anew: a whiteout, and a mark that
+/* A file of the lower folder is deleted, and a folder of it made again: a whiteout, and a mark that
  * has to be kept as a user attribute of the tmpfs. */
 static int use_overlay(int fd, char what[static 48])
 {

@@ -2,7 +2,7 @@
 /*
  * Trying things out. Each try is a row and runs in a process of its own, which may change whatever
  * it likes about itself; it answers through a pipe, and one that does not answer is killed. A try
- * that needs a namespace first is not made where that can't be had.
+ * that needs a namespace first is not made where that is not available.
  */
 #include <errno.h>
 #include <fcntl.h>

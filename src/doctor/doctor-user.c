@@ -146,7 +146,7 @@ static void judge_tool(const struct facts *f, struct finding *out)
             finding_say(f, out, FINDING_SKIP, "%s; not needed by the default",
                         f->tools[i] == TOOL_ABSENT    ? tools[i].absent
                         : f->tools[i] == TOOL_REFUSED ? tools[i].refused
-                                                      : "nobody answers at its socket");
+                                                      : "nothing answers at its socket");
     }
 }
 

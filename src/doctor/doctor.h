@@ -9,7 +9,7 @@
  *     facts_try      what the kernel really does, each in a process of its own with a deadline
  *     doctor_judge   a finding for each row of a table, by the facts alone
  *
- * A sysctl tells what an administrator wanted; only a try tells what happens. So the tries say
+ * A sysctl says what an administrator wanted; only a try shows what happens. So the tries say
  * whether something works, and what was read only explains why not, and what to do about it. The
  * run of a real sandbox has the last word (doctor.c).
  *
@@ -104,7 +104,7 @@ struct engine_facts {
     bool wants_runsc; /* with that runtime */
     bool answers;
     int errnum;          /* of the connection; 0: there was one */
-    const char *message; /* why it can't be had */
+    const char *message; /* why it is not available */
     const char *address;
     const char *name, *version, *api; /* "Docker", "20.10.24", "1.41" */
     bool is_rootless, has_runsc;
@@ -117,7 +117,7 @@ struct facts {
 
     uint32_t uid;
     const char *user; /* the name, or the number where there is none */
-    const char *exe;  /* this program, for what has to be told about it */
+    const char *exe;  /* this program, to be named in advice */
 
     const char *machine; /* "x86_64" */
     const char *release; /* "6.1.0-18-amd64" */

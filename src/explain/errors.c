@@ -209,8 +209,8 @@ static unsigned find_in(struct analysis *a, const struct errors_source *source, 
     return wanted ? source_line_with(source, wanted, may_repeat) : 0;
 }
 
-/* Where nothing told of a line, a text of the source may. One that is there once is better than one
- * that comes first in the list. */
+/* Where nothing named a line, a text of the source may show it. One that is there once is better
+ * than one that comes first in the list. */
 static bool find_place(struct analysis *a, const char *const *texts,
                        const struct errors_known *known)
 {
@@ -413,7 +413,7 @@ static const struct {
       "the program ran into an instruction that it must not reach: "
       "undefined behaviour, or a function without a return value" },
     { SIGTRAP, "runtime", NULL },
-    { SIGPIPE, "io", "the program wrote to a pipe or socket that nobody reads any more" },
+    { SIGPIPE, "io", "the program wrote to a pipe or socket that has no reader any more" },
     { SIGXCPU, "timeout", "the program used up its CPU time" },
     { SIGXFSZ, "disk", "the program wrote a file that is too large" },
     { SIGKILL, "runtime", NULL },

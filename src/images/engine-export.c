@@ -236,7 +236,7 @@ int image_to_engine(const char *host, int root_fd, const char *tag, const struct
         kill(pid, SIGKILL);
     while (waitpid(pid, &ended, 0) < 0 && errno == EINTR)
         continue;
-    /* The last chunk says that it is whole: a tar that was cut off shall not become an image. */
+    /* The last chunk says that it is whole: a tar that was cut off must not become an image. */
     if (rc == 0)
         rc = ended == 0 ? send_chunk(fd, NULL, 0) : -EIO;
     if (rc == 0 || rc == -EPIPE)

@@ -4,7 +4,7 @@
 /*
  * Handing an image to a container engine (Docker's API, or podman's socket of the same kind), as
  * `docker import` does: its tar is the body of POST /images/create?fromSrc=-, over the engine's
- * unix socket. That socket is as good as root; who may use it is its owner's business.
+ * unix socket. Access to that socket is as good as root; its owner decides who has it.
  */
 
 struct cay_error;

@@ -168,7 +168,7 @@ static size_t value_of(const char *stanza, const char *end, const char *key, con
     return 0;
 }
 
-/* Of Debian and its kin, which list what is installed; other images have none. */
+/* Of Debian and the like, which list what is installed; other images have none. */
 static void put_packages(const struct cay_image_maker *maker, struct strbuf *out)
 {
     auto_free char *status = read_inside(maker, "var/lib/dpkg/status", STATUS_MAX);

@@ -43,10 +43,9 @@ struct syntax_slow {
     int64_t until_ns;
 };
 
-/* Workers at once, one for each language; the one that was idle longest makes room, and no tenant
- * keeps all of them busy. What may take
- * long has workers of its own, so that nobody's small code waits behind it; so has whoever's did.
- */
+/* Workers at once, one for each language. The one that was idle longest makes room, and no tenant
+ * keeps all of them busy. Code that may take long has workers of its own, so that small code never
+ * waits behind it; so has a tenant whose code took long. */
 struct syntax_pool {
     struct syntax_client *clients[SYNTAX_CLIENTS];
     struct syntax_slow slow[SYNTAX_SLOW]; /* a ring */
@@ -56,7 +55,7 @@ struct syntax_pool {
     unsigned n_restarts;
     pid_t launcher_pid;
     int (*start_launcher)(void *arg,
-                          struct cay_error *err); /* another one; NULL: it can't be had */
+                          struct cay_error *err); /* another one; NULL: it is not available */
     void *start_arg;
 };
 
@@ -76,7 +75,7 @@ int syntax_pool_supervise(struct syntax_pool *pool, struct cay_error *err);
 struct syntax_question {
     enum syntax_verb verb;
     unsigned flags, timeout_ms;
-    bool may_be_slow;   /* others shall not wait for it: as with code past SYNTAX_SMALL_BYTES */
+    bool may_be_slow;   /* others must not wait for it: as with code past SYNTAX_SMALL_BYTES */
     const char *tenant; /* whose turn it is; NULL: "" */
     const char *lists;
     size_t lists_len;

@@ -151,10 +151,8 @@ bool event_log_next(const struct event_log *log, uint64_t after, struct logged_e
     return true;
 }
 
-/* ---- wire formats ---- */
-
-/* A gap is told in the place of its last event, behind which a reader goes on. */
-static void put_json(struct strbuf *out, const struct logged_event *event, size_t from, size_t len)
+/* A gap stands in the place of its last event, behind which a reader goes on. */
+void event_json_put(struct strbuf *out, const struct logged_event *event, size_t from, size_t len)
 {
     if (!event->is_gap) {
         strbuf_add(out, event->json + from, len);
@@ -175,20 +173,4 @@ static void put_json(struct strbuf *out, const struct logged_event *event, size_
     json_put_uint(&w, event->seq);
     json_end_array(&w);
     json_end_object(&w);
-}
-
-void event_put_sse(struct strbuf *out, const struct logged_event *event, size_t from, size_t len)
-{
-    if (from == 0)
-        strbuf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: ", event->seq, event->name);
-    put_json(out, event, from, len);
-    if (from + len == event->len)
-        strbuf_puts(out, "\n\n");
-}
-
-void event_put_ndjson(struct strbuf *out, const struct logged_event *event, size_t from, size_t len)
-{
-    put_json(out, event, from, len);
-    if (from + len == event->len)
-        strbuf_putc(out, '\n');
 }

@@ -47,8 +47,8 @@ struct event_log {
 void event_log_init(struct event_log *log, size_t max_bytes, size_t max_count);
 void event_log_done(struct event_log *log);
 
-/* Adds the event that comes next: its number is one more than the last. Its buffer is the log's from
- * here on. */
+/* Adds the event that comes next: its number is one more than the last. Its buffer is the log's
+ * from here on. */
 void event_log_add(struct event_log *log, const struct logged_event *event);
 
 /* Keeps no more than so many bytes from here on, the newest event apart. */
@@ -60,12 +60,5 @@ void event_log_skip(struct event_log *log, uint64_t seq);
 /* The first event behind number `after`; false: there is none yet. */
 bool event_log_next(const struct event_log *log, uint64_t after, struct logged_event *ret);
 
-/* ---- wire formats: one event, put into a buffer ---- */
-
-/* Puts `len` bytes of the event's JSON from `from` on, with what stands before the first and behind
- * the last of them: a large one goes in pieces. Of a gap there is one piece of no bytes. */
-typedef void event_put_fn(struct strbuf *out, const struct logged_event *event, size_t from,
-                          size_t len);
-
-event_put_fn event_put_sse;    /* text/event-stream: the number as id */
-event_put_fn event_put_ndjson; /* application/x-ndjson: a line */
+/* Adds `len` bytes of the event's JSON from `from` on; of a gap, all of the event that says so. */
+void event_json_put(struct strbuf *out, const struct logged_event *event, size_t from, size_t len);

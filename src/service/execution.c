@@ -15,399 +15,19 @@
 #include "base/parse.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
-#include "doors/http/conn.h"
-#include "doors/http/server-state.h"
 #include "service/hooks.h"
 #include "service/log.h"
 #include "service/metrics.h"
+#include "service/refusals.h"
 #include "service/service-engine.h"
+#include "service/service-state.h"
 
 enum {
-    LOG_BYTES_MAX = 8 << 20,    /* of one run */
-    LOG_COUNT_MAX = 20000,      /* events of one run */
     ALL_LOGS_MAX = 32 << 20,    /* of those that run: beyond it, each keeps less */
     LOG_BYTES_FEW = 64 << 10,   /* that much */
     LOG_BYTES_FLOOD = 64 << 20, /* dropped by then: from here on nothing is kept unread */
-    KEEP_MAX = 256,             /* finished ones that are remembered */
-    COPY_MAX = 64 << 10,        /* a result up to this size is copied for each who asks */
-    PIECE_BYTES = 64 << 10,     /* of a larger one, in a stream of events */
     SHORT_BYTES = 8 << 10,      /* of each stream, where there is no room for more */
 };
-
-static const char *const state_names[] = { "queued", "running", "finished" };
-
-const char *execution_state_name(enum execution_state state)
-{
-    return state_names[state];
-}
-
-/* ---- the table ---- */
-
-/* Ids are random and ours: nobody can choose them to meet in one bucket. */
-static size_t bucket_of(const char *id)
-{
-    char head[9];
-
-    snprintf(head, sizeof head, "%.8s", id);
-    return strtoul(head, NULL, 16) % EXECUTION_BUCKETS;
-}
-
-int execution_compare(const struct execution *run, const char *timestamp, const char *id)
-{
-    int order = strcmp(run->timestamp, timestamp);
-    return order != 0 ? order : strcmp(run->id, id);
-}
-
-/* Nearly always at the front: only those of the same millisecond, and of a clock that was set back,
- * are passed. */
-static void insert(struct executions *all, struct execution *run)
-{
-    struct execution **bucket = &all->buckets[bucket_of(run->id)];
-    struct execution *newer = NULL, *older = all->newest;
-
-    run->bucket_next = *bucket;
-    *bucket = run;
-    while (older && execution_compare(older, run->timestamp, run->id) > 0) {
-        newer = older;
-        older = older->older;
-    }
-    run->newer = newer;
-    run->older = older;
-    *(newer ? &newer->older : &all->newest) = run;
-    *(older ? &older->newer : &all->oldest) = run;
-}
-
-static void take_out(struct executions *all, struct execution *run)
-{
-    struct execution **at = &all->buckets[bucket_of(run->id)];
-
-    while (*at != run)
-        at = &(*at)->bucket_next;
-    *at = run->bucket_next;
-    if (run->newer)
-        run->newer->older = run->older;
-    else
-        all->newest = run->older;
-    if (run->older)
-        run->older->newer = run->newer;
-    else
-        all->oldest = run->newer;
-}
-
-bool execution_is_of(const struct execution *run, const struct token_owner *owner)
-{
-    return (owner->scopes & SCOPE_ADMIN) || strcmp(run->tenant, owner->tenant) == 0;
-}
-
-struct execution *execution_find(const struct server *server, const char *id,
-                                 const struct token_owner *owner)
-{
-    struct execution *run = server->executions.buckets[bucket_of(id)];
-
-    while (run && strcmp(run->id, id) != 0)
-        run = run->bucket_next;
-    return run && !run->is_removed && execution_is_of(run, owner) ? run : NULL;
-}
-
-/* ---- making and forgetting ---- */
-
-static bool is_in_use(const struct execution *run)
-{
-    return run->state != EXECUTION_FINISHED || run->waiter || run->readers || run->is_ending;
-}
-
-struct execution *execution_new(struct server *server, const struct token_owner *owner,
-                                struct cay_request *req, int64_t taken_ns)
-{
-    struct execution *run = mem_alloc(sizeof *run);
-    const char *language = cay_request_language(server->cay, req);
-
-    run->server = server;
-    run->req = req;
-    run->taken_ns = taken_ns;
-    snprintf(run->tenant, sizeof run->tenant, "%s", owner->tenant);
-    snprintf(run->language, sizeof run->language, "%s", language ? language : "");
-    cay_make_id(run->id);
-    clock_timestamp(run->timestamp);
-    event_log_init(&run->log, LOG_BYTES_MAX, LOG_COUNT_MAX);
-    insert(&server->executions, run);
-    server->executions.n_active++;
-    return run;
-}
-
-static void count_log(struct execution *run)
-{
-    struct executions *all = &run->server->executions;
-
-    all->log_bytes += run->log.bytes - run->logged_bytes;
-    run->logged_bytes = run->log.bytes;
-}
-
-static void count_kept(struct execution *run)
-{
-    struct executions *all = &run->server->executions;
-    size_t kept = is_in_use(run) ? 0 : run->logged_bytes;
-
-    all->kept_bytes += kept - run->kept_bytes;
-    run->kept_bytes = kept;
-    bodies_give_back(&all->kept, &run->share);
-    all->kept.max_bytes = UINT64_MAX; /* nobody is refused here */
-    if (!is_in_use(run))
-        bodies_take(&all->kept, &run->share, run->tenant,
-                    kept + run->server->settings.event_log_bytes / KEEP_MAX + 1);
-}
-
-uint64_t execution_end_of(const struct server *server, const char *id)
-{
-    const struct executions *all = &server->executions;
-
-    for (size_t i = 0; i < MIN(all->n_ends, (size_t)ENDS_MAX); i++)
-        if (strcmp(all->ends[i].id, id) == 0)
-            return all->ends[i].last;
-    return 0;
-}
-
-void execution_note_end(struct server *server, const char *id, uint64_t last)
-{
-    struct executions *all = &server->executions;
-    struct execution_end *end = &all->ends[all->n_ends++ % ENDS_MAX];
-
-    snprintf(end->id, sizeof end->id, "%s", id);
-    end->last = last;
-}
-
-static void drop_request(struct execution *run)
-{
-    cay_request_free(run->req);
-    run->req = NULL;
-    bodies_give_back(&run->server->bodies, &run->held);
-}
-
-static void free_run(struct execution *run)
-{
-    struct executions *all = &run->server->executions;
-
-    take_out(all, run);
-    if (run->state == EXECUTION_FINISHED) {
-        all->n_finished--;
-        execution_note_end(run->server, run->id, run->log.last);
-    } else {
-        all->n_active--;
-    }
-    all->log_bytes -= run->logged_bytes;
-    all->kept_bytes -= run->kept_bytes;
-    bodies_give_back(&all->kept, &run->share);
-    event_log_done(&run->log);
-    drop_request(run);
-    bodies_give_back(&run->server->bodies, &run->room);
-    free(run->webhook);
-    free(run);
-}
-
-void execution_forget(struct execution *run)
-{
-    run->is_removed = true;
-    if (!is_in_use(run))
-        free_run(run);
-}
-
-/* The oldest of the tenant that has most: nobody's runs push those of others out. Those that still
- * run or are read are passed over: their number is bounded by admission and connections. */
-static struct execution *next_to_forget(const struct executions *all)
-{
-    struct execution *found = NULL;
-
-    for (struct execution *run = all->oldest; run; run = run->newer)
-        if (run->share.bytes > 0 && (!found || bodies_of(&run->share) > bodies_of(&found->share)))
-            found = run;
-    return found;
-}
-
-static void forget_some(struct server *server)
-{
-    struct executions *all = &server->executions;
-
-    while (all->n_finished > KEEP_MAX || all->kept_bytes > server->settings.event_log_bytes) {
-        struct execution *run = next_to_forget(all);
-        if (!run)
-            return;
-        free_run(run);
-    }
-}
-
-/* It is finished, and who read it may have been the last: it is kept as long as there is room, of
- * which half is the most that one gets. */
-static void let_go(struct execution *run)
-{
-    struct server *server = run->server;
-    size_t most = server->settings.event_log_bytes / 2;
-
-    if (is_in_use(run))
-        return;
-    event_log_shrink(&run->log, most);
-    count_log(run);
-    count_kept(run);
-    bodies_give_back(&server->bodies, &run->room);
-    if (run->is_removed || run->is_short || run->log.bytes > most)
-        free_run(run);
-    forget_some(server);
-}
-
-void execution_forget_all(struct server *server)
-{
-    server->executions.tell_unrecorded_ns = 0;
-    execution_tell_unrecorded(server, clock_now_ns());
-    for (struct execution *run = server->executions.oldest, *newer; run; run = newer) {
-        newer = run->newer;
-        free_run(run);
-    }
-}
-
-/* ---- readers ---- */
-
-static void link_reader(struct execution *run, struct exchange *x)
-{
-    x->arg = run;
-    x->prev = NULL;
-    x->next = run->readers;
-    if (x->next)
-        x->next->prev = x;
-    run->readers = x;
-    count_kept(run);
-}
-
-static void unlink_reader(struct exchange *x)
-{
-    struct execution *run = x->arg;
-
-    if (x->prev)
-        x->prev->next = x->next;
-    else
-        run->readers = x->next;
-    if (x->next)
-        x->next->prev = x->prev;
-    x->prev = x->next = NULL;
-}
-
-/* What is kept counts as that no more once somebody reads it: from here on it counts as what waits
- * to be sent, once, however many read it; let_go gives it back. Else x is told to come again. */
-static bool take_for_reading(struct execution *run, struct exchange *x)
-{
-    if (run->state != EXECUTION_FINISHED || run->is_ending || run->room.bytes > 0 ||
-        bodies_take(&run->server->bodies, &run->room, run->tenant, run->logged_bytes))
-        return true;
-    exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers are still unread",
-                   "read the pending answers, then try again", 1);
-    return false;
-}
-
-static void on_owner_gone(struct execution *run)
-{
-    metrics_add(run->server->metrics, COUNTER_CLIENTS_LEFT, 1);
-    execution_cancel(run, 0);
-}
-
-static void on_reader_gone(struct exchange *x)
-{
-    struct execution *run = x->arg;
-
-    unlink_reader(x);
-    if (run->state == EXECUTION_FINISHED)
-        let_go(run);
-    else if (x->is_owner)
-        on_owner_gone(run);
-}
-
-static enum pull pull_event(struct exchange *x, struct strbuf *out)
-{
-    struct execution *run = x->arg;
-    struct logged_event event;
-
-    if (event_log_next(&run->log, x->after, &event)) {
-        /* The end, which is as large as the result, goes in pieces: it stays where it is. */
-        bool is_end = run->state == EXECUTION_FINISHED && event.seq == run->log.last;
-        size_t len = is_end ? MIN(event.len - x->at, (size_t)PIECE_BYTES) : event.len;
-        x->put(out, &event, x->at, len);
-        x->at += len;
-        if (x->at == event.len) {
-            x->after = event.seq;
-            x->at = 0;
-        }
-        return PULL_MORE;
-    }
-    if (run->state != EXECUTION_FINISHED)
-        return PULL_WAIT;
-    unlink_reader(x);
-    let_go(run);
-    return PULL_END;
-}
-
-void execution_follow(struct execution *run, struct exchange *x, uint64_t after, event_put_fn *put,
-                      const char *type, bool is_owner)
-{
-    if (!take_for_reading(run, x))
-        return;
-    x->gone = on_reader_gone;
-    x->after = MIN(after, run->log.last);
-    /* No stream is without its end, whatever was seen of it or is claimed to have been. */
-    if (run->state == EXECUTION_FINISHED && x->after == run->log.last)
-        x->after--;
-    x->put = put;
-    x->is_owner = is_owner;
-    link_reader(run, x);
-    exchange_stream(x, type, pull_event);
-}
-
-static void on_waiter_gone(struct exchange *x)
-{
-    struct execution *run = x->arg;
-
-    run->waiter = NULL;
-    on_owner_gone(run);
-}
-
-static void on_result_sent(struct exchange *x)
-{
-    struct execution *run = x->arg;
-
-    unlink_reader(x);
-    let_go(run);
-}
-
-/* A large result is there once, however many read it. */
-void execution_answer(struct execution *run, struct exchange *x)
-{
-    struct strbuf body = { 0 };
-
-    if (run->result_len > COPY_MAX) {
-        if (!take_for_reading(run, x))
-            return;
-        link_reader(run, x);
-        exchange_reply_lent(x, "application/json", run->result, run->result_len, on_result_sent);
-        return;
-    }
-    strbuf_add(&body, run->result, run->result_len);
-    strbuf_putc(&body, '\n');
-    size_t len = body.len;
-    exchange_reply(x, 200, "application/json", strbuf_take(&body), len);
-}
-
-static void answer_waiter(struct execution *run)
-{
-    struct exchange *x = run->waiter;
-
-    run->waiter = NULL;
-    execution_answer(run, x);
-}
-
-void execution_wait(struct execution *run, struct exchange *x)
-{
-    x->arg = run;
-    x->gone = on_waiter_gone;
-    run->waiter = x;
-    if (run->state == EXECUTION_FINISHED)
-        answer_waiter(run);
-}
 
 /* ---- events ---- */
 
@@ -431,7 +51,7 @@ static const char *const event_names[] = {
 /* How much a run may keep depends on how much there is of it all. */
 static void bound_log(struct execution *run)
 {
-    if (run->server->executions.log_bytes > ALL_LOGS_MAX)
+    if (run->service->executions.log_bytes > ALL_LOGS_MAX)
         run->log.max_bytes = LOG_BYTES_FEW;
 }
 
@@ -479,7 +99,7 @@ static void short_end(const struct cay_event *event, struct cay_event_text *ret)
 static void end_text(struct execution *run, const struct cay_event *event,
                      struct cay_event_text *ret)
 {
-    struct bodies *bodies = &run->server->bodies;
+    struct bodies *bodies = &run->service->bodies;
 
     cay_event_take_json(event, ret);
     if (ret->len > run->room.bytes &&
@@ -499,7 +119,7 @@ static void on_finished(struct execution *run, const struct cay_event *event,
     run->result_len = text->result_len;
     note_result(run, event->result); /* a failed run's is nowhere else */
     run->is_unrecorded = event->result->is_unrecorded;
-    metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, run->is_unrecorded);
+    metrics_add(run->service->metrics, COUNTER_RECORD_FAILED, run->is_unrecorded);
 }
 
 static void on_event(void *arg, const struct cay_event *event)
@@ -517,7 +137,7 @@ static void on_event(void *arg, const struct cay_event *event)
         run->log.dropped_bytes > LOG_BYTES_FLOOD || (run->waiter && run->log.bytes > LOG_BYTES_FEW);
     if (!run->readers && is_plenty && event->kind != CAY_EVENT_FINISHED) {
         event_log_skip(&run->log, event->seq);
-        count_log(run);
+        execution_count_log(run);
         return;
     }
     struct cay_event_text text = { 0 };
@@ -533,9 +153,8 @@ static void on_event(void *arg, const struct cay_event *event)
                                                      .json = text.json,
                                                      .len = text.len,
                                                      .buffer = text.buffer });
-    count_log(run);
-    for (struct exchange *x = run->readers; x; x = x->next)
-        exchange_wake(x);
+    execution_count_log(run);
+    execution_wake_readers(run);
 }
 
 /* ---- the end ---- */
@@ -548,7 +167,7 @@ static int64_t cpu_ns_of(const struct cay_result *result)
 
 static void count_result(struct execution *run, const struct cay_result *result, int64_t now_ns)
 {
-    struct metrics *m = run->server->metrics;
+    struct metrics *m = run->service->metrics;
 
     metrics_run(m, &(struct metrics_run){
                        .language = *run->language ? run->language : NULL,
@@ -581,7 +200,7 @@ static void log_end(const struct execution *run, const struct cay_result *result
         { NULL },
     };
 
-    log_line(run->server->log, run->is_unrecorded ? LOG_WARN : LOG_INFO, "run", now_ns, fields);
+    log_line(run->service->log, run->is_unrecorded ? LOG_WARN : LOG_INFO, "run", now_ns, fields);
 }
 
 /* Whether nothing ran, and for no fault of the request's: the host lacks what a sandbox is made of,
@@ -594,37 +213,46 @@ static bool is_unmade(const struct execution *run, const struct cay_error *err)
             (err->kind == CAY_E_UNSUPPORTED && (err->errnum == 0 || err->errnum == ENODEV)));
 }
 
+/* How to set a host up is not for clients: the log has that, as the end of a run. */
+static void refuse_unmade(struct ask *ask, const struct cay_error *err)
+{
+    struct refusal refusal = { .why = REFUSED_SHORTAGE, .retry_after_s = 5 };
+
+    cay_client_error(err, &refusal.err);
+    cay_hint(&refusal.err, "try again"); /* where there is none */
+    ask_refuse_with(ask, &refusal);
+}
+
 /* The answer first: all else can wait for it. */
 static void finish(struct execution *run, const struct cay_error *err)
 {
-    struct executions *all = &run->server->executions;
+    struct executions *all = &run->service->executions;
 
     run->state = EXECUTION_FINISHED;
     run->is_ending = true; /* an answer that goes at once would let it go */
     run->running = NULL;
     all->n_active--;
     all->n_finished++;
-    struct exchange *waiter = run->waiter;
+    struct ask *waiter = run->waiter;
     if (waiter && is_unmade(run, err)) {
         run->waiter = NULL;
-        exchange_unmade(waiter, err);
+        refuse_unmade(waiter, err);
     } else if (waiter) {
-        answer_waiter(run);
+        execution_answer_waiter(run);
     }
-    for (struct exchange *x = run->readers; x; x = x->next)
-        exchange_wake(x);
+    execution_wake_readers(run);
     if (run->webhook)
-        hooks_post(run->server, run);
+        hooks_post(run->service, run);
     run->is_ending = false;
-    count_kept(run);
-    if (!is_in_use(run)) /* what is kept from here on has room of its own */
-        bodies_give_back(&run->server->bodies, &run->room);
+    execution_count_kept(run);
+    if (!execution_is_in_use(run)) /* what is kept from here on has room of its own */
+        bodies_give_back(&run->service->bodies, &run->room);
 }
 
 static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)
 {
     struct execution *run = arg;
-    struct server *server = run->server;
+    struct service *service = run->service;
     int64_t now_ns = clock_now_ns(), cpu_ns = 0;
     struct cay_result *shown = result ? result : cay_result_of_error(err, NULL);
 
@@ -633,23 +261,14 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
     finish(run, err);
     count_result(run, shown, now_ns);
     if (result)
-        engine_is_well(server);
+        engine_note_success(service);
     if (result)
         cpu_ns = cpu_ns_of(result);
     log_end(run, shown, err, now_ns);
     cay_result_free(shown);
-    admit_done(server->admit, &run->ticket, cpu_ns, now_ns);
-    let_go(run);
-    execution_start_waiting(server);
-}
-
-/* Its tenant can read it. */
-static struct cay_result *result_of(const struct cay_error *err, const struct cay_request *req)
-{
-    struct cay_error shown;
-
-    cay_client_error(err, &shown);
-    return cay_result_of_error(&shown, req);
+    admit_done(service->admit, &run->ticket, cpu_ns, now_ns);
+    execution_release(run);
+    execution_start_waiting(service);
 }
 
 /* A run that ends without having begun owes its readers a `finished` too. */
@@ -671,9 +290,9 @@ static void finish_unstarted(struct execution *run, const struct cay_error *err,
     };
 
     memcpy(result->id, run->id, sizeof result->id);
-    cay_record_unstarted(run->server->cay, run->req, &options, result);
+    cay_record_unstarted(run->service->cay, run->req, &options, result);
     on_event(run, &event);
-    drop_request(run);
+    execution_drop_request(run);
     finish(run, NULL); /* who waited has been told */
     count_result(run, result, now_ns);
     log_end(run, result, err, now_ns);
@@ -698,13 +317,13 @@ static int owe(struct execution *run, struct cay_error *ret_err)
     cay_fail(&err, CAY_E_SYSTEM, "the server ended before the run did");
     cay_hint(&err, "run it again; what it had done by then is lost");
     struct cay_result *result = cay_result_of_error(&err, run->req);
-    int rc = cay_record_pending(run->server->cay, run->req, &options, result, &err);
+    int rc = cay_record_pending(run->service->cay, run->req, &options, result, &err);
     cay_result_free(result);
     run->is_pending = rc == 0;
     if (rc == 0)
         return 0;
-    metrics_add(run->server->metrics, COUNTER_RECORD_FAILED, 1);
-    LOG(run->server->log, WARN, "not-recorded", clock_now_ns(), LOG_TEXT("id", run->id),
+    metrics_add(run->service->metrics, COUNTER_RECORD_FAILED, 1);
+    LOG(run->service->log, WARN, "not-recorded", clock_now_ns(), LOG_TEXT("id", run->id),
         LOG_TEXT("error", err.msg));
     cay_fail(ret_err, CAY_E_BUSY, "a detached run must be recorded, and recording fails");
     return cay_hint(ret_err, "try again later, or without detach");
@@ -724,62 +343,21 @@ static int start(struct execution *run, struct cay_error *err)
         .leaves_refusals = true,
     };
 
-    if (engine_start(run->server, run->req, &options, &run->running, err) < 0)
+    if (engine_start(run->service, run->req, &options, &run->running, err) < 0)
         return -1;
     run->state = EXECUTION_RUNNING;
-    drop_request(run);
+    execution_drop_request(run);
     return 0;
-}
-
-/* A line a minute, however many there are. */
-void execution_tell_unrecorded(struct server *server, int64_t now_ns)
-{
-    struct executions *all = &server->executions;
-
-    if (all->n_unrecorded == 0 || now_ns < all->tell_unrecorded_ns)
-        return;
-    LOG(server->log, WARN, "refusals-not-recorded", now_ns, LOG_INT("n", all->n_unrecorded),
-        LOG_TEXT("last_tenant", all->unrecorded_tenant));
-    all->n_unrecorded = 0;
-    all->tell_unrecorded_ns = now_ns + 60 * NS_PER_SEC;
-}
-
-static void note_unrecorded(struct server *server, const char *name, int64_t now_ns)
-{
-    struct executions *all = &server->executions;
-
-    metrics_add(server->metrics, COUNTER_REFUSALS_UNRECORDED, 1);
-    snprintf(all->unrecorded_tenant, sizeof all->unrecorded_tenant, "%s", name);
-    all->n_unrecorded++;
-    execution_tell_unrecorded(server, now_ns);
-}
-
-void execution_record_refused(struct server *server, const char *name,
-                              const struct cay_request *req, const struct cay_error *err)
-{
-    const struct cay_start_options options = { .tenant = name, .without_code = true };
-    int64_t now_ns = clock_now_ns();
-
-    if (err->kind == CAY_E_USAGE || err->kind == CAY_E_BUSY)
-        return;
-    struct tenant *tenant = admit_tenant(server->admit, name);
-    if (!tenant || !tenant_take_refusal(tenant, now_ns)) {
-        note_unrecorded(server, name, now_ns);
-        return;
-    }
-    struct cay_result *result = result_of(err, req);
-    cay_record_unstarted(server->cay, req, &options, result);
-    cay_result_free(result);
 }
 
 /* Before it starts: later there is nobody to refuse. */
 static int take_room(struct execution *run, uint64_t output_bytes, struct cay_error *err)
 {
-    struct bodies *bodies = &run->server->bodies;
+    struct bodies *bodies = &run->service->bodies;
     char most[32];
 
     if (output_bytes > bodies->max_bytes / 4) {
-        if (cay_request_check(run->server->cay, run->req, err) <
+        if (cay_request_check(run->service->cay, run->req, err) <
             0) /* who asks for too much anyway */
             return -1;
         format_bytes(most, bodies->max_bytes / 4);
@@ -796,59 +374,59 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
                     enum admit_outcome *ret_outcome, struct admit_refusal *refusal,
                     struct cay_error *err)
 {
-    struct server *server = run->server;
+    struct service *service = run->service;
     int64_t now_ns = clock_now_ns();
 
-    forget_some(server); /* those that ended while they waited, too */
+    execution_forget_some(service); /* those that ended while they waited, too */
     if (take_room(run, output_bytes, err) < 0) {
-        free_run(run);
+        execution_free(run);
         return -1;
     }
-    run->ticket.tenant = admit_tenant(server->admit, run->tenant);
+    run->ticket.tenant = admit_tenant(service->admit, run->tenant);
     run->ticket.memory_bytes = memory_bytes;
     if (!run->ticket.tenant) {
-        free_run(run);
+        execution_free(run);
         return cay_fail(err, CAY_E_BUSY, "too many tenants");
     }
-    *ret_outcome = admit_ask(server->admit, &run->ticket, now_ns, refusal);
+    *ret_outcome = admit_ask(service->admit, &run->ticket, now_ns, refusal);
     if (*ret_outcome == ADMIT_REFUSED) {
-        free_run(run);
+        execution_free(run);
         return 0;
     }
     /* What can't be run shall not wait for being told so. */
     bool is_fit =
-        *ret_outcome != ADMIT_QUEUED || cay_request_check(server->cay, run->req, err) == 0;
+        *ret_outcome != ADMIT_QUEUED || cay_request_check(service->cay, run->req, err) == 0;
     if (!is_fit || owe(run, err) < 0 || (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
         if (run->is_pending)
-            cay_record_drop_pending(server->cay, run->id);
-        admit_undo(server->admit, &run->ticket);
-        execution_record_refused(server, run->tenant, run->req, err);
-        free_run(run);
+            cay_record_drop_pending(service->cay, run->id);
+        admit_undo(service->admit, &run->ticket);
+        refusals_record(service, run->tenant, run->req, err);
+        execution_free(run);
         return -1;
     }
     return 0;
 }
 
-void execution_start_waiting(struct server *server)
+void execution_start_waiting(struct service *service)
 {
     struct admit_ticket *ticket;
     struct cay_error err;
 
     /* Those who wait have time: on_tick comes back to them. */
-    if (!engine_can_start(server))
+    if (!engine_can_start(service))
         return;
-    while ((ticket = admit_next(server->admit, clock_now_ns()))) {
+    while ((ticket = admit_next(service->admit, clock_now_ns()))) {
         struct execution *run = (struct execution *)ticket; /* its first member */
         if (start(run, &err) == 0)
             continue;
-        admit_done(server->admit, ticket, 0, clock_now_ns());
-        struct exchange *waiter = run->waiter;
+        admit_done(service->admit, ticket, 0, clock_now_ns());
+        struct ask *waiter = run->waiter;
         run->waiter = NULL;
         if (waiter && (err.kind == CAY_E_BUSY || is_unmade(run, &err)))
-            exchange_unmade(waiter, &err);
+            refuse_unmade(waiter, &err);
         else if (waiter)
-            exchange_fail(waiter, &err);
-        finish_unstarted(run, &err, result_of(&err, run->req));
+            ask_refuse(waiter, &err);
+        finish_unstarted(run, &err, refusals_result(&err, run->req));
     }
 }
 
@@ -863,11 +441,11 @@ void execution_cancel(struct execution *run, int signal)
         cay_cancel(run->running, signal);
         return;
     }
-    admit_leave(run->server->admit, &run->ticket);
+    admit_leave(run->service->admit, &run->ticket);
     cay_fail(&err, CAY_E_USAGE, "cancelled while queued");
     struct cay_result *result = cay_result_of_error(&err, run->req);
     result->verdict.cause = CAY_CAUSE_CANCELLED;
     result->exit_code = 137;
     finish_unstarted(run, NULL, result);
-    execution_start_waiting(run->server);
+    execution_start_waiting(run->service);
 }

@@ -4,21 +4,21 @@
 /*
  * The runs of the server: waiting for admission, running, and finished ones that are still
  * remembered. Each has its id from the start, and its events in a log that any number of clients of
- * its tenant can read.
+ * its tenant can read. What doors may do with them is in service.h; which file has what:
  *
- *     struct execution *run = execution_new(server, owner, req, taken_ns);
- *     if (execution_admit(run, &refusal, &err) …)      started, or it waits; or refused
- *     execution_follow(run, x, after, put);            x becomes a stream of its events
- *     execution_wait(run, x);                          x is answered with the result
- *     execution_cancel(run, 0);
+ *     execute.c           from a request to a run: what is refused, and what is not
+ *     execution.c         admission, events, the end
+ *     execution-read.c    who reads its events, or its result
+ *     execution-table.c   those that are remembered
+ *     recall.c            those that only the record has
  *
  * The client that asked for a run is its owner: when it leaves, the run is stopped, unless it was
  * detached. Those that read along never matter to it.
  *
  * Finished runs are remembered up to a number and a sum of bytes; then the oldest goes of the
  * tenant that has most of it, and the recorder alone knows it. One that somebody reads stays until
- * he is done, and counts from then on: neither what runs nor what is read takes room from those
- * that are kept.
+ * the last reader is done, and counts from then on: neither what runs nor what is read takes room
+ * from those that are kept.
  */
 
 #include <stdbool.h>
@@ -30,19 +30,17 @@
 #include "service/admit.h"
 #include "service/bodies.h"
 #include "service/event-log.h"
+#include "service/service.h"
 #include "service/token.h"
 
 struct cay_error;
 struct cay_request;
 struct cay_running;
-struct exchange;
-struct server;
-
-enum execution_state { EXECUTION_QUEUED, EXECUTION_RUNNING, EXECUTION_FINISHED };
+struct service;
 
 struct execution {
     struct admit_ticket ticket; /* its first member */
-    struct server *server;
+    struct service *service;
     char id[33];
     char timestamp[32];
     char tenant[TENANT_NAME_MAX + 1];
@@ -61,7 +59,7 @@ struct execution {
     bool is_short; /* there was no room for all of its result, which only the record has */
     int64_t taken_ns;
     struct cay_request *req; /* until it is started */
-    struct bodies_part held; /* of server->bodies, as long as req is there */
+    struct bodies_part held; /* of service->bodies, as long as req is there */
     struct bodies_part room; /* the same for its output, and then its result, until that is sent */
     char *webhook;           /* where to post the result, or NULL */
     struct cay_running *running;
@@ -77,8 +75,8 @@ struct execution {
     bool success;
     bool is_cut; /* its result does not have all of its output */
     double seconds;
-    struct exchange *waiter;  /* its answer is the result */
-    struct exchange *readers; /* streams of events */
+    struct ask *waiter;  /* its answer is the result */
+    struct ask *readers; /* of its events, or of a result that is lent */
 
     uint64_t listed; /* by list.c: the number of a list that has it */
     struct execution *bucket_next;
@@ -109,17 +107,49 @@ struct executions {
     char unrecorded_tenant[TENANT_NAME_MAX + 1]; /* of the last one */
 };
 
+/* ---- execution-table.c ---- */
+
 /* Takes req. */
-struct execution *execution_new(struct server *server, const struct token_owner *owner,
+struct execution *execution_new(struct service *service, const struct token_owner *owner,
                                 struct cay_request *req, int64_t taken_ns);
 
-/* Writes down that a request was refused before it was an execution; misuse is not. Of too many in
- * a minute the rest is only counted, and told of in the log. */
-void execution_record_refused(struct server *server, const char *tenant,
-                              const struct cay_request *req, const struct cay_error *err);
+/* NULL: there is none of that id, or it is another tenant's. */
+struct execution *execution_find(const struct service *service, const char *id,
+                                 const struct token_owner *owner);
+bool execution_is_of(const struct execution *run, const struct token_owner *owner);
 
-/* Tells of refusals that were not written down, if it is time to. */
-void execution_tell_unrecorded(struct server *server, int64_t now_ns);
+/* The order of lists, the record's too (store/history-client.h): by when they were taken, and within a
+ * millisecond by id. < 0: the run is older than what is named. */
+int execution_compare(const struct execution *run, const char *timestamp, const char *id);
+
+/* Of one that is forgotten: the number of its last event, 0 where that is not known any more. Whose
+ * it is has to be asked elsewhere. */
+uint64_t execution_end_of(const struct service *service, const char *id);
+void execution_note_end(struct service *service, const char *id, uint64_t last);
+
+/* Forgets a finished one, once nobody reads it. */
+void execution_forget(struct execution *run);
+void execution_forget_some(struct service *service); /* what is past the bounds */
+void execution_forget_all(struct service *service);
+
+/* It is finished, and its last reader may be done: kept as long as there is room. */
+void execution_release(struct execution *run);
+void execution_free(struct execution *run);
+void execution_drop_request(struct execution *run);
+bool execution_is_in_use(const struct execution *run);
+void execution_count_log(struct execution *run); /* after its log has changed */
+void execution_count_kept(struct execution *run);
+
+const char *execution_state_name(enum execution_state state);
+
+/* ---- execution-read.c ---- */
+
+/* Answered with the result of a finished one. */
+void execution_answer(struct execution *run, struct ask *ask);
+void execution_answer_waiter(struct execution *run);
+void execution_wake_readers(struct execution *run);
+
+/* ---- execution.c ---- */
 
 /* Starts it or lets it wait; *ret_outcome says which. Refused, or (-1, err) not to be started: it
  * is gone. memory_bytes is what it counts for, output_bytes what is kept of each stream. */
@@ -128,39 +158,7 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
                     struct cay_error *err);
 
 /* Starts what may start now: after anything that made room. */
-void execution_start_waiting(struct server *server);
-
-/* NULL: there is none of that id, or it is another tenant's. */
-struct execution *execution_find(const struct server *server, const char *id,
-                                 const struct token_owner *owner);
-bool execution_is_of(const struct execution *run, const struct token_owner *owner);
-
-/* The order of lists, the record's too (store/history-client.h): by when they were taken, and within a
- * millisecond by id. < 0: the run is older than what is named. */
-int execution_compare(const struct execution *run, const char *timestamp, const char *id);
-
-/* x is answered with the result, as soon as it is there; where is_owner, the run is stopped when
- * its client leaves before. */
-void execution_wait(struct execution *run, struct exchange *x);
-
-/* x is answered with the result of a finished one. */
-void execution_answer(struct execution *run, struct exchange *x);
-
-/* x becomes a stream of what comes behind event number `after`; where nothing does any more, of the
- * last one. */
-void execution_follow(struct execution *run, struct exchange *x, uint64_t after, event_put_fn *put,
-                      const char *type, bool is_owner);
+void execution_start_waiting(struct service *service);
 
 /* The signal that asked for it, or 0. Of a finished one: nothing. */
 void execution_cancel(struct execution *run, int signal);
-
-/* Of one that is forgotten: the number of its last event, 0 where that is not known any more. Whose
- * it is has to be asked elsewhere. */
-uint64_t execution_end_of(const struct server *server, const char *id);
-void execution_note_end(struct server *server, const char *id, uint64_t last);
-
-/* Forgets a finished one. */
-void execution_forget(struct execution *run);
-void execution_forget_all(struct server *server);
-
-const char *execution_state_name(enum execution_state state);

@@ -6,17 +6,13 @@
 
 #include <cay/record.h>
 #include <cay/settings.h>
-#include <cay/version.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "base/json.h"
-#include "doors/http/conn.h"
-#include "doors/http/handlers.h"
-#include "doors/http/server-state.h"
 #include "service/log.h"
 #include "service/recorder-link.h"
 #include "service/service-engine.h"
+#include "service/service-state.h"
 
 /* How long an answer waits for the check; and how long a warden may say nothing at all, a busy one
  * too, before it counts as one that can run nothing. */
@@ -24,114 +20,100 @@
 #define HUNG_NS (3 * NS_PER_SEC)
 
 /* Whether it has said nothing for so long, neither of the check nor of itself. */
-static bool is_silent(const struct server *server, int64_t how_long_ns)
+static bool is_silent(const struct service *service, int64_t how_long_ns)
 {
-    const struct health *health = &server->health;
+    const struct health *health = &service->health;
 
-    return health->is_checking && cay_pool_answers(server->cay) <= health->after_answers &&
+    return health->is_checking && cay_pool_answers(service->cay) <= health->after_answers &&
            clock_now_ns() - health->begun_ns >= how_long_ns;
 }
 
-static bool is_well(const struct server *server)
+static bool is_healthy(const struct service *service)
 {
-    return server->health.is_known && server->health.is_well && !is_silent(server, HUNG_NS);
+    return service->health.is_known && service->health.is_healthy && !is_silent(service, HUNG_NS);
 }
 
-static const char *status_word(const struct server *server)
+static const char *status_word(const struct service *service)
 {
-    if (server->is_draining)
+    if (service_is_draining(service))
         return "draining";
-    return is_well(server) ? "ok" : "failing";
+    return is_healthy(service) ? "ok" : "failing";
 }
 
-static const char *warden_word(const struct server *server)
+static const char *warden_word(const struct service *service)
 {
-    if (engine_is_ailing(server))
+    if (engine_is_degraded(service))
         return "restarting";
-    return is_silent(server, HUNG_NS) ? "hung" : is_silent(server, WAIT_NS) ? "slow" : "ok";
+    return is_silent(service, HUNG_NS) ? "hung" : is_silent(service, WAIT_NS) ? "slow" : "ok";
 }
 
-static const char *why_not(const struct server *server)
+static const char *why_not(const struct service *service)
 {
-    if (is_silent(server, HUNG_NS))
+    if (is_silent(service, HUNG_NS))
         return "the warden does not answer";
-    return server->health.is_known ? server->health.message : "nothing was run yet";
+    return service->health.is_known ? service->health.message : "nothing was run yet";
 }
 
-static void answer(struct exchange *x)
+static void answer(struct ask *ask)
 {
-    const struct server *server = x->server;
-    const struct health *health = &server->health;
-    struct strbuf out = { 0 };
-    struct json_writer w = { .out = &out };
+    struct service *service = ask->service;
     struct admit_counts counts;
 
-    admit_count(server->admit, &counts);
-    json_begin_object(&w);
-    json_field_string(&w, "status", status_word(server));
-    json_field_string(&w, "version", CAY_VERSION);
-    json_field_uint(&w, "running", counts.running);
-    json_field_uint(&w, "queued", counts.queued);
-    json_field_real(&w, "check_time", clock_seconds(health->took_ns));
-    json_field_uint(&w, "commands", cay_others_runs(server->cay));
-    json_field_string(&w, "warden", warden_word(server));
-    json_field_string(&w, "recorder", recorder_link_word(server));
-    json_field_string(&w, "journal", cay_journal_trouble(server->journal) ? "failing" : "ok");
-    json_field_string(&w, "checker", server->is_checker_gone ? "restarting" : "ok");
-    json_field_uint(&w, "losses", recorder_link_losses(server));
-    json_field_string(&w, "message", is_well(server) ? NULL : why_not(server));
-    json_end_object(&w);
-    strbuf_putc(&out, '\n');
-    size_t len = out.len;
-    int status = is_well(server) && !server->is_draining ? 200 : 503;
-    exchange_reply(x, status, "application/json", strbuf_take(&out), len);
+    admit_count(service->admit, &counts);
+    const struct health_report report = {
+        .is_healthy = is_healthy(service) && !service_is_draining(service),
+        .status = status_word(service),
+        .message = is_healthy(service) ? NULL : why_not(service),
+        .running = counts.running,
+        .queued = counts.queued,
+        .commands = cay_others_runs(service->cay),
+        .check_ns = service->health.took_ns,
+        .warden = warden_word(service),
+        .recorder = recorder_link_word(service),
+        .journal = cay_journal_trouble(service->journal) ? "failing" : "ok",
+        .checker = service->is_checker_gone ? "restarting" : "ok",
+        .losses = recorder_link_losses(service),
+    };
+    ask_answer(ask, &(struct answer){ .health = &report, .fd = -1 });
 }
 
-static void take_out(struct exchange *x)
+static void take_out(struct ask *ask)
 {
-    struct health *health = &x->server->health;
-
-    if (x->prev)
-        x->prev->next = x->next;
-    else
-        health->waiters = x->next;
-    if (x->next)
-        x->next->prev = x->prev;
-    x->prev = x->next = NULL;
+    ask_unlink(&ask->service->health.asks, ask);
 }
 
-static void conclude(struct server *server, bool is_well, const char *message, int64_t took_ns)
+static void conclude(struct service *service, bool is_healthy, const char *message, int64_t took_ns)
 {
-    struct health *health = &server->health;
+    struct health *health = &service->health;
 
     health->is_checking = false;
     health->is_known = true;
-    health->is_well = is_well;
+    health->is_healthy = is_healthy;
     health->took_ns = took_ns;
     health->checked_ns = clock_now_ns();
     snprintf(health->message, sizeof health->message, "%s", message ? message : "");
-    if (is_well)
-        engine_is_well(server);
-    while (health->waiters) {
-        struct exchange *x = health->waiters;
-        take_out(x);
-        answer(x);
+    if (is_healthy)
+        engine_note_success(service);
+    while (health->asks) {
+        struct ask *ask = health->asks;
+        take_out(ask);
+        answer(ask);
     }
     if (health->on_first) {
-        void (*on_first)(struct server * server) = health->on_first;
+        void (*on_first)(struct service * service) = health->on_first;
         health->on_first = NULL;
-        on_first(server);
+        on_first(service);
     }
 }
 
-static void conclude_error(struct server *server, const struct cay_error *err)
+static void conclude_error(struct service *service, const struct cay_error *err)
 {
-    if (server->health.on_first)
-        server->health.first_error = *err;
-    else if (server->health.is_well || strcmp(server->health.message, err->msg) != 0)
-        LOG(server->log, WARN, "check-failed", clock_now_ns(), LOG_TEXT("error", err->msg),
+    if (service->health.on_first)
+        service->health.first_error = *err;
+    else if (service->health.is_healthy || strcmp(service->health.message, err->msg) != 0)
+        LOG(service->log, WARN, "check-failed", clock_now_ns(), LOG_TEXT("error", err->msg),
             LOG_TEXT("hint", err->hint));
-    conclude(server, false, err->msg, 0);
+    conclude(service, false, err->msg, 0);
 }
 
 static void look_at_layers(struct health *health, const struct cay_result *result)
@@ -142,24 +124,25 @@ static void look_at_layers(struct health *health, const struct cay_result *resul
 
 static void on_done(void *arg, struct cay_result *result, const struct cay_error *err)
 {
-    struct server *server = arg;
+    struct service *service = arg;
 
-    if (result && server->health.on_first)
-        look_at_layers(&server->health, result);
+    if (result && service->health.on_first)
+        look_at_layers(&service->health, result);
     if (result)
-        conclude(server, result->success,
+        conclude(service, result->success,
                  result->error_message ? result->error_message : "true was not successful",
                  result->execution_time_ns + result->timing.setup_ns);
     else
-        conclude_error(server, err);
+        conclude_error(service, err);
     cay_result_free(result);
 }
 
 /* No longer than a client could ask for. */
-static int set_timeout(const struct server *server, struct cay_request *req, struct cay_error *err)
+static int set_timeout(const struct service *service, struct cay_request *req,
+                       struct cay_error *err)
 {
     const uint64_t usual_ns = 10 * NS_PER_SEC;
-    uint64_t most_ns = cay_max(server->cay, "timeout");
+    uint64_t most_ns = cay_max(service->cay, "timeout");
     char seconds[32];
 
     snprintf(seconds, sizeof seconds, "%.3f",
@@ -167,58 +150,55 @@ static int set_timeout(const struct server *server, struct cay_request *req, str
     return cay_request_set(req, "timeout", seconds, err);
 }
 
-void health_check(struct server *server)
+void health_check(struct service *service)
 {
     const struct cay_start_options options = { .on_done = on_done,
-                                               .arg = server,
+                                               .arg = service,
                                                .is_probe = true };
     struct cay_request *req;
     struct cay_running *running;
     struct cay_error err;
     uint64_t memory;
 
-    if (server->health.is_checking)
+    if (service->health.is_checking)
         return;
-    server->health.is_checking = true;
-    server->health.begun_ns = clock_now_ns();
-    server->health.after_answers = cay_pool_answers(server->cay);
-    cay_pool(server->cay, NULL, 0, &memory); /* asks: whether it lives, and what runs there */
+    service->health.is_checking = true;
+    service->health.begun_ns = clock_now_ns();
+    service->health.after_answers = cay_pool_answers(service->cay);
+    cay_pool(service->cay, NULL, 0, &memory); /* asks: whether it lives, and what runs there */
     req = cay_request_new();
     int rc = cay_request_set(req, "command", "/bin/true", &err);
     if (rc == 0)
-        rc = set_timeout(server, req, &err);
+        rc = set_timeout(service, req, &err);
     if (rc == 0)
-        rc = engine_start(server, req, &options, &running, &err);
+        rc = engine_start(service, req, &options, &running, &err);
     cay_request_free(req);
     if (rc < 0)
-        conclude_error(server, &err);
+        conclude_error(service, &err);
 }
 
-void health_serve(struct server *server, int64_t now_ns)
+void health_serve(struct service *service, int64_t now_ns)
 {
-    for (struct exchange *x = server->health.waiters, *next; x; x = next) {
-        next = x->next;
-        if (now_ns - x->taken_ns < WAIT_NS)
+    for (struct ask *ask = service->health.asks, *next; ask; ask = next) {
+        next = ask->next;
+        if (now_ns - ask->asked_ns < WAIT_NS)
             continue;
-        take_out(x);
-        x->gone = NULL;
-        answer(x);
+        take_out(ask);
+        answer(ask);
     }
 }
 
-void on_health(struct exchange *x)
+void service_health(struct ask *ask)
 {
-    struct health *health = &x->server->health;
+    struct health *health = &ask->service->health;
     bool is_fresh = health->is_known && clock_now_ns() - health->checked_ns < NS_PER_SEC;
 
     if (is_fresh && !health->is_checking) {
-        answer(x);
+        answer(ask);
         return;
     }
-    x->gone = take_out;
-    x->next = health->waiters;
-    if (x->next)
-        x->next->prev = x;
-    health->waiters = x;
-    health_check(x->server);
+    ask->forget = take_out;
+    ask->asked_ns = clock_now_ns();
+    ask_link(&health->asks, ask);
+    health_check(ask->service);
 }

@@ -9,20 +9,20 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "doors/http/server-state.h"
 #include "net/http.h"
 #include "net/tls-client.h"
 #include "service/log.h"
 #include "service/metrics.h"
+#include "service/service-state.h"
 #include "service/webhook.h"
 
 static void on_done(void *arg, const struct webhook_report *report)
 {
-    struct server *server = arg;
+    struct service *service = arg;
 
-    metrics_add(server->metrics, report->is_delivered ? COUNTER_WEBHOOKS : COUNTER_WEBHOOKS_FAILED,
+    metrics_add(service->metrics, report->is_delivered ? COUNTER_WEBHOOKS : COUNTER_WEBHOOKS_FAILED,
                 1);
-    log_line(server->log, report->is_delivered ? LOG_INFO : LOG_WARN, "webhook", clock_now_ns(),
+    log_line(service->log, report->is_delivered ? LOG_INFO : LOG_WARN, "webhook", clock_now_ns(),
              (const struct log_field[]){
                  LOG_TEXT("id", report->id),
                  LOG_TEXT("host", report->host),
@@ -34,10 +34,10 @@ static void on_done(void *arg, const struct webhook_report *report)
              });
 }
 
-int hooks_setup(struct server *server, struct cay_error *err)
+int hooks_setup(struct service *service, struct cay_error *err)
 {
-    struct hooks *hooks = &server->hooks;
-    const char *text = cay_setting(server->cay, "webhook_allow");
+    struct hooks *hooks = &service->hooks;
+    const char *text = cay_setting(service->cay, "webhook_allow");
     char *save = NULL;
 
     hooks->allow_text = str_dup(text ? text : "");
@@ -55,57 +55,57 @@ int hooks_setup(struct server *server, struct cay_error *err)
     return 0;
 }
 
-int hooks_open(struct server *server, struct cay_error *err)
+int hooks_open(struct service *service, struct cay_error *err)
 {
-    struct hooks *hooks = &server->hooks;
+    struct hooks *hooks = &service->hooks;
 
     hooks->options = (struct webhook_options){
-        .base = server->base,
+        .base = service->base,
         .allow = hooks->allow,
         .n_allow = hooks->n_allow,
         .on_done = on_done,
-        .arg = server,
+        .arg = service,
     };
     hooks->webhooks = webhooks_new(&hooks->options);
     return hooks->webhooks ? 0 : cay_fail(err, CAY_E_SYSTEM, "webhook: names cannot be resolved");
 }
 
-static void open_tls(struct server *server)
+static void open_tls(struct service *service)
 {
-    struct hooks *hooks = &server->hooks;
+    struct hooks *hooks = &service->hooks;
     struct cay_error no_tls;
 
     if (hooks->has_tried_tls)
         return;
     hooks->has_tried_tls = true;
     if (tls_client_open(NULL, &hooks->tls, &no_tls) < 0)
-        LOG(server->log, WARN, "webhooks-without-tls", clock_now_ns(),
+        LOG(service->log, WARN, "webhooks-without-tls", clock_now_ns(),
             LOG_TEXT("error", no_tls.msg));
     hooks->options.tls = hooks->tls;
     webhooks_use_tls(hooks->webhooks, hooks->tls);
 }
 
-int hooks_check(struct server *server, const char *url, struct cay_error *err)
+int hooks_check(struct service *service, const char *url, struct cay_error *err)
 {
-    open_tls(server);
-    return webhook_check(url, &server->hooks.options, err);
+    open_tls(service);
+    return webhook_check(url, &service->hooks.options, err);
 }
 
-static const char *secret_of(const struct server *server, const char *name)
+static const char *secret_of(const struct service *service, const char *name)
 {
     const struct cay_tenant *tenant;
 
-    for (size_t i = 0; (tenant = cay_tenant_at(server->cay, i)); i++)
+    for (size_t i = 0; (tenant = cay_tenant_at(service->cay, i)); i++)
         if (strcmp(tenant->name, name) == 0)
             return tenant->webhook_secret;
     return NULL;
 }
 
-void hooks_post(struct server *server, const struct execution *run)
+void hooks_post(struct service *service, const struct execution *run)
 {
     const struct webhook webhook = {
         .url = run->webhook,
-        .secret = secret_of(server, run->tenant),
+        .secret = secret_of(service, run->tenant),
         .id = run->id,
         .body = run->result,
         .body_len = run->result_len,
@@ -113,21 +113,21 @@ void hooks_post(struct server *server, const struct execution *run)
     };
     struct cay_error err;
 
-    if (webhooks_post(server->hooks.webhooks, &webhook, &err) == 0)
+    if (webhooks_post(service->hooks.webhooks, &webhook, &err) == 0)
         return;
-    metrics_add(server->metrics, COUNTER_WEBHOOKS_FAILED, 1);
-    LOG(server->log, WARN, "webhook", clock_now_ns(), LOG_TEXT("id", run->id),
+    metrics_add(service->metrics, COUNTER_WEBHOOKS_FAILED, 1);
+    LOG(service->log, WARN, "webhook", clock_now_ns(), LOG_TEXT("id", run->id),
         LOG_BOOL("delivered", false), LOG_TEXT("why", err.msg));
 }
 
-size_t hooks_pending(const struct server *server)
+size_t hooks_pending(const struct service *service)
 {
-    return server->hooks.webhooks ? webhooks_pending(server->hooks.webhooks) : 0;
+    return service->hooks.webhooks ? webhooks_pending(service->hooks.webhooks) : 0;
 }
 
-void hooks_close(struct server *server)
+void hooks_close(struct service *service)
 {
-    struct hooks *hooks = &server->hooks;
+    struct hooks *hooks = &service->hooks;
 
     webhooks_free(hooks->webhooks);
     tls_client_close(hooks->tls);

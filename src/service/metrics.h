@@ -3,12 +3,11 @@
 
 /*
  * What /metrics shows, in Prometheus' text format 0.0.4. Everything that is counted has a row here
- * and a fixed array behind it: counting allocates nothing and no label comes from outside. A route
- * is its pattern, a language one of those known at the start (else "other"; of a command:
- * "command").
+ * and a fixed array behind it: counting allocates nothing and no label comes from outside. A
+ * language is one of those known at the start (else "other"; of a command: "command"). What a door
+ * counts of its wire is its own (doors/http/http-metrics.h).
  *
  *     struct metrics *m = metrics_new(names, n, start_ns);
- *     metrics_request(m, match.id, status, took_ns);
  *     metrics_run(m, &(struct metrics_run){ .language = "python", .start = "spare", … });
  *     metrics_write(m, &(struct metrics_now){ .running = 3, … }, now_ns, &out);
  *
@@ -21,12 +20,8 @@
 
 #include <cay/run.h>
 
-#include "doors/http/route.h"
-
 struct strbuf;
 struct metrics;
-
-#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 /* id, label: how a run's interpreter came to be; meta.start of a result */
 #define START_KINDS(X) \
@@ -38,11 +33,6 @@ struct metrics;
 
 /* Plain counters, a row each: id, name, help. */
 #define COUNTERS(X)                                                                             \
-    X(CONNECTIONS, "cay_connections_total", "Connections accepted.")                            \
-    X(CONNECTIONS_REFUSED, "cay_connections_refused_total",                                     \
-      "Connections closed at once because there were too many.")                                \
-    X(BAD_REQUESTS, "cay_http_malformed_total", "Requests that were no HTTP as we read it.")    \
-    X(UNAUTHORIZED, "cay_http_unauthorized_total", "Requests without a valid token.")           \
     X(REFUSED_QUEUE, "cay_refused_queue_total", "Requests refused because the queue was full.") \
     X(REFUSED_QUOTA, "cay_refused_quota_total", "Requests refused by a tenant's quota.")        \
     X(REFUSALS_UNRECORDED, "cay_refusals_unrecorded_total",                                     \
@@ -82,9 +72,6 @@ void metrics_add(struct metrics *m, enum counter counter, uint64_t n);
 void metrics_tenant(struct metrics *m, const char *tenant);
 void metrics_refused(struct metrics *m, const char *tenant);
 
-/* A request was answered; ROUTE_N: it had no route. */
-void metrics_request(struct metrics *m, enum route_id route, int status, int64_t took_ns);
-
 /* A run ended. */
 struct metrics_run {
     const char *language; /* NULL: a command */
@@ -111,7 +98,7 @@ struct metrics_tenant_now {
 
 /* What is so at this moment. UINT64_MAX: not known, and left out. */
 struct metrics_now {
-    uint64_t running, queued, most_running, max_queue, connections, tenants;
+    uint64_t running, queued, most_running, max_queue, tenants;
     uint64_t charged_bytes, headroom_bytes;
     uint64_t events_bytes, front_bytes, pool_bytes; /* memory of these */
     const struct metrics_pool *pools;

@@ -20,7 +20,6 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "doors/http/listen.h"
 #include "store/history-client.h"
 
 enum { WARDEN_FD = 3, MONITOR_FD = 3 };
@@ -209,8 +208,8 @@ static _Noreturn void serve(const struct monitor_plan *plan, int sock)
             answer(plan, sock, question, &children);
         count(&children);
     }
-    for (size_t i = 0; i < plan->n_listeners; i++)
-        listen_unlink(&plan->listeners[i]);
+    if (plan->on_end)
+        plan->on_end(plan->arg);
     end_children();
     _exit(0);
 }

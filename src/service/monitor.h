@@ -31,7 +31,6 @@
 #include <sys/types.h>
 
 struct cay_error;
-struct listener;
 
 enum monitor_file {
     MONITOR_TOKENS,
@@ -50,8 +49,8 @@ struct monitor_plan {
     const char *checker_beside;       /* the command that it lies beside; NULL: this one */
     const char *recorder;             /* the cay-full command */
     const char *files[MONITOR_FILES]; /* NULL: none */
-    const struct listener *listeners; /* whose files are removed in the end */
-    size_t n_listeners;
+    void (*on_end)(void *arg);        /* called there in the end, to remove files of the front's */
+    void *arg;
 };
 
 /* To the last request for one thing; of earlier ones they are dropped. */

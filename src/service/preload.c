@@ -11,13 +11,13 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "doors/http/server-state.h"
 #include "service/log.h"
 #include "service/service-engine.h"
+#include "service/service-state.h"
 
 /* One entry after the other: they are not to keep clients waiting. */
 struct check {
-    struct server *server;
+    struct service *service;
     char *list;       /* "numpy,ruby:set" */
     const char *next; /* the entry that comes next */
     char language[32], module[128];
@@ -47,7 +47,7 @@ static bool take_entry(struct check *check)
 
 static void tell(const struct check *check, const char *error)
 {
-    LOG(check->server->log, WARN, "preload", clock_now_ns(), LOG_TEXT("language", check->language),
+    LOG(check->service->log, WARN, "preload", clock_now_ns(), LOG_TEXT("language", check->language),
         LOG_TEXT("module", check->module), LOG_TEXT("error", error));
 }
 
@@ -59,7 +59,7 @@ static void on_done(void *arg, struct cay_result *result, const struct cay_error
 
     if (result && !result->success)
         tell(check, result->failure ? result->failure->message : result->error_message);
-    if (!result && !check->server->is_draining)
+    if (!result && !service_is_draining(check->service))
         tell(check, err->msg);
     cay_result_free(result);
     go_on(check);
@@ -80,7 +80,7 @@ static int start(struct check *check, struct cay_error *err)
     if (rc == 0) /* whoever may write the configuration may name any module */
         rc = cay_request_set(req, "policy", "off", err);
     if (rc == 0)
-        rc = engine_start(check->server, req, &options, &running, err);
+        rc = engine_start(check->service, req, &options, &running, err);
     cay_request_free(req);
     return rc;
 }
@@ -90,7 +90,7 @@ static void go_on(struct check *check)
 {
     struct cay_error err;
 
-    while (!check->server->is_draining && take_entry(check)) {
+    while (!service_is_draining(check->service) && take_entry(check)) {
         if (start(check, &err) == 0)
             return;
         tell(check, err.msg);
@@ -98,14 +98,14 @@ static void go_on(struct check *check)
     check_free(check);
 }
 
-void preload_check(struct server *server)
+void preload_check(struct service *service)
 {
-    const char *list = cay_setting(server->cay, "preload");
+    const char *list = cay_setting(service->cay, "preload");
 
     if (!list || !*list)
         return;
     struct check *check = mem_alloc(sizeof *check);
-    check->server = server;
+    check->service = service;
     check->list = str_dup(list);
     check->next = check->list;
     go_on(check);

@@ -8,6 +8,6 @@
  * log.
  */
 
-struct server;
+struct service;
 
-void preload_check(struct server *server);
+void preload_check(struct service *service);

@@ -11,18 +11,18 @@
 #include <stdint.h>
 
 struct cay_error;
-struct server;
+struct service;
 
 /* Answers what it says, from here on. */
-int recorder_link_watch(struct server *server, struct cay_error *err);
+int recorder_link_watch(struct service *service, struct cay_error *err);
 
 /* Starts another one, when it is time to. */
-void recorder_link_tick(struct server *server, int64_t now_ns);
+void recorder_link_tick(struct service *service, int64_t now_ns);
 
 /* "ok", "restarting", "failing": it can't take in what is answered, or "hung": it says nothing. */
-const char *recorder_link_word(const struct server *server);
+const char *recorder_link_word(const struct service *service);
 
 /* What was lost of records in the last day, as far as the recorder knows. */
-unsigned recorder_link_losses(const struct server *server);
+unsigned recorder_link_losses(const struct service *service);
 
-bool recorder_link_is_gone(const struct server *server);
+bool recorder_link_is_gone(const struct service *service);

@@ -8,28 +8,28 @@
 
 #include <cay/run.h>
 
-struct server;
+struct service;
 
 /* As cay_start; CAY_E_BUSY while a new warden is held back. */
-int engine_start(struct server *server, const struct cay_request *req,
+int engine_start(struct service *service, const struct cay_request *req,
                  const struct cay_start_options *options, struct cay_running **ret,
                  struct cay_error *err);
 
 /* Serves what is ready: runs' events and ends. */
-void engine_dispatch(struct server *server);
+void engine_dispatch(struct service *service);
 
 /* False: the warden was lost, and there is no other yet. */
-bool engine_can_start(const struct server *server);
+bool engine_can_start(const struct service *service);
 
 /* Whether a warden was lost and no run has gone well since. */
-bool engine_is_ailing(const struct server *server);
+bool engine_is_degraded(const struct service *service);
 
 /* How long to wait before what was lost so often in a row is started again. */
 int64_t engine_retry_ms(unsigned losses);
 
 /* A run went well. */
-void engine_is_well(struct server *server);
+void engine_note_success(struct service *service);
 
 /* Has what starts the workers of the static check started again, where it has died; once a second
  * is often enough. */
-void engine_tend_checker(struct server *server, int64_t now_ns);
+void engine_tend_checker(struct service *service, int64_t now_ns);

@@ -88,23 +88,6 @@ bool tokens_check(const struct tokens *tokens, const char *token, size_t len,
     return true;
 }
 
-const char *token_of_header(const char *value, size_t len, size_t *ret_len)
-{
-    static const char scheme[] = "Bearer";
-    const size_t n = sizeof scheme - 1;
-
-    if (len <= n || strncasecmp(value, scheme, n) != 0 || value[n] != ' ')
-        return NULL;
-    const char *token = value + n, *end = value + len;
-    while (token < end && *token == ' ')
-        token++;
-    for (const char *pos = token; pos < end; pos++)
-        if (*pos <= 0x20 || *pos >= 0x7f)
-            return NULL;
-    *ret_len = (size_t)(end - token);
-    return *ret_len > 0 && *ret_len <= TOKEN_LEN_MAX ? token : NULL;
-}
-
 /* ---- the file ---- */
 
 struct line {

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Who may do what: bearer tokens, their tenants and scopes, from a file with a line each
+ * Who may do what: tokens, their tenants and scopes, from a file with a line each
  *
  *     TOKEN [TENANT [SCOPE,…]]        # a comment
  *
  *     struct tokens *tokens;
  *     if (tokens_load("/etc/cay/tokens", &tokens, &err) < 0) ...
  *     struct token_owner owner;
- *     if (!tokens_check(tokens, text, len, &owner)) ... 401
- *     if ((owner.scopes & route->scope) != route->scope) ... 403
+ *     if (!tokens_check(tokens, text, len, &owner)) ...
+ *     if ((owner.scopes & needed) != needed) ...
  *
  * Without a tenant, a token is of the tenant "default"; without scopes, it has SCOPES_DEFAULT. The
  * file must be its owner's alone. A line that can't be read is an error with its number: a token
@@ -26,12 +26,12 @@
 struct cay_error;
 
 /* id, name, in the default set, meaning */
-#define SCOPES(X)                                                                       \
-    X(EXECUTE, "execute", true, "run programs")                                         \
-    X(READ, "read", true, "see languages, and results and events of the tenant's own")  \
-    X(CANCEL, "cancel", true, "stop runs of the tenant's own")                          \
-    X(BYPASS, "bypass", false, "run in spite of a finding that blocks (policy_bypass)") \
-    X(METRICS, "metrics", false, "read /metrics")                                       \
+#define SCOPES(X)                                                                      \
+    X(EXECUTE, "execute", true, "run programs")                                        \
+    X(READ, "read", true, "see languages, and results and events of the tenant's own") \
+    X(CANCEL, "cancel", true, "stop runs of the tenant's own")                         \
+    X(BYPASS, "bypass", false, "run despite a finding that blocks (policy_bypass)")    \
+    X(METRICS, "metrics", false, "read /metrics")                                      \
     X(ADMIN, "admin", false, "all of these, and executions of every tenant")
 
 enum scope_bit {
@@ -95,9 +95,6 @@ const char *tokens_tenant_at(const struct tokens *tokens, size_t i);
 /* Whether this is one of them, and whose. */
 bool tokens_check(const struct tokens *tokens, const char *token, size_t len,
                   struct token_owner *ret);
-
-/* The token of the value of a header "Authorization: Bearer TOKEN", within it; NULL: it is none. */
-const char *token_of_header(const char *value, size_t len, size_t *ret_len);
 
 /* Whether it may be a tenant's name: TENANT_RULE. */
 bool token_is_tenant(const char *name);

@@ -65,7 +65,7 @@ int artifact_store(int state_fd, const struct record_text *text)
 
     auto_close int fd = make_file(state_fd, entry, name);
     if (fd < 0)
-        return fd == -EEXIST ? 0 : fd; /* taken in once more after a crash */
+        return fd == -EEXIST ? 0 : fd; /* imported once more after a crash */
     strbuf_printf(&out, "{\"id\":\"%s\",\"timestamp\":\"%s\",", entry->id, entry->time);
     if (record_is_tenant(entry->tenant))
         strbuf_printf(&out, TENANT_KEY "%s\",", entry->tenant);

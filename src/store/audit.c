@@ -246,8 +246,8 @@ static int first_line(int state_fd, const char *name, struct audit_line *ret)
     return end ? audit_check_line(text, (size_t)(end - text), ret) : -EINVAL;
 }
 
-/* Removing is told first: a log that says more than was done is whole, one that says less is not.
- */
+/* The note is written before the removal: a log that says more than was done is whole, one that
+ * says less is not. */
 static int prune(struct audit *audit)
 {
     uint64_t oldest = oldest_file(audit), next = audit->head.file - audit->limits.files;
@@ -259,7 +259,7 @@ static int prune(struct audit *audit)
         return 0;
     audit_file_name(next, name);
     if (first_line(audit->state_fd, name, &first) < 0 || first.seq == 0)
-        return 0; /* damaged: it is left for who verifies */
+        return 0; /* damaged: left for audit_verify_at */
     clock_timestamp(time);
     snprintf(text, sizeof text, "audit_files is %llu: entries up to %llu were removed",
              (unsigned long long)audit->limits.files, (unsigned long long)first.seq - 1);

@@ -11,17 +11,17 @@
  *                            its length; also the lock
  *
  * Each entry holds the hash of the one before it (`prev`) and its own (`hash`): SHA-256 over the
- * line's bytes up to `,"hash"`. So no entry can be changed, taken out, put in or moved without all
- * behind it being written again; and as the anchor lies elsewhere, the end can't be cut off either.
- * Who can write both can write history anew: the anchor's line is there to be noted down elsewhere.
+ * line's bytes up to `,"hash"`. So no entry can be changed, removed, inserted or moved without
+ * rewriting all that follow; and as the anchor is in another file, the end can't be cut off either.
+ * Somebody who can write to both can forge all of it: note the anchor's line down elsewhere.
  *
  *     AUDIT: open head, lock, read it ─ open log, stat ─ append the line ─ write the head ─ close
  *
  * A writer that is killed leaves a line that the anchor does not know yet, or a piece of one. The
- * next writer takes in the former and cuts off the latter, which it says in an entry of its own (a
- * note). What else it finds wrong it says likewise, and goes on behind the anchor. Nothing is
- * synced on a run's way: the log outlives processes, not power failures, after which its end may be
- * torn too. (Before a journal's log is removed, what came from it is: journal-import.c.)
+ * next writer keeps a whole line, cuts off a piece, and records that in an entry of its own (a
+ * note). It notes anything else that is wrong in the same way, and goes on behind the anchor. A run
+ * does not wait for a sync: the log survives killed processes, but after a power failure its end
+ * may be torn too. (journal-import.c syncs it before it removes a journal's log.)
  *
  * What is written here holds hashes and sizes of code and streams, never these themselves, and
  * neither variables nor secrets.
@@ -39,7 +39,7 @@ struct config;
 struct strbuf;
 
 enum {
-    AUDIT_LINE_MAX = 64 * 1024, /* a longer line is none of ours */
+    AUDIT_LINE_MAX = 64 * 1024, /* a longer line is not an entry */
     AUDIT_HEAD_BYTES = 192,
     AUDIT_FILE_MAX = 999999,
 };
@@ -148,7 +148,7 @@ int audit_write_head(int fd, const struct audit_head *head);
 /* The state before the first entry. */
 void audit_head_init(struct audit_head *head);
 
-/* The same for who reads: behind the last entry. */
+/* The same for readers: behind the last entry. */
 struct cay_audit_place;
 void audit_head_place(const struct audit_head *head, struct cay_audit_place *ret);
 

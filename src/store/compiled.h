@@ -2,25 +2,25 @@
 #pragma once
 
 /*
- * Programs that were compiled before. Where code, files, variables, flags, compiler and tenant are
- * the same, what the compiler made is the same, and the run has no compile stage:
+ * A cache of compiled programs. Where code, files, variables, flags, compiler and tenant are the
+ * same, the compiler's output is the same, and the run has no compile stage:
  *
  *     compiled_find(&compiled, config, -1, tenant, plan);      found: the plan has one stage less
  *     compiled_put(&compiled, plan, &payload);                 what was made; else the wish for it
  *     compiled_keep(&compiled, config, products_fd);           not found, and now it is compiled
  *     compiled_done(&compiled);
  *
- * Which files those are is a language's `outputs`. What the compiler said is kept with them: it is
- * a warning again.
+ * A language's `outputs` says which files these are. The compiler's messages are kept with them,
+ * and become warnings again.
  *
  * Entries are files of the state folder (compiled/TENANT/KEY) that only the front writes: what
  * comes out of a sandbox is read with distrust, as every harvest is, and nothing of the folder is
  * ever shown inside. A sandbox gets a copy. Tenants share nothing, and each has `compile_cache`
  * bytes: what was used least lately goes first.
  *
- * A run has no part in this if it is strict, if the host's folders are shown to it, or if its code
- * holds a word that makes compiling depend on something else (a language's `varies`). Whatever
- * fails here is a compilation more, never a failure.
+ * Not used for a run that is strict, that sees folders of the host, or whose code holds a word that
+ * makes compiling depend on something else (a language's `varies`). Whatever fails here costs one
+ * more compilation, and is never an error.
  */
 
 #include <stdbool.h>

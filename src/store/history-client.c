@@ -165,7 +165,7 @@ void history_client_close(struct history_client *client)
     end_all(client, -EPIPE);
     if (client->pid < 0)
         wait_for_end(client->fd);
-    close_fd(&client->fd); /* it takes in what is left, and leaves */
+    close_fd(&client->fd); /* it imports what is left, and leaves */
     while (client->pid > 0 && waitpid(client->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     free(client);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The server's way to its recorder, the process that has the history's database: the front starts
- * it, and asks it for old executions without ever waiting for it.
+ * A client of the server's recorder, the process that has the history's database: the front starts
+ * it, and asks it for old executions without ever blocking.
  *
  *     struct history_client *history;
  *     history_client_open("/usr/libexec/cay/cay-full", &history, &err);     before privileges go
@@ -14,14 +14,13 @@
  *     history_client_close(history);
  *
  * Each question is answered exactly once, by the recorder, by its deadline, or by the recorder's
- * end; never from within history_client_ask. What a run leaves for the recorder does not go this
- * way: the engine writes it to the journal of cay_options (<cay/record.h>), and the recorder takes
- * it from there by itself. The front's recent executions are the front's own to remember; the
- * recorder is some 100 ms behind them.
+ * end; never from within history_client_ask. Runs are not sent to the recorder this way: the engine
+ * writes them to the journal of cay_options (<cay/record.h>), and the recorder imports it by
+ * itself. It is some 100 ms behind, so the front remembers recent executions itself.
  *
  * The recorder starts itself again when it fails; where all of it was killed, the server has its
- * monitor start another (history_client_reconnect). It leaves when the client is closed or dies,
- * with everything taken in.
+ * monitor start another (history_client_reconnect). When the client is closed or dies, it imports
+ * what is left and ends.
  */
 
 #include <stdbool.h>
@@ -66,8 +65,7 @@ struct history_query {
 };
 
 /*
- * Old executions are those that servers ran: what was run otherwise is never handed out here,
- * whoever asks.
+ * Old executions are those that servers ran: other runs are never handed out here, whoever asks.
  *
  * status   0, or -ENOENT (no such execution), -EINVAL (a query that makes no sense), -ETIMEDOUT,
  *          -EPIPE (the recorder is gone), or another error of the database
@@ -82,20 +80,20 @@ int history_client_take_fd(struct history_client *client);
  * writing to the state folder needs. Returns the client's socket, or -errno. */
 int history_recorder_start(const char *program, pid_t *ret_pid);
 
-/* The same for a client of one's own. */
+/* Starts a recorder and opens a client of it. */
 int history_client_open(const char *program, struct history_client **ret, struct cay_error *err);
 
-/* Waits until all is taken in. A journal that is closed before is taken in to its end and removed;
+/* Waits until all is imported. A journal that is closed before is imported to its end and removed;
  * one that is closed after stays for the next who looks. */
 void history_client_close(struct history_client *client);
 
-/* From now on asked before so many bytes more of an answer are taken in, with the arg of its
- * question; where it says no, the answer is -ENOBUFS. */
+/* From now on has_room is called, with the arg of the question, before that many more bytes of an
+ * answer are read; where it returns false, the answer is -ENOBUFS. */
 typedef bool history_room_fn(void *arg, size_t bytes);
 void history_client_set_room(struct history_client *client, history_room_fn *has_room);
 
-/* Another recorder for a client whose own is gone, started by another process of the caller's:
- * takes its socket. */
+/* Connects the client to another recorder, after its own is gone: takes the socket of one that
+ * another process has started. */
 void history_client_reconnect(struct history_client *client, int fd);
 
 /* Readable: call dispatch. Stays the same until the client is renewed. */
@@ -113,16 +111,16 @@ int history_client_ask(struct history_client *client, const struct history_query
                        int64_t deadline_ns, history_answer_fn *answer, void *arg,
                        struct cay_error *err);
 
-/* Forgets a question whose asker went away; answer is not called any more. */
+/* Drops a question whose caller is gone; answer is not called any more. */
 void history_client_forget(struct history_client *client, const void *arg);
 
 /* When the next deadline is, INT64_MAX: there is none; and answering those that are past. */
 int64_t history_client_deadline_ns(const struct history_client *client);
 void history_client_expire(struct history_client *client, int64_t now_ns);
 
-/* What the recorder says of itself, every few seconds and when it changes. */
+/* The recorder's own state, sent every few seconds and when it changes. */
 struct history_report {
-    uint32_t is_failing; /* what is answered can't be taken in, or not found again: message */
+    uint32_t is_failing; /* what is answered can't be imported, or not found again: message */
     uint32_t losses;     /* of the last day: notes of the audit log that something of it, or of what
                             goes into it, is missing or damaged; */
     char message[240];
@@ -133,5 +131,5 @@ struct history_report {
 const struct history_report *history_client_report(const struct history_client *client,
                                                    int64_t *ret_ns);
 
-/* The recorder's process, which is the client's to reap; -1 once it was renewed. */
+/* The recorder's pid, which the client has to reap; -1 once it was reconnected. */
 int history_client_pid(const struct history_client *client);

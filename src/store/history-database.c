@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file: opened, and where it is damaged put aside and made anew. What it held is in the audit
- * log, all of it, so nothing is lost by that; the damaged one is kept all the same, for whoever
- * wants to know how it came about.
+ * Opens the database. A damaged one is put aside and made again from the audit log, which holds all
+ * of it, so nothing is lost. The damaged file is kept, to find out what damaged it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +17,7 @@
 #include "base/error.h"
 #include "store/history.h"
 
-/* Rows are found by id, for a log that begins anew counts from 1 again. */
+/* Rows are found by id, for a log that begins again counts from 1 again. */
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS runs("
     "  id TEXT PRIMARY KEY, seq INTEGER NOT NULL, time_ms INTEGER NOT NULL, time TEXT NOT NULL,"

@@ -5,7 +5,7 @@
  *
  * Memory seconds are the peak of a run's memory times the seconds that it ran: what had to be held
  * ready for it, and more than it held on average. Of compiled languages that is the program; the
- * CPU time is the compiler's too. Runs that were taken in before these numbers were recorded have
+ * CPU time is the compiler's too. Runs that were imported before these numbers were recorded have
  * none, and are counted as unmeasured, not as zero.
  */
 #include <fcntl.h>

@@ -376,7 +376,7 @@ struct found {
     char time[32];
 };
 
-/* The one of the query's id, for who asks: another tenant's is not there. One that was removed is
+/* The execution of the query's id, if the query's tenant may see it. One that was removed is
  * nothing to read, but still a place in a list. */
 static int look_up(struct history *history, const struct history_query *query, bool or_removed,
                    struct found *ret, struct cay_error *err)
@@ -448,7 +448,7 @@ int history_list(struct history *history, const struct history_query *asked, str
     return rc == SQLITE_DONE ? 0 : history_fail(history, "read", err);
 }
 
-/* Damage that only reading met: the same is asked again of a database that was made anew. */
+/* Damage that only reading met: the same is asked again of a database that was made again. */
 static bool is_mended(struct history *history)
 {
     struct cay_error ignored; /* what went wrong at first says more */

@@ -11,8 +11,8 @@
  *     history_close(history);
  *
  * It holds nothing that the log does not: history.db in the state folder can be removed, and is
- * made again. So it is where it is found to be damaged, be it by filling or by asking: it is put
- * aside as history.db.damaged, and history_was_damaged says so. Any number of processes may fill
+ * made again. The same happens where it is found to be damaged, when filling or asking: it is put
+ * aside as history.db.damaged, and history_was_damaged reports it. Any number of processes may fill
  * and read it at once (WAL); what is read is read in one piece. Entries that the log has pruned go
  * from here too.
  */
@@ -35,7 +35,7 @@ void history_close(struct history *history);
 /* ret may be NULL: how many executions are new. */
 int history_fill(struct history *history, size_t *ret, struct cay_error *err);
 
-/* Once for each time that it was: true, and what to tell people. */
+/* True once each time the database was found damaged, with the message for people. */
 bool history_was_damaged(struct history *history, struct cay_error *err);
 
 /* Checks that a query's numbers make sense and its texts end. */
@@ -55,7 +55,7 @@ int history_stats(struct history *history, const struct history_query *query, st
 int history_losses(struct history *history, int64_t since_ms, uint32_t *ret, char *text,
                    size_t size, struct cay_error *err);
 
-/* Whether there is one of that id, for who asks. */
+/* Whether there is one of that id that the query's tenant may see. */
 int history_find(struct history *history, const struct history_query *query, struct cay_error *err);
 
 /* By the query's kind. */
@@ -73,7 +73,7 @@ struct history {
     struct sqlite3 *db;
     char path[4160];
     bool is_damaged;                 /* as SQLite said: it is put aside when it is closed */
-    bool was_damaged;                /* and that is to be told */
+    bool was_damaged;                /* not reported yet */
     const struct cay_prices *prices; /* for the estimate of history_stats; NULL: there is none */
     bool is_servers; /* only what servers ran is shown: what `cay run` did is nobody's over HTTP */
 };

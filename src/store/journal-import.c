@@ -286,8 +286,8 @@ static int store(struct importer *t, const struct record_text *text)
 
     if (executions_fd < 0)
         return executions_fd;
-    /* A folder that can't be had is none: a front that puts rubbish there must not stop the rest.
-     */
+    /* A folder that can't be opened counts as absent: rubbish that a front puts there must not stop
+     * the rest. */
     auto_close int own_fd = record_adopt(executions_fd, t->folder_fd, text->entry->id);
     int rc = record_store(t->state_fd, text);
     if (rc == 0)
@@ -379,7 +379,7 @@ static int store_all(struct importer *t, const struct batch *batch)
     return rc;
 }
 
-/* Where the log was when a journal was last taken in, it can't be before. */
+/* Where the log was when a journal was last imported, it can't be before. */
 static void look_at_log(const struct importer *t, struct audit *audit)
 {
     if (audit->head.seq < t->at.upto.seq)
@@ -388,7 +388,7 @@ static void look_at_log(const struct importer *t, struct audit *audit)
              ULL(t->at.upto.seq));
 }
 
-/* Whether a number does not follow from those before: the line may have been taken in before. */
+/* Whether a number does not follow from those before: the line may have been imported before. */
 static bool has_old_number(const struct importer *t, const char *data, size_t len)
 {
     uint64_t last = t->at.line;
@@ -549,7 +549,7 @@ static int import_log(struct importer *t, int fd, bool is_over, struct strbuf *b
         if (len < 0)
             return cay_fail_errno(err, (int)-len, "read a journal");
         if (len == 0 && is_over && buf->len > 0) {
-            strbuf_putc(buf, '\n'); /* a torn end: it is told of like any other line */
+            strbuf_putc(buf, '\n'); /* a torn end: it is reported like any other bad line */
             len = (ssize_t)buf->len;
         }
         if (len == 0)
@@ -604,8 +604,8 @@ static uint64_t count_lines(const struct importer *t)
     return n > last_seen(t) + AHEAD_MAX ? 0 : n;
 }
 
-/* The audit log is nothing that the disk has, until it is told to; what it came from is removed
- * only then. */
+/* The audit log is not on disk until it is synced; the source of its entries is removed only then.
+ */
 static int sync_all(const struct importer *t)
 {
     auto_close int fd =
@@ -650,7 +650,7 @@ static int import_logs(struct importer *t, struct cay_error *err)
         if (fd >= 0 && (uint64_t)st.st_size < t->at.offset) {
             if (write_note(t, "cut", "a log of a server's journal was cut", 0, err) < 0)
                 return -1;
-            t->at.offset = 0; /* what was taken in is known by its numbers */
+            t->at.offset = 0; /* what was imported is known by its numbers */
         }
         if (fd >= 0 && import_log(t, fd, next > 0 || !t->is_live, &buf, err) < 0)
             return -1;
@@ -667,7 +667,7 @@ static int import_logs(struct importer *t, struct cay_error *err)
 
 /* ---- pending runs: their server died before their end was written ---- */
 
-/* At a time: a front that was taken over shall not make us hold more; and so many times, which is
+/* At a time: a front that was taken over must not make us hold more; and so many times, which is
  * more than can run and wait anywhere. */
 enum { PENDING_MAX = 4096, PENDING_ROUNDS = 64, PENDING_BYTES_MAX = 8 << 20 };
 
@@ -768,7 +768,7 @@ static ssize_t import_some_pending(struct importer *t, struct cay_error *err)
     return rc < 0 ? -1 : (ssize_t)pending.n;
 }
 
-/* The server is gone, and all that it wrote was taken in. */
+/* The server is gone, and all that it wrote was imported. */
 static int import_pending(struct importer *t, struct cay_error *err)
 {
     ssize_t n = 1;
@@ -794,7 +794,7 @@ static int lock(int fd)
     return 0;
 }
 
-/* Where NAME.at is lost or damaged: the first log that is there. What of it was taken in, the audit
+/* Where NAME.at is lost or damaged: the first log that is there. What of it was imported, the audit
  * log says, and what was in logs before it, too. */
 static void find_place(struct importer *t)
 {
@@ -805,7 +805,7 @@ static void find_place(struct importer *t)
     t->at.number = MAX(next_log(t, 0), 1U);
 }
 
-/* All of it was taken in, and nobody will add to it. */
+/* All of it was imported, and nobody will add to it. */
 static int remove_journal(struct importer *t, const char *at_name, struct cay_error *err)
 {
     t->at.is_done = true;
@@ -838,7 +838,7 @@ static int import_journal(struct importer *t, const char *name, struct cay_error
         return cay_fail_errno(err, errno, "open a journal");
     struct stat st;
     if (fstat(at_fd, &st) < 0 || st.st_nlink == 0)
-        return 0; /* whoever had it before us has removed it: there is nothing, or a new one */
+        return 0; /* the process that held it before has removed it: there is none, or a new one */
     t->at_fd = at_fd;
     t->folder_fd = folder_fd;
     if (folder_fd < 0) {
@@ -872,7 +872,7 @@ static int import_all(struct importer *t, struct cay_error *err)
 
     if (!dir)
         return cay_fail_errno(err, errno, "read the journals");
-    /* Whatever is wrong with one, the others are taken in. A place without a journal is one, too.
+    /* Whatever is wrong with one, the others are imported. A place without a journal is one, too.
      */
     while ((entry = readdir(dir))) {
         bool is_place = record_is_name(entry->d_name, ".at");

@@ -273,7 +273,7 @@ static int put_line(struct cay_journal *journal, const struct record_piece *line
     return (size_t)rc == len ? 0 : -ENOSPC;
 }
 
-/* Nobody else has a reason to touch the log; what was in it may be lost, which who takes in finds
+/* Nobody else has a reason to touch the log; what was in it may be lost, which the importer finds
  * out by the numbers. This line at least is not: it is written to the next log, once more. */
 static int look_after(struct cay_journal *journal, const struct record_piece *line, size_t n)
 {

@@ -156,7 +156,8 @@ static bool is_tenant_of(const struct record *one, const struct record *other)
     return strcmp(one->tenant, other->tenant) == 0;
 }
 
-/* Of all tenants together, of what one may keep: whoever has nothing yet still finds room. */
+/* Of all tenants together, in multiples of what one may keep: a tenant that has nothing yet still
+ * finds room. */
 enum { LIVING_MAX = 4 };
 
 /* Those of one tenant's have no more together than the tenant may keep; nor has it more than is
@@ -340,14 +341,15 @@ static void finish_files(struct record *record, const struct plan *plan,
     if (left->harvest_fd < 0)
         return;
     if (!has_harvest(left)) {
-        /* Killed at a limit, for example. A program that was not compiled had nothing to tell. */
+        /* Killed at a limit, for example. A program that did not compile has left nothing to list.
+         */
         if (result->verdict.cause != CAY_CAUSE_COMPILE)
             warn(arena, warnings,
                  "files are not listed: the run was stopped before it could tell of them");
         return;
     }
     if (left->errnum)
-        rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox told of its files");
+        rc = cay_fail_errno(&err, left->errnum, "keep what the sandbox reported of its files");
     else
         rc = harvest_open_max(left->harvest_fd, bound->seen_bytes, &harvest, &err);
     if (rc == 0 && left->workspace_fd >= 0)
@@ -536,8 +538,8 @@ static int64_t memory_bytes(const struct cay_result *result)
 static void make_entry(struct record *record, const struct plan *plan,
                        const struct cay_result *result, struct audit_entry *ret)
 {
-    /* What was not done before. Of one that never ran nothing was, and a server has others to serve:
-     * of a large request it says no more than that. */
+    /* What was not done before. Of one that never ran nothing was, and a server has others to
+     * serve: of a large request it says no more than that. */
     size_t room = record->journal && record->is_unstarted ? HASHED_AT_ONCE : SIZE_MAX;
     bool is_whole = record_hash(record, plan, &room);
     const struct digest_sum none = { 0 };
@@ -649,7 +651,7 @@ static int write_journal(struct record *record, const struct record_text *text)
 /* The lock of one that was stopped in the middle is not waited for any longer than this. */
 enum { AUDIT_WAIT_MS = 1000 };
 
-/* Then the entry goes to a journal of its own, which the next reader takes in. */
+/* Then the entry goes to a journal of its own, which the next reader imports. */
 static int write_elsewhere(const struct audit_entry *entry)
 {
     const struct record_text text = { .entry = entry };

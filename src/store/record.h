@@ -9,7 +9,7 @@
  *     executions/ID/stdout     a whole stream, only where the result does not hold all of it
  *     executions/ID/changes    the change set of the workspace, with its data in
  *     executions/ID/harvest
- *     executions/.pruned       when it was last looked for what is too old
+ *     executions/.pruned       when records were last pruned
  *     artifacts/…              code and result, as far as store_code allows: artifact.h
  *     audit.jsonl              an entry for each run, always: audit.h
  *
@@ -47,9 +47,9 @@ struct record {
     struct cay_journal *journal; /* of a server; NULL: everything is written here */
     const char *tenant;          /* whose run it is, or NULL */
     const char *const *findings; /* of the static policy: ids of rules; NULL: none */
-    bool bypass;                 /* it ran in spite of them */
-    bool is_off;                 /* nothing is written down: a probe of ours */
-    bool is_unstarted;           /* it never ran: nothing is said of how */
+    bool bypass;                 /* it ran despite them */
+    bool is_off;                 /* nothing is recorded: a probe */
+    bool is_unstarted;           /* it never ran: nothing about the run itself */
     bool without_code;           /* whatever store_code says */
     bool is_pending;             /* written ahead: used if the server dies before the run ends */
     char id[33];
@@ -61,9 +61,8 @@ struct record {
     int executions_fd;     /* likewise; of a server: its journal's folder */
     int own_fd;            /* executions/ID; -1: not made yet */
     int stream_fds[RECORD_STREAMS];
-    uint64_t stream_bytes; /* in these */
-    struct record
-        *next_living; /* of the journal's list, which it is in from its first such byte on */
+    uint64_t stream_bytes;      /* in these */
+    struct record *next_living; /* in the journal's list, once a stream has bytes on disk */
     int line_fd; /* what of the result's text was written ahead, for the journal; -1: nothing */
     size_t line_bytes;  /* so much of it */
     uint64_t n_changes; /* of the change set that was kept */
@@ -72,11 +71,11 @@ struct record {
 
 /* What a run left in its folders. */
 struct record_left {
-    int harvest_fd;        /* -1: it was not asked */
+    int harvest_fd;        /* -1: not asked for */
     int errnum;            /* why that is not whole, or 0 */
     int workspace_fd;      /* the host's folder; -1: the run had none */
     const char *workspace; /* its absolute path */
-    int64_t started_ns;    /* from here on, a change of it is somebody else's */
+    int64_t started_ns;    /* a later change on the host is somebody else's */
 };
 
 #define RECORD_INIT                                                                                \
@@ -87,8 +86,8 @@ struct record_left {
 /* journal, tenant, findings and bypass can be set behind it. */
 void record_begin(struct record *record, const char *id, const struct config *config);
 
-/* Input that was read from the caller for the program; of the request's own, nothing need be said.
- */
+/* Input for the program that was read from the caller. Input in the request itself is hashed
+ * anyway. */
 void record_input(struct record *record, const char *data, size_t len);
 
 /* Keeps output that the result will not hold; called before the capture gets it. */
@@ -98,21 +97,21 @@ void record_output(struct record *record, int stream, const struct capture *capt
 /* The output so far was a compiler's, and is not wanted. */
 void record_drop_output(struct record *record);
 
-/* Hashes what came with the request, as far as there is room, which becomes less. Returns whether
- * that is all; what is left is done when it finishes. For a loop that has others to serve. */
+/* Hashes what came with the request, at most *room bytes, and reduces *room. Returns whether all is
+ * hashed; record_finish does the rest. For a loop that must not block. */
 bool record_hash(struct record *record, const struct plan *plan, size_t *room);
 
-/* Writes ahead what there is of a large result's text, as it grows: for a loop that has others to
- * serve. What is left is done when it finishes. */
+/* Writes ahead the part of a large result's text that is there, as it grows, for a loop that must
+ * not block. record_finish does the rest. */
 void record_text(struct record *record, const char *text, size_t len);
 
-/* Makes the list of files and writes everything down; of a run that failed, too. */
+/* Makes the list of files and writes everything down, also for a run that failed. */
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings);
 
 void record_done(struct record *record);
 
-/* ---- shared with readers and with who takes a journal in; record-store.c ---- */
+/* ---- shared with readers and with the importer; record-store.c ---- */
 
 /* Opens executions/ in the state folder; makes it where asked to. Returns -errno. */
 int record_open_executions(bool make);
@@ -140,13 +139,13 @@ int record_store(int state_fd, const struct record_text *text);
 
 size_t record_result_len(const struct record_text *text);
 
-/* Moves the folder ID from a journal, where others could write, to executions/. Only the files of a
- * record are let in. Returns the folder's fd, which is held until the result is there, -ENOENT where
- * there is none, or -errno. */
+/* Moves the folder ID from a journal, where others could write, to executions/. Only a record's own
+ * files are accepted. Returns the folder's fd, which is held until the result is there, -ENOENT
+ * where there is no folder, or -errno. */
 int record_adopt(int executions_fd, int from_fd, const char *id);
 
-/* Whether it has changes and no result, and nobody is about to write that: whoever had it in hand
- * was killed. */
+/* Whether it has changes and no result, and no process is about to write the result: its writer was
+ * killed. */
 bool record_is_lost(int executions_fd, const char *id);
 
 enum { RECORD_ID_LEN = 32 };
@@ -157,7 +156,7 @@ bool record_is_name(const char *name, const char *suffix);
 /* Tenants' names are no longer (core/config-tenant.c, service/token.c). */
 enum { RECORD_TENANT_MAX = 64 };
 
-/* Whether it may be one, so that no text has to quote it. */
+/* Whether it is a valid name, which never needs quoting. */
 bool record_is_tenant(const char *name);
 
 /* What stands before the tenant at the end of the second line. */
@@ -169,12 +168,12 @@ int record_remove(int executions_fd, const char *id);
 
 /*
  * Removes records past a number, an age in seconds, or a sum of bytes, oldest first; the newest
- * stays, and so does one that is being applied. Each tenant has these limits for itself, and so
- * have the user's own runs: nobody's records make room for somebody else's.
+ * stays, and so does one that is being applied. Each tenant has limits of its own, and so have the
+ * user's own runs: a tenant's records are never removed to make room for another's.
  *
- * Changes that were not applied have such a share for themselves, in which no number counts; past
- * their bytes or age they go only RECORD_EXPIRY_NOTICE_S after their user was told. Does nothing
- * where another process is at it. Returns how many were removed.
+ * Pending changes have limits of their own, without the number; past their bytes or age they are
+ * removed only RECORD_EXPIRY_NOTICE_S after their user was warned. Does nothing while another
+ * process is pruning. Returns how many were removed.
  */
 struct record_keep {
     uint64_t count, bytes;
@@ -184,21 +183,21 @@ size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t n
 
 enum { RECORD_EXPIRY_NOTICE_S = 3 * 24 * 3600 };
 
-/* Those whose user is to be told now. */
+/* Records whose user is to be warned now. */
 struct record_expiry {
     size_t n;
     int64_t first_s; /* when the first of them goes */
     char id[33];     /* which that is */
 };
 
-/* The same, telling of each; a dry run removes none. notice, zeroed: NULL where there is nobody to
- * tell, and then nothing begins to be told. */
+/* The same, and fn is called for each; a dry run removes none. notice is zeroed by the caller; NULL
+ * where there is no user to warn, and then no warning period begins. */
 typedef void record_prune_fn(void *arg, const char *what, const char *name);
 size_t record_prune_report(int executions_fd, const struct record_keep *keep, int64_t now_s,
                            bool dry_run, struct record_expiry *notice, record_prune_fn *fn,
                            void *arg);
 
-/* When its changes go, in seconds since 1970; -1 where nobody was told of that. */
+/* When its changes expire, in seconds since 1970; -1 where nobody was warned. */
 int64_t record_expires_at(int executions_fd, const char *id);
 
 void record_keep_of(const struct config *config, struct record_keep *ret);

@@ -105,7 +105,7 @@ static void send_report(struct recorder *r)
     r->reported_ns = now_ns;
 }
 
-/* Journals first; the history is only an index, and may lag. A journal that can't be taken in is no
+/* Journals first; the history is only an index, and may lag. A journal that can't be imported is no
  * reason not to answer for the others. */
 static void take_in(struct recorder *r)
 {
@@ -180,7 +180,7 @@ static void send_answer(int fd, uint32_t number, int status, const struct strbuf
         if (part.is_last && with_fd >= 0)
             add_fd(&message, control, sizeof control, with_fd);
         if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
-            return; /* it does not read: its deadline will tell */
+            return; /* it does not read: its deadline will end it */
     } while (at < len);
 }
 
@@ -245,7 +245,7 @@ static bool serve_one(struct recorder *r)
 
 /* ---- what it may do ---- */
 
-/* Once all that lies elsewhere was read. Where landlock is not to be had, it can reach what its
+/* Once all that lies elsewhere was read. Where landlock is not available, it can reach what its
  * user can, as far as the filter goes; as root's that is still more than it needs, and is said. */
 static int confine(const struct recorder *r, struct cay_error *err)
 {

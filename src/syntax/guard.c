@@ -100,7 +100,7 @@ int guard_load(void)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return -errno;
-    /* Root has no business here; where it can't be given up, the filter holds all the same. */
+    /* Root has no business here; where it can't be given up, the filter holds anyway. */
     if (geteuid() == 0 && setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
         setresuid(NOBODY, NOBODY, NOBODY) == 0)
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -61,7 +61,7 @@ struct cgroup {
 
 enum { CGROUP_CPU_SHARES = 1024 }; /* as every other group */
 
-/* Compared as bytes: whoever fills one clears all of it first. */
+/* Compared as bytes: clear all of it before you fill it in. */
 struct cgroup_limits {
     uint64_t memory_bytes;
     uint64_t swap_bytes;
@@ -94,22 +94,23 @@ int cgroup_set_limits(struct cgroup *group, const struct cgroup_limits *limits,
 int cgroup_clone_fd(const struct cgroup *group);
 
 /* Called by the child itself, v1: joins by the `tasks` files that are given and closes them. cpu is
- * joined apart and last, for once inside, one waits for one's turn. Async-signal-safe; -errno. */
+ * joined apart and last: once inside it, the process has to wait for its share. Async-signal-safe;
+ * -errno. */
 int cgroup_join_all_but_cpu(int join[CGROUP_N]);
 int cgroup_join_cpu(int join[CGROUP_N]);
 
 /* v2: an fd that a process writes "0" to, to join. Or -errno. */
 int cgroup_open_join(const struct cgroup *group);
 
-/* Whether no process is in it. */
+/* Whether it holds no process. */
 bool cgroup_is_empty(const struct cgroup *group);
 
 /* Bytes that are held now; 0: not known. */
 uint64_t cgroup_memory(struct cgroup *group);
 
-/* What is held and can't be had back: without the pages of files, which the kernel drops when it
- * needs room; and without what buffers of sockets hold, which v2 charges in part (v1 counts that
- * apart). *ret_sockets: that part. 0: not known. */
+/* Memory that can't be reclaimed: without file pages, which the kernel drops when it needs room,
+ * and without socket buffers, which v2 charges in part (v1 counts them apart). *ret_sockets: that
+ * part. 0: not known. */
 uint64_t cgroup_unreclaimable_memory(struct cgroup *group, uint64_t *ret_sockets);
 
 /* Threads that are in it now; UINT64_MAX: not known. */
@@ -120,17 +121,18 @@ pid_t cgroup_other_process(const struct cgroup *group, pid_t first);
 
 void cgroup_read(struct cgroup *group, struct cgroup_counters *ret);
 
-/* Opens what that reads, ahead of the time when somebody waits for it. */
+/* Opens the files that cgroup_read needs, before anything waits for it. */
 void cgroup_open_counters(struct cgroup *group);
 
-/* Starts the peaks anew, where the kernel can. */
+/* Resets the peaks, where the kernel can. */
 void cgroup_reset_peaks(const struct cgroup *group);
 
 /* v1: whether sockets hold memory of it. They may outlive its processes. */
 bool cgroup_has_sockets(const struct cgroup *group);
 
-/* Makes the limit on CPU time a whole CPU: what is killed dies by itself, and with a small share
- * that takes long. No more than that: what a run held can make its end long as well. */
+/* Raises the CPU limit to one whole CPU before a kill: a killed process needs CPU time to exit, and
+ * with a small share that takes long. Only to one: what a run held can make its exit long as well.
+ */
 void cgroup_raise_cpu(struct cgroup *group);
 
 /* Kills what is inside, where the kernel has a call for it (v2 from 5.14). */

@@ -4,7 +4,7 @@
 /*
  * The memory of many processes as one sum, in which each address space counts once. A child of
  * vfork(2) or posix_spawn(3) lives in that of its parent until it executes, and /proc shows all of
- * it for both. Who shares is asked of the kernel (kcmp(2)), never guessed by who is whose parent.
+ * it for both. The kernel says which processes share (kcmp(2)); it is never guessed from parents.
  *
  *     mm_set_begin(&set, true);
  *     for each process
@@ -12,7 +12,7 @@
  *     ... set.sum ...
  *
  * Of those that share one, the largest figures count: a look at /proc is no snapshot, and what came
- * to be mapped in between must not be lost. Where the kernel does not tell, each counts.
+ * to be mapped in between must not be lost. Where the kernel does not say, each counts.
  */
 
 #include <stdbool.h>

@@ -37,7 +37,7 @@ void proc_tree_cpu(struct proc_tree *tree, pid_t root, struct proc_cpu *ret);
 pid_t proc_pid_inside(pid_t pid);
 
 /* Whether this pid 1 of a pid namespace has ended what lives there: everything was sent its
- * SIGKILL, and can do no more than die. false also where /proc does not tell. */
+ * SIGKILL, and can only exit. false also where /proc does not say. */
 bool proc_has_ended_namespace(pid_t init);
 
 /* SIGKILL for all below the root, once. Returns whether one of them can still run, as opposed to

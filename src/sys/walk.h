@@ -4,7 +4,7 @@
 /*
  * Going through a tree of which anything may be in it, in pid 1: no memory is taken but what is in
  * struct walk, however deep the folders are nested. Those at the top stay open, for an overlay
- * reads a folder anew as a whole each time it is opened; below, the way up is "..", and
+ * reads a folder again as a whole each time it is opened; below, the way up is "..", and
  * not taken in a tree that somebody might change. Links are never followed. Async-signal-safe;
  * returns -errno.
  *
@@ -32,9 +32,9 @@ struct walk {
      * path. May be NULL. -errno: there is no going on. */
     int (*leave)(struct walk *walk, int dir_fd);
     void *arg;
-    /* The tree is the sandbox's own, and nothing lives that could change it: what its owner closed
-     * to himself is opened, and nesting goes as deep as paths do. Else 64 folders deep at the most.
-     */
+    /* The tree is the sandbox's own, and no process is left that could change it: unreadable
+     * folders are opened anyway, and nesting goes as deep as paths do. Otherwise 64 folders
+     * deep at most. */
     bool is_own;
     int errnum; /* the first thing that went wrong on the way, or 0 */
     size_t len;

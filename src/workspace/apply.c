@@ -126,7 +126,7 @@ static int copy_data(int from_fd, uint64_t at, int to_fd, uint64_t len)
     return 0;
 }
 
-/* Who owns what is new: its folder's owner where root applies, as if the owner had. */
+/* New files belong to the owner of their folder where root applies changes. */
 static int owner_of(struct apply *apply, size_t i, uid_t *uid, gid_t *gid)
 {
     const struct change *change = &apply->changes->list[i];

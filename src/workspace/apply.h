@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Writing a change set to the host's folder. Everything is verified and all new files are staged
- * in a folder of their own in it before the first change; then each is renamed into its place, so
- * that every path is either as it was or as it shall be; what is to go, goes last. The folder may
- * change at any moment: see sys/beneath.h for how it is entered.
+ * Writing a change set to the host's folder. Everything is verified and all new files are staged in
+ * a folder of their own in it before the first change; then each is renamed into its place, so that
+ * every path is at any moment either the old or the new one; deletions come last. The folder may
+ * change at any moment: sys/beneath.h is used to enter it.
  */
 
 #include <cay/executions.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A change set as a file: a header, then for each path a record and its strings. It lies in the
- * user's own state folder, and is read with distrust all the same: what it names is written to.
+ * user's own state folder, and is read with distrust anyway: what it names is written to.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct file_header {
 enum { FLAG_CONFLICT = 1, FLAG_DATA = 2, FLAG_APPLIED = 4, FLAGS = 7 };
 
 struct file_record {
-    uint32_t flags; /* first: the one part that is written anew */
+    uint32_t flags; /* first: the one part that is written again */
     uint32_t change, type, old_type, mode, old_mode;
     uint32_t path_len, target_len, old_target_len, reserved;
     uint64_t size, old_size, inode, data_at;

@@ -64,7 +64,7 @@ int changes_make(struct changes *changes, const struct harvest *harvest, int wor
                  int64_t started_ns, struct cay_error *err);
 
 /* Writes the change set into an empty file, reads it from there (trusting nothing), and writes
- * anew what an apply changes: state, staging, and which paths are applied. */
+ * again what an apply changes: state, staging, and which paths are applied. */
 int changes_save(const struct changes *changes, int fd, struct cay_error *err);
 int changes_load(struct changes *changes, int fd, struct cay_error *err);
 int changes_update(const struct changes *changes, int fd, struct cay_error *err);

@@ -119,7 +119,7 @@ def refused(t, mode, s):
         done = mode.cay("run", *at(s), *words, "-l", "python", "-e", "print('RAN')")
         t.ok(done.status == 2 and text in done.err.decode() and b"RAN" not in done.out, f"refused: {name}", *done.describe())
     done = mode.cay("run", *at(s), "--fallback", "unsafe", "-l", "python", "-e", "print('RAN')")
-    t.ok(done.status == 126 and b"over HTTP" in done.err, "what the server refuses is its word", *done.describe())
+    t.ok(done.status == 126 and b"by a client" in done.err, "what the server refuses is its word", *done.describe())
     for name, words, env, status, text in (
         ("no token", ("--server", f"http://127.0.0.1:{s.port}"), {}, 125, "CAY_TOKEN"),
         ("a wrong token", ("--server", f"http://127.0.0.1:{s.port}"), {"CAY_TOKEN": "wrong-token-of-0123456789"}, 125, "401"),

@@ -71,6 +71,8 @@ def test_names(t, s):
         t.ok(statuses(data) in ([403], [400]), f"Host {host!r} is refused", data)
     t.ok(statuses(s.exchange(f"GET /v1/languages HTTP/1.0\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())) in ([403], [400]),
          "no Host is refused")
+    r = s.ask("GET", "/v1/health", headers={"Host": "evil.example"})
+    t.equal((r.status, r.error.get("message")), (403, "Host header not allowed: evil.example"), "a foreign Host is named", r)
     for origin in ("http://evil.example", "null", f"http://127.0.0.1.evil.example:{s.port}", "https://localhost:1",
                    f"http://localhost:{s.port + 1}"):
         got = [s.ask("POST", "/v1/execute", {"command": ["/bin/true"]}, headers={"Origin": origin}, over=over).status

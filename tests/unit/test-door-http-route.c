@@ -12,6 +12,9 @@
 #include "doors/http/route.h"
 #include "service/token.h"
 
+static const struct http_door door = { .prefix = "", .routes = routes, .n_routes = ROUTE_N };
+static const struct http_door *const doors[] = { &door, NULL };
+
 #define ID "0123456789abcdef0123456789abcdef"
 
 static void test_found(void **state)
@@ -33,14 +36,16 @@ static void test_found(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct route_match match = { 0 };
-        assert_int_equal(route_find(rows[i].method, rows[i].path, strlen(rows[i].path), &match), 0);
-        assert_int_equal(match.id, rows[i].id);
+        assert_int_equal(
+            route_find(doors, rows[i].method, rows[i].path, strlen(rows[i].path), &match), 0);
+        assert_ptr_equal(match.door, &door);
+        assert_ptr_equal(match.route, &routes[rows[i].id]);
         if (!rows[i].param) {
-            assert_null(match.param);
+            assert_null(match.params[0].text);
             continue;
         }
-        assert_int_equal(match.param_len, strlen(rows[i].param));
-        assert_memory_equal(match.param, rows[i].param, match.param_len);
+        assert_int_equal(match.params[0].len, strlen(rows[i].param));
+        assert_memory_equal(match.params[0].text, rows[i].param, match.params[0].len);
     }
 }
 
@@ -73,12 +78,12 @@ static void test_not_found(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(paths); i++)
-        if (route_find("GET", paths[i], strlen(paths[i]), &match) != -ENOENT)
+        if (route_find(doors, "GET", paths[i], strlen(paths[i]), &match) != -ENOENT)
             fail_msg("found: %s", paths[i]);
-    assert_int_equal(route_find("GET", "/v1/executions/a\0b", 18, &match), -ENOENT);
+    assert_int_equal(route_find(doors, "GET", "/v1/executions/a\0b", 18, &match), -ENOENT);
     memset(long_path, 'a', sizeof long_path);
     memcpy(long_path, "/v1/executions/", 15);
-    assert_int_equal(route_find("GET", long_path, sizeof long_path, &match), -ENOENT);
+    assert_int_equal(route_find(doors, "GET", long_path, sizeof long_path, &match), -ENOENT);
 }
 
 static void test_other_methods(void **state)
@@ -87,14 +92,14 @@ static void test_other_methods(void **state)
     char allow[64];
 
     (void)state;
-    assert_int_equal(route_find("GET", "/v1/execute", 11, &match), -EPERM);
-    assert_int_equal(route_find("get", "/metrics", 8, &match), -EPERM);
-    assert_int_equal(route_find("", "/metrics", 8, &match), -EPERM);
-    route_allow("/v1/execute", 11, allow);
+    assert_int_equal(route_find(doors, "GET", "/v1/execute", 11, &match), -EPERM);
+    assert_int_equal(route_find(doors, "get", "/metrics", 8, &match), -EPERM);
+    assert_int_equal(route_find(doors, "", "/metrics", 8, &match), -EPERM);
+    route_allow(doors, "/v1/execute", 11, allow);
     assert_string_equal(allow, "POST");
-    route_allow("/v1/executions/a", 16, allow);
+    route_allow(doors, "/v1/executions/a", 16, allow);
     assert_string_equal(allow, "GET, HEAD, DELETE");
-    route_allow("/nowhere", 8, allow);
+    route_allow(doors, "/nowhere", 8, allow);
     assert_string_equal(allow, "");
 }
 
@@ -106,13 +111,46 @@ static void test_open_routes(void **state)
         assert_int_equal(routes[i].scope == SCOPE_NONE, i == ROUTE_HEALTH || i == ROUTE_OPENAPI);
 }
 
+/* Doors beside ours, each under a prefix; a pattern with two parameters. */
+static void test_doors(void **state)
+{
+    static const struct route rooms[] = {
+        { "room", "GET", "/rooms/{id}/keys/{key}", .scope = SCOPE_READ },
+        { "clean", "POST", "/rooms/{id}", .scope = SCOPE_EXECUTE },
+    };
+    static const struct http_door hotel = { "hotel", "/hotel", rooms, NULL, ARRAY_LEN(rooms) };
+    static const struct http_door *const both[] = { &door, &hotel, NULL };
+    struct route_match match;
+    char allow[64];
+
+    (void)state;
+    static const char path[] = "/hotel/rooms/12/keys/b-3";
+    assert_int_equal(route_find(both, "GET", path, strlen(path), &match), 0);
+    assert_ptr_equal(match.door, &hotel);
+    assert_ptr_equal(match.route, &rooms[0]);
+    assert_int_equal(match.params[0].len, 2);
+    assert_memory_equal(match.params[0].text, "12", 2);
+    assert_int_equal(match.params[1].len, 3);
+    assert_memory_equal(match.params[1].text, "b-3", 3);
+    assert_int_equal(route_find(both, "POST", "/hotel/rooms/1", 14, &match), 0);
+    assert_ptr_equal(match.route, &rooms[1]);
+    assert_null(match.params[1].text);
+    assert_int_equal(route_find(both, "GET", "/hotel/rooms/1", 14, &match), -EPERM);
+    route_allow(both, "/hotel/rooms/1", 14, allow);
+    assert_string_equal(allow, "POST");
+    assert_int_equal(route_find(both, "POST", "/rooms/1", 8, &match), -ENOENT);
+    assert_int_equal(route_find(both, "GET", "/hotel", 6, &match), -ENOENT);
+    assert_int_equal(route_find(both, "GET", "/hotel/metrics", 14, &match), -ENOENT);
+    assert_int_equal(route_find(both, "GET", "/metrics", 8, &match), 0);
+    assert_ptr_equal(match.door, &door);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found),
-        cmocka_unit_test(test_not_found),
-        cmocka_unit_test(test_other_methods),
-        cmocka_unit_test(test_open_routes),
+        cmocka_unit_test(test_found),         cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_other_methods), cmocka_unit_test(test_open_routes),
+        cmocka_unit_test(test_doors),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -13,6 +13,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/strbuf.h"
+#include "doors/http/http-metrics.h"
 #include "service/metrics.h"
 
 /* ---- a strict reader of the text format ---- */
@@ -169,18 +170,21 @@ static double value_of(const struct reader *r, const char *series)
 static const char *const languages[] = { "python", "javascript", "bash" };
 static const struct metrics_now nothing = { .events_bytes = UINT64_MAX };
 
-static struct reader *read_metrics(const struct metrics *m, const struct metrics_now *now)
+static struct reader *read_metrics(const struct metrics *m, const struct http_metrics *http,
+                                   const struct metrics_now *now)
 {
     auto_strbuf struct strbuf out = { 0 };
 
     metrics_write(m, now, 12 * NS_PER_SEC, &out);
+    if (http)
+        http_metrics_write(http, 11, &out);
     return read_all(strbuf_str(&out));
 }
 
 static void test_empty(void **state)
 {
     struct metrics *m = metrics_new(languages, ARRAY_LEN(languages), 2 * NS_PER_SEC);
-    struct reader *r = read_metrics(m, &nothing);
+    struct reader *r = read_metrics(m, NULL, &nothing);
 
     (void)state;
     assert_true(value_of(r, "cay_uptime_seconds") == 10);
@@ -206,17 +210,21 @@ static void test_counts(void **state)
                                      .pool_bytes = 100000,
                                      .events_bytes = 4096,
                                      .queued = 7,
-                                     .connections = 11,
                                      .front_bytes = 6 << 20,
                                      .pools = pools,
                                      .n_pools = ARRAY_LEN(pools) };
 
+    const struct http_door door = { .prefix = "", .routes = routes, .n_routes = ROUTE_N };
+    const struct http_door *const doors[] = { &door, NULL };
+    struct http_metrics *http = http_metrics_new(doors);
+
     (void)state;
-    metrics_request(m, ROUTE_EXECUTE, 200, 300000);
-    metrics_request(m, ROUTE_EXECUTE, 200, 3 * NS_PER_MSEC);
-    metrics_request(m, ROUTE_CANCEL, 404, 1000);
-    metrics_request(m, ROUTE_N, 404, 1000);
-    metrics_request(m, ROUTE_N, 299, 1000);
+    http_metrics_request(http, &routes[ROUTE_EXECUTE], 200, 300000);
+    http_metrics_request(http, &routes[ROUTE_EXECUTE], 200, 3 * NS_PER_MSEC);
+    http_metrics_request(http, &routes[ROUTE_CANCEL], 404, 1000);
+    http_metrics_request(http, NULL, 404, 1000);
+    http_metrics_request(http, NULL, 299, 1000);
+    http_metrics_add(http, HTTP_BAD_REQUESTS);
     metrics_run(m, &(struct metrics_run){ "python", "spare", CAY_CAUSE_OK, 0, 160000 });
     metrics_run(m,
                 &(struct metrics_run){ "python", "spare", CAY_CAUSE_MEMORY, 50, 400 * NS_PER_SEC });
@@ -225,7 +233,7 @@ static void test_counts(void **state)
     metrics_add(m, COUNTER_CPU_NS, 1500000000);
     metrics_add(m, COUNTER_OUTPUT_BYTES, UINT64_C(5000000000));
 
-    struct reader *r = read_metrics(m, &now);
+    struct reader *r = read_metrics(m, http, &now);
     static const struct {
         const char *series;
         double value;
@@ -233,6 +241,8 @@ static void test_counts(void **state)
         { "cay_running", 3 },
         { "cay_queue_length", 7 },
         { "cay_connections", 11 },
+        { "cay_http_malformed_total", 1 },
+        { "cay_http_unauthorized_total", 0 },
         { "cay_front_resident_bytes", 6 << 20 },
         { "cay_pool_ready{language=\"python\",kind=\"zygote\"}", 1 },
         { "cay_pool_wanted{language=\"python\",kind=\"spare\"}", 4 },
@@ -265,6 +275,7 @@ static void test_counts(void **state)
             fail_msg("%s is %g, not %g", rows[i].series, value_of(r, rows[i].series),
                      rows[i].value);
     free(r);
+    http_metrics_free(http);
     metrics_free(m);
 }
 
@@ -282,7 +293,7 @@ static void test_odd_names(void **state)
     metrics_run(m, &(struct metrics_run){ pool.language, "cold", CAY_CAUSE_OK, 0, 0 });
     now.pools = &pool;
     now.n_pools = 1;
-    struct reader *r = read_metrics(m, &now);
+    struct reader *r = read_metrics(m, NULL, &now);
     assert_true(value_of(r, "cay_pool_ready{language=\"a\\\"b\\\\c\\nd\",kind=\"spare\"}") == 1);
     assert_true(value_of(r, "cay_runs_total{language=\"a\\\"b\\\\c\\nd\",cause=\"ok\"}") == 1);
     free(r);
@@ -309,7 +320,7 @@ static void test_tenants(void **state)
     }
     metrics_refused(m, "t1");
     metrics_refused(m, "t150");
-    struct reader *r = read_metrics(m, &now);
+    struct reader *r = read_metrics(m, NULL, &now);
     static const struct {
         const char *series;
         double value;

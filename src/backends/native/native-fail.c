@@ -96,7 +96,7 @@ int native_fail_folder(struct cay_error *err, const struct native *native, unsig
         cay_hint(err, "this file system has no id-mapped mounts: run as the folder's owner, or use "
                       "--workspace");
     else if (errnum == ENOSPC)
-        cay_hint(err, "this one has to be copied in: raise disk and inodes, or use a smaller one");
+        cay_hint(err, "this one must be copied in: raise disk and inodes, or use a smaller one");
     else if (errnum == ENODEV)
         cay_hint(err, "the kernel lacks overlayfs (modprobe overlay)");
     else if (errnum == EEXIST)

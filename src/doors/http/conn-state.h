@@ -6,7 +6,6 @@
 #include <event2/event_struct.h>
 
 #include "doors/http/conn.h"
-#include "service/bodies.h"
 
 struct tls_conn;
 
@@ -46,10 +45,9 @@ struct conn {
     int64_t since_ns; /* when the state began, or the last byte of an answer went */
 
     struct http_parser parser;
-    struct strbuf ahead;     /* received, not parsed yet */
-    bool is_parsing;         /* conn_parse is on the stack */
-    bool is_at_end;          /* the parser gave HTTP_END */
-    struct bodies_part held; /* what the body has of server->bodies */
+    struct strbuf ahead; /* received, not parsed yet */
+    bool is_parsing;     /* conn_parse is on the stack */
+    bool is_at_end;      /* the parser gave HTTP_END */
 
     bool is_head_method; /* HEAD: no body in the answer */
     bool is_last;        /* no request behind this one */
@@ -63,9 +61,8 @@ struct conn {
     int64_t sending_ns;  /* how much of that has passed */
     const char *tail;    /* a body, sent behind out */
     size_t tail_len, tail_at;
-    char *tail_owned;   /* freed once it is sent */
-    gone_fn *tail_done; /* called then */
-    pull_fn *pull;      /* of a stream */
+    char *tail_owned; /* freed once it is sent */
+    pull_fn *pull;    /* of a stream */
     bool is_chunked;
     bool can_pull; /* the last pull did not say PULL_WAIT */
     struct strbuf piece;
@@ -77,16 +74,15 @@ static inline struct conn *conn_of(struct exchange *x)
 }
 
 /* conn.c */
-void conn_flush(struct conn *conn);   /* sends what is there; ends the answer when all is sent */
-void conn_kick(struct conn *conn);    /* goes on when the loop comes round */
-void conn_lose(struct conn *conn);    /* the other side is gone: tells the handler, and dies */
-void conn_release(struct conn *conn); /* gives its part of the bodies back */
+void conn_flush(struct conn *conn); /* sends what is there; ends the answer when all is sent */
+void conn_kick(struct conn *conn);  /* goes on when the loop comes round */
+void conn_lose(struct conn *conn);  /* the other side is gone: tells the handler, and dies */
 
 /* exchange.c */
 void exchange_begin(struct conn *conn); /* a head is there: checks it; may answer */
 void exchange_run(struct conn *conn);   /* the request is whole: calls its handler */
 void exchange_bad(struct conn *conn, const struct http_fault *fault);
-void exchange_crowded(struct conn *conn); /* there is no room for its body now */
-void exchange_pull(struct conn *conn);    /* fills out from the stream */
-void exchange_quiet(struct conn *conn);   /* nothing came for a while: it is still there */
-void exchange_done(struct conn *conn);    /* its answer is sent, or it died: forgets everything */
+void exchange_busy(struct conn *conn);      /* there is no room for its body now */
+void exchange_pull(struct conn *conn);      /* fills out from the stream */
+void exchange_keepalive(struct conn *conn); /* nothing came for a while: it is still there */
+void exchange_done(struct conn *conn);      /* its answer is sent, or it died: forgets everything */

@@ -13,6 +13,7 @@
 #include "doors/http/conn.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +24,14 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "doors/http/conn-state.h"
+#include "doors/http/http-metrics.h"
 #include "doors/http/server-state.h"
 #include "doors/http/tls.h"
-#include "service/log.h"
-#include "service/metrics.h"
+#include "service/service.h"
 
 enum { LINGER_S = 2 };
 enum { UNIX_RESERVE = 16 }; /* more for the owner, whom strangers on TCP shall not shut out */
-enum { QUIET_S = 15 };      /* that a stream may say nothing: proxies give up after a minute */
+enum { KEEPALIVE_S = 15 };  /* that a stream may say nothing: proxies give up after a minute */
 enum { BODY_BYTES_PER_S = 16 * 1024 }; /* a body that comes slower than this runs out of time */
 enum { READ_BYTES_PER_S = 16 * 1024 }; /* who takes an answer slower than this is cut off */
 enum { ADDRESS_COUNTS = 1024 };        /* for strangers' addresses, by their hash */
@@ -46,11 +47,6 @@ void conn_kick(struct conn *conn)
     if (!conn->is_kicked)
         event_active(&conn->kick_event, EV_TIMEOUT, 0);
     conn->is_kicked = true;
-}
-
-void conn_release(struct conn *conn)
-{
-    bodies_give_back(&conn->x.server->bodies, &conn->held);
 }
 
 static void die(struct conn *conn)
@@ -72,6 +68,7 @@ void conn_lose(struct conn *conn)
     die(conn);
     if (gone)
         gone(&conn->x);
+    ask_drop(&conn->x.ask);
 }
 
 static void free_conn(struct conn *conn)
@@ -144,7 +141,7 @@ static void end_answer(struct conn *conn)
     bool is_last = conn->is_last;
 
     exchange_done(conn);
-    if (is_last || conn->x.server->is_draining) {
+    if (is_last || service_is_draining(conn->x.server->service)) {
         set_state(conn, CONN_LINGER);
         conn->ahead.len = 0;
         if (conn->tls)
@@ -209,9 +206,9 @@ static void take_body(struct conn *conn)
 {
     size_t len = conn->parser.body_len;
 
-    if (!bodies_take(&conn->x.server->bodies, &conn->held, conn->x.owner.tenant, len)) {
+    if (!service_take_room(&conn->x.ask, len)) {
         conn->is_last = true;
-        exchange_crowded(conn);
+        exchange_busy(conn);
         return;
     }
     strbuf_add(&conn->x.body, conn->parser.body, len);
@@ -287,8 +284,8 @@ static ssize_t receive(struct conn *conn)
     return n < 0 ? -errno : n;
 }
 
-/* To a client that speaks plain HTTP to a TLS port, and would see no more than a connection that is cut
- * otherwise. */
+/* To a client that speaks plain HTTP to a TLS port, and would see no more than a connection that is
+ * cut otherwise. */
 static void say_tls(struct conn *conn)
 {
     static const char answer[] =
@@ -353,7 +350,7 @@ static void refuse(struct server *server, int fd)
         "\"hint\":\"keep fewer, try again\"}}\n";
     (void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
-    metrics_add(server->metrics, COUNTER_CONNECTIONS_REFUSED, 1);
+    http_metrics_add(server->metrics, HTTP_CONNECTIONS_REFUSED);
 }
 
 /* Whoever can take many addresses has them in one network: of IPv6 the first half counts. */
@@ -401,7 +398,7 @@ static bool make_room(struct server *server)
         return false;
     conn_lose(oldest);
     free_conn(oldest);
-    metrics_add(server->metrics, COUNTER_CONNECTIONS_REFUSED, 1);
+    http_metrics_add(server->metrics, HTTP_CONNECTIONS_REFUSED);
     return true;
 }
 
@@ -414,7 +411,7 @@ void conn_accept(struct server *server, const struct listener *listener, int fd)
         .body_bytes = 0,
     };
 
-    size_t most = server->settings.max_connections + (listener->is_unix ? UNIX_RESERVE : 0);
+    size_t most = server->settings->max_connections + (listener->is_unix ? UNIX_RESERVE : 0);
     if (server->n_conns >= most && !make_room(server)) {
         refuse(server, fd);
         return;
@@ -429,7 +426,7 @@ void conn_accept(struct server *server, const struct listener *listener, int fd)
         return;
     }
     conn->x.server = server;
-    conn->x.route = ROUTE_N;
+    conn->x.ask.service = server->service;
     http_parser_init(&conn->parser, HTTP_REQUESTS, &limits);
     event_assign(&conn->read_event, server->base, fd, EV_READ | EV_CLOSED | EV_PERSIST, on_readable,
                  conn);
@@ -442,12 +439,12 @@ void conn_accept(struct server *server, const struct listener *listener, int fd)
     server->conns = conn;
     server->n_conns++;
     set_state(conn, CONN_HEAD);
-    metrics_add(server->metrics, COUNTER_CONNECTIONS, 1);
+    http_metrics_add(server->metrics, HTTP_CONNECTIONS);
 }
 
 static void sweep_head(struct conn *conn, int64_t waited_ns)
 {
-    const struct serve_settings *settings = &conn->x.server->settings;
+    const struct service_settings *settings = conn->x.server->settings;
     const struct http_fault late = { 408, "the head of the request did not arrive in time" };
 
     if (http_parser_is_idle(&conn->parser)) {
@@ -462,7 +459,7 @@ static void sweep_head(struct conn *conn, int64_t waited_ns)
 static void sweep_body(struct conn *conn, int64_t waited_ns)
 {
     const struct http_fault late = { 408, "the body of the request did not arrive in time" };
-    int64_t allowed_ns = conn->x.server->settings.idle_ns +
+    int64_t allowed_ns = conn->x.server->settings->idle_ns +
                          (int64_t)(conn->x.body.len / BODY_BYTES_PER_S) * NS_PER_SEC;
 
     if (waited_ns > allowed_ns) {
@@ -475,10 +472,8 @@ static void sweep_body(struct conn *conn, int64_t waited_ns)
  * which nothing waits to be sent apart, so much has to go. */
 static bool is_too_slow(struct conn *conn, int64_t passed_ns)
 {
-    int64_t span_ns = conn->x.server->settings.write_ns;
+    int64_t span_ns = conn->x.server->settings->write_ns;
 
-    if (unsent(conn) == 0)
-        return false;
     conn->sending_ns += passed_ns;
     if (conn->sending_ns < span_ns)
         return false;
@@ -502,11 +497,11 @@ void conn_sweep(struct server *server, int64_t now_ns)
         else if (conn->state == CONN_BODY)
             sweep_body(conn, waited_ns);
         else if (conn->state == CONN_BUSY && unsent(conn) > 0 &&
-                 (waited_ns > server->settings.write_ns || is_too_slow(conn, passed_ns)))
+                 (waited_ns > server->settings->write_ns || is_too_slow(conn, passed_ns)))
             conn_lose(conn);
         else if (conn->state == CONN_BUSY && conn->pull && unsent(conn) == 0 &&
-                 waited_ns > QUIET_S * NS_PER_SEC)
-            exchange_quiet(conn);
+                 waited_ns > KEEPALIVE_S * NS_PER_SEC)
+            exchange_keepalive(conn);
         else if (conn->state == CONN_LINGER && waited_ns > LINGER_S * NS_PER_SEC)
             die(conn);
     }

@@ -7,18 +7,18 @@
  * later, whole or as a stream:
  *
  *     exchange_reply(x, 200, "application/json", text, len);          takes text
- *     exchange_error(x, 404, CAY_E_NOTFOUND, "there is no execution …", "hint");
+ *     exchange_error(x, 404, CAY_E_NOTFOUND, "no such execution", "hint");
  *     exchange_fail(x, &err);                                         the status of its kind
  *
- *     x->gone = on_gone, x->arg = run;            not yet: told if the client leaves before
+ *     x->ask.on_answer = on_answer;               later: what the service answers (service/ask.h),
+ *     service_get(&x->ask, x->params[0]);         unless the client leaves before
  *
  *     exchange_stream(x, "text/event-stream", pull);
  *     exchange_wake(x);                           there is more to pull
  *
  * A stream is pulled: `pull` is asked for the next piece when there is room in the connection's
  * send buffer, and only then, so that a slow reader costs no more memory than any other. After the
- * answer (exchange_reply, or pull's end) or after `gone` the exchange is not the handler's any
- * more.
+ * answer (exchange_reply, or pull's end) the exchange is not the handler's any more.
  *
  * Nothing here is freed while a handler runs: a dead connection goes when the loop comes round.
  */
@@ -32,12 +32,12 @@
 #include "base/strbuf.h"
 #include "doors/http/route.h"
 #include "net/http.h"
-#include "service/token.h"
+#include "service/ask.h"
 
 struct conn;
+struct event_format;
 struct exchange;
 struct listener;
-struct logged_event;
 struct server;
 
 enum pull { PULL_MORE, PULL_WAIT, PULL_END };
@@ -47,27 +47,26 @@ typedef enum pull pull_fn(struct exchange *x, struct strbuf *out);
 typedef void gone_fn(struct exchange *x);
 
 struct exchange {
+    struct ask ask; /* its first member: what it asks of the service, and who asks */
     struct server *server;
     const struct http_head *head; /* valid until it is answered */
     const char *query;            /* behind the '?', or NULL */
     size_t query_len;
-    enum route_id route; /* ROUTE_N: none yet */
-    char param[64];      /* what stands for {id}; "" where there is none, or it is too long */
-    struct token_owner owner;
+    const struct http_door *door;
+    const struct route *route; /* NULL: none yet */
+    char params[ROUTE_PARAMS_MAX][ROUTE_PARAM_LEN + 1];
     struct strbuf body;
-    int64_t taken_ns;
 
     /* The handler's. */
-    gone_fn *gone;
+    gone_fn *gone; /* called if the client leaves before the end of a stream */
     void *arg;
-
-    /* Of a reader of events; of who asks for metrics. */
-    uint64_t after; /* the last number it has */
-    size_t at;      /* so much it has of the next one */
-    void (*put)(struct strbuf *out, const struct logged_event *event, size_t from, size_t len);
-    bool is_owner;                /* the run is this client's */
-    struct exchange *prev, *next; /* the run's other readers */
+    const struct event_format *format; /* of a reader of events */
 };
+
+static inline struct exchange *exchange_of(struct ask *ask)
+{
+    return (struct exchange *)ask;
+}
 
 /* ---- answering ---- */
 
@@ -75,27 +74,18 @@ struct exchange {
  * until it is sent (bodies.h); where there is no room for it, the answer is 503. */
 void exchange_reply(struct exchange *x, int status, const char *type, char *body, size_t len);
 
-/* The same for a body that outlives the exchange: not copied before, not freed after. */
+/* The same for a body that outlives the answer: not copied before, not freed after. What the service
+ * has lent is given back when it was sent, or never will be. */
 void exchange_reply_static(struct exchange *x, int status, const char *type, const char *body,
                            size_t len);
-
-/* The same for a body that stays the caller's until `done` is called: it was sent, or never will
- * be.
- */
-void exchange_reply_lent(struct exchange *x, const char *type, const char *body, size_t len,
-                         gone_fn *done);
 
 /* {"error": {"kind", "message", "hint"}}; hint may be NULL or "". */
 void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const char *message,
                     const char *hint);
 void exchange_fail(struct exchange *x, const struct cay_error *err);
 
-/* 503: a run could not be made, whatever was asked for. How to set a host up is not told. */
-void exchange_unmade(struct exchange *x, const struct cay_error *err);
-
-/* The same with a header Retry-After. */
-void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const char *message,
-                    const char *hint, unsigned after_s);
+/* What the service refused: the status that fits, and Retry-After where it says when. */
+void exchange_refuse(struct exchange *x, const struct refusal *refusal);
 
 /* A field for the head of the answer that comes next: name and value without control bytes. */
 void exchange_header(struct exchange *x, const char *name, const char *value);

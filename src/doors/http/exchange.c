@@ -17,26 +17,21 @@
 #include <sys/socket.h>
 
 #include <cay/error.h>
-#include <cay/run.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/parse.h"
+#include "doors/http/auth.h"
 #include "doors/http/conn-state.h"
-#include "doors/http/handlers.h"
+#include "doors/http/event-format.h"
+#include "doors/http/http-metrics.h"
 #include "doors/http/server-state.h"
 #include "net/address.h"
 #include "service/log.h"
-#include "service/metrics.h"
+#include "service/service.h"
 
 #define JSON_TYPE "application/json"
-
-static on_fn *const handlers[ROUTE_N] = {
-#define HANDLER(id, name, ...) [ROUTE_##id] = on_##name,
-    ROUTES(HANDLER)
-#undef HANDLER
-};
 
 /* ---- answering ---- */
 
@@ -65,15 +60,26 @@ static void end_unread(struct conn *conn)
         conn->is_last = true;
 }
 
+/* Made anew once a second. */
+static void set_date(struct server *server)
+{
+    time_t now = time(NULL);
+
+    if (now == server->date_s)
+        return;
+    server->date_s = now;
+    http_date(server->date, now);
+}
+
 static void put_head(struct conn *conn, int status, const char *type, const uint64_t *length)
 {
     struct http_writer w;
     struct server *server = conn->x.server;
 
     conn->status = status;
-    conn->is_last =
-        conn->is_last || server->is_draining || (conn->x.head && !conn->x.head->keep_alive);
-    server_set_date(server);
+    conn->is_last = conn->is_last || service_is_draining(server->service) ||
+                    (conn->x.head && !conn->x.head->keep_alive);
+    set_date(server);
     http_write_response(&w, &conn->out, status);
     http_write_header(&w, "Date", server->date);
     if (type)
@@ -104,11 +110,11 @@ static void reply(struct exchange *x, int status, const char *type, char *owned,
         return;
     }
     x->gone = NULL;
-    if (owned && len > REPLY_FREE &&
-        !bodies_take(&x->server->bodies, &conn->held, x->owner.tenant, len)) {
+    if (owned && len > REPLY_FREE && !service_take_room(&x->ask, len)) {
+        struct refusal refusal;
         free(owned);
-        exchange_retry(x, 503, CAY_E_BUSY, "too many bytes of answers are still unread",
-                       "read the pending answers, then try again", 1);
+        refusal_unread(&refusal);
+        exchange_refuse(x, &refusal);
         return;
     }
     conn->state = CONN_BUSY;
@@ -137,19 +143,6 @@ void exchange_reply_static(struct exchange *x, int status, const char *type, con
     reply(x, status, type, NULL, body, len);
 }
 
-void exchange_reply_lent(struct exchange *x, const char *type, const char *body, size_t len,
-                         gone_fn *done)
-{
-    struct conn *conn = conn_of(x);
-
-    if (conn->state == CONN_DEAD) {
-        done(x);
-        return;
-    }
-    conn->tail_done = done;
-    reply(x, 200, type, NULL, body, len);
-}
-
 void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const char *message,
                     const char *hint)
 {
@@ -168,36 +161,32 @@ void exchange_error(struct exchange *x, int status, enum cay_errkind kind, const
     exchange_reply(x, status, JSON_TYPE, strbuf_take(&out), len);
 }
 
-/* What the host lacks is its operator's affair: how to set it up is for the log. */
+void exchange_refuse(struct exchange *x, const struct refusal *refusal)
+{
+    static const int statuses[] = {
+        [REFUSED_SHORTAGE] = 503,
+        [REFUSED_STATE] = 409,
+        [REFUSED_GONE] = 410,
+    };
+    const struct cay_error *err = &refusal->err;
+    char seconds[16];
+
+    if (refusal->retry_after_s > 0) {
+        snprintf(seconds, sizeof seconds, "%u", refusal->retry_after_s);
+        exchange_header(x, "Retry-After", seconds);
+    }
+    exchange_error(x,
+                   refusal->why == REFUSED_REQUEST ? cay_error_http_status(err->kind)
+                                                   : statuses[refusal->why],
+                   err->kind, err->msg, err->hint);
+}
+
 void exchange_fail(struct exchange *x, const struct cay_error *err)
 {
-    bool is_hosts =
-        (err->kind == CAY_E_SYSTEM || err->kind == CAY_E_UNSUPPORTED) && err->hint[0] != '\0';
-    struct cay_error shown;
+    struct refusal refusal;
 
-    if (is_hosts)
-        LOG(x->server->log, WARN, "refused", clock_now_ns(), LOG_TEXT("tenant", x->owner.tenant),
-            LOG_TEXT("error", err->msg), LOG_TEXT("hint", err->hint));
-    cay_client_error(err, &shown);
-    exchange_error(x, cay_error_http_status(err->kind), err->kind, shown.msg, shown.hint);
-}
-
-void exchange_unmade(struct exchange *x, const struct cay_error *err)
-{
-    struct cay_error shown; /* the log has the other, as the end of a run */
-
-    cay_client_error(err, &shown);
-    exchange_retry(x, 503, err->kind, shown.msg, shown.hint[0] ? shown.hint : "try again", 5);
-}
-
-void exchange_retry(struct exchange *x, int status, enum cay_errkind kind, const char *message,
-                    const char *hint, unsigned after_s)
-{
-    char text[16];
-
-    snprintf(text, sizeof text, "%u", after_s);
-    exchange_header(x, "Retry-After", text);
-    exchange_error(x, status, kind, message, hint);
+    refusal_set(&refusal, &x->ask, err);
+    exchange_refuse(x, &refusal);
 }
 
 /* ---- streams ---- */
@@ -214,13 +203,14 @@ void exchange_stream(struct exchange *x, const char *type, pull_fn *pull)
     exchange_header(x, "Cache-Control", "no-store");
     put_head(conn, 200, type, NULL);
     if (conn->is_head_method) {
-        /* Nothing will be pulled: whoever waits to be asked for more, or holds a file for it, is
-         * told so as when the client leaves. */
+        /* Nothing will be pulled: whoever waits to be asked for more, or holds a file for it, ends
+         * as when the client leaves. */
         gone_fn *gone = x->gone;
         x->gone = NULL;
         conn->is_answered = true;
         if (gone)
             gone(x);
+        ask_drop(&x->ask);
     } else {
         conn->pull = pull;
         conn->can_pull = true;
@@ -261,12 +251,12 @@ void exchange_pull(struct conn *conn)
         strbuf_done(&conn->piece);
 }
 
-void exchange_quiet(struct conn *conn)
+void exchange_keepalive(struct conn *conn)
 {
     static const char comment[] = ":\n\n"; /* passed over by who reads an event stream */
 
     conn->since_ns = clock_now_ns();
-    if (conn->x.put != event_put_sse)
+    if (conn->x.format != &event_formats[EVENT_SSE])
         return;
     if (conn->is_chunked)
         http_write_chunk(&conn->out, comment, sizeof comment - 1);
@@ -332,7 +322,10 @@ static bool check_origin(struct conn *conn)
     /* No page can reach a unix socket: what it is called there is nobody's concern. */
     if (!conn->is_unix && !http_host_allowed(head->host, server->hosts, server->n_hosts) &&
         !is_own_address(conn)) {
-        exchange_error(&conn->x, 403, CAY_E_POLICY, "Host header not allowed",
+        char message[128];
+        snprintf(message, sizeof message, "Host header not allowed: %.80s",
+                 head->host ? head->host : "none was sent");
+        exchange_error(&conn->x, 403, CAY_E_POLICY, message,
                        "the operator can allow the name; the server's addresses always work");
         return false;
     }
@@ -348,23 +341,22 @@ static bool check_origin(struct conn *conn)
 static bool check_token(struct conn *conn)
 {
     struct exchange *x = &conn->x;
-    const char *value = http_header(x->head, "Authorization");
-    size_t len = 0;
-    const char *token = value ? token_of_header(value, strlen(value), &len) : NULL;
+    struct auth auth;
 
-    if (conn->is_unix && !value) {
-        snprintf(x->owner.tenant, sizeof x->owner.tenant, "%s", TENANT_DEFAULT);
-        x->owner.scopes = SCOPES_ALL;
+    bool has_any = auth_find(x->head, &auth);
+    if (conn->is_unix && !has_any) {
+        service_local_owner(&x->ask.owner);
         return true;
     }
-    if (token && tokens_check(x->server->tokens, token, len, &x->owner)) {
+    if (auth.token &&
+        service_authenticate(x->server->service, auth.token, auth.len, &x->ask.owner)) {
         conn->is_known = true;
         return true;
     }
-    metrics_add(x->server->metrics, COUNTER_UNAUTHORIZED, 1);
-    exchange_header(x, "WWW-Authenticate", "Bearer realm=\"cay\"");
+    http_metrics_add(x->server->metrics, HTTP_UNAUTHORIZED);
+    exchange_header(x, "WWW-Authenticate", AUTH_CHALLENGE);
     exchange_error(x, 401, CAY_E_UNAUTHORIZED,
-                   value ? "the token is not valid here" : "a token is required",
+                   has_any ? "the token is not valid here" : "a token is required",
                    "send the header Authorization: Bearer TOKEN");
     return false;
 }
@@ -387,10 +379,11 @@ static bool check_route(struct conn *conn, int found, const char *path, size_t l
                         const struct route_match *match)
 {
     struct exchange *x = &conn->x;
+    struct cay_error err;
 
     if (found == -EPERM) {
         char allow[64];
-        route_allow(path, len, allow);
+        route_allow(x->server->doors, path, len, allow);
         exchange_header(x, "Allow", allow);
         exchange_error(x, 405, CAY_E_USAGE, "method not allowed for this path", allow);
         return false;
@@ -399,34 +392,30 @@ static bool check_route(struct conn *conn, int found, const char *path, size_t l
         exchange_error(x, 404, CAY_E_NOTFOUND, "no such path", not_built(path, len));
         return false;
     }
-    const struct route *route = &routes[match->id];
-    if ((x->owner.scopes & route->scope) != route->scope) {
-        char need[64], text[128];
-        scopes_text(route->scope, need);
-        snprintf(text, sizeof text, "the token lacks the scope %s", need);
-        exchange_error(x, 403, CAY_E_POLICY, text, "use a token with that scope");
+    if (service_allows(&x->ask.owner, match->route->scope, &err) < 0) {
+        exchange_fail(x, &err);
         return false;
     }
-    x->route = match->id;
-    if (match->param && match->param_len < sizeof x->param)
-        memcpy(x->param, match->param, match->param_len);
+    x->door = match->door;
+    x->route = match->route;
+    for (size_t i = 0; i < ROUTE_PARAMS_MAX; i++)
+        if (match->params[i].text)
+            memcpy(x->params[i], match->params[i].text, match->params[i].len);
     return true;
 }
 
-/* More than half of what may be held at all no tenant ever gets (bodies.h). */
 static uint64_t body_limit(const struct conn *conn)
 {
-    const struct serve_settings *settings = &conn->x.server->settings;
-
-    return routes[conn->x.route].body
-               ? MIN(settings->max_body_bytes, settings->max_bodies_bytes / 2)
-               : 0;
+    return conn->x.route && conn->x.route->body ? service_max_request(conn->x.server->service) : 0;
 }
 
-void exchange_crowded(struct conn *conn)
+void exchange_busy(struct conn *conn)
 {
-    exchange_retry(&conn->x, 503, CAY_E_BUSY, "too many bytes of requests are being read",
-                   "try again, with fewer at once", 1);
+    struct refusal refusal;
+
+    refusal_shortage(&refusal, "too many bytes of requests are being read",
+                     "try again, with fewer at once", 1);
+    exchange_refuse(&conn->x, &refusal);
 }
 
 /* A page can send a form or text to another origin without asking; JSON it can't. */
@@ -434,7 +423,7 @@ static bool check_body(struct conn *conn)
 {
     struct exchange *x = &conn->x;
 
-    if (!routes[x->route].body)
+    if (!x->route->body)
         return true; /* limited to nothing by the parser */
     if (!http_is_media_type(http_header(x->head, "Content-Type"), JSON_TYPE)) {
         exchange_error(x, 415, CAY_E_USAGE, "the body must be JSON",
@@ -449,8 +438,8 @@ static bool check_body(struct conn *conn)
     http_parser_limit_body(&conn->parser, body_limit(conn));
     /* Who announces what has no room just now need not send it; nothing is taken for it yet. */
     if (x->head->framing == HTTP_LENGTH && x->head->body_bytes <= body_limit(conn) &&
-        !bodies_has_room(&x->server->bodies, x->owner.tenant, x->head->body_bytes)) {
-        exchange_crowded(conn);
+        !service_has_room(&x->ask, x->head->body_bytes)) {
+        exchange_busy(conn);
         return false;
     }
     return true;
@@ -461,22 +450,21 @@ void exchange_begin(struct conn *conn)
     struct exchange *x = &conn->x;
     const char *path;
     size_t len;
-    struct route_match match = { .id = ROUTE_N };
+    struct route_match match = { 0 };
 
     x->head = &conn->parser.head;
-    x->taken_ns = clock_now_ns();
-    x->route = ROUTE_N;
+    x->ask.taken_ns = clock_now_ns();
     conn->is_head_method = strcmp(x->head->method, "HEAD") == 0;
     split_target(x->head->target, &path, &len, x);
     if (!check_origin(conn))
         return;
-    int found = route_find(x->head->method, path, len, &match);
-    bool is_open = found == 0 && routes[match.id].scope == SCOPE_NONE;
+    int found = route_find(x->server->doors, x->head->method, path, len, &match);
+    bool is_open = found == 0 && match.route->scope == SCOPE_NONE;
     if ((!is_open && !check_token(conn)) || !check_route(conn, found, path, len, &match) ||
         !check_body(conn))
         return;
     /* Who asks first shall not send what the parser is about to refuse. */
-    bool is_wanted = x->head->framing == HTTP_CHUNKED ? routes[x->route].body != NULL
+    bool is_wanted = x->head->framing == HTTP_CHUNKED ? x->route->body != NULL
                                                       : x->head->body_bytes <= body_limit(conn);
     if (x->head->expect_continue && is_wanted) {
         http_write_continue(&conn->out);
@@ -489,12 +477,14 @@ void exchange_begin(struct conn *conn)
 
 void exchange_run(struct conn *conn)
 {
-    handlers[conn->x.route](&conn->x);
+    const struct http_door *door = conn->x.door;
+
+    door->handlers[conn->x.route - door->routes](&conn->x);
 }
 
 static void refuse_body(struct conn *conn)
 {
-    uint64_t most = conn->x.route < ROUTE_N ? body_limit(conn) : 0;
+    uint64_t most = body_limit(conn);
     char text[96], size[32];
 
     format_bytes(size, most);
@@ -513,7 +503,7 @@ void exchange_bad(struct conn *conn, const struct http_fault *fault)
 
     conn->is_head_method = method && strcmp(method, "HEAD") == 0;
     if (fault->status != 413)
-        metrics_add(conn->x.server->metrics, COUNTER_BAD_REQUESTS, 1);
+        http_metrics_add(conn->x.server->metrics, HTTP_BAD_REQUESTS);
     conn->is_last = true;
     if (fault->status == 413)
         refuse_body(conn);
@@ -521,26 +511,27 @@ void exchange_bad(struct conn *conn, const struct http_fault *fault)
         exchange_error(&conn->x, fault->status, CAY_E_USAGE, fault->reason, NULL);
 }
 
-/* What went well is told by the run's own line. */
+/* What went well has the run's own line. */
 static void log_request(const struct conn *conn, int64_t now_ns, int64_t took_ns)
 {
     const struct exchange *x = &conn->x;
+    struct serve_log *log = service_log(x->server->service);
     enum log_level level = conn->status >= 500   ? LOG_WARN
                            : conn->status >= 400 ? LOG_INFO
                                                  : LOG_DEBUG;
 
-    if (!log_wants(x->server->log, level))
+    if (!log_wants(log, level))
         return;
     const struct log_field fields[] = {
         LOG_TEXT("method", x->head ? x->head->method : NULL),
-        LOG_TEXT("path", x->route < ROUTE_N ? routes[x->route].pattern : NULL),
-        LOG_TEXT("id", *x->param ? x->param : NULL),
+        LOG_TEXT("path", x->route ? x->route->pattern : NULL),
+        LOG_TEXT("id", *x->params[0] ? x->params[0] : NULL),
         LOG_INT("status", conn->status),
-        LOG_TEXT("tenant", *x->owner.tenant ? x->owner.tenant : NULL),
+        LOG_TEXT("tenant", *x->ask.owner.tenant ? x->ask.owner.tenant : NULL),
         LOG_TIME("took", took_ns),
         { NULL },
     };
-    log_line(x->server->log, level, "request", now_ns, fields);
+    log_line(log, level, "request", now_ns, fields);
 }
 
 void exchange_done(struct conn *conn)
@@ -549,21 +540,18 @@ void exchange_done(struct conn *conn)
     struct server *server = x->server;
 
     if (conn->status != 0) {
-        int64_t now_ns = clock_now_ns(), took_ns = x->taken_ns ? now_ns - x->taken_ns : 0;
-        metrics_request(server->metrics, x->head ? x->route : ROUTE_N, conn->status, took_ns);
+        int64_t now_ns = clock_now_ns(), took_ns = x->ask.taken_ns ? now_ns - x->ask.taken_ns : 0;
+        http_metrics_request(server->metrics, x->head ? x->route : NULL, conn->status, took_ns);
         log_request(conn, now_ns, took_ns);
     }
-    gone_fn *done = conn->tail_done;
-    conn->tail_done = NULL;
-    if (done)
-        done(x);
-    conn_release(conn);
+    ask_drop(&x->ask);
+    service_give_back(&x->ask);
     if (x->body.size > BUFFER_KEEP)
         strbuf_done(&x->body);
     free(conn->tail_owned);
-    *x = (struct exchange){ .server = server,
-                            .body = { x->body.data, 0, x->body.size },
-                            .route = ROUTE_N };
+    *x = (struct exchange){ .ask = { .service = server->service },
+                            .server = server,
+                            .body = { x->body.data, 0, x->body.size } };
     conn->is_at_end = conn->is_head_method = conn->is_last = conn->is_answered = false;
     conn->is_chunked = conn->can_pull = false;
     conn->status = 0;

@@ -1,162 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server says of itself: languages, metrics, the OpenAPI document. */
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cay/run.h>
+/* What the server says of itself: languages, health, metrics, the OpenAPI document. */
+#include <cay/version.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "base/scan.h"
+#include "base/json.h"
 #include "base/strbuf.h"
 #include "doors/http/conn.h"
 #include "doors/http/handlers.h"
+#include "doors/http/http-metrics.h"
 #include "doors/http/server-state.h"
-#include "service/admit.h"
-#include "service/log.h"
-#include "service/metrics.h"
+#include "service/service.h"
 
-void on_languages(struct exchange *x)
+#define JSON_TYPE "application/json"
+
+static handler_fn *const handlers[ROUTE_N] = {
+#define HANDLER(id, name, ...) [ROUTE_##id] = handle_##name,
+    ROUTES(HANDLER)
+#undef HANDLER
+};
+
+const struct http_door own_door = {
+    .name = "http",
+    .prefix = "",
+    .routes = routes,
+    .handlers = handlers,
+    .n_routes = ROUTE_N,
+};
+
+void handle_languages(struct exchange *x)
 {
-    exchange_reply_static(x, 200, "application/json", x->server->languages,
-                          x->server->languages_len);
+    size_t len;
+    const char *text = service_languages(x->server->service, &len);
+
+    exchange_reply_static(x, 200, JSON_TYPE, text, len);
 }
 
-void on_openapi(struct exchange *x)
+void handle_openapi(struct exchange *x)
 {
-    exchange_reply_static(x, 200, "application/json", x->server->openapi, x->server->openapi_len);
+    exchange_reply_static(x, 200, JSON_TYPE, x->server->openapi, x->server->openapi_len);
 }
 
-/* Resident memory of this process, by /proc/self/statm, which is kept open. */
-static uint64_t own_memory(const struct server *server)
+static void on_stats(struct ask *ask, const struct answer *answer)
 {
-    char text[128];
-    const char *at = text;
-    uint64_t all, pages;
-    ssize_t n = pread(server->statm_fd, text, sizeof text - 1, 0);
-
-    if (n <= 0)
-        return UINT64_MAX;
-    text[n] = '\0';
-    if (!scan_uint(&at, 19, &all) || !scan_word(&at, " ") || !scan_uint(&at, 19, &pages))
-        return UINT64_MAX;
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-enum { POOLS_MAX = 64 };
-
-/* Sandboxes made ahead, and the interpreters that they are forked from. */
-static size_t list_pools(struct server *server, struct cay_pool *pools,
-                         struct metrics_pool rows[static 2 * POOLS_MAX], uint64_t *ret_memory)
-{
-    size_t n = cay_pool(server->cay, pools, POOLS_MAX, ret_memory), n_rows = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        const char *language = pools[i].language;
-        rows[n_rows++] =
-            (struct metrics_pool){ strcmp(language, "command") == 0 ? NULL : language, "spare",
-                                   pools[i].ready, pools[i].target, pools[i].failed };
-        if (pools[i].has_zygote)
-            rows[n_rows++] = (struct metrics_pool){ language, "zygote", 1, 1, UINT64_MAX };
-    }
-    return n_rows;
-}
-
-static size_t list_tenants(const struct admit *admit, int64_t now_ns,
-                           struct metrics_tenant_now *rows)
-{
-    const struct tenant *tenant;
-    size_t n = 0;
-
-    for (; (tenant = admit_tenant_at(admit, n)); n++) {
-        struct tenant_counts counts;
-        tenant_count(tenant, now_ns, &counts);
-        rows[n] = (struct metrics_tenant_now){ tenant_name(tenant), counts.running, counts.queued };
-    }
-    return n;
-}
-
-static void answer_metrics(struct exchange *x)
-{
-    struct server *server = x->server;
+    struct exchange *x = exchange_of(ask);
     struct strbuf out = { 0 };
-    struct admit_counts counts;
-    struct cay_pool pools[POOLS_MAX];
-    struct metrics_pool rows[2 * POOLS_MAX];
-    uint64_t pool_bytes = UINT64_MAX;
-    size_t n_rows = list_pools(server, pools, rows, &pool_bytes);
 
-    admit_count(server->admit, &counts);
-    auto_free struct metrics_tenant_now *tenants =
-        mem_alloc((counts.tenants + 1) * sizeof *tenants);
-    size_t n_tenants = list_tenants(server->admit, clock_now_ns(), tenants);
-    const struct metrics_now now = {
-        .running = counts.running,
-        .queued = counts.queued,
-        .most_running = counts.most_running == UINT32_MAX ? UINT64_MAX : counts.most_running,
-        .max_queue = server->max_queue,
-        .connections = server->n_conns,
-        .tenants = counts.tenants,
-        .events_bytes = server->executions.log_bytes,
-        .charged_bytes = counts.charged_bytes,
-        .headroom_bytes = counts.headroom_bytes,
-        .front_bytes = own_memory(server),
-        .pool_bytes = pool_bytes,
-        .pools = rows,
-        .n_pools = n_rows,
-        .tenant_rows = tenants,
-        .n_tenant_rows = n_tenants,
-    };
-    metrics_write(server->metrics, &now, clock_now_ns(), &out);
+    strbuf_add(&out, answer->text, answer->len);
+    http_metrics_write(x->server->metrics, x->server->n_conns, &out);
     size_t len = out.len;
     exchange_reply(x, 200, METRICS_CONTENT_TYPE, strbuf_take(&out), len);
 }
 
-/* ---- the pools are the warden's: it is asked, and nobody waits for it but who wants to know ----
- */
-
-#define POOLS_NS (500 * NS_PER_MSEC) /* then what it said last has to do */
-
-static void leave(struct exchange *x)
+void handle_metrics(struct exchange *x)
 {
-    if (x->prev)
-        x->prev->next = x->next;
-    else
-        x->server->metrics_waiters = x->next;
-    if (x->next)
-        x->next->prev = x->prev;
-    x->prev = x->next = NULL;
-    x->gone = NULL;
+    x->ask.on_answer = on_stats;
+    service_stats(&x->ask);
 }
 
-void metrics_serve(struct server *server)
+static void on_health(struct ask *ask, const struct answer *answer)
 {
-    int64_t answers = cay_pool_answers(server->cay);
+    struct exchange *x = exchange_of(ask);
+    const struct health_report *health = answer->health;
+    struct strbuf out = { 0 };
+    struct json_writer w = { .out = &out };
 
-    for (struct exchange *x = server->metrics_waiters, *next; x; x = next) {
-        next = x->next;
-        if (answers >= 0 && answers <= (int64_t)x->after && clock_now_ns() - x->taken_ns < POOLS_NS)
-            continue;
-        leave(x);
-        answer_metrics(x);
-    }
+    json_begin_object(&w);
+    json_field_string(&w, "status", health->status);
+    json_field_string(&w, "version", CAY_VERSION);
+    json_field_uint(&w, "running", health->running);
+    json_field_uint(&w, "queued", health->queued);
+    json_field_real(&w, "check_time", clock_seconds(health->check_ns));
+    json_field_uint(&w, "commands", health->commands);
+    json_field_string(&w, "warden", health->warden);
+    json_field_string(&w, "recorder", health->recorder);
+    json_field_string(&w, "journal", health->journal);
+    json_field_string(&w, "checker", health->checker);
+    json_field_uint(&w, "losses", health->losses);
+    json_field_string(&w, "message", health->message);
+    json_end_object(&w);
+    strbuf_putc(&out, '\n');
+    size_t len = out.len;
+    exchange_reply(x, health->is_healthy ? 200 : 503, JSON_TYPE, strbuf_take(&out), len);
 }
 
-void on_metrics(struct exchange *x)
+void handle_health(struct exchange *x)
 {
-    int64_t answers = cay_pool_answers(x->server->cay);
-    uint64_t memory;
-
-    if (answers < 0) {
-        answer_metrics(x);
-        return;
-    }
-    cay_pool(x->server->cay, NULL, 0, &memory); /* asks */
-    x->after = (uint64_t)answers;
-    x->gone = leave;
-    x->next = x->server->metrics_waiters;
-    if (x->next)
-        x->next->prev = x;
-    x->server->metrics_waiters = x;
+    x->ask.on_answer = on_health;
+    service_health(&x->ask);
 }

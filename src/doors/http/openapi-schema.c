@@ -16,7 +16,7 @@
 #include "base/auto.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "service/refused.h"
+#include "service/refused-fields.h"
 
 enum { ALWAYS = 1 };
 
@@ -101,7 +101,7 @@ static const struct row {
     { "Meta", "timing", "#Timing", ALWAYS, "seconds" },
     { "Meta", "isolation", "#Isolation", ALWAYS, "what was really in force" },
 
-    { "Fallback", "asked", "string", ALWAYS, "the backend that can't be had, or auto" },
+    { "Fallback", "asked", "string", ALWAYS, "the backend that is unavailable, or auto" },
     { "Fallback", "ran", "string?", ALWAYS, "the one that ran; null where none did" },
     { "Fallback", "how", "string", ALWAYS, "auto, isolated or unsafe" },
     { "Fallback", "why", "string", ALWAYS, "what stood in the way" },
@@ -158,7 +158,7 @@ static const struct row {
     { "Status", "success", "boolean", 0, "" },
     { "Status", "cause", "string?", 0, "" },
     { "Status", "execution_time", "number", 0, "seconds" },
-    { "Status", "usage", "#Usage", 0, "of one that runs: the last that was told of it" },
+    { "Status", "usage", "#Usage", 0, "of one that runs: its latest usage" },
 
     { "Executions", "executions", "[]#Status", ALWAYS, "the newest first" },
 
@@ -350,9 +350,10 @@ static void put_number_type(struct json_writer *w, const struct cay_field *field
 
 static bool is_refused(const char *field, const char *value, size_t len)
 {
-    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
-        if (refused[i].value && strcmp(refused[i].field, field) == 0 &&
-            strlen(refused[i].value) == len && memcmp(refused[i].value, value, len) == 0)
+    for (size_t i = 0; i < ARRAY_LEN(refused_fields); i++)
+        if (refused_fields[i].value && strcmp(refused_fields[i].field, field) == 0 &&
+            strlen(refused_fields[i].value) == len &&
+            memcmp(refused_fields[i].value, value, len) == 0)
             return true;
     return false;
 }

@@ -3,23 +3,26 @@
 
 /*
  * The routes of the server, a row each: what dispatch, the OpenAPI document, the metrics' labels
- * and the tests all read. A handler is on_NAME, so that a row without one does not link:
+ * and the tests all read. A handler is handle_NAME (handlers.h), so that a row without one does not
+ * link.
  *
- *     #define HANDLER(id, name, ...) [ROUTE_##id] = on_##name,
- *     static route_fn *const handlers[ROUTE_N] = { ROUTES(HANDLER) };
+ * A door is a table of routes under a prefix, with its handlers; the server has a list of doors:
  *
- * A pattern is a path in which {name} stands for one segment that is not empty:
+ *     const struct http_door piston = { "piston", "/piston", piston_routes, handlers, N };
  *
  *     struct route_match match;
- *     if (route_find(method, path, path_len, &match) == 0)
- *         handlers[match.id](request, match.param, match.param_len);
+ *     if (route_find(doors, method, path, path_len, &match) == 0)
+ *         match.door->handlers[match.route - match.door->routes](x);
  *
- * The path is taken as the request line has it, without the query and undecoded: no parameter of
- * ours needs an escape, so a path with one matches nothing.
+ * A pattern is a path in which {name} stands for one segment that is not empty. The path is taken
+ * as the request line has it, without the query and undecoded: no parameter of ours needs an escape,
+ * so a path with one matches nothing.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
+
+struct exchange;
 
 /* id, handler, method, pattern, scope, flags, body, answer, summary. Scopes are those of token.h
  * (SCOPE_NONE: open to all); body and answer are names of schemas in openapi.c, or NULL. */
@@ -55,6 +58,8 @@ enum {
     ROUTE_RESUMES = 1 << 3, /* takes ?after= and Last-Event-ID */
 };
 
+enum { ROUTE_PARAMS_MAX = 2, ROUTE_PARAM_LEN = 64 };
+
 enum route_id {
 #define ROUTE_ENUM(id, ...) ROUTE_##id,
     ROUTES(ROUTE_ENUM)
@@ -71,17 +76,32 @@ struct route {
     const char *summary;
 };
 
-extern const struct route routes[ROUTE_N];
+extern const struct route routes[ROUTE_N]; /* our own API's */
+
+typedef void handler_fn(struct exchange *x);
+
+struct http_door {
+    const char *name;
+    const char *prefix; /* "", or "/piston": in front of each pattern */
+    const struct route *routes;
+    handler_fn *const *handlers;
+    size_t n_routes;
+};
 
 struct route_match {
-    enum route_id id;
-    const char *param; /* what stands for {name}, within the path; NULL where there is none */
-    size_t param_len;
+    const struct http_door *door;
+    const struct route *route;
+    struct route_param {
+        const char *text; /* within the path; NULL: the pattern has fewer */
+        size_t len;
+    } params[ROUTE_PARAMS_MAX];
 };
 
 /* 0 and the match; -ENOENT (404) where no pattern fits; -EPERM (405) where only other methods do,
- * which route_allow names. HEAD is taken as GET. */
-int route_find(const char *method, const char *path, size_t len, struct route_match *ret);
+ * which route_allow names. HEAD is taken as GET. doors ends with NULL. */
+int route_find(const struct http_door *const *doors, const char *method, const char *path,
+               size_t len, struct route_match *ret);
 
 /* The value of the header Allow for a path that some pattern fits: "GET, HEAD, DELETE". */
-void route_allow(const char *path, size_t len, char out[static 64]);
+void route_allow(const struct http_door *const *doors, const char *path, size_t len,
+                 char out[static 64]);
