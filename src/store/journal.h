@@ -6,8 +6,8 @@
  * others import afterwards (see <cay/record.h>).
  *
  *     journal/NAME/             its writer holds a lock on it
- *     journal/NAME/log-000001   a line for each run, appended; past a size the next log begins. One
- *                               with a large result is a log of its own, made ahead in ID/line
+ *     journal/NAME/log-000001   a line for each run, appended; at a certain size the next log begins.
+ *                               A large result's is a log of its own, made ahead in ID/line
  *     journal/NAME/lines        the number of the last line that was written
  *     journal/NAME/ID/          what record.h puts in executions/ID, until it is imported
  *     journal/NAME/ID.pending   what is recorded of a run whose caller got only its id so far, if
