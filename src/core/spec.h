@@ -74,6 +74,7 @@ struct exec_spec {
                         * ends all that runs in there. Else memory, pids, cpus and disk are the
                         * sandbox's own, and only time, output and open files are bounded by these */
     bool in_workspace; /* it starts in /workspace where there is one, else in /sandbox */
+    bool is_compiler;  /* its limits are bounded as a compiler's are */
     bool has_terminal; /* see std_fds */
     bool wants_usage;  /* once a second, while it runs */
     uint8_t harvest;   /* enum harvest_what; only of one that owns the sandbox */
