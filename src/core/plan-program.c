@@ -451,7 +451,7 @@ enum start_kind plan_start(const struct making *m)
             return START_SPARE;
     /* Zygotes are the distribution's own interpreters. */
     bool is_usual = m->plan->program && strncmp(m->plan->program, "/usr/bin/", 9) == 0;
-    return is_usual && !m->plan->version ? START_WARM : START_SPARE;
+    return is_usual && !m->plan->version && !m->plan->has_compile ? START_WARM : START_SPARE;
 }
 
 /* A file of our own among those of the request, which can't have its name. */

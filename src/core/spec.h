@@ -59,12 +59,13 @@ struct sandbox_spec {
     int folder_fds[SANDBOX_FOLDERS]; /* of the host's, as the front opened them, or -1 */
 };
 
-/* What is told of the files in the sandbox when an exec has ended, by its harvest_fd
- * (core/harvest.h). */
+/* What is told of the files in the sandbox when an exec ends, by its harvest_fd (core/harvest.h),
+ * which is closed then: that is how the reader knows. */
 enum harvest_what {
     HARVEST_NOTHING,
-    HARVEST_PRODUCTS, /* what a compiler made */
-    HARVEST_ALL,      /* what changed in the workspace, and what the payload's globs match */
+    HARVEST_PRODUCTS, /* what a compiler made; told before its end is reported */
+    HARVEST_ALL,      /* what changed in the workspace, and what the payload's globs match; told
+                       * after the end is reported, and the sandbox is not closed before */
 };
 
 /* One program that is executed in a sandbox. */
