@@ -59,12 +59,13 @@ struct sandbox_spec {
     int folder_fds[SANDBOX_FOLDERS]; /* of the host's, as the front opened them, or -1 */
 };
 
-/* What is told of the files in the sandbox when an exec has ended, by its harvest_fd
- * (core/harvest.h). */
+/* What is told of the files in the sandbox when an exec ends, by its harvest_fd (core/harvest.h),
+ * which is closed then: that is how the reader knows. */
 enum harvest_what {
     HARVEST_NOTHING,
-    HARVEST_PRODUCTS, /* what a compiler made */
-    HARVEST_ALL,      /* what changed in the workspace, and what the payload's globs match */
+    HARVEST_PRODUCTS, /* what a compiler made; told before its end is reported */
+    HARVEST_ALL,      /* what changed in the workspace, and what the payload's globs match; told
+                       * after the end is reported, and the sandbox is not closed before */
 };
 
 /* One program that is executed in a sandbox. */
@@ -74,6 +75,7 @@ struct exec_spec {
                         * ends all that runs in there. Else memory, pids, cpus and disk are the
                         * sandbox's own, and only time, output and open files are bounded by these */
     bool in_workspace; /* it starts in /workspace where there is one, else in /sandbox */
+    bool is_compiler;  /* its limits are bounded as a compiler's are */
     bool has_terminal; /* see std_fds */
     bool wants_usage;  /* once a second, while it runs */
     uint8_t harvest;   /* enum harvest_what; only of one that owns the sandbox */

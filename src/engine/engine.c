@@ -153,7 +153,7 @@ static int record_without_run(struct cay *cay, const struct cay_request *req,
         result->language = arena_str(arena, plan.language->name);
     if (plan.backend)
         result->backend = plan.backend->name;
-    result->limits = plan.job.limits[plan.job.n_stages - 1];
+    result->limits = plan.run.spec.limits;
     record_begin(&record, result->id, &cay->config);
     record.journal = cay->options.journal;
     record.tenant = how->tenant;

@@ -13,11 +13,11 @@
 #include "engine/run.h"
 #include "policy/policy.h"
 
-static uint32_t bit_of(const struct backend *backend)
+static uint32_t bit_of(const struct backend_kind *backend)
 {
     uint32_t place = 0;
 
-    while (backends[place] != backend)
+    while (backend_kinds[place] != backend)
         place++;
     return UINT32_C(1) << place;
 }
@@ -75,7 +75,7 @@ bool run_again(struct run *run)
     struct cay_error err;
 
     if (!run->has_failed || run->has_started || run->is_stopping ||
-        !backend_is_lacking(&run->failure))
+        !backend_is_unavailable(&run->failure))
         return false;
     if (!run->plan.has_next) { /* what was wanted most is what is told of */
         if (run->lacking)

@@ -61,7 +61,7 @@ static void name_language(struct run *run)
     if (!plan->language)
         return;
     run->result->language = arena_str(run->arena, plan->language->name);
-    if (plan->job.image[0] && !plan->image) /* a container engine's, which was asked inside */
+    if (plan->sandbox.image[0] && !plan->image) /* a container engine's, which was asked inside */
         run->result->language_version = known_text(run, run->facts.end.runtime_version);
     else if (!plan->image) /* what is in one is not started outside of a sandbox, not even to ask */
         run->result->language_version =
@@ -98,10 +98,10 @@ static void tell_run(struct run *run)
     name_language(run);
     name_backend(run);
     result->start = start_kind_name(run->start_kind);
-    result->image = known_text(run, plan->job.image);
+    result->image = known_text(run, plan->sandbox.image);
     result->image_digest = plan->image_digest ? arena_str(run->arena, plan->image_digest)
                                               : known_text(run, run->facts.end.image_digest);
-    result->limits = plan->job.limits[plan->job.n_stages - 1];
+    result->limits = plan->run.spec.limits;
 }
 
 /* ---- each way to end ---- */
@@ -136,7 +136,7 @@ static void finish(struct run *run)
         .harvest_fd = run_wants_harvest(plan) ? run->harvest.file_fd : -1,
         .errnum = run->harvest.errnum,
         .workspace_fd = run->workspace_fd,
-        .workspace = plan->job.writes ? NULL : plan->workspace,
+        .workspace = plan->sandbox.writes ? NULL : plan->workspace,
         .started_ns = run->started_ns,
     };
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
@@ -228,7 +228,7 @@ void run_refuse(struct run *run)
     if (result->fallback)
         result->backend = NULL; /* "ran" names what ran, and none did */
     result->start = "cold";
-    result->limits = plan->job.limits[plan->job.n_stages - 1];
+    result->limits = plan->run.spec.limits;
     result->out.data = result->err.data = "";
     result->layers = NULL;
     result->warnings = run->warnings.list;

@@ -32,7 +32,7 @@ uint64_t run_output_total(const struct run *run)
 
 static void take_output(struct run *run, int which, const char *data, size_t len)
 {
-    uint64_t cap = run->plan.job.limits[run->plan.job.n_stages - 1].output_cap_bytes;
+    uint64_t cap = run->plan.run.spec.limits.output_cap_bytes;
     uint64_t before = run_output_total(run);
     size_t within = before + len <= cap ? len : before < cap ? (size_t)(cap - before) : 0;
 
@@ -395,7 +395,7 @@ static int take_pipe(struct loop *loop, int *ret_near, int *ret_far, struct cay_
 int run_make_streams(struct run *run, struct cay_error *err)
 {
     bool has_input = run->options.stdin_fd >= 0 || run->plan.input.len > 0;
-    bool tty = run->plan.job.tty, has_pipes = !tty || run->plan.job.n_stages > 1;
+    bool tty = run->plan.run.spec.has_terminal, has_pipes = !tty || run->plan.job.n_stages > 1;
     int *far = run->far_fds;
 
     struct loop *loop = &run->cay->loop;

@@ -135,7 +135,7 @@ static int open_writable(const struct plan *plan, int *ret, struct cay_error *er
  * and the number of records. */
 static uint64_t harvest_most(const struct plan *plan)
 {
-    return 2 * plan->job.limits[plan->job.n_stages - 1].disk_bytes + (UINT64_C(512) << 20);
+    return 2 * plan->run.spec.limits.disk_bytes + (UINT64_C(512) << 20);
 }
 
 static int open_folders(struct run *run, struct cay_error *err)
@@ -148,11 +148,11 @@ static int open_folders(struct run *run, struct cay_error *err)
     for (size_t i = 0; i < plan->n_folders; i++)
         if (open_folder("ro", plan->folders[i].source, &fds[WARDEN_FOLDERS + 1 + i], err) < 0)
             return -1;
-    if (plan->job.writes && open_writable(plan, &fds[WARDEN_FOLDERS], err) < 0)
+    if (plan->sandbox.writes && open_writable(plan, &fds[WARDEN_FOLDERS], err) < 0)
         return -1;
     if (!run_wants_harvest(plan) && !run->awaits_products)
         return 0;
-    if (plan->workspace && !plan->job.writes) {
+    if (plan->workspace && !plan->sandbox.writes) {
         /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
          * written just before would look as if it had been changed since. */
         clock_gettime(CLOCK_REALTIME, &now);
@@ -210,7 +210,7 @@ static int ask_warden(struct run *run, struct cay_error *err)
 int run_begin_anew(struct run *run, struct cay_error *err)
 {
     if (run->has_started || run->has_failed || run->is_stopping || run->feed.has_read ||
-        run->plan.has_network || run->plan.backend->tier == TIER_NONE || run->plan.job.writes ||
+        run->plan.has_network || run->plan.backend->tier == TIER_NONE || run->plan.sandbox.writes ||
         run->lost_links++ > 0)
         return -1;
     run_unmake_streams(run);
@@ -254,7 +254,7 @@ void run_ask(struct run *run)
 
 static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_how *how)
 {
-    size_t keep = plan->job.limits[plan->job.n_stages - 1].max_output_bytes;
+    size_t keep = plan->run.spec.limits.max_output_bytes;
     struct run *run = mem_alloc(sizeof *run);
 
     *run = (struct run){

@@ -229,7 +229,7 @@ int run_make_streams(struct run *run, struct cay_error *err);
 /* Whether what it leaves is asked for. */
 static inline bool run_wants_harvest(const struct plan *plan)
 {
-    return (plan->workspace && !plan->job.writes) || plan->payload.globs;
+    return (plan->workspace && !plan->sandbox.writes) || plan->globs;
 }
 
 /* A pipe whose far end the program may open again by /dev/stdout. */
