@@ -58,6 +58,7 @@ struct driver {
     struct sandbox *sandbox;
     struct exec *execs;
     struct strbuf line;
+    bool is_closed, has_no_more; /* the sandbox; what is to be done */
 };
 
 /* ---- what it says -----------------------------------------------------------------------------
@@ -427,6 +428,7 @@ static void obey(struct driver *driver, const json_t *what)
     } else if (strcmp(verb, "release") == 0 && sandbox) {
         sandbox->backend->release(sandbox);
         driver->sandbox = NULL;
+        driver->is_closed = false;
         say_did("release", 0, 0, NULL);
     } else if (strcmp(verb, "input") == 0 && exec) {
         strbuf_puts(&exec->input, string_of(what, "data", ""));
@@ -439,20 +441,21 @@ static void obey(struct driver *driver, const json_t *what)
     }
 }
 
-/* false: there will be no more. */
-static bool take_lines(struct driver *driver)
+static void take_lines(struct driver *driver)
 {
     char data[65536];
     ssize_t n = read(STDIN_FILENO, data, sizeof data);
 
-    if (n <= 0)
-        return n < 0 && errno == EINTR;
+    if (n <= 0) {
+        driver->has_no_more |= n == 0;
+        return;
+    }
     strbuf_add(&driver->line, data, (size_t)n);
     for (;;) {
         char *line = driver->line.data;
         const char *stop = memchr(line, '\n', driver->line.len);
         if (!stop)
-            return true;
+            return;
         size_t len = (size_t)(stop - line) + 1;
         json_t *what = json_loadb(line, len, 0, NULL);
         if (!what)
@@ -536,7 +539,7 @@ static unsigned list_fds(struct driver *driver, struct pollfd *list, struct poll
 {
     unsigned n = 0;
 
-    list[n++] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
+    list[n++] = (struct pollfd){ .fd = driver->has_no_more ? -1 : STDIN_FILENO, .events = POLLIN };
     for (int i = 0; driver->sandbox && i < SANDBOX_FDS; i++)
         list[n++] = (struct pollfd){ .fd = driver->sandbox->fds[i], .events = POLLIN };
     for (struct exec *exec = driver->execs; exec && n + STREAM_N < POLL_MAX; exec = exec->next)
@@ -577,6 +580,7 @@ static void serve_sandbox(struct driver *driver, bool is_readable)
         sandbox->backend->wait(sandbox, &report);
         if (report.kind != REPORT_NONE)
             say_report(&report);
+        driver->is_closed |= report.kind == REPORT_CLOSED;
     }
     if (clock_now_ns() >= sandbox->tick_ns) {
         report = (struct report){ .kind = REPORT_OVER, .exec = EXEC_NONE };
@@ -595,42 +599,39 @@ static int timeout_of(const struct driver *driver)
     return (int)MAX(0, (driver->sandbox->tick_ns - clock_now_ns()) / NS_PER_MSEC + 1);
 }
 
-static bool turn(struct driver *driver)
+static void turn(struct driver *driver)
 {
     struct pollfd list[POLL_MAX];
     struct polled whose[POLL_MAX] = { 0 };
     unsigned n = list_fds(driver, list, whose);
-    bool is_readable = false, goes_on = true;
+    bool is_readable = false;
 
     if (poll(list, n, timeout_of(driver)) < 0)
-        return errno == EINTR;
+        return;
     for (unsigned i = 1; i < n; i++)
         is_readable |= !whose[i].exec && list[i].fd >= 0 && list[i].revents;
     serve_streams(list, whose, n);
     if (driver->sandbox)
         serve_sandbox(driver, is_readable);
     if (list[0].revents)
-        goes_on = take_lines(driver);
-    return goes_on;
+        take_lines(driver);
 }
 
 int main(int argc, char **argv)
 {
     struct driver driver = { .host.docker_host = argc > 1 ? argv[1] : NULL };
-    struct report report;
 
     signal(SIGPIPE, SIG_IGN);
     driver.host.state_fd = state_open();
     cgroup_host_open(&driver.cgroups, geteuid());
     driver.host.cgroups = &driver.cgroups;
-    while (turn(&driver))
-        continue;
+    while (!driver.has_no_more)
+        turn(&driver);
     if (driver.sandbox) {
         driver.sandbox->backend->close(driver.sandbox);
-        do {
+        while (!driver.is_closed)
             turn(&driver);
-            report.kind = REPORT_NONE;
-        } while (driver.sandbox && driver.sandbox->fds[0] >= 0);
+        driver.sandbox->backend->release(driver.sandbox);
     }
     while (driver.execs) {
         struct exec *next = driver.execs->next;
