@@ -27,7 +27,7 @@ DRIVER = pathlib.Path(os.environ.get("CAY_BUILD") or caytest.CAY.parent) / "test
 PRODUCTS, ALL = 1, 2  # enum harvest_what
 EXECS = 64  # SANDBOX_EXECS
 START_SPARE = 1
-PATIENCE = 120 if caytest.SANITIZED else 40
+PATIENCE = 90 if caytest.SANITIZED else 30
 ENV = ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/sandbox"]
 
 
