@@ -1029,7 +1029,7 @@ static void test_fallback(void **state)
 {
     static const struct {
         const char *fields;
-        uint32_t lacking;
+        uint32_t unavailable;
         const char *backend, *how; /* NULL: none was needed */
         bool has_next;
     } rows[] = {
@@ -1062,8 +1062,8 @@ static void test_fallback(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct plan_host host = usual_host;
-        host.lacking = rows[i].lacking;
-        host.lacking_why = rows[i].lacking ? "no such thing" : NULL;
+        host.unavailable = rows[i].unavailable;
+        host.unavailable_why = rows[i].unavailable ? "no such thing" : NULL;
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
         struct made m = made((struct making){ .json = json, .host = &host });
         if (strcmp(m.plan.backend->name, rows[i].backend) != 0)
@@ -1080,7 +1080,7 @@ static void test_fallback(void **state)
             assert_non_null(strstr(m.plan.warnings.list[0], m.plan.fallback.why));
             assert_int_equal(strncmp(m.plan.warnings.list[0], "UNSAFE: ", 8) == 0, is_unsafe);
         }
-        if (rows[i].lacking)
+        if (rows[i].unavailable)
             assert_string_equal(m.plan.fallback.why, "no such thing");
         unmake(&m);
     }
@@ -1095,7 +1095,7 @@ static void test_fallback_refused(void **state)
         const char *fields;
         const char *const *environment;
         const char *toml;
-        uint32_t lacking;
+        uint32_t unavailable;
         enum cay_errkind kind;
         const char *message;
     } rows[] = {
@@ -1134,7 +1134,7 @@ static void test_fallback_refused(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct plan_host host = usual_host;
-        host.lacking = rows[i].lacking;
+        host.unavailable = rows[i].unavailable;
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
         check_refused((struct making){ .json = json,
                                        .environment = rows[i].environment,
@@ -1144,7 +1144,7 @@ static void test_fallback_refused(void **state)
     }
     /* Said by a file it still is a wish: the isolated part of it is kept. */
     struct plan_host host = usual_host;
-    host.lacking = LACKS_VM;
+    host.unavailable = LACKS_VM;
     struct made m = made((struct making){
         .json = "{" PYTHON ", \"backend\": \"vm\"}", .environment = unsafe, .host = &host });
     assert_string_equal(m.plan.backend->name, "native");
