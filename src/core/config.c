@@ -616,7 +616,8 @@ void config_done(struct config *config)
 static const char *usual_layers(struct config *config)
 {
     const char *name = config->settings[FIELD_BACKEND].value.text;
-    const struct backend_kind *backend = strcmp(name, "auto") == 0 ? backend_kinds[0] : backend_find(name);
+    const struct backend_kind *backend =
+        strcmp(name, "auto") == 0 ? backend_kinds[0] : backend_find(name);
     uint32_t layers = backend ? backend->layers : LAYER_REQUIRE_DEFAULT;
     const char *list = NULL;
 

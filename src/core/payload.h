@@ -39,9 +39,9 @@ enum { PAYLOAD_USUAL_MODE = 0644 };
 /* ---- writing, in the front ---- */
 
 struct payload_source {
-    const char *const *argv;  /* NULL-terminated, or NULL: it is a sandbox's */
-    const char *const *env;   /* NULL-terminated "NAME=value" */
-    const char *const *globs; /* of files to collect; NULL-terminated, or NULL */
+    const char *const *argv;    /* NULL-terminated, or NULL: it is a sandbox's */
+    const char *const *env;     /* NULL-terminated "NAME=value" */
+    const char *const *globs;   /* of files to collect; NULL-terminated, or NULL */
     const char *const *folders; /* of a sandbox: where the read-only folders go, likewise; one more
                                  * than those is a link to the workspace */
     const struct payload_file *files;

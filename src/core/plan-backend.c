@@ -18,9 +18,9 @@
 #include "base/error.h"
 #include "core/plan.h"
 
-static bool is_lacking(const struct plan_host *host, size_t place)
+static bool is_unavailable(const struct plan_host *host, size_t place)
 {
-    return host->lacking >> place & 1;
+    return host->unavailable >> place & 1;
 }
 
 /* gVisor's, by the name that its packages give it. Whether the engine has it, its answer tells. */
@@ -39,7 +39,8 @@ static const char *runtime_of(const struct plan_backend_wishes *wishes,
 }
 
 /* gVisor's runtime is a kernel of its own between the program and the host's. */
-static enum tier tier_of(const struct plan_backend_wishes *wishes, const struct backend_kind *backend)
+static enum tier tier_of(const struct plan_backend_wishes *wishes,
+                         const struct backend_kind *backend)
 {
     const char *runtime = runtime_of(wishes, backend);
     bool is_gvisor = runtime && strncmp(runtime, GVISOR_RUNTIME, strlen(GVISOR_RUNTIME)) == 0;
@@ -63,21 +64,24 @@ static int take_runtime(struct plan *plan, const struct plan_backend_wishes *wis
 /* The first that is isolated, strong enough, and takes a runtime if one is named, past the one at
  * `but`. */
 static const struct backend_kind *find_isolated(const struct plan_backend_wishes *wishes,
-                                           const struct plan_host *host, int least,
-                                           const struct backend_kind *but)
+                                                const struct plan_host *host, int least,
+                                                const struct backend_kind *but)
 {
     for (size_t i = 0; backend_kinds[i]; i++)
-        if (backend_kinds[i]->tier != TIER_NONE && (int)tier_of(wishes, backend_kinds[i]) >= least &&
+        if (backend_kinds[i]->tier != TIER_NONE &&
+            (int)tier_of(wishes, backend_kinds[i]) >= least &&
             (!wishes->runtime || (backend_kinds[i]->abilities & BACKEND_RUNTIMES)) &&
-            backend_kinds[i] != but && !is_lacking(host, i))
+            backend_kinds[i] != but && !is_unavailable(host, i))
             return backend_kinds[i];
     return NULL;
 }
 
-static const struct backend_kind *find_unsafe(const struct plan_host *host, const struct backend_kind *but)
+static const struct backend_kind *find_unsafe(const struct plan_host *host,
+                                              const struct backend_kind *but)
 {
     for (size_t i = 0; backend_kinds[i]; i++)
-        if (backend_kinds[i]->tier == TIER_NONE && backend_kinds[i] != but && !is_lacking(host, i))
+        if (backend_kinds[i]->tier == TIER_NONE && backend_kinds[i] != but &&
+            !is_unavailable(host, i))
             return backend_kinds[i];
     return NULL;
 }
@@ -86,7 +90,7 @@ static bool is_tried(const struct plan_host *host, const struct backend_kind *ba
 {
     for (size_t i = 0; backend_kinds[i]; i++)
         if (backend_kinds[i] == backend)
-            return is_lacking(host, i);
+            return is_unavailable(host, i);
     return false;
 }
 
@@ -109,8 +113,8 @@ static int check_unsafe(const struct plan_backend_wishes *wishes, struct cay_err
 
 /* The one that was asked for, or NULL with an error that says why not. */
 static const struct backend_kind *find_asked(const struct plan_backend_wishes *wishes,
-                                        const struct plan_host *host, int least,
-                                        struct cay_error *err)
+                                             const struct plan_host *host, int least,
+                                             struct cay_error *err)
 {
     if (strcmp(wishes->name, "auto") == 0) {
         const struct backend_kind *backend = find_isolated(wishes, host, least, NULL);
@@ -150,8 +154,9 @@ static int check_tier(const struct plan_backend_wishes *wishes, const struct bac
 
 /* In place of the one that can't be had; NULL: nothing may be. */
 static const struct backend_kind *find_instead(const struct plan_backend_wishes *wishes,
-                                          const struct plan_host *host, int least, bool is_unsafe,
-                                          const struct backend_kind *but, const char **ret_how)
+                                               const struct plan_host *host, int least,
+                                               bool is_unsafe, const struct backend_kind *but,
+                                               const char **ret_how)
 {
     const struct backend_kind *backend = NULL;
 
@@ -192,13 +197,14 @@ int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
     if (take_runtime(plan, wishes, err) < 0)
         return -1;
     plan->tier = tier_of(wishes, plan->backend);
-    if (host->lacking && !how) /* auto went on by itself */
+    if (host->unavailable && !how) /* auto went on by itself */
         how = "auto";
     if (how)
         plan->fallback = (struct plan_fallback){
             .asked = arena_str(&plan->arena, wishes->name),
             .how = how,
-            .why = arena_str(&plan->arena, host->lacking_why ? host->lacking_why : missing.msg),
+            .why = arena_str(&plan->arena,
+                             host->unavailable_why ? host->unavailable_why : missing.msg),
         };
     plan->has_next = find_instead(wishes, host, least, is_unsafe, plan->backend, &how) != NULL;
     return 0;

@@ -376,8 +376,8 @@ static int plan_root(const struct making *m)
     plan->sandbox.is_restricted = true;
     if (shell_pack(allowed_commands(m), plan->sandbox.shell_allow, m->err) < 0)
         return -1;
-    return shell_root(&plan->arena, plan->language, plan->sandbox.shell_allow, SANDBOX_UID, SANDBOX_GID,
-                      flags, &plan->root, m->err);
+    return shell_root(&plan->arena, plan->language, plan->sandbox.shell_allow, SANDBOX_UID,
+                      SANDBOX_GID, flags, &plan->root, m->err);
 }
 
 struct bytes plan_import_lists(struct arena *arena, const struct config *config)

@@ -38,8 +38,8 @@ struct plan_host {
     struct found *found; /* remembers what find_program said; NULL: it is asked each time */
     /* Backends that were tried and can't be had here, by their place in the list; and what stood in
      * the way of the first. */
-    uint32_t lacking;
-    const char *lacking_why;
+    uint32_t unavailable;
+    const char *unavailable_why;
 };
 
 /* A folder of the host's that is shown inside, read-only. */
@@ -86,8 +86,8 @@ struct plan {
     struct sandbox_spec sandbox; /* without its fds and id */
     bool has_compile;
     struct plan_exec compile, run;
-    const char *const *env;   /* of both */
-    const char *const *globs; /* what to collect when the last one has ended */
+    const char *const *env;           /* of both */
+    const char *const *globs;         /* what to collect when the last one has ended */
     const struct payload_file *files; /* there before the first one starts */
     size_t n_files;
     bool is_strict; /* nothing of an earlier run is used */

@@ -115,8 +115,8 @@ static bool is_repeatable(const struct plan *plan)
 {
     uint64_t bytes = 0;
 
-    if (!plan->language || !plan->has_compile || !plan->language->outputs[0] ||
-        plan->is_strict || plan->workspace || plan->n_folders > 0 ||
+    if (!plan->language || !plan->has_compile || !plan->language->outputs[0] || plan->is_strict ||
+        plan->workspace || plan->n_folders > 0 ||
         (plan->backend->abilities & BACKEND_IMAGES)) /* an image changes behind its name */
         return false;
     for (size_t i = 0; i < plan->n_files; i++)

@@ -35,8 +35,7 @@ static void handle_open(struct warden *warden, struct client *client,
         return;
     }
     /* It came before the end began, and asks now: it finds the warden gone, and makes its own. */
-    if (warden->is_draining && client != &warden->main_client &&
-        !has_sandboxes(warden, client)) {
+    if (warden->is_draining && client != &warden->main_client && !has_sandboxes(warden, client)) {
         client->is_gone = true;
         return;
     }
@@ -140,9 +139,9 @@ static void refuse_files(struct warden *warden, struct client *client,
 
     cay_fail(&err, CAY_E_SYSTEM, "warden: there is no room for the files of another run");
     cay_hint(&err, "raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)");
-    struct warden_reply failed = {
-        .kind = WARDEN_EXEC_FAILED, .exec = request->program.number, .error = err
-    };
+    struct warden_reply failed = { .kind = WARDEN_EXEC_FAILED,
+                                   .exec = request->program.number,
+                                   .error = err };
     if (request->kind == WARDEN_OPEN)
         sandboxes_refuse(client, request->sandbox, &err);
     else if (ws)

@@ -35,8 +35,8 @@ struct warden_exec {
     int64_t timeout_ns;
     enum stop_reason stop;
     bool has_started;
-    bool is_stopped;     /* for `stop`: the deadline is that of its end */
-    bool awaits_usage;   /* its backend was asked for it, and will report it */
+    bool is_stopped;   /* for `stop`: the deadline is that of its end */
+    bool awaits_usage; /* its backend was asked for it, and will report it */
     int64_t asked_ns;
     int64_t deadline_ns; /* of its start, then of its end */
     int64_t usage_ns;    /* when to report what it has used; INT64_MAX: never */
