@@ -85,9 +85,9 @@ static int check_job(const struct backend_host *host, const struct job *job, str
         return cay_hint(err, "CAY_SERVER=false goes without it; or start it with this DOCKER_HOST");
     }
     if (job->tty)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no terminal to give");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: no terminal is available");
     if (job->is_restricted)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no restricted shell");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: a restricted shell is not supported");
     if (!memchr(job->image, '\0', sizeof job->image) || !job->image[0] ||
         !memchr(job->runtime, '\0', sizeof job->runtime))
         return cay_fail(err, CAY_E_USAGE, "docker: no image is named");
