@@ -14,6 +14,7 @@
 #include "core/image.h"
 #include "core/language.h"
 #include "core/layer.h"
+#include "core/limits.h"
 #include "core/plan-making.h"
 #include "core/request-alias.h"
 #include "sys/userns.h"
@@ -247,30 +248,22 @@ static void clamp(const struct making *m, enum field_id id, uint32_t most, uint3
                               field_text(arena, id, &have)));
 }
 
+static uint64_t limit_number(const void *arg, enum field_id id)
+{
+    const struct making *m = arg;
+    return id == FIELD_MEMORY ? plan_run_memory(m) : number(m, id);
+}
+
 /* Of the program. A plan that came to nothing has no backend; it may be the native one's. */
 static struct cay_limits run_limits(const struct making *m)
 {
     const struct backend_kind *backend = m->plan->backend;
-    struct cay_limits run = {
-        .timeout_ns = (int64_t)number(m, FIELD_TIMEOUT),
-        .cpu_time_ns = (int64_t)number(m, FIELD_CPU_TIME),
-        .memory_bytes = plan_run_memory(m),
-        .swap_bytes = number(m, FIELD_SWAP),
-        .disk_bytes = number(m, FIELD_DISK),
-        .inodes = number(m, FIELD_INODES),
-        .max_output_bytes = number(m, FIELD_MAX_OUTPUT),
-        .output_cap_bytes = number(m, FIELD_OUTPUT_CAP),
-        .cpus_milli = (uint32_t)number(m, FIELD_CPUS),
-        .cpu_shares = (uint32_t)number(m, FIELD_CPU_SHARES),
-        .pids = (uint32_t)number(m, FIELD_PIDS),
-        .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
-    };
+    struct cay_limits run = limits_from_fields(limit_number, m);
+
     if (!backend || !(backend->abilities & BACKEND_IMAGES)) { /* else it is the engine's to give */
         clamp(m, FIELD_CPUS, m->host->max_cpus_milli, &run.cpus_milli);
         clamp(m, FIELD_OPEN_FILES, m->host->max_open_files, &run.open_files);
     }
-    /* What is written counts as memory too: at least half is left for the program. */
-    run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);
     return run;
 }
 
@@ -290,13 +283,9 @@ static void fill_execs(const struct making *m)
 {
     struct plan *plan = m->plan;
     const struct cay_limits run = run_limits(m);
-    struct cay_limits compile = run;
+    const struct cay_limits compile = limits_for_compiler(
+        &run, (int64_t)number(m, FIELD_COMPILE_TIMEOUT), plan_compile_memory(m));
 
-    compile.timeout_ns = (int64_t)number(m, FIELD_COMPILE_TIMEOUT);
-    compile.memory_bytes = plan_compile_memory(m);
-    compile.cpu_time_ns = 0;
-    compile.pids = MAX(run.pids, PLAN_COMPILE_PIDS);
-    compile.cpus_milli = MAX(run.cpus_milli, PLAN_COMPILE_CPUS_MILLI);
     plan->compile.spec = exec_alone(&compile);
     plan->compile.spec.is_compiler = true;
     bool has_terminal = plan->run.spec.has_terminal;

@@ -56,10 +56,6 @@ struct plan_fallback {
     const char *why;
 };
 
-/* What a compiler has at least, and is allowed at least (warden/check.c). */
-#define PLAN_COMPILE_PIDS       64U
-#define PLAN_COMPILE_CPUS_MILLI 1000U
-
 /* A program of the plan's. */
 struct plan_exec {
     struct exec_spec spec; /* without its fds and number */
