@@ -93,7 +93,7 @@ static void read_disk(const struct native *native, struct child_report *ret)
 bool direct_has_ended(struct native *native, struct child_report *ret)
 {
     struct pollfd own = { .fd = native->base.fds[FD_NOTICE], .events = POLLIN };
-    struct seccomp_notice notice;
+    struct seccomp_event notice;
 
     if (own.fd < 0 || poll(&own, 1, 0) <= 0)
         return false;
@@ -101,12 +101,12 @@ bool direct_has_ended(struct native *native, struct child_report *ret)
         close_fd(&native->base.fds[FD_NOTICE]);
         return false;
     }
-    if (seccomp_take_notice(own.fd, &notice) < 0)
+    if (seccomp_notif_recv(own.fd, &notice) < 0)
         return false;
     if (!notice.is_exit || notice.pid != native->program_pid ||
         cgroup_tasks(&native->cgroup) != 2) {
         direct_leave_to_init(native);
-        seccomp_let_go(own.fd, &notice);
+        seccomp_notif_continue(own.fd, &notice);
         close_fd(&native->base.fds[FD_NOTICE]);
         return false;
     }

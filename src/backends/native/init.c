@@ -137,7 +137,7 @@ static void listen_for_locks(struct state *state)
         return;
     close_fd(&state->notice_fd); /* of a spare's program, which is gone */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
-        state->notice_fd = seccomp_load_lock_notice();
+        state->notice_fd = seccomp_load_flock_notif();
     state->has_own_notice = true;
 }
 
@@ -438,7 +438,7 @@ static bool has_stopped(struct state *state, pid_t program)
  * up when there may be too many: a call that takes one away looks like any other. A flock lives on
  * with a mapping of its file, where it can't be seen: so many can do that as there were calls, and
  * as there are mappings. */
-static void answer_lock(struct state *state, const struct seccomp_notice *notice)
+static void answer_lock(struct state *state, const struct seccomp_event *notice)
 {
     enum { LOCKS_MAX = 1024, ADDS = 2, MAPPED_MAX = 4096 };
 
@@ -447,12 +447,12 @@ static void answer_lock(struct state *state, const struct seccomp_notice *notice
     if (notice->is_flock && state->n_flocks >= MAPPED_MAX)
         state->n_flocks = open_files_mapped(init_proc(state), MAPPED_MAX);
     if (state->n_locks + ADDS > LOCKS_MAX || (notice->is_flock && state->n_flocks >= MAPPED_MAX)) {
-        seccomp_refuse(state->notice_fd, notice, ENOLCK);
+        seccomp_notif_refuse(state->notice_fd, notice, ENOLCK);
         return;
     }
     state->n_locks += ADDS;
     state->n_flocks += notice->is_flock;
-    seccomp_let_go(state->notice_fd, notice);
+    seccomp_notif_continue(state->notice_fd, notice);
 }
 
 /* Somebody is about to exit, or sets a lock. The program's own exit is its end when nobody else is
@@ -461,11 +461,11 @@ static void answer_lock(struct state *state, const struct seccomp_notice *notice
  */
 static bool take_notice(struct state *state, pid_t program, int *ret_status)
 {
-    struct seccomp_notice notice;
+    struct seccomp_event notice;
     bool is_last = state->stage + 1U == state->child->job->n_stages;
 
     state->has_notice = false;
-    if (seccomp_take_notice(state->notice_fd, &notice) < 0)
+    if (seccomp_notif_recv(state->notice_fd, &notice) < 0)
         return false;
     if (!notice.is_exit) {
         answer_lock(state, &notice);
@@ -478,7 +478,7 @@ static bool take_notice(struct state *state, pid_t program, int *ret_status)
         *ret_status = notice.status;
         return true;
     }
-    seccomp_let_go(state->notice_fd, &notice);
+    seccomp_notif_continue(state->notice_fd, &notice);
     return false;
 }
 

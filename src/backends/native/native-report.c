@@ -262,7 +262,8 @@ static void doomed(struct native *native, struct report *ret)
 static bool is_past_memory(struct native *native, uint64_t socket_bytes)
 {
     uint64_t charged;
-    uint64_t held = cgroup_firm_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
+    uint64_t held =
+        cgroup_unreclaimable_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
 
     native->held_peak = MAX(native->held_peak, held);
     return held > native->job.limits[native->stage].memory_bytes;

@@ -100,7 +100,7 @@ void native_hurry(struct native *native)
 
     if (!native->has_cgroup || (!is_slow && !gives_way))
         return;
-    cgroup_give_cpu(&native->cgroup);
+    cgroup_raise_cpu(&native->cgroup);
     memset(&native->limits, 0, sizeof native->limits);
 }
 
@@ -204,7 +204,7 @@ static void keep_job_fds(struct native *native)
 }
 
 /* The spare is the job's now, with its limits. */
-static int hand_over(struct native *native, const struct job *job)
+static int export_to_engine(struct native *native, const struct job *job)
 {
     enum cgroup_controller which;
 
@@ -255,7 +255,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
 {
     struct native *native = host->pool ? pool_take(host->pool, job) : NULL;
 
-    if (native && (native->is_killed || hand_over(native, job) < 0)) {
+    if (native && (native->is_killed || export_to_engine(native, job) < 0)) {
         discard(native); /* it was ended meanwhile */
         native = NULL;
     }
