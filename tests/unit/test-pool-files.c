@@ -13,8 +13,8 @@ static void test_share(void **state)
 {
     (void)state;
     assert_true(pool_files_share(pool_files_most(1 << 20), 65) > 32); /* spares_max is less */
-    assert_int_equal(pool_files_share(pool_files_most(1024), 5), 1);
-    assert_int_equal(pool_files_share(pool_files_most(4096), 5), 6);
+    assert_int_equal(pool_files_share(pool_files_most(1024), 5), 2);
+    assert_int_equal(pool_files_share(pool_files_most(4096), 5), 10);
     assert_int_equal(pool_files_share(pool_files_most(64), 65), 1);
     assert_true(pool_files_share(pool_files_most(UINT64_MAX), 0) > 1000);
 }
@@ -26,24 +26,20 @@ static void fill(uint64_t limit, unsigned first)
     unsigned idle = 0;
 
     for (unsigned turn = first; idle < 3; turn++) {
-        unsigned before = files.spares + files.berths + files.cgroups;
-        if (turn % 3 == 0 && pool_files_has_room(&files, files.berths > 0)) {
+        unsigned before = files.spares + files.cgroups;
+        if (turn % 3 == 0 && pool_files_has_room(&files)) {
             files.cgroups -= files.cgroups > 0;
-            files.berths -= files.berths > 0;
             files.spares++;
             idle = 0;
             continue;
         }
-        if (turn % 3 == 1 && pool_files_may_keep(&files, FILES_BERTH))
-            files.berths++;
-        if (turn % 3 == 2 && pool_files_may_keep(&files, FILES_CGROUP))
+        if (turn % 3 != 0 && pool_files_may_keep(&files, FILES_CGROUP))
             files.cgroups++;
-        idle = files.spares + files.berths + files.cgroups == before ? idle + 1 : 0;
+        idle = files.spares + files.cgroups == before ? idle + 1 : 0;
     }
-    uint64_t open = (uint64_t)files.spares * (FILES_SPARE + FILES_BERTH) +
-                    files.berths * FILES_BERTH + files.cgroups * FILES_CGROUP;
+    uint64_t open = (uint64_t)files.spares * FILES_SPARE + files.cgroups * FILES_CGROUP;
     assert_true(open <= limit / 4);
-    assert_true(files.spares > 0 || limit / 4 < FILES_SPARE + FILES_BERTH);
+    assert_true(files.spares > 0 || limit / 4 < FILES_SPARE);
 }
 
 static void test_bounds(void **state)
@@ -54,7 +50,7 @@ static void test_bounds(void **state)
             fill(limit, first);
 }
 
-/* Groups and berths of runs that are over leave room for spares. */
+/* Groups of runs that are over leave room for spares. */
 static void test_kept(void **state)
 {
     struct pool_files files = { .most = pool_files_most(1024) };
@@ -64,11 +60,11 @@ static void test_kept(void **state)
         files.cgroups++;
     assert_int_equal(files.cgroups, 9);
     assert_false(pool_files_may_keep(&files, FILES_CGROUP));
-    assert_true(pool_files_has_room(&files, false) && pool_files_may_grow(&files));
-    files = (struct pool_files){ .most = pool_files_most(256), .spares = 1, .berths = 2 };
-    assert_false(pool_files_has_room(&files, false));
+    assert_true(pool_files_has_room(&files) && pool_files_may_grow(&files));
+    files = (struct pool_files){ .most = pool_files_most(256), .spares = 2, .cgroups = 3 };
+    assert_false(pool_files_has_room(&files));
     assert_true(pool_files_may_grow(&files));
-    files = (struct pool_files){ .most = pool_files_most(256), .spares = 2 };
+    files = (struct pool_files){ .most = pool_files_most(256), .spares = 3 };
     assert_false(pool_files_may_grow(&files));
 }
 

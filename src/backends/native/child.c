@@ -101,9 +101,7 @@ static int step_map(struct state *state)
  * the group. */
 static int step_cgroup_join(struct state *state)
 {
-    int rc = state->child->is_in_berth
-                 ? 0
-                 : child_recv_word(state->child->ctl_fd, CHILD_GO, state->child->join);
+    int rc = child_recv_word(state->child->ctl_fd, CHILD_GO, state->child->join);
     return rc < 0 ? rc : cgroup_join_all_but_cpu(state->child->join);
 }
 
@@ -119,27 +117,12 @@ static int step_cgroup_ns(struct state *state)
     return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
 }
 
-/* In a berth there is no other /proc than the run's own, which can only be read: so by a mount of
- * it that is nowhere. It is root's where nobody may look at us, which is taken back in step_init.
- */
-static int open_own_oom_score(void)
-{
-    struct mount_attr attr = { .attr_clr = MOUNT_ATTR_RDONLY };
-    auto_close int proc = open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-
-    if (proc < 0 || mount_setattr(proc, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0 ||
-        prctl(PR_SET_DUMPABLE, 1) < 0)
-        return -1;
-    return openat(proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-}
-
 static int step_identity(struct state *state)
 {
     const struct child *child = state->child;
 
     /* Owned by root once the identity changed, so it is opened before. */
-    if (!child->is_in_berth)
-        state->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    state->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (child->may_setgroups && setgroups(0, NULL) < 0)
         return -errno;
     if (prctl(PR_SET_KEEPCAPS, 1) < 0 || setresgid(child->gid, child->gid, child->gid) < 0 ||
@@ -180,12 +163,6 @@ static int step_open(struct state *state)
 
 static int step_root(struct state *state)
 {
-    if (state->child->is_in_berth) {
-        int rc = root_add_own(state->child, &state->failed_op);
-        if (rc == 0 && state->child->spare != SPARE_FORK) /* that one's program has the zygote's */
-            state->oom_fd = open_own_oom_score();
-        return rc;
-    }
     state->root_fd = root_build(state->child, &state->failed_op);
     return MIN(state->root_fd, 0);
 }
@@ -216,16 +193,12 @@ static int step_pivot(struct state *state)
     return root_enter(state->root_fd);
 }
 
-int child_name_host(void)
-{
-    return sethostname("cay", 3) < 0 || setdomainname("(none)", 6) < 0 ? -errno : 0;
-}
-
+/* A new UTS namespace begins with the names of the host: its NIS domain tells whose it is. */
 static int step_hostname(struct state *state)
 {
     if (!(state->child->layers & LAYER_BIT(UTS_NS)))
         return 0; /* it would be the host's */
-    return child_name_host();
+    return sethostname("cay", 3) < 0 || setdomainname("(none)", 6) < 0 ? -errno : 0;
 }
 
 static char **vector(uint32_t n)
@@ -321,13 +294,12 @@ static int step_init(struct state *state)
 static const struct {
     int (*run)(struct state *state);
     enum layer layer;
-    bool is_berths; /* in a berth it was done before */
 } steps[STEP_N] = {
-    [STEP_NET_BEGIN] = { step_net_begin, LAYER_N, true },
-    [STEP_MAP] = { step_map, LAYER_N, true },
+    [STEP_NET_BEGIN] = { step_net_begin, LAYER_N },
+    [STEP_MAP] = { step_map, LAYER_N },
     [STEP_CGROUP_JOIN] = { step_cgroup_join, LAYER_N },
     [STEP_BOUNDING] = { step_bounding, LAYER_N },
-    [STEP_NET_JOIN] = { step_net_join, LAYER_NET_NS, true },
+    [STEP_NET_JOIN] = { step_net_join, LAYER_NET_NS },
     [STEP_CPU_JOIN] = { step_cpu_join, LAYER_N },
     [STEP_CGROUP_NS] = { step_cgroup_ns, LAYER_CGROUP_NS },
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
@@ -335,8 +307,8 @@ static const struct {
     [STEP_OPEN] = { step_open, LAYER_N },
     [STEP_ROOT] = { step_root, LAYER_N },
     [STEP_FOLDERS] = { step_folders, LAYER_N },
-    [STEP_PIVOT] = { step_pivot, LAYER_N, true },
-    [STEP_HOSTNAME] = { step_hostname, LAYER_N, true },
+    [STEP_PIVOT] = { step_pivot, LAYER_N },
+    [STEP_HOSTNAME] = { step_hostname, LAYER_N },
     [STEP_FILES] = { step_files, LAYER_N },
     [STEP_INIT] = { step_init, LAYER_N },
 };
@@ -352,7 +324,7 @@ static uint32_t walk(struct state *state, uint32_t first, uint32_t last, uint32_
         uint32_t bit = steps[i].layer == LAYER_N ? 0 : UINT32_C(1) << steps[i].layer;
         if (bit && !(child->wanted & bit))
             continue;
-        int rc = child->is_in_berth && steps[i].is_berths ? 0 : steps[i].run(state);
+        int rc = steps[i].run(state);
         if (rc == 0) {
             *layers |= bit;
         } else if (!bit || (bit & (child->job->require | LAYER_CORE_BITS))) {
@@ -465,8 +437,7 @@ void child_main(struct child *child)
         if (ended.value == 0 && state.stage + 1U < job.n_stages)
             tell_harvest(&state, harvester_tell_products); /* before the front hears of its end */
         init_report(&state, &ended);
-        /* Both are ended by the warden; a server's, so that its own end keeps no answer waiting. */
-        while (is_held || (ended.is_held && child->is_in_berth))
+        while (is_held) /* the warden ends both */
             init_listen(&state);
     }
     tell_harvest(&state, harvester_tell);

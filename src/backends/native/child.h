@@ -67,15 +67,14 @@ struct child {
     const struct job *job;
     const struct op_list *root;
     bool has_cgroup;
-    int join[CGROUP_N]; /* v1: comes with a word; in a berth it is there */
+    int join[CGROUP_N]; /* v1: comes with a word */
     cpu_set_t cpus;     /* where a watched program may run; else empty */
     int nice;           /* the program's */
     int ctl_fd;         /* to the warden */
     uid_t uid;          /* identity inside */
     gid_t gid;
     bool has_userns;
-    bool has_root;    /* which has a root then, whom nobody is (sys/userns.h) */
-    bool is_in_berth; /* what a berth has is there already (berth.h) */
+    bool has_root; /* which has a root then, whom nobody is (sys/userns.h) */
     bool may_setgroups;
     enum userns_owner owner;
     uint32_t layers; /* what the clone put in force, and the warden did */
@@ -139,10 +138,6 @@ struct child_word {
     uint32_t join_bits; /* which `tasks` files of the cgroup (v1) come along */
 };
 
-/* Names a new UTS namespace, which begins with those of the host: its NIS domain tells whose it is.
- */
-int child_name_host(void);
-
 /* Sends a word with the files (-1: not this one); recv is the other side of it and insists on the
  * kind. Return -errno. */
 int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N]);
@@ -196,10 +191,6 @@ struct netns_maker {
 int netns_begin(struct netns_maker *maker, bool has_root);
 int netns_join(struct netns_maker *maker);
 
-/* Brings lo up in the network namespace of the caller, whose own it is, bounds what its sockets
- * may keep, and hides what it shows of the host. */
-int netns_set_up(void);
-
 /* The image's root, to be cloned from: an fd of this mount namespace, or -errno. Where there are
  * overlays it is one, attached to the root until folders_let_go: no path of the host's is told by
  * /proc/self/mountinfo then. */
@@ -208,11 +199,6 @@ int folders_let_go_of_image(int root, int image);
 
 /* Builds the root. Returns its fd, or -errno and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);
-
-/* The same in two parts, for a berth: what lasts, and is entered by root_enter; and what each run
- * has of its own, put into a root that is the caller's already. */
-int root_build_lasting(const struct op_list *list);
-int root_add_own(const struct child *child, uint32_t *ret_op);
 
 /* Bounds it so that the program's share is what the limits say; again after something was added. */
 int root_bound(int root, const struct cay_limits *limits);

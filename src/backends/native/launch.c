@@ -268,10 +268,6 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
     int rc = native->shared ? shared_page_open(pool_pages(native->pool), native->shared) : 0;
     if (rc < 0) {
         cay_fail_errno(err, -rc, "native: share memory with pid 1");
-    } else if (native->berth) {
-        native->pid = berth_clone(native->berth, child, cgroup_fd, &native->base.fds[FD_PID]);
-        if (native->pid < 0)
-            cay_fail_errno(err, -native->pid, "native: make a sandbox");
     } else {
         uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
         native->pid =
@@ -389,25 +385,9 @@ static int make_root(struct native *native, const struct language *language,
     return 0;
 }
 
-/* What is needed of the language; in a berth that is little. */
-static int take_language(struct native *native, const struct language **ret, struct cay_error *err)
-{
-    bool is_needed = !native->berth || native->spare == SPARE_WARM;
-
-    *ret = NULL;
-    return native->job.language < 0 || !is_needed
-               ? 0
-               : language_at(&native->arena, native->job.language, ret, err);
-}
-
 static int take_identity(const struct backend_host *host, struct native *native,
                          struct cay_error *err)
 {
-    if (native->berth) {
-        native->who = native->berth->who;
-        native->who.lock_fd = native->who.name_fd = -1; /* they are the berth's */
-        return 0;
-    }
     /* What is in a user's own folders is not for a uid that is not his. */
     bool is_own =
         native->job.folder_fds[0] >= 0 || (native->job.image[0] && !native->image.is_system);
@@ -419,36 +399,26 @@ static int take_identity(const struct backend_host *host, struct native *native,
     return rc < 0 ? cay_fail_errno(err, -rc, "take a uid slot in the state folder") : 0;
 }
 
-/* The cgroup is there before pid 1 where that is born into it, where it takes the files to join by
- * along, and where there is none to make. */
+/* The cgroup is there before pid 1 where that is born into it, and where there is none to make. */
 static int make_cgroup_first(const struct backend_host *host, struct native *native,
                              struct cay_error *err)
 {
     bool has_cgroup = host->cgroups->version != 0;
-    bool is_first = !has_cgroup || host->cgroups->version == 2 || native->berth;
+    bool is_first = !has_cgroup || host->cgroups->version == 2;
 
     if (is_first && make_cgroup(host, native, err) < 0)
         return -1;
     return has_cgroup ? 0 : map_watched(native, err);
 }
 
-/* It waits for nobody, for it has all it needs. */
-static void describe_berth(struct native *native, struct child *child)
-{
-    child->is_in_berth = child->has_userns = true;
-    child->layers = LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS);
-    native->layers |= LAYER_BIT(USER_NS);
-    native->root = native->berth->kind->root;
-    memcpy(child->join, native->cgroup.join, sizeof child->join);
-}
-
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
 {
-    const struct language *language;
+    const struct language *language = NULL;
     bool has_cgroup = host->cgroups->version != 0;
     bool is_born_inside = host->cgroups->version == 2;
 
-    if (take_language(native, &language, err) < 0)
+    if (native->job.language >= 0 &&
+        language_at(&native->arena, native->job.language, &language, err) < 0)
         return -1;
     if (native->job.image[0] && take_image(host, native, err) < 0)
         return -1;
@@ -483,10 +453,8 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if (!child.has_cgroup && sched_getaffinity(0, sizeof child.cpus, &child.cpus) < 0)
         CPU_ZERO(&child.cpus);
     child.nice = getpriority(PRIO_PROCESS, 0);
-    if (native->berth)
-        describe_berth(native, &child);
-    else if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||
-             make_root(native, language, &child, err) < 0)
+    if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||
+        make_root(native, language, &child, err) < 0)
         return -1;
     if (native->spare == SPARE_WARM &&
         warm_make(&native->arena, pool_settings(host->pool), language, &native->job.limits[0],
@@ -496,8 +464,6 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     warm_done(&child.warm);
     if (rc < 0)
         return -1;
-    if (native->berth)
-        return 0;
     if (child.has_userns) {
         rc = userns_map(native->pid, &native->who);
         if (rc < 0)

@@ -54,8 +54,6 @@ static void release(struct sandbox *sandbox)
     if (native->has_cgroup &&
         (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
         cgroup_remove(&native->cgroup);
-    if (native->berth)
-        pool_keep_berth(native->pool, native->berth);
     if (native->watched)
         munmap(native->watched, sizeof *native->watched);
     identity_release(&native->who);
@@ -119,7 +117,7 @@ void native_kill(struct sandbox *sandbox)
 }
 
 struct native *native_make(const struct backend_host *host, const struct job *job,
-                           enum spare_kind spare, struct berth *berth, struct cay_error *err)
+                           enum spare_kind spare, struct cay_error *err)
 {
     struct native *native = mem_alloc(sizeof *native);
 
@@ -131,7 +129,6 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
     native->job = *job;
     native->spare = spare;
     native->pool = host->pool;
-    native->berth = berth;
     native->program_fd = native->to_program_fd = native->root_fd = native->notice_fd = -1;
     native->program_pid = -1;
     native->who.lock_fd = native->who.name_fd = -1;
@@ -238,8 +235,7 @@ bool native_go_on_cold(struct native *native, struct cay_error *err)
 {
     if (!native->keeps_fds || native->is_killed || native->failed)
         return false;
-    struct native *fresh =
-        native_make(pool_host(native->pool), &native->job, SPARE_NONE, NULL, err);
+    struct native *fresh = native_make(pool_host(native->pool), &native->job, SPARE_NONE, err);
     if (!fresh)
         return false;
     payload_forget(&fresh->job);
@@ -259,11 +255,8 @@ static int start(const struct backend_host *host, const struct job *job, struct 
         discard(native); /* it was ended meanwhile */
         native = NULL;
     }
-    struct berth *berth = !native && host->pool ? pool_take_berth(host->pool, job) : NULL;
-    if (berth)
-        native = native_make(host, job, SPARE_NONE, berth, err);
     if (!native)
-        native = native_make(host, job, SPARE_NONE, NULL, err);
+        native = native_make(host, job, SPARE_NONE, err);
     if (!native)
         return -1;
     /* Who needs it has it, or may need it once more. */

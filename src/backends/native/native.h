@@ -3,7 +3,6 @@
 
 /* What the files of the native backend share, on the warden's side. */
 
-#include "backends/native/berth.h"
 #include "backends/native/child.h"
 #include "backends/native/watcher.h"
 #include "base/arena.h"
@@ -52,11 +51,10 @@ struct native {
     struct child_shared *shared; /* with pid 1 */
     struct cgroup_limits limits; /* in force */
     uint64_t spare_bytes;
-    bool awaits_fork;    /* it has its job, and its program is to be forked once it stands */
-    bool keeps_fds;      /* the job's are copies of ours, until the program was forked */
-    int64_t late_ns;     /* when a spare that is not ready is given up */
-    struct pool *pool;   /* where its cgroup and its berth go; NULL: nowhere */
-    struct berth *berth; /* that it was made in; NULL: none */
+    bool awaits_fork;  /* it has its job, and its program is to be forked once it stands */
+    bool keeps_fds;    /* the job's are copies of ours, until the program was forked */
+    int64_t late_ns;   /* when a spare that is not ready is given up */
+    struct pool *pool; /* where its cgroup goes; NULL: nowhere */
 };
 
 extern const struct backend backend_native;
@@ -66,10 +64,9 @@ static inline struct native *native_of(struct sandbox *sandbox)
     return (struct native *)sandbox; /* its first member */
 }
 
-/* Makes a sandbox for a job, or a spare, which may have a berth; that goes back to the pool in any
- * case. */
+/* Makes a sandbox for a job, or a spare. */
 struct native *native_make(const struct backend_host *host, const struct job *job,
-                           enum spare_kind spare, struct berth *berth, struct cay_error *err);
+                           enum spare_kind spare, struct cay_error *err);
 
 /* Pid 1 has its turn before what it looks after, who may be many in the same cpu cgroup: it looks
  * at what their sockets hold. Root's only; the program has its own nice in any case. */

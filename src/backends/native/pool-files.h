@@ -11,12 +11,11 @@
 #include <stdint.h>
 
 /* About as many as each holds, in the warden, where it holds the most (cgroup v1). */
-enum { FILES_SPARE = 20, FILES_BERTH = 11, FILES_CGROUP = 13 };
+enum { FILES_SPARE = 20, FILES_CGROUP = 13 };
 
 struct pool_files {
     uint64_t most;    /* that may be open */
-    unsigned spares;  /* each with its berth and group */
-    unsigned berths;  /* in which nothing is */
+    unsigned spares;  /* each with its group */
     unsigned cgroups; /* kept */
 };
 
@@ -25,9 +24,8 @@ uint64_t pool_files_most(uint64_t limit);
 /* How many spares each of so many shapes may have. */
 unsigned pool_files_share(uint64_t most, unsigned n_shapes);
 
-/* Whether there is room for one more spare, which takes a kept group, and a berth where its shape
- * has one. */
-bool pool_files_has_room(const struct pool_files *files, bool has_berth);
+/* Whether there is room for one more spare, which takes a kept group. */
+bool pool_files_has_room(const struct pool_files *files);
 
 /* Whether there would be, were nothing kept. */
 bool pool_files_may_grow(const struct pool_files *files);

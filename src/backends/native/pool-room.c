@@ -12,11 +12,9 @@ static struct pool_files files_of(const struct pool *pool)
         .cgroups = pool->groups.n,
     };
 
-    for (const struct shape *shape = pool->shapes; shape < pool->shapes + SHAPES; shape++) {
-        files.berths += shape->berths.n;
+    for (const struct shape *shape = pool->shapes; shape < pool->shapes + SHAPES; shape++)
         for (int i = 0; i < SPARE_STATES; i++)
             files.spares += shape->n[i];
-    }
     return files;
 }
 
@@ -27,20 +25,7 @@ bool pool_may_keep(const struct pool *pool, unsigned n_files)
     return pool_files_may_keep(&files, n_files);
 }
 
-/* A berth of another shape, or a group beyond the one that the spare will have. */
-static bool drop_kept(struct pool *pool, const struct shape *but)
-{
-    for (struct shape *shape = pool->shapes; shape < pool->shapes + SHAPES; shape++) {
-        struct berth *berth = shape == but ? NULL : berth_list_take(&shape->berths);
-        if (berth) {
-            berth_free(berth);
-            return true;
-        }
-    }
-    return pool->groups.n > 1 && kept_cgroups_drop(&pool->groups);
-}
-
-bool pool_has_room(struct pool *pool, struct shape *shape)
+bool pool_has_room(struct pool *pool)
 {
     struct pool_files files;
     bool has_room;
@@ -50,10 +35,12 @@ bool pool_has_room(struct pool *pool, struct shape *shape)
     /* Half of a short range is for those that no spare fits. */
     if (pool->uids > 0 && files_of(pool).spares >= pool->uids / 2)
         return false;
+    /* A group beyond the one that the spare will have makes way. */
     do {
         files = files_of(pool);
-        has_room = pool_files_has_room(&files, berth_list_has(&shape->berths));
-    } while (!has_room && pool_files_may_grow(&files) && drop_kept(pool, shape));
+        has_room = pool_files_has_room(&files);
+    } while (!has_room && pool_files_may_grow(&files) && pool->groups.n > 1 &&
+             kept_cgroups_drop(&pool->groups));
     return has_room;
 }
 

@@ -3,7 +3,6 @@
 
 /* What pool.c and pool-room.c share. */
 
-#include "backends/native/berth-list.h"
 #include "backends/native/kept-cgroups.h"
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
@@ -18,8 +17,6 @@ struct shape {
     struct zygote *zygote; /* of SPARE_FORK */
     struct zygote *heir;   /* that will take its place */
     struct native *spares;
-    struct berth_list berths;
-    int64_t berth_taken_ns; /* by a run */
     unsigned n[SPARE_STATES], target;
     uint32_t taken, missed, failed;
     unsigned taken_lately; /* since the target was last looked at */
@@ -44,9 +41,7 @@ struct pool {
     uint64_t number;
     char *heap;
     struct shared_pages pages;
-    unsigned next;       /* the shape to look at first */
-    bool has_no_berths;  /* they can't be had here */
-    bool has_had_berths; /* they can */
+    unsigned next; /* the shape to look at first */
     int64_t taken_ns;
     const struct native *latest; /* the run that began last, until it is over; and when */
     int64_t latest_ns;
@@ -55,8 +50,8 @@ struct pool {
 
 /* ---- how much there may be of it all ---- */
 
-/* Whether one more spare of this shape may be made; what is only kept makes way for it. */
-bool pool_has_room(struct pool *pool, struct shape *shape);
+/* Whether one more spare may be made; what is only kept makes way for it. */
+bool pool_has_room(struct pool *pool);
 
 /* Whether something that holds so many files may be kept for whoever comes next. */
 bool pool_may_keep(const struct pool *pool, unsigned n_files);

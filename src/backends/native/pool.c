@@ -33,7 +33,7 @@
 /* A spare that is not ready by then never will be: its runtime hangs. */
 #define MAKE_NS (30 * NS_PER_SEC)
 
-enum { RENEW_AFTER = 1000, BERTHS_LEAST = 2, FAILURES_MAX = 4 };
+enum { RENEW_AFTER = 1000, FAILURES_MAX = 4 };
 
 /* ---- lists ---- */
 
@@ -217,36 +217,6 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
         shape->kind = SPARE_WARM;
 }
 
-/* ---- berths ---- */
-
-/* One that is not too old, ahead of what is to be made in it, if it can be. */
-static void have_berth(struct pool *pool, struct shape *shape, int64_t now)
-{
-    struct berth_list *list = &shape->berths;
-
-    if (pool->has_no_berths || berth_list_has(list) || now < list->not_before_ns)
-        return;
-    list->not_before_ns = now + BACKOFF_NS;
-    struct berth *berth =
-        berth_list_make(list, pool->host, shape->language, shape->kind == SPARE_FORK);
-    /* Where one could be had before, the host is short of something now. */
-    pool->has_no_berths = list->has_kind && !berth && !pool->has_had_berths;
-    if (!berth)
-        return;
-    pool->has_had_berths = true;
-    list->not_before_ns = 0;
-    berth->shape = (unsigned)(shape - pool->shapes);
-}
-
-/* No more than spares may want at once. */
-void pool_keep_berth(struct pool *pool, struct berth *berth)
-{
-    struct shape *shape = &pool->shapes[berth->shape];
-
-    unsigned most = MAX(2 * shape->target, (unsigned)BERTHS_LEAST);
-    berth_list_keep(&shape->berths, berth, pool_may_keep(pool, FILES_BERTH) ? most : 0);
-}
-
 /* Without a job yet, but with limits; START_FORK: for a run that waits. */
 static struct native *make_one(struct pool *pool, struct shape *shape, enum start_kind start,
                                const struct cay_limits *limits, uint32_t require)
@@ -263,13 +233,11 @@ static struct native *make_one(struct pool *pool, struct shape *shape, enum star
     };
     struct cay_error err;
 
-    have_berth(pool, shape, clock_now_ns());
     memset(job.id, '0', sizeof job.id - 1);
     job.id[sizeof job.id - 1] = '\0';
     for (int i = 0; i < JOB_FOLDERS; i++)
         job.folder_fds[i] = -1;
-    struct native *native =
-        native_make(pool->host, &job, shape->kind, berth_list_take(&shape->berths), &err);
+    struct native *native = native_make(pool->host, &job, shape->kind, &err);
     if (native)
         native->shape = (unsigned)(shape - pool->shapes);
     return native;
@@ -419,13 +387,8 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     order_some(pool, shape);
     unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
     unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
-    if (all >= most || !pool_has_room(pool, shape)) {
-        if (now < shape->berth_taken_ns + QUIET_NS) /* that run is not to wait for the next */
-            return MIN(shape->berth_taken_ns + QUIET_NS, shape->look_ns);
-        if (pool_may_keep(pool, FILES_BERTH))
-            have_berth(pool, shape, now); /* for the run that finds no spare */
+    if (all >= most || !pool_has_room(pool))
         return shape->look_ns;
-    }
     if (*made)
         return now;
     make_spare(pool, shape);
@@ -471,16 +434,6 @@ static struct native *find(const struct shape *shape, enum spare_state state, co
         if (spare_fits(native, state, job))
             return native;
     return NULL;
-}
-
-struct berth *pool_take_berth(struct pool *pool, const struct job *job)
-{
-    struct shape *shape = shape_of(pool, job->language);
-
-    if (!shape || !spare_may_serve(job))
-        return NULL;
-    shape->berth_taken_ns = clock_now_ns();
-    return berth_list_take(&shape->berths);
 }
 
 /* Starting an interpreter takes far longer than a sandbox for one that is there: where none is
@@ -604,7 +557,6 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
     if (getrandom(&pool->number, sizeof pool->number, 0) != (ssize_t)sizeof pool->number)
         pool->number = (uint64_t)clock_now_ns();
     rlimit_raise_sums(); /* the zygotes' user is one for all tenants */
-    pool->has_no_berths = geteuid() != 0 || !berth_reserve_places();
     for (const int32_t *language = options->warm; language && *language >= -1; language++) {
         struct shape *shape = shape_of(pool, *language);
         if (shape)
@@ -644,8 +596,6 @@ void pool_free(struct pool *pool)
         native_reap(native, 0);
         backend_native.release(&native->base);
     }
-    for (unsigned i = 0; i < SHAPES; i++)
-        berth_list_done(&pool->shapes[i].berths);
     kept_cgroups_done(&pool->groups);
     arena_done(&pool->arena);
     shared_pages_done(&pool->pages);

@@ -19,7 +19,6 @@
 
 #include "core/backend.h"
 
-struct berth;
 struct cgroup;
 struct cgroup_limits;
 struct kept_cgroups;
@@ -63,11 +62,5 @@ int pool_order(struct pool *pool, struct native *native);
  * caller's. */
 struct kept_cgroups *pool_cgroups(struct pool *pool);
 bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits);
-
-/* A berth for a job that has to be started cold; NULL: there is none, or it is not for one. */
-struct berth *pool_take_berth(struct pool *pool, const struct job *job);
-
-/* The berth of a sandbox that is gone, for the next of its shape. */
-void pool_keep_berth(struct pool *pool, struct berth *berth);
 
 void pool_stats(const struct pool *pool, struct pool_stats *ret);

@@ -166,7 +166,7 @@ int zygote_order_one(struct zygote *zygote, struct native *native)
         .may_setgroups = native->who.kind != IDENTITY_OWN,
         .is_awaited = native->start_kind == START_FORK,
         .comes_early = native->awaits_fork,
-        .joins_late = !native->berth,
+        .joins_late = true,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
         .limits = native->job.limits[0],
