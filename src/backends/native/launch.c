@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/native/kept-cgroups.h"
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
 #include "backends/native/shared-pages.h"
@@ -209,9 +208,6 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
         return native_fail_layer(err, LAYER_WATCHER, 0, "the cgroup is there and does its work");
     if (!host->cgroups->has[CGROUP_CPU] && (native->job.require & LAYER_BIT(CGROUP_CPU)))
         return native_fail_layer(err, LAYER_CGROUP_CPU, 0, "the cpu controller is not there");
-    if (host->pool && kept_cgroups_take(pool_cgroups(host->pool), &native->cgroup, &native->limits,
-                                        &native->zero))
-        rc = 0;
     /* A sweeper that took the newborn for a leftover may still be about to remove it by its name,
      * so each try has a name of its own. */
     for (unsigned tries = 0; rc == -EAGAIN && tries < 10; tries++) {

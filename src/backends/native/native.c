@@ -3,7 +3,6 @@
  * life from the warden's side; launch.c makes a sandbox, child.c is what runs inside, and what that
  * says comes to native-report.c. */
 #include "backends/native/native.h"
-#include "backends/native/kept-cgroups.h"
 #include "backends/native/pool.h"
 #include "backends/native/shared-pages.h"
 
@@ -51,8 +50,7 @@ static void release(struct sandbox *sandbox)
     struct native *native = native_of(sandbox);
 
     native_close_job_fds(native);
-    if (native->has_cgroup &&
-        (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
+    if (native->has_cgroup)
         cgroup_remove(&native->cgroup);
     if (native->watched)
         munmap(native->watched, sizeof *native->watched);
@@ -89,7 +87,6 @@ bool native_reap(struct native *native, int flags)
     return true;
 }
 
-/* Its limits are others then: the next to have the group sets them all (kept-cgroups.h). */
 void native_hurry(struct native *native)
 {
     const struct cgroup_limits *limits = &native->limits;
@@ -157,8 +154,7 @@ void native_prefer_init(const struct native *native)
         setpriority(PRIO_PROCESS, (id_t)native->pid, PREFERRED);
 }
 
-/* Where one can't be set, nobody knows which of them are: the next to have the group sets them all
- * (kept-cgroups.h). */
+/* Where one can't be set, nobody knows which of them are. */
 int native_set_limits(struct native *native, const struct cay_limits *wanted,
                       enum cgroup_controller *ret_which)
 {

@@ -54,7 +54,7 @@ struct native {
     bool awaits_fork;  /* it has its job, and its program is to be forked once it stands */
     bool keeps_fds;    /* the job's are copies of ours, until the program was forked */
     int64_t late_ns;   /* when a spare that is not ready is given up */
-    struct pool *pool; /* where its cgroup goes; NULL: nowhere */
+    struct pool *pool; /* of the warden; or NULL */
 };
 
 extern const struct backend backend_native;

@@ -521,16 +521,6 @@ struct shared_pages *pool_pages(struct pool *pool)
     return &pool->pages;
 }
 
-struct kept_cgroups *pool_cgroups(struct pool *pool)
-{
-    return &pool->groups;
-}
-
-bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits)
-{
-    return pool_may_keep(pool, FILES_CGROUP) && kept_cgroups_keep(&pool->groups, group, limits);
-}
-
 uint64_t pool_number(const struct pool *pool)
 {
     return pool->number;
@@ -546,7 +536,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
     /* The warden raises its limit as far as it may. */
     struct rlimit files = { 0 };
     getrlimit(RLIMIT_NOFILE, &files);
-    pool->files_most = pool_files_most(files.rlim_max);
+    pool->files_max = pool_files_max(files.rlim_max);
     pool->uids = identity_count();
     /* Where no cgroup bounds a sandbox, none is made before it is known what for. */
     if (pool->epoll_fd < 0 || host->cgroups->version == 0 || shared_pages_init(&pool->pages) < 0) {
@@ -596,7 +586,6 @@ void pool_free(struct pool *pool)
         native_reap(native, 0);
         backend_native.release(&native->base);
     }
-    kept_cgroups_done(&pool->groups);
     arena_done(&pool->arena);
     shared_pages_done(&pool->pages);
     close_fd(&pool->epoll_fd);

@@ -19,9 +19,6 @@
 
 #include "core/backend.h"
 
-struct cgroup;
-struct cgroup_limits;
-struct kept_cgroups;
 struct native;
 struct pool;
 struct shared_pages;
@@ -57,10 +54,5 @@ void pool_lose(struct pool *pool, const struct native *native);
 
 /* Has a program forked into a sandbox that pool_take makes just now. -errno. */
 int pool_order(struct pool *pool, struct native *native);
-
-/* Groups of runs that are over, which the next can have; and keeping one, or not: then it stays the
- * caller's. */
-struct kept_cgroups *pool_cgroups(struct pool *pool);
-bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits);
 
 void pool_stats(const struct pool *pool, struct pool_stats *ret);
