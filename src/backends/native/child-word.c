@@ -27,18 +27,18 @@ int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N])
     return word.kind == kind ? 0 : -ECANCELED;
 }
 
-int child_send_job(int fd, const struct job *job, enum child_job_kind kind)
+int child_send_job(int fd, const struct job *job)
 {
     const int fds[SPARE_FDS] = { job->std_fds[0], job->std_fds[1], job->std_fds[2], job->payload_fd,
                                  job->harvest_fd };
-    struct child_job message = { *job, kind, fdpass_bits(fds, SPARE_FDS) };
+    struct child_job message = { *job, fdpass_bits(fds, SPARE_FDS) };
 
     int rc = fdpass_send(fd, &message, sizeof message, fds, SPARE_FDS);
     payload_forget(&message.job);
     return rc;
 }
 
-int child_recv_job(int fd, struct job *ret, enum child_job_kind *ret_kind)
+int child_recv_job(int fd, struct job *ret)
 {
     struct child_job message;
     int list[FDPASS_MAX], fds[SPARE_FDS];
@@ -51,7 +51,6 @@ int child_recv_job(int fd, struct job *ret, enum child_job_kind *ret_kind)
     if (rc < 0)
         return rc;
     *ret = message.job;
-    *ret_kind = message.kind;
     for (int i = 0; i < 3; i++)
         ret->std_fds[i] = fds[i];
     ret->payload_fd = fds[3];

@@ -148,19 +148,6 @@ static int step_keyring(struct state *state)
     return rc < 0 && errno != ENOSYS ? -errno : 0;
 }
 
-/* For a run that waits: its program is forked while the root is built. */
-static int step_open(struct state *state)
-{
-    const struct child_report born = { .kind = CHILD_BORN };
-
-    if (!state->child->is_awaited)
-        return 0;
-    /* As in step_init; a warden that dies after this word is not heard before the job may begin. */
-    if (prctl(PR_SET_DUMPABLE, 1) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-        return -errno;
-    return send(state->child->ctl_fd, &born, sizeof born, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
 static int step_root(struct state *state)
 {
     state->root_fd = root_build(state->child, &state->failed_op);
@@ -304,7 +291,6 @@ static const struct {
     [STEP_CGROUP_NS] = { step_cgroup_ns, LAYER_CGROUP_NS },
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
     [STEP_KEYRING] = { step_keyring, LAYER_N },
-    [STEP_OPEN] = { step_open, LAYER_N },
     [STEP_ROOT] = { step_root, LAYER_N },
     [STEP_FOLDERS] = { step_folders, LAYER_N },
     [STEP_PIVOT] = { step_pivot, LAYER_N },

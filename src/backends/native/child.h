@@ -27,7 +27,6 @@
     X(MAP, "wait for the id map", USER_NS)             \
     X(IDENTITY, "change identity", NONROOT)            \
     X(KEYRING, "session keyring", N)                   \
-    X(OPEN, "let the zygote in", N)                    \
     X(ROOT, "build the root", MOUNT_NS)                \
     X(FOLDERS, "show the host's folders", N)           \
     X(BOUNDING, "drop the bounding set", CAPS_DROPPED) \
@@ -82,11 +81,9 @@ struct child {
     enum seccomp_profile seccomp;
     struct watched *watched; /* where there is no cgroup */
     enum spare_kind spare;
-    bool is_awaited; /* its run waits for it: its program is forked as soon as it can be */
-    int program_fd;  /* to the program-to-be of a spare; else -1 */
-    int job_fd;      /* SPARE_EXEC: the other end, until that has it; else -1 */
-    struct child_shared *shared; /* of a spare */
-    struct warm warm;            /* of SPARE_WARM */
+    int program_fd;   /* to the program-to-be of a spare; else -1 */
+    int job_fd;       /* SPARE_EXEC: the other end, until that has it; else -1 */
+    struct warm warm; /* of SPARE_WARM */
     char *heap;   /* of a spare: where the warden's own begins, which pid 1 does without; or NULL */
     int image_fd; /* the image's root, in the host's mount namespace; -1: this machine's own */
     uint32_t
@@ -95,15 +92,13 @@ struct child {
 
 /* From pid 1 to the warden. */
 struct child_report {
-    /* BORN, MADE and READY are a spare's: a zygote may come in, before the root is there, or when
-     * it is; and the job may. */
+    /* MADE and READY are a spare's: a zygote may come in; and the job may. */
     enum {
         CHILD_FAILED,
         CHILD_STARTED,
         CHILD_ENDED,
         CHILD_OVER,
         CHILD_SOCKETS, /* what sockets hold that no cgroup is charged for */
-        CHILD_BORN,
         CHILD_MADE,
         CHILD_READY
     } kind;
@@ -143,36 +138,17 @@ struct child_word {
 int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N]);
 int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N]);
 
-/*
- * A spare's job: fds as in struct job, those of the host's folders left out.
- *
- *     to pid 1      JOB        writes the files, and passes it on to the program
- *     to the program JOB       its files are there
- *     to the program WHOLE     from the warden itself: it writes its files, and pid 1 sleeps on
- *     to pid 1      RUNNING    the program got it whole, and there is something to see to
- *     to the program NONE      from pid 1: the root is there; and, a job that came before may begin
- *                              (zygote.h)
- *
- * Return -errno.
- */
+/* A spare's job, which pid 1 passes on to the program: fds as in struct job, those of the host's
+ * folders left out. Return -errno. */
 enum { SPARE_FDS = 5 };
-
-enum child_job_kind { CHILD_JOB, CHILD_JOB_WHOLE, CHILD_JOB_RUNNING, CHILD_JOB_NONE };
 
 struct child_job {
     struct job job;
-    enum child_job_kind kind;
     uint32_t fd_bits;
 };
 
-int child_send_job(int fd, const struct job *job, enum child_job_kind kind);
-int child_recv_job(int fd, struct job *ret, enum child_job_kind *ret_kind);
-
-/* What the warden and pid 1 of a spare share. */
-struct child_shared {
-    volatile uint32_t is_running; /* the program got its job whole */
-    volatile uint32_t may_begin;  /* pid 1 said so to one whose job had waited */
-};
+int child_send_job(int fd, const struct job *job);
+int child_recv_job(int fd, struct job *ret);
 
 /* Never returns. */
 void child_main(struct child *child) __attribute__((noreturn));

@@ -35,7 +35,6 @@ struct state {
     struct program program;
     volatile pid_t spare_tid; /* of a program-to-be that waits; the kernel makes it 0 at its exec */
     pid_t spare;
-    bool is_released;      /* the spare's program got its job from the warden */
     int64_t ready_ns;      /* of a spare: when its program was there */
     int64_t released_ns;   /* and when it was let go */
     int notice_fd;         /* tells of locks and of a spare's exits before they happen; -1: none */

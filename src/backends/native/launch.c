@@ -20,7 +20,6 @@
 
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
-#include "backends/native/shared-pages.h"
 #include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -236,14 +235,6 @@ static int map_watched(struct native *native, struct cay_error *err)
     return 0;
 }
 
-static int take_page(struct native *native, struct cay_error *err)
-{
-    if (!native->spare)
-        return 0;
-    native->shared = shared_page_take(pool_pages(native->pool));
-    return native->shared ? 0 : cay_fail(err, CAY_E_LIMIT, "native: too many sandboxes ahead");
-}
-
 /* Pid 1 is born, and makes its network namespace while the rest is done here. */
 static int bear(struct native *native, struct child *child, int cgroup_fd, struct cay_error *err)
 {
@@ -253,36 +244,33 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
         int program[2];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, program) < 0)
             return cay_fail_errno(err, errno, "native: make a socket pair");
-        child->program_fd = native->to_program_fd = program[0];
-        native->program_fd = program[1];
+        child->program_fd = program[0];
         if (native->spare == SPARE_EXEC)
             child->job_fd = program[1];
+        else
+            native->program_fd = program[1];
     }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
-        return cay_fail_errno(err, errno, "native: make a socket pair");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0) {
+        cay_fail_errno(err, errno, "native: make a socket pair");
+        close_fd(&child->program_fd);
+        close_fd(&child->job_fd);
+        return -1;
+    }
     child->ctl_fd = ctl[1];
-    int rc = native->shared ? shared_page_open(pool_pages(native->pool), native->shared) : 0;
-    if (rc < 0) {
-        cay_fail_errno(err, -rc, "native: share memory with pid 1");
-    } else {
-        uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
-        native->pid =
-            clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
-        if (native->pid == 0) {
-            if (!child->has_userns) {
-                child->uid = native->who.uid;
-                child->gid = native->who.gid;
-            }
-            child_main(child);
+    uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
+    native->pid = clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
+    if (native->pid == 0) {
+        if (!child->has_userns) {
+            child->uid = native->who.uid;
+            child->gid = native->who.gid;
         }
+        child_main(child);
     }
-    if (native->shared)
-        shared_page_close(pool_pages(native->pool), native->shared);
     close(ctl[1]);
-    if (native->spare == SPARE_EXEC)
-        close_fd(&native->program_fd);
+    close_fd(&child->program_fd);
+    close_fd(&child->job_fd);
     native->base.fds[FD_CTL] = ctl[0];
-    return rc < 0 || native->pid < 0 ? -1 : 0;
+    return native->pid < 0 ? -1 : 0;
 }
 
 /* Tells pid 1 that its id map is there, and makes the cgroup while it builds its root; or first, if
@@ -418,8 +406,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         return -1;
     if (native->job.image[0] && take_image(host, native, err) < 0)
         return -1;
-    if (take_identity(host, native, err) < 0 || make_cgroup_first(host, native, err) < 0 ||
-        take_page(native, err) < 0)
+    if (take_identity(host, native, err) < 0 || make_cgroup_first(host, native, err) < 0)
         return -1;
 
     struct child child = {
@@ -435,9 +422,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
-        .shared = native->shared,
         .spare = native->spare,
-        .is_awaited = native->spare == SPARE_FORK && native->job.start == START_FORK,
         .heap = native->spare ? pool_heap(host->pool) : NULL,
         .program_fd = -1,
         .image_fd = native->image.root_fd,

@@ -7,7 +7,6 @@
 
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
-#include "backends/native/zygote.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -30,22 +29,12 @@ static int recv_report(int fd, struct child_report *ret, int ret_fds[READY_FDS])
     return rc < 0 ? rc : fdpass_spread(ret->fd_bits, list, n, ret_fds, READY_FDS);
 }
 
-/* Its program is the one process beside pid 1: nothing of any job was there yet. Who is held by a
- * notice goes on when the last of its fds is closed, and a pid 1 that is killed closes its own
- * before the kernel ends the others: so there is one here, whoever listens. */
-static void take_ready(struct native *native, const struct child_report *from, int fds[READY_FDS])
+/* A program that is held by a notice goes on when the last of its fds is closed, and a pid 1 that is
+ * killed closes its own before the kernel ends the others: so there is one here. */
+static void take_ready(struct native *native, int fds[READY_FDS])
 {
-    bool is_pid1s = native->to_program_fd < 0 && !native->handed_ns; /* the job was sent to it */
-
     if (native->notice_fd < 0)
         native->notice_fd = take_fd(&fds[READY_NOTICE]);
-    if (!is_pid1s && native->notice_fd >= 0) {
-        native->base.fds[FD_NOTICE] = fcntl(native->notice_fd, F_DUPFD_CLOEXEC, 3);
-        pid_t other = cgroup_other_process(&native->cgroup, native->pid);
-        /* One that had its job waiting may run by now, and may have been ended by its own child. */
-        bool is_program = !native->handed_ns || proc_pid_inside(other) == from->value;
-        native->program_pid = is_program ? other : -1;
-    }
     if (native->root_fd < 0)
         native->root_fd = take_fd(&fds[READY_ROOT]);
 }
@@ -58,7 +47,7 @@ ssize_t native_recv(struct native *native, struct child_report *ret)
         return 0;
     int rc = recv_report(native->base.fds[FD_CTL], ret, fds);
     if (rc == 0 && ret->kind == CHILD_READY)
-        take_ready(native, ret, fds);
+        take_ready(native, fds);
     for (int i = 0; i < READY_FDS; i++)
         close_fd(&fds[i]);
     errno = rc < 0 ? -rc : 0;
@@ -167,8 +156,6 @@ static void stage_started(struct native *native, const struct child_report *from
     };
     if (native->job.limits[native->stage].cpu_time_ns > 0)
         native->base.tick_ns = native->started_ns;
-    else if (native->handed_ns)
-        native->base.tick_ns = native->handed_ns + DIRECT_NS;
     if (native->has_cgroup)
         cgroup_open_counters(&native->cgroup);
 }
@@ -213,7 +200,7 @@ static void over(struct native *native, struct report *ret)
 
     if (!is_last_word && !native->started_ns && !native->is_killed && is_out_of_memory(native)) {
         const struct child_report begun = {
-            .at_ns = MAX(native->launched_ns, native->handed_ns), /* not before */
+            .at_ns = native->launched_ns,                    /* not before */
             .layers = native->job.require | LAYER_CORE_BITS, /* without these it does not begin */
         };
         stage_started(native, &begun, ret);
@@ -223,8 +210,7 @@ static void over(struct native *native, struct report *ret)
     } else if (!is_last_word && !native->is_killed) {
         native->failed = true;
         ret->kind = REPORT_FAILED;
-        if (!ret->error.msg[0])
-            native_fail_dead(&ret->error);
+        native_fail_dead(&ret->error);
     } else {
         gone(native, ret);
     }
@@ -268,50 +254,6 @@ static bool is_past_memory(struct native *native, uint64_t socket_bytes)
     return held > native->job.limits[native->stage].memory_bytes;
 }
 
-static void direct_started(struct native *native, struct report *ret)
-{
-    stage_started(native, &(struct child_report){ .at_ns = native->handed_ns }, ret);
-}
-
-/* Whether nothing of the job can have been run. A program that had it waiting begins when pid 1
- * lets it, and once it has said hello with all its layers on: up to then pid 1 tells why there is
- * none, and after it fails in STEP_INIT or is gone without a word. */
-static bool has_not_begun(const struct native *native, const struct child_report *failed)
-{
-    return !native->handed_ns || !native->shared->may_begin ||
-           (failed && failed->step != STEP_INIT);
-}
-
-/* The program-to-be that has its job: its socket is at its end once it is executed, and before that
- * there is only a failure to tell. */
-static bool hear_program(struct native *native, struct report *ret)
-{
-    struct zygote_hello word;
-    int list[FDPASS_MAX];
-    unsigned n = 0;
-
-    int rc = fdpass_try_recv(native->base.fds[FD_PROGRAM], &word, sizeof word, list, &n);
-    if (rc == -EAGAIN || rc == -EINTR)
-        return false;
-    while (n > 0)
-        close_fd(&list[--n]);
-    close_fd(&native->base.fds[FD_PROGRAM]);
-    if (rc < 0) {
-        direct_started(native, ret);
-        return true;
-    }
-    const struct child_report failed = {
-        .kind = CHILD_FAILED,
-        .step = word.failed_step,
-        .value = word.errnum,
-    };
-    native->failed = true;
-    ret->kind = REPORT_FAILED;
-    native_fail_step(native, &failed, &ret->error);
-    native_kill(&native->base);
-    return true;
-}
-
 void native_wait(struct sandbox *sandbox, struct report *ret)
 {
     struct native *native = native_of(sandbox);
@@ -324,25 +266,11 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
             doomed(native, ret);
             return;
         }
-        if (native->ended.kind == CHILD_ENDED)
-            finish_stage(native, &native->ended, ret);
-        else
-            direct_started(native, ret);
-        native->ended.kind = CHILD_FAILED;
-        return;
-    }
-    if (native->base.fds[FD_PROGRAM] >= 0 && hear_program(native, ret))
-        return;
-    if (direct_has_ended(native, &from)) {
-        finish_stage(native, &from, ret);
+        finish_stage(native, &native->ended, ret);
         return;
     }
     ssize_t n = native_recv(native, &from);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    bool is_heard = n == (ssize_t)sizeof from;
-    if ((!is_heard || from.kind == CHILD_FAILED) &&
-        has_not_begun(native, is_heard ? &from : NULL) && native_go_on_cold(native, &ret->error))
         return;
     if (n != (ssize_t)sizeof from) {
         close_fd(&native->base.fds[FD_CTL]);
@@ -365,14 +293,13 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
         ret->over = TICK_MEMORY;
         break;
     case CHILD_STARTED:
-        if (!native->handed_ns &&
-            native->stage < native->job.n_stages) /* else it was told already */
+        if (native->stage < native->job.n_stages)
             stage_started(native, &from, ret);
         break;
     case CHILD_ENDED: /* not of one whose end was told: a signal may take it where it is held */
         if (native->failed || native->stage >= native->job.n_stages)
             break;
-        if (from.started_ns && !native->handed_ns) {
+        if (from.started_ns) {
             native->ended = from;
             native->base.has_word = true;
             from.at_ns = from.started_ns;
@@ -384,31 +311,17 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
     case CHILD_FAILED:
         native->failed = true;
         ret->kind = REPORT_FAILED;
-        if (!ret->error.msg[0]) /* else why it can't go on cold */
-            native_fail_step(native, &from, &ret->error);
+        native_fail_step(native, &from, &ret->error);
         break;
-    case CHILD_MADE: /* a spare's, which the pool heard */
-        break;
-    case CHILD_BORN: /* one that was made for a job */
-        if (native->awaits_fork && !native->is_killed && pool_order(native->pool, native) < 0 &&
-            !native_go_on_cold(native, &ret->error)) {
-            native->failed = true;
-            ret->kind = REPORT_FAILED;
-            if (!ret->error.msg[0])
-                cay_fail(&ret->error, CAY_E_SYSTEM, "native: the zygote is gone");
-            native_kill(&native->base);
-        }
+    case CHILD_MADE: /* for this job */
+        if (native->is_killed || pool_order(native->pool, native) == 0)
+            break;
+        native->failed = true;
+        ret->kind = REPORT_FAILED;
+        cay_fail(&ret->error, CAY_E_SYSTEM, "native: the zygote is gone");
+        native_kill(&native->base);
         break;
     case CHILD_READY:
-        native_close_job_fds(native);
-        if (!native->handed_ns)
-            break;
-        from.at_ns = MAX(from.at_ns, native->handed_ns); /* its job had waited, or it for that */
-        stage_started(native, &from, ret);
-        if (native->base.fds[FD_NOTICE] < 0 || native->root_fd < 0) {
-            direct_leave_to_init(native); /* what came along found no room here */
-            close_fd(&native->base.fds[FD_NOTICE]);
-        }
         break;
     }
 }

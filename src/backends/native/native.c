@@ -4,7 +4,6 @@
  * says comes to native-report.c. */
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
-#include "backends/native/shared-pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,25 +30,11 @@ static int probe(const struct backend_host *host, struct cay_error *err)
     return 0; /* what is missing is found out by the run itself, which names the layer */
 }
 
-void native_close_job_fds(struct native *native)
-{
-    struct job *job = &native->job;
-
-    payload_forget(job);
-    if (!native->keeps_fds)
-        return;
-    for (size_t i = 0; i < ARRAY_LEN(job->std_fds); i++)
-        close_fd(&job->std_fds[i]);
-    close_fd(&job->payload_fd);
-    close_fd(&job->harvest_fd);
-    native->keeps_fds = false;
-}
-
 static void release(struct sandbox *sandbox)
 {
     struct native *native = native_of(sandbox);
 
-    native_close_job_fds(native);
+    payload_forget(&native->job);
     if (native->has_cgroup)
         cgroup_remove(&native->cgroup);
     if (native->watched)
@@ -59,13 +44,8 @@ static void release(struct sandbox *sandbox)
     for (int i = 0; i < SANDBOX_FDS; i++)
         close_fd(&native->base.fds[i]);
     close_fd(&native->program_fd);
-    close_fd(&native->to_program_fd);
     close_fd(&native->root_fd);
     close_fd(&native->notice_fd);
-    if (native->shared)
-        shared_page_give(pool_pages(native->pool), native->shared);
-    if (native->pool)
-        pool_lose(native->pool, native);
     for (int i = 0; i < JOB_FOLDERS; i++)
         close_fd(&native->mounts[i]);
     arena_done(&native->arena);
@@ -126,8 +106,7 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
     native->job = *job;
     native->spare = spare;
     native->pool = host->pool;
-    native->program_fd = native->to_program_fd = native->root_fd = native->notice_fd = -1;
-    native->program_pid = -1;
+    native->program_fd = native->root_fd = native->notice_fd = -1;
     native->who.lock_fd = native->who.name_fd = -1;
     native->image = (struct image)IMAGE_INIT;
     for (int i = 0; i < JOB_FOLDERS; i++)
@@ -176,26 +155,6 @@ void native_start_counting(struct native *native)
     cgroup_read(&native->cgroup, &native->zero);
 }
 
-/* A program that a zygote has yet to fork may never come, when the zygote dies: then the job is
- * begun anew (native_go_on_cold), and for that what it holds must still be there. */
-static void keep_job_fds(struct native *native)
-{
-    struct job *job = &native->job;
-    int *const fds[] = { &job->std_fds[0], &job->std_fds[1], &job->std_fds[2], &job->payload_fd,
-                         &job->harvest_fd };
-
-    bool has_all = true;
-
-    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-        if (*fds[i] >= 0) {
-            *fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, 3);
-            has_all = has_all && *fds[i] >= 0;
-        }
-    native->keeps_fds = true;
-    if (!has_all) /* a stream that is missing would be /dev/null */
-        native_close_job_fds(native);
-}
-
 /* The spare is the job's now, with its limits. */
 static int hand_over(struct native *native, const struct job *job)
 {
@@ -204,20 +163,14 @@ static int hand_over(struct native *native, const struct job *job)
     const struct cay_limits had = native->job.limits[0], *now = &job->limits[job->n_stages - 1];
 
     native->job = *job;
-    if (native->start_kind == START_FORK)
-        keep_job_fds(native);
     int rc = native_set_limits(native, &job->limits[0], &which);
     /* The disk limit is a property of the file system, which was made with the usual one. */
     if (rc == 0 && (now->disk_bytes != had.disk_bytes || now->inodes != had.inodes))
         rc = root_change_bounds(native->root_fd, &had, now);
     if (rc < 0)
         return rc;
-    if (direct_can_have(native, job))
-        return direct_hand_over(native, job);
-    close_fd(&native->base.fds[FD_NOTICE]); /* pid 1 has it too */
-    close_fd(&native->to_program_fd);
     native_prefer_init(native);
-    return child_send_job(native->base.fds[FD_CTL], job, CHILD_JOB);
+    return child_send_job(native->base.fds[FD_CTL], job);
 }
 
 static void discard(struct native *native)
@@ -225,21 +178,6 @@ static void discard(struct native *native)
     native_kill(&native->base);
     native_reap(native, 0);
     release(&native->base);
-}
-
-bool native_go_on_cold(struct native *native, struct cay_error *err)
-{
-    if (!native->keeps_fds || native->is_killed || native->failed)
-        return false;
-    struct native *fresh = native_make(pool_host(native->pool), &native->job, SPARE_NONE, err);
-    if (!fresh)
-        return false;
-    payload_forget(&fresh->job);
-    const struct native ended = *native;
-    *native = *fresh;
-    *fresh = ended;
-    discard(fresh);
-    return true;
 }
 
 static int start(const struct backend_host *host, const struct job *job, struct sandbox **ret,
@@ -255,12 +193,7 @@ static int start(const struct backend_host *host, const struct job *job, struct 
         native = native_make(host, job, SPARE_NONE, err);
     if (!native)
         return -1;
-    /* Who needs it has it, or may need it once more. */
-    if (native->keeps_fds && payload_move_out(&native->job) < 0)
-        native_close_job_fds(native);
-    payload_forget(&native->job);
-    if (host->pool)
-        pool_follow(host->pool, native);
+    payload_forget(&native->job); /* who needs it has it */
     *ret = &native->base;
     return 0;
 }
@@ -299,20 +232,6 @@ static bool stop(struct sandbox *sandbox)
            (ssize_t)sizeof word;
 }
 
-/* When that is due, or never. */
-static int64_t leave_when_due(struct native *native, int64_t now_ns)
-{
-    int64_t due_ns = native->handed_ns + DIRECT_NS;
-
-    if (!native->handed_ns || native->base.fds[FD_NOTICE] < 0)
-        return INT64_MAX;
-    if (now_ns < due_ns)
-        return due_ns;
-    direct_leave_to_init(native);
-    close_fd(&native->base.fds[FD_NOTICE]);
-    return INT64_MAX;
-}
-
 /* CPU time has no event: it is looked at when, at full speed, it could be used up. */
 static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
 {
@@ -323,7 +242,7 @@ static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
         native->base.has_word = native_look_if_doomed(native, now_ns, &native->base.tick_ns);
         return TICK_FINE;
     }
-    native->base.tick_ns = leave_when_due(native, now_ns);
+    native->base.tick_ns = INT64_MAX;
     int64_t limit = native->job.limits[native->stage].cpu_time_ns;
     if (limit == 0 || !native->has_cgroup)
         return TICK_FINE;
@@ -334,8 +253,7 @@ static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
     if (left <= 0)
         return TICK_CPU_TIME;
     uint32_t cpus = MAX(native->job.limits[native->stage].cpus_milli, 1000U);
-    native->base.tick_ns =
-        MIN(native->base.tick_ns, now_ns + MAX(left * 1000 / cpus, 2 * NS_PER_MSEC));
+    native->base.tick_ns = now_ns + MAX(left * 1000 / cpus, 2 * NS_PER_MSEC);
     return TICK_FINE;
 }
 

@@ -10,9 +10,8 @@
 #include "sys/cgroup.h"
 #include "sys/userns.h"
 
-/* Of struct sandbox: the socket to pid 1, its pidfd; and where the warden deals with the program
- * itself (direct.c), what tells of its exit, and the socket by which it got its job. */
-enum { FD_CTL, FD_PID, FD_NOTICE, FD_PROGRAM };
+/* Of struct sandbox: the socket to pid 1, and its pidfd. */
+enum { FD_CTL, FD_PID };
 
 struct native {
     struct sandbox base; /* fds: see below */
@@ -31,7 +30,6 @@ struct native {
     int64_t launched_ns;       /* when pid 1 had all it needs */
     int64_t started_ns;        /* of the stage */
     struct child_report ended; /* of kind CHILD_ENDED: to be told next */
-    int64_t handed_ns;         /* when the program got its job from the warden; 0: it did not */
     struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
     uint64_t held_peak;          /* with what sockets hold beside it, where that was worth a word */
     uint32_t layers;
@@ -42,17 +40,12 @@ struct native {
     enum spare_kind spare;
     struct native *next; /* in the pool's list */
     unsigned shape;      /* the pool's */
-    enum spare_state { SPARE_MAKING, SPARE_MADE, SPARE_READY, SPARE_STATES } state;
+    enum spare_state { SPARE_MAKING, SPARE_READY, SPARE_STATES } state;
     int program_fd;              /* for the program-to-be, until somebody has it; else -1 */
-    int to_program_fd;           /* the other end, until it has its job; else -1 */
     int root_fd;                 /* of a ready spare: its root; else -1 */
     int notice_fd;               /* likewise: kept until nothing lives (take_ready) */
-    pid_t program_pid;           /* of a ready spare; -1: not known */
-    struct child_shared *shared; /* with pid 1 */
     struct cgroup_limits limits; /* in force */
     uint64_t spare_bytes;
-    bool awaits_fork;  /* it has its job, and its program is to be forked once it stands */
-    bool keeps_fds;    /* the job's are copies of ours, until the program was forked */
     int64_t late_ns;   /* when a spare that is not ready is given up */
     struct pool *pool; /* of the warden; or NULL */
 };
@@ -90,13 +83,6 @@ void native_kill(struct sandbox *sandbox);
 
 /* What is to end has a whole CPU for it. */
 void native_hurry(struct native *native);
-
-/* The job's fds and payload are not needed any more. */
-void native_close_job_fds(struct native *native);
-
-/* The sandbox that waited in vain for its program is changed for one of the usual kind. Returns
- * whether there is one; where one was wanted and can't be made, *err has the reason. */
-bool native_go_on_cold(struct native *native, struct cay_error *err);
 
 /* What pid 1 says: its size, 0 when it is gone, or -1 and errno. What comes along with CHILD_READY
  * is taken. */
@@ -139,23 +125,6 @@ struct cgroup_limits native_limits(const struct cay_limits *limits);
 /* Tells it, unless they are in force. Returns -errno, and which one it was. */
 int native_set_limits(struct native *native, const struct cay_limits *wanted,
                       enum cgroup_controller *ret_which);
-
-/*
- * Where a spare's program has been forked already, is the only one, and the job is small, the
- * warden hands it the job itself and hears itself of its exit: pid 1 sleeps through all of it.
- * Whatever is not as plain as that is pid 1's to see to (direct.c).
- */
-bool direct_can_have(const struct native *native, const struct job *job);
-int direct_hand_over(struct native *native, const struct job *job);
-
-/* Pid 1 sees to the rest of a run that the warden handed over. */
-void direct_leave_to_init(struct native *native);
-
-/* When it does: one that goes on is left to pid 1, which looks at what its sockets hold. */
-#define DIRECT_NS (10 * NS_PER_MSEC)
-
-/* Looks for a notice. Returns whether it was the end of the program, as pid 1 would tell of it. */
-bool direct_has_ended(struct native *native, struct child_report *ret);
 
 /* Clones pid 1. With CLONE_PARENT it is a child of the caller's parent. Returns as clone does. */
 pid_t launch_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);

@@ -5,7 +5,6 @@
 
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
-#include "backends/native/shared-pages.h"
 
 enum { SHAPES = POOL_LANGUAGES + 1, COMMANDS = POOL_LANGUAGES };
 
@@ -39,11 +38,8 @@ struct pool {
     unsigned n_dying;
     uint64_t number;
     char *heap;
-    struct shared_pages pages;
     unsigned next; /* the shape to look at first */
     int64_t taken_ns;
-    const struct native *latest; /* the run that began last, until it is over; and when */
-    int64_t latest_ns;
 };
 
 /* ---- how much there may be of it all ---- */

@@ -25,7 +25,6 @@
 /* A shape that nobody asked for in this time keeps no more than what is wanted at least. */
 #define SHRINK_NS    (5 * NS_PER_SEC)
 #define QUIET_NS     (3 * NS_PER_MSEC)
-#define LATEST_NS    (12 * NS_PER_MSEC)
 #define RENEW_NS     (600 * NS_PER_SEC)
 #define BACKOFF_NS   (NS_PER_SEC / 2)
 #define BACKOFF_MOST 7 /* doublings */
@@ -68,13 +67,6 @@ static struct shape *shape_of(struct pool *pool, int32_t language)
     if (language >= POOL_LANGUAGES)
         return NULL;
     return &pool->shapes[language < 0 ? COMMANDS : language];
-}
-
-static void move_to(struct shape *shape, struct native *native, enum spare_state state)
-{
-    shape->n[native->state]--;
-    native->state = state;
-    shape->n[state]++;
 }
 
 /* ---- the end of spares ---- */
@@ -168,7 +160,7 @@ static void lose_zygote(struct pool *pool, struct shape *shape)
         shape->kind = SPARE_EXEC;
     for (struct native *native = shape->spares, *next; native; native = next) {
         next = native->next;
-        if (native->state != SPARE_READY)
+        if (native->state == SPARE_MAKING)
             drop_spare(pool, shape, native);
     }
 }
@@ -217,12 +209,11 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
         shape->kind = SPARE_WARM;
 }
 
-/* Without a job yet, but with limits; START_FORK: for a run that waits. */
-static struct native *make_one(struct pool *pool, struct shape *shape, enum start_kind start,
-                               const struct cay_limits *limits, uint32_t require)
+/* Without a job yet, but with limits. */
+static struct native *make_empty(struct pool *pool, struct shape *shape,
+                                 const struct cay_limits *limits, uint32_t require)
 {
     struct job job = {
-        .start = (uint8_t)start,
         .n_stages = 1,
         .language = shape->language,
         .require = require,
@@ -245,7 +236,7 @@ static struct native *make_one(struct pool *pool, struct shape *shape, enum star
 
 static void make_spare(struct pool *pool, struct shape *shape)
 {
-    struct native *native = make_one(pool, shape, START_COLD, pool->options->limits, 0);
+    struct native *native = make_empty(pool, shape, pool->options->limits, 0);
 
     if (!native) {
         fail_shape(shape);
@@ -261,7 +252,9 @@ static void make_spare(struct pool *pool, struct shape *shape)
 static void on_ready(struct pool *pool, struct shape *shape, struct native *native,
                      const struct child_report *from)
 {
-    move_to(shape, native, SPARE_READY);
+    shape->n[native->state]--;
+    native->state = SPARE_READY;
+    shape->n[SPARE_READY]++;
     native->layers |= from->layers;
     shape->failures = 0;
     native_start_counting(native);
@@ -269,48 +262,27 @@ static void on_ready(struct pool *pool, struct shape *shape, struct native *nati
     pool->memory_bytes += native->spare_bytes;
 }
 
-/* A run whose program was not forked is still on its way after the usual moment, with the CPU that
- * we would have. As long as it is, and not for ever, it is looked at again; but only where enough
- * is ready, for under load there is always one that has just begun. */
-static bool is_on_its_way(const struct pool *pool, const struct shape *shape, int64_t now)
-{
-    return pool->latest && pool->latest->spare != SPARE_FORK && now < pool->latest_ns + LATEST_NS &&
-           2 * shape->n[SPARE_READY] >= shape->target;
-}
-
 /* A run that has just begun is not to wait for what is made for the next: not while there is more,
  * and for the moment that it takes when the last one was taken. */
 static int64_t quiet_until(const struct pool *pool, const struct shape *shape)
 {
-    int64_t now = clock_now_ns(), until = pool->taken_ns + QUIET_NS;
-
-    if (shape->n[SPARE_READY] == 0)
-        return shape->emptied_ns + QUIET_NS;
-    return now >= until && is_on_its_way(pool, shape, now) ? now + QUIET_NS : until;
+    return (shape->n[SPARE_READY] == 0 ? shape->emptied_ns : pool->taken_ns) + QUIET_NS;
 }
 
-static bool is_quiet(const struct pool *pool, const struct shape *shape)
+int pool_order(struct pool *pool, struct native *native)
 {
-    return clock_now_ns() < quiet_until(pool, shape);
+    struct zygote *zygote = pool->shapes[native->shape].zygote;
+
+    return zygote ? zygote_order_one(zygote, native) : -ESRCH;
 }
 
-/* The sandbox stands, and a program may be forked into it. Some stay without, which costs next to
- * no memory, and get theirs when more are wanted at once than were made ready. */
-static void order_some(struct pool *pool, struct shape *shape)
+/* The sandbox stands, and a program is to be forked into it. */
+static void on_made(struct pool *pool, struct shape *shape, struct native *native,
+                    const struct child_report *from)
 {
-    if (is_quiet(pool, shape))
-        return;
-    for (struct native *native = shape->spares, *next; native; native = next) {
-        next = native->next;
-        if (shape->n[SPARE_READY] + shape->n[SPARE_MAKING] >= shape->target)
-            return;
-        if (native->state != SPARE_MADE)
-            continue;
-        move_to(shape, native, SPARE_MAKING);
-        native->late_ns = clock_now_ns() + MAKE_NS;
-        if (!shape->zygote || zygote_order_one(shape->zygote, native) < 0)
-            drop_spare(pool, shape, native);
-    }
+    native->layers |= from->layers;
+    if (pool_order(pool, native) < 0)
+        drop_spare(pool, shape, native);
 }
 
 static void on_spare(struct pool *pool, struct native *native)
@@ -330,9 +302,7 @@ static void on_spare(struct pool *pool, struct native *native)
         return;
     }
     if (n == (ssize_t)sizeof from && from.kind == CHILD_MADE) {
-        native->layers |= from.layers;
-        move_to(shape, native, SPARE_MADE);
-        order_some(pool, shape);
+        on_made(pool, shape, native, &from);
         return;
     }
     fail_shape(shape);
@@ -384,10 +354,7 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     int64_t quiet_ns = quiet_until(pool, shape);
     if (now < quiet_ns)
         return quiet_ns;
-    order_some(pool, shape);
-    unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
-    unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
-    if (all >= most || !pool_has_room(pool))
+    if (shape->n[SPARE_READY] + shape->n[SPARE_MAKING] >= shape->target || !pool_has_room(pool))
         return shape->look_ns;
     if (*made)
         return now;
@@ -428,37 +395,27 @@ int64_t pool_serve(struct pool *pool)
 
 /* ---- taking ---- */
 
-static struct native *find(const struct shape *shape, enum spare_state state, const struct job *job)
+static struct native *find(const struct shape *shape, const struct job *job)
 {
     for (struct native *native = shape->spares; native; native = native->next)
-        if (spare_fits(native, state, job))
+        if (native->state == SPARE_READY && spare_fits(native, job))
             return native;
     return NULL;
 }
 
-/* Starting an interpreter takes far longer than a sandbox for one that is there: where none is
- * left, it is made now, and its program forked meanwhile (pool_order). */
+/* Starting an interpreter takes far longer than a sandbox for one that is there: where none is ready,
+ * one is made for the job, which waits in pid 1's socket meanwhile. */
 static struct native *make_now(struct pool *pool, struct shape *shape, const struct job *job)
 {
     if (shape->kind != SPARE_FORK || !shape->zygote || !shape->zygote->is_up ||
         job->start < START_WARM || job->n_stages != 1)
         return NULL;
-    struct native *native = make_one(pool, shape, START_FORK, &job->limits[0], job->require);
+    struct native *native = make_empty(pool, shape, &job->limits[0], job->require);
     if (!native)
         return NULL;
     native->start_kind = START_FORK;
-    native->awaits_fork = true;
     shape->taken++;
     return native;
-}
-
-int pool_order(struct pool *pool, struct native *native)
-{
-    struct zygote *zygote = pool->shapes[native->shape].zygote;
-    int rc = zygote ? zygote_order_one(zygote, native) : -ESRCH;
-
-    native->awaits_fork = false;
-    return rc;
 }
 
 struct native *pool_take(struct pool *pool, const struct job *job)
@@ -469,44 +426,23 @@ struct native *pool_take(struct pool *pool, const struct job *job)
         return NULL;
     begin_shape(pool, shape, job->language);
     shape->taken_lately++;
-    struct native *native = find(shape, SPARE_READY, job);
-    if (native) {
-        native->start_kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
-    } else {
+    struct native *native = find(shape, job);
+    if (!native) {
         shape->missed++;
         shape->target = pool_bound_target(pool, shape->target * 2);
-        native = find(shape, SPARE_MADE, job);
-        if (!native)
-            return make_now(pool, shape, job);
-        native->start_kind = START_FORK;
-        native_start_counting(native);
+        return make_now(pool, shape, job);
     }
+    native->start_kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
     unlink_from(&shape->spares, native);
     shape->n[native->state]--;
     shape->taken++;
     pool->taken_ns = clock_now_ns();
-    if (native->state == SPARE_READY && shape->n[SPARE_READY] == 0)
+    if (shape->n[SPARE_READY] == 0)
         shape->emptied_ns = pool->taken_ns;
     pool->memory_bytes -= native->spare_bytes;
     unwatch(pool, native->base.fds[FD_CTL]);
     unwatch(pool, native->base.fds[FD_PID]);
-    /* Its job waits in pid 1's socket until the program is there. */
-    if (native->start_kind == START_FORK &&
-        (!shape->zygote || zygote_order_one(shape->zygote, native) < 0))
-        native->is_killed = true;
     return native;
-}
-
-void pool_follow(struct pool *pool, const struct native *native)
-{
-    pool->latest = native;
-    pool->latest_ns = clock_now_ns();
-}
-
-void pool_lose(struct pool *pool, const struct native *native)
-{
-    if (pool->latest == native)
-        pool->latest = NULL;
 }
 
 /* ---- the pool ---- */
@@ -514,11 +450,6 @@ void pool_lose(struct pool *pool, const struct native *native)
 char *pool_heap(const struct pool *pool)
 {
     return pool->heap;
-}
-
-struct shared_pages *pool_pages(struct pool *pool)
-{
-    return &pool->pages;
 }
 
 uint64_t pool_number(const struct pool *pool)
@@ -539,7 +470,7 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
     pool->files_max = pool_files_max(files.rlim_max);
     pool->uids = identity_count();
     /* Where no cgroup bounds a sandbox, none is made before it is known what for. */
-    if (pool->epoll_fd < 0 || host->cgroups->version == 0 || shared_pages_init(&pool->pages) < 0) {
+    if (pool->epoll_fd < 0 || host->cgroups->version == 0) {
         pool_free(pool);
         return NULL;
     }
@@ -587,7 +518,6 @@ void pool_free(struct pool *pool)
         backend_native.release(&native->base);
     }
     arena_done(&pool->arena);
-    shared_pages_done(&pool->pages);
     close_fd(&pool->epoll_fd);
     free(pool);
 }
@@ -598,7 +528,7 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret)
     for (unsigned i = 0; i < SHAPES; i++) {
         const struct shape *shape = &pool->shapes[i];
         ret->shapes[i].ready = (uint16_t)shape->n[SPARE_READY];
-        ret->shapes[i].making = (uint16_t)(shape->n[SPARE_MAKING] + shape->n[SPARE_MADE]);
+        ret->shapes[i].making = (uint16_t)shape->n[SPARE_MAKING];
         ret->shapes[i].target = (uint16_t)shape->target;
         ret->shapes[i].has_zygote = shape->zygote && shape->zygote->is_up;
         ret->shapes[i].taken = shape->taken;

@@ -21,7 +21,6 @@
 
 struct native;
 struct pool;
-struct shared_pages;
 
 struct pool *pool_new(const struct backend_host *host, const struct pool_options *options);
 void pool_free(struct pool *pool);
@@ -35,9 +34,6 @@ int pool_fd(const struct pool *pool);
  * not known. */
 char *pool_heap(const struct pool *pool);
 
-/* Where its spares have what they share with the warden. */
-struct shared_pages *pool_pages(struct pool *pool);
-
 /* What the names of its groups begin with, CGROUP_MAKER_DIGITS of them. */
 uint64_t pool_number(const struct pool *pool);
 
@@ -48,11 +44,7 @@ int64_t pool_serve(struct pool *pool);
 /* A spare that fits the job, now its own; or NULL. */
 struct native *pool_take(struct pool *pool, const struct job *job);
 
-/* A run has begun, and is over: what is made ahead does not get in its way. */
-void pool_follow(struct pool *pool, const struct native *native);
-void pool_lose(struct pool *pool, const struct native *native);
-
-/* Has a program forked into a sandbox that pool_take makes just now. -errno. */
+/* Has a program forked into a sandbox that stands. -errno. */
 int pool_order(struct pool *pool, struct native *native);
 
 void pool_stats(const struct pool *pool, struct pool_stats *ret);

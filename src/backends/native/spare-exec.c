@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "backends/native/program.h"
-#include "backends/native/zygote.h"
 #include "core/payload.h"
 #include "sys/fdpass.h"
 
@@ -22,13 +21,12 @@ static char **vector(uint32_t n)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* Its files, unless pid 1 wrote them, and its words; the step that failed, or STEP_N. */
+/* Its words, whose files pid 1 wrote; the step that failed, or STEP_N. */
 static uint32_t take_job(struct program *program, int *ret_errnum)
 {
     struct payload payload;
-    enum child_job_kind kind;
 
-    int rc = child_recv_job(program->job_fd, &program->own_job, &kind);
+    int rc = child_recv_job(program->job_fd, &program->own_job);
     if (rc < 0) { /* nobody is told where pid 1 is gone */
         *ret_errnum = -rc;
         return STEP_STREAMS;
@@ -37,8 +35,6 @@ static uint32_t take_job(struct program *program, int *ret_errnum)
     rc = payload_of(&program->own_job, &payload);
     if (rc == 0 && payload.argc[0] == 0)
         rc = -EINVAL;
-    if (rc == 0 && kind == CHILD_JOB_WHOLE)
-        rc = payload_write_files(&payload, AT_FDCWD);
     program->argv = rc < 0 ? NULL : vector(payload.argc[0]);
     program->env = rc < 0 ? NULL : vector(payload.envc);
     if (rc == 0 && (!program->argv || !program->env))
@@ -92,12 +88,6 @@ int program_spare_main(void *arg)
     if (failed == STEP_N)
         failed = program_begin(program, &errnum);
     int rc = program_finish(program, failed, errnum);
-    const struct zygote_hello word = {
-        .failed_step = program->failed_step,
-        .errnum = program->failed_errno,
-    };
-    if (takes_job) /* to the warden, where the job came from there */
-        fdpass_send(program->job_fd, &word, sizeof word, NULL, 0);
     syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
     return rc;
 }

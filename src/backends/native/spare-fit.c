@@ -29,11 +29,11 @@ static bool fits_disk(const struct native *native, const struct cay_limits *want
     return can_bound || (wanted->disk_bytes == made->disk_bytes && wanted->inodes == made->inodes);
 }
 
-bool spare_fits(const struct native *native, enum spare_state state, const struct job *job)
+bool spare_fits(const struct native *native, const struct job *job)
 {
     enum start_kind kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
 
-    return native->state == state && job->start >= kind && !(job->require & ~native->layers) &&
+    return job->start >= kind && !(job->require & ~native->layers) &&
            fits_disk(native, &job->limits[job->n_stages - 1]) &&
            fits_limits(native, &job->limits[0]);
 }

@@ -10,6 +10,6 @@
 /* Whether one made ahead may serve it at all: it has nothing that the sandbox is built around. */
 bool spare_may_serve(const struct job *job);
 
-/* Whether this one, in that state, has the layers and limits that the job asks for, or can be given
+/* Whether this one, which is ready, has the layers and limits that the job asks for, or can be given
  * them. */
-bool spare_fits(const struct native *native, enum spare_state state, const struct job *job);
+bool spare_fits(const struct native *native, const struct job *job);

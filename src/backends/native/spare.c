@@ -91,31 +91,15 @@ static void await_fork(struct state *state, struct job *job)
     /* The zygote's program puts the rest on itself, or it does not start. */
     struct child_report made = { .kind = CHILD_MADE,
                                  .layers = state->child->layers | ZYGOTE_LAYERS };
-    static const struct job none = { .std_fds = { -1, -1, -1 },
-                                     .payload_fd = -1,
-                                     .harvest_fd = -1 };
     struct zygote_hello hello = { 0 };
     int list[FDPASS_MAX];
     unsigned n;
 
     (void)job;
-    int rc = 0;
-    if (state->child->is_awaited)
-        rc = child_send_job(state->child->program_fd, &none, CHILD_JOB_NONE);
-    else
-        init_report(state, &made);
-    if (rc == 0 || rc == -EPIPE) /* one that is gone may have said why */
-        rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
+    init_report(state, &made);
+    int rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
     if (rc == 0 && prctl(PR_SET_DUMPABLE, 0) < 0)
         rc = -errno;
-    if (rc == 0 && hello.is_early) {
-        state->child->shared->may_begin = 1;
-        rc = child_send_job(state->child->program_fd, &none, CHILD_JOB_NONE);
-        if (rc == 0)
-            rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
-        if (rc < 0 && rc != -EPIPE && rc != -ECONNRESET) /* it may have said hello, and go on */
-            init_fail(state, STEP_INIT, -rc);
-    }
     if (rc < 0)
         init_fail(state, STEP_EXEC, -rc);
     if (hello.failed_step != STEP_N)
@@ -188,24 +172,18 @@ static pid_t next_dead(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ? 0 : info.si_pid;
 }
 
-/* Returns false where the program got its job from the warden, and ended before there was anything
- * for us to do. */
-static bool wait_for_job(const struct state *state)
+/* A spare whose program ends before it has its job is none any more. */
+static void wait_for_job(const struct state *state)
 {
     struct pollfd ctl = { .fd = state->child->ctl_fd, .events = POLLIN };
     sigset_t none;
 
     sigemptyset(&none);
     while (ppoll(&ctl, 1, NULL, &none) <= 0) {
-        for (pid_t dead; (dead = next_dead()) != 0; waitpid(dead, NULL, 0)) {
-            if (dead != state->spare)
-                continue;
-            if (state->child->shared->is_running)
-                return false;
-            _exit(1); /* somebody ended it: this is no spare any more */
-        }
+        for (pid_t dead; (dead = next_dead()) != 0; waitpid(dead, NULL, 0))
+            if (dead == state->spare)
+                _exit(1);
     }
-    return true;
 }
 
 /* The rlimits come with the job, or the program does not start. */
@@ -236,8 +214,6 @@ static void forget_warden(const struct state *state)
 
 void spare_wait(struct state *state, struct job *ret_job)
 {
-    enum child_job_kind kind;
-
     get_ready[state->child->spare](state, ret_job);
     forget_warden(state);
     if (state->notice_fd < 0)
@@ -246,16 +222,9 @@ void spare_wait(struct state *state, struct job *ret_job)
     if (rc < 0)
         init_fail(state, STEP_INIT, -rc);
     tell_ready(state);
-    state->is_released = !wait_for_job(state);
-    if (!state->is_released) {
-        if (child_recv_job(state->child->ctl_fd, ret_job, &kind) < 0)
-            _exit(1);
-        state->is_released = kind == CHILD_JOB_RUNNING;
-    }
-    if (state->is_released)
-        return;
-    if (state->child->spare == SPARE_FORK)
-        unlink(ZYGOTE_USUAL_FILE);
+    wait_for_job(state);
+    if (child_recv_job(state->child->ctl_fd, ret_job) < 0)
+        _exit(1);
     rc = payload_of(ret_job, &state->payload);
     if (rc == 0)
         rc = init_take_payload(state);
@@ -265,13 +234,9 @@ void spare_wait(struct state *state, struct job *ret_job)
 
 pid_t spare_release(struct state *state)
 {
-    if (state->is_released) {
-        close_fd(&state->child->program_fd);
-        return state->spare;
-    }
     /* It may have done its work before we have the next word. */
     state->released_ns = clock_now_ns();
-    int rc = child_send_job(state->child->program_fd, state->child->job, CHILD_JOB);
+    int rc = child_send_job(state->child->program_fd, state->child->job);
     if (rc < 0)
         init_fail(state, STEP_EXEC, -rc);
     close_fd(&state->child->program_fd);

@@ -92,10 +92,9 @@ static void wait_for_job(void)
 {
     extern char **environ;
     const struct zygote_hello hello = { .pid = getpid(), .failed_step = STEP_N };
-    enum child_job_kind kind;
 
     if (fdpass_send(WARM_FD, &hello, sizeof hello, NULL, 0) < 0 ||
-        child_recv_job(WARM_FD, &own.job, &kind) < 0 || payload_of(&own.job, &own.payload) < 0)
+        child_recv_job(WARM_FD, &own.job) < 0 || payload_of(&own.job, &own.payload) < 0)
         _exit(1);
     own.argv = vector(own.payload.argc[0]);
     payload_argv(&own.payload, 0, own.argv);
