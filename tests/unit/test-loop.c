@@ -377,10 +377,10 @@ static void test_fallback(void **state)
     start_unsafe(cay, &list[1], "kept");
     assert_int_equal(message_recv_request(back, &request, fds), 0);
     const uint32_t number = request.run;
-    while (backends[request.backend]->tier != TIER_NONE) {
+    while (backend_kinds[request.backend]->tier != TIER_NONE) {
         close_all(fds);
         failed.run = number;
-        backend_mark_lacking(&failed.error);
+        backend_mark_unavailable(&failed.error);
         snprintf(failed.error.msg, sizeof failed.error.msg, "%u is missing", request.backend);
         say(back, failed);
         say(back, (struct warden_reply){ WARDEN_GONE, .run = number });

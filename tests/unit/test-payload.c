@@ -15,7 +15,7 @@
 
 #include "base/auto.h"
 #include "base/error.h"
-#include "core/backend.h"
+#include "core/backend-kind.h"
 #include "core/payload.h"
 
 /* The wire form, written down a second time: a change of it must show here. */

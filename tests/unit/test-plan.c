@@ -63,21 +63,21 @@ const struct embedded_file language_files[] = {
     { NULL },
 };
 
-static const struct backend fake_native = {
+static const struct backend_kind fake_native = {
     .name = "native",
     .tier = TIER_KERNEL,
     .abilities = BACKEND_FOLDERS | BACKEND_TERMINAL | BACKEND_SHELL | BACKEND_STORED_IMAGES,
     .layers = LAYER_REQUIRE_DEFAULT,
 };
-static const struct backend fake_vm = {
+static const struct backend_kind fake_vm = {
     .name = "vm",
     .tier = TIER_VM,
     .abilities = BACKEND_FOLDERS | BACKEND_IMAGES | BACKEND_RUNTIMES,
     .layers = LAYER_REQUIRE_DEFAULT & ~LAYER_BIT(USER_NS),
 };
-static const struct backend fake_process = { .name = "process", .tier = TIER_NONE };
+static const struct backend_kind fake_process = { .name = "process", .tier = TIER_NONE };
 
-const struct backend *const backends[] = { &fake_process, &fake_native, &fake_vm, NULL };
+const struct backend_kind *const backend_kinds[] = { &fake_process, &fake_native, &fake_vm, NULL };
 
 /* A host with these programs. */
 static const char *find_usual(struct arena *arena, const char *name)
@@ -274,8 +274,8 @@ static void test_defaults(void **state)
     assert_string_equal(m.plan.profile, "default");
     assert_null(m.plan.version);
     assert_int_equal(m.plan.job.n_stages, 1);
-    assert_int_equal(m.plan.job.language, 5);
-    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT);
+    assert_int_equal(m.plan.sandbox.language, 5);
+    assert_int_equal(m.plan.sandbox.require, LAYER_REQUIRE_DEFAULT);
     assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
     assert_int_equal(limits->cpu_time_ns, 0);
     assert_int_equal(limits->memory_bytes, 512 << 20);
@@ -289,10 +289,10 @@ static void test_defaults(void **state)
     assert_int_equal(limits->output_cap_bytes, 64 << 20);
     check_words(m.plan.payload.argv[0], (const char *const[]){ "python3", "-u", "main.py", NULL });
     assert_null(m.plan.payload.argv[1]);
-    assert_int_equal(m.plan.payload.n_files, 1);
-    assert_string_equal(m.plan.payload.files[0].name, "main.py");
-    assert_int_equal(m.plan.payload.files[0].len, 8);
-    assert_memory_equal(m.plan.payload.files[0].data, "print(1)", 8);
+    assert_int_equal(m.plan.n_files, 1);
+    assert_string_equal(m.plan.files[0].name, "main.py");
+    assert_int_equal(m.plan.files[0].len, 8);
+    assert_memory_equal(m.plan.files[0].data, "print(1)", 8);
     assert_false(m.plan.warnings.is_set);
     for (int i = 0; i < 3; i++)
         assert_int_equal(m.plan.job.std_fds[i], -1);
@@ -544,10 +544,10 @@ static void test_sources(void **state)
                                        NULL });
     check_words(m.plan.payload.argv[1],
                 (const char *const[]){ "java", "-Xmx348m", "@./main", NULL });
-    assert_int_equal(m.plan.payload.n_files, 7);
-    assert_string_equal(m.plan.payload.files[5].name, "main.java");
-    assert_string_equal(m.plan.payload.files[6].name, ".cay/driver.java");
-    assert_string_equal(m.plan.payload.files[6].data, "class Driver { }\n");
+    assert_int_equal(m.plan.n_files, 7);
+    assert_string_equal(m.plan.files[5].name, "main.java");
+    assert_string_equal(m.plan.files[6].name, ".cay/driver.java");
+    assert_string_equal(m.plan.files[6].data, "class Driver { }\n");
     unmake(&m);
 
     /* Nobody else's driver is taken for it. */
@@ -578,7 +578,7 @@ static const char *variable(const struct made *m, const char *name)
 {
     size_t len = strlen(name);
 
-    for (const char *const *word = m->plan.payload.env; *word; word++)
+    for (const char *const *word = m->plan.env; *word; word++)
         if (strncmp(*word, name, len) == 0 && (*word)[len] == '=')
             return *word + len + 1;
     return "";
@@ -647,7 +647,7 @@ static void test_environment(void **state)
         .json = "{" PYTHON ", \"env\": {\"A\": \"1\", \"LANG\": \"de_DE\", \"PATHS\": \"x\"}}" });
 
     (void)state;
-    check_words(m.plan.payload.env,
+    check_words(m.plan.env,
                 (const char *const[]){ "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/somewhere",
                                        "USER=sandbox", "LOGNAME=sandbox", "LANG=de_DE",
                                        "NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0",
@@ -657,7 +657,7 @@ static void test_environment(void **state)
     /* Nothing of the caller's own comes in by itself. */
     setenv("CAY_TEST_SECRET", "hunter2", 1);
     m = made((struct making){ .json = "{\"command\": [\"env\"]}" });
-    for (const char *const *variable = m.plan.payload.env; *variable; variable++)
+    for (const char *const *variable = m.plan.env; *variable; variable++)
         assert_null(strstr(*variable, "hunter2"));
     unmake(&m);
 }
@@ -672,10 +672,10 @@ static void test_command(void **state)
     (void)state;
     assert_null(m.plan.language);
     assert_null(m.plan.program);
-    assert_int_equal(m.plan.job.language, -1);
+    assert_int_equal(m.plan.sandbox.language, -1);
     assert_int_equal(m.plan.job.n_stages, 1);
     check_words(m.plan.payload.argv[0], (const char *const[]){ "ls", "-l", "/", NULL });
-    assert_int_equal(m.plan.payload.n_files, 1);
+    assert_int_equal(m.plan.n_files, 1);
     assert_int_equal(m.plan.input.len, 2);
     unmake(&m);
 
@@ -802,21 +802,21 @@ static void test_requires_all(void **state)
     struct made m = made((struct making){ true, "{" PYTHON ", \"require\": [\"seccomp\"]}" });
 
     (void)state;
-    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
+    assert_int_equal(m.plan.sandbox.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
     unmake(&m);
     m = made((struct making){ true, "{" PYTHON ", \"require\": [\"none\"]}" });
-    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
+    assert_int_equal(m.plan.sandbox.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
     unmake(&m);
     m = made((struct making){ true, "{" PYTHON ", \"backend\": \"vm\"}" });
-    assert_int_equal(m.plan.job.require,
+    assert_int_equal(m.plan.sandbox.require,
                      (LAYER_REQUIRE_DEFAULT & ~LAYER_BIT(USER_NS)) | LAYER_CGROUP_BITS);
     unmake(&m);
     m = made(
         (struct making){ true, "{" PYTHON ", \"backend\": \"vm\", \"require\": \"user_ns\"}" });
-    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
+    assert_int_equal(m.plan.sandbox.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"require\": [\"none\"]}" });
-    assert_int_equal(m.plan.job.require, 0);
+    assert_int_equal(m.plan.sandbox.require, 0);
     unmake(&m);
 }
 
@@ -838,11 +838,11 @@ static void test_containers(void **state)
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
         struct made m = made((struct making){ .json = json });
         assert_string_equal(m.plan.backend->name, "vm");
-        assert_string_equal(m.plan.job.image, rows[i].image);
-        assert_string_equal(m.plan.job.runtime, rows[i].runtime);
+        assert_string_equal(m.plan.sandbox.image, rows[i].image);
+        assert_string_equal(m.plan.sandbox.runtime, rows[i].runtime);
         assert_int_equal(m.plan.tier, rows[i].tier);
-        assert_false(m.plan.job.require & LAYER_BIT(USER_NS));
-        assert_int_equal(!(m.plan.job.require & LAYER_BIT(LANDLOCK)), rows[i].tier == TIER_GVISOR);
+        assert_false(m.plan.sandbox.require & LAYER_BIT(USER_NS));
+        assert_int_equal(!(m.plan.sandbox.require & LAYER_BIT(LANDLOCK)), rows[i].tier == TIER_GVISOR);
         assert_int_equal(m.plan.root.n, 0);
         unmake(&m);
     }
@@ -1008,7 +1008,7 @@ static void test_backend(void **state)
         bool is_process = strcmp(good[i].backend, "process") == 0;
         /* It says so, and claims no layer. */
         assert_int_equal(m.plan.warnings.is_set, is_process);
-        assert_int_equal(m.plan.job.require == 0, is_process);
+        assert_int_equal(m.plan.sandbox.require == 0, is_process);
         unmake(&m);
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -1029,7 +1029,7 @@ static void test_fallback(void **state)
 {
     static const struct {
         const char *fields;
-        uint32_t lacking;
+        uint32_t unavailable;
         const char *backend, *how; /* NULL: none was needed */
         bool has_next;
     } rows[] = {
@@ -1062,8 +1062,8 @@ static void test_fallback(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct plan_host host = usual_host;
-        host.lacking = rows[i].lacking;
-        host.lacking_why = rows[i].lacking ? "no such thing" : NULL;
+        host.unavailable = rows[i].unavailable;
+        host.unavailable_why = rows[i].unavailable ? "no such thing" : NULL;
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
         struct made m = made((struct making){ .json = json, .host = &host });
         if (strcmp(m.plan.backend->name, rows[i].backend) != 0)
@@ -1080,7 +1080,7 @@ static void test_fallback(void **state)
             assert_non_null(strstr(m.plan.warnings.list[0], m.plan.fallback.why));
             assert_int_equal(strncmp(m.plan.warnings.list[0], "UNSAFE: ", 8) == 0, is_unsafe);
         }
-        if (rows[i].lacking)
+        if (rows[i].unavailable)
             assert_string_equal(m.plan.fallback.why, "no such thing");
         unmake(&m);
     }
@@ -1095,7 +1095,7 @@ static void test_fallback_refused(void **state)
         const char *fields;
         const char *const *environment;
         const char *toml;
-        uint32_t lacking;
+        uint32_t unavailable;
         enum cay_errkind kind;
         const char *message;
     } rows[] = {
@@ -1134,7 +1134,7 @@ static void test_fallback_refused(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct plan_host host = usual_host;
-        host.lacking = rows[i].lacking;
+        host.unavailable = rows[i].unavailable;
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
         check_refused((struct making){ .json = json,
                                        .environment = rows[i].environment,
@@ -1144,7 +1144,7 @@ static void test_fallback_refused(void **state)
     }
     /* Said by a file it still is a wish: the isolated part of it is kept. */
     struct plan_host host = usual_host;
-    host.lacking = LACKS_VM;
+    host.unavailable = LACKS_VM;
     struct made m = made((struct making){
         .json = "{" PYTHON ", \"backend\": \"vm\"}", .environment = unsafe, .host = &host });
     assert_string_equal(m.plan.backend->name, "native");
@@ -1158,10 +1158,10 @@ static void test_layers(void **state)
         made((struct making){ .json = "{" PYTHON ", \"require\": [\"cgroup\", \"seccomp\"]}" });
 
     (void)state;
-    assert_int_equal(m.plan.job.require, LAYER_CGROUP_BITS | LAYER_BIT(SECCOMP));
+    assert_int_equal(m.plan.sandbox.require, LAYER_CGROUP_BITS | LAYER_BIT(SECCOMP));
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"require\": []}" });
-    assert_int_equal(m.plan.job.require, 0);
+    assert_int_equal(m.plan.sandbox.require, 0);
     unmake(&m);
     check_refused((struct making){ .json = "{" PYTHON ", \"require\": [\"secomp\"]}" }, CAY_E_USAGE,
                   "require: there is no layer 'secomp'", "seccomp");
@@ -1173,7 +1173,7 @@ static void test_layers(void **state)
 
 static bool has_variable(const struct plan *plan, const char *variable)
 {
-    for (const char *const *v = plan->payload.env; *v; v++)
+    for (const char *const *v = plan->env; *v; v++)
         if (strcmp(*v, variable) == 0)
             return true;
     return false;
@@ -1188,17 +1188,17 @@ static void test_workspace(void **state)
                                       " \"collect\": [\"*.csv\", \"/sandbox/{a,b}\"]}" });
     assert_string_equal(m.plan.workspace, "/home/u/project");
     assert_string_equal(m.plan.source, "/sandbox/main.py");
-    assert_int_equal(m.plan.payload.n_files, 1);
+    assert_int_equal(m.plan.n_files, 1);
     assert_int_equal(m.plan.n_folders, 2);
     assert_string_equal(m.plan.folders[0].path, "/srv/data");
-    assert_string_equal(m.plan.payload.folders[1], "/d,1");
-    assert_string_equal(m.plan.payload.globs[0], "/workspace/*.csv");
-    assert_string_equal(m.plan.payload.globs[1], "/sandbox/{a,b}");
+    assert_string_equal(m.plan.folder_paths[1], "/d,1");
+    assert_string_equal(m.plan.globs[0], "/workspace/*.csv");
+    assert_string_equal(m.plan.globs[1], "/sandbox/{a,b}");
     assert_true(has_variable(&m.plan, "VIRTUAL_ENV=/workspace/.venv"));
     assert_true(has_variable(&m.plan, "NODE_PATH=/workspace/node_modules"));
     assert_true(has_variable(&m.plan, "PYTHONPATH=/workspace"));
     assert_string_equal(m.plan.workspace_link, "/home/u/project");
-    assert_string_equal(m.plan.payload.folders[2], "/home/u/project");
+    assert_string_equal(m.plan.folder_paths[2], "/home/u/project");
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"workspace\": \"/home/u/project\","
                                       " \"ro\": [\"/srv/data=/home/u\"]}" });
@@ -1210,11 +1210,11 @@ static void test_workspace(void **state)
     m = made((struct making){ .json = "{\"code\": \"\", \"workspace\": \"/home/u/project\"}",
                               .file_name = "/home/u/project/src/a.py" });
     assert_string_equal(m.plan.source, "/workspace/src/a.py");
-    assert_int_equal(m.plan.payload.n_files, 0);
+    assert_int_equal(m.plan.n_files, 0);
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"collect\": [\"o\", \"././a/x\"]}" });
-    assert_string_equal(m.plan.payload.globs[0], "/sandbox/o");
-    assert_string_equal(m.plan.payload.globs[1], "/sandbox/a/x");
+    assert_string_equal(m.plan.globs[0], "/sandbox/o");
+    assert_string_equal(m.plan.globs[1], "/sandbox/a/x");
     assert_null(m.plan.workspace);
     unmake(&m);
 }
@@ -1300,8 +1300,8 @@ static void test_restricted_shell(void **state)
     (void)state;
     struct made m =
         made((struct making){ .json = "{" BASH ", \"shell_allow\": [\"cat\", \"cd\"]}" });
-    assert_true(m.plan.job.is_restricted);
-    assert_string_equal(m.plan.job.shell_allow, "cat,cd");
+    assert_true(m.plan.sandbox.is_restricted);
+    assert_string_equal(m.plan.sandbox.shell_allow, "cat,cd");
     assert_non_null(find_op(&m.plan, "usr/bin/cat"));
     assert_non_null(find_op(&m.plan, "usr/bin/bash"));
     assert_null(find_op(&m.plan, "usr/bin/ls"));
@@ -1312,12 +1312,12 @@ static void test_restricted_shell(void **state)
     unmake(&m);
 
     m = made((struct making){ .json = "{" BASH ", \"shell_allow\": []}" });
-    assert_true(m.plan.job.is_restricted);
-    assert_string_equal(m.plan.job.shell_allow, "");
+    assert_true(m.plan.sandbox.is_restricted);
+    assert_string_equal(m.plan.sandbox.shell_allow, "");
     unmake(&m);
 
     m = made((struct making){ .json = "{" BASH "}" });
-    assert_false(m.plan.job.is_restricted);
+    assert_false(m.plan.sandbox.is_restricted);
     unmake(&m);
 
     check_refused((struct making){ .json = "{" PYTHON ", \"shell_allow\": [\"ls\"]}" }, CAY_E_USAGE,
@@ -1342,7 +1342,7 @@ static void test_restricted_profile(void **state)
 {
     (void)state;
     struct made m = made((struct making){ .json = "{" BASH ", \"profile\": \"restricted\"}" });
-    assert_true(m.plan.job.is_restricted);
+    assert_true(m.plan.sandbox.is_restricted);
     assert_int_equal(m.plan.job.limits[0].memory_bytes, 256 << 20);
     assert_int_equal(m.plan.job.limits[0].pids, 25);
     assert_non_null(find_op(&m.plan, "usr/bin/cat"));
@@ -1351,12 +1351,12 @@ static void test_restricted_profile(void **state)
 
     m = made((struct making){ .json = "{" BASH ", \"profile\": \"mine\"}",
                               .user_toml = "[profiles.mine]\nshell_allow = ['cat', 'no-such']\n" });
-    assert_string_equal(m.plan.job.shell_allow, "cat");
+    assert_string_equal(m.plan.sandbox.shell_allow, "cat");
     unmake(&m);
 
     m = made((struct making){
         .json = "{" BASH ", \"profile\": \"restricted\", \"shell_allow\": [\"env\"]}" });
-    assert_string_equal(m.plan.job.shell_allow, "env");
+    assert_string_equal(m.plan.sandbox.shell_allow, "env");
     unmake(&m);
 }
 
@@ -1364,9 +1364,9 @@ static void test_terminal(void **state)
 {
     (void)state;
     struct made m = made((struct making){ .json = "{" PYTHON ", \"tty\": true}" });
-    assert_true(m.plan.job.tty);
+    assert_true(m.plan.run.spec.has_terminal);
     const char *term = NULL;
-    for (const char *const *env = m.plan.payload.env; *env; env++)
+    for (const char *const *env = m.plan.env; *env; env++)
         if (strncmp(*env, "TERM=", 5) == 0)
             term = *env;
     assert_string_equal(term, "TERM=xterm-256color");
@@ -1374,14 +1374,14 @@ static void test_terminal(void **state)
     m = made(
         (struct making){ .json = "{" PYTHON ", \"tty\": true, \"env\": {\"TERM\": \"vt100\"}}" });
     term = NULL;
-    for (const char *const *env = m.plan.payload.env; *env; env++)
+    for (const char *const *env = m.plan.env; *env; env++)
         if (strncmp(*env, "TERM=", 5) == 0)
             term = *env;
     assert_string_equal(term, "TERM=vt100");
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON "}" });
-    assert_false(m.plan.job.tty);
-    for (const char *const *env = m.plan.payload.env; *env; env++)
+    assert_false(m.plan.run.spec.has_terminal);
+    for (const char *const *env = m.plan.env; *env; env++)
         assert_true(strncmp(*env, "TERM=", 5) != 0);
     unmake(&m);
     check_refused((struct making){ .json = "{" PYTHON ", \"tty\": true, \"backend\": \"process\","
@@ -1407,7 +1407,7 @@ static void test_files(void **state)
         .json = "{" PYTHON ", \"files\": {\"a.txt\": \"A\", \"main.c\": \"x\"}}" });
 
     (void)state;
-    assert_int_equal(m.plan.payload.n_files, 3);
+    assert_int_equal(m.plan.n_files, 3);
     unmake(&m);
     check_refused((struct making){ .json = "{" PYTHON ", \"files\": {\"main.py\": \"x\"}}" },
                   CAY_E_USAGE, "main.py", NULL);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/backend.h"
+#include "core/backend-kind.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "base/auto.h"
+#include "core/spec.h"
 
 static const char *const tier_names[] = {
     [TIER_NONE] = "none",
@@ -23,39 +22,24 @@ static const char *const start_kind_names[] = {
     [START_WARM] = "warm",
 };
 
-const struct backend *backend_find(const char *name)
+const struct backend_kind *backend_find(const char *name)
 {
-    for (const struct backend *const *backend = backends; *backend; backend++)
-        if (strcmp((*backend)->name, name) == 0)
-            return *backend;
+    for (const struct backend_kind *const *kind = backend_kinds; *kind; kind++)
+        if (strcmp((*kind)->name, name) == 0)
+            return *kind;
     return NULL;
 }
 
-int backend_mark_lacking(struct cay_error *err)
+int backend_mark_unavailable(struct cay_error *err)
 {
     err->kind = CAY_E_UNSUPPORTED;
     err->errnum = ENODEV;
     return -1;
 }
 
-bool backend_is_lacking(const struct cay_error *err)
+bool backend_is_unavailable(const struct cay_error *err)
 {
     return err->kind == CAY_E_UNSUPPORTED && err->errnum == ENODEV;
-}
-
-int backend_hear(int fd, void *word, size_t size)
-{
-    ssize_t n = recv(fd, word, size, MSG_DONTWAIT);
-
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    return n == (ssize_t)size ? 1 : -1;
-}
-
-void backend_reap(pid_t pid)
-{
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
 }
 
 /* FNV-1a: a name, not a proof. */
@@ -73,9 +57,9 @@ const char *tier_name(enum tier tier)
     return tier_names[tier];
 }
 
-const char *start_kind_name(enum start_kind kind)
+const char *start_kind_name(unsigned start_kind)
 {
-    return start_kind_names[kind < START_KINDS ? kind : START_COLD];
+    return start_kind_names[start_kind < START_KINDS ? start_kind : START_COLD];
 }
 
 int tier_find(const char *name)
