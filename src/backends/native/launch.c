@@ -153,7 +153,7 @@ static pid_t clone_with_what_there_is(struct child *child, uid_t owner, int cgro
         if (missing == LAYER_N)
             return cay_fail_errno(err, errnum, "native: make a sandbox");
         uint32_t bit = UINT32_C(1) << missing;
-        bool can_do_without = !(bit & (child->job->require | LAYER_CORE_BITS)) &&
+        bool can_do_without = !(bit & (child->spec->require | LAYER_CORE_BITS)) &&
                               (missing != LAYER_USER_NS || geteuid() == 0);
         if (!can_do_without)
             return native_fail_layer(err, missing, why, "the kernel refuses it");
@@ -194,18 +194,18 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
 {
     enum cgroup_controller which = CGROUP_MEMORY;
     char name[64], random_id[33];
-    const char *id = native->spare ? random_name(host->pool, random_id) : native->job.id;
+    const char *id = native->spare ? random_name(host->pool, random_id) : native->spec.id;
     int rc = -EAGAIN;
 
     if (host->cgroups->version == 0) {
-        if (native->job.require & LAYER_CGROUP_BITS)
+        if (native->spec.require & LAYER_CGROUP_BITS)
             return native_fail_layer(err, LAYER_CGROUP_MEMORY, 0,
                                      "no cgroup is delegated to this user");
         return 0;
     }
-    if (native->job.require & LAYER_BIT(WATCHER))
+    if (native->spec.require & LAYER_BIT(WATCHER))
         return native_fail_layer(err, LAYER_WATCHER, 0, "the cgroup is there and does its work");
-    if (!host->cgroups->has[CGROUP_CPU] && (native->job.require & LAYER_BIT(CGROUP_CPU)))
+    if (!host->cgroups->has[CGROUP_CPU] && (native->spec.require & LAYER_BIT(CGROUP_CPU)))
         return native_fail_layer(err, LAYER_CGROUP_CPU, 0, "the cpu controller is not there");
     /* A sweeper that took the newborn for a leftover may still be about to remove it by its name,
      * so each try has a name of its own. */
@@ -216,7 +216,7 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY, -rc, "make a group");
     native->has_cgroup = true;
-    rc = native_set_limits(native, &native->job.limits[0], &which);
+    rc = native_set_limits(native, &native->spec.limits, &which);
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc, "set its limit");
     native->layers |= LAYER_BIT(CGROUP_MEMORY) | LAYER_BIT(CGROUP_PIDS) |
@@ -301,11 +301,11 @@ static int tell_words(const struct backend_host *host, struct native *native, st
 static int mount_for_run(const struct native *native, int number, const struct stat *st)
 {
     const struct identity *who = &native->who;
-    const struct cay_limits *limits = &native->job.limits[native->job.n_stages - 1];
+    const struct cay_limits *limits = &native->spec.limits;
     const struct copy_owner owner = { st->st_uid, who->uid, st->st_gid, who->gid };
-    int fd = native->job.folder_fds[number];
+    int fd = native->spec.folder_fds[number];
 
-    bool writes = number == 0 && native->job.writes;
+    bool writes = number == 0 && native->spec.writes;
     int mount = idmap_clone(fd, st->st_uid, st->st_gid, who->uid, who->gid, writes);
     if (writes)
         return mount == -EINVAL ? -EOPNOTSUPP : mount;
@@ -320,8 +320,8 @@ static int exchange_owners(struct native *native, struct child *child, struct ca
 {
     struct stat st;
 
-    for (int i = 0; i < JOB_FOLDERS; i++) {
-        int *fd = &native->job.folder_fds[i];
+    for (int i = 0; i < SANDBOX_FOLDERS; i++) {
+        int *fd = &native->spec.folder_fds[i];
         if (*fd < 0)
             continue;
         if (fstat(*fd, &st) < 0)
@@ -340,15 +340,15 @@ static int exchange_owners(struct native *native, struct child *child, struct ca
 /* By its name, from a folder that is the warden's own user's or root's. */
 static int take_image(const struct backend_host *host, struct native *native, struct cay_error *err)
 {
-    const char *name = native->job.image;
+    const char *name = native->spec.image;
     struct stat st;
 
-    if (native->job.is_restricted)
+    if (native->spec.is_restricted)
         return cay_fail(err, CAY_E_UNSUPPORTED, "shell_allow: goes with image host only");
     int rc = image_open(host->state_fd, name, &native->image);
     if (rc < 0)
         return image_fail(rc, name, err);
-    if (fstat(native->image.fd, &st) < 0 || st.st_ino != native->job.image_inode)
+    if (fstat(native->image.fd, &st) < 0 || st.st_ino != native->spec.image_inode)
         return image_fail(-EBUSY, name, err);
     return 0;
 }
@@ -356,14 +356,14 @@ static int take_image(const struct backend_host *host, struct native *native, st
 static int make_root(struct native *native, const struct language *language,
                      const struct child *child, struct cay_error *err)
 {
-    unsigned flags = native->job.tty ? ROOT_TERMINAL : 0;
+    unsigned flags = native->spec.has_terminals ? ROOT_TERMINAL : 0;
 
-    if (native->job.is_restricted)
-        return shell_root(&native->arena, language, native->job.shell_allow, child->uid, child->gid,
-                          flags, &native->root, err);
-    if (native->job.image[0]) {
+    if (native->spec.is_restricted)
+        return shell_root(&native->arena, language, native->spec.shell_allow, child->uid,
+                          child->gid, flags, &native->root, err);
+    if (native->spec.image[0]) {
         int rc = image_root(&native->arena, &native->image, flags, &native->root);
-        return rc < 0 ? cay_fail_errno(err, -rc, "image: read '%s'", native->job.image) : 0;
+        return rc < 0 ? cay_fail_errno(err, -rc, "image: read '%s'", native->spec.image) : 0;
     }
     op_list_host(&native->arena, language, child->uid, child->gid, flags, &native->root);
     return 0;
@@ -374,7 +374,7 @@ static int take_identity(const struct backend_host *host, struct native *native,
 {
     /* What is in a user's own folders is not for a uid that is not his. */
     bool is_own =
-        native->job.folder_fds[0] >= 0 || (native->job.image[0] && !native->image.is_system);
+        native->spec.folder_fds[0] >= 0 || (native->spec.image[0] && !native->image.is_system);
     int rc = identity_take(host->state_fd, is_own, &native->who);
     if (rc == -EBUSY) {
         cay_fail(err, CAY_E_SYSTEM, "native: every uid that there is for runs has one");
@@ -401,16 +401,16 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     bool has_cgroup = host->cgroups->version != 0;
     bool is_born_inside = host->cgroups->version == 2;
 
-    if (native->job.language >= 0 &&
-        language_at(&native->arena, native->job.language, &language, err) < 0)
+    if (native->spec.language >= 0 &&
+        language_at(&native->arena, native->spec.language, &language, err) < 0)
         return -1;
-    if (native->job.image[0] && take_image(host, native, err) < 0)
+    if (native->spec.image[0] && take_image(host, native, err) < 0)
         return -1;
     if (take_identity(host, native, err) < 0 || make_cgroup_first(host, native, err) < 0)
         return -1;
 
     struct child child = {
-        .job = &native->job,
+        .spec = &native->spec,
         .root = &native->root,
         .has_cgroup = has_cgroup,
         .has_root = native->who.kind == IDENTITY_ROOT_SLOT,
@@ -438,7 +438,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         make_root(native, language, &child, err) < 0)
         return -1;
     if (native->spare == SPARE_WARM &&
-        warm_make(&native->arena, pool_settings(host->pool), language, &native->job.limits[0],
+        warm_make(&native->arena, pool_settings(host->pool), language, &native->spec.limits,
                   &child.warm, err) < 0)
         return -1;
     int rc = bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
@@ -451,7 +451,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
             return native_fail_map(err, native, -rc);
         native->layers |= LAYER_BIT(USER_NS);
     }
-    for (int i = 0; i < JOB_FOLDERS; i++)
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
         close_fd(&native->mounts[i]); /* pid 1 has them */
     return tell_words(host, native, err);
 }

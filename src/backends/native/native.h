@@ -6,48 +6,59 @@
 #include "backends/native/child.h"
 #include "backends/native/watcher.h"
 #include "base/arena.h"
-#include "core/backend.h"
+#include "sandbox/backend.h"
+#include "sandbox/exec-table.h"
 #include "sys/cgroup.h"
 #include "sys/userns.h"
 
 /* Of struct sandbox: the socket to pid 1, and its pidfd. */
 enum { FD_CTL, FD_PID };
 
+/* Of an exec, beside its slot of the table. */
+struct native_exec {
+    struct cay_limits limits;
+    struct cgroup_counters zero; /* the sandbox's, at its start: what it used is the difference */
+    int64_t asked_ns;
+};
+
 struct native {
-    struct sandbox base; /* fds: see below */
+    struct sandbox base; /* fds: see above */
     struct arena arena;
-    struct job job;
+    struct sandbox_spec spec; /* its fds are there until pid 1 is */
     struct op_list root;
     struct image image; /* in use, and so locked, until the sandbox is gone */
     struct identity who;
     struct cgroup cgroup;
     bool has_cgroup;
     pid_t pid;
-    unsigned stage;
+    struct exec_table table;
+    struct native_exec execs[SANDBOX_EXECS]; /* by slot */
+    bool has_run;                            /* an exec was asked for */
+    bool is_opened;                          /* it stands, and nobody was told yet */
     bool is_killed;
     bool is_doomed;            /* nothing of it can run any more: that was told, or will be next */
     bool failed;               /* a failure was reported already */
-    int64_t launched_ns;       /* when pid 1 had all it needs */
-    int64_t started_ns;        /* of the stage */
-    struct child_report ended; /* of kind CHILD_ENDED: to be told next */
-    struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
-    uint64_t held_peak;          /* with what sockets hold beside it, where that was worth a word */
+    bool has_ended;            /* to be told next: */
+    struct child_report ended; /* of kind EXEC_ENDED */
+    uint64_t held_peak;        /* with what sockets hold beside it, where that was worth a word */
     uint32_t layers;
-    int mounts[JOB_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
-    struct watched *watched; /* NULL where there is a cgroup */
+    int mounts[SANDBOX_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
+    struct watched *watched;     /* NULL where there is a cgroup */
     enum start_kind start_kind;
-    /* Of a spare, until it has its job: */
+    struct cgroup_limits limits; /* in force */
+    struct pool *pool;           /* of the warden; or NULL */
+    /* Of a spare, until it is somebody's: */
     enum spare_kind spare;
     struct native *next; /* in the pool's list */
     unsigned shape;      /* the pool's */
     enum spare_state { SPARE_MAKING, SPARE_READY, SPARE_STATES } state;
-    int program_fd;              /* for the program-to-be, until somebody has it; else -1 */
-    int root_fd;                 /* of a ready spare: its root; else -1 */
-    int notice_fd;               /* likewise: kept until nothing lives (take_ready) */
-    struct cgroup_limits limits; /* in force */
+    int program_fd; /* for the program-to-be, until somebody has it; else -1 */
+    int root_fd;    /* of a ready spare: its root; else -1 */
+    int notice_fd;  /* likewise: kept until nothing lives (take_ready) */
     uint64_t spare_bytes;
-    int64_t late_ns;   /* when a spare that is not ready is given up */
-    struct pool *pool; /* of the warden; or NULL */
+    struct cgroup_counters ready; /* counters when it was ready */
+    bool has_program;             /* there is one that waits */
+    int64_t late_ns;              /* when a spare that is not ready is given up */
 };
 
 extern const struct backend backend_native;
@@ -57,16 +68,13 @@ static inline struct native *native_of(struct sandbox *sandbox)
     return (struct native *)sandbox; /* its first member */
 }
 
-/* Makes a sandbox for a job, or a spare. */
-struct native *native_make(const struct backend_host *host, const struct job *job,
+/* Makes a sandbox, or a spare. */
+struct native *native_make(const struct backend_host *host, const struct sandbox_spec *spec,
                            enum spare_kind spare, struct cay_error *err);
 
 /* Pid 1 has its turn before what it looks after, who may be many in the same cpu cgroup: it looks
  * at what their sockets hold. Root's only; the program has its own nice in any case. */
 void native_prefer_init(const struct native *native);
-
-/* From here on, what the cgroup counts is the program's. */
-void native_start_counting(struct native *native);
 
 /* UINT64_MAX stays: a counter that is not there has no difference. */
 static inline uint64_t native_since(uint64_t now, uint64_t zero)
@@ -74,12 +82,13 @@ static inline uint64_t native_since(uint64_t now, uint64_t zero)
     return now == UINT64_MAX || zero == UINT64_MAX ? now : now - zero;
 }
 
-/* Of struct backend: wait, kill. */
+/* Of struct backend: wait, usage, close. */
 void native_wait(struct sandbox *sandbox, struct report *ret);
-
-/* What the stage that runs has used so far, and has in use now. */
-bool native_usage(struct sandbox *sandbox, struct cay_usage *ret);
+bool native_usage(struct sandbox *sandbox, uint32_t exec, struct cay_usage *ret);
 void native_kill(struct sandbox *sandbox);
+
+/* The slot of the one that owns the sandbox; -1: there is none. */
+int native_owner(const struct native *native);
 
 /* What is to end has a whole CPU for it. */
 void native_hurry(struct native *native);
@@ -111,7 +120,7 @@ int native_fail_map(struct cay_error *err, const struct native *native, int errn
 /* Pid 1 could not even say why. */
 int native_fail_dead(struct cay_error *err);
 
-/* The message for a folder of the job that can't be shown, with the remedy. */
+/* The message for a folder of the host's that can't be shown, with the remedy. */
 int native_fail_folder(struct cay_error *err, const struct native *native, unsigned number,
                        int errnum);
 

@@ -77,7 +77,7 @@ static void drop_spare(struct pool *pool, struct shape *shape, struct native *na
     shape->n[native->state]--;
     pool->memory_bytes -= native->spare_bytes;
     unwatch(pool, native->base.fds[FD_CTL]);
-    backend_native.kill(&native->base);
+    backend_native.close(&native->base);
     push(&pool->dying, native);
     pool->n_dying++;
 }
@@ -209,26 +209,22 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
         shape->kind = SPARE_WARM;
 }
 
-/* Without a job yet, but with limits. */
+/* Without an exec, but with limits. */
 static struct native *make_empty(struct pool *pool, struct shape *shape,
                                  const struct cay_limits *limits, uint32_t require)
 {
-    struct job job = {
-        .n_stages = 1,
+    struct sandbox_spec spec = {
         .language = shape->language,
         .require = require,
-        .limits = { *limits, *limits },
-        .std_fds = { -1, -1, -1 },
+        .limits = *limits,
         .payload_fd = -1,
-        .harvest_fd = -1,
     };
     struct cay_error err;
 
-    memset(job.id, '0', sizeof job.id - 1);
-    job.id[sizeof job.id - 1] = '\0';
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        job.folder_fds[i] = -1;
-    struct native *native = native_make(pool->host, &job, shape->kind, &err);
+    memset(spec.id, '0', sizeof spec.id - 1);
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        spec.folder_fds[i] = -1;
+    struct native *native = native_make(pool->host, &spec, shape->kind, &err);
     if (native)
         native->shape = (unsigned)(shape - pool->shapes);
     return native;
@@ -257,7 +253,6 @@ static void on_ready(struct pool *pool, struct shape *shape, struct native *nati
     shape->n[SPARE_READY]++;
     native->layers |= from->layers;
     shape->failures = 0;
-    native_start_counting(native);
     native->spare_bytes = cgroup_memory(&native->cgroup);
     pool->memory_bytes += native->spare_bytes;
 }
@@ -277,10 +272,8 @@ int pool_order(struct pool *pool, struct native *native)
 }
 
 /* The sandbox stands, and a program is to be forked into it. */
-static void on_made(struct pool *pool, struct shape *shape, struct native *native,
-                    const struct child_report *from)
+static void on_made(struct pool *pool, struct shape *shape, struct native *native)
 {
-    native->layers |= from->layers;
     if (pool_order(pool, native) < 0)
         drop_spare(pool, shape, native);
 }
@@ -297,12 +290,12 @@ static void on_spare(struct pool *pool, struct native *native)
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n == (ssize_t)sizeof from && from.kind == CHILD_READY) {
+    if (n == (ssize_t)sizeof from && from.kind == CHILD_READY && from.value) {
         on_ready(pool, shape, native, &from);
         return;
     }
     if (n == (ssize_t)sizeof from && from.kind == CHILD_MADE) {
-        on_made(pool, shape, native, &from);
+        on_made(pool, shape, native);
         return;
     }
     fail_shape(shape);
@@ -395,22 +388,23 @@ int64_t pool_serve(struct pool *pool)
 
 /* ---- taking ---- */
 
-static struct native *find(const struct shape *shape, const struct job *job)
+static struct native *find(const struct shape *shape, const struct sandbox_spec *spec)
 {
     for (struct native *native = shape->spares; native; native = native->next)
-        if (native->state == SPARE_READY && spare_fits(native, job))
+        if (native->state == SPARE_READY && spare_fits(native, spec))
             return native;
     return NULL;
 }
 
 /* Starting an interpreter takes far longer than a sandbox for one that is there: where none is ready,
- * one is made for the job, which waits in pid 1's socket meanwhile. */
-static struct native *make_now(struct pool *pool, struct shape *shape, const struct job *job)
+ * one is made now, and its first exec waits in pid 1's socket meanwhile. */
+static struct native *make_now(struct pool *pool, struct shape *shape,
+                               const struct sandbox_spec *spec)
 {
     if (shape->kind != SPARE_FORK || !shape->zygote || !shape->zygote->is_up ||
-        job->start < START_WARM || job->n_stages != 1)
+        spec->start < START_WARM)
         return NULL;
-    struct native *native = make_empty(pool, shape, &job->limits[0], job->require);
+    struct native *native = make_empty(pool, shape, &spec->limits, spec->require);
     if (!native)
         return NULL;
     native->start_kind = START_FORK;
@@ -418,19 +412,19 @@ static struct native *make_now(struct pool *pool, struct shape *shape, const str
     return native;
 }
 
-struct native *pool_take(struct pool *pool, const struct job *job)
+struct native *pool_take(struct pool *pool, const struct sandbox_spec *spec)
 {
-    struct shape *shape = shape_of(pool, job->language);
+    struct shape *shape = shape_of(pool, spec->language);
 
-    if (!shape || !spare_may_serve(job))
+    if (!shape || !spare_may_serve(spec))
         return NULL;
-    begin_shape(pool, shape, job->language);
+    begin_shape(pool, shape, spec->language);
     shape->taken_lately++;
-    struct native *native = find(shape, job);
+    struct native *native = find(shape, spec);
     if (!native) {
         shape->missed++;
         shape->target = pool_bound_target(pool, shape->target * 2);
-        return make_now(pool, shape, job);
+        return make_now(pool, shape, spec);
     }
     native->start_kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
     unlink_from(&shape->spares, native);
@@ -527,13 +521,13 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret)
     *ret = (struct pool_stats){ .memory_bytes = pool->memory_bytes };
     for (unsigned i = 0; i < SHAPES; i++) {
         const struct shape *shape = &pool->shapes[i];
-        ret->shapes[i].ready = (uint16_t)shape->n[SPARE_READY];
-        ret->shapes[i].making = (uint16_t)shape->n[SPARE_MAKING];
-        ret->shapes[i].target = (uint16_t)shape->target;
-        ret->shapes[i].has_zygote = shape->zygote && shape->zygote->is_up;
-        ret->shapes[i].taken = shape->taken;
-        ret->shapes[i].missed = shape->missed;
-        ret->shapes[i].failed = shape->failed;
+        ret->classes[i].ready = (uint16_t)shape->n[SPARE_READY];
+        ret->classes[i].making = (uint16_t)shape->n[SPARE_MAKING];
+        ret->classes[i].target = (uint16_t)shape->target;
+        ret->classes[i].has_zygote = shape->zygote && shape->zygote->is_up;
+        ret->classes[i].taken = shape->taken;
+        ret->classes[i].missed = shape->missed;
+        ret->classes[i].failed = shape->failed;
         ret->zygotes_starting += shape->zygote && !shape->zygote->is_up;
     }
 }

@@ -3,21 +3,21 @@
 
 /*
  * Sandboxes made ahead of their runs, and the zygotes that programs in them are forked from. The
- * warden of a server has one pool; a pool without spares for a job is no failure, the sandbox is
+ * warden of a server has one pool; a pool without spares for a sandbox is no failure, the sandbox is
  * then made on demand.
  *
- *     pool_new → pool_take for each job; pool_serve whenever pool_fd is readable or its time is
+ *     pool_new → pool_take for each sandbox; pool_serve whenever pool_fd is readable or its time is
  * there
  *
  * There is a shape for each language (and for plain commands), which comes to life with its first
- * job or by the configuration. Each keeps as many spares as were lately wanted at once, and fewer
+ * sandbox or by the configuration. Each keeps as many spares as were lately wanted at once, and fewer
  * when they are not.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/backend.h"
+#include "sandbox/backend.h"
 
 struct native;
 struct pool;
@@ -41,8 +41,8 @@ uint64_t pool_number(const struct pool *pool);
  * be called again, whatever happens (monotonic; INT64_MAX: only when the fd is readable). */
 int64_t pool_serve(struct pool *pool);
 
-/* A spare that fits the job, now its own; or NULL. */
-struct native *pool_take(struct pool *pool, const struct job *job);
+/* One that was made ahead, or is being made, and is the caller's now; or NULL. */
+struct native *pool_take(struct pool *pool, const struct sandbox_spec *spec);
 
 /* Has a program forked into a sandbox that stands. -errno. */
 int pool_order(struct pool *pool, struct native *native);

@@ -275,7 +275,7 @@ static int begin_root(const struct cay_limits *limits)
 
 int root_build(const struct child *child, uint32_t *ret_op)
 {
-    const struct cay_limits *limits = &child->job->limits[child->job->n_stages - 1];
+    const struct cay_limits *limits = &child->spec->limits;
     int rc;
 
     *ret_op = UINT32_MAX;

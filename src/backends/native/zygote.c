@@ -181,15 +181,13 @@ static void look_at_files(const struct payload *payload, struct zygote_run *run)
  * mapping it; of a copy it does not matter whether the file is sealed. */
 static char small_payload[16 * 1024];
 
-static int read_payload(const struct job *job, struct payload *ret)
+static int read_payload(int fd, struct payload *ret)
 {
-    ssize_t len = 0;
+    ssize_t len = pread(fd, small_payload, sizeof small_payload, 0);
 
-    if (job->inline_len == 0)
-        len = pread(job->payload_fd, small_payload, sizeof small_payload, 0);
     if (len <= 0 || len == (ssize_t)sizeof small_payload)
-        return payload_of(job, ret);
-    return payload_check(small_payload, (size_t)len, ret);
+        return payload_map(fd, PAYLOAD_EXEC, ret);
+    return payload_check(small_payload, (size_t)len, PAYLOAD_EXEC, ret);
 }
 
 /* As after an exec, of which the zygote's was of its own file. */
@@ -200,19 +198,19 @@ static void take_name(const char *path)
     prctl(PR_SET_NAME, slash ? slash + 1 : path);
 }
 
-static void take_payload(const struct job *job, struct zygote_run *ret)
+static void take_payload(const struct exec_spec *exec, struct zygote_run *ret)
 {
     static struct payload payload; /* there for good: the vectors point into it */
     extern char **environ;
 
-    if (read_payload(job, &payload) < 0 || payload.argc[0] < 2)
+    if (read_payload(exec->payload_fd, &payload) < 0 || payload.argc < 2)
         _exit(1);
     *ret = (struct zygote_run){
-        .argc = (int)payload.argc[0],
-        .argv = vector(payload.argc[0]),
+        .argc = (int)payload.argc,
+        .argv = vector(payload.argc),
         .env = vector(payload.envc),
     };
-    payload_argv(&payload, 0, ret->argv);
+    payload_argv(&payload, ret->argv);
     payload_env(&payload, ret->env);
     environ = ret->env;
     take_name(ret->argv[0]);
@@ -221,10 +219,12 @@ static void take_payload(const struct job *job, struct zygote_run *ret)
 
 static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
 {
-    static struct job job; /* too large for comfort on a stack that a runtime may scan */
+    static struct child_request request; /* not on a stack that a runtime may scan */
+    static struct sandbox_spec spec = { .language = 0 };
     const struct zygote_order *order = &dance->order;
     struct program program = {
-        .job = &job,
+        .spec = &spec,
+        .exec = &request.exec,
         .has_cgroup = true,
         .wants_notice = true,
         .wanted = order->wanted,
@@ -238,9 +238,8 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     renew_rseq();
     close(ZYGOTE_FD);
     umask(0); /* as pid 1's: its files have the modes that the job says */
-    job.require = order->require;
-    job.n_stages = 1;
-    job.limits[0] = order->limits;
+    spec.require = order->require;
+    request.exec.limits = order->limits;
     int rc = join_groups(dance);
     uint32_t failed = STEP_IDENTITY;
     if (rc == 0)
@@ -260,9 +259,9 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         }
     }
     say_hello(fd, &program, failed, errnum);
-    if (child_recv_job(fd, &job) < 0)
+    if (child_recv_request(fd, &request) < 0)
         _exit(1); /* pid 1 is gone, and so shall we be */
-    take_payload(&job, ret);
+    take_payload(&request.exec, ret);
     if (program_begin(&program, &errnum) != STEP_N || !(program.layers & LAYER_BIT(RLIMITS)))
         _exit(127);
     sigemptyset(&none);
