@@ -10,6 +10,9 @@ int backend_recv(int fd, void *message, size_t size)
 {
     ssize_t n = recv(fd, message, size, MSG_DONTWAIT);
 
+    /* It went without reading all that it was told, which is said once and before what it said. */
+    if (n < 0 && errno == ECONNRESET)
+        n = recv(fd, message, size, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     return n == (ssize_t)size ? 1 : -1;

@@ -628,7 +628,8 @@ int main(int argc, char **argv)
     while (!driver.has_no_more)
         turn(&driver);
     if (driver.sandbox) {
-        driver.sandbox->backend->close(driver.sandbox);
+        if (!driver.is_closed)
+            driver.sandbox->backend->close(driver.sandbox);
         while (!driver.is_closed)
             turn(&driver);
         driver.sandbox->backend->release(driver.sandbox);

@@ -265,7 +265,7 @@ static void check_words(const char *const *list, const char *const *want)
 static void test_defaults(void **state)
 {
     struct made m = made((struct making){ .json = "{" PYTHON "}" });
-    const struct cay_limits *limits = &m.plan.job.limits[0];
+    const struct cay_limits *limits = &plan_first(&m.plan)->spec.limits;
 
     (void)state;
     assert_string_equal(m.plan.backend->name, "native");
@@ -273,7 +273,7 @@ static void test_defaults(void **state)
     assert_string_equal(m.plan.program, "/usr/bin/python3");
     assert_string_equal(m.plan.profile, "default");
     assert_null(m.plan.version);
-    assert_int_equal(m.plan.job.n_stages, 1);
+    assert_int_equal(m.plan.has_compile, false);
     assert_int_equal(m.plan.sandbox.language, 5);
     assert_int_equal(m.plan.sandbox.require, LAYER_REQUIRE_DEFAULT);
     assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
@@ -287,16 +287,17 @@ static void test_defaults(void **state)
     assert_int_equal(limits->open_files, 1024);
     assert_int_equal(limits->max_output_bytes, 20480);
     assert_int_equal(limits->output_cap_bytes, 64 << 20);
-    check_words(m.plan.payload.argv[0], (const char *const[]){ "python3", "-u", "main.py", NULL });
-    assert_null(m.plan.payload.argv[1]);
+    check_words(plan_first(&m.plan)->argv,
+                (const char *const[]){ "python3", "-u", "main.py", NULL });
+    assert_null(m.plan.compile.argv);
     assert_int_equal(m.plan.n_files, 1);
     assert_string_equal(m.plan.files[0].name, "main.py");
     assert_int_equal(m.plan.files[0].len, 8);
     assert_memory_equal(m.plan.files[0].data, "print(1)", 8);
     assert_false(m.plan.warnings.is_set);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(m.plan.job.std_fds[i], -1);
-    assert_int_equal(m.plan.job.payload_fd, -1);
+        assert_int_equal(m.plan.run.spec.std_fds[i], -1);
+    assert_int_equal(m.plan.run.spec.payload_fd, -1);
     unmake(&m);
 }
 
@@ -306,7 +307,7 @@ static void test_limits_of_the_request(void **state)
         .json = "{" PYTHON ", \"timeout\": 1.5, \"limits\": {\"memory\": \"64m\", \"swap\": \"1m\","
                 " \"cpus\": 0.25, \"cpu_time\": 2, \"pids\": 7, \"disk\": \"1m\", \"inodes\": 80,"
                 " \"open_files\": 9, \"max_output\": 0, \"output_cap\": \"2k\"}}" });
-    const struct cay_limits *limits = &m.plan.job.limits[0];
+    const struct cay_limits *limits = &plan_first(&m.plan)->spec.limits;
 
     (void)state;
     assert_int_equal(limits->timeout_ns, 1500000000);
@@ -341,8 +342,8 @@ static void test_limits_of_the_host(void **state)
     host.most_cpus_milli = 2000;
     host.most_open_files = 4096;
     m = made(asked);
-    assert_int_equal(m.plan.job.limits[0].cpus_milli, 2000);
-    assert_int_equal(m.plan.job.limits[0].open_files, 4096);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.cpus_milli, 2000);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.open_files, 4096);
     check_words(m.plan.warnings.list,
                 (const char *const[]){ "cpus: 2.5 is more than can be had here; 2 it is",
                                        "open_files: 5000 is more than can be had here; 4096 it is",
@@ -401,7 +402,7 @@ static void test_precedence(void **state)
         .json = "{" PYTHON ", \"profile\": \"mine\", \"limits\": {\"memory\": \"60m\"}}",
         .environment = environment,
         .user_toml = toml });
-    const struct cay_limits *limits = &m.plan.job.limits[0];
+    const struct cay_limits *limits = &plan_first(&m.plan)->spec.limits;
 
     (void)state;
     assert_int_equal(limits->memory_bytes, 60 << 20);
@@ -416,14 +417,14 @@ static void test_precedence(void **state)
     /* The profile itself may come from the environment. */
     const char *const light[] = { "CAY_PROFILE=light", "CAY_MEMORY=1g", NULL };
     m = made((struct making){ .json = "{" PYTHON "}", .environment = light });
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 128 << 20);
-    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(5000000000));
-    assert_int_equal(m.plan.job.limits[0].cpus_milli, 500);
-    assert_int_equal(m.plan.job.limits[0].pids, 25);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 128 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.timeout_ns, INT64_C(5000000000));
+    assert_int_equal(plan_first(&m.plan)->spec.limits.cpus_milli, 500);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.pids, 25);
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"profile\": \"hardened\"}" });
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 256 << 20);
-    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(10000000000));
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 256 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.timeout_ns, INT64_C(10000000000));
     unmake(&m);
 }
 
@@ -433,11 +434,11 @@ static void test_disk_is_at_most_half_of_memory(void **state)
         .json = "{" PYTHON ", \"limits\": {\"memory\": \"64m\", \"disk\": \"1g\"}}" });
 
     (void)state;
-    assert_int_equal(m.plan.job.limits[0].disk_bytes, 32 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.disk_bytes, 32 << 20);
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON
                                       ", \"limits\": {\"memory\": \"64m\", \"disk\": \"32m\"}}" });
-    assert_int_equal(m.plan.job.limits[0].disk_bytes, 32 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.disk_bytes, 32 << 20);
     unmake(&m);
 }
 
@@ -468,12 +469,12 @@ static void test_caps(void **state)
 
     struct made m =
         made((struct making){ .json = "{" PYTHON ", \"timeout\": 600}", .environment = more });
-    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(600000000000));
+    assert_int_equal(plan_first(&m.plan)->spec.limits.timeout_ns, INT64_C(600000000000));
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"timeout\": 300,"
                                       " \"limits\": {\"memory\": \"1g\", \"pids\": 200}}",
                               .user_toml = toml });
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 1 << 30);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 1 << 30);
     unmake(&m);
 }
 
@@ -484,8 +485,8 @@ static void test_cap_of_what_has_no_limit(void **state)
         made((struct making){ .json = "{" PYTHON "}", .user_toml = "[max]\ncpu_time=10\n" });
 
     (void)state;
-    assert_true(m.plan.job.limits[0].cpu_time_ns > 0);
-    assert_true(m.plan.job.limits[0].cpu_time_ns <= INT64_C(10000000000));
+    assert_true(plan_first(&m.plan)->spec.limits.cpu_time_ns > 0);
+    assert_true(plan_first(&m.plan)->spec.limits.cpu_time_ns <= INT64_C(10000000000));
     unmake(&m);
 }
 
@@ -495,17 +496,18 @@ static void test_compiled(void **state)
         .json = "{\"language\": \"c\", \"code\": \"int main;\", \"args\": [\"-x\", \"{source}\"],"
                 " \"timeout\": 2, \"limits\": {\"memory\": \"64m\", \"pids\": 3, \"cpus\": 0.1,"
                 " \"cpu_time\": 1}}" });
-    const struct cay_limits *compile = &m.plan.job.limits[0], *run = &m.plan.job.limits[1];
+    const struct cay_limits *compile = &plan_first(&m.plan)->spec.limits,
+                            *run = &m.plan.run.spec.limits;
 
     (void)state;
-    assert_int_equal(m.plan.job.n_stages, 2);
+    assert_int_equal(m.plan.has_compile, true);
     /* What was compiled is what runs. */
-    const char *binary = m.plan.payload.argv[0][2];
-    check_words(m.plan.payload.argv[0],
+    const char *binary = plan_first(&m.plan)->argv[2];
+    check_words(plan_first(&m.plan)->argv,
                 (const char *const[]){ "gcc", "-o", binary, "main.c", NULL });
     assert_null(strchr(binary, '{'));
     /* Arguments are the program's alone, and never expanded. */
-    check_words(m.plan.payload.argv[1], (const char *const[]){ binary, "-x", "{source}", NULL });
+    check_words(m.plan.run.argv, (const char *const[]){ binary, "-x", "{source}", NULL });
     assert_int_equal(run->timeout_ns, INT64_C(2000000000));
     assert_int_equal(run->memory_bytes, 64 << 20);
     assert_int_equal(run->pids, 3);
@@ -520,9 +522,9 @@ static void test_compiled(void **state)
 
     m = made((struct making){ .json = "{\"language\": \"c\", \"code\": \"\"}",
                               .user_toml = "compile_timeout=7\ncompile_memory='256m'\n" });
-    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(7000000000));
+    assert_int_equal(plan_first(&m.plan)->spec.limits.timeout_ns, INT64_C(7000000000));
     /* Never less than the run itself gets. */
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 512 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 512 << 20);
     unmake(&m);
 }
 
@@ -538,12 +540,11 @@ static void test_sources(void **state)
     assert_true(asprintf(&json, "{\"language\": \"java\", \"code\": \"\", %s}", files) > 0);
     struct made m = made((struct making){ .json = json });
     /* The compiler's share is of its own memory (1g), the program's of the run's (512m). */
-    check_words(m.plan.payload.argv[0],
+    check_words(plan_first(&m.plan)->argv,
                 (const char *const[]){ "java", "-Xmx732m", "./.cay/driver.java", "./main",
                                        "main.java", "./-o.java", "./@x.java", "a/B.java", "C.java",
                                        NULL });
-    check_words(m.plan.payload.argv[1],
-                (const char *const[]){ "java", "-Xmx348m", "@./main", NULL });
+    check_words(m.plan.run.argv, (const char *const[]){ "java", "-Xmx348m", "@./main", NULL });
     assert_int_equal(m.plan.n_files, 7);
     assert_string_equal(m.plan.files[5].name, "main.java");
     assert_string_equal(m.plan.files[6].name, ".cay/driver.java");
@@ -564,13 +565,14 @@ static void test_project(void **state)
                 " \"files\": {\"a.go\": \"\", \"lib/b.go\": \"\", \"lib/go.mod\": \"\"}}" });
 
     (void)state;
-    check_words(m.plan.payload.argv[0],
+    check_words(plan_first(&m.plan)->argv,
                 (const char *const[]){ "env", "go", "build", "main.go", "a.go", NULL });
     assert_string_equal(m.plan.program, "/usr/bin/go");
     unmake(&m);
     m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
                                       " \"files\": {\"go.mod\": \"\", \"lib/b.go\": \"\"}}" });
-    check_words(m.plan.payload.argv[0], (const char *const[]){ "env", "go", "build", ".", NULL });
+    check_words(plan_first(&m.plan)->argv,
+                (const char *const[]){ "env", "go", "build", ".", NULL });
     unmake(&m);
 }
 
@@ -610,34 +612,34 @@ static void test_memory_of_a_language(void **state)
     struct made m = made((struct making){ .json = go });
 
     (void)state;
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 100 << 20);
-    assert_int_equal(m.plan.job.limits[1].disk_bytes, 50 << 20);
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 1 << 30);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 100 << 20);
+    assert_int_equal(m.plan.run.spec.limits.disk_bytes, 50 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 1 << 30);
     unmake(&m);
     m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
                                       " \"limits\": {\"memory\": \"200m\"}}" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 200 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 200 << 20);
     unmake(&m);
     m = made((struct making){
         .json = "{\"language\": \"go\", \"code\": \"\", \"profile\": \"light\"}" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 128 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 128 << 20);
     unmake(&m);
     m = made((struct making){ .json = go, .environment = environment });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 64 << 20);
     unmake(&m);
     m = made((struct making){ .json = go, .user_toml = "[limits]\nmemory='64m'\n" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 64 << 20);
     unmake(&m);
     /* A project can only lower it. */
     m = made((struct making){ .json = go, .project_toml = "[limits]\nmemory='64m'\n" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 64 << 20);
     unmake(&m);
     m = made((struct making){ .json = go, .project_toml = "[limits]\nmemory='400m'\n" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 100 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 100 << 20);
     unmake(&m);
     m = made((struct making){ .json = "{\"language\": \"c\", \"code\": \"\"}",
                               .project_toml = "[limits]\nmemory='400m'\n" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 400 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 400 << 20);
     unmake(&m);
 }
 
@@ -647,12 +649,11 @@ static void test_environment(void **state)
         .json = "{" PYTHON ", \"env\": {\"A\": \"1\", \"LANG\": \"de_DE\", \"PATHS\": \"x\"}}" });
 
     (void)state;
-    check_words(m.plan.env,
-                (const char *const[]){ "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/somewhere",
-                                       "USER=sandbox", "LOGNAME=sandbox", "LANG=de_DE",
-                                       "NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0",
-                                       "CARGO_NET_RETRY=0", "BUNDLE_RETRY=0", "PYTHONUNBUFFERED=1",
-                                       "A=1", "PATHS=x", NULL });
+    check_words(m.plan.env, (const char *const[]){
+                                "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/somewhere",
+                                "USER=sandbox", "LOGNAME=sandbox", "LANG=de_DE",
+                                "NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0", "CARGO_NET_RETRY=0",
+                                "BUNDLE_RETRY=0", "PYTHONUNBUFFERED=1", "A=1", "PATHS=x", NULL });
     unmake(&m);
     /* Nothing of the caller's own comes in by itself. */
     setenv("CAY_TEST_SECRET", "hunter2", 1);
@@ -673,8 +674,8 @@ static void test_command(void **state)
     assert_null(m.plan.language);
     assert_null(m.plan.program);
     assert_int_equal(m.plan.sandbox.language, -1);
-    assert_int_equal(m.plan.job.n_stages, 1);
-    check_words(m.plan.payload.argv[0], (const char *const[]){ "ls", "-l", "/", NULL });
+    assert_int_equal(m.plan.has_compile, false);
+    check_words(plan_first(&m.plan)->argv, (const char *const[]){ "ls", "-l", "/", NULL });
     assert_int_equal(m.plan.n_files, 1);
     assert_int_equal(m.plan.input.len, 2);
     unmake(&m);
@@ -842,7 +843,8 @@ static void test_containers(void **state)
         assert_string_equal(m.plan.sandbox.runtime, rows[i].runtime);
         assert_int_equal(m.plan.tier, rows[i].tier);
         assert_false(m.plan.sandbox.require & LAYER_BIT(USER_NS));
-        assert_int_equal(!(m.plan.sandbox.require & LAYER_BIT(LANDLOCK)), rows[i].tier == TIER_GVISOR);
+        assert_int_equal(!(m.plan.sandbox.require & LAYER_BIT(LANDLOCK)),
+                         rows[i].tier == TIER_GVISOR);
         assert_int_equal(m.plan.root.n, 0);
         unmake(&m);
     }
@@ -872,13 +874,13 @@ static void test_version(void **state)
     (void)state;
     assert_string_equal(m.plan.version, "3.11");
     assert_string_equal(m.plan.program, "/usr/bin/python3.11");
-    check_words(m.plan.payload.argv[0],
+    check_words(plan_first(&m.plan)->argv,
                 (const char *const[]){ "python3.11", "-u", "main.py", "a", NULL });
     unmake(&m);
     m = made((struct making){ .json = "{\"language\": \"c:12\", \"code\": \"\"}" });
     assert_string_equal(m.plan.program, "/usr/bin/gcc-12");
-    assert_string_equal(m.plan.payload.argv[0][0], "gcc-12");
-    assert_string_equal(m.plan.payload.argv[1][0], m.plan.payload.argv[0][2]);
+    assert_string_equal(plan_first(&m.plan)->argv[0], "gcc-12");
+    assert_string_equal(m.plan.run.argv[0], plan_first(&m.plan)->argv[2]);
     unmake(&m);
     check_refused((struct making){ .json = "{\"language\": \"python:2.7\", \"code\": \"\"}" },
                   CAY_E_NOTFOUND, "python has no version '2.7'", "cay languages");
@@ -918,7 +920,7 @@ static void test_version_of_plain(void **state)
         snprintf(json, sizeof json, "{\"language\": \"perl:%s\", \"code\": \"\"}", good[i]);
         struct made m = made((struct making){ .json = json, .host = &full_host });
         assert_string_equal(m.plan.program, "/usr/bin/perl");
-        assert_string_equal(m.plan.payload.argv[0][0], "perl");
+        assert_string_equal(plan_first(&m.plan)->argv[0], "perl");
         unmake(&m);
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -966,7 +968,7 @@ static void test_tokens(void **state)
         snprintf(json, sizeof json, "{%s, \"code\": \"\"}", rows[i].fields);
         struct made m = made((struct making){ .json = json, .host = &full_host });
         bool found = false;
-        for (const char *const *word = m.plan.payload.argv[0]; *word; word++)
+        for (const char *const *word = plan_first(&m.plan)->argv; *word; word++)
             found |= strcmp(*word, rows[i].word) == 0;
         if (!found)
             fail_msg("%s: %s is not there", rows[i].fields, rows[i].word);
@@ -1343,8 +1345,8 @@ static void test_restricted_profile(void **state)
     (void)state;
     struct made m = made((struct making){ .json = "{" BASH ", \"profile\": \"restricted\"}" });
     assert_true(m.plan.sandbox.is_restricted);
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 256 << 20);
-    assert_int_equal(m.plan.job.limits[0].pids, 25);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 256 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.pids, 25);
     assert_non_null(find_op(&m.plan, "usr/bin/cat"));
     assert_null(find_op(&m.plan, "usr/bin/env"));
     unmake(&m);

@@ -8,16 +8,16 @@
 #include <unistd.h>
 
 #include "backends/docker/docker.h"
-#include "backends/docker/wire.h"
 #include "base/auto.h"
 #include "base/clock.h"
+#include "guest/wire.h"
 #include "sys/walk.h"
 
 enum { LINK_MAX_BYTES = 4096 };
 
-struct carrying {
+struct upload {
     uint32_t place;
-    int (*send)(void *arg, uint32_t kind, const void *data, size_t len);
+    int (*send)(void *arg, uint16_t kind, const void *data, size_t len);
     void *arg;
     int errnum;
 };
@@ -25,7 +25,7 @@ struct carrying {
 static int send_entry(const struct walk *walk, const char *name, struct wire_entry entry,
                       const char *target, size_t target_len)
 {
-    const struct carrying *carrying = walk->arg;
+    const struct upload *upload = walk->arg;
     char frame[sizeof entry + WALK_PATH_MAX + 256 + LINK_MAX_BYTES], *at = frame + sizeof entry;
     size_t len = strlen(name);
 
@@ -36,15 +36,15 @@ static int send_entry(const struct walk *walk, const char *name, struct wire_ent
         *at++ = '/';
     }
     at = mempcpy(at, name, len);
-    entry.place = carrying->place;
+    entry.place = upload->place;
     entry.path_len = (uint32_t)(at - frame - sizeof entry);
     at = mempcpy(at, target, target_len);
     memcpy(frame, &entry, sizeof entry);
-    return carrying->send(carrying->arg, WIRE_ENTRY, frame, (size_t)(at - frame));
+    return upload->send(upload->arg, WIRE_ENTRY, frame, (size_t)(at - frame));
 }
 
-/* The entry has promised this much; a file that became shorter meanwhile can't be carried. */
-static int send_data(const struct carrying *carrying, int fd, uint64_t size)
+/* The entry has promised this much; a file that became shorter meanwhile can't be uploaded. */
+static int send_data(const struct upload *upload, int fd, uint64_t size)
 {
     char data[WIRE_PIECE];
     int rc = 0;
@@ -56,7 +56,7 @@ static int send_data(const struct carrying *carrying, int fd, uint64_t size)
         if (n <= 0)
             return n < 0 ? -errno : -ESTALE;
         size -= (uint64_t)n;
-        rc = carrying->send(carrying->arg, WIRE_DATA, data, (size_t)n);
+        rc = upload->send(upload->arg, WIRE_DATA, data, (size_t)n);
     }
     return rc;
 }
@@ -71,8 +71,8 @@ static struct wire_entry entry_of(uint32_t kind, const struct stat *st)
 }
 
 /* Mode and size are those of the file that was opened, which need not be the one that was seen. */
-static int carry_file(const struct walk *walk, int dir_fd, const char *name,
-                      const struct stat *seen)
+static int upload_file(const struct walk *walk, int dir_fd, const char *name,
+                       const struct stat *seen)
 {
     auto_close int fd = walk_open(walk, dir_fd, name, seen, 0);
     struct stat st;
@@ -87,7 +87,8 @@ static int carry_file(const struct walk *walk, int dir_fd, const char *name,
     return rc < 0 ? rc : send_data(walk->arg, fd, entry.size);
 }
 
-static int carry_entry(const struct walk *walk, int dir_fd, const char *name, const struct stat *st)
+static int upload_entry(const struct walk *walk, int dir_fd, const char *name,
+                        const struct stat *st)
 {
     char target[LINK_MAX_BYTES];
 
@@ -100,29 +101,29 @@ static int carry_entry(const struct walk *walk, int dir_fd, const char *name, co
         return len < 0 ? -errno
                        : send_entry(walk, name, entry_of(WIRE_LINK, st), target, (size_t)len);
     }
-    return S_ISREG(st->st_mode) ? carry_file(walk, dir_fd, name, st) : 0;
+    return S_ISREG(st->st_mode) ? upload_file(walk, dir_fd, name, st) : 0;
 }
 
 /* Half a copy is none. */
 static int visit(struct walk *walk, int dir_fd, const char *name, const struct stat *st)
 {
-    struct carrying *carrying = walk->arg;
-    int rc = carry_entry(walk, dir_fd, name, st);
+    struct upload *upload = walk->arg;
+    int rc = upload_entry(walk, dir_fd, name, st);
 
     if (rc >= 0)
         return rc;
-    carrying->errnum = -rc;
+    upload->errnum = -rc;
     return -EIO;
 }
 
-int carry_folder(int folder_fd, uint32_t place,
-                 int (*send)(void *arg, uint32_t kind, const void *data, size_t len), void *arg)
+int upload_dir(int folder_fd, uint32_t place,
+               int (*send)(void *arg, uint16_t kind, const void *data, size_t len), void *arg)
 {
-    struct carrying carrying = { .place = place, .send = send, .arg = arg };
-    struct walk walk = { .visit = visit, .arg = &carrying };
+    struct upload upload = { .place = place, .send = send, .arg = arg };
+    struct walk walk = { .visit = visit, .arg = &upload };
     int rc = walk_tree(&walk, folder_fd);
 
     if (rc < 0)
-        return carrying.errnum ? -carrying.errnum : rc;
+        return upload.errnum ? -upload.errnum : rc;
     return walk.errnum ? -walk.errnum : 0;
 }

@@ -11,32 +11,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backends/docker/inside/inside.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/layer.h"
+#include "guest/init.h"
 #include "sys/landlock.h"
 #include "sys/rlimit.h"
 #include "sys/seccomp.h"
 #include "sys/spawn.h"
 
 /* More than the init ever has open. */
-enum { OWN_FDS = 64 };
+enum { OWN_FDS = 64 + WIRE_EXECS * WIRE_STREAM_N };
 
 /* How long a runtime may take to tell its version. */
 #define ASK_TIMEOUT_NS (5 * NS_PER_SEC)
 
 struct starting {
-    const struct inside *inside;
+    const struct init *init;
+    const struct exec *exec;
     int fds[3];
     char **argv, **env;
     const char *folder;
 };
-
-static bool is_run(const struct inside *inside)
-{
-    return inside->stage + 1 == inside->job.n_stages;
-}
 
 static int step_streams(const struct starting *starting)
 {
@@ -54,7 +50,7 @@ static int step_streams(const struct starting *starting)
  */
 static int step_rlimits(const struct starting *starting)
 {
-    const struct cay_limits *limits = &starting->inside->job.limits[starting->inside->stage];
+    const struct cay_limits *limits = &starting->exec->spec.limits;
 
     return rlimit_set_program(&(struct rlimit_program){
         .open_files = limits->open_files,
@@ -75,7 +71,7 @@ static int step_landlock(const struct starting *starting)
         { "/tmp", LANDLOCK_WRITE },     { "/dev/shm", LANDLOCK_WRITE },
         { "/sandbox", LANDLOCK_WRITE }, { "/workspace", LANDLOCK_WRITE },
     };
-    unsigned n = (unsigned)ARRAY_LEN(rules) - (starting->inside->job.has_workspace ? 0 : 1);
+    unsigned n = (unsigned)ARRAY_LEN(rules) - (starting->init->open.has_workspace ? 0 : 1);
 
     return landlock_restrict(rules, n);
 }
@@ -85,7 +81,7 @@ static int step_caps(const struct starting *starting)
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
     struct __user_cap_data_struct data[2] = { { 0 } };
 
-    if (starting->inside->job.is_split) {
+    if (starting->init->open.is_split) {
         int rc = split_become_user();
         if (rc < 0)
             return rc;
@@ -147,7 +143,7 @@ static void become(const struct starting *starting, int tell_fd)
         if (rc == 0) {
             outcome.layers |= steps[i].layers;
         } else if (!steps[i].layers ||
-                   (steps[i].layers & (starting->inside->job.require | LAYER_CORE_BITS))) {
+                   (steps[i].layers & (starting->init->open.require | LAYER_CORE_BITS))) {
             outcome.failed = (struct wire_failed){ steps[i].step, -rc };
             if (write(tell_fd, &outcome, sizeof outcome) < 0)
                 _exit(126);
@@ -160,7 +156,7 @@ static void become(const struct starting *starting, int tell_fd)
 static void make_pipe(int ends[2])
 {
     if (pipe2(ends, O_CLOEXEC) < 0)
-        inside_fail(WIRE_STEP_STREAMS, errno);
+        init_fail(WIRE_STEP_STREAMS, errno);
 }
 
 static size_t read_answer(int fd, char *answer, size_t size)
@@ -182,66 +178,93 @@ static size_t read_answer(int fd, char *answer, size_t size)
 }
 
 /* In the top folder, where nothing is the request's: its files are there already. */
-size_t start_ask(const struct inside *inside, char **argv, char *answer, size_t size)
+size_t start_ask(const struct init *init, const struct exec *exec, char *answer, size_t size)
 {
     char *env[] = { (char[]){ "PATH=/usr/local/bin:/usr/bin:/bin" }, (char[]){ "LC_ALL=C" }, NULL };
-    int out[2], tell[2];
+    int out[2], status[2];
 
     make_pipe(out);
-    make_pipe(tell);
+    make_pipe(status);
     pid_t pid = fork();
     if (pid < 0)
-        inside_fail(WIRE_STEP_EXEC, errno);
+        init_fail(WIRE_STEP_EXEC, errno);
     if (pid == 0)
-        become(&(struct starting){ inside, { -1, out[1], out[1] }, argv, env, "/" }, tell[1]);
+        become(
+            &(struct starting){ init, exec, { -1, out[1], out[1] }, exec->version_argv, env, "/" },
+            status[1]);
     close_fd(&out[1]);
     size_t len = read_answer(out[0], answer, size);
-    inside_end_all();
     close_fd(&out[0]);
-    close_fd(&tell[0]);
-    close_fd(&tell[1]);
+    close_fd(&status[0]);
+    close_fd(&status[1]);
     return len;
 }
 
-void start_program(struct inside *inside, uint32_t *ret_layers)
+/* What came of it; *ret is good where it is false. */
+static bool read_outcome(int fd, uint32_t *ret_layers, struct wire_failed *ret)
 {
-    int in[2] = { -1, -1 }, out[2], err[2], tell[2];
     struct outcome outcome;
 
-    if (inside->job.has_input)
-        make_pipe(in);
-    make_pipe(out);
-    make_pipe(err);
-    make_pipe(tell);
-    pid_t pid = fork();
-    if (pid < 0)
-        inside_fail(WIRE_STEP_EXEC, errno);
-    if (pid == 0) {
-        bool in_workspace = is_run(inside) && inside->job.has_workspace;
-        become(&(struct starting){ inside,
-                                   { in[0], out[1], err[1] },
-                                   inside->argv[inside->stage],
-                                   inside->env,
-                                   in_workspace ? "/workspace" : "/sandbox" },
-               tell[1]);
-    }
-    close_fd(&in[0]);
-    close_fd(&out[1]);
-    close_fd(&err[1]);
-    close_fd(&tell[1]);
     *ret_layers = 0;
-    while (read(tell[0], &outcome, sizeof outcome) == (ssize_t)sizeof outcome) {
+    while (read(fd, &outcome, sizeof outcome) == (ssize_t)sizeof outcome) {
         *ret_layers = outcome.layers;
+        *ret = outcome.failed;
         if (outcome.failed.step != WIRE_STEP_N)
-            inside_fail(outcome.failed.step, outcome.failed.errnum);
+            return false;
     }
-    close_fd(&tell[0]);
-    inside->program = pid;
-    inside->in_fd = in[1];
-    inside->out_fd = out[0];
-    inside->err_fd = err[0];
-    if (in[1] >= 0)
-        fcntl(in[1], F_SETFL, O_NONBLOCK);
-    fcntl(out[0], F_SETFL, O_NONBLOCK);
-    fcntl(err[0], F_SETFL, O_NONBLOCK);
+    return true;
+}
+
+struct pipes {
+    int ends[3][2], status[2]; /* of the program's streams: what it gets, what is ours */
+};
+
+/* -errno; what was made stays to be closed. */
+static int make_pipes(struct pipes *pipes, bool has_input)
+{
+    for (int i = has_input ? 0 : 1; i < 3; i++) {
+        int pair[2];
+        if (pipe2(pair, O_CLOEXEC) < 0)
+            return -errno;
+        pipes->ends[i][0] = pair[i > 0];
+        pipes->ends[i][1] = pair[i == 0];
+        fcntl(pipes->ends[i][1], F_SETFL, O_NONBLOCK);
+    }
+    return pipe2(pipes->status, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+bool start_program(struct init *init, struct exec *exec, uint32_t *ret_layers,
+                   struct wire_failed *ret)
+{
+    struct pipes pipes = { { { -1, -1 }, { -1, -1 }, { -1, -1 } }, { -1, -1 } };
+    bool in_workspace = exec->spec.in_workspace && init->open.has_workspace;
+    int rc = make_pipes(&pipes, exec->spec.has_input);
+    pid_t pid = -1;
+
+    if (rc == 0) {
+        pid = fork();
+        rc = -errno;
+    }
+    if (pid == 0)
+        become(&(struct starting){ init,
+                                   exec,
+                                   { pipes.ends[0][0], pipes.ends[1][0], pipes.ends[2][0] },
+                                   exec->argv,
+                                   exec->env,
+                                   in_workspace ? "/workspace" : "/sandbox" },
+               pipes.status[1]);
+    for (int i = 0; i < 3; i++)
+        close_fd(&pipes.ends[i][0]);
+    close_fd(&pipes.status[1]);
+    *ret = (struct wire_failed){ WIRE_STEP_EXEC, -rc };
+    bool is_started = pid > 0 && read_outcome(pipes.status[0], ret_layers, ret);
+    close_fd(&pipes.status[0]);
+    exec->pid = pid;
+    for (int i = 0; i < 3; i++) {
+        if (is_started)
+            exec->fds[i] = pipes.ends[i][1];
+        else
+            close_fd(&pipes.ends[i][1]);
+    }
+    return is_started;
 }

@@ -69,8 +69,8 @@ static int read_as_tar(const char *path, struct strbuf *ret)
     return 0;
 }
 
-int bring_inside(struct api *api, const struct container *container, const char *path,
-                 struct cay_error *err)
+int upload_init(struct api *api, const struct container *container, const char *path,
+                struct cay_error *err)
 {
     auto_strbuf struct strbuf tar = { 0 };
     json_t *answer = NULL;

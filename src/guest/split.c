@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "backends/docker/inside/inside.h"
+#include "guest/init.h"
 #include "sys/userns.h"
 
 /* Not the real ones: those are what others need to have in order to reach us. */

@@ -15,9 +15,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backends/docker/inside/inside.h"
 #include "base/auto.h"
 #include "core/layer.h"
+#include "guest/init.h"
 #include "sys/file.h"
 
 /* Else what is left of a run could not be ended, and who else is ended is not ours to say. */
@@ -95,7 +95,7 @@ uint32_t check_engine(uint32_t require)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         int rc = rows[i].check();
         if (rc < 0 && (rows[i].layer & (require | LAYER_CORE_BITS)))
-            inside_fail(rows[i].step, -rc);
+            init_fail(rows[i].step, -rc);
         missing |= rc < 0 ? rows[i].layer : 0;
     }
     return missing;
