@@ -350,7 +350,7 @@ static const char usage[] =
     "  --warmup N        rounds dropped before them (default: 3)\n"
     "  --rest MS         rest before each sparse command (default: 25)\n"
     "  --timeout S       a command that takes longer has failed (default: 20)\n"
-    "  --json FILE       write the figures there as well\n"
+    "  --json FILE       also write the figures to FILE\n"
     "  --server A:P      where requests go; the token is in $CAY_BENCH_TOKEN\n"
     "  --cay PATH        the command that an engine's warden is made from\n";
 

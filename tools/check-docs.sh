@@ -3,7 +3,7 @@
 #
 # check-docs.sh BUILDDIR: lints the man pages, looks for relative links in Markdown that lead
 # nowhere, and for options of a command (rows of struct opt in src/cli/NAME.c) that its man page
-# docs/man/cay-NAME.1.scd does not name.
+# docs/man/cay-NAME.1.scd does not name; and for lines of Markdown past 120 columns.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -27,6 +27,15 @@ for file in *.md docs/*.md; do
             failed=1
         fi
     done
+done
+
+# docs/architecture.md has tables that name code.
+for file in *.md docs/*.md; do
+    [ "$file" != docs/architecture.md ] || continue
+    if LC_ALL=C.UTF-8 grep -nE '^.{121}' "$file" | sed "s|^|$file:|" | cut -c 1-100 | grep .; then
+        echo "$file: lines of more than 120 columns"
+        failed=1
+    fi
 done
 
 for file in src/cli/*.c; do

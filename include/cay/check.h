@@ -64,8 +64,8 @@ CAY_API int cay_check_types(struct cay *cay, const struct cay_check_request *req
  *     int rc = cay_check_end(checking, &report, &is_safe, &err);     never waits
  *
  * 0: it is not done yet; 1: there is a report, which the caller frees; -1: there is none, as for
- * cay_check. cay_check_drop frees it, done or not. cay_check_begin fails with CAY_E_BUSY where others
- * or the tenant's own keep all workers busy.
+ * cay_check. cay_check_drop frees it, done or not. cay_check_begin fails with CAY_E_BUSY where
+ * others or the tenant's own keep all workers busy.
  */
 struct cay_checking;
 CAY_API int cay_check_begin(struct cay *cay, const struct cay_check_request *req,
@@ -75,13 +75,13 @@ CAY_API int cay_check_end(struct cay_checking *checking, char **ret_report, bool
 CAY_API void cay_check_drop(struct cay_checking *checking);
 
 /*
- * Of an engine with start_warden: the process that starts its workers. cay_syntax_keeper makes one,
- * as the caller is, and gives its socket; helper is as in struct cay_options. cay_syntax_tend has
- * another one started (start_checker) where it has died, and says how often that was; -1: it can't
- * be had, and nothing is checked meanwhile.
+ * Of an engine with start_warden: the process that starts its workers. cay_syntax_launcher makes
+ * one, as the caller is, and gives its socket; helper is as in struct cay_options.
+ * cay_syntax_supervise has another one started (start_checker) where it has died, and says how
+ * often that was; -1: it can't be had, and nothing is checked meanwhile.
  */
-CAY_API int cay_syntax_keeper(const char *helper, int *ret_pid, struct cay_error *err);
-CAY_API int cay_syntax_tend(struct cay *cay, unsigned *ret_restarts, struct cay_error *err);
+CAY_API int cay_syntax_launcher(const char *helper, int *ret_pid, struct cay_error *err);
+CAY_API int cay_syntax_supervise(struct cay *cay, unsigned *ret_restarts, struct cay_error *err);
 
 /* The code with colours for a terminal, control bytes as they are; the caller frees it. Where there
  * is no grammar it is the code itself. */

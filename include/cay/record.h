@@ -14,8 +14,8 @@
  *     server, before it gives up privileges          another process of the state folder's owner
  *     cay_journal_open(uid, &journal, &err);
  *     options.journal = journal;
- *     cay_open(&options, &cay, &err);                 cay_journal_take(cay, &n, &err);  now and
- * then
+ *     cay_open(&options, &cay, &err);                 cay_journal_import(cay, &n, &err);
+ *                                                     from time to time
  *
  * Taking in can be done by any number of processes at any time, also while the server runs; each
  * run is taken in once. The journal of a server that was killed stays until somebody does.
@@ -57,7 +57,7 @@ CAY_API const char *cay_journal_trouble(const struct cay_journal *journal);
  * What is missing of a journal, or can't be read, is said in the audit log; nothing that was not
  * taken in is removed.
  */
-CAY_API int cay_journal_take(struct cay *cay, size_t *ret, struct cay_error *err);
+CAY_API int cay_journal_import(struct cay *cay, size_t *ret, struct cay_error *err);
 
 /* Gives an fd that can be read (and should be, until it is empty) when a journal was written to.
  * Given that fd again, it looks for journals that are new since. Returns -1 where it can't be had.

@@ -68,7 +68,7 @@ struct cay_options {
      * caller's, and must outlive the engine. NULL: each run is recorded at its end, by itself. */
     struct cay_journal *journal;
     /* Likewise for what starts the workers of the static check, should it die: the socket of a new
-     * one (cay_syntax_keeper in <cay/check.h>), or -1 and err. NULL: checks fail then. */
+     * one (cay_syntax_launcher in <cay/check.h>), or -1 and err. NULL: checks fail then. */
     int (*start_checker)(void *arg, struct cay_error *err);
 };
 
@@ -88,7 +88,7 @@ CAY_API void cay_request_free(struct cay_request *req);
 
 /* Errors about this request's values name the most that this engine allows, where an administrator
  * has capped it. The engine must be there for as long as values are set. */
-CAY_API void cay_request_heed(struct cay_request *req, const struct cay *cay);
+CAY_API void cay_request_use_caps(struct cay_request *req, const struct cay *cay);
 
 /* Sets a field by its name in the request ("timeout", "memory", "code", …) from text. A list field
  * ("args", "command", "require", …) gets one more entry. */
@@ -149,10 +149,10 @@ struct cay_field {
     const char *choices; /* the words it can be, with spaces in between, or NULL */
     bool is_flag;        /* takes no value on the command line */
     bool is_list;
-    const char *kind; /* "size", "seconds", "number", "count", "flag", "choice", "text", "list" */
-    bool is_limit;    /* in JSON it stands in "limits" */
-    bool is_local;    /* for the command line and the library: a server refuses it */
-    uint64_t least, most; /* of sizes (bytes), seconds (ns), numbers (thousandths) and counts */
+    const char *kind;  /* "size", "seconds", "number", "count", "flag", "choice", "text", "list" */
+    bool is_limit;     /* in JSON it stands in "limits" */
+    bool is_local;     /* for the command line and the library: a server refuses it */
+    uint64_t min, max; /* of sizes (bytes), seconds (ns), numbers (thousandths) and counts */
 };
 
 /* The i-th field that a command line can set, or NULL past the last one. */
@@ -272,6 +272,7 @@ struct cay_result {
     const struct cay_file *files;
     size_t n_files;
     bool is_unrecorded; /* it could not be written down, or not all of it; a warning says why */
+    struct cay_result_text *text; /* the library's own: what is large in its JSON, made once */
 };
 
 typedef void cay_event_fn(void *arg, const struct cay_event *event);
@@ -386,7 +387,7 @@ CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
                                                const struct cay_request *req);
 
 /* What a server's client is told to do about what its host lacks. */
-#define CAY_ASK_OPERATOR "ask whoever runs this server: its log says more"
+#define CAY_ASK_OPERATOR "ask the operator of this server: its log says more"
 
 /* The same error for a client of a server: its hint is in fields of a request, and never in
  * options, variables, files or commands of the host's. */
@@ -402,12 +403,12 @@ CAY_API void cay_record_unstarted(struct cay *cay, const struct cay_request *req
 /* With a journal: what is to be told of a run whose caller got its id and nothing more yet, should
  * the process be gone before the run's own end is written down. Options and result as above. Fails
  * where it can't be written down. */
-CAY_API int cay_record_owed(struct cay *cay, const struct cay_request *req,
-                            const struct cay_start_options *options, struct cay_result *result,
-                            struct cay_error *err);
+CAY_API int cay_record_pending(struct cay *cay, const struct cay_request *req,
+                               const struct cay_start_options *options, struct cay_result *result,
+                               struct cay_error *err);
 
 /* It was not started after all. */
-CAY_API void cay_record_not_owed(struct cay *cay, const char *id);
+CAY_API void cay_record_drop_pending(struct cay *cay, const char *id);
 
 /* ---- what is made ahead of runs (struct cay_options.ahead) ---- */
 
@@ -442,6 +443,19 @@ CAY_API void cay_drain_now(struct cay *cay);
 
 CAY_API char *cay_result_json(const struct cay_result *result);
 CAY_API char *cay_event_json(const struct cay_event *event);
+
+/* What an event of usage tells, alone. */
+CAY_API char *cay_usage_json(const struct cay_usage *usage);
+
+/* An event with a result, and where in it the result is. What was made of it before is not copied
+ * but handed over: once, for whoever keeps it. */
+struct cay_event_text {
+    char *buffer; /* to be freed; what follows points into it */
+    const char *json, *result;
+    size_t len, result_len;
+};
+
+CAY_API void cay_event_take_json(const struct cay_event *event, struct cay_event_text *ret);
 
 /* The plan of a request: what would be done, with secrets left out. Runs nothing. */
 CAY_API int cay_plan_json(struct cay *cay, const struct cay_request *req, char **ret,

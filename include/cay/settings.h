@@ -43,11 +43,11 @@ CAY_API uint64_t cay_setting_number(const struct cay *cay, const char *name);
 CAY_API const char *cay_default(struct cay *cay, const char *name);
 
 /* The most that a request can ask for; 0: nothing bounds it but the field itself. */
-CAY_API uint64_t cay_most(const struct cay *cay, const char *name);
+CAY_API uint64_t cay_max(const struct cay *cay, const char *name);
 
 /* The most that a request can ask for, where the configuration ([max]) has nothing to say of it:
  * for whoever serves strangers. Never less than what a request gets that asks for nothing. */
-CAY_API void cay_cap(struct cay *cay, const char *name, uint64_t most);
+CAY_API void cay_set_max(struct cay *cay, const char *name, uint64_t max);
 
 /* The layers that every run must have, for whoever serves strangers: a list as `require` has it,
  * which goes over the configuration; NULL: what that says, and where it says nothing, all that a

@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/strbuf.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Both directions work in a chunk on the stack and append it whole. */
+/* Encoded in a chunk on the stack that is appended whole. */
 enum { CHUNK = 1024 };
 
 static uint32_t group_of(const unsigned char *bytes, size_t len)
@@ -51,63 +52,60 @@ void base64_encode(struct strbuf *out, const void *data, size_t len)
     strbuf_add(out, chunk, used);
 }
 
-/* The six bits that a character stands for, or -1. */
-static int bits_of(char c)
+enum { NONE = 64 };
+
+/* The six bits that each character stands for, or NONE. */
+static void make_table(unsigned char table[static 256])
 {
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+')
-        return 62;
-    return c == '/' ? 63 : -1;
+    memset(table, NONE, 256);
+    for (unsigned i = 0; i < 64; i++)
+        table[(unsigned char)alphabet[i]] = (unsigned char)i;
 }
 
-/* Decodes four characters, of which the last pad are "="; false where one is not in the alphabet
- * or where bits are set that no byte takes. */
-static bool decode_group(const char *text, size_t pad, char out[static 3])
+/* Decodes four characters; false where one is not in the alphabet. */
+static inline bool decode_group(const unsigned char table[static 256], const char *text, char *out)
 {
-    uint32_t group = 0;
+    const unsigned char *in = (const unsigned char *)text;
+    unsigned a = table[in[0]], b = table[in[1]], c = table[in[2]], d = table[in[3]];
 
-    for (size_t i = 0; i < 4; i++) {
-        int bits = i < 4 - pad ? bits_of(text[i]) : 0;
-        if (bits < 0)
-            return false;
-        group = group << 6 | (uint32_t)bits;
-    }
-    out[0] = (char)(group >> 16 & 0xff);
-    out[1] = (char)(group >> 8 & 0xff);
-    out[2] = (char)(group & 0xff);
-    return pad == 0 || (group & (pad == 1 ? 0xff : 0xffff)) == 0;
+    out[0] = (char)(a << 2 | b >> 4);
+    out[1] = (char)(b << 4 | c >> 2);
+    out[2] = (char)(c << 6 | d);
+    return ((a | b | c | d) & NONE) == 0;
+}
+
+/* The last four, of which `pad` are "="; no bit may be set that no byte takes. */
+static bool decode_end(const unsigned char table[static 256], const char *text, size_t pad,
+                       char *to)
+{
+    char whole[4] = { text[0], text[1], pad == 1 ? text[2] : 'A', 'A' }, out[3];
+
+    if (!decode_group(table, whole, out) || out[2] != 0 || (pad == 2 && out[1] != 0))
+        return false;
+    memcpy(to, out, 3 - pad);
+    return true;
 }
 
 int base64_decode(struct strbuf *out, const char *text, size_t len)
 {
     const size_t before = out->len;
-    char chunk[CHUNK / 4 * 3];
-    size_t used = 0;
+    unsigned char table[256];
+    size_t pad = 0, at = 0;
 
     if (len % 4 != 0)
         return -EINVAL;
-    for (size_t at = 0; at < len; at += 4) {
-        size_t pad = 0;
-
-        if (at + 4 == len && text[at + 3] == '=')
-            pad = text[at + 2] == '=' ? 2 : 1;
-        if (!decode_group(text + at, pad, chunk + used)) {
-            out->len = before;
-            if (out->data)
-                out->data[before] = '\0';
-            return -EINVAL;
-        }
-        used += 3 - pad;
-        if (used == sizeof chunk) {
-            strbuf_add(out, chunk, used);
-            used = 0;
-        }
+    if (len > 0 && text[len - 1] == '=')
+        pad = text[len - 2] == '=' ? 2 : 1;
+    make_table(table);
+    char *to = strbuf_extend(out, len / 4 * 3 - pad);
+    size_t end = len - (pad ? 4 : 0);
+    while (at < end && decode_group(table, text + at, to)) {
+        at += 4;
+        to += 3;
     }
-    strbuf_add(out, chunk, used);
-    return 0;
+    if (at == end && (pad == 0 || decode_end(table, text + end, pad, to)))
+        return 0;
+    out->len = before;
+    out->data[before] = '\0';
+    return -EINVAL;
 }

@@ -8,7 +8,7 @@
  *     return cay_fail_errno(err, errno, "open %s", path);
  *     return cay_wrap(err, "start %s", plan->name);
  *
- * They print nothing: only cli/ and serve/ show an error.
+ * They print nothing: only cli/ and doors/ show an error.
  */
 
 #include <cay/error.h>

@@ -17,13 +17,13 @@ const char *json_past_string(const char *at, const char *end)
     return NULL;
 }
 
-bool json_has_at_most(const char *text, size_t len, size_t most)
+bool json_has_at_most(const char *text, size_t len, size_t max)
 {
     const char *at = text, *end = text + len;
     size_t n =
         1; /* one that is in nothing; then each is the first of something, or behind a comma */
 
-    while (at && at < end && n <= most) {
+    while (at && at < end && n <= max) {
         if (*at == '"') {
             at = json_past_string(at, end);
             continue;
@@ -31,7 +31,7 @@ bool json_has_at_most(const char *text, size_t len, size_t most)
         n += *at == ',' || *at == '[' || *at == '{';
         at++;
     }
-    return n <= most;
+    return n <= max;
 }
 
 bool json_find_string(const char *text, size_t len, const char *key, const char **ret,

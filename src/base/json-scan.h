@@ -32,7 +32,7 @@ struct json_spot {
 struct json_spot json_spot_of(const char *text, size_t len);
 
 /* Whether it has no more values than this, those within others included, keys not. */
-bool json_has_at_most(const char *text, size_t len, size_t most);
+bool json_has_at_most(const char *text, size_t len, size_t max);
 
 /* A member of the outermost object that is a string: what stands between its quotes, escaped. In
  * text that has no blanks, and before the first member that is an object or a list. */

@@ -110,28 +110,38 @@ static char *put_escape(char *out, unsigned char code)
     return mempcpy(out, long_form, sizeof long_form);
 }
 
-/* Appends valid UTF-8, escaped. A block at a time: output may be nothing but escapes. */
-static void add_escaped(struct strbuf *out, const char *text, size_t len)
+/* A block at a time: output may be nothing but escapes, or nothing but bytes that are no text. */
+bool json_escape(struct strbuf *out, const char *data, size_t len)
 {
-    enum { BLOCK = 4096, LONGEST = 6 };
-    const unsigned char *p = (const unsigned char *)text;
+    enum { BLOCK = 4096, LONGEST = 6, CHARACTER = 4 };
+    const unsigned char *p = (const unsigned char *)data;
+    bool is_text = true, is_whole;
 
     for (size_t at = 0; at < len;) {
-        size_t end = MIN(at + BLOCK, len), room = (end - at) * LONGEST;
+        size_t end = MIN(at + BLOCK, len), room = (end - at) * LONGEST + CHARACTER;
         char *to = strbuf_extend(out, room), *begin = to;
-        for (; at < end; at++) {
-            /* U+0080 to U+009F: some terminals take them for the start of a control sequence. */
-            bool is_c1 = p[at] == 0xc2 && p[at + 1] <= 0x9f;
-            if (p[at] >= 0x20 && p[at] != 0x7f && p[at] != '"' && p[at] != '\\' && !is_c1) {
-                *to++ = text[at];
+        while (at < end) {
+            if (p[at] >= 0x20 && p[at] < 0x7f && p[at] != '"' && p[at] != '\\') {
+                *to++ = data[at++];
                 continue;
             }
-            at += is_c1;
-            to = put_escape(to, p[at]);
+            if (p[at] < 0x80) {
+                to = put_escape(to, p[at++]);
+                continue;
+            }
+            size_t n = utf8_character(data + at, len - at, &is_whole);
+            is_text &= is_whole;
+            /* U+0080 to U+009F: some terminals take them for the start of a control sequence. */
+            if (is_whole && p[at] == 0xc2 && p[at + 1] <= 0x9f)
+                to = put_escape(to, p[at + 1]);
+            else
+                to = mempcpy(to, is_whole ? data + at : "\xef\xbf\xbd", is_whole ? n : 3);
+            at += n;
         }
         out->len -= room - (size_t)(to - begin);
         out->data[out->len] = '\0';
     }
+    return is_text;
 }
 
 /* Printable ASCII that needs no escape, as keys and most values are. */
@@ -155,13 +165,7 @@ static void add_quoted(struct strbuf *out, const char *data, size_t len)
         return;
     }
     strbuf_putc(out, '"');
-    if (utf8_is_valid(data, len)) {
-        add_escaped(out, data, len);
-    } else {
-        auto_strbuf struct strbuf clean = { 0 };
-        utf8_sanitize(&clean, data, len);
-        add_escaped(out, clean.data, clean.len);
-    }
+    json_escape(out, data, len);
     strbuf_putc(out, '"');
 }
 
@@ -190,6 +194,13 @@ void json_put_json(struct json_writer *w, const char *json)
 {
     begin_value(w);
     strbuf_puts(w->out, json);
+}
+
+void json_put_members(struct json_writer *w, const char *members, size_t len)
+{
+    assert((w->objects & level_bit(w)) && !w->has_key && !w->pretty);
+    separate(w);
+    strbuf_add(w->out, members, len);
 }
 
 void json_put_string(struct json_writer *w, const char *text)

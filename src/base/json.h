@@ -64,6 +64,14 @@ void json_put_bool(struct json_writer *w, bool value);
 void json_put_null(struct json_writer *w);
 void json_put_json(struct json_writer *w, const char *json); /* one value, as it is written */
 
+/* Members of the object at hand, as they are written: "key":value,… in a writer that is not pretty.
+ */
+void json_put_members(struct json_writer *w, const char *members, size_t len);
+
+/* What stands between the quotes of a string. Piece by piece, with no character split, it gives the
+ * same text. Returns whether it was UTF-8. */
+bool json_escape(struct strbuf *out, const char *data, size_t len);
+
 /* A finite number, to the microsecond (2.0, 0.0021), in every locale with a point. */
 void json_put_real(struct json_writer *w, double number);
 

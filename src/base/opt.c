@@ -162,7 +162,7 @@ static int apply(const struct parse *p, const struct opt *opt, const char *shown
 static int next_value(struct parse *p, const struct opt *opt, const char *shown, const char **ret)
 {
     if (p->next >= p->argc) {
-        cay_fail(p->err, CAY_E_USAGE, "%s needs a value, and nothing was given", shown);
+        cay_fail(p->err, CAY_E_USAGE, "%s requires a value", shown);
         return cay_hint(p->err, "%s %s", shown, opt->arg ? opt->arg : "VALUE");
     }
     *ret = p->argv[p->next++];
@@ -397,4 +397,12 @@ void opt_list_words(struct strbuf *out, const struct opt *opts)
         if (opt->letter != 0)
             strbuf_printf(out, "-%c\n", opt->letter);
     }
+}
+
+bool opt_is_given(int argc, char *const *argv, const char *word)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], word) == 0)
+            return true;
+    return false;
 }

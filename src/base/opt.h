@@ -86,6 +86,10 @@ enum {
 int opt_parse(const struct opt *opts, int argc, char **argv, unsigned flags, int *ret_first,
               int *ret_dashdash, struct cay_error *err);
 
+/* Whether a word stands among the options of a command line, before any "--". For what has to be
+ * known before it can be parsed. */
+bool opt_is_given(int argc, char *const *argv, const char *word);
+
 /* Adds the help in two columns, wrapped to width (0: 80) where words allow. */
 void opt_help(struct strbuf *out, const struct opt *opts, int width);
 

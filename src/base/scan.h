@@ -23,13 +23,25 @@ static inline bool scan_word(const char **at, const char *word)
     return true;
 }
 
-/* One to `most` digits, no more of which follow. most is at most 19, so that it fits. */
-static inline bool scan_uint(const char **at, size_t most, uint64_t *ret)
+/* Whether a list of words with white space in between has this one. */
+static inline bool scan_has_word(const char *list, const char *word)
+{
+    static const char space[] = " \t\r\n";
+    size_t len = strlen(word);
+
+    for (const char *at = list; (at = strstr(at, word)); at += len)
+        if ((at == list || strchr(space, at[-1])) && (!at[len] || strchr(space, at[len])))
+            return true;
+    return false;
+}
+
+/* One to `max` digits, with no digit after them. max is at most 19, so that it fits. */
+static inline bool scan_uint(const char **at, size_t max, uint64_t *ret)
 {
     size_t len = strspn(*at, "0123456789");
     uint64_t value = 0;
 
-    if (len == 0 || len > most)
+    if (len == 0 || len > max)
         return false;
     for (size_t i = 0; i < len; i++)
         value = value * 10 + (uint64_t)((*at)[i] - '0');

@@ -39,7 +39,7 @@ int toml_lex_expected(struct toml_lex *lex, const char *what)
     return toml_lex_fail(lex, "found byte 0x%02x where %s should be", c, what);
 }
 
-const char *toml_lex_show(struct toml_lex *lex, const char *key, size_t len)
+const char *toml_lex_quote(struct toml_lex *lex, const char *key, size_t len)
 {
     enum { SHOWN = 48 };
     size_t shown = MIN(len, (size_t)SHOWN);
@@ -63,8 +63,8 @@ static int fail_value(struct toml_lex *lex, const char *text, const char *end, c
 {
     const struct toml_value *named = lex->named;
 
-    return toml_lex_fail(lex, "key %s: %s %s", toml_lex_show(lex, named->key, named->key_len),
-                         toml_lex_show(lex, text, (size_t)(end - text)), what);
+    return toml_lex_fail(lex, "key %s: %s %s", toml_lex_quote(lex, named->key, named->key_len),
+                         toml_lex_quote(lex, text, (size_t)(end - text)), what);
 }
 
 static bool is_digit(char c)

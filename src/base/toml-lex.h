@@ -33,7 +33,7 @@ int toml_lex_fail(struct toml_lex *lex, const char *fmt, ...) __attribute__((for
 int toml_lex_expected(struct toml_lex *lex, const char *what);
 
 /* A key as messages show it: shortened, and nothing in it that a terminal would obey. */
-const char *toml_lex_show(struct toml_lex *lex, const char *key, size_t len);
+const char *toml_lex_quote(struct toml_lex *lex, const char *key, size_t len);
 
 /* Takes the character if it comes next. */
 bool toml_lex_take(struct toml_lex *lex, char c);

@@ -99,7 +99,7 @@ static int open_value(struct parser *p, struct toml_value *value, enum toml_kind
 static int fail_taken(struct parser *p, const struct toml_value *value)
 {
     return toml_lex_fail(&p->lex, "key %s is already in use since line %u",
-                         toml_lex_show(&p->lex, value->key, value->key_len), value->line);
+                         toml_lex_quote(&p->lex, value->key, value->key_len), value->line);
 }
 
 /* The table that a dotted key such as a.b names with its "a": found or made. */

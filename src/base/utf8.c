@@ -88,6 +88,14 @@ bool utf8_is_valid(const char *data, size_t len)
     return utf8_valid_prefix(data, len) == len;
 }
 
+size_t utf8_character(const char *data, size_t len, bool *ret_is_whole)
+{
+    size_t n;
+
+    *ret_is_whole = judge((const unsigned char *)data, len, &n) == WHOLE;
+    return n;
+}
+
 void utf8_sanitize(struct strbuf *out, const char *data, size_t len)
 {
     for (;;) {

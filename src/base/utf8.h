@@ -27,6 +27,10 @@ size_t utf8_valid_prefix(const char *data, size_t len);
 
 bool utf8_is_valid(const char *data, size_t len);
 
+/* How long the character at the start is, which is no ASCII; *ret_is_whole: it is one. Else so many
+ * bytes are what one U+FFFD stands for. */
+size_t utf8_character(const char *data, size_t len, bool *ret_is_whole);
+
 /*
  * Appends data with U+FFFD in place of each maximal part that cannot belong to a character, as
  * browsers do (WHATWG Encoding, Unicode 3.9). Valid text is appended as it is; the data must not

@@ -22,9 +22,9 @@
 #include "base/parse.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "check/static-check.h"
 #include "check/type-lines.h"
 #include "core/config.h"
-#include "core/fence.h"
 #include "core/language.h"
 #include "engine/engine.h"
 
@@ -39,8 +39,7 @@ static int fail_none(struct arena *arena, const struct language *language, struc
     const char *names = "";
 
     if (!language->types[0]) {
-        cay_fail(err, CAY_E_USAGE, "%s: there is no type checker for this language",
-                 language->title);
+        cay_fail(err, CAY_E_USAGE, "%s: no type checker exists for this language", language->title);
         return cay_hint(err, "without --types, the rules of `cay check` are for it too"), -1;
     }
     for (const char *const *line = language->types; *line; line++)
@@ -81,8 +80,8 @@ static const struct value *in_force(const struct config *config, enum field_id i
 static uint64_t limit_of(const struct config *config, enum field_id compilers, enum field_id id)
 {
     const struct value *cap = &config->caps[id].value;
-    uint64_t most = config->settings[compilers].value.num;
-    return cap->is_set ? MIN(most, cap->num) : most;
+    uint64_t max = config->settings[compilers].value.num;
+    return cap->is_set ? MIN(max, cap->num) : max;
 }
 
 static int set_up(struct arena *arena, const struct config *config,
@@ -216,21 +215,13 @@ static int fail_checker(struct arena *arena, const struct cay_result *result, co
 }
 
 static int check(struct cay *cay, struct arena *arena, const struct cay_check_request *req,
-                 char **report, bool *is_safe, struct cay_error *err)
+                 const struct language *language, char **report, bool *is_safe,
+                 struct cay_error *err)
 {
-    const char *words[WORDS_MAX + 1], *version;
+    const char *words[WORDS_MAX + 1];
     struct type_findings found = { 0 };
-    const struct language *language = NULL;
     struct cay_result *result = NULL;
 
-    int rc = req->language
-                 ? language_find(arena, req->language, &language, &version, err)
-                 : language_guess(arena, req->file_name, req->code, req->len, &language, err);
-    if (rc < 0)
-        return -1;
-    if (!language)
-        return cay_fail(err, CAY_E_USAGE,
-                        "language: neither a file name nor a #! line tells which");
     const char *source =
         language_source(arena, language, req->language, req->file_name, req->code, req->len);
     if (find_checker(arena, language, source, words, err) < 0 ||
@@ -240,40 +231,26 @@ static int check(struct cay *cay, struct arena *arena, const struct cay_check_re
     /* All of them leave with 0 or few where they got to the end. */
     bool has_ended = result->verdict.cause == CAY_CAUSE_OK ||
                      (result->verdict.cause == CAY_CAUSE_EXIT && found.n > 0);
-    rc = has_ended ? add_findings(arena, req, &found, words[0], report, is_safe, err)
-                   : fail_checker(arena, result, words[0], err);
+    int rc = has_ended ? add_findings(arena, req, &found, words[0], report, is_safe, err)
+                       : fail_checker(arena, result, words[0], err);
     cay_result_free(result);
     return rc;
-}
-
-/* Both look at the same code: a fence is off before either does. */
-static struct cay_check_request without_fence(struct arena *arena,
-                                              const struct cay_check_request *req)
-{
-    struct cay_check_request bare = *req;
-
-    if (!(req->flags & CAY_CHECK_STRIP_FENCE))
-        return bare;
-    struct fence fence = fence_find((struct bytes){ req->code, req->len });
-    bare.flags &= ~(unsigned)CAY_CHECK_STRIP_FENCE;
-    bare.code = fence.code.data;
-    bare.len = fence.code.len;
-    if (!req->language && fence.language.len > 0)
-        bare.language = arena_dup(arena, fence.language.data, fence.language.len);
-    return bare;
 }
 
 int cay_check_types(struct cay *cay, const struct cay_check_request *req, char **ret_report,
                     bool *ret_safe, struct cay_error *err)
 {
     struct arena arena = { 0 };
-    struct cay_check_request bare = without_fence(&arena, req);
+    struct cay_check_request bare = *req; /* without a fence: both look at the same code */
+    const struct language *language;
     char *report = NULL;
     bool is_safe = false;
 
-    int rc = cay_check(cay, &bare, &report, &is_safe, err);
+    int rc = static_check_prepare(&arena, &bare, &language, err);
     if (rc == 0)
-        rc = check(cay, &arena, &bare, &report, &is_safe, err);
+        rc = static_check_run(cay, &bare, language, &report, &is_safe, err);
+    if (rc == 0)
+        rc = check(cay, &arena, &bare, language, &report, &is_safe, err);
     arena_done(&arena);
     if (rc < 0) {
         free(report);

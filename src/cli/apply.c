@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
-#include "cli/changes.h"
+#include "cli/changes-view.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 enum { LIST_MAX = 40, OBSTACLES_MAX = 20, ONLY_MAX = 64 };
 
@@ -52,7 +52,7 @@ static void on_obstacle(void *arg, const char *path, const char *why)
     if (args->obstacles++ >= OBSTACLES_MAX)
         return;
     changes_put_path(&name, path);
-    tell("%s: %s", strbuf_str(&name), why);
+    print_message("%s: %s", strbuf_str(&name), why);
 }
 
 static int try_apply(struct cay_execution *run, struct apply_args *args, bool dry_run)
@@ -68,8 +68,8 @@ static int try_apply(struct cay_execution *run, struct apply_args *args, bool dr
     if (cay_execution_apply(run, &options, &err) == 0)
         return 0;
     if (args->obstacles > OBSTACLES_MAX)
-        tell("and %zu more", args->obstacles - OBSTACLES_MAX);
-    return changes_tell_error(run, &err);
+        print_message("and %zu more", args->obstacles - OBSTACLES_MAX);
+    return changes_print_error(run, &err);
 }
 
 /* Only a yes is one. */
@@ -78,7 +78,7 @@ static bool is_agreed(const char *folder)
     auto_strbuf struct strbuf line = { 0 };
     char answer[16] = "";
 
-    strbuf_printf(&line, "%swrite this to ", tell_lead());
+    strbuf_printf(&line, "%swrite this to ", print_prefix());
     changes_put_path(&line, folder);
     strbuf_puts(&line, "? [y/N] ");
     if (write(STDERR_FILENO, line.data, line.len) < 0 || !fgets(answer, sizeof answer, stdin))
@@ -97,24 +97,24 @@ static int apply_run(struct cay_execution *run, struct apply_args *args)
     if (status != 0)
         return status;
     size_t more = changes_put_list(&out, run, args->n_only ? args->only : NULL, LIST_MAX,
-                                   tell_color(STDOUT_FILENO, args->no_color));
+                                   use_color(STDOUT_FILENO, args->no_color));
     if (more > 0)
         strbuf_printf(&out, "  and %zu more\n", more);
-    status = tell_text(strbuf_str(&out));
+    status = print_text(strbuf_str(&out));
     if (status != 0 || args->dry_run)
         return status;
     if (!args->yes && !isatty(STDIN_FILENO)) {
-        cay_fail(&err, CAY_E_USAGE, "apply: nobody can be asked here: stdin is no terminal");
+        cay_fail(&err, CAY_E_USAGE, "apply: cannot ask for confirmation: stdin is not a terminal");
         cay_hint(&err, "--yes writes without asking, --dry-run only checks");
-        return tell_error(&err);
+        return print_error(&err);
     }
     if (!args->yes && !is_agreed(cay_execution_workspace(run))) {
-        tell("nothing was written");
+        print_message("nothing was written");
         return 1;
     }
     status = try_apply(run, args, false);
     if (status == 0)
-        tell("written to %s", cay_execution_workspace(run));
+        print_message("written to %s", cay_execution_workspace(run));
     return status;
 }
 
@@ -122,7 +122,7 @@ int cmd_apply(int argc, char **argv)
 {
     struct apply_args args = { 0 };
     const struct opt opts[] = {
-        { OPT_BOOL, 'y', "yes", NULL, "do not ask", &args.yes },
+        { OPT_BOOL, 'y', "yes", NULL, "do not ask for confirmation", &args.yes },
         { OPT_CALL, 0, "only", "GLOB",
           "only paths (or folders) that match, as `cay show` lists them (repeatable)", &args,
           add_only },
@@ -136,18 +136,18 @@ int cmd_apply(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (args.help)
-        return tell_help("cay apply [options] ID", about, opts, examples);
+        return print_help("cay apply [options] ID", about, opts, examples);
     if (first == argc) {
         cay_fail(&err, CAY_E_USAGE, "apply: which execution?");
         cay_hint(&err, "cay apply ID, or `cay apply last`");
-        return tell_error(&err);
+        return print_error(&err);
     }
     if (first + 1 < argc)
-        return tell_extra("apply", argv[first + 1]);
+        return print_unexpected_argument("apply", argv[first + 1]);
     if (cay_execution_open(argv[first], &run, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     int status = apply_run(run, &args);
     cay_execution_close(run);
     return status;

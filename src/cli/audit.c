@@ -15,16 +15,16 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/json-get.h"
+#include "cli/print.h"
 
 static const char about[] =
-    "The audit log holds an entry for every execution: who, when, what became of it, and hashes "
-    "and\n"
-    "sizes of code and streams; never these themselves. Each entry is chained to the one before.\n"
+    "The audit log holds an entry for every execution: who, when, how it ended, and hashes and\n"
+    "sizes of code and streams; never their contents. Each entry is chained to the one before.\n"
     "\n"
-    "  verify   read all of it; exit status 1, and what was found, unless it is whole\n"
-    "  list     the newest entries, the newest last; so does `cay audit` alone\n"
-    "  export   all entries as they stand in the log, a JSON object a line";
+    "  verify   read all of it; exit status 1, with the findings, if anything is wrong\n"
+    "  list     the newest entries, newest last (also `cay audit` alone)\n"
+    "  export   all entries as stored, one JSON object per line";
 
 static const char examples[] = "  cay audit verify\n"
                                "  cay audit list --limit 50\n"
@@ -42,7 +42,7 @@ struct verifying {
 static void put_finding(struct verifying *v, const struct cay_audit_finding *finding)
 {
     strbuf_printf(&v->out, "%s: ", finding->word);
-    tell_visible(&v->out, finding->text);
+    sanitize_text(&v->out, finding->text);
     if (finding->line > 0)
         strbuf_printf(&v->out, " (%s, line %llu)", finding->file,
                       (unsigned long long)finding->line);
@@ -97,7 +97,7 @@ static int verify(bool as_json)
                       sum.damages == 0 ? "intact" : "DAMAGED", (unsigned long long)sum.entries,
                       (unsigned long long)sum.first, (unsigned long long)sum.last, sum.hash);
     }
-    int status = rc < 0 ? tell_error(&err) : tell_text(strbuf_str(&v.out));
+    int status = rc < 0 ? print_error(&err) : print_text(strbuf_str(&v.out));
     strbuf_done(&v.out);
     return status ? status : sum.damages > 0;
 }
@@ -125,16 +125,10 @@ static int take_line(void *arg, uint64_t seq, const char *line, size_t len)
     strbuf_add(&p->out, line, len);
     strbuf_putc(&p->out, '\n');
     if (p->out.len >= FLUSH_BYTES) {
-        p->status = tell_text(strbuf_str(&p->out));
+        p->status = print_text(strbuf_str(&p->out));
         p->out.len = 0;
     }
     return p->status ? -1 : 0;
-}
-
-static const char *text_of(json_t *row, const char *key)
-{
-    const char *text = json_string_value(json_object_get(row, key));
-    return text ? text : "-";
 }
 
 static void put_row(struct strbuf *out, const char *line)
@@ -142,17 +136,17 @@ static void put_row(struct strbuf *out, const char *line)
     json_t *row = json_loads(line, 0, NULL);
 
     strbuf_printf(out, "%7lld  %-24s ", (long long)json_integer_value(json_object_get(row, "seq")),
-                  text_of(row, "time"));
-    if (strcmp(text_of(row, "kind"), "run") == 0) {
-        strbuf_printf(out, "%-10.8s ", text_of(row, "id"));
-        tell_visible_padded(out, text_of(row, "language"), 11);
+                  text_or(row, "time", "-"));
+    if (strcmp(text_or(row, "kind", "-"), "run") == 0) {
+        strbuf_printf(out, "%-10.8s ", text_or(row, "id", "-"));
+        sanitize_text_padded(out, text_or(row, "language", "-"), 11);
         strbuf_printf(out, " %4lld  %-14s %-8s ",
                       (long long)json_integer_value(json_object_get(row, "exit_code")),
-                      text_of(row, "cause"), text_of(row, "backend"));
-        tell_visible(out, text_of(row, "tenant"));
+                      text_or(row, "cause", "-"), text_or(row, "backend", "-"));
+        sanitize_text(out, text_or(row, "tenant", "-"));
     } else {
-        strbuf_printf(out, "(%s: ", text_of(row, "kind"));
-        tell_visible(out, text_of(row, "text"));
+        strbuf_printf(out, "(%s: ", text_or(row, "kind", "-"));
+        sanitize_text(out, text_or(row, "text", "-"));
         strbuf_putc(out, ')');
     }
     strbuf_putc(out, '\n');
@@ -182,9 +176,9 @@ static int print(bool is_list, bool as_json, size_t limit)
         free(p.ring[i]);
     free(p.ring);
     if (rc == 0 && p.status == 0)
-        p.status = tell_text(strbuf_str(&p.out));
+        p.status = print_text(strbuf_str(&p.out));
     strbuf_done(&p.out);
-    return rc < 0 ? tell_error(&err) : p.status;
+    return rc < 0 ? print_error(&err) : p.status;
 }
 
 /* ---- the command ---- */
@@ -208,8 +202,8 @@ int cmd_audit(int argc, char **argv)
     bool as_json = false, help = false;
     size_t limit = LIST_MAX, which = 0;
     const struct opt opts[] = {
-        { OPT_CALL, 'n', "limit", "N", "of list: at most so many (20)", &limit, set_limit },
-        { OPT_BOOL, 0, "json", NULL, "print JSON; of list, an object a line", &as_json },
+        { OPT_CALL, 'n', "limit", "N", "with list: show at most N (20)", &limit, set_limit },
+        { OPT_BOOL, 0, "json", NULL, "print JSON; with list, one object per line", &as_json },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -217,24 +211,24 @@ int cmd_audit(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay audit [list|verify|export] [options]", about, opts, examples);
+        return print_help("cay audit [list|verify|export] [options]", about, opts, examples);
     const char *word = first < argc ? argv[first] : words[LIST];
     while (which < ARRAY_LEN(words) && strcmp(words[which], word) != 0)
         which++;
     if (which == ARRAY_LEN(words)) {
         const char *near = suggest(word, words, ARRAY_LEN(words));
-        cay_fail(&err, CAY_E_USAGE, "audit: there is no '%.40s'", word);
+        cay_fail(&err, CAY_E_USAGE, "audit: unknown command '%.40s'", word);
         if (near)
             cay_hint(&err, "did you mean `cay audit %s`?", near);
         else
             cay_hint(&err, "cay audit verify, cay audit list or cay audit export");
-        return tell_error(&err);
+        return print_error(&err);
     }
     if (first + 1 < argc)
-        return tell_extra("audit", argv[first + 1]);
-    if (cay_journal_take(NULL, NULL, &err) < 0)
-        tell("warning: a server's last runs are missing: %s", err.msg);
+        return print_unexpected_argument("audit", argv[first + 1]);
+    if (cay_journal_import(NULL, NULL, &err) < 0)
+        print_message("warning: a server's last runs are missing: %s", err.msg);
     return which == VERIFY ? verify(as_json) : print(which == LIST, as_json, limit);
 }

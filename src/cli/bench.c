@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/opt.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 struct bench_options {
     const char *rounds, *only, *json;               /* of the table */
@@ -65,12 +65,12 @@ static int bench(const struct bench_options *o)
     const char *slash = len > 0 ? strrchr(cay, '/') : NULL;
 
     if (!slash)
-        return tell_error(&(struct cay_error){ .kind = CAY_E_SYSTEM, .msg = "/proc is missing" });
+        return print_error(&(struct cay_error){ .kind = CAY_E_SYSTEM, .msg = "/proc is missing" });
     if (snprintf(beside, sizeof beside, "%.*s/bench", (int)(slash - cay), cay) < (int)sizeof beside)
         become(beside, cay, o);
     int rc = become(CAY_LIBEXEC "/bench", cay, o);
-    tell("%s can't be started: %s", CAY_LIBEXEC "/bench", strerror(-rc));
-    tell("hint: install it beside cay (`make install` does)");
+    print_message("cannot start %s: %s", CAY_LIBEXEC "/bench", strerror(-rc));
+    print_message("hint: install it beside cay (`make install` does)");
     return 125;
 }
 
@@ -80,10 +80,10 @@ static int check(const struct bench_options *o, struct cay_error *err)
     bool is_of_load = o->seconds || o->clients || o->hostile || o->runs;
 
     if (is_of_table && o->is_load)
-        return cay_fail(err, CAY_E_USAGE, "--rounds, --only and --json do not go with --load");
+        return cay_fail(err, CAY_E_USAGE, "--rounds, --only and --json cannot be used with --load");
     if (is_of_load && !o->is_load)
         return cay_fail(err, CAY_E_USAGE,
-                        "--seconds, --clients, --hostile and --runs go with --load");
+                        "--seconds, --clients, --hostile and --runs require --load");
     return 0;
 }
 
@@ -94,13 +94,15 @@ int cmd_bench(int argc, char **argv)
     const struct opt opts[] = {
         { OPT_STR, 0, "rounds", "N", "rounds of each measurement (60)", &o.rounds },
         { OPT_STR, 0, "only", "TEXT", "only the groups with TEXT in their name", &o.only },
-        { OPT_STR, 0, "json", "FILE", "write the figures there as well", &o.json },
+        { OPT_STR, 0, "json", "FILE", "also write the figures to FILE", &o.json },
         { OPT_BOOL, 0, "load", NULL, "the load test instead: many clients, some hostile",
           &o.is_load },
         { OPT_STR, 0, "seconds", "N", "with --load: how long (120)", &o.seconds },
         { OPT_STR, 0, "clients", "N", "with --load: clients at once (200)", &o.clients },
-        { OPT_STR, 0, "hostile", "PERCENT", "with --load: so many are hostile (10)", &o.hostile },
-        { OPT_STR, 0, "runs", "N", "with --load: good runs back to back, and memory", &o.runs },
+        { OPT_STR, 0, "hostile", "PERCENT", "with --load: how many of them are hostile (10)",
+          &o.hostile },
+        { OPT_STR, 0, "runs", "N", "with --load: well-behaved runs back to back, and memory",
+          &o.runs },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -108,20 +110,20 @@ int cmd_bench(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help(
+        return print_help(
             "cay bench [--rounds N] [--only TEXT] [--json FILE] | --load [options]",
             "Measures this host: programs in cay, with and without a server, beside\n"
             "bare ones and other sandboxes; throughput and memory. It takes minutes and\n"
-            "wants a quiet machine.",
+            "needs a quiet machine.",
             opts,
             "  cay bench\n"
             "  cay bench --only python --rounds 200\n"
             "  cay bench --load --seconds 30\n");
     if (first < argc)
-        return tell_extra("bench", argv[first]);
+        return print_unexpected_argument("bench", argv[first]);
     if (check(&o, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     return bench(&o);
 }

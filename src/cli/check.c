@@ -13,16 +13,17 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/json-get.h"
+#include "cli/print.h"
 #include "cli/run-options.h"
-#include "cli/tell.h"
 
 /* More than is checked: whoever gives more is told so by the report. */
 enum { CODE_MAX = 64 << 20 };
 
 static const char about[] =
-    "Reads code without running it, and tells what the rules find: imports, calls, commands and\n"
-    "paths that a look is worth. Exit status 0: safe as far as can be seen; 126: not, or not all\n"
-    "of it could be read; 2: misuse. A tripwire: the sandbox is the wall.";
+    "Reads code without running it, and reports what the rules find: imports, calls, commands and\n"
+    "paths worth a look. Exit status 0: nothing blocks; 126: something does, or part of the code\n"
+    "could not be read; 2: misuse. It is a tripwire: the sandbox is the wall.";
 
 static const char examples[] = "  cay check script.py\n"
                                "  cay check --strict deploy.sh\n"
@@ -38,18 +39,12 @@ static const struct {
     { "info", "\033[1;34m" },
 };
 
-static const char *text_of(json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 static void put_code(struct cay *cay, struct strbuf *out, const char *language, const char *code,
                      bool has_color)
 {
     auto_strbuf struct strbuf visible = { 0 };
 
-    tell_visible(&visible, code);
+    sanitize_text(&visible, code);
     if (!has_color) {
         strbuf_printf(out, "    %s\n", strbuf_str(&visible));
         return;
@@ -61,26 +56,26 @@ static void put_code(struct cay *cay, struct strbuf *out, const char *language, 
 static void put_finding(struct cay *cay, struct strbuf *out, const char *file, const char *language,
                         json_t *finding, bool has_color)
 {
-    const char *severity = text_of(finding, "severity"), *color = "", *end = "";
+    const char *severity = text_or(finding, "severity", ""), *color = "", *end = "";
 
     for (size_t i = 0; has_color && i < ARRAY_LEN(severities); i++)
         if (strcmp(severities[i].name, severity) == 0) {
             color = severities[i].color;
             end = "\033[0m";
         }
-    tell_visible(out, file);
+    sanitize_text(out, file);
     strbuf_printf(
         out, ":%d:%d: %s%s%s: ", (int)json_integer_value(json_object_get(finding, "line")),
         (int)json_integer_value(json_object_get(finding, "column")), color, severity, end);
-    tell_visible(out, text_of(finding, "message"));
+    sanitize_text(out, text_or(finding, "message", ""));
     strbuf_puts(out, " [");
-    tell_visible(out, text_of(finding, "rule"));
+    sanitize_text(out, text_or(finding, "rule", ""));
     strbuf_puts(out, "]\n");
-    if (text_of(finding, "code")[0])
-        put_code(cay, out, language, text_of(finding, "code"), has_color);
-    if (text_of(finding, "remedy")[0]) {
+    if (text_or(finding, "code", "")[0])
+        put_code(cay, out, language, text_or(finding, "code", ""), has_color);
+    if (text_or(finding, "remedy", "")[0]) {
         strbuf_puts(out, "    hint: ");
-        tell_visible(out, text_of(finding, "remedy"));
+        sanitize_text(out, text_or(finding, "remedy", ""));
         strbuf_putc(out, '\n');
     }
 }
@@ -92,13 +87,13 @@ static int show(struct cay *cay, const char *file, const char *report, bool has_
     size_t i;
 
     json_array_foreach (json_object_get(root, "findings"), i, finding)
-        put_finding(cay, &out, file, text_of(root, "language"), finding, has_color);
+        put_finding(cay, &out, file, text_or(root, "language", ""), finding, has_color);
     if (json_array_size(json_object_get(root, "findings")) == 0) {
-        tell_visible(&out, file);
+        sanitize_text(&out, file);
         strbuf_puts(&out, ": nothing found\n");
     }
     json_decref(root);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }
 
 /* The code itself, or what the file holds. */
@@ -111,7 +106,7 @@ static int check(struct cay *cay, const char *file, const char *given, const cha
     size_t len = given ? strlen(given) : 0;
 
     if (!given && read_input(file, CODE_MAX, &code, &len, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     bool is_stdin = file && strcmp(file, "-") == 0;
     struct cay_check_request req = {
         .language = language,
@@ -121,14 +116,14 @@ static int check(struct cay *cay, const char *file, const char *given, const cha
         .flags = flags,
     };
     if ((types ? cay_check_types : cay_check)(cay, &req, &report, &is_safe, &err) < 0)
-        return tell_error(&err);
-    int told = json ? tell_text(report) | tell_text("\n")
-                    : show(cay,
-                           given      ? "(code)"
-                           : is_stdin ? "(stdin)"
-                                      : file,
-                           report, has_color);
-    return told ? told : is_safe ? 0 : 126;
+        return print_error(&err);
+    int print_status = json ? print_text(report) | print_text("\n")
+                            : show(cay,
+                                   given      ? "(code)"
+                                   : is_stdin ? "(stdin)"
+                                              : file,
+                                   report, has_color);
+    return print_status ? print_status : is_safe ? 0 : 126;
 }
 
 int cmd_check(int argc, char **argv)
@@ -145,9 +140,9 @@ int cmd_check(int argc, char **argv)
           "check what is inside the Markdown fence around the code", &strip_fence },
         { OPT_BOOL, 0, "json", NULL, "print the report as JSON", &json },
         { OPT_BOOL, 0, "strict", NULL,
-          "warnings are findings that block; shell commands by an allow list", &strict },
-        { OPT_BOOL, 0, "types", NULL, "what mypy, pyright or tsc says too, run in a sandbox",
-          &types },
+          "warnings block too; only shell commands of an allow list pass", &strict },
+        { OPT_BOOL, 0, "types", NULL,
+          "also report what mypy, pyright or tsc finds, run in a sandbox", &types },
         { OPT_BOOL, 0, "no-color", NULL, "no colours, not even on a terminal", &no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
@@ -157,20 +152,21 @@ int cmd_check(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay check [OPTIONS] FILE|-", about, opts, examples);
+        return print_help("cay check [OPTIONS] FILE|-", about, opts, examples);
     if (first == argc && !code)
-        return tell_wrong("`cay check FILE`, `-` for what stdin gives, or `-l LANGUAGE -e CODE`",
-                          "check: which file?");
+        return print_usage_error(
+            "`cay check FILE`, `cay check -` for stdin, or `cay check -l LANGUAGE -e CODE`",
+            "check: which file?");
     if (first + !code < argc)
-        return tell_extra("check", argv[first + !code]);
+        return print_unexpected_argument("check", argv[first + !code]);
     if (cay_open(&(struct cay_options){ .fork_warden = types }, &cay, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     int status =
         check(cay, code ? NULL : argv[first], code, language,
               (strict ? CAY_CHECK_STRICT : 0U) | (strip_fence ? CAY_CHECK_STRIP_FENCE : 0U), types,
-              json, tell_color(STDOUT_FILENO, no_color));
+              json, use_color(STDOUT_FILENO, no_color));
     cay_close(cay);
     return status;
 }

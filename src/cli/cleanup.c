@@ -11,19 +11,18 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static const char about[] =
-    "Removes everything of this user's cay on this host that belongs to nobody any more: cgroups,\n"
-    "containers, work folders and unfinished images of a cay that was killed, journals of a\n"
-    "server that was (what they hold is taken in), a socket that nobody answers, and executions\n"
-    "and artifacts past keep_executions, keep_days and keep_bytes. What a live cay has is never\n"
-    "touched. The next run would do most of it too.";
+    "Removes what this user's killed runs and servers left on this host: cgroups, containers,\n"
+    "work folders, unfinished images, sockets, and journals (their runs are recorded first);\n"
+    "also executions and artifacts past keep_executions, keep_days and keep_bytes. Nothing that\n"
+    "a live cay uses is touched. Most of this happens by itself at the next run, too.";
 
 static const char examples[] = "  cay cleanup --dry-run\n"
                                "  cay cleanup\n";
 
-struct told {
+struct removal {
     struct strbuf out;
     bool dry_run;
     size_t n;
@@ -31,22 +30,22 @@ struct told {
 
 static void on_removed(void *arg, const char *what, const char *name)
 {
-    struct told *told = arg;
+    struct removal *removal = arg;
 
-    told->n++;
-    strbuf_puts(&told->out, told->dry_run ? "would remove " : "removed ");
-    strbuf_printf(&told->out, "%s ", what);
-    tell_visible(&told->out, name);
-    strbuf_putc(&told->out, '\n');
+    removal->n++;
+    strbuf_puts(&removal->out, removal->dry_run ? "would remove " : "removed ");
+    strbuf_printf(&removal->out, "%s ", what);
+    sanitize_text(&removal->out, name);
+    strbuf_putc(&removal->out, '\n');
 }
 
 int cmd_cleanup(int argc, char **argv)
 {
     const struct cay_options options = { .no_project = true };
-    struct told told = { 0 };
+    struct removal removal = { 0 };
     bool help = false;
     const struct opt opts[] = {
-        { OPT_BOOL, 'n', "dry-run", NULL, "only say what would be removed", &told.dry_run },
+        { OPT_BOOL, 'n', "dry-run", NULL, "only say what would be removed", &removal.dry_run },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -55,19 +54,19 @@ int cmd_cleanup(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay cleanup [--dry-run]", about, opts, examples);
+        return print_help("cay cleanup [--dry-run]", about, opts, examples);
     if (first < argc)
-        return tell_extra("cleanup", argv[first]);
+        return print_unexpected_argument("cleanup", argv[first]);
     if (cay_open(&options, &cay, &err) < 0)
-        return tell_error(&err);
-    const struct cay_cleanup how = { told.dry_run, on_removed, &told };
-    int rc = cay_cleanup(cay, &how, &err);
+        return print_error(&err);
+    const struct cay_cleanup cleanup = { removal.dry_run, on_removed, &removal };
+    int rc = cay_cleanup(cay, &cleanup, &err);
     cay_close(cay);
-    if (told.n == 0 && rc == 0)
-        strbuf_puts(&told.out, "nothing to remove\n");
-    int status = tell_text(strbuf_str(&told.out));
-    strbuf_done(&told.out);
-    return rc < 0 ? tell_error(&err) : status;
+    if (removal.n == 0 && rc == 0)
+        strbuf_puts(&removal.out, "nothing to remove\n");
+    int status = print_text(strbuf_str(&removal.out));
+    strbuf_done(&removal.out);
+    return rc < 0 ? print_error(&err) : status;
 }

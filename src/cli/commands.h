@@ -7,17 +7,17 @@
  *
  * CMD rows are in both programs. FULL rows need libraries that starting `cay run` must not pay for
  * (a server's, a database's): they are in cay-full, which `cay` becomes when one is asked for
- * (full.c).
+ * (exec-full.c).
  */
 
 #define COMMANDS(CMD, FULL)                                           \
     CMD(run, "Run code in a sandbox")                                 \
     CMD(exec, "Run a command in a sandbox")                           \
-    CMD(check, "Say what code would do, without running it")          \
-    CMD(show, "Show what is kept of a run, or list the newest")       \
-    CMD(explain, "Say why a run failed, and what to try")             \
-    CMD(apply, "Write what a run changed to its workspace")           \
-    CMD(discard, "Throw away what a run changed")                     \
+    CMD(check, "Check what code would do, without running it")        \
+    CMD(show, "Show a recorded run, or list the newest")              \
+    CMD(explain, "Explain why a run failed, and what to try")         \
+    CMD(apply, "Write a run's changes to its workspace")              \
+    CMD(discard, "Discard a run's changes")                           \
     FULL(serve, "Serve runs over HTTP")                               \
     FULL(token, "Add, list or remove tokens of a server's clients")   \
     FULL(history, "List executions, by language, cause, time …")      \
@@ -27,8 +27,8 @@
     CMD(cleanup, "Remove what a killed cay left, and old records")    \
     CMD(languages, "List the languages and where their runtimes are") \
     CMD(config, "Show each setting in force and where it came from")  \
-    CMD(doctor, "Check this host, and say the fix for each obstacle") \
-    CMD(setup, "Give a user a cgroup subtree of his own (root)")      \
+    CMD(doctor, "Check this host, with the fix for each problem")     \
+    CMD(setup, "Give a user a cgroup subtree of their own (root)")    \
     CMD(bench, "Measure this host, beside bare and other sandboxes")  \
     CMD(completion, "Print completions for bash, zsh or fish")        \
     CMD(version, "Show the version")                                  \

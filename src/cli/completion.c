@@ -8,8 +8,8 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "cli/run-options.h"
-#include "cli/tell.h"
 
 static void put_command_names(struct strbuf *out)
 {
@@ -316,18 +316,18 @@ int cmd_completion(int argc, char **argv)
     auto_strbuf struct strbuf out = { 0 };
 
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return tell_help("cay completion bash|zsh|fish", "Prints completions for a shell.", NULL,
-                         "  cay completion bash > /etc/bash_completion.d/cay\n"
-                         "  source <(cay completion bash)\n");
+        return print_help("cay completion bash|zsh|fish", "Prints completions for a shell.", NULL,
+                          "  cay completion bash > /etc/bash_completion.d/cay\n"
+                          "  source <(cay completion bash)\n");
     for (size_t i = 0; argc == 2 && i < ARRAY_LEN(shells); i++)
         if (strcmp(argv[1], shells[i].shell) == 0) {
             auto_free struct run_args *args = mem_alloc(sizeof *args);
             struct opt rows[RUN_OPTION_ROWS];
             run_options(args, false, rows);
             shells[i].put(&out, rows);
-            return tell_text(strbuf_str(&out));
+            return print_text(strbuf_str(&out));
         }
     if (argc < 2)
-        return tell_wrong("cay completion bash, zsh or fish", "completion: of which shell?");
-    return tell_wrong(NULL, "completion: '%s' is not one of: bash zsh fish", argv[1]);
+        return print_usage_error("cay completion bash, zsh or fish", "completion: of which shell?");
+    return print_usage_error(NULL, "completion: '%s' is not one of: bash zsh fish", argv[1]);
 }

@@ -9,7 +9,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static void put_setting(struct strbuf *out, const char *prefix, const char *name, json_t *setting)
 {
@@ -33,7 +33,7 @@ static void put_profiles(struct strbuf *out, json_t *profiles)
 
     json_array_foreach (profiles, i, name)
         strbuf_printf(&list, "%s%s", i ? "," : "", json_string_value(name));
-    strbuf_printf(out, "%-18s %-28s what --profile takes\n", "profiles", strbuf_str(&list));
+    strbuf_printf(out, "%-18s %-28s values for --profile\n", "profiles", strbuf_str(&list));
 }
 
 static int put_table(const char *json)
@@ -59,7 +59,7 @@ static int put_table(const char *json)
     }
     put_profiles(&out, json_object_get(root, "profiles"));
     json_decref(root);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }
 
 int cmd_config(int argc, char **argv)
@@ -75,20 +75,20 @@ int cmd_config(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help(
+        return print_help(
             "cay config [--json]",
             "Shows each setting in force and where it came from: built-in, the system's file\n"
             "(/etc/cay/cay.toml), the user's (~/.config/cay/cay.toml), ./.cay.toml, the\n"
             "environment, or a profile that one of them chose.",
             opts, "  cay config\n  CAY_MEMORY=1g cay config\n");
     if (first < argc)
-        return tell_extra("config", argv[first]);
+        return print_unexpected_argument("config", argv[first]);
     if (cay_open(NULL, &cay, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     auto_free char *text = cay_config_json(cay);
-    tell_warnings(cay_config_warnings(cay));
+    print_warnings(cay_config_warnings(cay));
     cay_close(cay);
-    return json ? tell_text(text) | tell_text("\n") : put_table(text);
+    return json ? print_text(text) | print_text("\n") : put_table(text);
 }

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/opt.h"
-#include "cli/changes.h"
+#include "cli/changes-view.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 int cmd_discard(int argc, char **argv)
 {
@@ -20,24 +20,25 @@ int cmd_discard(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay discard ID",
-                         "Throws away what a run changed in its workspace. Its result and output\n"
-                         "stay until they are pruned. ID as in `cay show`.",
-                         opts, "  cay discard last\n  cay discard 3f2a\n");
+        return print_help("cay discard ID",
+                          "Discards what a run changed in its workspace. Its result and output\n"
+                          "stay until they are pruned. ID as in `cay show`.",
+                          opts, "  cay discard last\n  cay discard 3f2a\n");
     if (first == argc) {
         cay_fail(&err, CAY_E_USAGE, "discard: which execution?");
         cay_hint(&err, "cay discard ID, or `cay discard last`");
-        return tell_error(&err);
+        return print_error(&err);
     }
     if (first + 1 < argc)
-        return tell_extra("discard", argv[first + 1]);
+        return print_unexpected_argument("discard", argv[first + 1]);
     if (cay_execution_open(argv[first], &run, &err) < 0)
-        return tell_error(&err);
-    int status = cay_execution_discard(run, &err) < 0 ? changes_tell_error(run, &err) : 0;
+        return print_error(&err);
+    int status = cay_execution_discard(run, &err) < 0 ? changes_print_error(run, &err) : 0;
     if (status == 0)
-        tell("the changes of %.8s are gone; the folder was never touched", cay_execution_id(run));
+        print_message("the changes of %.8s are gone; the folder was never touched",
+                      cay_execution_id(run));
     cay_execution_close(run);
     return status;
 }

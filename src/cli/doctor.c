@@ -12,11 +12,11 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static const char about[] =
-    "Checks what this host gives to this user: kernel, cgroups, runtimes, tools; tries each\n"
-    "layer; runs an empty program in a sandbox; and says what to do about each obstacle.\n"
+    "Checks what this host offers this user: kernel, cgroups, runtimes, tools; tries each\n"
+    "layer; runs an empty program in a sandbox; and prints the fix for each problem.\n"
     "Exit status 0: a run with the default settings works; 1: it does not; 2: misuse.";
 
 static const char examples[] =
@@ -265,9 +265,9 @@ static void put_refused(struct view *view, json_t *report)
 static int put_report(json_t *report, bool verbose, bool no_color)
 {
     struct view view = {
-        .color = tell_color(STDOUT_FILENO, no_color),
+        .color = use_color(STDOUT_FILENO, no_color),
         .utf8 = isatty(STDOUT_FILENO) && is_utf8(),
-        .width = (size_t)tell_width(),
+        .width = (size_t)terminal_width(),
     };
     json_t *checks = json_object_get(report, "checks");
     bool works = json_is_true(json_object_get(report, "works"));
@@ -279,7 +279,7 @@ static int put_report(json_t *report, bool verbose, bool no_color)
     put_refused(&view, report);
     size_t column = put_sign(&view, works ? LOOK_OK : LOOK_FAIL);
     put_wrapped(&view, column, column, text_of(report, "conclusion"));
-    int status = tell_text(strbuf_str(&view.out));
+    int status = print_text(strbuf_str(&view.out));
     strbuf_done(&view.out);
     return status ? status : !works;
 }
@@ -290,8 +290,8 @@ int cmd_doctor(int argc, char **argv)
     const char *backend = NULL;
     const struct opt opts[] = {
         { OPT_BOOL, 0, "json", NULL, "print the report as JSON", &json },
-        { OPT_BOOL, 'v', "verbose", NULL, "show every check, not only a line a group", &verbose },
-        { OPT_STR, 0, "backend", "NAME", "look at this backend, as if it was set", &backend },
+        { OPT_BOOL, 'v', "verbose", NULL, "show every check, not one line per group", &verbose },
+        { OPT_STR, 0, "backend", "NAME", "check this backend as if it were configured", &backend },
         { OPT_BOOL, 0, "no-color", NULL, "no colours on a terminal", &no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
@@ -301,23 +301,23 @@ int cmd_doctor(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay doctor [--json] [--verbose]", about, opts, examples);
+        return print_help("cay doctor [--json] [--verbose]", about, opts, examples);
     if (first < argc)
-        return tell_extra("doctor", argv[first]);
+        return print_unexpected_argument("doctor", argv[first]);
     if (cay_open(&(struct cay_options){ .fork_warden = true }, &cay, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     auto_free char *text = NULL;
     int rc = backend ? cay_doctor_backend(cay, backend, &err) : 0;
     rc = rc < 0 ? rc : cay_doctor_json(cay, &text, &err);
     cay_close(cay);
     if (rc < 0)
-        return tell_error(&err);
+        return print_error(&err);
     json_t *report = json_loads(text, 0, NULL);
     int status;
     if (json) {
-        status = tell_text(text) | tell_text("\n");
+        status = print_text(text) | print_text("\n");
         status = status ? status : !json_is_true(json_object_get(report, "works"));
     } else {
         status = put_report(report, verbose, no_color);

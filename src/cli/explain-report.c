@@ -8,26 +8,17 @@
 #include "base/auto.h"
 #include "base/strbuf.h"
 #include "cli/explain.h"
-#include "cli/tell.h"
+#include "cli/json-get.h"
+#include "cli/print.h"
 
 enum { TAIL_LINES = 40, CODE_BYTES_MAX = 20000 };
-
-static const char *text_of(json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
-static double number_of(json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
 
 /* In a table's cell, a line's end and a bar would be the table's own. */
 static void put_cell(struct strbuf *out, const char *text)
 {
     auto_strbuf struct strbuf visible = { 0 };
 
-    tell_visible(&visible, text);
+    sanitize_text(&visible, text);
     for (const char *pos = strbuf_str(&visible); *pos; pos++) {
         if (strchr("|<>[]*_`\\", *pos))
             strbuf_putc(out, '\\');
@@ -52,7 +43,7 @@ static void put_block(struct strbuf *out, const char *text, size_t len)
 
     for (size_t i = 0; i < len; i++)
         strbuf_putc(&copy, text[i] ? text[i] : ' ');
-    tell_visible(&visible, strbuf_str(&copy));
+    sanitize_text(&visible, strbuf_str(&copy));
     for (const char *pos = strbuf_str(&visible); *pos; pos++) {
         row = *pos == '`' ? row + 1 : 0;
         longest = MAX(longest, row);

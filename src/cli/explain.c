@@ -14,13 +14,14 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/json-get.h"
+#include "cli/print.h"
 #include "cli/run-options.h"
-#include "cli/tell.h"
 
 enum { FILE_BYTES_MAX = 64 << 20, CALLS_MAX = 12 };
 
 static const char about[] =
-    "Says why a run failed: the error, where in the program, the lines around it, what to try.\n"
+    "Explains why a run failed: the error, its line, the code around it, and what to try.\n"
     "The argument is the id of a run (or its first 4 characters, or `last`), a file with a result\n"
     "as JSON, or with -l a file with what a program or compiler wrote to stderr; - is stdin.";
 
@@ -31,19 +32,9 @@ static const char examples[] = "  cay explain last\n"
 
 /* ---- showing ---- */
 
-static const char *text_of(json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
-static json_int_t number_of(json_t *object, const char *key)
-{
-    return json_integer_value(json_object_get(object, key));
-}
-
 static void put_place(struct strbuf *out, json_t *place)
 {
-    tell_visible(out, text_of(place, "file"));
+    sanitize_text(out, text_of(place, "file"));
     if (number_of(place, "line") > 0)
         strbuf_printf(out, ":%lld", (long long)number_of(place, "line"));
     if (number_of(place, "line") > 0 && number_of(place, "column") > 0)
@@ -60,9 +51,9 @@ static void put_context(struct strbuf *out, json_t *error, bool color)
         const char *text = text_of(line, "text");
         strbuf_printf(out, "%s%s %5lld | ", is_error && color ? "\033[1m" : "",
                       is_error ? ">" : " ", (long long)number_of(line, "line"));
-        tell_visible(out, text ? text : "");
+        sanitize_text(out, text ? text : "");
         strbuf_puts(out, is_error && color ? "\033[0m\n" : "\n");
-        json_int_t column = number_of(error, "column");
+        json_int_t column = (json_int_t)number_of(error, "column");
         if (!is_error || column < 1 || !text || (size_t)column > strlen(text) + 1)
             continue;
         strbuf_puts(out, "        | ");
@@ -91,7 +82,7 @@ static void put_calls(struct strbuf *out, json_t *error)
             put_place(out, frame);
         if (function) {
             strbuf_puts(out, "  ");
-            tell_visible(out, function);
+            sanitize_text(out, function);
         }
         strbuf_putc(out, '\n');
     }
@@ -102,7 +93,7 @@ static void put_row(struct strbuf *out, const char *name, const char *text)
     if (!text)
         return;
     strbuf_printf(out, "%-10s ", name);
-    tell_visible(out, text);
+    sanitize_text(out, text);
     strbuf_putc(out, '\n');
 }
 
@@ -112,12 +103,12 @@ void explain_put(struct strbuf *out, json_t *error, bool color)
 
     if (color)
         strbuf_puts(out, "\033[1;31m");
-    tell_visible(out, type ? type : "failed");
+    sanitize_text(out, type ? type : "failed");
     if (color)
         strbuf_puts(out, "\033[0m");
     if (message && *message) {
         strbuf_puts(out, ": ");
-        tell_visible(out, message);
+        sanitize_text(out, message);
     }
     strbuf_putc(out, '\n');
     if (text_of(error, "file")) {
@@ -139,8 +130,8 @@ void explain_briefly(const struct cay_result *result)
     if (!failure || !failure->suggestion)
         return;
     if (failure->type && failure->line > 0)
-        tell("%s in %s:%u", failure->type, failure->file, failure->line);
-    tell("hint: %s", failure->suggestion);
+        print_message("%s in %s:%u", failure->type, failure->file, failure->line);
+    print_message("hint: %s", failure->suggestion);
 }
 
 /* ---- reading ---- */
@@ -169,7 +160,7 @@ static int explain_text(const struct explain_args *args, const struct strbuf *te
     const char *slash = args->code ? strrchr(args->code, '/') : NULL;
 
     if (!args->language) {
-        cay_fail(err, CAY_E_USAGE, "explain: the file holds no result; of which language is it?");
+        cay_fail(err, CAY_E_USAGE, "explain: the file holds no result; which language is it?");
         return cay_hint(err, "-l NAME, as in `cay languages`"), -1;
     }
     if (args->code && read_file(args->code, &code, err) < 0)
@@ -200,11 +191,11 @@ static int show(const struct explain_args *args, json_t *result, json_t *error, 
             error ? json_dumps(error, JSON_INDENT(2) | JSON_ENCODE_ANY) : str_dup("null");
         strbuf_printf(&out, "%s\n", json);
     } else if (json_is_object(error)) {
-        explain_put(&out, error, tell_color(STDOUT_FILENO, args->no_color));
+        explain_put(&out, error, use_color(STDOUT_FILENO, args->no_color));
     } else {
         strbuf_puts(&out, result ? "it did not fail\n" : "no error was found in it\n");
     }
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }
 
 static int explain_file(const struct explain_args *args, const char *path)
@@ -214,12 +205,12 @@ static int explain_file(const struct explain_args *args, const char *path)
     json_t *error = NULL;
 
     if (read_file(path, &text, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     json_t *result = json_loadb(strbuf_str(&text), text.len, JSON_ALLOW_NUL, NULL);
     if (json_is_object(json_object_get(result, "verdict"))) {
         int status = 0;
         if (args->code && read_file(args->code, &code, &err) < 0)
-            status = tell_error(&err);
+            status = print_error(&err);
         else
             status = show(args, result, json_object_get(result, "error"),
                           args->code ? strbuf_str(&code) : NULL, code.len);
@@ -228,13 +219,13 @@ static int explain_file(const struct explain_args *args, const char *path)
     }
     json_decref(result);
     if (args->report) {
-        cay_fail(&err, CAY_E_USAGE, "explain: a report is made of a run, and %.100s is no result",
+        cay_fail(&err, CAY_E_USAGE, "explain: --report needs a run, and %.100s is not a result",
                  path);
         cay_hint(&err, "give an id, or what `cay run --json` printed");
-        return tell_error(&err);
+        return print_error(&err);
     }
     if (explain_text(args, &text, &error, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     int status = show(args, NULL, error, NULL, 0);
     json_decref(error);
     return status;
@@ -247,7 +238,7 @@ static int explain_execution(const struct explain_args *args, const char *id)
     size_t code_len = 0;
 
     if (cay_execution_open(id, &run, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     json_t *result = json_loads(cay_execution_json(run), JSON_ALLOW_NUL, NULL);
     const char *code = cay_execution_code(run, &code_len);
     int status = show(args, result, json_object_get(result, "error"), code, code_len);
@@ -260,11 +251,11 @@ int cmd_explain(int argc, char **argv)
 {
     struct explain_args args = { 0 };
     const struct opt opts[] = {
-        { OPT_STR, 'l', "language", "NAME", "the language whose errors the file holds",
-          &args.language },
-        { OPT_STR, 0, "code", "FILE", "the program, for the lines around and for suggestions",
+        { OPT_STR, 'l', "language", "NAME", "language of the errors in the file", &args.language },
+        { OPT_STR, 0, "code", "FILE", "the program's source, for context and suggestions",
           &args.code },
-        { OPT_BOOL, 0, "report", NULL, "print all about the run, in Markdown", &args.report },
+        { OPT_BOOL, 0, "report", NULL, "print a full report of the run, in Markdown",
+          &args.report },
         { OPT_BOOL, 0, "json", NULL, "print the error as JSON", &args.json },
         { OPT_BOOL, 0, "no-color", NULL, "no colours", &args.no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &args.help },
@@ -274,20 +265,20 @@ int cmd_explain(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (args.help)
-        return tell_help("cay explain FILE|ID [options]", about, opts, examples);
+        return print_help("cay explain FILE|ID [options]", about, opts, examples);
     if (args.report && args.json) {
-        cay_fail(&err, CAY_E_USAGE, "explain: --report, --json: only one");
-        return tell_error(&err);
+        cay_fail(&err, CAY_E_USAGE, "explain: --report and --json are mutually exclusive");
+        return print_error(&err);
     }
     if (first == argc) {
         cay_fail(&err, CAY_E_USAGE, "explain: which run?");
         cay_hint(&err, "cay explain ID, or `cay explain last`");
-        return tell_error(&err);
+        return print_error(&err);
     }
     if (first + 1 < argc)
-        return tell_extra("explain", argv[first + 1]);
+        return print_unexpected_argument("explain", argv[first + 1]);
     bool is_file = strcmp(argv[first], "-") == 0 || args.language || access(argv[first], F_OK) == 0;
     return is_file ? explain_file(&args, argv[first]) : explain_execution(&args, argv[first]);
 }

@@ -3,7 +3,7 @@
 
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static const char examples[] = "  cay run -l python -e 'print(6 * 7)'\n"
                                "  cay run --timeout 2 --memory 64m script.py\n"
@@ -20,9 +20,13 @@ static int overview(void)
                 "Commands:\n");
     for (const struct command *command = commands; command->name; command++)
         strbuf_printf(&out, "  %-12s %s\n", command->name, command->help);
-    strbuf_printf(&out, "\nExamples:\n%s\n`cay help COMMAND` tells more; so does `man cay`.\n",
+    strbuf_printf(&out,
+                  "\n"
+                  "Examples:\n"
+                  "%s\n"
+                  "See `cay help COMMAND` or `man cay` for more.\n",
                   examples);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }
 
 int cmd_help(int argc, char **argv)

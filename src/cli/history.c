@@ -15,34 +15,22 @@
 #include "base/strbuf.h"
 #include "base/when.h"
 #include "cli/commands.h"
-#include "cli/filter.h"
-#include "cli/tell.h"
+#include "cli/history-args.h"
+#include "cli/json-get.h"
+#include "cli/print.h"
 #include "store/history.h"
 
 static const char about[] =
-    "Lists executions, the newest first: those of `cay run` and of a server of this user's. On a\n"
-    "terminal as a table; in a pipe a line each, with tabs between id, time, language, exit code,\n"
-    "cause, run time, total time, start, tenant, code. The code's first line is there where the "
-    "code\n"
+    "Lists executions, the newest first: those of `cay run` and of this user's server. On a\n"
+    "terminal as a table; in a pipe one line each, tab-separated: id, time, language, exit code,\n"
+    "cause, run time, total time, start, tenant, code. The code's first line is shown if the code\n"
     "was kept (store_code). `cay show ID` shows one, while it is kept; `cay show` is this list.\n"
-    "TIME is a span back from now (90s, 15m, 2h, 7d) or a date (2026-11-15, 2026-11-15T19:13), "
-    "UTC.";
+    "TIME is how long ago (90s, 15m, 2h, 7d) or a date (2026-11-15, 2026-11-15T19:13), UTC.";
 
 static const char examples[] = "  cay history\n"
                                "  cay history --failed --since 1h\n"
                                "  cay history --language python --cause memory --limit 5\n"
                                "  cay history --json | jq '.[].id'\n";
-
-static const char *text_of(json_t *row, const char *key)
-{
-    const char *text = json_string_value(json_object_get(row, key));
-    return text ? text : "-";
-}
-
-static double number_of(json_t *row, const char *key)
-{
-    return json_number_value(json_object_get(row, key));
-}
 
 /* ---- code ---- */
 
@@ -76,7 +64,7 @@ static void put_kept(struct strbuf *out, const char *id)
     for (char *pos = line.data; pos && *pos; pos++)
         if (*pos == '\t') /* they stand between columns */
             *pos = ' ';
-    tell_visible(out, strbuf_str(&line));
+    sanitize_text(out, strbuf_str(&line));
 }
 
 /* As much of a text as room has columns for, where each character takes one. */
@@ -124,26 +112,26 @@ static bool has_tenant(json_t *list)
 
 static void put_table(struct strbuf *out, json_t *list, bool color, bool has_tenants)
 {
-    size_t i, width = (size_t)tell_width();
+    size_t i, width = (size_t)terminal_width();
     size_t fixed = FIXED_WIDTH + (has_tenants ? TENANT_WIDTH + 1 : 0);
     json_t *row;
 
     json_array_foreach (list, i, row) {
         auto_strbuf struct strbuf kept = { 0 };
         bool is_failed = color && !json_is_true(json_object_get(row, "success"));
-        const char *time = text_of(row, "timestamp"); /* 2026-11-18T19:13:05.123Z */
+        const char *time = text_or(row, "timestamp", "-"); /* 2026-11-18T19:13:05.123Z */
         bool is_whole = strlen(time) >= 16;
-        strbuf_printf(out, "%-8.8s  %5.5s %5.5s  ", text_of(row, "id"), is_whole ? time + 5 : "",
-                      is_whole ? time + 11 : "");
-        tell_visible_padded(out, text_of(row, "language"), 10);
+        strbuf_printf(out, "%-8.8s  %5.5s %5.5s  ", text_or(row, "id", "-"),
+                      is_whole ? time + 5 : "", is_whole ? time + 11 : "");
+        sanitize_text_padded(out, text_or(row, "language", "-"), 10);
         strbuf_printf(out, " %4d  %s%-14s%s %6.2f s  ", (int)number_of(row, "exit_code"),
-                      is_failed ? "\033[31m" : "", text_of(row, "cause"),
+                      is_failed ? "\033[31m" : "", text_or(row, "cause", "-"),
                       is_failed ? "\033[0m" : "", number_of(row, "execution_time"));
         if (has_tenants) {
-            tell_visible_padded(out, text_of(row, "tenant"), TENANT_WIDTH);
+            sanitize_text_padded(out, text_or(row, "tenant", "-"), TENANT_WIDTH);
             strbuf_putc(out, ' ');
         }
-        put_kept(&kept, text_of(row, "id"));
+        put_kept(&kept, text_or(row, "id", "-"));
         put_cut(out, strbuf_str(&kept), width > fixed ? width - fixed : 0);
         strbuf_putc(out, '\n');
     }
@@ -155,14 +143,14 @@ static void put_columns(struct strbuf *out, json_t *list)
     size_t i;
 
     json_array_foreach (list, i, row) {
-        strbuf_printf(out, "%s\t%s\t%s\t%d\t%s\t%.6f\t%.6f\t%s\t", text_of(row, "id"),
-                      text_of(row, "timestamp"), text_of(row, "language"),
-                      (int)number_of(row, "exit_code"), text_of(row, "cause"),
+        strbuf_printf(out, "%s\t%s\t%s\t%d\t%s\t%.6f\t%.6f\t%s\t", text_or(row, "id", "-"),
+                      text_or(row, "timestamp", "-"), text_or(row, "language", "-"),
+                      (int)number_of(row, "exit_code"), text_or(row, "cause", "-"),
                       number_of(row, "execution_time"), number_of(row, "total_time"),
-                      text_of(row, "start"));
-        tell_visible(out, text_of(row, "tenant"));
+                      text_or(row, "start", "-"));
+        sanitize_text(out, text_or(row, "tenant", "-"));
         strbuf_putc(out, '\t');
-        put_kept(out, text_of(row, "id"));
+        put_kept(out, text_or(row, "id", "-"));
         strbuf_putc(out, '\n');
     }
 }
@@ -192,7 +180,7 @@ struct form {
 /* Takes the row that the page follows off it, where it has come along. */
 static bool take_named(json_t *list, const char *id)
 {
-    if (!*id || strcmp(text_of(json_array_get(list, 0), "id"), id) != 0)
+    if (!*id || strcmp(text_or(json_array_get(list, 0), "id", "-"), id) != 0)
         return false;
     json_array_remove(list, 0);
     return true;
@@ -205,7 +193,7 @@ static int put_page(struct history *history, struct history_query *query, struct
     auto_strbuf struct strbuf json = { 0 }, out = { 0 };
     bool is_first = !*query->id;
 
-    if (filter_answer(history, query, &json, err) < 0)
+    if (history_query_text(history, query, &json, err) < 0)
         return -1;
     json_t *list = json_loads(strbuf_str(&json), 0, NULL);
     bool is_named = take_named(list, query->id);
@@ -224,11 +212,11 @@ static int put_page(struct history *history, struct history_query *query, struct
     int n = (int)json_array_size(list);
     if (n > 0) {
         json_t *last = json_array_get(list, (size_t)n - 1);
-        snprintf(query->id, sizeof query->id, "%s", text_of(last, "id"));
-        when_parse(text_of(last, "timestamp"), 0, &query->id_ms);
+        snprintf(query->id, sizeof query->id, "%s", text_or(last, "id", "-"));
+        when_parse(text_or(last, "timestamp", "-"), 0, &query->id_ms);
     }
     json_decref(list);
-    form->status = tell_text(strbuf_str(&out));
+    form->status = print_text(strbuf_str(&out));
     return n;
 }
 
@@ -239,7 +227,7 @@ static int put_pages(struct history_query *query, struct form *form, struct cay_
     uint32_t left = query->limit ? query->limit : LIMIT, want;
     int n;
 
-    if (filter_open(&history, err) < 0)
+    if (history_open_current(&history, err) < 0)
         return -1;
     do {
         want = MIN(left, (uint32_t)PAGE);
@@ -249,7 +237,7 @@ static int put_pages(struct history_query *query, struct form *form, struct cay_
     } while (form->status == 0 && n == (int)want && left > 0);
     history_close(history);
     if (n >= 0 && form->as_json && form->status == 0)
-        form->status = tell_text(*query->id ? "\n]\n" : "]\n");
+        form->status = print_text(*query->id ? "\n]\n" : "]\n");
     return n < 0 ? -1 : 0;
 }
 
@@ -269,14 +257,16 @@ int cmd_history(int argc, char **argv)
     struct history_query query = { .kind = HISTORY_LIST };
     bool is_failed = false, as_json = false, no_color = false, help = false;
     const struct opt opts[] = {
-        { OPT_CALL, 'l', "language", "NAME", "only of this language", &query, filter_language },
-        { OPT_CALL, 0, "cause", "CAUSE", "only those that ended so: ok, exit, memory, …", &query,
-          filter_cause },
-        { OPT_BOOL, 0, "failed", NULL, "only those without success", &is_failed },
-        { OPT_CALL, 0, "since", "TIME", "not before this", &query, filter_since },
-        { OPT_CALL, 0, "until", "TIME", "only before this", &query, filter_until },
-        { OPT_CALL, 0, "tenant", "NAME", "only of this tenant of a server", &query, filter_tenant },
-        { OPT_CALL, 'n', "limit", "N", "at most so many (100)", &query.limit, set_limit },
+        { OPT_CALL, 'l', "language", "NAME", "only of this language", &query,
+          history_arg_language },
+        { OPT_CALL, 0, "cause", "CAUSE", "only with this cause: ok, exit, memory, …", &query,
+          history_arg_cause },
+        { OPT_BOOL, 0, "failed", NULL, "only failed ones", &is_failed },
+        { OPT_CALL, 0, "since", "TIME", "only since this time", &query, history_arg_since },
+        { OPT_CALL, 0, "until", "TIME", "only before this time", &query, history_arg_until },
+        { OPT_CALL, 0, "tenant", "NAME", "only of this tenant of a server", &query,
+          history_arg_tenant },
+        { OPT_CALL, 'n', "limit", "N", "show at most N (100)", &query.limit, set_limit },
         { OPT_BOOL, 0, "json", NULL, "print a JSON array", &as_json },
         { OPT_BOOL, 0, "no-color", NULL, "no colours", &no_color },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
@@ -286,16 +276,16 @@ int cmd_history(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay history [options]", about, opts, examples);
+        return print_help("cay history [options]", about, opts, examples);
     if (first < argc)
-        return tell_extra("history", argv[first]);
+        return print_unexpected_argument("history", argv[first]);
     query.failed_only = is_failed;
     struct form form = {
         .as_json = as_json,
         .as_table = !as_json && isatty(STDOUT_FILENO),
-        .color = tell_color(STDOUT_FILENO, no_color),
+        .color = use_color(STDOUT_FILENO, no_color),
     };
-    return put_pages(&query, &form, &err) < 0 ? tell_error(&err) : form.status;
+    return put_pages(&query, &form, &err) < 0 ? print_error(&err) : form.status;
 }

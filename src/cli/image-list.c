@@ -12,14 +12,13 @@
 #include "base/parse.h"
 #include "base/strbuf.h"
 #include "cli/image.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
-static const char about[] =
-    "Lists the images that `--image` can name: the caller's own, then the system's. On a terminal "
-    "as a\n"
-    "table; in a pipe a line each, with tabs between name, bytes, files, packages, runs that use "
-    "it,\n"
-    "when it was made, where (user, system), digest, and from what.";
+static const char about[] = "Lists the images that `--image` can name: the caller's own, then the "
+                            "system's. On a terminal as a\n"
+                            "table; in a pipe one line each, tab-separated: name, bytes, files, "
+                            "packages, runs that use it,\n"
+                            "creation time, where (user, system), digest, and source.";
 
 static const char examples[] = "  cay image list\n"
                                "  cay image list --json | jq -r '.[] | .name'\n"
@@ -35,7 +34,7 @@ static void put_table(struct strbuf *out, const struct cay_images *images)
         strbuf_printf(out, "%-18s %6.1f MB %8zu %4u  %-17.16s %-6s %-14.12s ", image->name,
                       (double)image->bytes / 1e6, image->n_packages, image->n_users, image->created,
                       image->is_system ? "system" : "user", image->digest + strlen("sha256:"));
-        tell_visible(out, image->from);
+        sanitize_text(out, image->from);
         strbuf_putc(out, '\n');
     }
 }
@@ -49,7 +48,7 @@ static void put_columns(struct strbuf *out, const struct cay_images *images)
                       (unsigned long long)image->bytes, (unsigned long long)image->files,
                       image->n_packages, image->n_users, image->created,
                       image->is_system ? "system" : "user", image->digest);
-        tell_visible(out, image->from);
+        sanitize_text(out, image->from);
         strbuf_putc(out, '\n');
     }
 }
@@ -116,7 +115,7 @@ int image_list(int argc, char **argv)
 {
     bool as_json = false, available = false, help = false;
     const struct opt opts[] = {
-        { OPT_BOOL, 0, "available", NULL, "those that `cay image build` can make", &available },
+        { OPT_BOOL, 0, "available", NULL, "list what `cay image build` can build", &available },
         { OPT_BOOL, 0, "json", NULL, "print a JSON array", &as_json },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
@@ -127,17 +126,17 @@ int image_list(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image list [options]", about, opts, examples);
+        return print_help("cay image list [options]", about, opts, examples);
     if (first < argc)
-        return tell_extra("image list", argv[first]);
+        return print_unexpected_argument("image list", argv[first]);
     if (available) {
         int rc = put_available(&out, as_json, &err);
-        return rc < 0 ? tell_error(&err) : tell_text(strbuf_str(&out));
+        return rc < 0 ? print_error(&err) : print_text(strbuf_str(&out));
     }
     if (cay_images_list(&images, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (as_json)
         put_json(&out, images);
     else if (!isatty(STDOUT_FILENO))
@@ -145,7 +144,8 @@ int image_list(int argc, char **argv)
     else if (cay_images_at(images, 0))
         put_table(&out, images);
     else
-        tell("there are no images yet; `cay image list --available` shows what can be built");
+        print_message(
+            "there are no images yet; `cay image list --available` shows what can be built");
     cay_images_free(images);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }

@@ -21,18 +21,18 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
+#include "cli/print.h"
 #include "cli/progress.h"
-#include "cli/tell.h"
 #include "images/archive.h"
 #include "images/build.h"
-#include "images/engine.h"
+#include "images/engine-export.h"
 
 enum { DEFINITION_BYTES_MAX = 64 * 1024, EXIT_INTERRUPTED = 130 };
 
 /* ---- what build and import share ---- */
 
 /* What goes on: a line that changes where stderr is a terminal, else a line for each step. */
-struct making {
+struct image_job {
     struct progress progress;
     struct strbuf what;
     const char *name;
@@ -40,24 +40,24 @@ struct making {
 
 static void on_line(void *arg, const char *text)
 {
-    struct making *making = arg;
+    struct image_job *job = arg;
 
-    if (!making->progress.is_on) {
-        tell("image %s: %s", making->name, text);
+    if (!job->progress.is_on) {
+        print_message("image %s: %s", job->name, text);
         return;
     }
-    progress_clear(&making->progress);
-    strbuf_done(&making->what);
-    strbuf_printf(&making->what, "image %s: ", making->name);
-    tell_visible(&making->what, text);
-    making->progress.what = strbuf_str(&making->what);
-    progress_tick(&making->progress);
+    progress_clear(&job->progress);
+    strbuf_done(&job->what);
+    strbuf_printf(&job->what, "image %s: ", job->name);
+    sanitize_text(&job->what, text);
+    job->progress.what = strbuf_str(&job->what);
+    progress_tick(&job->progress);
 }
 
 static void on_tick(void *arg)
 {
-    struct making *making = arg;
-    progress_tick(&making->progress);
+    struct image_job *job = arg;
+    progress_tick(&job->progress);
 }
 
 /* Signals become something that can be waited for; a second one, too, only asks for the end. */
@@ -73,13 +73,13 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void begin(struct making *making, const char *name, const char *what,
+static void begin(struct image_job *job, const char *name, const char *what,
                   struct image_watch *watch)
 {
-    *making = (struct making){ .name = name };
-    making->progress.is_on = isatty(STDERR_FILENO);
-    progress_begin(&making->progress, what, true);
-    *watch = (struct image_watch){ open_signals(), on_line, on_tick, making };
+    *job = (struct image_job){ .name = name };
+    job->progress.is_on = isatty(STDERR_FILENO);
+    progress_begin(&job->progress, what, true);
+    *watch = (struct image_watch){ open_signals(), on_line, on_tick, job };
 }
 
 static int set_size(void *target, const struct opt *opt, const char *value, struct cay_error *err)
@@ -90,7 +90,7 @@ static int set_size(void *target, const struct opt *opt, const char *value, stru
     return 0;
 }
 
-static void tell_made(const char *name)
+static void print_made(const char *name)
 {
     const struct cay_image *image;
     struct cay_images *images;
@@ -100,9 +100,9 @@ static void tell_made(const char *name)
         return;
     for (size_t i = 0; (image = cay_images_at(images, i)); i++)
         if (strcmp(image->name, name) == 0)
-            tell("image %s: %.1f MB in %llu files, %zu packages, %s", name,
-                 (double)image->bytes / 1e6, (unsigned long long)image->files, image->n_packages,
-                 image->digest);
+            print_message("image %s: %.1f MB in %llu files, %zu packages, %s", name,
+                          (double)image->bytes / 1e6, (unsigned long long)image->files,
+                          image->n_packages, image->digest);
     cay_images_free(images);
 }
 
@@ -118,14 +118,14 @@ static int set_engine(void *target, const struct opt *opt, const char *value, st
     (void)opt;
     if (strcmp(value, "docker") != 0) {
         cay_fail(err, CAY_E_USAGE, "'%.40s' is not one of: docker", value);
-        return cay_hint(err, "podman's socket is one of that kind: DOCKER_HOST=unix:///PATH");
+        return cay_hint(err, "podman's socket works too: DOCKER_HOST=unix:///PATH");
     }
     *(const char **)target = value;
     return 0;
 }
 
-static int hand_over(const struct engine *engine, const char *name, const struct image_watch *watch,
-                     struct cay_error *err)
+static int export_to_engine(const struct engine *engine, const char *name,
+                            const struct image_watch *watch, struct cay_error *err)
 {
     auto_close int root_fd = -1, lock_fd = -1;
     char tag[300];
@@ -136,12 +136,12 @@ static int hand_over(const struct engine *engine, const char *name, const struct
     if (cay_image_open(name, &root_fd, &lock_fd, err) < 0)
         return -1;
     if (watch->on_line)
-        watch->on_line(watch->arg, "handing it to the container engine...");
+        watch->on_line(watch->arg, "loading it into the container engine...");
     return image_to_engine(getenv("DOCKER_HOST"), root_fd, tag, watch, err);
 }
 
 /* Puts the image in its place, or takes away what there is of it. */
-static int end(struct making *making, struct image_watch *watch, const struct engine *engine,
+static int end(struct image_job *job, struct image_watch *watch, const struct engine *engine,
                struct cay_image_maker *maker, int rc, uint64_t left_out, struct cay_error *err)
 {
     if (rc < 0)
@@ -149,28 +149,29 @@ static int end(struct making *making, struct image_watch *watch, const struct en
     else
         rc = cay_image_finish(maker, err);
     if (rc == 0)
-        rc = hand_over(engine, making->name, watch, err);
-    progress_clear(&making->progress);
-    strbuf_done(&making->what);
+        rc = export_to_engine(engine, job->name, watch, err);
+    progress_clear(&job->progress);
+    strbuf_done(&job->what);
     close_fd(&watch->cancel_fd);
     if (rc < 0)
-        return err->errnum == EINTR ? (tell("%s", err->msg), EXIT_INTERRUPTED) : tell_error(err);
+        return err->errnum == EINTR ? (print_message("%s", err->msg), EXIT_INTERRUPTED)
+                                    : print_error(err);
     if (left_out > 0)
-        tell("image %s: %llu devices, fifos and sockets were left out", making->name,
-             (unsigned long long)left_out);
-    tell_made(making->name);
+        print_message("image %s: %llu devices, fifos and sockets were left out", job->name,
+                      (unsigned long long)left_out);
+    print_made(job->name);
     return 0;
 }
 
 /* ---- build ---- */
 
 static const char about_build[] =
-    "Builds an image from Debian packages with mmdebstrap, by a definition that comes with cay\n"
-    "(`cay image list --available`) or a file of your own (a name that ends in .toml). As root it "
-    "is\n"
-    "the system's, for every user; else your own. One of the same name is replaced; runs that have "
-    "it\n"
-    "keep theirs.";
+    "Builds an image from Debian packages with mmdebstrap, from a definition that comes with cay\n"
+    "(`cay image list --available`) or a .toml file of your own. Built as root, the image is for "
+    "every\n"
+    "user; otherwise for you alone. An image of the same name is replaced; runs that use the old "
+    "one\n"
+    "keep it.";
 
 static const char examples_build[] = "  sudo cay image build python-node\n"
                                      "  cay image build ./mine.toml --name mine\n"
@@ -212,7 +213,7 @@ find_definition(const char *name, struct cay_image_definitions **ret, struct cay
         names[n] = definition->name;
     }
     const char *near = suggest(name, names, n);
-    cay_fail(err, CAY_E_NOTFOUND, "image: there is no definition '%.60s'", name);
+    cay_fail(err, CAY_E_NOTFOUND, "image: unknown definition '%.60s'", name);
     if (near)
         cay_hint(err, "did you mean %s?", near);
     else
@@ -222,56 +223,57 @@ find_definition(const char *name, struct cay_image_definitions **ret, struct cay
 
 static int build(int argc, char **argv)
 {
-    struct image_build how = { 0 };
+    struct image_build spec = { 0 };
     struct engine engine = { 0 };
     const char *name = NULL;
     uint64_t max_bytes = 0, left_out = 0;
     bool help = false;
     const struct opt opts[] = {
-        { OPT_STR, 0, "name", "NAME", "of the image, if not the definition's", &name },
-        { OPT_STR, 0, "suite", "NAME", "of Debian (this machine's, or bookworm)", &how.suite },
-        { OPT_STR, 0, "mirror", "URL", "where packages come from (as this machine's apt has it)",
-          &how.mirror },
-        { OPT_CALL, 0, "max-size", "SIZE", "the most that it may hold (16g)", &max_bytes,
+        { OPT_STR, 0, "name", "NAME", "name of the image (the definition's)", &name },
+        { OPT_STR, 0, "suite", "NAME", "Debian release (this machine's, or bookworm)",
+          &spec.suite },
+        { OPT_STR, 0, "mirror", "URL", "where packages come from (as apt on this machine)",
+          &spec.mirror },
+        { OPT_CALL, 0, "max-size", "SIZE", "maximum size of its content (16g)", &max_bytes,
           set_size },
-        { OPT_CALL, 0, "engine", "NAME", "hand it to a container engine too: docker", &engine.name,
-          set_engine },
-        { OPT_STR, 0, "tag", "NAME[:TAG]", "what it is called there (cay/NAME)", &engine.tag },
+        { OPT_CALL, 0, "engine", "NAME", "also load it into a container engine: docker",
+          &engine.name, set_engine },
+        { OPT_STR, 0, "tag", "NAME[:TAG]", "its name there (cay/NAME)", &engine.tag },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
     struct cay_image_definitions *definitions = NULL;
     struct cay_image_maker *maker;
-    struct making making;
+    struct image_job job;
     struct cay_error err;
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image build [options] NAME|FILE.toml", about_build, opts,
-                         examples_build);
+        return print_help("cay image build [options] NAME|FILE.toml", about_build, opts,
+                          examples_build);
     if (first + 1 < argc)
-        return tell_extra("image build", argv[first + 1]);
+        return print_unexpected_argument("image build", argv[first + 1]);
     if (first == argc)
-        return tell_wrong("`cay image list --available` lists them",
-                          "image build: of which definition?");
-    if ((how.suite && how.suite[0] == '-') || (how.mirror && how.mirror[0] == '-'))
-        return tell_wrong(NULL, "image build: %s is an option, not a value",
-                          how.suite ? how.suite : how.mirror);
-    how.definition = find_definition(argv[first], &definitions, &err);
-    if (!how.definition) {
+        return print_usage_error("`cay image list --available` lists them",
+                                 "image build: which definition?");
+    if ((spec.suite && spec.suite[0] == '-') || (spec.mirror && spec.mirror[0] == '-'))
+        return print_usage_error(NULL, "image build: %s is an option, not a value",
+                                 spec.suite ? spec.suite : spec.mirror);
+    spec.definition = find_definition(argv[first], &definitions, &err);
+    if (!spec.definition) {
         cay_image_definitions_close(definitions);
-        return tell_error(&err);
+        return print_error(&err);
     }
-    name = name ? name : how.definition->name;
+    name = name ? name : spec.definition->name;
     if (cay_image_begin(name, max_bytes, &maker, &err) < 0) {
         cay_image_definitions_close(definitions);
-        return tell_error(&err);
+        return print_error(&err);
     }
-    begin(&making, name, "building an image", &how.watch);
-    int rc = image_build(&how, maker, &left_out, &err);
-    int status = end(&making, &how.watch, &engine, maker, rc, left_out, &err);
+    begin(&job, name, "building an image", &spec.watch);
+    int rc = image_build(&spec, maker, &left_out, &err);
+    int status = end(&job, &spec.watch, &engine, maker, rc, left_out, &err);
     cay_image_definitions_close(definitions);
     return status;
 }
@@ -279,11 +281,11 @@ static int build(int argc, char **argv)
 /* ---- import ---- */
 
 static const char about_import[] =
-    "Makes an image of a tar, plain or compressed (gzip, bzip2, xz, zstd), as `docker export` and "
-    "`cay\n"
-    "image export` write it; - is stdin. The name is the file's own, without .tar, unless given. "
-    "Names\n"
-    "that lead out and links to what is not in it are refused; devices are left out.";
+    "Makes an image from a tar, plain or compressed (gzip, bzip2, xz, zstd), as `docker export` "
+    "and\n"
+    "`cay image export` write it; - is stdin. The default name is the file's, without .tar. Paths "
+    "and\n"
+    "links that lead out of the archive are refused; devices are left out.";
 
 static const char examples_import[] =
     "  docker export $(docker create alpine) | cay image import - alpine\n"
@@ -322,44 +324,44 @@ static int import(int argc, char **argv)
     uint64_t max_bytes = 0, left_out = 0;
     bool help = false;
     const struct opt opts[] = {
-        { OPT_CALL, 0, "max-size", "SIZE", "the most that it may hold (16g)", &max_bytes,
+        { OPT_CALL, 0, "max-size", "SIZE", "maximum size of its content (16g)", &max_bytes,
           set_size },
-        { OPT_CALL, 0, "engine", "NAME", "hand it to a container engine too: docker", &engine.name,
-          set_engine },
-        { OPT_STR, 0, "tag", "NAME[:TAG]", "what it is called there (cay/NAME)", &engine.tag },
+        { OPT_CALL, 0, "engine", "NAME", "also load it into a container engine: docker",
+          &engine.name, set_engine },
+        { OPT_STR, 0, "tag", "NAME[:TAG]", "its name there (cay/NAME)", &engine.tag },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
     char own_name[256], from[256];
     struct cay_image_maker *maker;
     struct image_watch watch;
-    struct making making;
+    struct image_job job;
     struct cay_error err;
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image import [options] FILE|- [NAME]", about_import, opts,
-                         examples_import);
+        return print_help("cay image import [options] FILE|- [NAME]", about_import, opts,
+                          examples_import);
     if (first + 2 < argc)
-        return tell_extra("image import", argv[first + 2]);
+        return print_unexpected_argument("image import", argv[first + 2]);
     bool is_stdin = first < argc && strcmp(argv[first], "-") == 0;
     if (first == argc || (is_stdin && first + 1 == argc))
-        return tell_wrong("cay image import FILE|- NAME", "image import: %s",
-                          first == argc ? "of which file?" : "stdin has no name");
+        return print_usage_error("cay image import FILE|- NAME", "image import: %s",
+                                 first == argc ? "which file?" : "stdin needs a NAME");
     name_of_file(argv[first], own_name, sizeof own_name);
     const char *name = first + 1 < argc ? argv[first + 1] : own_name;
     const char *slash = strrchr(argv[first], '/');
     snprintf(from, sizeof from, "import %s", is_stdin ? "-" : slash ? slash + 1 : argv[first]);
     if (cay_image_check_name(name, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     auto_close int fd = open_archive(argv[first], &err);
     if (fd < 0 || cay_image_begin(name, max_bytes, &maker, &err) < 0)
-        return tell_error(&err);
-    begin(&making, name, "importing an image", &watch);
+        return print_error(&err);
+    begin(&job, name, "importing an image", &watch);
     int rc = image_import(fd, from, &watch, maker, &left_out, &err);
-    return end(&making, &watch, &engine, maker, rc, left_out, &err);
+    return end(&job, &watch, &engine, maker, rc, left_out, &err);
 }
 
 /* ---- export, remove ---- */
@@ -373,8 +375,8 @@ static int export_to(const char *name, const char *path, struct cay_error *err)
     if (strcmp(path, "-") == 0) {
         if (!isatty(STDOUT_FILENO))
             return archive_out(root_fd, STDOUT_FILENO, path, err);
-        cay_fail(err, CAY_E_USAGE, "image export: an archive is nothing for a terminal");
-        return cay_hint(err, "-o FILE, or a pipe");
+        cay_fail(err, CAY_E_USAGE, "image export: not writing an archive to a terminal");
+        return cay_hint(err, "use -o FILE, or a pipe");
     }
     auto_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -392,7 +394,7 @@ static int export(int argc, char **argv)
     const char *path = "-";
     bool help = false;
     const struct opt opts[] = {
-        { OPT_STR, 'o', "output", "FILE", "where it goes (stdout)", &path },
+        { OPT_STR, 'o', "output", "FILE", "output file (stdout)", &path },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
     };
@@ -400,21 +402,20 @@ static int export(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image export [-o FILE] NAME", about, opts, examples);
+        return print_help("cay image export [-o FILE] NAME", about, opts, examples);
     if (first + 1 < argc)
-        return tell_extra("image export", argv[first + 1]);
+        return print_unexpected_argument("image export", argv[first + 1]);
     if (first == argc)
-        return tell_wrong("`cay image list` lists them", "image export: of which image?");
+        return print_usage_error("`cay image list` lists them", "image export: which image?");
     signal(SIGPIPE, SIG_IGN); /* a reader that has left is an error like any other */
-    return export_to(argv[first], path, &err) < 0 ? tell_error(&err) : 0;
+    return export_to(argv[first], path, &err) < 0 ? print_error(&err) : 0;
 }
 
 static int remove_images(int argc, char **argv)
 {
-    static const char about[] =
-        "Removes images of the caller's own; one that a run has is refused.";
+    static const char about[] = "Removes images of your own. An image that a run uses is refused.";
     bool help = false;
     const struct opt opts[] = {
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
@@ -424,14 +425,14 @@ static int remove_images(int argc, char **argv)
     int first, status = 0;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay image remove NAME …", about, opts, "  cay image remove mine\n");
+        return print_help("cay image remove NAME …", about, opts, "  cay image remove mine\n");
     if (first == argc)
-        return tell_wrong("`cay image list` lists them", "image remove: which one?");
+        return print_usage_error("`cay image list` lists them", "image remove: which one?");
     for (int i = first; i < argc; i++)
         if (cay_image_remove(argv[i], &err) < 0)
-            status = tell_error(&err);
+            status = print_error(&err);
     return status;
 }
 
@@ -444,7 +445,7 @@ static const struct {
 } verbs[] = {
     { "build", build, "Build one from Debian packages" },
     { "list", image_list, "List them, or what can be built" },
-    { "import", import, "Make one of a tar" },
+    { "import", import, "Make one from a tar" },
     { "export", export, "Write one as a tar" },
     { "remove", remove_images, "Remove one" },
 };
@@ -453,17 +454,22 @@ static int overview(void)
 {
     auto_strbuf struct strbuf out = { 0 };
 
-    strbuf_puts(&out, "Usage: cay image COMMAND [options]\n\n"
-                      "Root file systems that a run can have in the place of this machine's own\n"
-                      "runtimes: `cay run --image NAME`.\n\nCommands:\n");
+    strbuf_puts(&out, "Usage: cay image COMMAND [options]\n"
+                      "\n"
+                      "Root file systems that a run can have instead of this machine's own\n"
+                      "runtimes: `cay run --image NAME`.\n"
+                      "\n"
+                      "Commands:\n");
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
         strbuf_printf(&out, "  %-8s %s\n", verbs[i].name, verbs[i].help);
-    strbuf_puts(&out, "\nExamples:\n"
+    strbuf_puts(&out, "\n"
+                      "Examples:\n"
                       "  sudo cay image build python-node\n"
                       "  cay image import rootfs.tar.gz mine\n"
                       "  cay run --image mine main.py\n"
-                      "\n`cay image COMMAND --help` tells more; so does `man cay-image`.\n");
-    return tell_text(strbuf_str(&out));
+                      "\n"
+                      "See `cay image COMMAND --help` or `man cay-image` for more.\n");
+    return print_text(strbuf_str(&out));
 }
 
 int cmd_image(int argc, char **argv)
@@ -483,5 +489,5 @@ int cmd_image(int argc, char **argv)
     char hint[96] = "build, list, import, export or remove";
     if (near)
         snprintf(hint, sizeof hint, "did you mean `cay image %s`?", near);
-    return tell_wrong(hint, "image: there is no command '%s'", argv[1]);
+    return print_usage_error(hint, "image: unknown command '%s'", argv[1]);
 }

@@ -10,7 +10,7 @@
 #include "base/parse.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static void join(struct strbuf *out, json_t *words)
 {
@@ -46,7 +46,7 @@ static int put_table(const char *json)
             strbuf_printf(&out, "missing: apt-get install %s\n", strbuf_str(&packages));
     }
     json_decref(list);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }
 
 int cmd_languages(int argc, char **argv)
@@ -62,21 +62,21 @@ int cmd_languages(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help(
+        return print_help(
             "cay languages [--json]",
             "Lists the languages: name, installed version, aliases, and where the runtime\n"
             "is, or what to install where it is missing.",
             opts, "  cay languages\n  cay languages --json\n");
     if (first < argc)
-        return tell_extra("languages", argv[first]);
+        return print_unexpected_argument("languages", argv[first]);
     if (cay_open(NULL, &cay, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     auto_free char *text = NULL;
     int rc = cay_languages_json(cay, &text, &err);
     cay_close(cay);
     if (rc < 0)
-        return tell_error(&err);
-    return json ? tell_text(text) | tell_text("\n") : put_table(text);
+        return print_error(&err);
+    return json ? print_text(text) | print_text("\n") : put_table(text);
 }

@@ -10,9 +10,10 @@
 #include <cay/run.h>
 
 #include "base/auto.h"
+#include "base/opt.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 const struct command commands[] = {
 #define COMMAND_ROW(name, help) { #name, help, cmd_##name },
@@ -53,20 +54,22 @@ int command_unknown(const char *name)
     size_t n = 0;
 
     if (is_unbuilt(name)) {
-        return tell_wrong(NULL, "cay %s is not built yet", name);
+        return print_usage_error(NULL, "cay %s is not built yet", name);
     }
     if (name[0] == '-') {
         snprintf(hint, sizeof hint, "`cay run %.40s …`; `cay help` lists the commands", name);
-        return tell_wrong(hint, "expected a command before the option '%s'", name);
+        return print_usage_error(hint, "expected a command before the option '%s'", name);
     }
     if (strpbrk(name, "./"))
-        return tell_wrong("`cay run FILE` or `cay FILE` runs one", "there is no file '%s'", name);
+        return print_usage_error("`cay run FILE` or `cay FILE` runs one", "there is no file '%s'",
+                                 name);
     for (const struct command *command = commands; command->name; command++)
         names[n++] = command->name;
     const char *near = suggest(name, names, n);
     if (near)
         snprintf(hint, sizeof hint, "did you mean `cay %s`?", near);
-    return tell_wrong(near ? hint : "`cay help` lists them", "there is no command '%s'", name);
+    return print_usage_error(near ? hint : "`cay help` lists the commands", "unknown command '%s'",
+                             name);
 }
 
 /* `cay script.py` is `cay run script.py`. */
@@ -91,6 +94,7 @@ int main(int argc, char **argv)
 {
     if (fcntl(0, F_GETFD) < 0 || fcntl(1, F_GETFD) < 0 || fcntl(2, F_GETFD) < 0)
         have_standard_fds();
+    print_set_form(false, false);
     if (argc < 2)
         return cmd_help(1, argv), 2;
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
@@ -107,8 +111,8 @@ int main(int argc, char **argv)
     bool is_code = !command && is_file(argv[1]);
     /* These have a result to print, of a run that failed to begin too. */
     bool has_result = is_code || (command && (command->run == cmd_run || command->run == cmd_exec));
-    tell_form(!has_result && tell_has_word(argc, argv, "--json"),
-              tell_has_word(argc, argv, "--no-color"));
+    print_set_form(!has_result && opt_is_given(argc, argv, "--json"),
+                   opt_is_given(argc, argv, "--no-color"));
     if (is_code)
         return cmd_run(argc, argv);
     return command ? command->run(argc - 1, argv + 1) : command_unknown(argv[1]);

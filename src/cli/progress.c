@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/strbuf.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static void put(const char *text)
 {
@@ -29,7 +29,7 @@ void progress_tick(struct progress *progress)
 
     if (!progress->is_on || !progress->is_quiet_stage || passed < NS_PER_SEC)
         return;
-    strbuf_printf(&line, "\r\033[K%s%s … %lld s", tell_lead(), progress->what,
+    strbuf_printf(&line, "\r\033[K%s%s … %lld s", print_prefix(), progress->what,
                   (long long)(passed / NS_PER_SEC));
     put(strbuf_str(&line));
     progress->is_shown = true;

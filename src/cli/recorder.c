@@ -2,13 +2,13 @@
 /* `cay-full recorder`: what a server starts to write down its runs. */
 #include "store/recorder.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 enum { SOCKET_FD = 3 };
 
 static void on_error(const struct cay_error *err)
 {
-    tell_error(err);
+    print_error(err);
 }
 
 int cmd_recorder(void)

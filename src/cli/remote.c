@@ -16,9 +16,10 @@
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/json-get.h"
 #include "cli/pretty.h"
-#include "cli/screen.h"
-#include "cli/tell.h"
+#include "cli/print.h"
+#include "cli/run-view.h"
 #include "net/http-client.h"
 #include "net/resolver.h"
 #include "net/tls-client.h"
@@ -49,7 +50,7 @@ struct call {
 };
 
 struct remote {
-    struct screen *screen;
+    struct run_view *view;
     struct event_base *base;
     struct tls_client *tls;
     struct url url;
@@ -64,15 +65,15 @@ struct remote {
     int signal;
     bool is_cancelled, is_deleted;
     struct call deletion;
-    char *end;      /* the last event; NULL: it has not come yet */
+    bool has_ended; /* the last event has come */
     json_t *result; /* of it */
 };
 
 /* ---- what is asked for ---- */
 
-int remote_check(const struct screen *screen, struct cay_error *err)
+int remote_check(const struct run_view *view, struct cay_error *err)
 {
-    const struct run_args *args = screen->args;
+    const struct run_args *args = view->args;
     const struct {
         bool is_given;
         const char *name;
@@ -116,7 +117,7 @@ static int read_token(const char *path, char **ret, struct cay_error *err)
             return 0;
         }
     }
-    return cay_fail(err, CAY_E_USAGE, "--token-file: %s: there is no token in it", path);
+    return cay_fail(err, CAY_E_USAGE, "--token-file: %s: holds no token", path);
 }
 
 static int take_token(struct remote *remote, const char *path, struct cay_error *err)
@@ -156,8 +157,9 @@ static int take_server(struct remote *remote, const struct run_args *args, struc
     if (strchr(remote->url.target, '?'))
         return cay_fail(err, CAY_E_USAGE, "--server: '%.200s' has a query", name);
     if (remote->token && !remote->url.is_tls && !is_this_machine(remote->url.host) && !args->quiet)
-        tell("warning: the token and the code go to %s unencrypted; https:// would protect them",
-             remote->url.host);
+        print_message(
+            "warning: the token and the code go to %s unencrypted; https:// would protect them",
+            remote->url.host);
     return remote->url.is_tls ? tls_client_open(args->ca_file, &remote->tls, err) : 0;
 }
 
@@ -239,7 +241,8 @@ static void put_request(const struct remote *remote, struct strbuf *out, const c
         http_write_length(&head, strlen(body));
     *ret = http_write_end(&head);
     if (*ret < 0)
-        cay_fail(err, CAY_E_USAGE, "the token holds what no HTTP header may");
+        cay_fail(err, CAY_E_USAGE,
+                 "the token holds characters that are not allowed in an HTTP header");
     else if (body)
         strbuf_puts(out, body);
 }
@@ -341,7 +344,7 @@ static int resolve(struct remote *remote, struct cay_error *err)
         return 0;
     struct resolver *resolver = resolver_new(remote->base);
     if (!resolver)
-        return cay_fail(err, CAY_E_SYSTEM, "names can't be resolved here");
+        return cay_fail(err, CAY_E_SYSTEM, "names cannot be resolved");
     struct resolver_query *query =
         resolver_ask(resolver, remote->url.host, remote->url.port, on_addresses, remote);
     while (!remote->is_resolved && !remote->is_cancelled)
@@ -375,7 +378,7 @@ static int fail_answer(const struct call *call, struct cay_error *err)
     const char *kind = json_string_value(json_object_get(error, "kind"));
 
     cay_fail(err, kind_of(kind, call->status), "the server answered %d: %.300s", call->status,
-             message ? message : "no cay, it seems");
+             message ? message : "is it cay?");
     if (call->status == 401)
         cay_hint(err, "--token-file FILE, or the variable CAY_TOKEN, gives the server's token");
     else if (hint && *hint)
@@ -396,8 +399,7 @@ static int begin(struct remote *remote, const char *request, struct cay_error *e
     if (rc == 0 && call.status != 202)
         rc = fail_answer(&call, err);
     else if (rc == 0 && (!id || strlen(id) != 32 || id[strspn(id, "0123456789abcdef")]))
-        rc =
-            cay_fail(err, CAY_E_UNSUPPORTED, "the server answered without an id: no cay, it seems");
+        rc = cay_fail(err, CAY_E_UNSUPPORTED, "the server answered without an id: is it cay?");
     else if (rc == 0)
         snprintf(remote->id, sizeof remote->id, "%s", id);
     json_decref(root);
@@ -423,7 +425,7 @@ static void show_output(struct remote *remote, enum cay_event_kind kind, json_t 
         shown.len = bytes.len;
     }
     if (shown.data)
-        screen_on_event(remote->screen, &shown);
+        run_view_on_event(remote->view, &shown);
 }
 
 static void take_event(struct remote *remote, const char *line, size_t len)
@@ -436,7 +438,7 @@ static void take_event(struct remote *remote, const char *line, size_t len)
         { "stderr", CAY_EVENT_STDERR },     { "warning", CAY_EVENT_WARNING },
         { "finished", CAY_EVENT_FINISHED },
     };
-    struct screen *screen = remote->screen;
+    struct run_view *view = remote->view;
     json_t *event = json_loadb(line, len, JSON_ALLOW_NUL, NULL);
     const char *name = json_string_value(json_object_get(event, "event"));
     json_int_t seq = json_integer_value(json_object_get(event, "seq"));
@@ -445,18 +447,18 @@ static void take_event(struct remote *remote, const char *line, size_t len)
     for (size_t i = 0; name && i < ARRAY_LEN(rows); i++)
         if (strcmp(rows[i].name, name) == 0)
             kind = rows[i].kind;
-    if (name && seq > 0 && (uint64_t)seq > remote->seq && !remote->end) {
+    if (name && seq > 0 && (uint64_t)seq > remote->seq && !remote->has_ended) {
         remote->seq = (uint64_t)seq;
-        if (screen->args->events)
-            screen_put_json(screen, line);
+        if (view->args->events)
+            run_view_put_json(view, line);
         else if (kind != CAY_EVENT_STARTED && kind != CAY_EVENT_FINISHED)
             show_output(remote, kind, event);
-        if (json_object_get(event, "gap") && !screen->args->events)
-            tell("warning: a part of the output is missing: %s",
-                 json_string_value(json_object_get(event, "data")));
+        if (json_object_get(event, "gap") && !view->args->events)
+            print_message("warning: a part of the output is missing: %s",
+                          json_string_value(json_object_get(event, "data")));
         if (kind == CAY_EVENT_FINISHED) {
-            screen->is_finished = true;
-            remote->end = mem_dup(line, len);
+            view->is_finished = true;
+            remote->has_ended = true;
             remote->result = json_incref(json_object_get(event, "result"));
         }
     }
@@ -478,24 +480,25 @@ static int follow(struct remote *remote, struct cay_error *err)
     int tries = 0;
 
     snprintf(path, sizeof path, "/v1/executions/%s/events", remote->id);
-    while (!remote->end) {
+    while (!remote->has_ended) {
         struct call call = { .follows = true };
         uint64_t before = remote->seq;
         int rc = perform(remote, &call, "GET", path, NULL, err);
         bool is_refused = rc == 0 && call.status != 200 && call.status < 500;
-        if (is_refused && !remote->end)
+        if (is_refused && !remote->has_ended)
             fail_answer(&call, err);
         call_done(&call);
         tries = remote->seq > before ? 0 : tries + 1;
-        if (remote->end)
+        if (remote->has_ended)
             break;
         if (is_refused)
             return -1;
         if (tries > TRIES) {
             if (rc == 0)
-                cay_fail(err, CAY_E_SYSTEM, "the server ends each answer before the run's end");
+                cay_fail(err, CAY_E_SYSTEM,
+                         "the server keeps ending its answers before the run ends");
             cay_wrap(err, "the connection to the server was lost");
-            return cay_hint(err, "the run may go on there: %s", remote->id);
+            return cay_hint(err, "the run may still be going on there: %s", remote->id);
         }
         wait_ms(remote, PAUSE_MS << MAX(tries - 1, 0));
     }
@@ -534,7 +537,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     struct remote *remote = arg;
 
     (void)fd, (void)what;
-    screen_on_tick(remote->screen);
+    run_view_on_tick(remote->view);
 }
 
 /* ---- the end ---- */
@@ -547,13 +550,8 @@ static enum cay_cause cause_of(const char *name)
     return CAY_CAUSE_INFRASTRUCTURE;
 }
 
-static const char *text_of(json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
-
 /* What our own words are made of, as of a run of our own. */
-static void tell_end(struct remote *remote)
+static void print_end(struct remote *remote)
 {
     json_t *json = remote->result, *verdict = json_object_get(json, "verdict");
     json_t *meta = json_object_get(json, "meta"), *error = json_object_get(json, "error");
@@ -574,7 +572,7 @@ static void tell_end(struct remote *remote)
     const struct cay_result result = {
         .success = json_is_true(json_object_get(json, "success")),
         .signal = (int)json_integer_value(json_object_get(json, "signal")),
-        .error_message = message ? message : "the server says no more",
+        .error_message = message ? message : "the server stopped answering",
         .verdict = { .cause = cause_of(text_of(verdict, "cause")),
                      .limit_name = text_of(verdict, "limit_name"),
                      .remedy = text_of(verdict, "remedy") },
@@ -583,26 +581,21 @@ static void tell_end(struct remote *remote)
         .failure = failure.type && failure.file ? &failure : NULL,
         .warnings = warnings,
     };
-    screen_tell_result(remote->screen, &result);
+    run_view_print_result(remote->view, &result);
     json_array_foreach (json_object_get(json, "files"), i, item)
         n_files += json_object_get(item, "base64") != NULL;
-    if (n_files > 0 && !remote->screen->args->quiet)
-        tell("collected %zu file%s: they are in the result that --json prints", n_files,
-             n_files == 1 ? "" : "s");
+    if (n_files > 0 && !remote->view->args->quiet)
+        print_message("collected %zu file%s: they are in the result that --json prints", n_files,
+                      n_files == 1 ? "" : "s");
 }
 
-/* The result as the server wrote it: it is the event's last member, and nothing before it is the
- * program's. */
 static void put_result(struct remote *remote)
 {
-    static const char key[] = "\"result\":";
-    char *result = strstr(remote->end, key);
-    char *brace = strrchr(remote->end, '}');
+    char *json = json_dumps(remote->result, JSON_COMPACT | JSON_REAL_PRECISION(15));
 
-    if (!result || !brace)
-        return;
-    *brace = '\0';
-    screen_put_json(remote->screen, result + sizeof key - 1);
+    if (json)
+        run_view_put_json(remote->view, json);
+    free(json);
 }
 
 static void put_held_back(struct remote *remote)
@@ -613,28 +606,29 @@ static void put_held_back(struct remote *remote)
     size_t len = json_string_length(text);
 
     if (data && pretty_text(NULL, &out, data, len))
-        screen_put_program(remote->screen, STDOUT_FILENO, out.data, out.len);
+        run_view_put_output(remote->view, STDOUT_FILENO, out.data, out.len);
     else if (data)
-        screen_put_program(remote->screen, STDOUT_FILENO, data, len);
+        run_view_put_output(remote->view, STDOUT_FILENO, data, len);
 }
 
 static int show_end(struct remote *remote)
 {
-    struct screen *screen = remote->screen;
+    struct run_view *view = remote->view;
     const char *cause = text_of(json_object_get(remote->result, "verdict"), "cause");
     bool is_cancelled = cause && strcmp(cause, "cancelled") == 0;
 
-    progress_clear(screen->progress);
-    if (screen_holds_back(screen) && !screen->args->json && !screen->args->events)
+    progress_clear(view->progress);
+    if (run_view_holds_back(view) && !view->args->json && !view->args->events)
         put_held_back(remote);
-    screen_flush(screen);
-    if (screen->args->json)
+    run_view_flush(view);
+    if (view->args->json)
         put_result(remote);
-    else if (!screen->args->events)
-        tell_end(remote);
-    if (screen->write_errno != 0) {
-        tell("cannot write to %s: %s", screen->is_broken[STDOUT_FILENO] ? "stdout" : "stderr",
-             strerror(screen->write_errno));
+    else if (!view->args->events)
+        print_end(remote);
+    if (view->write_errno != 0) {
+        print_message("cannot write to %s: %s",
+                      view->is_broken[STDOUT_FILENO] ? "stdout" : "stderr",
+                      strerror(view->write_errno));
         return 125;
     }
     /* A server is told that it is to end, and not by what. */
@@ -648,7 +642,6 @@ static void remote_done(struct remote *remote)
     call_done(&remote->deletion);
     strbuf_done(&remote->line);
     json_decref(remote->result);
-    free(remote->end);
     free(remote->token);
     tls_client_close(remote->tls);
     if (remote->base)
@@ -657,22 +650,22 @@ static void remote_done(struct remote *remote)
 
 static int run_there(struct remote *remote, struct cay_error *err)
 {
-    struct screen *screen = remote->screen;
+    struct run_view *view = remote->view;
     auto_free char *request = NULL;
 
-    if (cay_request_set(screen->args->req, "detach", "true", err) < 0 ||
-        cay_request_json(screen->args->req, &request, err) < 0 || resolve(remote, err) < 0)
+    if (cay_request_set(view->args->req, "detach", "true", err) < 0 ||
+        cay_request_json(view->args->req, &request, err) < 0 || resolve(remote, err) < 0)
         return -1;
-    progress_begin(screen->progress, "asking the server", true);
+    progress_begin(view->progress, "contacting the server", true);
     if (begin(remote, request, err) < 0)
         return -1;
     cancel_there(remote);
     return follow(remote, err);
 }
 
-int remote_run(struct screen *screen, int cancel_fd, int *ret_status, struct cay_error *err)
+int remote_run(struct run_view *view, int cancel_fd, int *ret_status, struct cay_error *err)
 {
-    struct remote remote = { .screen = screen, .base = event_base_new() };
+    struct remote remote = { .view = view, .base = event_base_new() };
     static const struct timeval often = { 0, 250000 };
 
     if (!remote.base)
@@ -681,17 +674,17 @@ int remote_run(struct screen *screen, int cancel_fd, int *ret_status, struct cay
         event_new(remote.base, cancel_fd, EV_READ | EV_PERSIST, on_cancel, &remote);
     struct event *tick = event_new(remote.base, -1, EV_PERSIST, on_tick, &remote);
     event_add(cancel, NULL);
-    if (screen->progress->is_on)
+    if (view->progress->is_on)
         event_add(tick, &often);
-    int rc = take_token(&remote, screen->args->token_file, err) < 0 ||
-                     take_server(&remote, screen->args, err) < 0
+    int rc = take_token(&remote, view->args->token_file, err) < 0 ||
+                     take_server(&remote, view->args, err) < 0
                  ? -1
                  : run_there(&remote, err);
-    progress_clear(screen->progress);
+    progress_clear(view->progress);
     if (rc == 0)
         *ret_status = show_end(&remote);
     else
-        screen_flush(screen);
+        run_view_flush(view);
     if (remote.is_deleted && !remote.deletion.is_over)
         http_call_cancel(remote.deletion.http);
     event_free(cancel);

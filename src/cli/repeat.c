@@ -10,7 +10,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static const char *const time_names[REPEAT_TIMES] = { "setup", "run", "total" };
 
@@ -101,7 +101,7 @@ static void put_time(struct strbuf *out, double s)
         strbuf_printf(out, " %7.3f s ", s);
 }
 
-void repeat_tell(const struct repeat *repeat)
+void repeat_print(const struct repeat *repeat)
 {
     auto_strbuf struct strbuf line = { 0 };
 
@@ -110,14 +110,14 @@ void repeat_tell(const struct repeat *repeat)
         strbuf_printf(&line, "%s %zu %s", i ? "," : "", repeat->ends[i].n, repeat->ends[i].word);
     if (repeat->n_other > 0)
         strbuf_printf(&line, ", %zu other", repeat->n_other);
-    tell("%s", strbuf_str(&line));
+    print_message("%s", strbuf_str(&line));
     if (repeat->n == 0)
         return;
     line.len = 0;
     strbuf_puts(&line, "     ");
     for (int i = 0; i < FIGURES; i++)
         strbuf_printf(&line, " %10s", figure_names[i]);
-    tell("%s", strbuf_str(&line));
+    print_message("%s", strbuf_str(&line));
     for (int i = 0; i < REPEAT_TIMES; i++) {
         double figures[FIGURES];
         spread(repeat, (enum repeat_time)i, figures);
@@ -125,7 +125,7 @@ void repeat_tell(const struct repeat *repeat)
         strbuf_printf(&line, "%-5s", time_names[i]);
         for (int f = 0; f < FIGURES; f++)
             put_time(&line, figures[f]);
-        tell("%s", strbuf_str(&line));
+        print_message("%s", strbuf_str(&line));
     }
 }
 

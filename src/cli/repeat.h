@@ -35,7 +35,7 @@ struct repeat {
 void repeat_add(struct repeat *repeat, const struct cay_result *result, int64_t total_ns);
 
 /* The table, on stderr; or the one object, to be freed by the caller. */
-void repeat_tell(const struct repeat *repeat);
+void repeat_print(const struct repeat *repeat);
 char *repeat_json(const struct repeat *repeat);
 
 void repeat_done(struct repeat *repeat);

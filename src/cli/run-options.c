@@ -175,11 +175,11 @@ static int add_env_file(void *target, const struct opt *opt, const char *value,
             continue;
         char *equals = strchr(line, '=');
         if (!equals)
-            return cay_fail(err, CAY_E_USAGE, "%s:%u: there is no '='", value, number);
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: '=' is missing", value, number);
         *equals = '\0';
         if (cay_request_add_env(args->req, line, equals + 1, err) < 0)
-            return cay_fail(err, CAY_E_USAGE, "%s:%u: what is before '=' is not a variable's name",
-                            value, number);
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: not a variable name before '='", value,
+                            number);
     }
     return 0;
 }
@@ -245,10 +245,10 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
         { OPT_CALL, 0, "file", "NAME[=PATH]", "put a file at /sandbox/NAME (repeatable)", args,
           add_file },
         { OPT_CALL, 0, "env", "NAME[=VALUE]",
-          "set a variable, or pass the caller's on (repeatable)", args, add_env },
+          "set a variable, or pass on the caller's (repeatable)", args, add_env },
         { OPT_CALL, 0, "env-file", "FILE", "set variables from a file of NAME=VALUE lines", args,
           add_env_file },
-        { OPT_CALL, 0, "stdin", "TEXT", "give this as input instead of cay's own", args,
+        { OPT_CALL, 0, "stdin", "TEXT", "use this text as input instead of cay's own stdin", args,
           set_stdin },
         { OPT_STR, 0, "request", "FILE", "read a JSON request first (-: from stdin)",
           &args->request_file },
@@ -256,24 +256,25 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
           is_exec ? "run again whenever it changes (repeatable)"
                   : "run it again whenever it, or a --file, changes (repeatable)",
           args, add_watch },
-        { OPT_CALL, 0, "repeat", "N", "run N times, and tell how the times are spread", args,
+        { OPT_CALL, 0, "repeat", "N", "run N times, and report how the times are spread", args,
           set_repeat },
         { OPT_HEADING, .help = "Where to run it" },
         { OPT_STR, 0, "server", "URL",
-          "on this server: http://HOST:PORT, https://…, or the path of its socket", &args->server },
+          "run on this server: http://HOST:PORT, https://…, or the path of its socket",
+          &args->server },
         { OPT_STR, 0, "token-file", "FILE", "the token for --server (the variable CAY_TOKEN)",
           &args->token_file },
-        { OPT_STR, 0, "ca-file", "FILE",
-          "who may vouch for the certificate of --server (the system's)", &args->ca_file },
-        { OPT_BOOL, 0, "no-server", NULL, "here, and not by a running server of this user",
+        { OPT_STR, 0, "ca-file", "FILE", "CA certificates for --server (the system's)",
+          &args->ca_file },
+        { OPT_BOOL, 0, "no-server", NULL, "run here, even if a server of this user is up",
           &args->no_server },
         { OPT_HEADING, .help = "What to show" },
         { OPT_BOOL, 0, "json", NULL, "print the result as one JSON object", &args->json },
-        { OPT_BOOL, 0, "events", NULL, "print what happens as it happens, a JSON object a line",
+        { OPT_BOOL, 0, "events", NULL, "print events as they happen, one JSON object per line",
           &args->events },
         { OPT_BOOL, 0, "diff", NULL, "after the run, show what it changed in its workspace",
           &args->diff },
-        { OPT_BOOL, 0, "plan", NULL, "print what would be done, and run nothing", &args->plan },
+        { OPT_BOOL, 0, "plan", NULL, "print what would be done, without running it", &args->plan },
         { OPT_BOOL, 0, "raw", NULL, "on a terminal, pass control sequences on unchanged",
           &args->raw },
         { OPT_BOOL, 0, "pretty", NULL,
@@ -281,7 +282,7 @@ void run_options(struct run_args *args, bool is_exec, struct opt rows[static RUN
           "with --json, indent the result",
           &args->pretty },
         { OPT_BOOL, 'q', "quiet", NULL,
-          "no warnings, hints or progress of cay's own; why a run was ended is still said",
+          "no warnings, hints or progress from cay; why a run was stopped is still shown",
           &args->quiet },
         { OPT_BOOL, 0, "no-color", NULL, "no colours of cay's own", &args->no_color },
         { OPT_BOOL, 0, "yes", NULL, "build an image that is missing without asking", &args->yes },

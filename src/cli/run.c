@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cay run` and `cay exec`: from argv to a request; what is shown of it is in screen.h. */
+/* `cay run` and `cay exec`: from argv to a request; what is shown of it is in run-view.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,20 +17,20 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/image-ask.h"
+#include "cli/image-offer.h"
 #include "cli/pretty.h"
+#include "cli/print.h"
 #include "cli/progress.h"
 #include "cli/remote.h"
 #include "cli/repeat.h"
 #include "cli/run-options.h"
-#include "cli/screen.h"
-#include "cli/tell.h"
+#include "cli/run-view.h"
 #include "cli/tty.h"
 
 enum { CODE_BYTES_MAX = 256 << 20 };
 
 /* How a request is run: once, again and again, or by a watch. */
-struct how {
+struct run_context {
     int cancel_fd, cancel_write; /* both ends of the cancel pipe */
     bool stdin_is_used;
     struct progress *progress;
@@ -75,7 +75,7 @@ static void on_signal(int number)
     errno = saved;
 }
 
-static int catch_signals(struct how *how, struct cay_error *err)
+static int catch_signals(struct run_context *ctx, struct cay_error *err)
 {
     /* Whatever would end it: the last ones come from limits and timers that a caller left. */
     static const int numbers[] = { SIGINT,  SIGTERM, SIGHUP,    SIGQUIT, SIGUSR1, SIGUSR2,
@@ -86,8 +86,8 @@ static int catch_signals(struct how *how, struct cay_error *err)
 
     if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
         return cay_fail_errno(err, errno, "make a pipe");
-    how->cancel_fd = pair[0];
-    how->cancel_write = pair[1];
+    ctx->cancel_fd = pair[0];
+    ctx->cancel_write = pair[1];
     null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         struct sigaction old;
@@ -160,37 +160,37 @@ static int load_code(struct run_args *args, const char *path, struct cay_error *
 }
 
 /* A program that draws has to know for whom: the caller's TERM, unless another one was named. */
-static int begin_tty(struct screen *screen, struct cay_run_options *run, struct cay_error *err)
+static int begin_tty(struct run_view *view, struct cay_run_options *run, struct cay_error *err)
 {
     const char *term = getenv("TERM");
 
-    if (term && *term && isatty(STDOUT_FILENO) && !cay_request_has(screen->args->req, "env.TERM") &&
-        cay_request_add_env(screen->args->req, "TERM", term, err) < 0)
+    if (term && *term && isatty(STDOUT_FILENO) && !cay_request_has(view->args->req, "env.TERM") &&
+        cay_request_add_env(view->args->req, "TERM", term, err) < 0)
         return -1;
-    run->on_input = isatty(STDIN_FILENO) ? screen_on_input : NULL;
-    return tty_begin(&screen->tty, !screen->args->events, run, err);
+    run->on_input = isatty(STDIN_FILENO) ? run_view_on_input : NULL;
+    return tty_begin(&view->tty, !view->args->events, run, err);
 }
 
 /* One that was begun or refused has its result, which is on record by that id; what is told of
  * anything else has none. */
-static void show_failure(struct screen *screen, struct cay *cay, const struct cay_error *err,
+static void show_failure(struct run_view *view, struct cay *cay, const struct cay_error *err,
                          bool as_json)
 {
-    struct cay_result *result = cay_result_of_error(err, screen->args->req);
+    struct cay_result *result = cay_result_of_error(err, view->args->req);
     struct cay_error unknown;
 
     result->id[0] = '\0';
     if (cay) /* else the configuration is what is wrong */
-        cay_request_limits(cay, screen->args->req, &result->limits, &unknown);
-    auto_free char *json = screen->failed ? take_ptr(&screen->failed) : cay_result_json(result);
+        cay_request_limits(cay, view->args->req, &result->limits, &unknown);
+    auto_free char *json = view->failed ? take_ptr(&view->failed) : cay_result_json(result);
 
     if (as_json && err->kind == CAY_E_USAGE)
-        tell_error_json(err); /* misuse: there is no run, and no result */
+        print_error_json(err); /* misuse: there is no run, and no result */
     else if (as_json)
-        screen_put_json(screen, json);
-    else if (screen->args->events && !screen->is_finished && err->kind != CAY_E_USAGE)
-        screen_on_event(
-            screen, &(struct cay_event){ .seq = 1, .kind = CAY_EVENT_FINISHED, .result = result });
+        run_view_put_json(view, json);
+    else if (view->args->events && !view->is_finished && err->kind != CAY_E_USAGE)
+        run_view_on_event(
+            view, &(struct cay_event){ .seq = 1, .kind = CAY_EVENT_FINISHED, .result = result });
     cay_result_free(result);
 }
 
@@ -204,47 +204,47 @@ static void leave_note(int fd, const struct cay_result *result)
         return; /* the watch is gone, and nobody wants to know */
 }
 
-static void put_pretty(struct screen *screen, struct cay *cay, const struct cay_result *result)
+static void put_pretty(struct run_view *view, struct cay *cay, const struct cay_result *result)
 {
     auto_strbuf struct strbuf out = { 0 };
-    bool has_color = tell_color(STDOUT_FILENO, screen->args->no_color);
+    bool has_color = use_color(STDOUT_FILENO, view->args->no_color);
 
     if (!result->out.truncated &&
         pretty_text(has_color ? cay : NULL, &out, result->out.data, result->out.len))
-        screen_put_program(screen, STDOUT_FILENO, out.data, out.len);
+        run_view_put_output(view, STDOUT_FILENO, out.data, out.len);
     else
-        screen_put_program(screen, STDOUT_FILENO, result->out.data, result->out.len);
+        run_view_put_output(view, STDOUT_FILENO, result->out.data, result->out.len);
 }
 
-static int show_result(struct screen *screen, struct how *how, const struct cay_result *result,
-                       int64_t total_ns)
+static int show_result(struct run_view *view, struct run_context *ctx,
+                       const struct cay_result *result, int64_t total_ns)
 {
-    const struct run_args *args = screen->args;
+    const struct run_args *args = view->args;
 
-    how->is_over = result->verdict.cause == CAY_CAUSE_CANCELLED;
-    if (how->repeat)
-        repeat_add(how->repeat, result, total_ns);
-    if (args->json && !how->repeat) {
+    ctx->is_over = result->verdict.cause == CAY_CAUSE_CANCELLED;
+    if (ctx->repeat)
+        repeat_add(ctx->repeat, result, total_ns);
+    if (args->json && !ctx->repeat) {
         auto_free char *json = cay_result_json(result);
-        screen_put_json(screen, json);
+        run_view_put_json(view, json);
     } else if (!args->json && !args->events) {
-        screen_tell_result(screen, result);
-        if (!how->repeat)
-            screen_tell_changes(screen, result);
+        run_view_print_result(view, result);
+        if (!ctx->repeat)
+            run_view_print_changes(view, result);
     }
-    if (how->note_fd >= 0)
-        leave_note(how->note_fd, result);
+    if (ctx->note_fd >= 0)
+        leave_note(ctx->note_fd, result);
     return result->exit_code;
 }
 
-static int run_once(struct cay *cay, struct run_args *args, struct how *how)
+static int run_once(struct cay *cay, struct run_args *args, struct run_context *ctx)
 {
     struct cay_run_options run = CAY_RUN_OPTIONS_INIT;
-    struct screen screen = {
+    struct run_view view = {
         .args = args,
-        .progress = how->progress,
-        .is_repeated = how->repeat,
-        .cancel_write = how->cancel_write,
+        .progress = ctx->progress,
+        .is_repeated = ctx->repeat,
+        .cancel_write = ctx->cancel_write,
         .has_tty = cay_flag(cay, args->req, "tty"),
     };
     struct cay_result *result = NULL;
@@ -252,66 +252,69 @@ static int run_once(struct cay *cay, struct run_args *args, struct how *how)
     int64_t start_ns = clock_now_ns();
 
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
-        screen.is_terminal[fd] = isatty(fd);
-    run.cancel_fd = how->cancel_fd;
-    run.on_event = screen_on_event;
-    run.on_tick = how->progress->is_on && !screen.has_tty ? screen_on_tick : NULL;
-    run.arg = &screen;
-    run.stdin_fd = how->stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
-    if (!how->repeat)
-        progress_begin(how->progress, "starting the sandbox", true);
-    if (screen.has_tty && begin_tty(&screen, &run, &err) < 0)
-        return tell_error(&err);
+        view.is_terminal[fd] = isatty(fd);
+    run.cancel_fd = ctx->cancel_fd;
+    run.on_event = run_view_on_event;
+    run.on_tick = ctx->progress->is_on && !view.has_tty ? run_view_on_tick : NULL;
+    run.arg = &view;
+    run.stdin_fd = ctx->stdin_is_used || cay_request_has(args->req, "stdin") ? -1 : STDIN_FILENO;
+    if (!ctx->repeat)
+        progress_begin(ctx->progress, "starting the sandbox", true);
+    if (view.has_tty && begin_tty(&view, &run, &err) < 0) {
+        int status = print_error(&err);
+        show_failure(&view, cay, &err, args->json);
+        return status;
+    }
 
     is_running = 1;
     int rc = cay_run(cay, args->req, &run, &result, &err);
     is_running = 0;
-    progress_clear(how->progress);
-    if (rc == 0 && screen_holds_back(&screen) && !args->json && !args->events)
-        put_pretty(&screen, cay, result);
-    screen_flush(&screen);
-    if (rc < 0 && !args->events && !how->repeat && how->note_fd < 0 && !how->is_again &&
-        !screen.is_dropped && (args->yes || !args->quiet) &&
-        image_ask(&err, args->yes, how->cancel_fd)) {
-        how->is_again = true;
-        free(screen.failed);
+    progress_clear(ctx->progress);
+    if (rc == 0 && run_view_holds_back(&view) && !args->json && !args->events)
+        put_pretty(&view, cay, result);
+    run_view_flush(&view);
+    if (rc < 0 && !args->events && !ctx->repeat && ctx->note_fd < 0 && !ctx->is_again &&
+        !view.is_dropped && (args->yes || !args->quiet) &&
+        image_offer_build(&err, args->yes, ctx->cancel_fd)) {
+        ctx->is_again = true;
+        free(view.failed);
         return 0;
     }
     if (rc < 0) {
-        how->is_over = true;
-        int status = tell_error(&err);
-        show_failure(&screen, cay, &err, args->json && !how->repeat);
+        ctx->is_over = true;
+        int status = print_error(&err);
+        show_failure(&view, cay, &err, args->json && !ctx->repeat);
         return status;
     }
-    int status = show_result(&screen, how, result, clock_now_ns() - start_ns);
+    int status = show_result(&view, ctx, result, clock_now_ns() - start_ns);
     cay_result_free(result);
-    free(screen.failed);
-    if (screen.write_errno != 0) {
-        how->is_over = true;
-        tell("cannot write to %s: %s", screen.is_broken[STDOUT_FILENO] ? "stdout" : "stderr",
-             strerror(screen.write_errno));
+    free(view.failed);
+    if (view.write_errno != 0) {
+        ctx->is_over = true;
+        print_message("cannot write to %s: %s", view.is_broken[STDOUT_FILENO] ? "stdout" : "stderr",
+                      strerror(view.write_errno));
         return 125;
     }
     return status;
 }
 
 /* The same input for each: what is there to be read is read first. */
-static int load_stdin(struct run_args *args, struct how *how, struct cay_error *err)
+static int load_stdin(struct run_args *args, struct run_context *ctx, struct cay_error *err)
 {
     auto_free char *data = NULL;
     size_t len;
 
-    bool has_live = !how->stdin_is_used && !cay_request_has(args->req, "stdin");
-    how->stdin_is_used = true;
+    bool has_live = !ctx->stdin_is_used && !cay_request_has(args->req, "stdin");
+    ctx->stdin_is_used = true;
     if (!has_live || isatty(STDIN_FILENO))
         return 0;
     cancel_pipe = -1;
     int rc = read_input("-", CODE_BYTES_MAX, &data, &len, err);
-    cancel_pipe = how->cancel_write;
+    cancel_pipe = ctx->cancel_write;
     return rc < 0 ? -1 : cay_request_set_bytes(args->req, "stdin", data, len, err);
 }
 
-static int run_repeated(struct cay *cay, struct run_args *args, struct how *how)
+static int run_repeated(struct cay *cay, struct run_args *args, struct run_context *ctx)
 {
     struct repeat repeat = { .keeps_results = args->json };
     struct cay_error err;
@@ -319,60 +322,60 @@ static int run_repeated(struct cay *cay, struct run_args *args, struct how *how)
     int failed = 0;
     bool is_unseen = false;
 
-    if (load_stdin(args, how, &err) < 0)
-        return tell_error(&err);
-    how->repeat = &repeat;
-    progress_begin(how->progress, what, args->json || !isatty(STDOUT_FILENO));
-    for (unsigned i = 0; i < args->repeat && !how->is_over; i++) {
+    if (load_stdin(args, ctx, &err) < 0)
+        return print_error(&err);
+    ctx->repeat = &repeat;
+    progress_begin(ctx->progress, what, args->json || !isatty(STDOUT_FILENO));
+    for (unsigned i = 0; i < args->repeat && !ctx->is_over; i++) {
         snprintf(what, sizeof what, "run %u of %u", i + 1, args->repeat);
-        progress_tick(how->progress);
-        int status = run_once(cay, args, how);
-        failed = how->is_over ? status : failed;
+        progress_tick(ctx->progress);
+        int status = run_once(cay, args, ctx);
+        failed = ctx->is_over ? status : failed;
         is_unseen = status == 125 && repeat.n > i; /* it ran, and could not be shown */
     }
-    progress_clear(how->progress);
+    progress_clear(ctx->progress);
     int status = repeat.exit_code && !is_unseen ? repeat.exit_code : failed;
     if (args->json && repeat.n > 0) {
         auto_free char *json = repeat_json(&repeat);
-        int told = tell_text(json) | tell_text("\n");
-        status = told ? told : status;
+        int print_status = print_text(json) | print_text("\n");
+        status = print_status ? print_status : status;
     } else if (!args->json && repeat.n > 0) {
-        repeat_tell(&repeat);
+        repeat_print(&repeat);
     }
     repeat_done(&repeat);
-    how->repeat = NULL;
+    ctx->repeat = NULL;
     return status;
 }
 
 #ifdef CAY_FULL
-static int run_remote(struct run_args *args, struct how *how)
+static int run_remote(struct run_args *args, struct run_context *ctx)
 {
-    struct screen screen = {
+    struct run_view view = {
         .args = args,
-        .progress = how->progress,
-        .cancel_write = how->cancel_write,
+        .progress = ctx->progress,
+        .cancel_write = ctx->cancel_write,
     };
     struct cay_error err;
     int status;
 
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
-        screen.is_terminal[fd] = isatty(fd);
-    if (remote_check(&screen, &err) == 0 && load_stdin(args, how, &err) == 0 &&
-        remote_run(&screen, how->cancel_fd, &status, &err) == 0)
+        view.is_terminal[fd] = isatty(fd);
+    if (remote_check(&view, &err) == 0 && load_stdin(args, ctx, &err) == 0 &&
+        remote_run(&view, ctx->cancel_fd, &status, &err) == 0)
         return status;
-    status = tell_error(&err);
-    show_failure(&screen, NULL, &err, args->json);
+    status = print_error(&err);
+    show_failure(&view, NULL, &err, args->json);
     return status;
 }
 #else
-static int run_remote(struct run_args *args, struct how *how)
+static int run_remote(struct run_args *args, struct run_context *ctx)
 {
-    (void)args, (void)how;
+    (void)args, (void)ctx;
     return 125; /* not come to: may_name_server */
 }
 #endif
 
-static int run_request(struct cay *cay, struct run_args *args, struct how *how)
+static int run_request(struct cay *cay, struct run_args *args, struct run_context *ctx)
 {
     struct cay_error err;
 
@@ -380,15 +383,18 @@ static int run_request(struct cay *cay, struct run_args *args, struct how *how)
                        : isatty(STDOUT_FILENO)    ? "table"
                                                   : "list";
     if (cay_request_set(args->req, "rows_auto", rows, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (args->server)
-        return run_remote(args, how);
+        return run_remote(args, ctx);
     if (args->plan) {
         auto_free char *plan = NULL;
-        return cay_plan_json(cay, args->req, &plan, &err) < 0 ? tell_error(&err)
-                                                              : tell_text(plan) | tell_text("\n");
+        if (cay_plan_json(cay, args->req, &plan, &err) == 0)
+            return print_text(plan) | print_text("\n");
+        if (args->json) /* there is no run, and no result */
+            print_error_json(&err);
+        return print_error(&err);
     }
-    return args->repeat ? run_repeated(cay, args, how) : run_once(cay, args, how);
+    return args->repeat ? run_repeated(cay, args, ctx) : run_once(cay, args, ctx);
 }
 
 static const char run_about[] =
@@ -410,8 +416,8 @@ static const char run_examples[] =
     "  cay run -t game.py\n";
 
 static const char exec_about[] =
-    "Runs a command in a fresh sandbox, which shows this machine's /usr read-only, and /sandbox,\n"
-    "/tmp and /dev/shm to write in. Exit status as in `cay run`.";
+    "Runs a command in a fresh sandbox, with this machine's /usr read-only, and /sandbox,\n"
+    "/tmp and /dev/shm writable. Exit status as in `cay run`.";
 
 static const char exec_examples[] = "  cay exec -- ls -la /\n"
                                     "  cay exec --workspace . -- make test\n"
@@ -427,7 +433,7 @@ static int check_together(const struct run_args *args, struct cay_error *err)
         const char *names;
     } rows[] = {
         { args->json && args->events, "--json and --events" },
-        { args->diff && (args->json || args->events), "--diff and --json or --events" },
+        { args->diff && (args->json || args->events), "--diff and --json (or --events)" },
         { args->repeat && args->events, "--repeat and --events" },
         { args->repeat && args->is_watched, "--repeat and --watch" },
         { args->plan && args->repeat, "--plan and --repeat" },
@@ -436,7 +442,7 @@ static int check_together(const struct run_args *args, struct cay_error *err)
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].both)
-            return cay_fail(err, CAY_E_USAGE, "%s: only one of them", rows[i].names);
+            return cay_fail(err, CAY_E_USAGE, "%s are mutually exclusive", rows[i].names);
     return 0;
 }
 
@@ -445,7 +451,7 @@ static int refuse_terminal(const struct cay *cay, const struct run_args *args,
                            struct cay_error *err)
 {
     if ((args->repeat || args->is_watched) && cay_flag(cay, args->req, "tty"))
-        return cay_fail(err, CAY_E_USAGE, "--tty and --%s: only one of them",
+        return cay_fail(err, CAY_E_USAGE, "--tty and --%s are mutually exclusive",
                         args->repeat ? "repeat" : "watch");
     return 0;
 }
@@ -462,9 +468,9 @@ static int parse_options(struct run_args *args, int argc, char **argv, bool is_e
         return -1;
     if (args->help) {
         if (is_exec)
-            tell_help("cay exec [options] -- COMMAND [ARGS]", exec_about, rows, exec_examples);
+            print_help("cay exec [options] -- COMMAND [ARGS]", exec_about, rows, exec_examples);
         else
-            tell_help("cay run [options] [FILE|-] [-- ARGS]", run_about, rows, run_examples);
+            print_help("cay run [options] [FILE|-] [-- ARGS]", run_about, rows, run_examples);
         return 1;
     }
     return check_together(args, err);
@@ -544,7 +550,7 @@ static int keep_warden(const struct cay_options *options, struct cay **cay,
     *cay = NULL;
     if (cay_open(&lasting, cay, err) < 0)
         return -1;
-    cay_request_heed(args->req, *cay); /* the caps that it had are gone */
+    cay_request_use_caps(args->req, *cay); /* the caps that it had are gone */
     return 0;
 }
 
@@ -572,7 +578,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     }
 #endif
     const struct cay_options options = {
-        .server = !tell_has_word(argc, argv, "--no-server"),
+        .server = !opt_is_given(argc, argv, "--no-server"),
         .fork_warden = true,
         .start_now = !may_name_server(argc, argv),
         .once = true,
@@ -582,7 +588,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     /* Parsing puts it in order, and a watch parses it again. */
     auto_free char **words = mem_alloc(((size_t)argc + 1) * sizeof *words);
     struct progress progress = { .is_on = isatty(STDERR_FILENO) };
-    struct how how = {
+    struct run_context ctx = {
         .cancel_fd = -1, .cancel_write = -1, .progress = &progress, .note_fd = note_fd
     };
     struct cay_error err;
@@ -598,12 +604,12 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
         rc = parse_options(args, argc, words, is_exec, &first, &dashdash, &other) > 0 ? 1 : -1;
     }
     if (rc == 0 && !may_name_server(argc, argv)) /* whose caps are the server's */
-        cay_request_heed(args->req, cay);
+        cay_request_use_caps(args->req, cay);
     if (rc == 0)
-        rc = catch_signals(&how, &err);
+        rc = catch_signals(&ctx, &err);
     if (rc == 0)
-        rc = parse_run(args, argc, words, is_exec, &how.stdin_is_used, &err);
-    cancel_pipe = how.cancel_write;
+        rc = parse_run(args, argc, words, is_exec, &ctx.stdin_is_used, &err);
+    cancel_pipe = ctx.cancel_write;
     progress.is_on &= !args->quiet;
     if (rc == 0)
         rc = refuse_terminal(cay, args, &err);
@@ -611,20 +617,20 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
         rc = keep_warden(&options, &cay, args, &err);
     bool is_watch = rc == 0 && args->is_watched && note_fd < 0 && !args->server;
     if (rc < 0) {
-        struct screen screen = { .args = args, .progress = &progress, .cancel_write = -1 };
-        status = tell_error(&err);
+        struct run_view view = { .args = args, .progress = &progress, .cancel_write = -1 };
+        status = print_error(&err);
         /* Options behind the one that is wrong were not read. */
-        bool as_json = args->json || tell_has_word(argc, argv, "--json");
-        show_failure(&screen, cay, &err, as_json && (!args->repeat || err.kind == CAY_E_USAGE));
+        bool as_json = args->json || opt_is_given(argc, argv, "--json");
+        show_failure(&view, cay, &err, as_json && (!args->repeat || err.kind == CAY_E_USAGE));
     } else if (rc == 0 && !is_watch) {
-        status = run_request(cay, args, &how);
-        if (how.is_again)
-            status = keep_warden(&options, &cay, args, &err) < 0 ? tell_error(&err)
-                                                                 : run_request(cay, args, &how);
+        status = run_request(cay, args, &ctx);
+        if (ctx.is_again)
+            status = keep_warden(&options, &cay, args, &err) < 0 ? print_error(&err)
+                                                                 : run_request(cay, args, &ctx);
     }
     cay_close(cay);
     if (is_watch)
-        status = watch_loop(&args->watch, how.cancel_fd, run_again,
+        status = watch_loop(&args->watch, ctx.cancel_fd, run_again,
                             &(struct again){ argc, argv, is_exec });
     cay_request_free(args->req);
     return status;

@@ -13,9 +13,9 @@
 #include "base/error.h"
 #include "base/opt.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
-#include "serve/server.h"
-#include "serve/token-file.h"
+#include "cli/print.h"
+#include "doors/http/server.h"
+#include "service/token-file.h"
 
 #define DEFAULT_LISTEN "127.0.0.1:7300"
 
@@ -44,7 +44,7 @@ static int add_host(void *target, const struct opt *opt, const char *value, stru
 static void on_progress(void *arg, const char *line)
 {
     (void)arg;
-    tell("%s", line);
+    print_message("%s", line);
 }
 
 /* The small command that wardens are made from: beside us where both were built, else where it is
@@ -75,7 +75,7 @@ static void warn_of_settings(void)
 
     if (cay_open(NULL, &cay, &err) < 0)
         return;
-    tell_warnings(cay_config_warnings(cay));
+    print_warnings(cay_config_warnings(cay));
     cay_close(cay);
 }
 
@@ -88,19 +88,19 @@ static int serve(const struct serve_options *options)
     /* What whoever started us had open is nothing for a process that talks to strangers. */
     close_range(STDERR_FILENO + 1, ~0U, 0);
     if (server_open(options, &server, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     int rc = server_run(server, &err);
     server_close(server);
-    return rc < 0 ? tell_error(&err) : 0;
+    return rc < 0 ? print_error(&err) : 0;
 }
 
-/* A file that others can write to is refused (serve/token.c). */
+/* A file that others can write to is refused (service/token.c). */
 static void warn_of_readers(const char *path)
 {
     struct stat st;
 
     if (path && stat(path, &st) == 0 && st.st_mode & 0044)
-        tell("warning: %s: others on this host can read the tokens (chmod 600)", path);
+        print_message("warning: %s: others on this host can read the tokens (chmod 600)", path);
 }
 
 int cmd_serve(int argc, char **argv)
@@ -118,16 +118,18 @@ int cmd_serve(int argc, char **argv)
         { OPT_STR, 0, "socket", "PATH|none",
           "unix socket ($XDG_RUNTIME_DIR/cay/cay.sock, root: /run/cay/cay.sock)", &options.socket },
         { OPT_STR, 0, "token-file", "FILE",
-          "tokens, a line each: TOKEN [TENANT [SCOPE,…]] (that of `cay token`, or a random token)",
+          "file of tokens, one per line: TOKEN [TENANT [SCOPE,…]] (that of `cay token`, or a "
+          "random token)",
           &options.token_file },
-        { OPT_STR, 0, "tls-cert", "FILE", "certificate and its chain: TCP is TLS then",
+        { OPT_STR, 0, "tls-cert", "FILE", "certificate and its chain; TCP then requires HTTPS",
           &options.tls_cert },
         { OPT_STR, 0, "tls-key", "FILE", "the certificate's key", &options.tls_key },
         { OPT_CALL, 0, "allow-host", "NAME",
-          "name by which the server may be called, beside localhost and its addresses; repeatable",
+          "name to allow in the Host header, besides localhost and the server's addresses; "
+          "repeatable",
           &options, add_host },
         { OPT_STR, 0, "require", "LAYER,…|none",
-          "layers that each run must have; none: the core ones alone (all that the backend has)",
+          "layers that each run must have; none: only the core ones (all that the backend has)",
           &options.require },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
@@ -136,20 +138,20 @@ int cmd_serve(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay serve [--listen ADDR:PORT]… [--token-file FILE] [options]",
-                         "Runs code that comes over HTTP, each request in a sandbox of its own.\n"
-                         "SIGTERM ends it when what runs has ended; SIGHUP reads tokens,\n"
-                         "quotas and certificates again.",
-                         opts,
-                         "  cay serve\n"
-                         "  cay serve --listen 127.0.0.1:0 --token-file tokens\n"
-                         "  cay serve --no-tcp --socket /run/user/1000/cay.sock\n");
+        return print_help("cay serve [--listen ADDR:PORT]… [--token-file FILE] [options]",
+                          "Runs code that comes over HTTP, each request in a sandbox of its own.\n"
+                          "SIGTERM ends it once running programs have ended; SIGHUP reads tokens,\n"
+                          "quotas and certificates again.",
+                          opts,
+                          "  cay serve\n"
+                          "  cay serve --listen 127.0.0.1:0 --token-file tokens\n"
+                          "  cay serve --no-tcp --socket /run/user/1000/cay.sock\n");
     if (first < argc)
-        return tell_extra("serve", argv[first]);
+        return print_unexpected_argument("serve", argv[first]);
     if (check(&options, no_tcp, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (!options.token_file && token_file_usual(tokens, sizeof tokens) && access(tokens, F_OK) == 0)
         options.token_file = tokens; /* what `cay token add` wrote */
     warn_of_readers(options.token_file);

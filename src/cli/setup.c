@@ -15,16 +15,14 @@
 #include "base/opt.h"
 #include "base/parse.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 static const char about[] =
-    "Delegates a cgroup subtree to USER (a name or a uid), v1 or v2, so that his runs are limited\n"
-    "by the kernel's own counters. Needs root. Where systemd runs, it sees to it at each boot "
-    "too;\n"
-    "elsewhere the subtree is gone after a reboot: put this into a start-up script. On cgroup v2 "
-    "the\n"
-    "kernel lets a user use the subtree only from inside it: with a COMMAND, that is run as USER\n"
-    "inside it. A scope of systemd's works as well, and is what it sees to at each boot there:\n"
+    "Delegates a cgroup subtree to USER (a name or a uid), v1 or v2, so that the kernel's own\n"
+    "counters limit their runs. Needs root. Where systemd runs, the subtree is made again at each\n"
+    "boot; elsewhere it is gone after a reboot: put this into a start-up script. On cgroup v2 the\n"
+    "kernel lets a user use the subtree only from inside it: a COMMAND is run as USER inside it.\n"
+    "A systemd scope works as well, and is what is set up for each boot there:\n"
     "systemd-run --user --scope -p Delegate=yes cay run …";
 
 static const char examples[] = "  sudo cay setup alice\n"
@@ -77,7 +75,7 @@ static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct ca
         }
     }
     if (!user)
-        return cay_fail(err, CAY_E_USAGE, "setup: there is no user '%.60s'", name);
+        return cay_fail(err, CAY_E_USAGE, "setup: unknown user '%.60s'", name);
     *ret_uid = user->pw_uid;
     *ret_gid = user->pw_gid;
     return 0;
@@ -124,36 +122,36 @@ int cmd_setup(int argc, char **argv)
     char path[128];
 
     if (opt_parse(opts, argc, argv, OPT_STOP_AT_OPERAND, &first, &dashdash, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay setup [--remove] USER [-- COMMAND [ARGS]]", about, opts, examples);
+        return print_help("cay setup [--remove] USER [-- COMMAND [ARGS]]", about, opts, examples);
     if (first >= argc) {
         cay_fail(&err, CAY_E_USAGE, "setup: which user?");
         cay_hint(&err, "sudo cay setup USER");
-        return tell_error(&err);
+        return print_error(&err);
     }
     const char *name = argv[first++];
     if (first < argc && strcmp(argv[first], "--") == 0)
         first++;
     if (find_user(name, &uid, &gid, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (uid == 0) {
         cay_fail(&err, CAY_E_USAGE, "setup: root needs no delegation");
-        return tell_error(&err);
+        return print_error(&err);
     }
     if (remove)
-        return take_back(uid, &err) < 0 ? tell_error(&err) : 0;
+        return take_back(uid, &err) < 0 ? print_error(&err) : 0;
     if (cay_delegate(uid, gid, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     int kept = cay_delegate_at_boot(uid, gid, path, sizeof path, &err);
     if (kept < 0)
-        tell("warning: %s", err.msg);
+        print_message("warning: %s", err.msg);
     if (first < argc)
-        return run_as(uid, gid, argv + first, &err) < 0 ? tell_error(&err) : 0;
-    tell("uid %u has a cgroup subtree of its own now", uid);
+        return run_as(uid, gid, argv + first, &err) < 0 ? print_error(&err) : 0;
+    print_message("uid %u now has a cgroup subtree of its own", uid);
     if (kept > 0)
-        tell("and at each boot: %s", path);
+        print_message("and at each boot: %s", path);
     else
-        tell("it is gone after a reboot: put this command into a start-up script");
+        print_message("it is gone after a reboot: put this command into a start-up script");
     return 0;
 }

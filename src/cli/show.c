@@ -14,10 +14,11 @@
 #include "base/error.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
-#include "cli/changes.h"
+#include "cli/changes-view.h"
 #include "cli/commands.h"
-#include "cli/display.h"
-#include "cli/tell.h"
+#include "cli/json-get.h"
+#include "cli/print.h"
+#include "cli/sanitize.h"
 
 enum { LIST_MAX = 20, CHANGES_MAX = 40 };
 
@@ -38,7 +39,7 @@ static const char examples[] = "  cay show\n"
 
 struct sink {
     bool is_terminal, is_broken;
-    struct display display;
+    struct sanitizer sanitizer;
     struct strbuf out;
 };
 
@@ -64,7 +65,7 @@ static int put_piece(void *arg, const char *data, size_t len)
         return sink->is_broken ? -1 : 0;
     }
     sink->out.len = 0;
-    display_filter(&sink->display, &sink->out, data, len);
+    sanitize_put(&sink->sanitizer, &sink->out, data, len);
     write_out(sink, strbuf_str(&sink->out), sink->out.len);
     return sink->is_broken ? -1 : 0;
 }
@@ -72,22 +73,17 @@ static int put_piece(void *arg, const char *data, size_t len)
 static int end_pieces(struct sink *sink, int rc, const struct cay_error *err)
 {
     sink->out.len = 0;
-    display_flush(&sink->display, &sink->out);
+    sanitize_end(&sink->sanitizer, &sink->out);
     write_out(sink, strbuf_str(&sink->out), sink->out.len);
     strbuf_done(&sink->out);
     if (rc < 0)
-        return tell_error(err);
+        return print_error(err);
     if (sink->is_broken)
-        tell("cannot write to stdout");
+        print_message("cannot write to stdout");
     return sink->is_broken ? 125 : 0;
 }
 
 /* ---- the page ---- */
-
-static const char *text_of(json_t *object, const char *key)
-{
-    return json_string_value(json_object_get(object, key));
-}
 
 /* Highlighted, where a terminal is to show it. */
 static void put_code(struct strbuf *out, const char *language, const char *code, bool has_color)
@@ -96,7 +92,7 @@ static void put_code(struct strbuf *out, const char *language, const char *code,
     struct cay_error err;
     struct cay *cay = NULL;
 
-    tell_visible(&visible, code);
+    sanitize_text(&visible, code);
     if (!language || !has_color || cay_open(NULL, &cay, &err) < 0) {
         strbuf_puts(out, strbuf_str(&visible));
         return;
@@ -106,15 +102,10 @@ static void put_code(struct strbuf *out, const char *language, const char *code,
     cay_close(cay);
 }
 
-static double number_of(json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
 static void put_row(struct strbuf *out, const char *name, const char *text)
 {
     strbuf_printf(out, "%-10s ", name);
-    tell_visible(out, text);
+    sanitize_text(out, text);
     strbuf_putc(out, '\n');
 }
 
@@ -204,15 +195,15 @@ static int show_page(const struct cay_execution *run, bool no_color)
 
     put_result(&out, result, code != NULL);
     put_collected(&out, result);
-    put_changes(&out, run, tell_color(STDOUT_FILENO, no_color));
+    put_changes(&out, run, use_color(STDOUT_FILENO, no_color));
     if (code) {
         strbuf_printf(&out, "%-10s\n", "code");
-        put_code(&out, text_of(result, "language"), code, tell_color(STDOUT_FILENO, no_color));
+        put_code(&out, text_of(result, "language"), code, use_color(STDOUT_FILENO, no_color));
         if (code_len > 0 && code[code_len - 1] != '\n')
             strbuf_putc(&out, '\n');
     }
     json_decref(result);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }
 
 /* That of `cay history`, of which these are the newest; as JSON, what is kept of each. */
@@ -225,8 +216,8 @@ static int show_list(bool as_json, bool no_color)
     if (!as_json)
         return command_find(name)->run(2 + no_color, (char *[]){ name, limit, plain, NULL });
     if (cay_executions_json(LIST_MAX, &json, &err) < 0)
-        return tell_error(&err);
-    return tell_text(json) | tell_text("\n");
+        return print_error(&err);
+    return print_text(json) | print_text("\n");
 }
 
 struct show_args {
@@ -240,10 +231,10 @@ static int show_part(const struct cay_execution *run, const struct show_args *ar
     struct cay_error err = { 0 };
 
     if (args->json)
-        return tell_text(cay_execution_json(run)) | tell_text("\n");
+        return print_text(cay_execution_json(run)) | print_text("\n");
     if (args->diff)
-        return changes_tell_diff(run, NULL, STDOUT_FILENO,
-                                 tell_color(STDOUT_FILENO, args->no_color));
+        return changes_print_diff(run, NULL, STDOUT_FILENO,
+                                  use_color(STDOUT_FILENO, args->no_color));
     if (!args->file && !args->out && !args->err)
         return show_page(run, args->no_color);
     int rc = args->file ? cay_execution_file(run, args->file, put_piece, &sink, &err)
@@ -272,24 +263,25 @@ int cmd_show(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (args.help)
-        return tell_help("cay show [ID] [options]", about, opts, examples);
+        return print_help("cay show [ID] [options]", about, opts, examples);
     if (args.out + args.err + args.diff + args.json + (args.file != NULL) > 1) {
-        cay_fail(&err, CAY_E_USAGE, "show: --stdout, --stderr, --diff, --file, --json: only one");
-        return tell_error(&err);
+        cay_fail(&err, CAY_E_USAGE,
+                 "show: --stdout, --stderr, --diff, --file and --json are mutually exclusive");
+        return print_error(&err);
     }
     if (first == argc && (args.out || args.err || args.diff || args.file)) {
-        cay_fail(&err, CAY_E_USAGE, "show: of which execution?");
+        cay_fail(&err, CAY_E_USAGE, "show: which execution?");
         cay_hint(&err, "cay show ID, or `cay show last`");
-        return tell_error(&err);
+        return print_error(&err);
     }
     if (first == argc)
         return show_list(args.json, args.no_color);
     if (first + 1 < argc)
-        return tell_extra("show", argv[first + 1]);
+        return print_unexpected_argument("show", argv[first + 1]);
     if (cay_execution_open(argv[first], &run, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     int status = show_part(run, &args);
     cay_execution_close(run);
     return status;

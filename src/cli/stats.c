@@ -12,14 +12,16 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/filter.h"
-#include "cli/tell.h"
+#include "cli/history-args.h"
+#include "cli/json-get.h"
+#include "cli/print.h"
 #include "store/history.h"
 
 static const char about[] =
     "Shows how many executions there were, how many ended well, why the others did not, how they\n"
-    "were started, and how long they took: the run itself, and in all with setup, compiling and\n"
-    "cleaning up; 50, 90 and 99 of 100 took at most so long. For each tenant: CPU seconds, memory\n"
+    "were started, and how long they took (50th, 90th and 99th percentile): the run itself, and "
+    "in\n"
+    "all with setup, compiling and cleaning up. For each tenant: CPU seconds, memory\n"
     "seconds (peak memory times run time), and what that costs by [prices] of the configuration.\n"
     "How many change sets were applied. TIME and CAUSE are as in `cay history`.";
 
@@ -28,11 +30,6 @@ static const char examples[] = "  cay stats\n"
                                "  cay stats --tenant acme --since 4w\n"
                                "  cay stats --cause ok --json | jq .changes.applied_rate\n"
                                "  cay stats --json | jq .success_rate\n";
-
-static double number_of(json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
 
 static void put_counts(struct strbuf *out, const char *name, json_t *counts)
 {
@@ -43,7 +40,7 @@ static void put_counts(struct strbuf *out, const char *name, json_t *counts)
     strbuf_printf(out, "%-12s", name);
     json_object_foreach (counts, key, value) {
         strbuf_puts(out, is_first ? "" : ", ");
-        tell_visible(out, key);
+        sanitize_text(out, key);
         strbuf_printf(out, " %lld", (long long)json_integer_value(value));
         is_first = false;
     }
@@ -68,7 +65,7 @@ static void put_languages(struct strbuf *out, json_t *list)
                   "   RUN p50         p90         p99", "   TOTAL p50         p90         p99");
     json_array_foreach (list, i, row) {
         const char *language = json_string_value(json_object_get(row, "language"));
-        tell_visible_padded(out, language ? language : "(command)", 12);
+        sanitize_text_padded(out, language ? language : "(command)", 12);
         strbuf_printf(out, " %7lld %5.1f%%",
                       (long long)json_integer_value(json_object_get(row, "runs")),
                       100 * number_of(row, "success_rate"));
@@ -90,7 +87,7 @@ static void put_cost(struct strbuf *out, json_t *row, json_t *prices, int width)
     strbuf_printf(out, " %*s", width, text);
     if (currency) {
         strbuf_putc(out, ' ');
-        tell_visible(out, currency);
+        sanitize_text(out, currency);
     }
 }
 
@@ -124,7 +121,7 @@ static void put_tenants(struct strbuf *out, json_t *stats)
                   "GB SECONDS", "UNMEASURED", json_is_object(prices) ? "         COST" : "");
     json_array_foreach (list, i, row) {
         const char *tenant = json_string_value(json_object_get(row, "tenant"));
-        tell_visible_padded(out, tenant ? tenant : "-", 16);
+        sanitize_text_padded(out, tenant ? tenant : "-", 16);
         strbuf_printf(out, " %7lld %5.1f%% %14.6g %14.6g %10lld",
                       (long long)json_integer_value(json_object_get(row, "runs")),
                       100 * number_of(row, "success_rate"), number_of(row, "cpu_seconds"),
@@ -194,10 +191,10 @@ static int ask(const struct history_query *query, struct strbuf *json, struct ca
 
     if (cay_open(&options, &cay, err) < 0)
         return -1;
-    int rc = filter_open(&history, err);
+    int rc = history_open_current(&history, err);
     if (rc == 0) {
         history->prices = cay_prices(cay);
-        rc = filter_answer(history, query, json, err);
+        rc = history_query_text(history, query, json, err);
         history_close(history);
     }
     cay_close(cay);
@@ -209,12 +206,14 @@ int cmd_stats(int argc, char **argv)
     struct history_query query = { .kind = HISTORY_STATS };
     bool as_json = false, help = false;
     const struct opt opts[] = {
-        { OPT_CALL, 'l', "language", "NAME", "only of this language", &query, filter_language },
-        { OPT_CALL, 0, "cause", "CAUSE", "only those that ended so: ok, exit, memory, …", &query,
-          filter_cause },
-        { OPT_CALL, 0, "since", "TIME", "not before this", &query, filter_since },
-        { OPT_CALL, 0, "until", "TIME", "only before this", &query, filter_until },
-        { OPT_CALL, 0, "tenant", "NAME", "only of this tenant of a server", &query, filter_tenant },
+        { OPT_CALL, 'l', "language", "NAME", "only of this language", &query,
+          history_arg_language },
+        { OPT_CALL, 0, "cause", "CAUSE", "only with this cause: ok, exit, memory, …", &query,
+          history_arg_cause },
+        { OPT_CALL, 0, "since", "TIME", "only since this time", &query, history_arg_since },
+        { OPT_CALL, 0, "until", "TIME", "only before this time", &query, history_arg_until },
+        { OPT_CALL, 0, "tenant", "NAME", "only of this tenant of a server", &query,
+          history_arg_tenant },
         { OPT_BOOL, 0, "json", NULL, "print JSON", &as_json },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &help },
         { OPT_END },
@@ -224,17 +223,17 @@ int cmd_stats(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (help)
-        return tell_help("cay stats [options]", about, opts, examples);
+        return print_help("cay stats [options]", about, opts, examples);
     if (first < argc)
-        return tell_extra("stats", argv[first]);
+        return print_unexpected_argument("stats", argv[first]);
     if (ask(&query, &json, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (as_json)
-        return tell_text(strbuf_str(&json)) | tell_text("\n");
+        return print_text(strbuf_str(&json)) | print_text("\n");
     json_t *stats = json_loads(strbuf_str(&json), 0, NULL);
     put_page(&out, stats);
     json_decref(stats);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }

@@ -13,15 +13,15 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
-#include "serve/token-file.h"
+#include "cli/print.h"
+#include "service/token-file.h"
 
 static const char about[] =
-    "Changes the file that `cay serve` knows its clients by. `add` makes a token for a tenant and\n"
+    "Manages the file of tokens that `cay serve` accepts. `add` makes a token for a tenant and\n"
     "shows it once; `list` shows ids, tenants and scopes; `remove` takes an id, or a tenant for "
     "all\n"
     "of its tokens. A running server reads the file again on SIGHUP (systemctl reload cay).\n"
-    "Scopes: execute, read, cancel (these three unless said), bypass, metrics, admin.";
+    "Scopes: execute, read, cancel (these three by default), bypass, metrics, admin.";
 
 static const char examples[] = "  cay token add alice\n"
                                "  cay token add prometheus --scopes metrics\n"
@@ -39,14 +39,14 @@ static int add(const struct token_args *args, const char *tenant)
     struct cay_error err;
 
     if (token_file_add(args->file, tenant, args->scopes, token, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     auto_strbuf struct strbuf out = { 0 };
     strbuf_printf(&out, "%s\n", token);
-    int status = tell_text(strbuf_str(&out));
+    int status = print_text(strbuf_str(&out));
     explicit_bzero(out.data, out.len);
     explicit_bzero(token, sizeof token);
-    tell("the token of %s is shown once; %s keeps it", tenant, args->file);
-    tell("hint: a running server reads it on SIGHUP");
+    print_message("the token of %s is shown once; %s keeps it", tenant, args->file);
+    print_message("hint: a running server reads it on SIGHUP");
     return status;
 }
 
@@ -86,13 +86,13 @@ static int list(const struct token_args *args)
         strbuf_printf(&listing.out, "%-10s %-20s %s\n", "ID", "TENANT", "SCOPES");
     int status = 0;
     if (token_file_list(args->file, put, &listing, &err) < 0) {
-        status = tell_error(&err);
+        status = print_error(&err);
     } else {
         if (args->json) {
             json_end_array(&listing.w);
             strbuf_putc(&listing.out, '\n');
         }
-        status = tell_text(strbuf_str(&listing.out));
+        status = print_text(strbuf_str(&listing.out));
     }
     strbuf_done(&listing.out);
     return status;
@@ -104,9 +104,9 @@ static int remove_tokens(const struct token_args *args, const char *which)
     int n = token_file_remove(args->file, which, &err);
 
     if (n < 0)
-        return tell_error(&err);
-    tell("removed %d token%s from %s", n, n == 1 ? "" : "s", args->file);
-    tell("hint: a running server knows of it after SIGHUP");
+        return print_error(&err);
+    print_message("removed %d token%s from %s", n, n == 1 ? "" : "s", args->file);
+    print_message("hint: a running server applies it on SIGHUP");
     return 0;
 }
 
@@ -115,11 +115,11 @@ int cmd_token(int argc, char **argv)
     struct token_args args = { 0 };
     char usual[PATH_MAX];
     const struct opt opts[] = {
-        { OPT_STR, 0, "scopes", "A,B,…", "of add: what the token may do (execute,read,cancel)",
+        { OPT_STR, 0, "scopes", "A,B,…", "with add: what the token may do (execute,read,cancel)",
           &args.scopes },
         { OPT_STR, 0, "token-file", "FILE",
           "the file (root: /etc/cay/tokens; others: ~/.config/cay/tokens)", &args.file },
-        { OPT_BOOL, 0, "json", NULL, "of list: print a JSON array", &args.json },
+        { OPT_BOOL, 0, "json", NULL, "with list: print a JSON array", &args.json },
         { OPT_BOOL, 'h', "help", NULL, "show this help", &args.help },
         { OPT_END },
     };
@@ -127,27 +127,27 @@ int cmd_token(int argc, char **argv)
     int first;
 
     if (opt_parse(opts, argc, argv, 0, &first, NULL, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     if (args.help)
-        return tell_help("cay token add TENANT | list | remove ID|TENANT", about, opts, examples);
+        return print_help("cay token add TENANT | list | remove ID|TENANT", about, opts, examples);
     if (!args.file && !token_file_usual(usual, sizeof usual))
-        return tell_wrong("name the file with --token-file",
-                          "token: neither XDG_CONFIG_HOME nor HOME is set");
+        return print_usage_error("name the file with --token-file",
+                                 "token: neither XDG_CONFIG_HOME nor HOME is set");
     args.file = args.file ? args.file : usual;
     const char *what = first < argc ? argv[first] : "", *which = NULL;
     bool is_list = strcmp(what, "list") == 0;
     if (!is_list && strcmp(what, "add") != 0 && strcmp(what, "remove") != 0)
-        return tell_wrong(NULL,
-                          *what ? "token: '%s' is not one of: add list remove"
-                                : "token: add, list or remove?%s",
-                          what);
+        return print_usage_error(NULL,
+                                 *what ? "token: '%s' is not one of: add list remove"
+                                       : "token: add, list or remove?%s",
+                                 what);
     if (!is_list && first + 1 < argc)
         which = argv[++first];
     if (first + 1 < argc)
-        return tell_extra("token", argv[first + 1]);
+        return print_unexpected_argument("token", argv[first + 1]);
     if (!is_list && !which)
-        return tell_wrong(NULL, "token %s: of which tenant%s?", what,
-                          strcmp(what, "add") == 0 ? "" : " or id");
+        return print_usage_error(NULL, "token %s: which tenant%s?", what,
+                                 strcmp(what, "add") == 0 ? "" : " or id");
     return is_list                    ? list(&args)
            : strcmp(what, "add") == 0 ? add(&args, which)
                                       : remove_tokens(&args, which);

@@ -7,7 +7,7 @@
 #include "base/auto.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
-#include "cli/display.h"
+#include "cli/sanitize.h"
 
 enum { ESC = 0x1b, BEL = 0x07, CAN = 0x18, SUB = 0x1a };
 
@@ -210,10 +210,10 @@ static void put_high(struct tty_filter *filter, struct strbuf *out, unsigned cha
     size_t len = filter->held_len;
     if (utf8_is_valid(held, len)) {
         bool is_c1 = len == 2 && (unsigned char)held[0] == 0xc2 && (unsigned char)held[1] < 0xa0;
-        if (display_is_sign(held, len))
+        if (sanitize_is_sign(held, len))
             strbuf_puts(out, replacement);
         else if (!is_c1)
-            display_put_character(out, held, len, &filter->is_mid_line);
+            sanitize_put_character(out, held, len, &filter->is_mid_line);
         filter->held_len = 0;
     } else if (utf8_incomplete_tail(held, len) != len) {
         strbuf_puts(out, replacement);

@@ -3,11 +3,11 @@
 
 /*
  * What a program with a terminal of its own (-t) may say to the caller's. An editor needs more than
- * display.h lets through: the cursor, colours, scrolling, the second screen, the modes of keys and
+ * sanitize.h lets through: the cursor, colours, scrolling, the second view, the modes of keys and
  * mouse pass. What makes a terminal answer (and so type), print, resize, reprogram its keys, set
  * its title or the clipboard is left out: DA, DSR, DECRQM, DECRQSS, window operations, ENQ, and
  * every OSC, DCS, APC, PM and SOS string. Left out and not made visible, for that would spoil the
- * screen.
+ * view.
  *
  * Only whole sequences of known kinds are passed on, and bytes that are no UTF-8 are not: what the
  * terminal gets is what was judged. Works on a stream, cut anywhere.
@@ -36,6 +36,6 @@ struct tty_filter {
 
 void tty_filter_put(struct tty_filter *filter, struct strbuf *out, const char *data, size_t len);
 
-/* Drops what is incomplete, and puts back what the program changed and left: screen, cursor,
+/* Drops what is incomplete, and puts back what the program changed and left: view, cursor,
  * colours, modes. */
 void tty_filter_end(struct tty_filter *filter, struct strbuf *out);

@@ -62,7 +62,7 @@ static int follow_size(struct cay_run_options *run, struct cay_error *err)
 static void guard(int fd, const struct termios *before, const struct termios *raw)
 {
     static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTTOU, SIGPIPE };
-    /* What the program may have left is not known here: first screen, cursor, mouse, colours. */
+    /* What the program may have left is not known here: first view, cursor, mouse, colours. */
     static const char untouched[] = "\033[?1047l\033[?25h\033[?1000l\033[?1002l\033[?1003l"
                                     "\033[?1006l\033[?2004l\033[0m";
     struct termios now;

@@ -7,7 +7,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 int cmd_version(int argc, char **argv)
 {
@@ -15,12 +15,12 @@ int cmd_version(int argc, char **argv)
     struct utsname system;
 
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return tell_help("cay version", "Shows the version of cay and of the kernel it runs on.",
-                         NULL, "  cay version\n  cay --version\n");
+        return print_help("cay version", "Shows the version of cay and of the kernel it runs on.",
+                          NULL, "  cay version\n  cay --version\n");
     if (argc > 1)
-        return tell_extra("version", argv[1]);
+        return print_unexpected_argument("version", argv[1]);
     strbuf_printf(&out, "cay %s\n", CAY_VERSION);
     if (uname(&system) == 0)
         strbuf_printf(&out, "%s %s %s\n", system.sysname, system.release, system.machine);
-    return tell_text(strbuf_str(&out));
+    return print_text(strbuf_str(&out));
 }

@@ -20,7 +20,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/tell.h"
+#include "cli/print.h"
 
 /* An editor takes several steps to save a file: a change counts once nothing more has come for so
  * long. And a run that was told to stop gets so long before it is told by a second signal. */
@@ -128,7 +128,7 @@ static bool all_are_there(const struct watch *watch)
 
 /* From the first sign of a change until nothing more happens and every file is there. Returns
  * false when it is to stop instead. */
-static bool settle(struct watcher *watcher, const char **path)
+static bool wait_until_quiet(struct watcher *watcher, const char **path)
 {
     for (;;) {
         int64_t until = clock_now_ns() + QUIET_MS * NS_PER_MSEC;
@@ -150,8 +150,8 @@ struct running {
     int note_fd;
 };
 
-static int start(struct running *running, const struct watcher *watcher,
-                 int (*run)(void *arg, int note_fd), void *arg, struct cay_error *err)
+static int start_run(struct running *running, const struct watcher *watcher,
+                     int (*run)(void *arg, int note_fd), void *arg, struct cay_error *err)
 {
     int pair[2];
 
@@ -189,17 +189,17 @@ static int reap(struct running *running)
 }
 
 /* A Ctrl-C at the terminal has reached it too; a second signal would not let it end in order. */
-static void stop(struct running *running, bool was_told)
+static void stop_run(struct running *running, bool was_asked)
 {
     struct pollfd end = { running->pidfd, POLLIN, 0 };
 
-    if (!was_told)
+    if (!was_asked)
         kill(running->pid, SIGTERM);
     for (int tries = 0; poll(&end, 1, STOP_MS) <= 0 && tries < 10; tries++)
         kill(running->pid, SIGTERM);
 }
 
-static void tell_begin(unsigned number, const char *path)
+static void print_begin(unsigned number, const char *path)
 {
     char clock[16] = "";
     struct tm tm;
@@ -208,23 +208,24 @@ static void tell_begin(unsigned number, const char *path)
     if (localtime_r(&now, &tm))
         strftime(clock, sizeof clock, "%H:%M:%S", &tm);
     if (path)
-        tell("---- run %u at %s: %s has changed", number, clock, path);
+        print_message("---- run %u at %s: %s has changed", number, clock, path);
     else
-        tell("---- run %u at %s", number, clock);
+        print_message("---- run %u at %s", number, clock);
 }
 
-static void tell_end(unsigned number, struct running *running, int status)
+static void print_end(unsigned number, struct running *running, int status)
 {
     struct watch_note note;
     bool has_note = read(running->note_fd, &note, sizeof note) == (ssize_t)sizeof note;
 
     close_fd(&running->note_fd);
     if (has_note)
-        tell("---- run %u: %.*s, exit status %d, %.3f s; waiting for a change (Ctrl-C ends)",
-             number, (int)sizeof note.cause, note.cause, note.exit_code,
-             clock_seconds(note.time_ns));
+        print_message(
+            "---- run %u: %.*s, exit status %d, %.3f s; waiting for a change (Ctrl-C ends)", number,
+            (int)sizeof note.cause, note.cause, note.exit_code, clock_seconds(note.time_ns));
     else
-        tell("---- run %u: exit status %d; waiting for a change (Ctrl-C ends)", number, status);
+        print_message("---- run %u: exit status %d; waiting for a change (Ctrl-C ends)", number,
+                      status);
 }
 
 static int cancel_status(int cancel_fd)
@@ -244,30 +245,30 @@ int watch_loop(const struct watch *watch, int cancel_fd, int (*run)(void *arg, i
     struct cay_error err;
 
     if (open_watcher(&watcher, &err) < 0)
-        return tell_error(&err);
+        return print_error(&err);
     for (unsigned number = 1;; number++) {
         struct running running = { .pid = -1, .pidfd = -1, .note_fd = -1 };
         int found = 0;
 
-        tell_begin(number, path);
-        if (start(&running, &watcher, run, arg, &err) < 0)
-            return tell_error(&err);
+        print_begin(number, path);
+        if (start_run(&running, &watcher, run, arg, &err) < 0)
+            return print_error(&err);
         while (!(found & (CHANGED | CANCELLED | ENDED)))
             found = wait_for(&watcher, running.pidfd, -1, &path);
         if (!(found & ENDED))
-            stop(&running, found & CANCELLED);
+            stop_run(&running, found & CANCELLED);
         int status = reap(&running);
         if (found & CANCELLED)
             return cancel_status(cancel_fd);
         if (found & CHANGED && !(found & ENDED)) {
             close_fd(&running.note_fd);
-            tell("---- run %u: stopped", number);
+            print_message("---- run %u: stopped", number);
         } else {
-            tell_end(number, &running, status);
+            print_end(number, &running, status);
         }
         while (!(found & (CHANGED | CANCELLED)))
             found = wait_for(&watcher, -1, -1, &path);
-        if (found & CANCELLED || !settle(&watcher, &path))
+        if (found & CANCELLED || !wait_until_quiet(&watcher, &path))
             return cancel_status(cancel_fd);
     }
 }

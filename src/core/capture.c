@@ -12,12 +12,12 @@
 #include "base/utf8.h"
 
 /* Memory is taken as it is needed: most programs print little, and max_output may be large. */
-static void grow(char **data, size_t *room, size_t need, size_t most)
+static void grow(char **data, size_t *room, size_t need, size_t max)
 {
     if (need <= *room)
         return;
     size_t size = MAX(*room * 2, (size_t)4096);
-    size = MIN(MAX(size, need), most);
+    size = MIN(MAX(size, need), max);
     *data = mem_resize(*data, size);
     *room = size;
 }
@@ -88,13 +88,29 @@ void capture_skip(struct capture *capture, size_t len)
     capture->is_cut = capture->is_cut || len > 0;
 }
 
-/* Bytes at the start that continue a character whose beginning was left out. */
-static size_t broken_start(const char *data, size_t len)
+static size_t ring_at(const struct capture *capture, size_t i)
+{
+    return (capture->tail_at + capture->tail_room - capture->tail_len + i) % capture->tail_room;
+}
+
+/* Bytes at the tail's start that continue a character whose beginning was left out. */
+static size_t broken_start(const struct capture *capture)
 {
     size_t n = 0;
-    while (n < len && n < 3 && ((unsigned char)data[n] & 0xc0) == 0x80)
+
+    while (n < MIN(capture->tail_len, (size_t)3) &&
+           ((unsigned char)capture->tail[ring_at(capture, n)] & 0xc0) == 0x80)
         n++;
     return n;
+}
+
+static void copy_tail(const struct capture *capture, size_t skip, char *to)
+{
+    size_t len = capture->tail_len - skip, start = ring_at(capture, skip);
+    size_t first = MIN(len, capture->tail_room - start);
+
+    memcpy(to, capture->tail + start, first);
+    memcpy(to + first, capture->tail, len - first);
 }
 
 void capture_text(const struct capture *capture, struct arena *arena, struct cay_stream *ret)
@@ -106,13 +122,9 @@ void capture_text(const struct capture *capture, struct arena *arena, struct cay
         ret->len = capture->head_len;
         return;
     }
-    /* Unroll the ring, then cut both ends at whole characters. */
-    char *tail = arena_alloc(arena, capture->tail_len + 1);
-    size_t start = (capture->tail_at + capture->tail_room - capture->tail_len) % capture->tail_room;
-    for (size_t i = 0; i < capture->tail_len; i++)
-        tail[i] = capture->tail[(start + i) % capture->tail_room];
+    /* The ring is unrolled, and both ends are cut at whole characters. */
     size_t head_len = capture->head_len - utf8_incomplete_tail(capture->head, capture->head_len);
-    size_t skip = broken_start(tail, capture->tail_len);
+    size_t skip = broken_start(capture);
     size_t tail_len = capture->tail_len - skip;
 
     char note[NOTE_BYTES] = "";
@@ -125,9 +137,23 @@ void capture_text(const struct capture *capture, struct arena *arena, struct cay
     if (head_len > 0)
         end = mempcpy(end, capture->head, head_len);
     end = mempcpy(end, note, note_len);
-    memcpy(end, tail + skip, tail_len);
+    copy_tail(capture, skip, end);
     ret->data = text;
     ret->len = head_len + note_len + tail_len;
+}
+
+void capture_take(struct capture *capture, struct arena *arena, struct cay_stream *ret)
+{
+    uint64_t total = capture->total;
+
+    capture_text(capture, arena, ret);
+    capture_done(capture);
+    capture->total = total;
+}
+
+size_t capture_held(const struct capture *capture)
+{
+    return capture->head_len + capture->tail_len;
 }
 
 void capture_reset(struct capture *capture)

@@ -39,5 +39,11 @@ void capture_skip(struct capture *capture, size_t len);
 /* Head, note, tail; or all of it when nothing was left out. The text lives in the arena. */
 void capture_text(const struct capture *capture, struct arena *arena, struct cay_stream *ret);
 
+/* The same, and nothing is kept any more; the count stays. */
+void capture_take(struct capture *capture, struct arena *arena, struct cay_stream *ret);
+
+/* How many bytes are kept. */
+size_t capture_held(const struct capture *capture);
+
 void capture_reset(struct capture *capture);
 void capture_done(struct capture *capture);

@@ -92,8 +92,8 @@ int config_load_prices(struct config *config, const struct tenant_source *source
                 return -1;
             continue;
         }
-        cay_fail(err, CAY_E_USAGE, "%s:%u: %.80s: there is no such price", source->name,
-                 entry->line, entry->key);
+        cay_fail(err, CAY_E_USAGE, "%s:%u: %.80s: unknown price", source->name, entry->line,
+                 entry->key);
         const char *near = suggest(entry->key, names, PRICE_KEYS);
         if (near)
             return cay_hint(err, "did you mean %s?", near);

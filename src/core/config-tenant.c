@@ -22,7 +22,7 @@ enum { FILE_BYTES_MAX = 1 << 20, NAME_MAX_LEN = 64, SECRET_LEN_MIN = 16, SECRET_
 static const struct {
     const char *name;
     enum field_kind kind;
-    uint64_t most;
+    uint64_t max;
     const char *allowed;
 } keys[TENANT_KEYS] = {
     [TENANT_CONCURRENCY] = { "concurrency", FIELD_COUNT, 1000000, "1 to 1000000" },
@@ -36,7 +36,7 @@ static const struct {
                                 "text of 16 to 512 printable characters" },
 };
 
-/* The alphabet of a token file's tenants (serve/token.h): nothing that a log or label must quote.
+/* The alphabet of a token file's tenants (service/token.h): nothing that a log or label must quote.
  */
 static bool is_name(const char *name, size_t len)
 {
@@ -64,7 +64,7 @@ static int parse_quota(enum tenant_key key, const char *text, uint64_t *ret)
     if (keys[key].kind == FIELD_BYTES)
         return parse_bytes(text, ret);
     if (keys[key].kind == FIELD_COUNT)
-        return parse_uint(text, keys[key].most, ret);
+        return parse_uint(text, keys[key].max, ret);
     int rc = parse_seconds(text, &ns);
     if (rc == 0)
         *ret = (uint64_t)ns;
@@ -94,7 +94,7 @@ static int parse_value(struct config *config, const struct tenant_source *source
         is_good = entry->kind == TOML_STRING && is_secret(text);
     else if (is_good)
         is_good =
-            parse_quota(key, text, &value.num) == 0 && value.num > 0 && value.num <= keys[key].most;
+            parse_quota(key, text, &value.num) == 0 && value.num > 0 && value.num <= keys[key].max;
     if (!is_good && keys[key].kind == FIELD_TEXT)
         return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: is not %s", source->name, entry->line,
                         entry->key, keys[key].allowed);
@@ -112,7 +112,7 @@ static int unknown_key(const struct tenant_source *source, const struct toml_val
 
     for (int i = 0; i < TENANT_KEYS; i++)
         names[i] = keys[i].name;
-    cay_fail(err, CAY_E_USAGE, "%s:%u: %.80s: a tenant has no such setting", source->name,
+    cay_fail(err, CAY_E_USAGE, "%s:%u: %.80s: unknown setting of a tenant", source->name,
              entry->line, entry->key);
     const char *near = suggest(entry->key, names, TENANT_KEYS);
     if (near)
@@ -137,7 +137,7 @@ static int load_key(struct config *config, const struct tenant_source *source,
     if (key == TENANT_WEBHOOK_SECRET && !source->is_private) {
         cay_fail(err, CAY_E_POLICY, "%s:%u: %s: others can read this file", source->name,
                  entry->line, entry->key);
-        return cay_hint(err, "put it into the user's file, and chmod 600 that");
+        return cay_hint(err, "move it to the user's file, and chmod 600 that");
     }
     struct setting *setting = &table->keys[key];
     if (setting->origin == ORIGIN_SYSTEM && value.num > setting->value.num)

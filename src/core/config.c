@@ -35,8 +35,7 @@ const char *origin_name(enum origin origin)
     return names[origin];
 }
 
-/* ---- built-in -----------------------------------------------------------------------------------
- */
+/* ---- built-in ---- */
 
 /* What only reads, or writes where the sandbox can be written; nothing that starts other programs
  * than these or asks about the machine. From packages that every Debian has, and awk. */
@@ -304,8 +303,8 @@ static int load_entry(const struct file *file, const struct toml_value *entry,
     if (id == FIELD_N || id == FIELD_LANGUAGE)
         return unknown_key(file, entry, err);
     if (fields[id].flags & FIELD_LIMIT)
-        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: belongs into [limits]", file->name,
-                        entry->line, entry->key);
+        return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: belongs in [limits]", file->name, entry->line,
+                        entry->key);
     return load_setting(file, id, entry, err);
 }
 
@@ -372,12 +371,12 @@ static const char *type_to_backend(struct config *config, const char *value, str
 
 static const char *kilobytes(struct config *config, const char *value, struct cay_error *err)
 {
-    uint64_t most = fields[FIELD_MAX_OUTPUT].most >> 10, milli;
+    uint64_t max = fields[FIELD_MAX_OUTPUT].max >> 10, milli;
 
-    if (parse_milli(value, &milli) < 0 || milli > most * 1000) {
+    if (parse_milli(value, &milli) < 0 || milli > max * 1000) {
         cay_fail(err, CAY_E_USAGE,
                  "max_output: '%.60s' is not a number of KiB; allowed is 0 to %llu", value,
-                 (unsigned long long)most);
+                 (unsigned long long)max);
         return NULL;
     }
     return arena_printf(&config->arena, "%sk", value);
@@ -406,8 +405,8 @@ static const char *clamp_cpus(struct config *config, const char *value, struct c
         return value;
     field_append(&config->arena, &config->warnings,
                  arena_printf(&config->arena,
-                              "DOCKER_CPU_LIMIT: %.20s is more than this machine has; %ld it is",
-                              value, have));
+                              "DOCKER_CPU_LIMIT %.20s exceeds this host's %ld; using %ld", value,
+                              have, have));
     return arena_printf(&config->arena, "%ld", have);
 }
 
@@ -636,7 +635,7 @@ static const char *meaning_of_unset(struct config *config, int id)
     if (id == FIELD_REQUIRE)
         return usual_layers(config);
     if (id == FIELD_ENABLE_SANDBOX)
-        return "isolated, unless a request itself says not to be";
+        return "isolated, unless a request says otherwise";
     return NULL;
 }
 

@@ -14,8 +14,8 @@
 #include "base/utf8.h"
 
 const struct field fields[FIELD_N] = {
-#define FIELD_ROW(id, name, kind, flags, initial, least, most, choices, arg, help) \
-    [FIELD_##id] = { name, FIELD_##kind, flags, initial, least, most, choices, arg, help },
+#define FIELD_ROW(id, name, kind, flags, initial, min, max, choices, arg, help) \
+    [FIELD_##id] = { name, FIELD_##kind, flags, initial, min, max, choices, arg, help },
     FIELDS(FIELD_ROW)
 #undef FIELD_ROW
 };
@@ -41,7 +41,7 @@ int field_fail_unknown(const char *name, unsigned flags, struct cay_error *err)
     if (flags == FIELD_IN_REQUEST)
         for (size_t i = 0; i < ARRAY_LEN(others); i++)
             names[n++] = others[i];
-    cay_fail(err, CAY_E_USAGE, "%.80s: there is no such field", name);
+    cay_fail(err, CAY_E_USAGE, "%.80s: unknown field", name);
     const char *near = suggest(name, names, n);
     if (near)
         cay_hint(err, "did you mean %s?", near);
@@ -104,13 +104,13 @@ static int parse_number(const struct field *field, const char *text, uint64_t *r
 static const char *range_text(char out[static 96], const struct field *field,
                               const struct value *cap)
 {
-    uint64_t highest = cap && cap->is_set ? MIN(field->most, cap->num) : field->most;
-    char least[32], most[32];
+    uint64_t highest = cap && cap->is_set ? MIN(field->max, cap->num) : field->max;
+    char min[32], max[32];
 
     *out = '\0';
-    if (field->most > 0)
-        snprintf(out, 96, "; allowed is %s to %s", number_text(least, field->kind, field->least),
-                 number_text(most, field->kind, highest));
+    if (field->max > 0)
+        snprintf(out, 96, "; allowed is %s to %s", number_text(min, field->kind, field->min),
+                 number_text(max, field->kind, highest));
     return out;
 }
 
@@ -148,8 +148,7 @@ static int check_number(enum field_id id, const char *text, const struct value *
     if (rc == -EINVAL)
         return cay_fail(err, CAY_E_USAGE, "%s: %s is not %s%s", field->name, given,
                         kind_words[field->kind], range_text(range, field, cap));
-    if (field->kind != FIELD_BOOL &&
-        (rc < 0 || value->num < field->least || value->num > field->most))
+    if (field->kind != FIELD_BOOL && (rc < 0 || value->num < field->min || value->num > field->max))
         return cay_fail(err, CAY_E_USAGE, "%s: %s is out of range%s", field->name, given,
                         range_text(range, field, cap));
     return 0;
@@ -219,7 +218,7 @@ void field_push(struct arena *arena, struct value *value, const char *text)
 int field_check_count(const char *name, size_t n, struct cay_error *err)
 {
     if (n > FIELD_ENTRIES_MAX)
-        return cay_fail(err, CAY_E_USAGE, "%.80s: has %zu entries; allowed are at most %d", name, n,
+        return cay_fail(err, CAY_E_USAGE, "%.80s: has %zu entries; the maximum is %d", name, n,
                         FIELD_ENTRIES_MAX);
     return 0;
 }
@@ -227,9 +226,8 @@ int field_check_count(const char *name, size_t n, struct cay_error *err)
 static int check_length(const struct field *field, size_t len, struct cay_error *err)
 {
     if (len > FIELD_TEXT_MAX)
-        return cay_fail(err, CAY_E_USAGE, "%s: %s of %zu bytes; allowed are at most %d",
-                        field->name, field->kind == FIELD_LIST ? "an entry" : "a text", len,
-                        FIELD_TEXT_MAX);
+        return cay_fail(err, CAY_E_USAGE, "%s: %s of %zu bytes; the maximum is %d", field->name,
+                        field->kind == FIELD_LIST ? "an entry" : "a text", len, FIELD_TEXT_MAX);
     return 0;
 }
 
@@ -277,9 +275,9 @@ static int check_preload(const char *entry, struct cay_error *err)
     for (size_t i = 0; i < ARRAY_LEN(languages); i++)
         is_known |= len == strlen(languages[i]) + 1 && strncmp(entry, languages[i], len - 1) == 0;
     if (!is_known) {
-        cay_fail(err, CAY_E_USAGE, "preload: '%.60s': nothing can be loaded ahead of '%.*s'", entry,
-                 (int)MIN(len - 1, (size_t)40), entry);
-        return cay_hint(err, "it can in python and ruby");
+        cay_fail(err, CAY_E_USAGE, "preload: '%.60s': preloading is not supported for '%.*s'",
+                 entry, (int)MIN(len - 1, (size_t)40), entry);
+        return cay_hint(err, "it is for python and ruby");
     }
     if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                     "0123456789_./-")]) {

@@ -42,7 +42,7 @@ enum {
 #define LIMIT_FLAGS (FLOOR_FLAGS | FIELD_LIMIT | FIELD_PROJECT)
 #define ALIAS_FLAGS (FIELD_IN_REQUEST | FIELD_LIMIT | FIELD_NO_CONFIG) /* core/request-alias.h */
 
-/* id, name, kind, flags, built-in value (NULL: none), least, most, choices, metavar, help */
+/* id, name, kind, flags, built-in value (NULL: none), min, max, choices, metavar, help */
 #define FIELDS(X)                                                                                  \
     X(LANGUAGE, "language", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "NAME",                      \
       "language of the code, or NAME:VERSION (by file name or #! line)")                           \
@@ -55,7 +55,7 @@ enum {
       "memory and swap together, instead of swap; with memory")                                    \
     X(CPUS, "cpus", MILLI, LIMIT_FLAGS, "1", 10, 1024000, NULL, "N", "CPUs, fractions allowed")    \
     X(CPU_SHARES, "cpu_shares", COUNT, LIMIT_FLAGS, "1024", 2, 1024, NULL, "N",                    \
-      "weight against other runs where CPUs are short")                                            \
+      "CPU weight against other runs when CPUs are busy")                                          \
     X(CPU_QUOTA, "cpu_quota", COUNT, ALIAS_FLAGS, NULL, 1000, 1024000000, NULL, "USEC",            \
       "CPU time per cpu_period, instead of cpus (100000)")                                         \
     X(CPU_PERIOD, "cpu_period", COUNT, ALIAS_FLAGS, NULL, 1000, 1000000, NULL, "USEC",             \
@@ -77,24 +77,24 @@ enum {
     X(PROFILE, "profile", TEXT, FIELD_IN_REQUEST, "default", 0, 0, NULL, "NAME",                   \
       "named set of limits: default, hardened, light, restricted, or one of yours")                \
     X(NETWORK, "network", LIST, FLOOR_FLAGS | FIELD_PROJECT, "none", 0, 0, NULL, "WHAT",           \
-      "what can be reached: none (more is not built yet)")                                         \
+      "what the program can reach: none (more is not built yet)")                                  \
     X(BACKEND, "backend", CHOICE, FLOOR_FLAGS, "auto", 0, 0, "auto native docker vm wasm process", \
       "NAME", "way to make the sandbox: auto, native, docker, process")                            \
     X(MIN_ISOLATION, "min_isolation", CHOICE, FLOOR_FLAGS | FIELD_PROJECT | FIELD_HIGHER,          \
       "kernel", 0, 0, "none kernel gvisor vm", "TIER",                                             \
-      "least isolation; a run below it is refused: none, kernel, gvisor, vm")                      \
+      "minimum isolation; a weaker run is refused: none, kernel, gvisor, vm")                      \
     X(REQUIRE, "require", LIST, FLOOR_FLAGS, NULL, 0, 0, NULL, "LAYER,…",                          \
       "layers that must be in force (all but cgroup)")                                             \
     X(FALLBACK, "fallback", CHOICE, FLOOR_FLAGS, "never", 0, 0, "never isolated unsafe", "HOW",    \
-      "when the backend cannot be had: never, isolated, unsafe")                                   \
+      "what to do if the backend is unavailable: never, isolated, unsafe")                         \
     X(POLICY, "policy", CHOICE, FLOOR_FLAGS | FIELD_PROJECT | FIELD_HIGHER, "warn", 0, 0,          \
       "off warn block", "MODE", "static check: off, warn, block (warn; without isolation block)")  \
     X(POLICY_BYPASS, "policy_bypass", BOOL, FLOOR_FLAGS, "false", 0, 0, NULL, NULL,                \
-      "run in spite of a finding that blocks; audited")                                            \
+      "run despite a finding that blocks; audited")                                                \
     X(POLICY_STRICT, "policy_strict", BOOL, FLOOR_FLAGS | FIELD_HIGHER, "false", 0, 0, NULL, NULL, \
-      "block, and on warnings too; of shell commands those of a list alone run")                   \
+      "block, and on warnings too; only shell commands of an allow list run")                      \
     X(STRICT, "strict", BOOL, FLOOR_FLAGS | FIELD_HIGHER, "false", 0, 0, NULL, NULL,               \
-      "start the interpreter afresh, from nothing kept warm")                                      \
+      "start a fresh interpreter, with nothing prewarmed")                                         \
     X(STRIP_FENCE, "strip_fence", BOOL, FIELD_IN_REQUEST, "false", 0, 0, NULL, NULL,               \
       "run what is inside the Markdown fence around the code")                                     \
     X(IMAGE, "image", TEXT, FIELD_IN_REQUEST, "host", 0, 0, NULL, "NAME", "root file system")      \
@@ -107,7 +107,7 @@ enum {
     X(RO, "ro", LIST, FIELD_IN_REQUEST | FIELD_WHOLE | FIELD_LOCAL, NULL, 0, 0, NULL,              \
       "DIR[=PATH]", "host folder to show read-only, at its own path or at PATH")                   \
     X(COLLECT, "collect", LIST, FIELD_IN_REQUEST | FIELD_WHOLE, NULL, 0, 0, NULL, "GLOB",          \
-      "files of /sandbox or /workspace to bring back in the result")                               \
+      "files of /sandbox or /workspace to return in the result")                                   \
     X(SESSION, "session", TEXT, FIELD_IN_REQUEST, NULL, 0, 0, NULL, "ID", "run in this session")   \
     X(SHELL_ALLOW, "shell_allow", LIST, FLOOR_FLAGS, NULL, 0, 0, NULL, "CMD,…",                    \
       "the only commands that a bash or zsh program has")                                          \
@@ -122,7 +122,7 @@ enum {
     X(BLOCK_IMPORTS, "block_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
       "modules that the static check blocks, beside those of its rules")                           \
     X(ALLOW_IMPORTS, "allow_imports", LIST, 0, NULL, 0, 0, NULL, "NAME,…",                         \
-      "modules that it lets be, whatever its rules say")                                           \
+      "modules that it allows, whatever its rules say")                                            \
     X(COMPILE_TIMEOUT, "compile_timeout", SECONDS, 0, "60", 1000000, MAX_SECONDS, NULL, "SECONDS", \
       "wall-clock time of the compiler")                                                           \
     X(COMPILE_MEMORY, "compile_memory", BYTES, 0, "1g", 4 << 20, MAX_BYTES, NULL, "SIZE",          \
@@ -130,11 +130,11 @@ enum {
     X(COMPILE_CACHE, "compile_cache", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                \
       "how much is kept of compiled programs, for each tenant; 0: none")                           \
     X(ENABLE_SANDBOX, "enable_sandbox", BOOL, 0, NULL, 0, 0, NULL, NULL,                           \
-      "true: nothing runs without isolation, whatever asks for it by name")                        \
+      "true: nothing runs without isolation, even if asked for by name")                           \
     X(STORE_CODE, "store_code", CHOICE, 0, "on_error", 0, 0, "never on_error always", "WHEN",      \
       "keep the code of a run: never, on_error, always")                                           \
     X(KEEP_EXECUTIONS, "keep_executions", COUNT, 0, "1000", 0, 1000000, NULL, "N",                 \
-      "executions kept for `cay show`; 0: none is")                                                \
+      "executions kept for `cay show`; 0: none")                                                   \
     X(KEEP_DAYS, "keep_days", COUNT, 0, "30", 1, 36500, NULL, "DAYS",                              \
       "how long an execution is kept")                                                             \
     X(KEEP_BYTES, "keep_bytes", BYTES, 0, "1g", 0, MAX_BYTES, NULL, "SIZE",                        \
@@ -146,12 +146,12 @@ enum {
     X(SERVER, "server", BOOL, 0, "true", 0, 0, NULL, NULL,                                         \
       "use a server of this user where one is up")                                                 \
     X(WARM, "warm", LIST, 0, "python,javascript,bash,command", 0, 0, NULL, "NAME,…",               \
-      "what a server is ready for from its start: languages, or command")                          \
+      "what a server has ready from its start: languages, or command")                             \
     X(PRELOAD, "preload", LIST, 0, NULL, 0, 0, NULL, "[LANGUAGE:]NAME,…",                          \
-      "modules that a server's interpreters have loaded ahead (of Python, unless it says)")        \
+      "modules that a server's interpreters preload (Python's, unless prefixed)")                  \
     X(SPARES, "spares", COUNT, 0, "4", 0, 1024, NULL, "N",                                         \
       "sandboxes that a server has ready for each language in use; 0: none")                       \
-    X(SPARES_MAX, "spares_max", COUNT, 0, "32", 0, 1024, NULL, "N", "the same at times of demand") \
+    X(SPARES_MAX, "spares_max", COUNT, 0, "32", 0, 1024, NULL, "N", "the same under load")         \
     X(POOL_MEMORY, "pool_memory", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",                    \
       "memory that sandboxes made ahead may take together")                                        \
     X(DOCKER_HOST, "docker_host", TEXT, 0, NULL, 0, 0, NULL, "URL",                                \
@@ -173,19 +173,19 @@ enum {
     X(IDLE_TIMEOUT, "idle_timeout", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",       \
       "how long a connection without a request is kept")                                           \
     X(WRITE_TIMEOUT, "write_timeout", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",     \
-      "how long a client may not read its answer")                                                 \
+      "how long a client may leave its answer unread")                                             \
     X(DRAIN, "drain", SECONDS, 0, "30", 1000000, MAX_SECONDS, NULL, "SECONDS",                     \
-      "time that runs have left when a server is told to end")                                     \
+      "how long runs may go on once a server is told to end")                                      \
     X(EVENT_LOG, "event_log", BYTES, 0, "4m", 0, MAX_BYTES, NULL, "SIZE",                          \
       "events of finished runs that a server keeps in memory")                                     \
     X(WEBHOOK_ALLOW, "webhook_allow", LIST, 0, NULL, 0, 0, NULL, "HOST,…",                         \
-      "hosts that webhooks may go to wherever they are, as HOST or HOST:PORT")                     \
+      "hosts that webhooks may go to even where not public, as HOST or HOST:PORT")                 \
     X(MEMORY_OVERCOMMIT, "memory_overcommit", MILLI, 0, "4", 1000, 1000000, NULL, "N",             \
       "memory limits of a server's runs may add up to N times what is free")                       \
     X(MEMORY_RESERVE, "memory_reserve", BYTES, 0, "256m", 0, MAX_BYTES, NULL, "SIZE",              \
-      "memory that a server's runs leave to others")                                               \
+      "memory that a server's runs leave free for others")                                         \
     X(RUNS_PER_CORE, "runs_per_core", COUNT, 0, "4", 1, 10000, NULL, "N",                          \
-      "runs per core that a server starts however large their limits are")                         \
+      "runs per core that a server starts, whatever their limits")                                 \
     X(LOG_LEVEL, "log_level", CHOICE, 0, "info", 0, 0, "error warn info debug", "LEVEL",           \
       "what a server logs: error, warn, info, debug")                                              \
     X(LOG_FORMAT, "log_format", CHOICE, 0, "logfmt", 0, 0, "logfmt json", "FORM",                  \
@@ -203,7 +203,7 @@ struct field {
     enum field_kind kind;
     unsigned flags;
     const char *initial;
-    uint64_t least, most;
+    uint64_t min, max;
     const char *choices; /* words, tightest last where FIELD_HIGHER */
     const char *arg;
     const char *help;
@@ -235,7 +235,7 @@ enum field_id field_find(const char *name);
 int field_parse(struct arena *arena, enum field_id id, const char *text, struct value *ret,
                 struct cay_error *err);
 
-/* The same where an administrator's cap is known: messages then name it as the most that is
+/* The same where an administrator's cap is known: messages name it as the maximum that is
  * allowed. Whoever asks for more is refused by the plan. A cap may be NULL or not set. */
 int field_parse_capped(struct arena *arena, enum field_id id, const char *text,
                        const struct value *cap, struct value *ret, struct cay_error *err);

@@ -100,9 +100,9 @@ static int fail_key(const struct toml_value *value, const char *file, struct cay
     for (size_t i = 0; i < ARRAY_LEN(keys); i++)
         names[i] = keys[i].name;
     const char *near = suggest(value->key, names, ARRAY_LEN(names));
-    cay_fail(err, CAY_E_USAGE, "%s:%u: %.60s: there is no such key", file, value->line, value->key);
+    cay_fail(err, CAY_E_USAGE, "%s:%u: %.60s: unknown key", file, value->line, value->key);
     return near ? cay_hint(err, "did you mean %s?", near)
-                : cay_hint(err, "there are name, title, suite, packages, languages, exclude");
+                : cay_hint(err, "allowed are name, title, suite, packages, languages, exclude");
 }
 
 int image_definition_parse(struct arena *arena, const char *text, size_t len, const char *file,

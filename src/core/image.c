@@ -149,11 +149,12 @@ int image_fail(int rc, const char *name, struct cay_error *err)
                         IMAGE_NAME_BYTES - 1);
     }
     if (rc == -ENOENT) {
-        cay_fail(err, CAY_E_NOTFOUND, "image: there is no image '%s'", name);
+        cay_fail(err, CAY_E_NOTFOUND, "image: no image is named '%s'", name);
         if (image_definition_is_there(name, strlen(name)))
             return image_hint_build(err, "%s", name);
         return cay_hint(
-            err, "`cay image list` shows those there are, `cay image list --available` more");
+            err,
+            "`cay image list` shows your images, `cay image list --available` what can be built");
     }
     if (rc == -EBUSY) {
         cay_fail(err, CAY_E_UNSUPPORTED, "image: '%s' is being removed or replaced", name);

@@ -17,8 +17,7 @@
 #include "base/toml.h"
 #include "core/embedded.h"
 
-/* ---- one file ---------------------------------------------------------------------------------
- */
+/* ---- one file ---- */
 
 enum key_kind { KEY_TEXT, KEY_LIST, KEY_BYTES };
 
@@ -122,7 +121,7 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
         while (key < ARRAY_LEN(keys) && strcmp(keys[key].name, value->key) != 0)
             key++;
         if (key == ARRAY_LEN(keys))
-            return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: there is no such key", file, value->line,
+            return cay_fail(err, CAY_E_USAGE, "%s:%u: %s: unknown key", file, value->line,
                             value->key);
         if (set_key(arena, key, value, file, &language, err) < 0)
             return -1;
@@ -147,8 +146,7 @@ int language_parse(struct arena *arena, const char *text, size_t len, const char
     return 0;
 }
 
-/* ---- all of them --------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 static bool is_description(const char *name)
 {
@@ -215,9 +213,9 @@ static int fail_unknown(struct arena *arena, const struct language *list, size_t
             names[count++] = *alias;
     }
     const char *near = suggest(name, names, count);
-    cay_fail(err, CAY_E_NOTFOUND, "language: there is no language '%.60s'", name);
+    cay_fail(err, CAY_E_NOTFOUND, "language: unknown language '%.60s'", name);
     return near ? cay_hint(err, "did you mean %s?", near)
-                : cay_hint(err, "`cay languages` lists those there are");
+                : cay_hint(err, "`cay languages` lists all");
 }
 
 int language_find_among(const struct language *list, size_t n, struct arena *arena,
@@ -414,7 +412,7 @@ int language_at(struct arena *arena, int index, const struct language **ret, str
         *ret = language;
         return 0;
     }
-    return cay_fail(err, CAY_E_USAGE, "language: there is no such number");
+    return cay_fail(err, CAY_E_USAGE, "language: no language has that number");
 }
 
 /* Only what the sandbox will show too: a link that leads out of /usr and /etc/alternatives, to
@@ -437,10 +435,10 @@ const char *language_program(struct arena *arena, const char *name)
  * and before that the room that a runtime's own code takes. */
 static uint64_t heap_mb(uint64_t memory_bytes)
 {
-    const uint64_t own = UINT64_C(48) << 20, least = 16;
+    const uint64_t own = UINT64_C(48) << 20, min = 16;
     uint64_t heap = memory_bytes > own ? ((memory_bytes - own) >> 20) * 3 / 4 : 0;
 
-    return MAX(heap, least);
+    return MAX(heap, min);
 }
 
 /* For a runtime that counts all of its memory, and only tries to stay below: 9/10. */
@@ -454,10 +452,10 @@ static uint64_t soft_mb(uint64_t memory_bytes)
  * and not by V8 before; and what leaves garbage is collected before it is too much. */
 static uint64_t memory_mb(uint64_t memory_bytes)
 {
-    const uint64_t own = 9, least = 16;
+    const uint64_t own = 9, min = 16;
     uint64_t all = memory_bytes >> 20;
 
-    return MAX(all > own ? all - own : 0, least);
+    return MAX(all > own ? all - own : 0, min);
 }
 
 /* Where new objects are, which V8 has three of: small enough to be emptied before they fill the

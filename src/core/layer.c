@@ -50,7 +50,7 @@ int layer_fail_unknown(const char *name, struct cay_error *err)
 
     for (const char *const *word = words; *word; word++)
         strbuf_printf(&all, " %s", *word);
-    cay_fail(err, CAY_E_USAGE, "require: there is no layer '%.60s'; allowed are:%s", name,
+    cay_fail(err, CAY_E_USAGE, "require: unknown layer '%.60s'; allowed are:%s", name,
              strbuf_str(&all));
     const char *near = suggest(name, words, ARRAY_LEN(words) - 1);
     return near ? cay_hint(err, "did you mean %s?", near) : -1;

@@ -43,8 +43,8 @@ static const struct op host_etc[] = {
     { OP_SYSTEM,  "etc/mime.types", "/etc/mime.types" },
     { OP_SYSTEM,  "etc/os-release", "/etc/os-release" },
     /* What Debian's packages keep there for their libraries and interpreters, which any program may
-     * load or start: without it they complain, have no text, or do not work at all. Nothing of it is
-     * secret: of /etc/ssl only what everybody reads. */
+     * load or start: without it they complain, have no text, or do not work at all. Nothing of it
+     * is secret: of /etc/ssl only what everybody reads. */
     { OP_SYSTEM,  "etc/fonts", "/etc/fonts" },
     { OP_SYSTEM,  "etc/ImageMagick-6", "/etc/ImageMagick-6" },
     { OP_SYSTEM,  "etc/ImageMagick-7", "/etc/ImageMagick-7" },
@@ -76,7 +76,8 @@ static const struct op every_root[] = {
     { OP_MASK,    "proc/fs/cifs/DebugData" },
     { OP_MASK,    "proc/fs/cifs/Stats" },
     { OP_MASK,    "proc/fs/cifs/open_files" },
-    /* Locks of an open file are listed whosever they are: runs could write to each other by them. */
+    /* Locks of an open file are listed whosever they are: runs could write to each other by them.
+     */
     { OP_MASK,    "proc/locks" },
 
     { OP_DIR,     "dev", NULL, 0755 },

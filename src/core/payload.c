@@ -76,8 +76,7 @@ int payload_names_clash(const char *a, const char *b)
     return (*a == '\0' && (*b == '\0' || *b == '/')) || (*b == '\0' && *a == '/');
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* A buffer in front of the memfd: most payloads are one write. */
 struct writer {
@@ -196,7 +195,7 @@ static int finish_file(struct writer *w, struct cay_error *err)
         return cay_fail_errno(err, w->errnum, "write the payload");
     if (w->total > PAYLOAD_BYTES_MAX)
         return cay_fail(err, CAY_E_LIMIT,
-                        "code, files, arguments and environment are past %llu bytes",
+                        "code, files, arguments and environment exceed %llu bytes",
                         (unsigned long long)PAYLOAD_BYTES_MAX);
     if (seal(w->fd) < 0)
         return cay_fail_errno(err, errno, "seal the payload");
@@ -216,8 +215,7 @@ int payload_write(const struct payload_source *source, int *ret_fd, struct cay_e
     return 0;
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* Steps over n NUL-terminated strings; returns where they end, or 0. */
 static size_t skip_strings(const struct payload *payload, size_t pos, uint32_t n)

@@ -56,7 +56,7 @@ static int take_runtime(struct plan *plan, const struct plan_backend_wishes *wis
     if (!runtime)
         return 0;
     if (strlen(runtime) >= sizeof plan->sandbox.runtime)
-        return cay_fail(err, CAY_E_USAGE, "runtime: '%.60s' is no name of a runtime", runtime);
+        return cay_fail(err, CAY_E_USAGE, "runtime: '%.60s' is not a runtime name", runtime);
     snprintf(plan->sandbox.runtime, sizeof plan->sandbox.runtime, "%s", runtime);
     return 0;
 }
@@ -102,11 +102,11 @@ static int check_unsafe(const struct plan_backend_wishes *wishes, struct cay_err
             err, CAY_E_POLICY,
             "fallback: unsafe is refused: enable_sandbox is true, nothing runs without isolation");
         return cay_hint(err,
-                        "take isolated, or set SECURITY_ENABLE_SANDBOX=false too if you mean it");
+                        "use isolated, or set SECURITY_ENABLE_SANDBOX=false too if you mean it");
     }
     if (wishes->is_least_explicit && tier_find(wishes->least) > TIER_NONE) {
         cay_fail(err, CAY_E_POLICY, "fallback: unsafe is below min_isolation %s", wishes->least);
-        return cay_hint(err, "take isolated, or set min_isolation to \"none\" if you mean it");
+        return cay_hint(err, "use isolated, or set min_isolation to \"none\" if you mean it");
     }
     return 0;
 }
@@ -127,7 +127,7 @@ static const struct backend_kind *find_asked(const struct plan_backend_wishes *w
     if (!backend)
         cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s is not built yet", wishes->name);
     else if (is_tried(host, backend))
-        cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s can't be had here", wishes->name);
+        cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s is not available on this host", wishes->name);
     return backend && !is_tried(host, backend) ? backend : NULL;
 }
 
@@ -140,8 +140,7 @@ static int check_tier(const struct plan_backend_wishes *wishes, const struct bac
     if ((int)tier < tier_find(wishes->least)) {
         cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
                  backend->name, tier_name(tier), wishes->least);
-        return cay_hint(err,
-                        "take another backend, or set min_isolation to \"%s\"%s if you mean it",
+        return cay_hint(err, "use another backend, or set min_isolation to \"%s\"%s if you mean it",
                         tier_name(tier), is_refused ? " and SECURITY_ENABLE_SANDBOX=false" : "");
     }
     if (!is_refused)
@@ -149,7 +148,7 @@ static int check_tier(const struct plan_backend_wishes *wishes, const struct bac
     cay_fail(err, CAY_E_POLICY,
              "backend: %s is refused: enable_sandbox is true, nothing runs without isolation",
              backend->name);
-    return cay_hint(err, "take another, or set SECURITY_ENABLE_SANDBOX=false too if you mean it");
+    return cay_hint(err, "use another, or set SECURITY_ENABLE_SANDBOX=false too if you mean it");
 }
 
 /* In place of the one that can't be had; NULL: nothing may be. */
@@ -183,7 +182,7 @@ int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
         return -1;
     if (!is_unsafe && strcmp(wishes->fallback, "unsafe") == 0)
         field_append(&plan->arena, &plan->warnings,
-                     "fallback: unsafe counts as a flag of the command only; isolated is in force");
+                     "fallback: unsafe only counts as a command-line flag; isolated is in force");
     const struct backend_kind *asked = find_asked(wishes, host, least, &missing);
     plan->backend = asked;
     if (!asked)
@@ -221,11 +220,11 @@ void plan_warn_of_backend(struct plan *plan)
 
     if (fallback->how && plan->backend->tier == TIER_NONE)
         text = arena_printf(&plan->arena,
-                            "UNSAFE: %s can't be had (%s), and fallback is unsafe: the program "
+                            "UNSAFE: %s is not available (%s), and fallback is unsafe: the program "
                             "runs WITHOUT ISOLATION and can do what you can do",
                             asked, fallback->why);
     else if (fallback->how)
-        text = arena_printf(&plan->arena, "fallback: %s can't be had (%s): %s was taken", asked,
+        text = arena_printf(&plan->arena, "fallback: %s is not available (%s): using %s", asked,
                             fallback->why, plan->backend->name);
     else if (plan->backend->tier == TIER_NONE)
         text = "backend process: no isolation, only rlimits; the program can do what you can do";

@@ -36,7 +36,7 @@ static void note_writes(struct plan *plan, const char *name)
     plan->sandbox.writes = 1;
     plan->writes_note = arena_printf(&plan->arena,
                                      "UNSAFE: workspace_rw: the program can change and delete "
-                                     "everything in %s, and nothing of that can be undone",
+                                     "everything in %s, and none of that can be undone",
                                      plan->workspace);
     field_append(&plan->arena, &plan->warnings, plan->writes_note);
 }
@@ -73,13 +73,13 @@ static int take_folder(struct plan *plan, const char *text, const struct plan_ho
         return fail_path(err, "ro", text, "is not a folder that can be opened");
     folder->path = equals ? arena_str(&plan->arena, equals + 1) : folder->source;
     if (!payload_folder_ok(folder->path)) {
-        fail_path(err, "ro", folder->path, "is no path to show a folder at");
-        return cay_hint(err, "take DIR=PATH with an absolute PATH, not of the sandbox's own: "
+        fail_path(err, "ro", folder->path, "is not a place where a folder can be shown");
+        return cay_hint(err, "use DIR=PATH with a PATH that the sandbox does not use itself: "
                              "/data, /home/me/x, /tmp/x");
     }
     for (size_t i = 0; i < plan->n_folders; i++)
         if (payload_names_clash(plan->folders[i].path + 1, folder->path + 1))
-            return cay_fail(err, CAY_E_USAGE, "ro: '%.200s' and '%.200s' can't both be there",
+            return cay_fail(err, CAY_E_USAGE, "ro: '%.200s' and '%.200s' cannot both be shown",
                             plan->folders[i].path, folder->path);
     plan->n_folders++;
     return 0;
@@ -153,12 +153,11 @@ static int take_globs(struct plan *plan, const struct plan_wishes *wishes, struc
         bool is_there = below("/sandbox", glob) || (plan->workspace && below("/workspace", glob));
         if (!is_there || strstr(glob, "/../") || strlen(glob) >= 4096) {
             fail_path(err, "collect", *list, "is not below /sandbox or /workspace");
-            return plan->workspace ? -1
-                                   : cay_hint(err, "/workspace is there with a workspace only");
+            return plan->workspace ? -1 : cay_hint(err, "/workspace exists only with a workspace");
         }
         const char *last = strrchr(glob, '/') + 1;
         if (*last == '\0' || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
-            return fail_path(err, "collect", *list, "names no file; all of a folder are DIR/**");
+            return fail_path(err, "collect", *list, "names no file; DIR/** is all of a folder");
         field_append(&plan->arena, &globs, glob);
     }
     plan->globs = globs.list;
@@ -199,12 +198,12 @@ int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const stru
     if (wishes->workspace_rw->is_set && wishes->workspace->is_set)
         return cay_fail(err, CAY_E_USAGE, "workspace and workspace_rw are mutually exclusive");
     if (wishes->workspace_rw->is_set && !(plan->backend->abilities & BACKEND_WRITES))
-        return cay_fail(err, CAY_E_UNSUPPORTED, "workspace_rw: backend %s can't do that",
+        return cay_fail(err, CAY_E_UNSUPPORTED, "workspace_rw: not supported by backend %s",
                         plan->backend->name);
     if (!(plan->backend->abilities & BACKEND_FOLDERS))
         for (size_t i = 0; i < ARRAY_LEN(needs); i++)
             if (needs[i].value->is_set)
-                return cay_fail(err, CAY_E_UNSUPPORTED, "%s: backend %s can't do that",
+                return cay_fail(err, CAY_E_UNSUPPORTED, "%s: not supported by backend %s",
                                 needs[i].name, plan->backend->name);
     if (take_workspace(plan, wishes, host, err) < 0 || take_folders(plan, wishes, host, err) < 0 ||
         take_globs(plan, wishes, err) < 0)

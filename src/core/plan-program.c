@@ -7,8 +7,8 @@
 
 #include "base/auto.h"
 #include "core/embedded.h"
-#include "core/found.h"
 #include "core/language.h"
+#include "core/path-cache.h"
 #include "core/plan-making.h"
 
 /* How SQL shows rows: as asked for, or as the door that shows them thinks best. */
@@ -106,15 +106,15 @@ static const char *find_program(const struct making *m, const char *name)
 
     if (m->plan->image)
         return image_program(&m->plan->arena, &m->image, name);
-    if (!host->found)
+    if (!host->path_cache)
         return host->find_program(arena, name);
     int64_t now = clock_now_ns();
-    const char *path = found_recall(host->found, name, now);
+    const char *path = path_cache_get(host->path_cache, name, now);
     if (path)
         return arena_str(arena, path);
     path = host->find_program(arena, name);
     if (path)
-        found_keep(host->found, name, path, now);
+        path_cache_put(host->path_cache, name, path, now);
     return path;
 }
 
@@ -192,10 +192,9 @@ int plan_choose_language(const struct making *m)
                            m->err) < 0)
             return -1;
         if (!plan->language) {
-            cay_fail(m->err, CAY_E_USAGE,
-                     "language: neither a file name nor a #! line tells which%s%s",
+            cay_fail(m->err, CAY_E_USAGE, "language: not clear from a file name or #! line%s%s",
                      req->file_name ? ": " : "", req->file_name ? req->file_name : "");
-            return cay_hint(m->err, "say it with -l; `cay languages` lists them");
+            return cay_hint(m->err, "pass -l LANGUAGE; `cay languages` lists them");
         }
     }
     plan->sandbox.language = language_index(plan->language->name);
@@ -284,7 +283,7 @@ static int plan_language(const struct making *m)
             cay_fail(m->err, CAY_E_NOTFOUND, "language: %s has no version '%.40s' here",
                      plan->language->name, plan->version);
             if (plan->image)
-                return cay_hint(m->err, "`cay image list --json` tells the packages of '%s'",
+                return cay_hint(m->err, "`cay image list --json` lists the packages of '%s'",
                                 plan->image);
             return cay_hint(m->err, "`cay languages` shows the version that is installed");
         }
@@ -318,13 +317,12 @@ static int weigh_words(const struct making *m, const char *field, const char *co
     for (i = 0; words && words[i]; i++) {
         size_t len = strlen(words[i]);
         if (len > WORD_BYTES_MAX && words == m->req->env.list)
-            return cay_fail(m->err, CAY_E_USAGE, "%s: '%.*s' has %zu bytes; allowed are at most %d",
+            return cay_fail(m->err, CAY_E_USAGE, "%s: '%.*s' has %zu bytes; the maximum is %d",
                             field, (int)MIN(strcspn(words[i], "="), (size_t)60), words[i], len,
                             WORD_BYTES_MAX);
         if (len > WORD_BYTES_MAX)
-            return cay_fail(m->err, CAY_E_USAGE,
-                            "%s: entry %zu has %zu bytes; allowed are at most %d", field, i + 1,
-                            len, WORD_BYTES_MAX);
+            return cay_fail(m->err, CAY_E_USAGE, "%s: entry %zu has %zu bytes; the maximum is %d",
+                            field, i + 1, len, WORD_BYTES_MAX);
         bytes += len + 1 + sizeof words[i];
     }
     *ret_n = i;
@@ -352,7 +350,7 @@ static int check_words(const struct making *m)
         if (n > WORDS_MAX)
             return cay_fail(m->err, CAY_E_USAGE,
                             "%s: has %zu of the %zu entries that command, args and env have "
-                            "together; allowed are at most %d",
+                            "together; the maximum is %d",
                             rows[i].field, words, n, WORDS_MAX);
         which = bytes > most ? i : which;
         most = MAX(bytes, most);
@@ -361,7 +359,7 @@ static int check_words(const struct making *m)
     if (all > WORDS_BYTES_MAX)
         return cay_fail(m->err, CAY_E_USAGE,
                         "%s: has %zu bytes of the %zu that command, args and env take together; "
-                        "allowed are at most %d",
+                        "the maximum is %d",
                         rows[which].field, most, all, WORDS_BYTES_MAX);
     return 0;
 }
@@ -375,9 +373,9 @@ int plan_program(const struct making *m)
     if (check_words(m) < 0)
         return -1;
     if (has_command && (m->req->code.data || m->req->values[FIELD_LANGUAGE].is_set))
-        return cay_fail(m->err, CAY_E_USAGE, "command: goes without language and code");
+        return cay_fail(m->err, CAY_E_USAGE, "command: mutually exclusive with language and code");
     if (!has_command && !m->req->code.data)
-        return cay_fail(m->err, CAY_E_USAGE, "code: missing, and there is no command either");
+        return cay_fail(m->err, CAY_E_USAGE, "code: missing, and no command is given");
     if (!has_command)
         return plan_language(m);
     if (choose_folders(m) < 0)
@@ -460,7 +458,7 @@ static int add_file(const struct making *m, struct payload_file *files, size_t *
 {
     for (size_t i = 0; i < m->req->files.n; i++)
         if (payload_names_clash(files[i].name, file.name))
-            return cay_fail(m->err, CAY_E_USAGE, "files: '%s' is in the way of the code itself",
+            return cay_fail(m->err, CAY_E_USAGE, "files: '%s' conflicts with the code's own file",
                             files[i].name);
     files[(*n)++] = file;
     return 0;

@@ -14,12 +14,12 @@
 #include "core/image.h"
 #include "core/language.h"
 #include "core/layer.h"
+#include "core/limits.h"
 #include "core/plan-making.h"
 #include "core/request-alias.h"
 #include "sys/userns.h"
 
-/* ---- settings ----------------------------------------------------------------------------------
- */
+/* ---- settings ---- */
 
 static int choose_profile(struct making *m)
 {
@@ -34,11 +34,10 @@ static int choose_profile(struct making *m)
         return 0;
     for (const struct profile *p = m->config->profiles; p && n < ARRAY_LEN(names); p = p->next)
         names[n++] = p->name;
-    cay_fail(m->err, CAY_E_USAGE, "profile: there is no profile '%.60s'", name);
+    cay_fail(m->err, CAY_E_USAGE, "profile: unknown profile '%.60s'", name);
     const char *near = suggest(name, names, n);
     return near ? cay_hint(m->err, "did you mean %s?", near)
-                : cay_hint(m->err,
-                           "there are default, hardened, light, restricted, and those of cay.toml");
+                : cay_hint(m->err, "use default, hardened, light, restricted, or one of cay.toml");
 }
 
 /* What a server sees to itself, and takes out of a request before it gets here. */
@@ -48,7 +47,7 @@ static int refuse_servers_own(const struct making *m)
 
     if (!is_webhook && !number(m, FIELD_DETACH))
         return 0;
-    cay_fail(m->err, CAY_E_UNSUPPORTED, "%s: only a server takes it",
+    cay_fail(m->err, CAY_E_UNSUPPORTED, "%s: only available on a server",
              fields[is_webhook ? FIELD_WEBHOOK : FIELD_DETACH].name);
     return cay_hint(m->err, "send the request to `cay serve`");
 }
@@ -68,8 +67,7 @@ static int refuse_unbuilt(const struct making *m)
     return 0;
 }
 
-/* ---- backend ------------------------------------------------------------------------------------
- */
+/* ---- backend ---- */
 
 /* Whether anybody said it: a language's own value takes the place of the built-in one only. */
 static bool is_explicit(const struct making *m, enum field_id id)
@@ -109,7 +107,7 @@ static int choose_engine_image(const struct making *m)
     if (strcmp(image, IMAGE_HOST) == 0)
         image = text(m, FIELD_DOCKER_IMAGE);
     if (!image || !*image || strlen(image) >= sizeof plan->sandbox.image)
-        return cay_fail(m->err, CAY_E_USAGE, "image: '%.60s' is no name of an image",
+        return cay_fail(m->err, CAY_E_USAGE, "image: '%.60s' is not an image name",
                         image ? image : "");
     plan->sandbox.engine = backend_engine(text(m, FIELD_DOCKER_HOST));
     snprintf(plan->sandbox.image, sizeof plan->sandbox.image, "%s", image);
@@ -147,14 +145,15 @@ static int choose_image(struct making *m)
     if (backend->abilities & BACKEND_IMAGES)
         return choose_engine_image(m);
     if (text(m, FIELD_RUNTIME))
-        return cay_fail(m->err, CAY_E_UNSUPPORTED, "runtime: backend %s takes none", backend->name);
+        return cay_fail(m->err, CAY_E_UNSUPPORTED, "runtime: not supported by backend %s",
+                        backend->name);
     if (strcmp(name, IMAGE_HOST) == 0)
         return 0;
     if (backend->abilities & BACKEND_STORED_IMAGES)
         return choose_stored_image(m, name);
-    cay_fail(m->err, CAY_E_UNSUPPORTED, "image: backend %s has no root to put '%.60s' in",
-             backend->name, name);
-    return cay_hint(m->err, "take backend native, or image host");
+    cay_fail(m->err, CAY_E_UNSUPPORTED, "image: backend %s cannot use '%.60s'", backend->name,
+             name);
+    return cay_hint(m->err, "use backend native, or image host");
 }
 
 static int choose_terminal(const struct making *m)
@@ -162,9 +161,8 @@ static int choose_terminal(const struct making *m)
     m->plan->run.spec.has_terminal = number(m, FIELD_TTY) != 0;
     if (!m->plan->run.spec.has_terminal || (m->plan->backend->abilities & BACKEND_TERMINAL))
         return 0;
-    cay_fail(m->err, CAY_E_UNSUPPORTED, "tty: backend %s has no terminal to give",
-             m->plan->backend->name);
-    return cay_hint(m->err, "take backend native, or go without -t");
+    cay_fail(m->err, CAY_E_UNSUPPORTED, "tty: not supported by backend %s", m->plan->backend->name);
+    return cay_hint(m->err, "use backend native, or leave out -t");
 }
 
 static int choose_layers(const struct making *m)
@@ -197,8 +195,7 @@ static int choose_layers(const struct making *m)
     return 0;
 }
 
-/* ---- limits -------------------------------------------------------------------------------------
- */
+/* ---- limits ---- */
 
 static int check_caps(const struct making *m)
 {
@@ -207,8 +204,7 @@ static int check_caps(const struct making *m)
         const struct value *value = setting(m, (enum field_id)i);
         if (!cap->value.is_set || !value->is_set || value->num <= cap->value.num)
             continue;
-        cay_fail(m->err, CAY_E_USAGE,
-                 "%s: %s is past the administrator's cap; allowed is at most %s", fields[i].name,
+        cay_fail(m->err, CAY_E_USAGE, "%s: %s exceeds the configured maximum of %s", fields[i].name,
                  field_text(&m->plan->arena, (enum field_id)i, value),
                  field_text(&m->plan->arena, (enum field_id)i, &cap->value));
         return i == FIELD_TIMEOUT ? cay_hint(m->err, "SECURITY_MAX_EXECUTION_TIME raises it")
@@ -247,35 +243,27 @@ static void clamp(const struct making *m, enum field_id id, uint32_t most, uint3
         return;
     *value = most;
     field_append(arena, &m->plan->warnings,
-                 arena_printf(arena, "%s: %s is more than can be had here; %s it is",
-                              fields[id].name, field_text(arena, id, &had),
+                 arena_printf(arena, "%s %s exceeds this host's %s; using %s", fields[id].name,
+                              field_text(arena, id, &had), field_text(arena, id, &have),
                               field_text(arena, id, &have)));
+}
+
+static uint64_t limit_number(const void *arg, enum field_id id)
+{
+    const struct making *m = arg;
+    return id == FIELD_MEMORY ? plan_run_memory(m) : number(m, id);
 }
 
 /* Of the program. A plan that came to nothing has no backend; it may be the native one's. */
 static struct cay_limits run_limits(const struct making *m)
 {
     const struct backend_kind *backend = m->plan->backend;
-    struct cay_limits run = {
-        .timeout_ns = (int64_t)number(m, FIELD_TIMEOUT),
-        .cpu_time_ns = (int64_t)number(m, FIELD_CPU_TIME),
-        .memory_bytes = plan_run_memory(m),
-        .swap_bytes = number(m, FIELD_SWAP),
-        .disk_bytes = number(m, FIELD_DISK),
-        .inodes = number(m, FIELD_INODES),
-        .max_output_bytes = number(m, FIELD_MAX_OUTPUT),
-        .output_cap_bytes = number(m, FIELD_OUTPUT_CAP),
-        .cpus_milli = (uint32_t)number(m, FIELD_CPUS),
-        .cpu_shares = (uint32_t)number(m, FIELD_CPU_SHARES),
-        .pids = (uint32_t)number(m, FIELD_PIDS),
-        .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
-    };
+    struct cay_limits run = limits_from_fields(limit_number, m);
+
     if (!backend || !(backend->abilities & BACKEND_IMAGES)) { /* else it is the engine's to give */
-        clamp(m, FIELD_CPUS, m->host->most_cpus_milli, &run.cpus_milli);
-        clamp(m, FIELD_OPEN_FILES, m->host->most_open_files, &run.open_files);
+        clamp(m, FIELD_CPUS, m->host->max_cpus_milli, &run.cpus_milli);
+        clamp(m, FIELD_OPEN_FILES, m->host->max_open_files, &run.open_files);
     }
-    /* What is written counts as memory too: at least half is left for the program. */
-    run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);
     return run;
 }
 
@@ -295,13 +283,9 @@ static void fill_execs(const struct making *m)
 {
     struct plan *plan = m->plan;
     const struct cay_limits run = run_limits(m);
-    struct cay_limits compile = run;
+    const struct cay_limits compile = limits_for_compiler(
+        &run, (int64_t)number(m, FIELD_COMPILE_TIMEOUT), plan_compile_memory(m));
 
-    compile.timeout_ns = (int64_t)number(m, FIELD_COMPILE_TIMEOUT);
-    compile.memory_bytes = plan_compile_memory(m);
-    compile.cpu_time_ns = 0;
-    compile.pids = MAX(run.pids, PLAN_COMPILE_PIDS);
-    compile.cpus_milli = MAX(run.cpus_milli, PLAN_COMPILE_CPUS_MILLI);
     plan->compile.spec = exec_alone(&compile);
     plan->compile.spec.is_compiler = true;
     bool has_terminal = plan->run.spec.has_terminal;
@@ -329,8 +313,7 @@ struct payload_source plan_payload(const struct plan *plan, const struct plan_ex
     return source;
 }
 
-/* ---- root ---------------------------------------------------------------------------------------
- */
+/* ---- root ---- */
 
 /* A profile's list is for every machine: what is not installed here is left out of it. */
 static const char *const *allowed_commands(const struct making *m)
@@ -353,7 +336,7 @@ static int plan_root(const struct making *m)
 
     if (plan->image && setting(m, FIELD_SHELL_ALLOW)->is_set)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "shell_allow: goes with image host only, not with '%s'", plan->image);
+                        "shell_allow: only available with image host, not with '%s'", plan->image);
     if (plan->image) {
         int rc = image_root(&plan->arena, &m->image, flags, &plan->root);
         return rc < 0 ? cay_fail_errno(m->err, -rc, "image: read '%s'", plan->image) : 0;
@@ -365,13 +348,13 @@ static int plan_root(const struct making *m)
         return 0;
     }
     if (!(plan->backend->abilities & BACKEND_SHELL)) {
-        cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: backend %s has no root for that",
+        cay_fail(m->err, CAY_E_UNSUPPORTED, "shell_allow: not supported by backend %s",
                  plan->backend->name);
-        return cay_hint(m->err, "take backend native, or an image that has these commands only");
+        return cay_hint(m->err, "use backend native, or an image that has only these commands");
     }
     if (plan->version)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
-                        "shell_allow: goes with %s, not with a version of it",
+                        "shell_allow: only available with %s itself, not a version of it",
                         plan->language->name);
     plan->sandbox.is_restricted = true;
     if (shell_pack(allowed_commands(m), plan->sandbox.shell_allow, m->err) < 0)

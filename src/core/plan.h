@@ -17,7 +17,7 @@
 #include "core/spec.h"
 
 struct config;
-struct found;
+struct path_cache;
 struct language;
 
 /* What a plan asks of the host. */
@@ -31,11 +31,12 @@ struct plan_host {
     /* The path without links and dots, or NULL; realpath() but for tests. */
     const char *(*real_path)(struct arena *arena, const char *path);
     /* The most that programs started here can have, whatever is asked for; 0: not known. */
-    uint32_t most_cpus_milli, most_open_files;
+    uint32_t max_cpus_milli, max_open_files;
     /* The languages, where somebody has read them already; NULL: they are read for each plan. */
     const struct language *languages;
     size_t n_languages;
-    struct found *found; /* remembers what find_program said; NULL: it is asked each time */
+    struct path_cache
+        *path_cache; /* remembers what find_program said; NULL: it is asked each time */
     /* Backends that were tried and can't be had here, by their place in the list; and what stood in
      * the way of the first. */
     uint32_t unavailable;
@@ -54,10 +55,6 @@ struct plan_fallback {
     const char *how;   /* "auto", "isolated", "unsafe" */
     const char *why;
 };
-
-/* What a compiler has at least, and is allowed at least (warden/check.c). */
-#define PLAN_COMPILE_PIDS       64U
-#define PLAN_COMPILE_CPUS_MILLI 1000U
 
 /* A program of the plan's. */
 struct plan_exec {

@@ -64,7 +64,7 @@ int cay_request_set_bytes(struct cay_request *req, const char *field, const char
     if (!target)
         return cay_fail(err, CAY_E_USAGE, "%.80s: takes no bytes", field);
     if (len > REQUEST_BYTES_MAX)
-        return cay_fail(err, CAY_E_USAGE, "%s: %zu bytes are past the most, %llu", field, len,
+        return cay_fail(err, CAY_E_USAGE, "%s: %zu bytes exceed the maximum of %llu", field, len,
                         (unsigned long long)REQUEST_BYTES_MAX);
     *target = (struct bytes){ arena_dup(&req->arena, data, len), len };
     return 0;
@@ -119,7 +119,7 @@ int cay_request_set(struct cay_request *req, const char *field, const char *valu
 
 static int fail_clash(struct cay_error *err, const char *one, const char *other)
 {
-    return cay_fail(err, CAY_E_USAGE, "files: '%.80s' and '%.80s' can't both be there", one, other);
+    return cay_fail(err, CAY_E_USAGE, "files: '%.80s' and '%.80s' cannot both exist", one, other);
 }
 
 /* Appends without a copy of the data, and without a look at the others. */
@@ -220,15 +220,14 @@ int cay_request_add_env(struct cay_request *req, const char *name, const char *v
                         struct cay_error *err)
 {
     if (*name == '\0' || isdigit((unsigned char)*name))
-        return cay_fail(err, CAY_E_USAGE, "env: '%.80s' is not a variable's name", name);
+        return cay_fail(err, CAY_E_USAGE, "env: '%.80s' is not a variable name", name);
     for (const char *pos = name; *pos; pos++)
         if (*pos == '=' || (unsigned char)*pos <= 0x20 || *pos == 0x7f)
-            return cay_fail(err, CAY_E_USAGE, "env: '%.80s' is not a variable's name", name);
+            return cay_fail(err, CAY_E_USAGE, "env: '%.80s' is not a variable name", name);
     size_t len = strlen(name);
     if (len > VARIABLE_NAME_MAX)
-        return cay_fail(err, CAY_E_USAGE,
-                        "env: '%.80s…': a name of %zu bytes; allowed are at most %d", name, len,
-                        VARIABLE_NAME_MAX);
+        return cay_fail(err, CAY_E_USAGE, "env: '%.80s…': a name of %zu bytes; the maximum is %d",
+                        name, len, VARIABLE_NAME_MAX);
     field_push(&req->arena, &req->env, arena_printf(&req->arena, "%s=%s", name, value));
     return 0;
 }
@@ -309,9 +308,9 @@ static int json_bytes(struct cay_request *req, const char *field, const json_t *
         return fail_shape(field, "a string", value, err);
     if (json_long_string(req->long_ones, json_string_value(value), json_string_length(value), ret,
                          ret_len) < 0)
-        return cay_fail(err, CAY_E_USAGE,
-                        "%.80s: no JSON string: a control byte, an escape or UTF-8 is wrong",
-                        field);
+        return cay_fail(
+            err, CAY_E_USAGE,
+            "%.80s: not a valid JSON string: a control byte, an escape or UTF-8 is wrong", field);
     return 0;
 }
 
@@ -522,7 +521,7 @@ static int limits_from_json(struct cay_request *req, json_t *limits, struct cay_
         if (id != FIELD_N &&
             (fields[id].flags & (FIELD_LIMIT | FIELD_IN_REQUEST)) == FIELD_IN_REQUEST)
             return cay_hint(
-                (cay_fail(err, CAY_E_USAGE, "limits: %s: belongs beside it", name), err),
+                (cay_fail(err, CAY_E_USAGE, "limits: %s: belongs outside limits", name), err),
                 "{\"%s\": …, \"limits\": {…}}", name);
         if (id == FIELD_N || !(fields[id].flags & FIELD_LIMIT))
             return cay_wrap((field_fail_unknown(name, FIELD_LIMIT, err), err), "limits");
@@ -553,7 +552,7 @@ static int field_from_json(struct cay_request *req, const char *name, json_t *va
     if (strcmp(name, "limits") == 0)
         return limits_from_json(req, value, err);
     if (id != FIELD_N && (fields[id].flags & FIELD_LIMIT))
-        return cay_hint((cay_fail(err, CAY_E_USAGE, "%s: belongs into limits", name), err),
+        return cay_hint((cay_fail(err, CAY_E_USAGE, "%s: belongs in limits", name), err),
                         "{\"limits\": {\"%s\": …}}", name);
     if (id == FIELD_N && !is_word_list(name))
         return field_fail_unknown(name, FIELD_IN_REQUEST, err);
@@ -600,10 +599,10 @@ static int parse_short(struct cay_request *req, const char *json, size_t len, st
     int rc = 0;
 
     if (len > SHORT_BYTES_MAX)
-        return cay_fail(err, CAY_E_LIMIT,
-                        "request: beside strings of %d bytes and more, it has %zu "
-                        "bytes; allowed are %d",
-                        JSON_LONG_MIN, len, SHORT_BYTES_MAX);
+        return cay_fail(
+            err, CAY_E_LIMIT,
+            "request: besides strings of %d bytes and more, it has %zu bytes; the maximum is %d",
+            JSON_LONG_MIN, len, SHORT_BYTES_MAX);
     if (!json_has_at_most(json, len, VALUES_MAX))
         return cay_fail(err, CAY_E_LIMIT, "request: it has more than %d values", VALUES_MAX);
     json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
@@ -635,8 +634,7 @@ int cay_request_parse(struct cay_request *req, const char *json, size_t len, str
     return rc;
 }
 
-/* ---- rows for option tables --------------------------------------------------------------------
- */
+/* ---- rows for option tables ---- */
 
 const struct cay_field *cay_field_at(size_t i)
 {
@@ -661,8 +659,8 @@ const struct cay_field *cay_field_at(size_t i)
         .kind = KIND_##field_kind,                                                            \
         .is_limit = ((flags)&FIELD_LIMIT) != 0,                                               \
         .is_local = ((flags)&FIELD_LOCAL) != 0,                                               \
-        .least = low,                                                                         \
-        .most = high,                                                                         \
+        .min = low,                                                                           \
+        .max = high,                                                                          \
     },
         FIELDS(FIELD_VIEW)
 #undef FIELD_VIEW

@@ -114,16 +114,15 @@ static bool holds_disk(const struct verdict_facts *f, struct cay_verdict *v)
     v->limit = (double)(f->end.disk_full ? f->end.disk_size : f->end.inodes_size);
     v->measured = (double)(f->end.disk_full ? f->end.disk_used : f->end.inodes_used);
     v->unit = f->end.disk_full ? "bytes" : "count";
-    v->remedy = f->end.disk_full ? "raise disk (and memory, whose half is the most it can be)"
+    v->remedy = f->end.disk_full ? "raise disk (and memory: disk is at most half of it)"
                                  : "raise inodes, or make fewer files";
     return f->end.disk_full || f->end.inodes_full;
 }
 
 static bool holds_syscall(const struct verdict_facts *f, struct cay_verdict *v)
 {
-    v->remedy =
-        "the program made a system call by an entry that is closed (32-bit or x32), or sent "
-        "itself SIGSYS";
+    v->remedy = "the program made a system call through a closed entry (32-bit or x32), or sent "
+                "itself SIGSYS";
     return f->end.has_status && end_signal(f) == SIGSYS;
 }
 
@@ -216,7 +215,7 @@ static void name_compilers_limit(struct cay_verdict *verdict)
         verdict->remedy = "raise compile_memory, or give the compiler less to do";
     }
     if (!verdict->remedy)
-        verdict->remedy = "mend what the compiler names on stderr";
+        verdict->remedy = "fix what the compiler reports on stderr";
 }
 
 void verdict_decide(struct arena *arena, const struct verdict_facts *facts, struct cay_result *ret)

@@ -4,17 +4,8 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/scan.h"
 #include "doctor/doctor.h"
-
-static bool has_word(const char *list, const char *word)
-{
-    size_t len = strlen(word);
-
-    for (const char *pos = list; (pos = strstr(pos, word)); pos += len)
-        if ((pos == list || pos[-1] == ' ') && (pos[len] == ' ' || pos[len] == '\0'))
-            return true;
-    return false;
-}
 
 static const char *const layout_words[] = {
     [CGROUPS_NONE] = "none is mounted at /sys/fs/cgroup",
@@ -58,7 +49,7 @@ static void judge_controllers(const struct facts *f, struct finding *out)
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
-        if (!has_word(f->cgroup_controllers, wanted[i]))
+        if (!scan_has_word(f->cgroup_controllers, wanted[i]))
             missing = arena_printf(f->arena, "%s%s%s", missing, *missing ? ", " : "", wanted[i]);
     if (!*missing) {
         finding_say(f, out, FINDING_OK, "memory, pids, cpu");
@@ -66,7 +57,7 @@ static void judge_controllers(const struct facts *f, struct finding *out)
     }
     finding_say(f, out, FINDING_WARN, "missing: %s%s", missing,
                 f->cgroup_memory_off ? " (memory was switched off at boot)" : "");
-    if (!has_word(f->cgroup_controllers, "memory"))
+    if (!scan_has_word(f->cgroup_controllers, "memory"))
         finding_fix_boot(f, out,
                          "switch the memory controller on (Raspberry Pi: in "
                          "/boot/firmware/cmdline.txt)",
@@ -167,7 +158,7 @@ const struct check checks_cgroup[] = {
     { "cgroup_controllers", CG, "controllers", "memory, processes and CPU are held by one each",
       PROBE_N, .judge = judge_controllers },
     { "cgroup_delegation", CG, "delegation",
-      "without it a watcher holds memory and pids, and `--require cgroup` is refused", PROBE_N,
+      "without it a watcher enforces memory and pids, and `--require cgroup` is refused", PROBE_N,
       .judge = judge_delegation },
     { "swap", CG, "swap", "memory that is swapped out has to count too", PROBE_N,
       .judge = judge_swap },

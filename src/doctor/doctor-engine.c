@@ -168,13 +168,13 @@ static void fix_group(const struct facts *f, struct finding *out)
     if (f->uid == 0)
         return;
     if (f->engine.in_group)
-        finding_fix(f, out, "you are in the group docker: this session began before",
+        finding_fix(f, out, "you are in the group docker, but this session began before that",
                     "newgrp docker");
     else
-        finding_fix(
-            f, out,
-            "let this user use it, and log in again; who may is as good as root on this host",
-            "sudo usermod -aG docker %s", f->user);
+        finding_fix(f, out,
+                    "let this user use it, and log in again; members of the group are as good as "
+                    "root on this host",
+                    "sudo usermod -aG docker %s", f->user);
 }
 
 /* An engine of the user's own: nobody becomes as good as root by it. */
@@ -236,7 +236,7 @@ void judge_docker(const struct facts *f, struct finding *out)
                     engine->has_runsc ? "; runsc is one of its runtimes" : "");
     } else if (!engine->is_wanted) {
         finding_say(f, out, FINDING_SKIP,
-                    "%s; not needed by the default (`cay doctor --backend docker` tells the steps)",
+                    "%s; not needed by the default (`cay doctor --backend docker` lists the steps)",
                     engine->message);
     } else {
         finding_say(f, out, FINDING_WARN, "%s", engine->message);

@@ -79,7 +79,7 @@ void judge_grammars(const struct facts *f, struct finding *out)
     }
 }
 
-void facts_find_ahead(struct facts *f)
+void facts_find_prewarm(struct facts *f)
 {
     static const char *const forked[] = { "php", "python", "ruby" };
     auto_strbuf struct strbuf missing = { 0 };
@@ -91,16 +91,16 @@ void facts_find_ahead(struct facts *f)
         if (libexec_find(name, path, sizeof path) < 0)
             strbuf_printf(&missing, "%s%s", missing.len ? ", " : "", forked[i]);
     }
-    f->ahead_missing = arena_str(f->arena, strbuf_str(&missing));
+    f->prewarm_missing = arena_str(f->arena, strbuf_str(&missing));
 }
 
-void judge_ahead(const struct facts *f, struct finding *out)
+void judge_prewarm(const struct facts *f, struct finding *out)
 {
-    if (!f->ahead_missing) {
+    if (!f->prewarm_missing) {
         finding_say(f, out, FINDING_SKIP, "not tried");
-    } else if (f->ahead_missing[0]) {
+    } else if (f->prewarm_missing[0]) {
         finding_say(f, out, FINDING_WARN, "cay was built without %s: these start cold",
-                    f->ahead_missing);
+                    f->prewarm_missing);
         finding_fix(f, out, "install their headers and build again, in cay's sources",
                     "%stools/install-packages.sh build && make", facts_sudo(f));
     } else {

@@ -29,7 +29,7 @@ static void judge_subids(const struct facts *f, struct finding *out)
                     facts_sudo(f));
     } else if (f->no_new_privs) {
         finding_say(f, out, FINDING_WARN,
-                    "no_new_privs is on cay itself, which takes newuidmap its privilege");
+                    "no_new_privs is set on cay itself, so that newuidmap has no privilege");
         finding_fix(f, out, "start cay without it; for a systemd service",
                     "%ssystemctl edit <service>   # NoNewPrivileges=no", facts_sudo(f));
     } else {
@@ -44,9 +44,9 @@ static void judge_subids(const struct facts *f, struct finding *out)
 
 static void judge_limits(const struct facts *f, struct finding *out)
 {
-    enum { FILES_LEAST = 256, FILES_USUAL = 1024, PROCESSES_USUAL = 256, BYTES_LEAST = 1 << 20 };
+    enum { FILES_MIN = 256, FILES_USUAL = 1024, PROCESSES_USUAL = 256, BYTES_MIN = 1 << 20 };
 
-    if (f->nofile < FILES_LEAST) {
+    if (f->nofile < FILES_MIN) {
         finding_say(f, out, FINDING_FAIL, "%llu open files: cay itself needs more",
                     (unsigned long long)f->nofile);
         finding_fix(f, out, "raise the hard limit", "ulimit -Hn %d", FILES_USUAL);
@@ -56,12 +56,12 @@ static void judge_limits(const struct facts *f, struct finding *out)
         finding_fix(f, out, "raise the hard limit, as root, and log in again",
                     "echo '%s - nproc 4096' | %stee /etc/security/limits.d/cay.conf", f->user,
                     facts_sudo(f));
-    } else if (f->fsize < BYTES_LEAST) {
+    } else if (f->fsize < BYTES_MIN) {
         finding_say(f, out, FINDING_WARN, "files of at most %llu bytes",
                     (unsigned long long)f->fsize);
         finding_fix(f, out, "raise the limit", "ulimit -f unlimited");
     } else if (f->nofile < FILES_USUAL) {
-        finding_say(f, out, FINDING_WARN, "%llu open files: a program gets no more, not 1024",
+        finding_say(f, out, FINDING_WARN, "%llu open files: a program gets that many, not 1024",
                     (unsigned long long)f->nofile);
         finding_fix(f, out, "raise the hard limit", "ulimit -Hn %d", FILES_USUAL);
     } else {
@@ -71,7 +71,7 @@ static void judge_limits(const struct facts *f, struct finding *out)
 
 static void judge_state(const struct facts *f, struct finding *out)
 {
-    enum { FREE_LEAST = 16 << 20 };
+    enum { FREE_MIN = 16 << 20 };
 
     if (!f->state_path) {
         finding_say(f, out, FINDING_WARN, "no place for one: HOME and XDG_STATE_HOME are not set");
@@ -90,7 +90,7 @@ static void judge_state(const struct facts *f, struct finding *out)
             finding_fix(f, out, "make it, or make it this user's again",
                         "sudo mkdir -p %s && sudo chown %s: %s", f->state_path, f->user,
                         f->state_path);
-    } else if (f->state_free < FREE_LEAST) {
+    } else if (f->state_free < FREE_MIN) {
         finding_say(f, out, FINDING_WARN, "%s: %llu KiB are free", f->state_path,
                     (unsigned long long)f->state_free / 1024);
         finding_fix(f, out, "make room", "df -h %s", f->state_path);
@@ -111,8 +111,8 @@ static void judge_settings(const struct facts *f, struct finding *out)
 const struct check checks_user[] = {
     { "subids", "user", "id range", "two runs at once share no uid", PROBE_N,
       .judge = judge_subids },
-    { "limits", "user", "limits of the caller", "what cay is started with bounds its runs too",
-      PROBE_N, .judge = judge_limits },
+    { "limits", "user", "limits of the caller",
+      "the limits that cay is started with bound its runs too", PROBE_N, .judge = judge_limits },
     { "state", "user", "state folder", "uid slots and what is kept between runs", PROBE_N,
       .judge = judge_state },
     { "settings", "user", "settings", "the default run follows them", PROBE_N,
@@ -156,13 +156,13 @@ const struct check checks_tools[] = {
     { "grammars", "syntax", "grammars", "what can't be read is never safe", PROBE_N,
       .judge = judge_grammars },
     { "ahead", "syntax", "interpreters started ahead", "a server's runs of them start sooner",
-      PROBE_N, .judge = judge_ahead },
+      PROBE_N, .judge = judge_prewarm },
     { "docker", "tools", "container engine", "the backend docker makes its sandboxes by it",
       PROBE_N, .judge = judge_docker },
     { "podman", "tools", "Podman", "its socket serves the backend docker too", PROBE_N,
       .judge = judge_tool },
-    { "kvm", "tools", "KVM", "for a backend to come", PROBE_N, .judge = judge_tool },
-    { "qemu", "tools", "QEMU", "for a backend to come", PROBE_N, .judge = judge_tool },
+    { "kvm", "tools", "KVM", "for a planned backend", PROBE_N, .judge = judge_tool },
+    { "qemu", "tools", "QEMU", "for a planned backend", PROBE_N, .judge = judge_tool },
     { "runsc", "tools", "gVisor's runsc", "a kernel of its own for each container", PROBE_N,
       .judge = judge_runsc },
     { "bwrap", "tools", "bubblewrap", "`make bench` compares with it", PROBE_N,

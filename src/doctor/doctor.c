@@ -202,7 +202,8 @@ static void judge_server(const struct facts *f, struct finding *out)
     if (is_answered(f, &name))
         finding_say(f, out, FINDING_OK, "up, at %s", name.sun_path);
     else
-        finding_say(f, out, FINDING_OK, "none is up, and none is needed (`cay serve` starts one)");
+        finding_say(f, out, FINDING_OK,
+                    "none is running, and none is needed (`cay serve` starts one)");
 }
 
 static void judge_run(const struct facts *f, const struct outcome *run, bool is_explained,
@@ -242,8 +243,7 @@ static const char *conclude(const struct facts *f, const struct outcome *run)
     const char *list = NULL;
 
     if (!run->ok)
-        return arena_printf(f->arena,
-                            "This host gives %s no isolation that cay runs programs in: %s.",
+        return arena_printf(f->arena, "This host gives %s no isolation that cay can use: %s.",
                             f->user, run->err.msg);
     if (!missing)
         return arena_printf(f->arena, "This host gives %s tier %s: all layers, cgroup included.",
@@ -258,7 +258,7 @@ static const char *conclude(const struct facts *f, const struct outcome *run)
                                 layer_name((enum layer)i));
     return arena_printf(
         f->arena, "This host gives %s tier %s: all layers but %s%s.", f->user, run->tier, list,
-        run->layers & LAYER_BIT(WATCHER) ? " (a watcher holds memory and processes instead)" : "");
+        run->layers & LAYER_BIT(WATCHER) ? " (a watcher enforces memory and pids instead)" : "");
 }
 
 /* ---- JSON ---- */
@@ -468,7 +468,7 @@ int cay_doctor_json(struct cay *cay, char **ret, struct cay_error *err)
     ask_engine(f, &cay->config);
     facts_try(f, MAX(state_fd, -1));
     facts_try_syntax(f);
-    facts_find_ahead(f);
+    facts_find_prewarm(f);
     int rc = put_report(&w, cay, f, err);
     if (rc == 0)
         *ret = strbuf_take(&out);

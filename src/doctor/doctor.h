@@ -162,7 +162,7 @@ struct facts {
     struct engine_facts engine;
 
     const char *grammars_missing; /* "go, r"; "": none; NULL: nobody has tried */
-    const char *ahead_missing;    /* "php, ruby": cay was built without their headers; as above */
+    const char *prewarm_missing;  /* "php, ruby": cay was built without their headers; as above */
     const char *syntax_error;     /* why the syntax worker does not answer, or NULL */
 
     int landlock_abi;
@@ -194,7 +194,7 @@ void facts_try(struct facts *f, int state_fd);
 void facts_try_syntax(struct facts *f);
 
 /* Looks for the programs that interpreters are started ahead with. */
-void facts_find_ahead(struct facts *f);
+void facts_find_prewarm(struct facts *f);
 
 /* For a try whose step of that name has failed: puts the name into what, returns -errno. */
 int probe_step(char what[static 48], const char *name);
@@ -266,7 +266,7 @@ void judge_runsc(const struct facts *f, struct finding *out);
 /* Judges that are in a file of their own: doctor-syntax.c. */
 void judge_syntax_worker(const struct facts *f, struct finding *out);
 void judge_grammars(const struct facts *f, struct finding *out);
-void judge_ahead(const struct facts *f, struct finding *out);
+void judge_prewarm(const struct facts *f, struct finding *out);
 
 /* "sudo ", or "" for root. */
 const char *facts_sudo(const struct facts *f);

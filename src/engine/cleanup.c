@@ -153,7 +153,7 @@ static int clean_journals(struct cleaner *c, struct cay_error *err)
     while ((entry = readdir(dir)))
         look_at_journal(c, top_fd, entry->d_name);
     closedir(dir);
-    return c->options->dry_run ? 0 : cay_journal_take(c->cay, NULL, err);
+    return c->options->dry_run ? 0 : cay_journal_import(c->cay, NULL, err);
 }
 
 /* What was set aside of them, once nobody has looked at it for as long as records are kept. */
@@ -192,7 +192,7 @@ int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_e
     clean_aside(&c, keep.age_s, now);
     auto_close int executions_fd = record_open_executions_at(state_fd, false);
     if (executions_fd >= 0)
-        record_prune_told(executions_fd, &keep, now, options->dry_run, NULL, told, &c);
+        record_prune_report(executions_fd, &keep, now, options->dry_run, NULL, told, &c);
     artifact_prune(state_fd, &keep, now, options->dry_run, told, &c);
     return rc;
 }

@@ -48,9 +48,9 @@ static struct plan_host this_host(void)
     cpu_set_t cpus;
 
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
-        host.most_cpus_milli = (uint32_t)CPU_COUNT(&cpus) * 1000;
+        host.max_cpus_milli = (uint32_t)CPU_COUNT(&cpus) * 1000;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < UINT32_MAX)
-        host.most_open_files = (uint32_t)files.rlim_max;
+        host.max_open_files = (uint32_t)files.rlim_max;
     return host;
 }
 
@@ -137,7 +137,7 @@ static const char *last_of(const struct value *warnings)
  * it, what is known of the run. Fails where it could not be recorded. */
 static int record_without_run(struct cay *cay, const struct cay_request *req,
                               const struct run_params *params, struct cay_result *result,
-                              bool is_owed, struct cay_error *err)
+                              bool is_pending, struct cay_error *err)
 {
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     struct arena *arena = result_arena(result);
@@ -159,7 +159,7 @@ static int record_without_run(struct cay *cay, const struct cay_request *req,
     record_begin(&record, result->id, &cay->config);
     record.journal = cay->options.journal;
     record.tenant = params->tenant;
-    record.is_owed = is_owed;
+    record.is_pending = is_pending;
     record.is_unstarted = true;
     record.without_code = params->without_code;
     record_finish(&record, &plan, &left, arena, result, &warnings);
@@ -207,7 +207,7 @@ static int read_languages(struct cay *cay, struct cay_error *err)
 {
     if (cay->host.languages)
         return 0;
-    cay->host.found = &cay->found;
+    cay->host.path_cache = &cay->path_cache;
     return language_list(&cay->languages, &cay->host.languages, &cay->host.n_languages, err);
 }
 
@@ -260,19 +260,19 @@ void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
     record_without_run(cay, req, &params, result, false, &err);
 }
 
-int cay_record_owed(struct cay *cay, const struct cay_request *req,
-                    const struct cay_start_options *options, struct cay_result *result,
-                    struct cay_error *err)
+int cay_record_pending(struct cay *cay, const struct cay_request *req,
+                       const struct cay_start_options *options, struct cay_result *result,
+                       struct cay_error *err)
 {
     const struct run_params params = params_of(options);
 
     return cay->options.journal ? record_without_run(cay, req, &params, result, true, err) : 0;
 }
 
-void cay_record_not_owed(struct cay *cay, const char *id)
+void cay_record_drop_pending(struct cay *cay, const char *id)
 {
     if (cay->options.journal)
-        journal_settle(cay->options.journal, id);
+        journal_drop_pending(cay->options.journal, id);
 }
 
 const char *cay_running_id(const struct cay_running *running)

@@ -6,7 +6,7 @@
 #include <cay/run.h>
 
 #include "core/config.h"
-#include "core/found.h"
+#include "core/path-cache.h"
 #include "core/plan.h"
 #include "engine/loop.h"
 #include "engine/versions.h"
@@ -31,8 +31,8 @@ struct cay {
     int images_fd;         /* and where images are or will be, to be kept open to it; -1 */
     struct plan_host host; /* what plans ask; for many runs, with the languages read once */
     struct arena languages;
-    struct found found;      /* for many runs, like them */
-    struct rules_look rules; /* whether there are rules of somebody's own */
+    struct path_cache path_cache; /* for many runs, like them */
+    struct rules_look rules;      /* whether there are rules of somebody's own */
     struct syntax_pool syntax;
     struct errors_cache errors;
 };

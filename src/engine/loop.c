@@ -376,6 +376,7 @@ int cay_dispatch(struct cay *cay, struct cay_error *err)
     uint32_t warden_events = 0;
 
     cay->loop.hash_room = LOOP_HASH_BYTES;
+    cay->loop.text_room = LOOP_TEXT_BYTES;
     for (int i = 0; i < n; i++) {
         uint64_t key = events[i].data.u64;
         struct loop_entry *entry =

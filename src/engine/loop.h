@@ -29,6 +29,9 @@ enum { LOOP_BUCKETS = 256, LOOP_READ_BYTES = 64 * 1024 };
 /* Of requests, hashed in one turn: some ten milliseconds where the processor has no help for it. */
 enum { LOOP_HASH_BYTES = 1 << 20 };
 
+/* Of results, put into words in one turn: likewise, of bytes that are no text. */
+enum { LOOP_TEXT_BYTES = 512 << 10 };
+
 /* Pipes for the next programs' output, made while nobody waits. */
 enum { LOOP_PIPES = 4 };
 
@@ -56,7 +59,9 @@ struct loop {
     struct loop_request *queued, **queued_end; /* that could not be sent yet, in order */
     char *buf;                                 /* LOOP_READ_BYTES, for whoever reads a stream now */
     size_t hash_room;                          /* left of LOOP_HASH_BYTES in this turn */
-    bool is_check_due;                         /* answers of syntax workers were taken in */
+    size_t text_room;                          /* likewise of LOOP_TEXT_BYTES */
+    struct run *in_words; /* whose large result is being put into words; NULL: none */
+    bool is_check_due;    /* answers of syntax workers were taken in */
     int near[LOOP_PIPES], far[LOOP_PIPES];
     unsigned n_pipes;
 };

@@ -12,10 +12,11 @@
 #include "base/error.h"
 #include "core/language.h"
 #include "core/layer.h"
+#include "core/result-json.h"
 #include "engine/engine.h"
 #include "engine/run.h"
 #include "explain/explain.h"
-#include "explain/message.h"
+#include "explain/result-message.h"
 #include "policy/policy.h"
 #include "sys/cgroup.h"
 
@@ -38,12 +39,17 @@ static void warn_of_layers(struct run *run)
     if (!run->has_started) /* it was stopped before there was one */
         return;
     if (run->layers & LAYER_BIT(WATCHER)) {
-        char command[160];
-        cgroup_setup_command(geteuid(), command, sizeof command);
+        const char *how = "";
+        if (!run->cay->options
+                 .journal) { /* a server's clients can't delegate, and its front can't name the user */
+            char command[160];
+            cgroup_setup_command(geteuid(), command, sizeof command);
+            how = arena_printf(run->arena, " (`%s` delegates one)", command);
+        }
         run_warn(run, arena_printf(run->arena,
-                                   "no cgroup is delegated to this user: a watcher holds memory "
-                                   "and pids, and cpus only as whole CPUs (`%s` delegates one)",
-                                   command));
+                                   "no cgroup is delegated to this user: a watcher enforces memory "
+                                   "and pids, and cpus only as whole CPUs%s",
+                                   how));
     } else if (run->plan.backend->tier != TIER_NONE && !(run->layers & LAYER_BIT(CGROUP_CPU)))
         run_warn(run, "the cpu controller is not there: cpus is not enforced");
 }
@@ -84,6 +90,21 @@ static void name_backend(struct run *run)
     run->result->fallback = fallback;
 }
 
+/* All that it wrote; nothing comes after it. */
+static void take_streams(struct run *run)
+{
+    struct cay_result *result = run->result;
+
+    if (run->has_taken_streams)
+        return;
+    run->has_taken_streams = true;
+    struct exec *exec = run->exec;
+    if (!run->has_all && exec_is_prepared(exec))
+        exec_drain(exec);
+    capture_take(&exec->captures[OUT], run->arena, &result->out);
+    capture_take(&exec->captures[ERR], run->arena, &result->err);
+}
+
 /* What it wrote, and what it ran as. */
 static void tell_run(struct run *run)
 {
@@ -91,8 +112,7 @@ static void tell_run(struct run *run)
     const struct plan *plan = &run->plan;
 
     const struct capture *captures = run->exec->captures;
-    capture_text(&captures[OUT], run->arena, &result->out);
-    capture_text(&captures[ERR], run->arena, &result->err);
+    take_streams(run);
     result->usage.stdout_bytes = captures[OUT].total;
     result->usage.stderr_bytes = captures[ERR].total;
     list_layers(run);
@@ -127,7 +147,8 @@ static void finish(struct run *run)
         run_take_policy(run, &report);
     result->warnings = run->warnings.list;
     if (run->has_no_program)
-        result->verdict.remedy = "give the code an entry point, as `package main` and main() in Go";
+        result->verdict.remedy =
+            "give the code an entry point, such as `package main` and main() in Go";
     result->error_message = run->has_no_program
                                 ? "Execution failed: the compiler made nothing that can be executed"
                                 : message_of(run->arena, result, plan->language, &run->facts);
@@ -191,6 +212,8 @@ void run_free(struct run *run)
     *run->link = run->next;
     if (run->next)
         run->next->link = run->link;
+    if (cay->loop.in_words == run)
+        cay->loop.in_words = NULL;
     sandbox_done(&run->sandbox);
     exec_done(&run->compile);
     exec_done(&run->program);
@@ -209,6 +232,13 @@ void run_free(struct run *run)
     free(run);
 }
 
+/* From here on nothing else keeps it from its end. */
+static bool comes_again(struct run *run, int64_t in_ns)
+{
+    run->is_ending = run_set_timer(run, in_ns) == 0;
+    return run->is_ending;
+}
+
 /* A large request takes its time to hash, and others are served meanwhile: a piece in each turn of
  * the loop, whoever's it is. */
 static bool has_to_hash(struct run *run)
@@ -217,8 +247,40 @@ static bool has_to_hash(struct run *run)
 
     if (!run->is_watched || record_hash(&run->record, &run->plan, &run->cay->loop.hash_room))
         return false;
-    run->is_hashing = run_set_timer(run, 1) == 0;
-    return run->is_hashing || !record_hash(&run->record, &run->plan, &all);
+    return comes_again(run, 1) || !record_hash(&run->record, &run->plan, &all);
+}
+
+static bool is_large(const struct run *run)
+{
+    return capture_held(&run->exec->captures[OUT]) + capture_held(&run->exec->captures[ERR]) >
+           LOOP_TEXT_BYTES;
+}
+
+/* So does a large result to be put into words. It may become six times as long, so that there is
+ * one of them at a time. */
+static bool has_to_make_text(struct run *run)
+{
+    struct loop *loop = &run->cay->loop;
+    size_t all = SIZE_MAX, len;
+    const char *text;
+
+    if (!run->is_watched)
+        return false;
+    if (is_large(run) && loop->in_words && comes_again(run, NS_PER_MSEC))
+        return true;
+    if (is_large(run)) {
+        loop->in_words = run;
+        loop->text_room = 0; /* to take them is work enough for this turn */
+    }
+    take_streams(run);
+    bool is_made = result_text_make(run->result, &loop->text_room);
+    result_text_get(run->result, &text, &len);
+    record_text(&run->record, text, len);
+    if (!is_made && comes_again(run, 1))
+        return true;
+    if (loop->in_words == run)
+        loop->in_words = NULL;
+    return !is_made && !result_text_make(run->result, &all);
 }
 
 void run_refuse(struct run *run)
@@ -253,8 +315,7 @@ static void end(struct run *run)
 {
     run->policy_wait = POLICY_NO_WAIT;
     run->is_over = true;
-    if (!run->has_all && exec_is_prepared(run->exec))
-        exec_drain(run->exec);
+    take_streams(run);
     if (run->has_failed)
         finish_failed(run);
     else
@@ -266,7 +327,7 @@ static void end(struct run *run)
 
 void run_end(struct run *run)
 {
-    if (!has_to_hash(run) && !run_wait_for_policy(run, POLICY_TO_END))
+    if (!has_to_hash(run) && !has_to_make_text(run) && !run_wait_for_policy(run, POLICY_TO_END))
         end(run);
     else
         sandbox_close(&run->sandbox, STOP_NONE); /* it is of no use to anybody meanwhile */
@@ -274,7 +335,7 @@ void run_end(struct run *run)
 
 void run_fail(struct run *run, const struct cay_error *err)
 {
-    bool has_ended = run->is_hashing && !run->is_refused; /* before this */
+    bool has_ended = run->is_ending && !run->is_refused; /* before this */
 
     if (!run->has_failed && !has_ended)
         run->failure = *err;

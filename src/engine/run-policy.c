@@ -99,7 +99,7 @@ bool run_passes_policy(struct run *run)
         return true;
     if (run->plan.policy_bypass) {
         run->record.bypass = true;
-        run_warn(run, "policy: bypassed, the code runs in spite of what was found");
+        run_warn(run, "policy: bypassed, the code runs despite what was found");
         return true;
     }
     run->result->blocked_imports = report.blocked.list;

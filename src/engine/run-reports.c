@@ -246,7 +246,7 @@ static void on_closed(struct run *run, const struct sandbox_report *report)
     if (run->facts.stop == STOP_NONE)
         run->facts.stop = report->stop;
     run->result->timing.teardown_ns = report->teardown_ns;
-    if (run->is_hashing || run->policy_wait == POLICY_TO_END) /* it has ended before */
+    if (run->is_ending || run->policy_wait == POLICY_TO_END) /* it has ended before */
         return;
     if (!run_again(run))
         run_end(run);
@@ -256,7 +256,7 @@ static void on_lost(struct run *run, const struct sandbox_report *report)
 {
     struct cay_error err = report->error;
 
-    if (run->is_hashing || run->policy_wait == POLICY_TO_END)
+    if (run->is_ending || run->policy_wait == POLICY_TO_END)
         return;
     if (!report->was_server || run_begin_anew(run, &err) < 0)
         run_fail(run, &err);

@@ -105,7 +105,7 @@ static void on_timer(struct loop_entry *entry, unsigned which)
         run_look_at_policy(run);
     else if (run->is_refused)
         run_refuse(run);
-    else if (run->is_hashing)
+    else if (run->is_ending)
         run_end(run);
 }
 

@@ -86,7 +86,8 @@ struct run {
     bool has_started; /* something was executed */
     bool is_stopping;
     bool is_cancelled;
-    bool is_hashing; /* nothing else keeps it from its end */
+    bool is_ending;         /* nothing but work for it keeps it from its end */
+    bool has_taken_streams; /* what it wrote is in the result */
     bool is_over;
     bool has_all; /* that its program wrote: it can write no more */
     bool has_failed;
@@ -149,7 +150,7 @@ void runs_fail(struct cay *cay);
 void run_refuse(struct run *run);
 
 /* Ends it, whatever became of it, unless it has to wait for the check's answer first, or for its
- * turn to be hashed. */
+ * turn to be hashed and put into words. */
 void run_end(struct run *run);
 
 /* Leaves nothing of it, and tells nobody. */

@@ -67,8 +67,11 @@ void sandbox_close(struct open_sandbox *sandbox, enum stop_reason reason)
     };
     struct cay_error err;
 
-    if (sandbox_is_open(sandbox) && sandbox->cay->warden.fd >= 0)
-        loop_send(sandbox->cay, &request, NULL, false, NULL, &err);
+    if (!sandbox_is_open(sandbox) || sandbox->cay->warden.fd < 0 ||
+        (sandbox->is_closing && reason == STOP_NONE))
+        return;
+    sandbox->is_closing = true;
+    loop_send(sandbox->cay, &request, NULL, false, NULL, &err);
 }
 
 /* It is gone: nothing is expected of it, or of its execs, any more. */

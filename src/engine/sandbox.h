@@ -56,6 +56,7 @@ struct open_sandbox {
     uint32_t last_exec;
     bool is_queued;  /* the warden has not been asked for it yet */
     unsigned n_lost; /* wardens that died before they were asked */
+    bool is_closing; /* the warden was asked for that */
     bool is_spared;  /* of the end of the last one */
 };
 

@@ -101,7 +101,7 @@ const char *cay_default(struct cay *cay, const char *name)
     return field_text(&cay->config.arena, id, &profile->values[id]);
 }
 
-uint64_t cay_most(const struct cay *cay, const char *name)
+uint64_t cay_max(const struct cay *cay, const char *name)
 {
     enum field_id id = field_find(name);
     return id == FIELD_N ? 0 : cay->config.caps[id].value.num;
@@ -150,14 +150,14 @@ int cay_language_name(const char *name, char *out, size_t size, struct cay_error
     return rc;
 }
 
-void cay_cap(struct cay *cay, const char *name, uint64_t most)
+void cay_set_max(struct cay *cay, const char *name, uint64_t max)
 {
     enum field_id id = field_find(name);
 
     if (id == FIELD_N || cay->config.caps[id].value.is_set)
         return;
-    most = MAX(most, cay->config.settings[id].value.num);
-    cay->config.caps[id] = (struct setting){ .value = { .is_set = true, .num = most } };
+    max = MAX(max, cay->config.settings[id].value.num);
+    cay->config.caps[id] = (struct setting){ .value = { .is_set = true, .num = max } };
 }
 
 static int check_layers(const struct value *require, struct cay_error *err)
@@ -166,7 +166,7 @@ static int check_layers(const struct value *require, struct cay_error *err)
         if (layer_bits(*word) == 0 && !layer_is_none(*word))
             return layer_fail_unknown(*word, err);
         if (layer_is_none(*word) && require->list[1])
-            return cay_fail(err, CAY_E_USAGE, "require: none goes with no other layer");
+            return cay_fail(err, CAY_E_USAGE, "require: none and layers are mutually exclusive");
     }
     return 0;
 }
@@ -181,12 +181,12 @@ int cay_require(struct cay *cay, const char *list, struct cay_error *err)
     if (list)
         *setting = (struct setting){ value, ORIGIN_ENVIRONMENT, "--require" };
     if (check_layers(&setting->value, err) < 0)
-        return setting->where ? cay_wrap(err, "%.100s", setting->where) : -1;
+        return setting->where && !list ? cay_wrap(err, "%.100s", setting->where) : -1;
     cay->config.requires_all = !setting->value.is_set;
     return 0;
 }
 
-void cay_request_heed(struct cay_request *req, const struct cay *cay)
+void cay_request_use_caps(struct cay_request *req, const struct cay *cay)
 {
     req->caps = cay->config.caps;
 }

@@ -21,61 +21,11 @@
 #include "base/error.h"
 #include "core/language.h"
 #include "core/libexec.h"
+#include "core/limits.h"
 #include "core/state.h"
 #include "warden/warden.h"
 
 enum { FRONT_FD = 3, STATE_FD = 4, LISTEN_FD = 5 };
-
-/* What a request gets that says nothing. */
-static void limits_from_settings(const struct setting *settings, struct cay_limits *ret)
-{
-    *ret = (struct cay_limits){
-        .timeout_ns = (int64_t)settings[FIELD_TIMEOUT].value.num,
-        .cpu_time_ns = (int64_t)settings[FIELD_CPU_TIME].value.num,
-        .memory_bytes = settings[FIELD_MEMORY].value.num,
-        .swap_bytes = settings[FIELD_SWAP].value.num,
-        .disk_bytes = MIN(settings[FIELD_DISK].value.num, settings[FIELD_MEMORY].value.num / 2),
-        .inodes = settings[FIELD_INODES].value.num,
-        .pids = (uint32_t)settings[FIELD_PIDS].value.num,
-        .cpus_milli = (uint32_t)settings[FIELD_CPUS].value.num,
-        .cpu_shares = (uint32_t)settings[FIELD_CPU_SHARES].value.num,
-        .open_files = (uint32_t)settings[FIELD_OPEN_FILES].value.num,
-    };
-}
-
-static void caps_from_config(const struct config *config, struct cay_limits *ret)
-{
-    const struct setting *caps = config->caps;
-
-    *ret = (struct cay_limits){
-        .timeout_ns = (int64_t)caps[FIELD_TIMEOUT].value.num,
-        .cpu_time_ns = (int64_t)caps[FIELD_CPU_TIME].value.num,
-        .memory_bytes = caps[FIELD_MEMORY].value.num,
-        .swap_bytes = caps[FIELD_SWAP].value.num,
-        .disk_bytes = caps[FIELD_DISK].value.num,
-        .inodes = caps[FIELD_INODES].value.num,
-        .pids = (uint32_t)caps[FIELD_PIDS].value.num,
-        .cpus_milli = (uint32_t)caps[FIELD_CPUS].value.num,
-        .cpu_shares = (uint32_t)caps[FIELD_CPU_SHARES].value.num,
-        .open_files = (uint32_t)caps[FIELD_OPEN_FILES].value.num,
-    };
-}
-
-/* As plan.c gives it: its own time and memory, and a few more processes. */
-static void compile_caps_from_config(const struct config *config, struct cay_limits *ret)
-{
-    const struct setting *settings = config->settings;
-
-    caps_from_config(config, ret);
-    ret->timeout_ns = (int64_t)settings[FIELD_COMPILE_TIMEOUT].value.num;
-    ret->cpu_time_ns = 0;
-    if (ret->memory_bytes > 0)
-        ret->memory_bytes = MAX(ret->memory_bytes, settings[FIELD_COMPILE_MEMORY].value.num);
-    if (ret->pids > 0)
-        ret->pids = MAX(ret->pids, 64U);
-    if (ret->cpus_milli > 0)
-        ret->cpus_milli = MAX(ret->cpus_milli, 1000U);
-}
 
 /* The warden holds none of the caller's fds: a pipe of the caller's must end with the caller. */
 static void keep_only(int front_fd, int state_fd, int listen_fd)
@@ -145,7 +95,7 @@ static void ahead_from_config(const struct config *config, struct ahead *ret)
 
     *ret = (struct ahead){ 0 };
     libexec_folder(ret->libexec, sizeof ret->libexec);
-    limits_from_settings(settings, &ret->limits);
+    ret->limits = limits_usual(config);
     for (const char *const *name = settings[FIELD_WARM].value.list;
          name && *name && n < POOL_LANGUAGES; name++) {
         int language = strcmp(*name, "command") == 0 ? -1 : language_index(*name);
@@ -176,13 +126,11 @@ static uint32_t max_runs(const struct config *config)
 static int serve(int front_fd, const struct config *config, bool once, enum warden_purpose kind)
 {
     bool ahead = kind != WARDEN_PLAIN;
-    struct cay_limits caps, compile_caps;
+    const struct cay_limits caps = limits_max(config), compile_caps = limits_compile_max(config);
     struct ahead what;
     const char *docker_host = config->settings[FIELD_DOCKER_HOST].value.text;
     int state_fd = state_open();
 
-    caps_from_config(config, &caps);
-    compile_caps_from_config(config, &compile_caps);
     if (ahead)
         ahead_from_config(config, &what);
     const struct warden_terms terms = { &caps, &compile_caps, STATE_FD };
@@ -241,11 +189,9 @@ static int spawn_warden(const char *helper, int fd, bool ahead, pid_t *ret)
 /* To the warden of a server, if one is up for this user. */
 static int connect_server(struct warden_client *client, const struct config *config)
 {
-    struct cay_limits caps, compile_caps;
+    const struct cay_limits caps = limits_max(config), compile_caps = limits_compile_max(config);
     auto_close int state_fd = state_open();
 
-    caps_from_config(config, &caps);
-    compile_caps_from_config(config, &compile_caps);
     client->fd = warden_connect(&(struct warden_terms){ &caps, &compile_caps, state_fd });
     client->pid = -1;
     client->is_server = client->fd >= 0;

@@ -47,7 +47,7 @@ static uint64_t hash_of(const struct warden_terms *terms)
 
 enum { FOLDER_SIZE = 64 };
 
-/* That of the server's own socket (serve/listen.c). */
+/* That of the server's own socket (doors/http/listen.c). */
 static void folder_name(char out[static FOLDER_SIZE])
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");

@@ -11,29 +11,29 @@
 
 #include "base/auto.h"
 
-#define ASK_LESS   "ask for less: whoever runs this server sets the most"
+#define ASK_LESS   "ask for less: the operator of this server sets the maximum"
 #define IMAGE_HOST "leave `image` out to run with what the server's host has"
 
 static const struct {
     const char *words; /* in the hint; the first row that fits holds */
     const char *instead;
 } rows[] = {
-    { "say it with -l", "say it in `language`; GET /v1/languages lists them" },
+    { "pass -l LANGUAGE", "say it in `language`; GET /v1/languages lists them" },
     { "`cay languages` shows", "GET /v1/languages shows the version that is installed" },
-    { "`cay languages`", "GET /v1/languages lists those there are" },
+    { "`cay languages`", "GET /v1/languages lists all" },
     { "SECURITY_MAX_EXECUTION_TIME", ASK_LESS },
     { "[max]", ASK_LESS },
     { "max_running", "wait for some to end" },
     { "a-z, 0-9 and", "a-z, 0-9 and . _ - within" },
     { "`cay image list` shows", IMAGE_HOST },
     { "`cay image build", IMAGE_HOST },
-    { "tells the packages of", "take a language that the image has; " IMAGE_HOST },
+    { "lists the packages of", "use a language that the image has; " IMAGE_HOST },
     { "--image names another", "`image` names another" },
-    { "--file puts a program", "take a program that is there; `files` puts one into /sandbox" },
-    { "go without -t", "take backend native, or leave `tty` out" },
-    { "and those of cay.toml", "there are default, hardened, light and restricted" },
+    { "--file puts a program", "use a program that is installed; `files` puts one into /sandbox" },
+    { "leave out -t", "use backend native, or leave out `tty`" },
+    { "or one of cay.toml", "use default, hardened, light or restricted" },
     { "--no-server", "run it again" },
-    { "apt-get install", "ask whoever runs this server to install it" },
+    { "apt-get install", "ask the operator of this server to install it" },
     { "SECURITY_ENABLE_SANDBOX", "leave it out: nothing runs without isolation here" },
     /* Whatever else is of the command line, the environment or the host's files. */
     { "--", CAY_ASK_OPERATOR },

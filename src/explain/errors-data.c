@@ -158,7 +158,7 @@ static int set_kind(const struct reader *reader, const struct toml_value *value,
             *ret = (enum errors_kind)i;
             return 0;
         }
-    return wrong(reader, value, "is none of the kinds there are");
+    return wrong(reader, value, "is not a known kind");
 }
 
 static int set_template(const struct reader *reader, const struct toml_value *value,
@@ -199,7 +199,7 @@ static int set_key(const struct reader *reader, const struct key *key,
         return *(int *)target < 0 ? wrong(reader, value, "is no hole") : 0;
     }
     if (key->kind == KEY_CATEGORY && !errors_is_category(value->text))
-        return wrong(reader, value, "is none of the categories there are");
+        return wrong(reader, value, "is not a known category");
     *(const char **)target = value->text;
     return 0;
 }
@@ -212,7 +212,7 @@ static int set_table(const struct reader *reader, const struct key *keys, size_t
         while (i < n && strcmp(keys[i].name, value->key) != 0)
             i++;
         if (i == n)
-            return wrong(reader, value, "is no key there is");
+            return wrong(reader, value, "is not a known key");
         if (set_key(reader, &keys[i], value, base) < 0)
             return -1;
     }
@@ -263,7 +263,7 @@ static int check_words(const struct reader *reader, const struct toml_value *tab
         if (value->kind != TOML_STRING)
             return wrong(reader, value, "is not a string");
         if (is_types && !errors_is_category(value->text))
-            return wrong(reader, value, "is none of the categories there are");
+            return wrong(reader, value, "is not a known category");
     }
     return 0;
 }
@@ -287,7 +287,7 @@ static int read_member(const struct reader *reader, const struct toml_value *val
     for (size_t i = 0; i < ARRAY_LEN(data_keys); i++)
         if (strcmp(data_keys[i].name, value->key) == 0)
             return set_key(reader, &data_keys[i], value, data);
-    return wrong(reader, value, "is no key there is");
+    return wrong(reader, value, "is not a known key");
 }
 
 int errors_data_parse(struct arena *arena, const char *text, size_t len, const char *file,
@@ -319,7 +319,7 @@ int errors_modules_parse(struct arena *arena, const char *text, size_t len, cons
     for (const struct toml_value *value = root->first; value; value = value->next) {
         bool is_modules = strcmp(value->key, "modules") == 0;
         if (!is_modules && strcmp(value->key, "packages") != 0)
-            return wrong(&reader, value, "is no key there is");
+            return wrong(&reader, value, "is not a known key");
         *(is_modules ? &modules : &packages) = value;
         if (is_modules ? set_list(&reader, value, &ignored) < 0
                        : check_words(&reader, value, false) < 0)

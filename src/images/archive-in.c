@@ -32,7 +32,7 @@ static int fail_archive(const struct archive_calls *lib, struct archive *archive
     const char *why = lib->archive_error_string(archive);
 
     cay_fail(err, CAY_E_USAGE, "image: the archive can't be read: %.200s",
-             why ? why : "it is none");
+             why ? why : "it is not an archive");
     return cay_hint(err, "a tar, plain or by gzip, bzip2, xz or zstd, as `docker export` writes");
 }
 
@@ -78,7 +78,7 @@ static int take_entry(const struct archive_calls *lib, struct archive *archive,
     };
 
     if (!entry.path)
-        return cay_fail(err, CAY_E_USAGE, "image: the archive holds a name that is no text");
+        return cay_fail(err, CAY_E_USAGE, "image: the archive holds a name that is not text");
     if (entry.kind == CAY_IMAGE_HARDLINK)
         entry.target = lib->archive_entry_hardlink(from);
     else if (entry.kind == CAY_IMAGE_SYMLINK)

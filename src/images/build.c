@@ -20,6 +20,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/error.h"
+#include "base/scan.h"
 #include "base/strbuf.h"
 #include "images/archive.h"
 
@@ -43,23 +44,12 @@ static char *read_file(const char *path)
     return text;
 }
 
-static bool has_word(const char *text, const char *word)
-{
-    size_t len = strlen(word);
-    static const char around[] = " \t\n\r";
-
-    for (const char *at = text; (at = strstr(at, word)); at += len)
-        if ((at == text || strchr(around, at[-1])) && (!at[len] || strchr(around, at[len])))
-            return true;
-    return false;
-}
-
 static const char *host_suite(struct arena *arena)
 {
     auto_free char *text = read_file("/etc/os-release");
     const char *at = strstr(text, "VERSION_CODENAME=");
 
-    if (!at || !has_word(text, "ID=debian"))
+    if (!at || !scan_has_word(text, "ID=debian"))
         return SUITE_DEFAULT;
     at += strlen("VERSION_CODENAME=");
     return arena_dup(arena, at, strcspn(at, "\"\n"));
@@ -69,7 +59,7 @@ static const char *host_suite(struct arena *arena)
 static bool is_source_of(const char *path, const char *suite)
 {
     auto_free char *text = read_file(path);
-    return has_word(text, suite) && strstr(text, "debian");
+    return scan_has_word(text, suite) && strstr(text, "debian");
 }
 
 static bool has_suffix(const char *name, const char *suffix)
@@ -228,7 +218,7 @@ static void take_line(struct job *job)
         job->watch->on_line(job->watch->arg, text);
 }
 
-static void take_log(struct job *job)
+static void import_log(struct job *job)
 {
     char buf[4096];
     ssize_t n = read(job->log_fd, buf, sizeof buf);
@@ -258,7 +248,7 @@ static bool watch_it(struct job *job)
         if (list[2].revents)
             return false;
         if (list[1].revents)
-            take_log(job);
+            import_log(job);
         else if (list[0].revents)
             return true;
         if (job->watch->on_tick)
@@ -271,7 +261,7 @@ static void drain_log(struct job *job, int wait_ms)
     struct pollfd log = { job->log_fd, POLLIN, 0 };
 
     while (poll(&log, 1, wait_ms) > 0 && job->log_fd >= 0) {
-        take_log(job);
+        import_log(job);
         log.fd = job->log_fd;
         wait_ms = 0;
     }
@@ -323,7 +313,7 @@ static int fail_build(const struct job *job, int status, struct cay_error *err)
         return cay_hint(err, "apt-get install " PROGRAM);
     }
     cay_fail(err, CAY_E_SYSTEM, "image: " PROGRAM " failed: %.300s",
-             *job->why ? job->why : "it does not say why");
+             *job->why ? job->why : "it gave no reason");
     if (geteuid() != 0)
         return cay_hint(err,
                         "`sudo cay image build` needs no user namespaces, and serves every user");

@@ -27,13 +27,13 @@
 enum { SMALL_MAX = 1 << 20, STATUS_MAX = 32 << 20, PACKAGES_MAX = 4000, PACKAGE_MAX = 120 };
 
 /* The text of a file of the image; "" where there is none. */
-static char *read_inside(const struct cay_image_maker *maker, const char *path, size_t most)
+static char *read_inside(const struct cay_image_maker *maker, const char *path, size_t max)
 {
     auto_close int fd = beneath_open(maker->root_fd, path, O_RDONLY);
     struct stat st;
     size_t len = 0;
 
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > most)
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > max)
         return mem_alloc(1);
     char *text = mem_alloc((size_t)st.st_size + 1);
     while (len < (size_t)st.st_size) {
@@ -143,10 +143,10 @@ static void put_places(const struct cay_image_maker *maker)
 
 /* ---- what it is ---- */
 
-static void put_toml(struct strbuf *out, const char *text, size_t most)
+static void put_toml(struct strbuf *out, const char *text, size_t max)
 {
     strbuf_putc(out, '"');
-    for (size_t i = 0; i < most && text[i]; i++) {
+    for (size_t i = 0; i < max && text[i]; i++) {
         unsigned char c = (unsigned char)text[i];
         bool is_plain = c >= ' ' && c < 0x7f && c != '"' && c != '\\';
         strbuf_putc(out, is_plain ? (char)c : '?');

@@ -90,7 +90,7 @@ int image_store_hide(int store_fd, const char *prefix, char ret_name[static IMAG
     return -EAGAIN;
 }
 
-void image_store_sweep(int store_fd, bool dry_run, image_told_fn *told, void *arg)
+void image_store_sweep(int store_fd, bool dry_run, image_removed_fn *on_removed, void *arg)
 {
     DIR *dir = dir_open_at(store_fd, ".");
     const struct dirent *entry;
@@ -104,8 +104,8 @@ void image_store_sweep(int store_fd, bool dry_run, image_told_fn *told, void *ar
         auto_close int own_fd = open_folder(store_fd, name);
         if (own_fd < 0 || flock(own_fd, LOCK_EX | LOCK_NB) < 0)
             continue;
-        if ((dry_run || rmtree_at(store_fd, name, INT64_MAX) == 0) && told)
-            told(arg, "unfinished image", name);
+        if ((dry_run || rmtree_at(store_fd, name, INT64_MAX) == 0) && on_removed)
+            on_removed(arg, "unfinished image", name);
     }
     closedir(dir);
 }
@@ -269,14 +269,14 @@ int cay_image_check_name(const char *name, struct cay_error *err)
         return image_fail(-EINVAL, name, err);
     if (strcmp(name, IMAGE_HOST) != 0)
         return 0;
-    cay_fail(err, CAY_E_USAGE, "image: '%s' is this machine's own root, and no image", name);
-    return cay_hint(err, "take another name");
+    cay_fail(err, CAY_E_USAGE, "image: '%s' is this machine's own root, not an image", name);
+    return cay_hint(err, "use another name");
 }
 
 static int fail_in_use(const char *name, struct cay_error *err)
 {
     cay_fail(err, CAY_E_UNSUPPORTED, "image: '%s' is in use", name);
-    return cay_hint(err, "wait for the runs that have it, or end them");
+    return cay_hint(err, "wait for the runs that use it, or end them");
 }
 
 static int fail_to_find(const char *name, struct cay_error *err)

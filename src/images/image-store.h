@@ -21,5 +21,5 @@ enum { IMAGE_HIDDEN_BYTES = 40 };
 int image_store_hide(int store_fd, const char *prefix, char ret_name[static IMAGE_HIDDEN_BYTES]);
 
 /* Removes the hidden folders that nobody has a lock on; tells each. */
-typedef void image_told_fn(void *arg, const char *what, const char *name);
-void image_store_sweep(int store_fd, bool dry_run, image_told_fn *told, void *arg);
+typedef void image_removed_fn(void *arg, const char *what, const char *name);
+void image_store_sweep(int store_fd, bool dry_run, image_removed_fn *on_removed, void *arg);

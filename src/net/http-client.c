@@ -267,7 +267,7 @@ static bool set_timer(struct http_call *call)
 }
 
 /* Leaves the event: goes on waiting, or is over. */
-static void settle(struct http_call *call, bool has_more)
+static void rearm_or_free(struct http_call *call, bool has_more)
 {
     if (!call->is_over && !set_timer(call))
         end_errno(call, ETIMEDOUT, "waiting for");
@@ -299,7 +299,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
             has_more = !call->is_over && read_some(call);
         while (has_more && --turns > 0);
     }
-    settle(call, has_more);
+    rearm_or_free(call, has_more);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -308,7 +308,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
     (void)fd, (void)what;
     call->in_callback = true;
-    settle(call, false);
+    rearm_or_free(call, false);
 }
 
 static int open_socket(struct http_call *call, struct cay_error *err)

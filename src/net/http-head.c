@@ -54,7 +54,7 @@ static struct http_fault parse_version(const char *text, size_t len, int *ret_mi
         !http_is_digit(text[7]))
         return bad("the version is not of the form HTTP/1.1");
     if (text[5] != '1' || text[7] > '1')
-        return fault(505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+        return fault(505, "only HTTP/1.1 and HTTP/1.0 are supported");
     *ret_minor = text[7] - '0';
     return fine;
 }
@@ -72,7 +72,7 @@ static const char *past_scheme(const char *target)
 static struct http_fault check_target(const struct http_head *head)
 {
     if (strcmp(head->method, "CONNECT") == 0)
-        return fault(501, "CONNECT is not offered");
+        return fault(501, "CONNECT is not supported");
     if (strcmp(head->target, "*") == 0)
         return strcmp(head->method, "OPTIONS") == 0 ? fine : bad("the target '*' without OPTIONS");
     const char *authority = past_scheme(head->target);
@@ -80,7 +80,7 @@ static struct http_fault check_target(const struct http_head *head)
         return bad("the target is neither a path nor an http address");
     const char *path = authority ? authority + strcspn(authority, "/?#") : head->target;
     if (*path && !http_is_target(path))
-        return bad("the target holds what has to be escaped, or a '#'");
+        return bad("the target holds characters that must be escaped, or a '#'");
     return fine;
 }
 
@@ -98,7 +98,7 @@ static struct http_fault request_line(char *line, struct http_head *head)
     head->method = line;
     head->target = target;
     if (!http_is_token(line, strlen(line)))
-        return bad("the method is no token");
+        return bad("the method is not a token");
     struct http_fault found = parse_version(version, strlen(version), &head->minor);
     return found.status ? found : check_target(head);
 }
@@ -111,10 +111,10 @@ static struct http_fault status_line(char *line, struct http_head *head)
     const char *digits = line + 8 + (line[8] == ' ');
     if (!http_is_digit(digits[0]) || !http_is_digit(digits[1]) || !http_is_digit(digits[2]) ||
         digits[0] < '1' || digits[0] > '5')
-        return bad("the status is not of 100 to 599");
+        return bad("the status is not between 100 and 599");
     /* The blank behind it may be missing: many servers forget it, and nothing depends on it. */
     if (digits[3] != ' ' && digits[3] != '\0')
-        return bad("the status is not of three digits");
+        return bad("the status is not three digits");
     head->status = (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + digits[2] - '0';
     head->reason = digits[3] ? digits + 4 : digits + 3;
     return fine;
@@ -128,12 +128,12 @@ struct http_fault http_start_line(enum http_side side, char *line, struct http_h
 struct http_fault http_field_line(char *line, struct http_header *ret)
 {
     if (http_is_blank(*line))
-        return bad("a line begins with a blank (folded lines are not taken)");
+        return bad("a line begins with a blank (folded lines are not supported)");
     char *colon = strchr(line, ':');
     if (!colon)
         return bad("a field without colon");
     if (!http_is_token(line, (size_t)(colon - line)))
-        return bad("the name of a field is no token");
+        return bad("the name of a field is not a token");
     *colon = '\0';
 
     char *value = colon + 1;
@@ -165,7 +165,7 @@ static bool parse_length(const char *text, uint64_t *ret)
 }
 
 /* RFC 9112, 6.1 and 6.3 */
-static struct http_fault settle_framing(enum http_side side, bool is_head_answer,
+static struct http_fault finish_framing(enum http_side side, bool is_head_answer,
                                         const char *const found[], struct http_head *head)
 {
     const char *length = found[CONTENT_LENGTH];
@@ -176,7 +176,7 @@ static struct http_fault settle_framing(enum http_side side, bool is_head_answer
     if (coding && head->minor == 0)
         return bad("Transfer-Encoding in HTTP/1.0");
     if (coding && strcasecmp(coding, "chunked") != 0)
-        return bad("the only Transfer-Encoding taken is chunked");
+        return bad("the only Transfer-Encoding supported is chunked");
     if (length && !parse_length(length, &head->body_bytes))
         return bad("Content-Length is not one decimal number");
 
@@ -208,7 +208,7 @@ static struct http_fault check_host(const char *host, const struct http_head *he
     return fine;
 }
 
-struct http_fault http_head_settle(enum http_side side, bool is_head_answer, struct http_head *head)
+struct http_fault http_head_finish(enum http_side side, bool is_head_answer, struct http_head *head)
 {
     const char *found[SINGLE_MAX] = { NULL };
 
@@ -222,7 +222,7 @@ struct http_fault http_head_settle(enum http_side side, bool is_head_answer, str
         }
     }
 
-    struct http_fault wrong = settle_framing(side, is_head_answer, found, head);
+    struct http_fault wrong = finish_framing(side, is_head_answer, found, head);
     if (wrong.status)
         return wrong;
     head->keep_alive = head->framing != HTTP_CLOSE &&
@@ -237,7 +237,7 @@ struct http_fault http_head_settle(enum http_side side, bool is_head_answer, str
     head->host = found[HOST];
     if (found[EXPECT] && head->minor > 0) {
         if (strcasecmp(found[EXPECT], "100-continue") != 0)
-            return fault(417, "the only expectation met is 100-continue");
+            return fault(417, "the only expectation supported is 100-continue");
         head->expect_continue =
             head->framing == HTTP_CHUNKED || (head->framing == HTTP_LENGTH && head->body_bytes > 0);
     }

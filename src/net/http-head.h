@@ -16,7 +16,7 @@ struct http_fault http_start_line(enum http_side side, char *line, struct http_h
 struct http_fault http_field_line(char *line, struct http_header *ret);
 
 /* Fields that a message has once at most; then Host, framing, Connection and Expect, into head. */
-struct http_fault http_head_settle(enum http_side side, bool is_head_answer,
+struct http_fault http_head_finish(enum http_side side, bool is_head_answer,
                                    struct http_head *head);
 
 /* "1a;name=value": the size, and the length of the extensions. */

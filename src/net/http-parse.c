@@ -220,7 +220,7 @@ static enum http_event whole_field_line(struct http_parser *parser, char *line)
         parser->line = parser->text_len;
         return HTTP_MORE;
     }
-    fault = http_head_settle(parser->side, parser->is_head_answer, head);
+    fault = http_head_finish(parser->side, parser->is_head_answer, head);
     if (fault.status)
         return fail_with(parser, fault);
     if (parser->side == HTTP_RESPONSES && head->status < 200) {
@@ -352,7 +352,7 @@ static enum http_event whole_trailer(struct http_parser *parser, char *line)
     if (fault.status)
         return fail_with(parser, fault);
     if (http_is_forbidden_trailer(trailer.name))
-        return fail(parser, 400, "a field that can be no trailer");
+        return fail(parser, 400, "a field that is not allowed as a trailer");
     begin_line(parser, IN_TRAILERS);
     return HTTP_MORE;
 }

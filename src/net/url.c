@@ -97,7 +97,7 @@ int url_parse(const char *text, struct url *ret, const char **why)
 
     const char *rest = authority + authority_len;
     if (*rest && !http_is_target(rest))
-        return refuse(why, "its path holds what has to be escaped, or a '#'");
+        return refuse(why, "its path holds characters that must be escaped, or a '#'");
     snprintf(url.target, sizeof url.target, "%s%s", *rest == '/' ? "" : "/", rest);
     *ret = url;
     return 0;

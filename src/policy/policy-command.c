@@ -12,7 +12,7 @@
 #include "core/plan.h"
 #include "core/wrapper.h"
 
-/* A shell's command has no more words for the check (syntax/shell.h). */
+/* A shell's command has no more words for the check (syntax/shell-command.h). */
 enum { WORDS_MAX = 250 };
 
 /* Programs that run what they are given, and the letters of options: behind which code stands, and

@@ -12,8 +12,8 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/found.h"
 #include "core/language.h"
+#include "core/path-cache.h"
 #include "core/plan.h"
 #include "core/syntax-wire.h"
 #include "policy/policy-command.h"
@@ -120,7 +120,7 @@ static bool may_have_own_rules(struct rules_look *look)
     int64_t now = clock_now_ns();
 
     if (now >= look->until_ns)
-        *look = (struct rules_look){ now + FOUND_NS, has_own_rules() };
+        *look = (struct rules_look){ now + PATH_CACHE_NS, has_own_rules() };
     return look->are_there;
 }
 
@@ -303,7 +303,7 @@ static void take_finding(struct telling *t, const struct item *item, json_t *fin
                arena_printf(t->arena,
                             "Security policy blocked code that could not be checked: line %d: %.*s",
                             line, TEXT_MAX, text_of(finding, "message")),
-               "mend it, or set policy to warn");
+               "fix it, or set policy to warn");
 }
 
 static void take_report(struct telling *t, const struct item *item,
@@ -328,7 +328,7 @@ static void take_report(struct telling *t, const struct item *item,
         /* The message for an import is the contract's, and goes before any other. */
         if (i == 0 && !t->report->message)
             refuse(t, arena_printf(t->arena, "Security policy blocked import: %.200s", module),
-                   "do without it, name it in allow_imports, or set policy to warn");
+                   "remove it, add it to allow_imports, or set policy to warn");
     }
     json_array_foreach (json_object_get(root, "findings"), i, value)
         take_finding(t, item, value);
@@ -400,7 +400,7 @@ void policy_end(struct policy *policy, int wait_ms, struct arena *arena, struct 
         take_failure(&t, "files", false, "more than 32 files of the language were given", NULL);
     if (t.left_out > 0)
         field_append(arena, &ret->warnings,
-                     arena_printf(arena, "policy: and %zu findings more", t.left_out));
+                     arena_printf(arena, "policy: and %zu more findings", t.left_out));
     policy_drop(policy);
 }
 

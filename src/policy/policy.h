@@ -33,7 +33,7 @@ struct policy_report {
 /* How long its end is waited for; what is checked has less. */
 enum { POLICY_WAIT_MS = 4000, POLICY_TIMEOUT_MS = 2000 };
 
-/* Looked for again after as long as a program is (core/found.h). */
+/* Looked for again after as long as a program is (core/path-cache.h). */
 struct rules_look {
     int64_t until_ns;
     bool are_there;

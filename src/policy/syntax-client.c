@@ -62,7 +62,7 @@ struct syntax_client {
     struct syntax_pool *pool;
     const char *helper; /* of the pool's owner */
     char language[32];
-    bool is_patient;
+    bool may_be_slow;
     bool is_warm; /* it has answered something */
     pid_t pid;
     int fd; /* -1: there is no worker now */
@@ -103,7 +103,7 @@ static int find_worker(const char *helper, char *out, size_t size, struct cay_er
     return cay_hint(err, "install it beside cay (`make install` does)");
 }
 
-/* language NULL: a keeper. Returns -errno. */
+/* language NULL: a launcher. Returns -errno. */
 static int spawn(const char *path, char *language, int fd, pid_t *ret)
 {
     extern char **environ;
@@ -131,8 +131,8 @@ static int spawn(const char *path, char *language, int fd, pid_t *ret)
     return -rc;
 }
 
-/* A keeper, as the caller is now. Returns its socket, or -1. */
-static int start_keeper(const char *helper, pid_t *ret_pid, struct cay_error *err)
+/* Starts a launcher with the rights that the caller has now. Returns its socket, or -1. */
+static int start_launcher(const char *helper, pid_t *ret_pid, struct cay_error *err)
 {
     char path[4096];
     int pair[2];
@@ -154,10 +154,10 @@ static int start_keeper(const char *helper, pid_t *ret_pid, struct cay_error *er
     return take_fd(&own);
 }
 
-int cay_syntax_keeper(const char *helper, int *ret_pid, struct cay_error *err)
+int cay_syntax_launcher(const char *helper, int *ret_pid, struct cay_error *err)
 {
     pid_t pid;
-    int fd = start_keeper(helper, &pid, err);
+    int fd = start_launcher(helper, &pid, err);
 
     if (fd >= 0)
         *ret_pid = pid;
@@ -169,34 +169,34 @@ void syntax_pool_prepare(struct syntax_pool *pool, const char *helper,
 {
     struct cay_error err; /* asking says so, too */
 
-    pool->start_keeper = start;
+    pool->start_launcher = start;
     pool->start_arg = arg;
-    pool->keeper_fd = start_keeper(helper, &pool->keeper_pid, &err);
-    pool->has_keeper = pool->keeper_fd >= 0;
+    pool->launcher_fd = start_launcher(helper, &pool->launcher_pid, &err);
+    pool->has_launcher = pool->launcher_fd >= 0;
 }
 
 /* It has nothing to say, ever. */
-static bool is_keeper_gone(const struct syntax_pool *pool)
+static bool is_launcher_gone(const struct syntax_pool *pool)
 {
     char byte;
 
-    return pool->keeper_fd < 0 || recv(pool->keeper_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
-           errno != EAGAIN;
+    return pool->launcher_fd < 0 ||
+           recv(pool->launcher_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-int syntax_pool_tend(struct syntax_pool *pool, struct cay_error *err)
+int syntax_pool_supervise(struct syntax_pool *pool, struct cay_error *err)
 {
-    if (!pool->has_keeper || !is_keeper_gone(pool))
+    if (!pool->has_launcher || !is_launcher_gone(pool))
         return 0;
-    close_fd(&pool->keeper_fd);
-    if (pool->keeper_pid > 0)
-        waitpid(pool->keeper_pid, NULL, WNOHANG);
-    pool->keeper_pid = -1;
-    if (!pool->start_keeper)
+    close_fd(&pool->launcher_fd);
+    if (pool->launcher_pid > 0)
+        waitpid(pool->launcher_pid, NULL, WNOHANG);
+    pool->launcher_pid = -1;
+    if (!pool->start_launcher)
         return cay_fail(err, CAY_E_SYSTEM, "the process that starts syntax workers is gone");
-    pool->keeper_fd = pool->start_keeper(pool->start_arg, err);
-    pool->n_restarts += pool->keeper_fd >= 0;
-    return pool->keeper_fd < 0 ? -1 : 0;
+    pool->launcher_fd = pool->start_launcher(pool->start_arg, err);
+    pool->n_restarts += pool->launcher_fd >= 0;
+    return pool->launcher_fd < 0 ? -1 : 0;
 }
 
 static int start(struct syntax_client *client, struct cay_error *err)
@@ -206,16 +206,16 @@ static int start(struct syntax_client *client, struct cay_error *err)
     char path[4096] = "";
     int pair[2], rc;
 
-    if (syntax_pool_tend(pool, err) < 0)
+    if (syntax_pool_supervise(pool, err) < 0)
         return -1;
-    if (!pool->has_keeper && find_worker(client->helper, path, sizeof path, err) < 0)
+    if (!pool->has_launcher && find_worker(client->helper, path, sizeof path, err) < 0)
         return -1;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return cay_fail_errno(err, errno, "make a socket pair for the syntax worker");
     snprintf(keep.language, sizeof keep.language, "%s", client->language);
     client->pid = -1;
-    rc = pool->has_keeper ? fdpass_send(pool->keeper_fd, &keep, sizeof keep, &pair[1], 1)
-                          : spawn(path, client->language, pair[1], &client->pid);
+    rc = pool->has_launcher ? fdpass_send(pool->launcher_fd, &keep, sizeof keep, &pair[1], 1)
+                            : spawn(path, client->language, pair[1], &client->pid);
     close(pair[1]);
     if (rc < 0) {
         close(pair[0]);
@@ -232,7 +232,7 @@ static void reap(pid_t pid)
         continue;
 }
 
-/* One that a keeper has started ends when its socket closes, or by its own alarm. */
+/* One that a launcher has started ends when its socket closes, or by its own alarm. */
 static void end_process(const struct syntax_client *client)
 {
     if (client->pid > 0)
@@ -526,7 +526,7 @@ static bool has_share(const struct syntax_pool *pool, const char *tenant)
 }
 
 static int find_client(struct syntax_pool *pool, const char *helper, const char *language,
-                       bool is_patient, const char *tenant, struct syntax_client **ret,
+                       bool may_be_slow, const char *tenant, struct syntax_client **ret,
                        struct cay_error *err)
 {
     int free_slot = -1, oldest = -1, n_idle = 0;
@@ -537,7 +537,7 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
             free_slot = i;
             continue;
         }
-        if (strcmp(client->language, language) == 0 && client->is_patient == is_patient) {
+        if (strcmp(client->language, language) == 0 && client->may_be_slow == may_be_slow) {
             *ret = client;
             return 0;
         }
@@ -559,7 +559,7 @@ static int find_client(struct syntax_pool *pool, const char *helper, const char 
     snprintf(client->language, sizeof client->language, "%s", language);
     client->pool = pool;
     client->helper = helper;
-    client->is_patient = is_patient;
+    client->may_be_slow = may_be_slow;
     client->fd = -1;
     if (start(client, err) < 0) {
         free(client);
@@ -610,15 +610,15 @@ int syntax_ask(struct syntax_pool *pool, const char *helper, const char *languag
 {
     struct syntax_client *client = NULL;
     const char *tenant = question->tenant ? question->tenant : "";
-    bool is_patient =
-        question->is_patient || question->len > SYNTAX_SMALL_BYTES || is_slow(pool, tenant);
+    bool may_be_slow =
+        question->may_be_slow || question->len > SYNTAX_SMALL_BYTES || is_slow(pool, tenant);
 
     if (question->len > SYNTAX_CODE_MAX)
         return cay_fail(err, CAY_E_LIMIT, "the code is %zu bytes long; at most %d are read",
                         question->len, SYNTAX_CODE_MAX);
     if (question->lists_len > SYNTAX_LISTS_MAX)
         return cay_fail(err, CAY_E_LIMIT, "block_imports and allow_imports are too long");
-    if (find_client(pool, helper, language, is_patient, tenant, &client, err) < 0)
+    if (find_client(pool, helper, language, may_be_slow, tenant, &client, err) < 0)
         return -1;
     struct syntax_ticket *ticket = new_ticket(client, question);
     go_on(client);
@@ -733,8 +733,8 @@ void syntax_pool_close(struct syntax_pool *pool)
     for (int i = 0; i < SYNTAX_CLIENTS; i++)
         if (pool->clients[i])
             end(pool->clients[i]);
-    close_fd(&pool->keeper_fd);
-    if (pool->keeper_pid > 0)
-        reap(pool->keeper_pid); /* it leaves when we do */
-    pool->keeper_pid = -1;
+    close_fd(&pool->launcher_fd);
+    if (pool->launcher_pid > 0)
+        reap(pool->launcher_pid); /* it leaves when we do */
+    pool->launcher_pid = -1;
 }

@@ -51,31 +51,32 @@ struct syntax_pool {
     struct syntax_client *clients[SYNTAX_CLIENTS];
     struct syntax_slow slow[SYNTAX_SLOW]; /* a ring */
     unsigned next_slow;
-    bool has_keeper; /* it starts them, for we can't: */
-    int keeper_fd;   /* -1: it is gone */
+    bool has_launcher; /* it starts them, for we can't: */
+    int launcher_fd;   /* -1: it is gone */
     unsigned n_restarts;
-    pid_t keeper_pid;
-    int (*start_keeper)(void *arg, struct cay_error *err); /* another one; NULL: it can't be had */
+    pid_t launcher_pid;
+    int (*start_launcher)(void *arg,
+                          struct cay_error *err); /* another one; NULL: it can't be had */
     void *start_arg;
 };
 
-#define SYNTAX_POOL_INIT                  \
-    {                                     \
-        .keeper_fd = -1, .keeper_pid = -1 \
+#define SYNTAX_POOL_INIT                      \
+    {                                         \
+        .launcher_fd = -1, .launcher_pid = -1 \
     }
 
-/* Starts a keeper, for a caller that will have no right to start anything. Where it can't be had,
- * asking says so. start gives the socket of another one, should it die. */
+/* Starts a launcher of workers, for a caller that will not be allowed to start processes. Without
+ * one, asking says so. start gives the socket of another one, should it die. */
 void syntax_pool_prepare(struct syntax_pool *pool, const char *helper,
                          int (*start)(void *arg, struct cay_error *err), void *arg);
 
-/* Sees to it that the keeper lives, where there was one. */
-int syntax_pool_tend(struct syntax_pool *pool, struct cay_error *err);
+/* Starts a launcher again where one has died. */
+int syntax_pool_supervise(struct syntax_pool *pool, struct cay_error *err);
 
 struct syntax_question {
     enum syntax_verb verb;
     unsigned flags, timeout_ms;
-    bool is_patient;    /* others shall not wait for it: as with code past SYNTAX_SMALL_BYTES */
+    bool may_be_slow;   /* others shall not wait for it: as with code past SYNTAX_SMALL_BYTES */
     const char *tenant; /* whose turn it is; NULL: "" */
     const char *lists;
     size_t lists_len;

@@ -57,9 +57,9 @@ static int make_file(int state_fd, const struct audit_entry *entry, char name[st
     return fd < 0 ? -errno : fd;
 }
 
-int artifact_store(int state_fd, const struct audit_entry *entry, const char *result,
-                   size_t result_len, const char *extra, size_t extra_len)
+int artifact_store(int state_fd, const struct record_text *text)
 {
+    const struct audit_entry *entry = text->entry;
     auto_strbuf struct strbuf out = { 0 };
     char name[128];
 
@@ -69,9 +69,10 @@ int artifact_store(int state_fd, const struct audit_entry *entry, const char *re
     strbuf_printf(&out, "{\"id\":\"%s\",\"timestamp\":\"%s\",", entry->id, entry->time);
     if (record_is_tenant(entry->tenant))
         strbuf_printf(&out, TENANT_KEY "%s\",", entry->tenant);
-    strbuf_add(&out, extra + 1, extra_len - 2); /* its members */
+    strbuf_add(&out, text->extra + 1, text->extra_len - 2); /* its members */
     strbuf_puts(&out, ",\"result\":");
-    strbuf_add(&out, result, result_len);
+    for (size_t i = 0; i < RECORD_PIECES; i++)
+        strbuf_add(&out, text->result[i].data, text->result[i].len);
     strbuf_puts(&out, "}\n");
     int rc = write_all(fd, out.data, out.len);
     if (rc < 0)

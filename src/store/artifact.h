@@ -13,13 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct audit_entry;
 struct record_keep;
+struct record_text;
 
-/* result and extra are the two lines of executions/ID.json; extra holds the code. Returns -errno.
- */
-int artifact_store(int state_fd, const struct audit_entry *entry, const char *result,
-                   size_t result_len, const char *extra, size_t extra_len);
+/* The text's extra line holds the code. Returns -errno. */
+int artifact_store(int state_fd, const struct record_text *text);
 
 /* Removes those past a number, an age, or a sum of bytes, oldest first. fn (may be NULL) is told of
  * each; a dry run removes none. Returns how many. */

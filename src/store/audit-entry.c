@@ -120,13 +120,13 @@ struct reader {
     bool is_bad;
 };
 
-static const char *take_text(struct reader *r, const char *key, size_t most, bool may_lack)
+static const char *take_text(struct reader *r, const char *key, size_t max, bool may_lack)
 {
     json_t *value = json_object_get(r->object, key);
 
     if (may_lack && (!value || json_is_null(value)))
         return NULL;
-    if (!json_is_string(value) || json_string_length(value) > most) {
+    if (!json_is_string(value) || json_string_length(value) > max) {
         r->is_bad = true;
         return "";
     }

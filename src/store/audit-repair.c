@@ -151,7 +151,7 @@ int audit_repair(struct audit *audit, int head_rc)
         if (size > 0 && pread(audit->log_fd, &last, 1, (off_t)size - 1) == 1 && last != '\n')
             strbuf_putc(audit->lines, '\n');
         note(audit, "anchor",
-             "audit.head was lost or damaged: the end of the log is not vouched for");
+             "audit.head was lost or damaged: the end of the log cannot be verified");
         return 0;
     }
     auto_close int old_fd = open_numbered(audit, audit->head.file);

@@ -208,7 +208,7 @@ static void take_entry(struct verifier *v, const char *text, size_t len,
                    "entry %llu stands behind entry %llu", ULL(line->seq), ULL(v->seq));
         else
             report(v, CAY_AUDIT_INSERTED, line->seq, line->seq, v->file, v->line,
-                   "entry %llu is there a second time", ULL(line->seq));
+                   "entry %llu appears a second time", ULL(line->seq));
         return;
     }
     if (line->seq > v->seq + 1)
@@ -273,8 +273,8 @@ static void judge_anchor(struct verifier *v)
         if (v->start > 0 || v->files->head_rc != -ENOENT || v->files->log_size > 0)
             report(v, CAY_AUDIT_ANCHOR, 0, 0, "audit.head", 0,
                    v->files->head_rc == -ENOENT
-                       ? "the anchor is missing: whether the end was cut off can't be told"
-                       : "the anchor is damaged: whether the end was cut off can't be told");
+                       ? "the anchor is missing: whether the end was cut off is unknown"
+                       : "the anchor is damaged: whether the end was cut off is unknown");
         return;
     }
     if (head->seq > v->seq)
@@ -286,12 +286,12 @@ static void judge_anchor(struct verifier *v)
                "entry %llu is not the one that was anchored", ULL(head->seq));
     if (v->unanchored > 0)
         report(v, CAY_AUDIT_UNFINISHED, head->seq + 1, v->seq, "audit.jsonl", v->line,
-               "%llu entr%s not anchored yet: a writer was killed, or is at it", ULL(v->unanchored),
-               v->unanchored == 1 ? "y is" : "ies are");
+               "%llu entr%s not anchored yet: a writer was killed, or is still writing",
+               ULL(v->unanchored), v->unanchored == 1 ? "y is" : "ies are");
     if (v->torn > 0 && head->seq <= v->seq)
         report(v, CAY_AUDIT_UNFINISHED, v->seq + 1, v->seq + 1, "audit.jsonl", v->line,
-               "%llu bytes of an unfinished entry: a writer was killed, or is at it; the next one "
-               "will cut them off",
+               "%llu bytes of an unfinished entry: a writer was killed, or is still writing; the "
+               "next one will cut them off",
                ULL(v->torn));
 }
 

@@ -5,9 +5,10 @@
  * The audit log: a line for every execution, always, in the state folder.
  *
  *     audit.jsonl            the entries, a JSON object a line, appended only
- *     audit-000001.jsonl     older ones: past audit_bytes the file gets a number and a new one
- * begins audit.head             the anchor: number and hash of the last entry, the file's number
- * and its length; also the lock
+ *     audit-000001.jsonl     older entries: a file that reaches audit_bytes gets a number, and a
+ *                            new one begins
+ *     audit.head             the anchor: number and hash of the last entry, the file's number and
+ *                            its length; also the lock
  *
  * Each entry holds the hash of the one before it (`prev`) and its own (`hash`): SHA-256 over the
  * line's bytes up to `,"hash"`. So no entry can be changed, taken out, put in or moved without all
@@ -20,7 +21,7 @@
  * next writer takes in the former and cuts off the latter, which it says in an entry of its own (a
  * note). What else it finds wrong it says likewise, and goes on behind the anchor. Nothing is
  * synced on a run's way: the log outlives processes, not power failures, after which its end may be
- * torn too. (Before a journal's log is removed, what came from it is: journal-take.c.)
+ * torn too. (Before a journal's log is removed, what came from it is: journal-import.c.)
  *
  * What is written here holds hashes and sizes of code and streams, never these themselves, and
  * neither variables nor secrets.

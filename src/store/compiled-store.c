@@ -215,7 +215,7 @@ static uint64_t bytes_of(uint64_t size)
 
 /* Removes what was used least lately until there is room for `need` more. A file that somebody
  * began to write and never renamed goes in its turn. */
-static void make_room(int dir_fd, uint64_t need, uint64_t most)
+static void make_room(int dir_fd, uint64_t need, uint64_t max)
 {
     DIR *folder = dir_open_at(dir_fd, ".");
     auto_free struct kept *list = NULL;
@@ -241,7 +241,7 @@ static void make_room(int dir_fd, uint64_t need, uint64_t most)
     closedir(folder);
     if (n > 0)
         qsort(list, n, sizeof *list, by_use);
-    for (size_t i = 0; i < n && (sum > most || n - i >= ENTRIES_MAX); i++)
+    for (size_t i = 0; i < n && (sum > max || n - i >= ENTRIES_MAX); i++)
         if (unlinkat(dir_fd, list[i].name, 0) == 0 || errno == ENOENT)
             sum -= list[i].bytes;
 }
@@ -284,7 +284,7 @@ static void fill(char *entry, size_t len, const struct compiled *compiled,
 }
 
 int compiled_store(const struct compiled *compiled, const struct payload_file *files, size_t n,
-                   uint64_t most)
+                   uint64_t max)
 {
     uint64_t len = sizeof(struct header) + compiled->said[0].len + compiled->said[1].len;
     char temporary[DIGEST_HEX + 16];
@@ -293,14 +293,14 @@ int compiled_store(const struct compiled *compiled, const struct payload_file *f
         return -E2BIG;
     for (size_t i = 0; i < n; i++)
         len += sizeof(struct file_header) + strlen(files[i].name) + 1 + files[i].len;
-    if (len > ENTRY_BYTES_MAX || bytes_of(len) > most)
+    if (len > ENTRY_BYTES_MAX || bytes_of(len) > max)
         return -EFBIG;
     auto_close int dir_fd = open_tenant(compiled, true);
     if (dir_fd < 0)
         return dir_fd;
     auto_free char *entry = mem_alloc((size_t)len);
     fill(entry, (size_t)len, compiled, files, n);
-    make_room(dir_fd, len, most);
+    make_room(dir_fd, len, max);
     snprintf(temporary, sizeof temporary, ".%.40s-%d", compiled->key, (int)getpid());
     auto_close int fd =
         openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -129,7 +129,7 @@ static bool is_repeatable(const struct plan *plan)
     return true;
 }
 
-static uint64_t most_bytes(const struct config *config)
+static uint64_t max_bytes(const struct config *config)
 {
     return config->settings[FIELD_COMPILE_CACHE].value.num;
 }
@@ -151,7 +151,7 @@ void compiled_find(struct compiled *ret, const struct config *config, int folder
                    const char *tenant, struct plan *plan)
 {
     *ret = (struct compiled){ .folder_fd = folder_fd };
-    if (most_bytes(config) == 0 || !is_repeatable(plan))
+    if (max_bytes(config) == 0 || !is_repeatable(plan))
         return;
     make_key(ret, tenant, plan);
     ret->is_found = compiled_load(ret, &plan->arena) && fits(ret, plan);
@@ -239,7 +239,7 @@ void compiled_keep(struct compiled *compiled, const struct config *config, int p
     while (n < harvest.n && take_product(&harvest.entries[n], &files[n]))
         n++;
     if (n > 0 && n == harvest.n && !harvest.errnum)
-        compiled_store(compiled, files, n, most_bytes(config));
+        compiled_store(compiled, files, n, max_bytes(config));
     harvest_close(&harvest);
 }
 

@@ -79,4 +79,4 @@ bool compiled_load(struct compiled *compiled, struct arena *arena);
 
 /* Writes one of these files, within that many bytes in the tenant's folder. Returns -errno. */
 int compiled_store(const struct compiled *compiled, const struct payload_file *files, size_t n,
-                   uint64_t most);
+                   uint64_t max);

@@ -51,18 +51,6 @@ struct id_list {
     size_t n, room;
 };
 
-/* A change set whose result was not written: cay was killed between the two. */
-static bool is_without_result(int executions_fd, const char *id)
-{
-    char name[RECORD_ID_LEN + 16];
-
-    snprintf(name, sizeof name, "%s/changes", id);
-    if (faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        return false;
-    snprintf(name, sizeof name, "%s.json", id);
-    return faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
-}
-
 static int list_ids(int executions_fd, struct id_list *list, struct cay_error *err)
 {
     DIR *dir = dir_open_at(executions_fd, ".");
@@ -74,7 +62,7 @@ static int list_ids(int executions_fd, struct id_list *list, struct cay_error *e
     while ((entry = readdir(dir))) {
         bool is_listed =
             record_is_name(entry->d_name, ".json") ||
-            (record_is_name(entry->d_name, "") && is_without_result(executions_fd, entry->d_name));
+            (record_is_name(entry->d_name, "") && record_is_lost(executions_fd, entry->d_name));
         if (!is_listed || fstatat(executions_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (list->n == list->room) {
@@ -111,7 +99,7 @@ static int fail_unknown(const struct id_list *list, const char *id, struct cay_e
 {
     size_t len = strlen(id), n = 0;
 
-    cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", id);
+    cay_fail(err, CAY_E_NOTFOUND, "unknown execution '%.40s'", id);
     /* A prefix is compared with prefixes. */
     struct arena arena = { 0 };
     const char **names = arena_alloc(&arena, (list->n + 1) * sizeof *names);
@@ -149,11 +137,11 @@ static int find_id(const struct id_list *list, const char *id, const char **ret,
         return fail_unknown(list, id, err);
     if (len < ID_PREFIX_MIN) {
         cay_fail(err, CAY_E_USAGE, "'%.40s' is too short for an id", id);
-        return cay_hint(err, "the first %d characters or more will do", ID_PREFIX_MIN), -1;
+        return cay_hint(err, "give at least the first %d characters", ID_PREFIX_MIN), -1;
     }
     if (n > 1) {
-        cay_fail(err, CAY_E_USAGE, "'%.40s' is the beginning of %zu ids", id, n);
-        return cay_hint(err, "give more of it: %s is one of them", list->ids[found]), -1;
+        cay_fail(err, CAY_E_USAGE, "'%.40s' matches %zu ids", id, n);
+        return cay_hint(err, "give more characters: %s is one of them", list->ids[found]), -1;
     }
     *ret = list->ids[found];
     return 0;
@@ -169,7 +157,7 @@ static int load_text(int dir_fd, const char *name, char **ret, struct cay_error 
     if (fd < 0 || fstat(fd, &st) < 0)
         return cay_fail_errno(err, errno, "open %s", name);
     if (!S_ISREG(st.st_mode) || st.st_size > RECORD_BYTES_MAX)
-        return cay_fail(err, CAY_E_LIMIT, "%s is no record", name);
+        return cay_fail(err, CAY_E_LIMIT, "%s is not a record", name);
     auto_free char *text = mem_alloc((size_t)st.st_size + 1);
     size_t len = 0;
     while (len < (size_t)st.st_size) {
@@ -266,7 +254,7 @@ static int open_found(struct cay_execution *run, const char *id, struct cay_erro
     memcpy(run->id, id, sizeof run->id);
     snprintf(name, sizeof name, "%s.json", id);
     run->own_fd = openat(run->executions_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (run->own_fd >= 0 && is_without_result(run->executions_fd, id))
+    if (run->own_fd >= 0 && record_is_lost(run->executions_fd, id))
         run->json = text_of_lost(run->own_fd, id);
     else if (load_text(run->executions_fd, name, &run->json, err) < 0)
         return -1;
@@ -303,7 +291,7 @@ static int open_any(struct cay_execution *run, const char *id, struct cay_error 
     if (is_there(run->executions_fd, id))
         return open_found(run, id, err);
     close_fd(&run->executions_fd);
-    cay_journal_take(NULL, NULL, &ignored); /* a server's may be on its way still */
+    cay_journal_import(NULL, NULL, &ignored); /* a server's may be on its way still */
     run->executions_fd = record_open_executions(false);
     if (run->executions_fd == -ENOENT)
         return cay_fail(err, CAY_E_NOTFOUND, "no execution has been recorded yet");
@@ -421,7 +409,7 @@ int cay_execution_stream_fd(const struct cay_execution *run, const char *stream,
     int fd = is_stream(stream) ? open_stream(run, stream) : -1;
 
     if (fd < 0)
-        return cay_fail(err, CAY_E_NOTFOUND, "there is no file of '%.40s'", stream);
+        return cay_fail(err, CAY_E_NOTFOUND, "no file is kept of '%.40s'", stream);
     *ret_fd = fd;
     return 0;
 }
@@ -432,7 +420,7 @@ int cay_execution_stream(const struct cay_execution *run, const char *stream, ca
     char base64_key[32];
 
     if (!is_stream(stream))
-        return cay_fail(err, CAY_E_USAGE, "there is no stream '%.40s'", stream);
+        return cay_fail(err, CAY_E_USAGE, "no stream is kept of '%.40s'", stream);
     auto_close int fd = open_stream(run, stream);
     if (fd >= 0)
         return hand_out(fd, 0, UINT64_MAX, fn, arg, err);
@@ -571,7 +559,7 @@ int cay_execution_remove(struct cay *cay, const char *id, struct cay_error *err)
     struct audit_limits limits;
 
     if (rc == -EINVAL)
-        return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", id);
+        return cay_fail(err, CAY_E_NOTFOUND, "unknown execution '%.40s'", id);
     audit_limits_of(config_of(cay), &limits);
     if (rc == 0 || rc == -ENOENT)
         rc = note(&limits, "removed", id, "what was kept of it was removed");
@@ -638,7 +626,7 @@ int cay_executions_json(size_t max, char **ret, struct cay_error *err)
     struct id_list list = { 0 };
     struct cay_error ignored;
 
-    cay_journal_take(NULL, NULL, &ignored);
+    cay_journal_import(NULL, NULL, &ignored);
     auto_close int fd = record_open_executions(false);
     if (fd < 0 && fd != -ENOENT)
         return cay_fail_errno(err, -fd, "open the state folder");

@@ -109,7 +109,7 @@ int history_client_open(const char *program, struct history_client **ret, struct
     return 0;
 }
 
-void history_client_renew(struct history_client *client, int fd)
+void history_client_reconnect(struct history_client *client, int fd)
 {
     if (client->pid > 0)
         waitpid(client->pid, NULL, WNOHANG);

@@ -20,8 +20,8 @@
  * recorder is some 100 ms behind them.
  *
  * The recorder starts itself again when it fails; where all of it was killed, the server has its
- * monitor start another (history_client_renew). It leaves when the client is closed or dies, with
- * everything taken in.
+ * monitor start another (history_client_reconnect). It leaves when the client is closed or dies,
+ * with everything taken in.
  */
 
 #include <stdbool.h>
@@ -61,7 +61,7 @@ struct history_query {
     int64_t id_ms; /* of LIST: when that one was, where who asks knows it; 0: the record does */
     char language[32];
     char cause[32];
-    char tenant[65]; /* names have up to 64 letters (serve/token.h); also of those by id: another
+    char tenant[65]; /* names have up to 64 letters (service/token.h); also of those by id: another
                         tenant's is not found */
 };
 
@@ -96,7 +96,7 @@ void history_client_set_room(struct history_client *client, history_room_fn *has
 
 /* Another recorder for a client whose own is gone, started by another process of the caller's:
  * takes its socket. */
-void history_client_renew(struct history_client *client, int fd);
+void history_client_reconnect(struct history_client *client, int fd);
 
 /* Readable: call dispatch. Stays the same until the client is renewed. */
 int history_client_fd(const struct history_client *client);

@@ -104,10 +104,10 @@ static void put_aside(const char *path)
 {
     char from[4200], to[4200];
 
-    snprintf(to, sizeof to, "%s" HISTORY_ASIDE, path);
+    snprintf(to, sizeof to, "%s" HISTORY_DAMAGED_SUFFIX, path);
     renameat(AT_FDCWD, path, AT_FDCWD, to);
     snprintf(from, sizeof from, "%s-wal", path);
-    snprintf(to, sizeof to, "%s" HISTORY_ASIDE "-wal", path);
+    snprintf(to, sizeof to, "%s" HISTORY_DAMAGED_SUFFIX "-wal", path);
     if (renameat(AT_FDCWD, from, AT_FDCWD, to) < 0)
         unlink(to); /* that of one before */
     snprintf(from, sizeof from, "%s-shm", path);
@@ -132,7 +132,7 @@ static void close_database(struct history *history)
     history->is_damaged = false;
 }
 
-int history_renew(struct history *history, struct cay_error *err)
+int history_reopen(struct history *history, struct cay_error *err)
 {
     close_database(history);
     int rc = begin(history);
@@ -151,7 +151,7 @@ int history_open(struct history **ret, struct cay_error *err)
     if (cay_state_folder(history->path, sizeof history->path - 16, err) < 0)
         return -1;
     strncat(history->path, "/history.db", 16);
-    if (history_renew(history, err) < 0) {
+    if (history_reopen(history, err) < 0) {
         sqlite3_close(history->db);
         return -1;
     }
@@ -174,6 +174,6 @@ bool history_was_damaged(struct history *history, struct cay_error *err)
     history->was_damaged = false;
     cay_fail(err, CAY_E_SYSTEM,
              "history: history.db was damaged, and is made anew from the audit log");
-    cay_hint(err, "nothing is lost; the damaged one is kept as history.db" HISTORY_ASIDE);
+    cay_hint(err, "nothing is lost; the damaged one is kept as history.db" HISTORY_DAMAGED_SUFFIX);
     return true;
 }

@@ -187,8 +187,8 @@ int history_stats(struct history *history, const struct history_query *query, st
         put_counts(history, query, &w, "causes", "cause", err) < 0 ||
         put_counts(history, query, &w, "starts", "start", err) < 0 ||
         put_counts(history, query, &w, "tenants", "tenant", err) < 0 ||
-        stats_put_usage(history, query, &w, err) < 0 ||
-        stats_put_changes(history, query, &w, err) < 0 ||
+        history_put_usage(history, query, &w, err) < 0 ||
+        history_put_changes(history, query, &w, err) < 0 ||
         put_languages(history, query, &w, err) < 0)
         return -1;
     json_end_object(&w);

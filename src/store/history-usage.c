@@ -96,8 +96,8 @@ static int put_tenants(struct history *history, const struct history_query *quer
     return rc == SQLITE_DONE ? 0 : history_fail(history, "read", err);
 }
 
-int stats_put_usage(struct history *history, const struct history_query *query,
-                    struct json_writer *w, struct cay_error *err)
+int history_put_usage(struct history *history, const struct history_query *query,
+                      struct json_writer *w, struct cay_error *err)
 {
     sqlite3_stmt *stmt;
 
@@ -169,8 +169,8 @@ static void put_outcomes(struct json_writer *w, const struct outcomes *sum)
     json_end_object(w);
 }
 
-int stats_put_changes(struct history *history, const struct history_query *query,
-                      struct json_writer *w, struct cay_error *err)
+int history_put_changes(struct history *history, const struct history_query *query,
+                        struct json_writer *w, struct cay_error *err)
 {
     struct outcomes sum = { 0 };
     sqlite3_stmt *stmt;

@@ -282,10 +282,10 @@ static int fill_once(struct history *history, size_t *ret, struct cay_error *err
 int history_fill(struct history *history, size_t *ret, struct cay_error *err)
 {
     /* Another process may have found it damaged, and put it aside. */
-    if (history_has_moved(history) && history_renew(history, err) < 0)
+    if (history_has_moved(history) && history_reopen(history, err) < 0)
         return -1;
     int rc = fill_once(history, ret, err);
-    if (rc < 0 && history->is_damaged && (rc = history_renew(history, err)) == 0)
+    if (rc < 0 && history->is_damaged && (rc = history_reopen(history, err)) == 0)
         rc = fill_once(history, ret, err);
     return rc;
 }
@@ -403,7 +403,7 @@ static int look_up(struct history *history, const struct history_query *query, b
     }
     sqlite3_finalize(stmt);
     if (rc == SQLITE_DONE)
-        return cay_fail(err, CAY_E_NOTFOUND, "there is no execution '%.40s'", query->id);
+        return cay_fail(err, CAY_E_NOTFOUND, "unknown execution '%.40s'", query->id);
     return rc == SQLITE_ROW ? 0 : history_fail(history, "read", err);
 }
 
@@ -453,7 +453,7 @@ static bool is_mended(struct history *history)
 {
     struct cay_error ignored; /* what went wrong at first says more */
 
-    return history->is_damaged && history_renew(history, &ignored) == 0 &&
+    return history->is_damaged && history_reopen(history, &ignored) == 0 &&
            fill_once(history, NULL, &ignored) == 0;
 }
 

@@ -41,9 +41,9 @@ bool history_was_damaged(struct history *history, struct cay_error *err);
 /* Checks that a query's numbers make sense and its texts end. */
 int history_check(const struct history_query *query, struct cay_error *err);
 
-/* What HISTORY_LIST, HISTORY_ONE and HISTORY_STATS in history-client.h say, appended to out. Of the list,
- * one row a line inside the array; in front of them {"before": TIME}, a line too, where the query
- * names one and does not know when it was. CAY_E_NOTFOUND: no such execution. */
+/* What HISTORY_LIST, HISTORY_ONE and HISTORY_STATS in history-client.h say, appended to out. Of the
+ * list, one row a line inside the array; in front of them {"before": TIME}, a line too, where the
+ * query names one and does not know when it was. CAY_E_NOTFOUND: no such execution. */
 int history_list(struct history *history, const struct history_query *query, struct strbuf *out,
                  struct cay_error *err);
 int history_one(struct history *history, const struct history_query *query, struct strbuf *out,
@@ -67,7 +67,7 @@ int history_answer(struct history *history, const struct history_query *query, s
 struct sqlite3;
 struct sqlite3_stmt;
 
-#define HISTORY_ASIDE ".damaged" /* behind its name */
+#define HISTORY_DAMAGED_SUFFIX ".damaged" /* behind its name */
 
 struct history {
     struct sqlite3 *db;
@@ -88,14 +88,14 @@ int history_sql(const struct history *history, const char *sql);
 bool history_has_moved(const struct history *history);
 
 /* Closes it, puts it aside where it is damaged, and opens what is there then. */
-int history_renew(struct history *history, struct cay_error *err);
+int history_reopen(struct history *history, struct cay_error *err);
 
 /* Of what the statistics say, in stats-usage.c: what runs used and what that costs, in all and by
  * tenant; what became of change sets. */
-int stats_put_usage(struct history *history, const struct history_query *query,
-                    struct json_writer *w, struct cay_error *err);
-int stats_put_changes(struct history *history, const struct history_query *query,
+int history_put_usage(struct history *history, const struct history_query *query,
                       struct json_writer *w, struct cay_error *err);
+int history_put_changes(struct history *history, const struct history_query *query,
+                        struct json_writer *w, struct cay_error *err);
 
 /* Prepares "SELECT columns FROM runs LEFT JOIN usage WHERE … tail" with the query's filters bound.
  */

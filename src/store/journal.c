@@ -2,6 +2,7 @@
 /* The writing side of a journal: the server's front. */
 #include "store/journal.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -249,25 +250,32 @@ void cay_journal_close(struct cay_journal *journal)
 
 /* ---- writing ---- */
 
-static int put_line(struct cay_journal *journal, const char *line, size_t len)
+static int put_line(struct cay_journal *journal, const struct record_piece *line, size_t n)
 {
+    struct iovec parts[JOURNAL_PIECES + 1];
     char head[32];
-    ssize_t n;
+    ssize_t rc;
 
-    int head_len = snprintf(head, sizeof head, "\n%llu\t", (unsigned long long)journal->line + 1);
-    struct iovec parts[] = { { head, (size_t)head_len }, { (void *)(uintptr_t)line, len } };
+    assert(n <= JOURNAL_PIECES);
+    size_t len =
+        (size_t)snprintf(head, sizeof head, "\n%llu\t", (unsigned long long)journal->line + 1);
+    parts[0] = (struct iovec){ head, len };
+    for (size_t i = 0; i < n; i++) {
+        parts[i + 1] = (struct iovec){ (void *)(uintptr_t)line[i].data, line[i].len };
+        len += line[i].len;
+    }
     do
-        n = writev(journal->log_fd, parts, ARRAY_LEN(parts));
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
+        rc = writev(journal->log_fd, parts, (int)n + 1);
+    while (rc < 0 && errno == EINTR);
+    if (rc < 0)
         return -errno;
-    journal->written += (uint64_t)n;
-    return (size_t)n == (size_t)head_len + len ? 0 : -ENOSPC;
+    journal->written += (uint64_t)rc;
+    return (size_t)rc == len ? 0 : -ENOSPC;
 }
 
 /* Nobody else has a reason to touch the log; what was in it may be lost, which who takes in finds
  * out by the numbers. This line at least is not: it is written to the next log, once more. */
-static int look_after(struct cay_journal *journal, const char *line, size_t len)
+static int look_after(struct cay_journal *journal, const struct record_piece *line, size_t n)
 {
     struct stat st;
 
@@ -278,7 +286,7 @@ static int look_after(struct cay_journal *journal, const char *line, size_t len)
     journal->n_cut++;
     int rc = journal->number < JOURNAL_NUMBER_MAX ? begin_log(journal) : -EOVERFLOW;
     if (rc == 0)
-        return put_line(journal, line, len);
+        return put_line(journal, line, n);
     journal->written = (uint64_t)st.st_size;
     return st.st_nlink > 0 ? 0 : rc;
 }
@@ -293,16 +301,67 @@ static void write_lines(const struct cay_journal *journal)
         (void)!write(journal->lines_fd, text, (size_t)len);
 }
 
-int journal_append(struct cay_journal *journal, const char *line, size_t len)
+int journal_append(struct cay_journal *journal, const struct record_piece *line, size_t n)
 {
     if (journal->written >= JOURNAL_LOG_BYTES && journal->number < JOURNAL_NUMBER_MAX)
         begin_log(journal); /* where it fails, this one grows */
-    int rc = put_line(journal, line, len);
+    int rc = put_line(journal, line, n);
     if (rc == 0)
-        rc = look_after(journal, line, len);
+        rc = look_after(journal, line, n);
     journal->failure = rc;
     if (rc < 0)
         return rc;
+    journal->line++;
+    write_lines(journal);
+    return 0;
+}
+
+/* Empty lines are none, so that the room is filled with them. */
+static int put_before(const struct cay_journal *journal, int fd, const struct record_piece *pieces,
+                      size_t n)
+{
+    char room[JOURNAL_ROOM], number[32];
+    size_t len =
+        (size_t)snprintf(number, sizeof number, "\n%llu\t", (unsigned long long)journal->line + 1);
+
+    for (size_t i = 0; i < n; i++)
+        len += pieces[i].len;
+    if (len > sizeof room)
+        return -E2BIG;
+    memset(room, '\n', sizeof room - len);
+    char *to = stpcpy(room + sizeof room - len, number);
+    for (size_t i = 0; i < n; i++)
+        to = mempcpy(to, pieces[i].data, pieces[i].len);
+    return lseek(fd, 0, SEEK_SET) < 0 ? -errno : write_all(fd, room, sizeof room);
+}
+
+/* As begin_log: nobody looks at it before it is whole and locked. */
+int journal_append_ahead(struct cay_journal *journal, const struct journal_ahead *ahead,
+                         const struct record_piece *before, size_t n_before,
+                         const struct record_piece *behind, size_t n_behind)
+{
+    char name[32];
+    struct stat st;
+
+    if (journal->number >= JOURNAL_NUMBER_MAX)
+        return -EOVERFLOW;
+    int rc = put_before(journal, ahead->fd, before, n_before);
+    if (rc == 0 && lseek(ahead->fd, 0, SEEK_END) < 0)
+        rc = -errno;
+    for (size_t i = 0; rc == 0 && i < n_behind; i++)
+        rc = write_all(ahead->fd, behind[i].data, behind[i].len);
+    auto_close int fd = rc < 0 ? rc : fcntl(ahead->fd, F_DUPFD_CLOEXEC, 0);
+    if (rc < 0 || fd < 0 || fstat(fd, &st) < 0 || fcntl(fd, F_SETFL, O_APPEND) < 0)
+        return rc < 0 ? rc : -errno;
+    flock(fd, LOCK_EX | LOCK_NB);
+    journal_log_name(journal->number + 1, name);
+    if (renameat(ahead->folder_fd, ahead->name, journal->folder_fd, name) < 0)
+        return -errno;
+    close_fd(&journal->log_fd);
+    journal->log_fd = take_fd(&fd);
+    journal->number++;
+    journal->written = (uint64_t)st.st_size;
+    journal->failure = 0;
     journal->line++;
     write_lines(journal);
     return 0;
@@ -315,35 +374,38 @@ const char *cay_journal_trouble(const struct cay_journal *journal)
     return journal->n_cut > 0 ? "a log was cut or removed while it was written" : NULL;
 }
 
-enum { OWED_NAME = RECORD_ID_LEN + sizeof JOURNAL_OWED };
+enum { PENDING_NAME = RECORD_ID_LEN + sizeof JOURNAL_PENDING };
 
-int journal_owe(struct cay_journal *journal, const char *id, const char *line, size_t len)
+int journal_add_pending(struct cay_journal *journal, const char *id,
+                        const struct record_piece *line, size_t n)
 {
-    char name[OWED_NAME];
+    char name[PENDING_NAME];
 
-    snprintf(name, sizeof name, "%.*s" JOURNAL_OWED, RECORD_ID_LEN, id);
+    snprintf(name, sizeof name, "%.*s" JOURNAL_PENDING, RECORD_ID_LEN, id);
     auto_close int fd =
         openat(journal->folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
                journal_file_mode(journal));
     if (fd < 0)
         return -errno;
-    int rc = write_all(fd, line, len);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = write_all(fd, line[i].data, line[i].len);
     if (rc < 0)
         unlinkat(journal->folder_fd, name, 0);
     else
-        journal->n_owed++;
+        journal->n_pending++;
     return rc;
 }
 
-void journal_settle(struct cay_journal *journal, const char *id)
+void journal_drop_pending(struct cay_journal *journal, const char *id)
 {
-    char name[OWED_NAME];
+    char name[PENDING_NAME];
 
-    if (journal->n_owed == 0)
+    if (journal->n_pending == 0)
         return;
-    snprintf(name, sizeof name, "%.*s" JOURNAL_OWED, RECORD_ID_LEN, id);
+    snprintf(name, sizeof name, "%.*s" JOURNAL_PENDING, RECORD_ID_LEN, id);
     if (unlinkat(journal->folder_fd, name, 0) == 0)
-        journal->n_owed--;
+        journal->n_pending--;
 }
 
 int cay_journal_watch(int fd)

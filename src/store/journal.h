@@ -9,7 +9,7 @@
  *     journal/NAME/log-000001   a line for each run, appended; past a size the next log begins
  *     journal/NAME/lines        the number of the last line that was written
  *     journal/NAME/ID/          what record.h puts in executions/ID, until it is taken in
- *     journal/NAME/ID.owed      the line of a run that was promised (answered by its id alone), as
+ *     journal/NAME/ID.pending   the line of a run that was promised (answered by its id alone), as
  *                               it will be told if its server ends before it does
  *     journal/NAME.at           how far it was taken in; also the lock of who does
  *     aside/NAME                lines that nothing could be made of, for people to look at
@@ -37,6 +37,7 @@
 struct arena;
 struct audit_entry;
 struct record;
+struct record_piece;
 struct record_text;
 
 struct cay_journal {
@@ -47,7 +48,7 @@ struct cay_journal {
     uint64_t line;  /* the last one's number */
     int failure;    /* of the last try to append: 0 or -errno */
     unsigned n_cut; /* how often a log was cut or removed while it was written */
-    size_t n_owed;
+    size_t n_pending;
     bool is_shared;        /* written by one user, taken in by another */
     struct record *living; /* of runs that are not over, with streams on disk; record.c */
     char name[33];
@@ -58,16 +59,32 @@ struct cay_journal {
 mode_t journal_file_mode(const struct cay_journal *journal);
 mode_t journal_folder_mode(const struct cay_journal *journal);
 
-/* Appends a line, which ends with a newline, in one write. A log that somebody has cut or removed
- * is given up for the next one. Returns -errno. */
-int journal_append(struct cay_journal *journal, const char *line, size_t len);
+enum { JOURNAL_PIECES = 8 };
+
+/* Appends a line of at most so many pieces, which ends with a newline, in one write. A log that
+ * somebody has cut or removed is given up for the next one. Returns -errno. */
+int journal_append(struct cay_journal *journal, const struct record_piece *line, size_t n);
+
+/* The same of a line whose long middle part was written beforehand, in pieces, to a file of its own:
+ * behind JOURNAL_ROOM bytes, where what comes before it is put. That file becomes the next log.
+ * Returns -errno, and then nothing was appended. */
+enum { JOURNAL_ROOM = 4096 };
+struct journal_ahead {
+    int folder_fd; /* where it is, */
+    const char *name;
+    int fd; /* for reading and writing */
+};
+int journal_append_ahead(struct cay_journal *journal, const struct journal_ahead *ahead,
+                         const struct record_piece *before, size_t n_before,
+                         const struct record_piece *behind, size_t n_behind);
 
 /* Puts the line of a promised run aside, and drops it once the run's own was written. Returns
  * -errno. */
-int journal_owe(struct cay_journal *journal, const char *id, const char *line, size_t len);
-void journal_settle(struct cay_journal *journal, const char *id);
+int journal_add_pending(struct cay_journal *journal, const char *id,
+                        const struct record_piece *line, size_t n);
+void journal_drop_pending(struct cay_journal *journal, const char *id);
 
-/* ---- shared with who takes in, journal-take.c ---- */
+/* ---- shared with who takes in, journal-import.c ---- */
 
 enum { JOURNAL_LOG_BYTES = 8 << 20, JOURNAL_NUMBER_MAX = 999999 };
 
@@ -79,7 +96,7 @@ void journal_log_name(unsigned number, char out[static 32]);
 #define JOURNAL_LINES "lines"
 #define JOURNAL_ASIDE "aside" /* in the state folder */
 
-#define JOURNAL_OWED ".owed"
+#define JOURNAL_PENDING ".pending"
 
 /* Opens journal/ in the state folder; makes it where asked to. Returns -errno. */
 int journal_open_folder(int state_fd, bool make);

@@ -239,48 +239,48 @@ int record_remove(int executions_fd, const char *id)
 
 /* ---- changes that were not applied ---- */
 
-static void notice_path(const char *id, char path[static RECORD_ID_LEN + 16])
+static void expiry_notice_path(const char *id, char path[static RECORD_ID_LEN + 16])
 {
     snprintf(path, RECORD_ID_LEN + 16, "%s/notice", id);
 }
 
-int64_t record_notice_ends(int executions_fd, const char *id)
+int64_t record_expires_at(int executions_fd, const char *id)
 {
     char path[RECORD_ID_LEN + 16];
     struct stat st;
 
-    notice_path(id, path);
+    expiry_notice_path(id, path);
     if (fstatat(executions_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -1;
-    return st.st_mtime + RECORD_NOTICE_S;
+    return st.st_mtime + RECORD_EXPIRY_NOTICE_S;
 }
 
-static bool give_notice(int executions_fd, const char *id, int64_t now_s)
+static bool write_expiry_notice(int executions_fd, const char *id, int64_t now_s)
 {
     const struct timespec now = { .tv_sec = (time_t)now_s };
     char path[RECORD_ID_LEN + 16];
 
-    notice_path(id, path);
+    expiry_notice_path(id, path);
     auto_close int fd =
         openat(executions_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     return fd >= 0 && futimens(fd, (const struct timespec[2]){ now, now }) == 0;
 }
 
-static void take_notice_back(int executions_fd, const char *id)
+static void remove_expiry_notice(int executions_fd, const char *id)
 {
     char path[RECORD_ID_LEN + 16];
 
-    notice_path(id, path);
+    expiry_notice_path(id, path);
     unlinkat(executions_fd, path, 0);
 }
 
 /* Whether its time is over: it goes only once its user was told, and has had time since. */
-static bool may_go(int executions_fd, const char *id, int64_t now_s, struct record_notice *notice)
+static bool may_go(int executions_fd, const char *id, int64_t now_s, struct record_expiry *notice)
 {
-    int64_t ends = record_notice_ends(executions_fd, id);
+    int64_t ends = record_expires_at(executions_fd, id);
 
-    if (ends < 0 && notice && give_notice(executions_fd, id, now_s))
-        ends = now_s + RECORD_NOTICE_S;
+    if (ends < 0 && notice && write_expiry_notice(executions_fd, id, now_s))
+        ends = now_s + RECORD_EXPIRY_NOTICE_S;
     if (ends >= 0 && ends <= now_s)
         return true;
     if (ends < 0 || !notice)
@@ -296,11 +296,12 @@ static bool may_go(int executions_fd, const char *id, int64_t now_s, struct reco
 
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s)
 {
-    return record_prune_told(executions_fd, keep, now_s, false, NULL, NULL, NULL);
+    return record_prune_report(executions_fd, keep, now_s, false, NULL, NULL, NULL);
 }
 
-size_t record_prune_told(int executions_fd, const struct record_keep *keep, int64_t now_s,
-                         bool dry_run, struct record_notice *notice, record_told_fn *fn, void *arg)
+size_t record_prune_report(int executions_fd, const struct record_keep *keep, int64_t now_s,
+                           bool dry_run, struct record_expiry *notice, record_prune_fn *fn,
+                           void *arg)
 {
     auto_close int lock_fd = openat(executions_fd, ".pruned",
                                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -332,7 +333,7 @@ size_t record_prune_told(int executions_fd, const struct record_keep *keep, int6
             if (kept->is_pending && is_over)
                 is_over = may_go(executions_fd, kept->id, now_s, notice);
             else if (kept->is_pending && !dry_run)
-                take_notice_back(executions_fd, kept->id);
+                remove_expiry_notice(executions_fd, kept->id);
         }
         if (!is_over || (!dry_run && !remove_record(executions_fd, kept)))
             continue;
@@ -361,7 +362,7 @@ void record_keep_of(const struct config *config, struct record_keep *ret)
 static bool is_large(int state_fd, const struct record_keep *keep, const struct record_text *text,
                      bool has_folder)
 {
-    uint64_t bytes = text->result_len + text->extra_len;
+    uint64_t bytes = record_result_len(text) + text->extra_len;
 
     if (text->has_code)
         bytes *= 2; /* the artifact */
@@ -375,7 +376,7 @@ static bool is_large(int state_fd, const struct record_keep *keep, const struct 
  * that left much. */
 void record_prune_sometimes(int state_fd, const struct config *config,
                             const struct record_text *text, bool has_folder,
-                            struct record_notice *notice)
+                            struct record_expiry *notice)
 {
     enum { HOUR = 3600 };
     int64_t now = (int64_t)time(NULL);
@@ -390,6 +391,6 @@ void record_prune_sometimes(int state_fd, const struct config *config,
         return;
     auto_close int executions_fd = record_open_executions_at(state_fd, false);
     if (executions_fd >= 0)
-        record_prune_told(executions_fd, &keep, now, false, notice, NULL, NULL);
+        record_prune_report(executions_fd, &keep, now, false, notice, NULL, NULL);
     artifact_prune(state_fd, &keep, now, false, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,7 +78,6 @@ static int store_result(int state_fd, const struct record_text *text)
     auto_strbuf struct strbuf out = { 0 };
     char name[RECORD_ID_LEN + 8], temporary[RECORD_ID_LEN + sizeof RECORD_NEW];
 
-    strbuf_add(&out, text->result, text->result_len);
     strbuf_putc(&out, '\n');
     strbuf_add(&out, text->extra, text->extra_len);
     put_tenant(&out, text->entry->tenant);
@@ -91,7 +91,11 @@ static int store_result(int state_fd, const struct record_text *text)
         openat(folder_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
-    int rc = write_all(fd, out.data, out.len);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < RECORD_PIECES; i++)
+        rc = write_all(fd, text->result[i].data, text->result[i].len);
+    if (rc == 0)
+        rc = write_all(fd, out.data, out.len);
     if (rc == 0 && text->end_ns > 0) {
         const struct timespec end = { text->end_ns / NS_PER_SEC, text->end_ns % NS_PER_SEC };
         futimens(fd, (const struct timespec[2]){ end, end });
@@ -103,13 +107,21 @@ static int store_result(int state_fd, const struct record_text *text)
     return rc == -EEXIST ? 0 : rc; /* it was there already */
 }
 
+size_t record_result_len(const struct record_text *text)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < RECORD_PIECES; i++)
+        len += text->result[i].len;
+    return len;
+}
+
 int record_store(int state_fd, const struct record_text *text)
 {
     int rc = store_result(state_fd, text);
 
     if (rc == 0 && text->has_code)
-        rc = artifact_store(state_fd, text->entry, text->result, text->result_len, text->extra,
-                            text->extra_len);
+        rc = artifact_store(state_fd, text);
     return rc;
 }
 
@@ -151,18 +163,35 @@ int record_adopt(int executions_fd, int from_fd, const char *id)
     char name[RECORD_ID_LEN + 6];
 
     if (old_fd < 0)
-        return errno == ENOENT ? 0 : -errno;
+        return -errno;
     snprintf(name, sizeof name, "%s.json", id);
     if (faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         rmtree_at(from_fd, id,
                   INT64_MAX); /* a front that names somebody else's record adds nothing */
-        return 0;
+        return -ENOENT;
     }
     if (mkdirat(executions_fd, id, 0700) < 0 && errno != EEXIST)
         return -errno;
     auto_close int own_fd = openat(executions_fd, id, flags);
-    int rc = own_fd < 0 ? -errno : adopt_files(old_fd, own_fd);
+    int rc = own_fd < 0 ? -errno : 0;
+    if (rc == 0) {
+        flock(own_fd, LOCK_EX | LOCK_NB);
+        rc = adopt_files(old_fd, own_fd);
+    }
     rmtree_at(from_fd, id, INT64_MAX);
     unlinkat(executions_fd, id, AT_REMOVEDIR); /* where nothing is in it */
-    return rc < 0 ? rc : 1;
+    return rc < 0 ? rc : take_fd(&own_fd);
+}
+
+/* The lock first: who had it and is done has left a result. */
+bool record_is_lost(int executions_fd, const char *id)
+{
+    char name[RECORD_ID_LEN + 16];
+
+    auto_close int fd = openat(executions_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || faccessat(fd, "changes", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK))
+        return false;
+    snprintf(name, sizeof name, "%s.json", id);
+    return faccessat(executions_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }

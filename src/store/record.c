@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -31,7 +32,7 @@
 #include "sys/file.h"
 #include "sys/rmtree.h"
 #include "workspace/changes.h"
-#include "workspace/files.h"
+#include "workspace/result-files.h"
 
 enum { CODE_BYTES_MAX = 1 << 20 };
 
@@ -105,6 +106,8 @@ static int make_folder(struct record *record)
         rc = -errno;
     if (rc < 0)
         fail(record, rc);
+    else
+        flock(fd, LOCK_EX | LOCK_NB); /* until it has its result: record_is_lost */
     record->own_fd = fd;
     return rc;
 }
@@ -160,7 +163,7 @@ enum { LIVING_MAX = 4 };
  * left of what all may have. */
 static bool has_disk_room(struct record *record, size_t len)
 {
-    uint64_t most = record->config->settings[FIELD_KEEP_BYTES].value.num, own = len, all = len;
+    uint64_t max = record->config->settings[FIELD_KEEP_BYTES].value.num, own = len, all = len;
 
     if (!record->journal)
         return true;
@@ -169,8 +172,8 @@ static bool has_disk_room(struct record *record, size_t len)
         if (is_tenant_of(record, other))
             own += other->stream_bytes;
     }
-    uint64_t all_most = most > UINT64_MAX / LIVING_MAX ? UINT64_MAX : most * LIVING_MAX;
-    if (own > most || all > all_most || own > all_most - all)
+    uint64_t all_max = max > UINT64_MAX / LIVING_MAX ? UINT64_MAX : max * LIVING_MAX;
+    if (own > max || all > all_max || own > all_max - all)
         return false;
     if (record->stream_bytes == 0) {
         record->next_living = record->journal->living;
@@ -276,10 +279,10 @@ static void warn_too_large(struct arena *arena, const struct changes *changes,
     }
     if (n > 0)
         warn(arena, warnings,
-             arena_printf(arena,
-                          "workspace: %zu file%s too large to be kept, %s first: at most as much "
-                          "as `disk` is",
-                          n, n == 1 ? " was" : "s were", first));
+             arena_printf(
+                 arena,
+                 "workspace: %zu file%s too large to keep, %s first: at most as much as `disk` is",
+                 n, n == 1 ? " was" : "s were", first));
 }
 
 /* The harvest is a file of the state folder without a name, which it gets here; where that can't be
@@ -316,7 +319,7 @@ static int save_changes(struct record *record, const struct changes *changes, in
     return -1;
 }
 
-static bool was_told(const struct record_left *left)
+static bool has_harvest(const struct record_left *left)
 {
     struct stat st;
     return left->errnum != 0 || fstat(left->harvest_fd, &st) < 0 || st.st_size > 0;
@@ -336,7 +339,7 @@ static void finish_files(struct record *record, const struct plan *plan,
 
     if (left->harvest_fd < 0)
         return;
-    if (!was_told(left)) {
+    if (!has_harvest(left)) {
         /* Killed at a limit, for example. A program that was not compiled had nothing to tell. */
         if (result->verdict.cause != CAY_CAUSE_COMPILE)
             warn(arena, warnings,
@@ -417,6 +420,7 @@ static void put_code(struct json_writer *w, const struct plan *plan)
 /* ---- hashes of what came with the request ---- */
 
 enum { PIECE_CODE, PIECE_INPUT, PIECE_FILES };
+enum { HASHED_AT_ONCE = 1 << 20 };
 
 static void hash_command(struct record *record, const struct plan *plan)
 {
@@ -533,9 +537,12 @@ static int64_t memory_bytes(const struct cay_result *result)
 static void make_entry(struct record *record, const struct plan *plan,
                        const struct cay_result *result, struct audit_entry *ret)
 {
-    size_t all = SIZE_MAX;
+    /* What was not done before. Of one that never ran nothing was, and a server has others to serve:
+     * of a large request it says no more than that. */
+    size_t room = record->journal && record->is_unstarted ? HASHED_AT_ONCE : SIZE_MAX;
+    bool is_whole = record_hash(record, plan, &room);
+    const struct digest_sum none = { 0 };
 
-    record_hash(record, plan, &all); /* what was not done before */
     *ret = (struct audit_entry){
         .time = result->timestamp,
         .kind = "run",
@@ -551,11 +558,11 @@ static void make_entry(struct record *record, const struct plan *plan,
         .exit_code = result->exit_code,
         .run_ns = result->execution_time_ns,
         .total_ns = total_ns(&result->timing),
-        .cpu_ns = record->is_owed ? -1 : cpu_ns(result),
-        .memory_bytes = record->is_owed ? -1 : memory_bytes(result),
+        .cpu_ns = record->is_pending ? -1 : cpu_ns(result),
+        .memory_bytes = record->is_pending ? -1 : memory_bytes(result),
         .n_changes = record->n_changes,
-        .code = digest_end(&record->code),
-        .in = digest_end(&record->input),
+        .in = record->hashed_pieces > PIECE_INPUT ? digest_end(&record->input) : none,
+        .code = record->hashed_pieces > PIECE_CODE ? digest_end(&record->code) : none,
         .out = digest_end(&record->streams[0]),
         .err = digest_end(&record->streams[1]),
         .findings = record->findings,
@@ -564,25 +571,79 @@ static void make_entry(struct record *record, const struct plan *plan,
         .fallback = plan->fallback.how,
         .workspace_rw = plan->sandbox.writes ? plan->workspace : NULL,
     };
-    ret->files = sum_files(record, plan, &ret->n_files);
+    if (is_whole)
+        ret->files = sum_files(record, plan, &ret->n_files);
 }
 
-/* For a server, all is said in one write, and another process does the rest. */
-static int write_journal(struct cay_journal *journal, const struct record_text *text, bool is_owed)
-{
-    auto_strbuf struct strbuf line = { 0 };
+/* ---- a large result, ahead ---- */
 
-    audit_put(&line, text->entry);
-    strbuf_putc(&line, '\t');
-    strbuf_add(&line, text->result, text->result_len);
-    strbuf_putc(&line, '\t');
-    strbuf_add(&line, text->extra, text->extra_len);
-    strbuf_putc(&line, '\n');
-    if (is_owed)
-        return journal_owe(journal, text->entry->id, line.data, line.len);
-    int rc = journal_append(journal, line.data, line.len);
-    if (rc == 0)
-        journal_settle(journal, text->entry->id);
+enum { AHEAD_MIN = 1 << 20 };
+
+#define AHEAD_NAME "line"
+
+static void drop_line(struct record *record)
+{
+    if (record->line_fd >= 0)
+        unlinkat(record->own_fd, AHEAD_NAME, 0);
+    close_fd(&record->line_fd);
+    record->line_bytes = 0;
+}
+
+void record_text(struct record *record, const char *text, size_t len)
+{
+    if (!record->journal || record->is_off || !is_kept(record) ||
+        (record->line_fd < 0 && len < AHEAD_MIN))
+        return;
+    if (record->line_fd < 0) {
+        record->line_fd = make_file(record, AHEAD_NAME);
+        if (record->line_fd < 0 || lseek(record->line_fd, JOURNAL_ROOM, SEEK_SET) < 0)
+            drop_line(record);
+    }
+    if (record->line_fd < 0)
+        return;
+    if (write_all(record->line_fd, text + record->line_bytes, len - record->line_bytes) < 0)
+        drop_line(record); /* what then comes at once will fail, or not */
+    else
+        record->line_bytes = len;
+}
+
+/* For a server, all is said in one write, and another process does the rest; but for what was
+ * written ahead. */
+static int write_line(struct record *record, const struct record_text *text,
+                      const struct record_piece *head, const struct record_piece *tail)
+{
+    const struct record_piece *result = text->result;
+    const struct journal_ahead ahead = { record->own_fd, AHEAD_NAME, record->line_fd };
+    const struct record_piece before[] = { *head, result[0] };
+    const struct record_piece behind[] = { { result[1].data + record->line_bytes,
+                                             result[1].len - record->line_bytes },
+                                           result[2],
+                                           *tail };
+    const struct record_piece line[] = { *head, result[0], result[1], result[2], *tail };
+
+    if (record->is_pending)
+        return journal_add_pending(record->journal, record->id, line, ARRAY_LEN(line));
+    if (record->line_fd >= 0 &&
+        journal_append_ahead(record->journal, &ahead, before, ARRAY_LEN(before), behind,
+                             ARRAY_LEN(behind)) == 0)
+        return 0;
+    drop_line(record);
+    return journal_append(record->journal, line, ARRAY_LEN(line));
+}
+
+static int write_journal(struct record *record, const struct record_text *text)
+{
+    auto_strbuf struct strbuf head = { 0 }, tail = { 0 };
+
+    audit_put(&head, text->entry);
+    strbuf_putc(&head, '\t');
+    strbuf_putc(&tail, '\t');
+    strbuf_add(&tail, text->extra, text->extra_len);
+    strbuf_putc(&tail, '\n');
+    int rc = write_line(record, text, &(struct record_piece){ head.data, head.len },
+                        &(struct record_piece){ tail.data, tail.len });
+    if (rc == 0 && !record->is_pending)
+        journal_drop_pending(record->journal, record->id);
     return rc;
 }
 
@@ -593,13 +654,13 @@ enum { AUDIT_WAIT_MS = 1000 };
 static int write_elsewhere(const struct audit_entry *entry)
 {
     const struct record_text text = { .entry = entry };
-    struct cay_journal *journal;
+    struct record record = RECORD_INIT;
     struct cay_error err;
 
-    if (cay_journal_open(geteuid(), &journal, &err) < 0)
+    if (cay_journal_open(geteuid(), &record.journal, &err) < 0)
         return -ETIMEDOUT;
-    int rc = write_journal(journal, &text, false);
-    cay_journal_close(journal);
+    int rc = write_journal(&record, &text);
+    cay_journal_close(record.journal);
     return rc;
 }
 
@@ -621,9 +682,9 @@ static int write_audit(const struct record *record, const struct audit_entry *en
 }
 
 /* Both lines of executions/ID.json. */
-static void make_text(const struct record *record, const struct plan *plan,
-                      const struct cay_result *result, struct strbuf *json, struct strbuf *extra,
-                      struct record_text *text)
+static void make_text(struct record *record, const struct plan *plan,
+                      const struct cay_result *result, struct result_parts *parts,
+                      struct strbuf *extra, struct record_text *text)
 {
     struct cay_result shown = *result;
     struct cay_failure failure;
@@ -635,26 +696,40 @@ static void make_text(const struct record *record, const struct plan *plan,
         failure.n_context = 0;
         shown.failure = &failure;
     }
-    result_put_json(json, &shown);
+    result_put_parts(&shown, parts);
+    if (parts->own.data) /* it is another text than what was written ahead of it */
+        drop_line(record);
     json_begin_object(&w);
     json_field_uint(&w, "version", 1);
     text->has_code = may_store_code(record, result);
     if (text->has_code)
         put_code(&w, plan);
     json_end_object(&w);
-    text->result = json->data;
-    text->result_len = json->len;
+    text->result[0] = (struct record_piece){ parts->head.data, parts->head.len };
+    text->result[1] = (struct record_piece){ parts->large, parts->large_len };
+    text->result[2] = (struct record_piece){ parts->tail.data, parts->tail.len };
     text->extra = extra->data;
     text->extra_len = extra->len;
+}
+
+static void write_record(struct record *record, const struct record_text *text,
+                         struct record_expiry *notice)
+{
+    int rc = record_store(record->state_fd, text);
+
+    if (rc < 0)
+        fail(record, rc);
+    record_prune_sometimes(record->state_fd, record->config, text, record->own_fd >= 0, notice);
 }
 
 /* Writes down what there is to write; entry and record each fail for themselves. */
 static void write_down(struct record *record, const struct plan *plan,
                        const struct cay_result *result, int *ret_audit,
-                       struct record_notice *notice)
+                       struct record_expiry *notice)
 {
     bool is_kept_too = is_kept(record);
-    auto_strbuf struct strbuf json = { 0 }, extra = { 0 };
+    auto_strbuf struct strbuf extra = { 0 };
+    struct result_parts parts = { 0 };
     struct audit_entry entry;
     struct record_text text = { .entry = &entry };
 
@@ -662,24 +737,20 @@ static void write_down(struct record *record, const struct plan *plan,
         return;
     make_entry(record, plan, result, &entry);
     if (is_kept_too)
-        make_text(record, plan, result, &json, &extra, &text);
+        make_text(record, plan, result, &parts, &extra, &text);
     if (record->journal) {
-        *ret_audit = write_journal(record->journal, &text, record->is_owed);
-        return;
+        *ret_audit = write_journal(record, &text);
+    } else {
+        int rc = open_state(record);
+        *ret_audit = rc < 0 ? rc : write_audit(record, &entry);
+        if (rc == 0 && is_kept_too)
+            write_record(record, &text, notice);
     }
-    int rc = open_state(record);
-    *ret_audit = rc < 0 ? rc : write_audit(record, &entry);
-    if (rc == 0 && is_kept_too) {
-        rc = record_store(record->state_fd, &text);
-        if (rc < 0)
-            fail(record, rc);
-        record_prune_sometimes(record->state_fd, record->config, &text, record->own_fd >= 0,
-                               notice);
-    }
+    result_parts_done(&parts);
 }
 
 /* Before it happens, so that it can still be applied. */
-static void warn_notice(struct arena *arena, const struct record_notice *notice,
+static void warn_expiry(struct arena *arena, const struct record_expiry *notice,
                         struct value *warnings)
 {
     char when[32] = "soon";
@@ -699,15 +770,18 @@ static void warn_notice(struct arena *arena, const struct record_notice *notice,
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings)
 {
-    struct record_notice notice = { 0 };
+    struct record_expiry notice = { 0 };
+    size_t all = SIZE_MAX;
     int audit_rc = 0;
 
     record->is_finished = true;
     finish_files(record, plan, left, arena, result, warnings);
+    result_text_make(result, &all); /* what was not done before */
+    result_text_add_files(result);
     result->warnings = warnings->list;
     write_down(record, plan, result, &audit_rc, &notice);
     if (notice.n > 0)
-        warn_notice(arena, &notice, warnings);
+        warn_expiry(arena, &notice, warnings);
     if (audit_rc < 0)
         warn(arena, warnings,
              arena_printf(arena, "not in the audit log: %s",
@@ -726,6 +800,7 @@ void record_done(struct record *record)
     give_disk_room_back(record);
     for (int i = 0; i < RECORD_STREAMS; i++)
         close_fd(&record->stream_fds[i]);
+    close_fd(&record->line_fd);
     if (record->own_fd >= 0 && record->is_finished)
         unlinkat(record->executions_fd, record->id, AT_REMOVEDIR); /* where nothing is in it */
     else if (record->own_fd >= 0)

@@ -51,7 +51,7 @@ struct record {
     bool is_off;                 /* nothing is written down: a probe of ours */
     bool is_unstarted;           /* it never ran: nothing is said of how */
     bool without_code;           /* whatever store_code says */
-    bool is_owed;                /* it is for the case that the run's own end is never told */
+    bool is_pending;             /* written ahead: used if the server dies before the run ends */
     char id[33];
     bool is_finished;
     struct digest code, input, files, streams[RECORD_STREAMS];
@@ -63,7 +63,9 @@ struct record {
     int stream_fds[RECORD_STREAMS];
     uint64_t stream_bytes; /* in these */
     struct record
-        *next_living;   /* of the journal's list, which it is in from its first such byte on */
+        *next_living; /* of the journal's list, which it is in from its first such byte on */
+    int line_fd; /* what of the result's text was written ahead, for the journal; -1: nothing */
+    size_t line_bytes;  /* so much of it */
     uint64_t n_changes; /* of the change set that was kept */
     int error;          /* the first errno of what could not be kept */
 };
@@ -77,9 +79,9 @@ struct record_left {
     int64_t started_ns;    /* from here on, a change of it is somebody else's */
 };
 
-#define RECORD_INIT                                                                 \
-    {                                                                               \
-        .state_fd = -1, .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 } \
+#define RECORD_INIT                                                                                \
+    {                                                                                              \
+        .state_fd = -1, .executions_fd = -1, .own_fd = -1, .stream_fds = { -1, -1 }, .line_fd = -1 \
     }
 
 /* journal, tenant, findings and bypass can be set behind it. */
@@ -100,6 +102,10 @@ void record_drop_output(struct record *record);
  * that is all; what is left is done when it finishes. For a loop that has others to serve. */
 bool record_hash(struct record *record, const struct plan *plan, size_t *room);
 
+/* Writes ahead what there is of a large result's text, as it grows: for a loop that has others to
+ * serve. What is left is done when it finishes. */
+void record_text(struct record *record, const char *text, size_t len);
+
 /* Makes the list of files and writes everything down; of a run that failed, too. */
 void record_finish(struct record *record, const struct plan *plan, const struct record_left *left,
                    struct arena *arena, struct cay_result *result, struct value *warnings);
@@ -113,10 +119,18 @@ int record_open_executions(bool make);
 int record_open_executions_at(int state_fd, bool make);
 
 /* What is to be kept: the entry names it; both lines of executions/ID.json. */
+struct record_piece {
+    const char *data;
+    size_t len;
+};
+
+enum { RECORD_PIECES = 3 };
+
 struct record_text {
     const struct audit_entry *entry;
-    const char *result, *extra; /* NULL: none is kept */
-    size_t result_len, extra_len;
+    struct record_piece result[RECORD_PIECES]; /* one behind the other; NULL: none is kept */
+    const char *extra;
+    size_t extra_len;
     bool has_code;  /* extra holds the code: there is an artifact */
     int64_t end_ns; /* when the run ended, since 1970; 0: now. What comes late keeps its place */
 };
@@ -124,16 +138,23 @@ struct record_text {
 /* Writes executions/ID.json and the artifact; one that is there already stays. Returns -errno. */
 int record_store(int state_fd, const struct record_text *text);
 
+size_t record_result_len(const struct record_text *text);
+
 /* Moves the folder ID from a journal, where others could write, to executions/. Only the files of a
- * record are let in. Returns 1, 0 where there is none, or -errno. */
+ * record are let in. Returns the folder's fd, which is held until the result is there, -ENOENT where
+ * there is none, or -errno. */
 int record_adopt(int executions_fd, int from_fd, const char *id);
+
+/* Whether it has changes and no result, and nobody is about to write that: whoever had it in hand
+ * was killed. */
+bool record_is_lost(int executions_fd, const char *id);
 
 enum { RECORD_ID_LEN = 32 };
 
 /* Whether this is the name of an execution: 32 hexadecimal digits, then the suffix. */
 bool record_is_name(const char *name, const char *suffix);
 
-/* Tenants' names are no longer (core/config-tenant.c, serve/token.c). */
+/* Tenants' names are no longer (core/config-tenant.c, service/token.c). */
 enum { RECORD_TENANT_MAX = 64 };
 
 /* Whether it may be one, so that no text has to quote it. */
@@ -152,8 +173,8 @@ int record_remove(int executions_fd, const char *id);
  * have the user's own runs: nobody's records make room for somebody else's.
  *
  * Changes that were not applied have such a share for themselves, in which no number counts; past
- * their bytes or age they go only RECORD_NOTICE_S after their user was told. Does nothing where
- * another process is at it. Returns how many were removed.
+ * their bytes or age they go only RECORD_EXPIRY_NOTICE_S after their user was told. Does nothing
+ * where another process is at it. Returns how many were removed.
  */
 struct record_keep {
     uint64_t count, bytes;
@@ -161,10 +182,10 @@ struct record_keep {
 };
 size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t now_s);
 
-enum { RECORD_NOTICE_S = 3 * 24 * 3600 };
+enum { RECORD_EXPIRY_NOTICE_S = 3 * 24 * 3600 };
 
 /* Those whose user is to be told now. */
-struct record_notice {
+struct record_expiry {
     size_t n;
     int64_t first_s; /* when the first of them goes */
     char id[33];     /* which that is */
@@ -172,12 +193,13 @@ struct record_notice {
 
 /* The same, telling of each; a dry run removes none. notice, zeroed: NULL where there is nobody to
  * tell, and then nothing begins to be told. */
-typedef void record_told_fn(void *arg, const char *what, const char *name);
-size_t record_prune_told(int executions_fd, const struct record_keep *keep, int64_t now_s,
-                         bool dry_run, struct record_notice *notice, record_told_fn *fn, void *arg);
+typedef void record_prune_fn(void *arg, const char *what, const char *name);
+size_t record_prune_report(int executions_fd, const struct record_keep *keep, int64_t now_s,
+                           bool dry_run, struct record_expiry *notice, record_prune_fn *fn,
+                           void *arg);
 
 /* When its changes go, in seconds since 1970; -1 where nobody was told of that. */
-int64_t record_notice_ends(int executions_fd, const char *id);
+int64_t record_expires_at(int executions_fd, const char *id);
 
 void record_keep_of(const struct config *config, struct record_keep *ret);
 
@@ -185,4 +207,4 @@ void record_keep_of(const struct config *config, struct record_keep *ret);
  * what was stored just now is much. has_folder: it has files beside the text. */
 void record_prune_sometimes(int state_fd, const struct config *config,
                             const struct record_text *text, bool has_folder,
-                            struct record_notice *notice);
+                            struct record_expiry *notice);

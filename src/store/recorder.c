@@ -26,7 +26,7 @@
 #include "base/strbuf.h"
 #include "store/history-wire.h"
 #include "store/history.h"
-#include "sys/rights.h"
+#include "sys/privileges.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 #include "seccomp-recorder-x86_64.h"
@@ -46,7 +46,7 @@ struct recorder {
     struct history *history; /* NULL: it could not be opened, and is tried again */
     void (*on_error)(const struct cay_error *err);
     char last_error[sizeof((struct cay_error *)0)->msg];
-    int64_t taken_ns;                       /* when it was last looked */
+    int64_t imported_ns;                    /* when it was last looked */
     bool is_due, is_ill;                    /* something was written; the last try failed */
     struct history_report report, reported; /* the latter was sent, */
     int64_t reported_ns;                    /* and when */
@@ -59,7 +59,7 @@ static void complain(struct recorder *r, const struct cay_error *err)
     memcpy(r->last_error, err->msg, sizeof r->last_error);
 }
 
-static void tell_damage(struct recorder *r)
+static void log_damage(struct recorder *r)
 {
     struct cay_error was;
 
@@ -74,7 +74,7 @@ static int fill(struct recorder *r, struct cay_error *err)
         return -1;
     r->history->is_servers = true;
     int rc = history_fill(r->history, NULL, err);
-    tell_damage(r);
+    log_damage(r);
     if (rc == 0)
         return 0;
     history_close(r->history);
@@ -116,7 +116,7 @@ static void take_in(struct recorder *r)
         continue;
     r->watch_fd = cay_journal_watch(r->watch_fd);
     r->is_due = false;
-    r->is_ill = cay_journal_take(r->cay, NULL, &err) < 0;
+    r->is_ill = cay_journal_import(r->cay, NULL, &err) < 0;
     if (r->is_ill)
         complain(r, &err);
     if (fill(r, &err) < 0) {
@@ -125,7 +125,7 @@ static void take_in(struct recorder *r)
     }
     if (!r->is_ill)
         r->last_error[0] = '\0';
-    r->taken_ns = clock_now_ns();
+    r->imported_ns = clock_now_ns();
     send_report(r);
 }
 
@@ -238,7 +238,7 @@ static bool serve_one(struct recorder *r)
         return true;
     take_in(r);
     int status = answer(r, &query, &text, &fd);
-    tell_damage(r);
+    log_damage(r);
     send_answer(r->socket_fd, query.number, status, &text, fd);
     return true;
 }
@@ -258,7 +258,7 @@ static int confine(const struct recorder *r, struct cay_error *err)
         r->on_error(&no_landlock);
 #ifdef FILTER
     (void)FILTER_OTHER; /* the compiler of the rows makes two */
-    return rights_filter(FILTER, ARRAY_LEN(FILTER), "the recorder", err);
+    return privileges_load_filter(FILTER, ARRAY_LEN(FILTER), "the recorder", err);
 #else
     return cay_fail(err, CAY_E_UNSUPPORTED, "there is no system call filter for this machine");
 #endif
@@ -268,7 +268,7 @@ static int confine(const struct recorder *r, struct cay_error *err)
 
 static int wait_ms(const struct recorder *r)
 {
-    int64_t since = (clock_now_ns() - r->taken_ns) / NS_PER_MSEC;
+    int64_t since = (clock_now_ns() - r->imported_ns) / NS_PER_MSEC;
     int64_t pause = r->is_ill ? RETRY_MS : r->is_due ? PAUSE_MS : IDLE_MS;
 
     return (int)(since >= pause ? 0 : pause - since);
@@ -290,7 +290,7 @@ int recorder_serve(int socket_fd, void (*on_error)(const struct cay_error *err),
     setsockopt(socket_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     for (bool is_wanted = true; is_wanted;) {
         /* What was written before the watch began is seen by looking first. */
-        if (wait_ms(&r) == 0 || r.taken_ns == 0)
+        if (wait_ms(&r) == 0 || r.imported_ns == 0)
             take_in(&r);
         struct pollfd list[] = {
             { .fd = socket_fd, .events = POLLIN },
@@ -309,7 +309,7 @@ int recorder_serve(int socket_fd, void (*on_error)(const struct cay_error *err),
     return r.is_ill ? 1 : 0;
 }
 
-static int serve_and_tell(int socket_fd, void (*on_error)(const struct cay_error *err))
+static int serve_and_report(int socket_fd, void (*on_error)(const struct cay_error *err))
 {
     struct cay_error err;
 
@@ -324,8 +324,8 @@ int recorder_watch_over(int socket_fd, void (*on_error)(const struct cay_error *
     struct timespec pause = { .tv_nsec = 100 * NS_PER_MSEC };
     struct cay_error err;
 
-    rights_drop_bounding();
-    if (rights_drop(&err) < 0) {
+    privileges_drop_bounding();
+    if (privileges_drop(&err) < 0) {
         on_error(&err);
         return cay_error_exit_status(err.kind);
     }
@@ -335,7 +335,7 @@ int recorder_watch_over(int socket_fd, void (*on_error)(const struct cay_error *
         if (pid < 0)
             return 125;
         if (pid == 0)
-            _exit(serve_and_tell(socket_fd, on_error));
+            _exit(serve_and_report(socket_fd, on_error));
         while (waitpid(pid, &status, 0) < 0)
             if (errno != EINTR)
                 return 125;

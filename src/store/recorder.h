@@ -3,8 +3,8 @@
 
 /*
  * The recorder: a server's process that takes its journals in, fills the history, and answers what
- * the front asks (history-client.h). It takes in as soon as something was written, at most ten times a
- * second, and everything once more when the front is gone.
+ * the front asks (history-client.h). It takes in as soon as something was written, at most ten
+ * times a second, and everything once more when the front is gone.
  *
  *     front ──one write──▶ journal ──▶ recorder ──▶ audit log, executions, artifacts, history.db
  *       ▲────────────── questions, answers ──▲

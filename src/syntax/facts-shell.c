@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/facts-look.h"
+#include "syntax/facts-state.h"
 
 #include <string.h>
 

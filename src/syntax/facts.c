@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "syntax/facts-look.h"
+#include "syntax/facts-state.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "core/syntax-wire.h"
 #include "syntax/path.h"
+#include "syntax/perl-words.h"
 #include "syntax/query.h"
-#include "syntax/words.h"
 
 enum { NESTING_MAX = 3, ARGS_MAX = 32, LOOK_EVERY = 4096 };
 
@@ -30,8 +30,8 @@ static const char *fill(struct arena *arena, const char *message, const char *na
 }
 
 /* In code within code, the finding is where the outer code holds it. */
-static void tell(struct facts *facts, const struct rule *rule, TSNode node, const char *name,
-                 const char *module)
+static void report_finding(struct facts *facts, const struct rule *rule, TSNode node,
+                           const char *name, const char *module)
 {
     const struct facts *at = facts;
 
@@ -169,7 +169,8 @@ void facts_on_rule(void *arg, const struct rule *rule)
         return;
     if (look->way == WAY_CALL && !call_fits(look, rule))
         return;
-    tell(look->facts, rule, look->node, look->name, look->way == WAY_IMPORT ? look->name : NULL);
+    report_finding(look->facts, rule, look->node, look->name,
+                   look->way == WAY_IMPORT ? look->name : NULL);
 }
 
 void facts_look_up(struct facts *facts, enum way way, const char *name, TSNode node)
@@ -217,7 +218,7 @@ static void on_import(void *arg, const char *module, TSNode node)
         if (is_listed(facts->findings, '-', name))
             return;
         if (is_listed(facts->findings, '+', name))
-            tell(facts, &listed, node, name, name);
+            report_finding(facts, &listed, node, name, name);
         facts_look_up(facts, WAY_IMPORT, arena_str(facts->findings->arena, name), node);
         size_t len = strlen(name);
         while (len > 0 && !strchr("./:", name[len - 1]))
@@ -362,9 +363,9 @@ void facts_look_within(struct facts *facts, const char *code, size_t len, TSNode
             .id = "unparsed",
             .severity = SEVERITY_WARN,
             .message = "the code in here does not parse: some of it may have gone unseen",
-            .remedy = "have a look at it yourself: what the check can't read may do anything",
+            .remedy = "review it yourself: code that the check cannot read may do anything",
         };
-        tell(facts, &unread, node, NULL, NULL);
+        report_finding(facts, &unread, node, NULL, NULL);
         facts->findings->is_unread = true;
     }
     syntax_tree_done(&tree);
@@ -568,5 +569,5 @@ void facts_find(const struct syntax_tree *tree, const struct roles *roles,
     if (tree->tree)
         find_all(&facts);
     else
-        words_of_perl(tree->text, tree->len, on_word, &facts);
+        perl_words(tree->text, tree->len, on_word, &facts);
 }

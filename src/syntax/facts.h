@@ -3,7 +3,7 @@
 
 /*
  * From a tree to findings: walks the code, and for each import, name, call, command, path and query
- * match looks up the rules. Part of check.c.
+ * match looks up the rules. Part of checker.c.
  */
 
 #include "syntax/dialect.h"

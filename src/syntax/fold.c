@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/utf8.h"
-#include "syntax/shell.h"
+#include "syntax/shell-command.h"
 
 enum { CHAIN_MAX = 2048 };
 

@@ -42,9 +42,9 @@ static size_t close_of(const char *text, size_t pos, size_t len)
     return 0;
 }
 
-/* Where the names, numbers, signs of arithmetic and $((…)) of these end that begin at pos, and where
- * anything does that could end a word or a command, quote, or run something. more: other signs that
- * are let be. */
+/* Where the names, numbers, signs of arithmetic and $((…)) of these end that begin at pos, and
+ * where anything does that could end a word or a command, quote, or run something. more: other
+ * signs that are let be. */
 static size_t skip_plain(const char *text, size_t pos, size_t end, const char *more)
 {
     bool is_within = false; /* of $((…)) */

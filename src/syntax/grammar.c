@@ -30,7 +30,7 @@ static const struct row {
     { "javascript", "javascript", NULL },
     { "json", "json", NULL },
     { "lua", "lua", NULL },
-    { "perl", NULL, NULL }, /* by its words: src/syntax/words.h */
+    { "perl", NULL, NULL }, /* by its words: src/syntax/perl-words.h */
     { "php", "php", NULL },
     { "python", "python", NULL },
     { "r", "r", NULL },

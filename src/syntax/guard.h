@@ -8,7 +8,7 @@
  */
 
 /* Returns -errno; nothing may be read from outside then. */
-int guard_put_on(void);
+int guard_load(void);
 
 /* Whether this build has the filter: sanitizers need calls that it refuses. */
 int guard_is_whole(void);

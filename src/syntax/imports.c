@@ -49,7 +49,7 @@ static void python_name(struct names *names, TSNode node, const char *from, TSNo
         alias(names, ts_node_is_null(as) ? name : as, dotted(names, from, ".", text));
         return;
     }
-    names_tell_import(names, text, ts_node_is_null(node) ? statement : name);
+    names_report_import(names, text, ts_node_is_null(node) ? statement : name);
     if (!ts_node_is_null(as))
         alias(names, as, text);
     else /* `import os.path` binds os */
@@ -67,7 +67,7 @@ void imports_python(struct names *names, TSNode node, enum role role)
         return; /* a file of the caller's */
     if (!ts_node_is_null(module)) {
         from = names_text(names, module);
-        names_tell_import(names, from, module);
+        names_report_import(names, from, module);
     }
     uint32_t n = MIN(ts_node_named_child_count(node), (uint32_t)PARTS_MAX);
     for (uint32_t i = 0; i < n; i++) {
@@ -119,7 +119,7 @@ void imports_javascript(struct names *names, TSNode node, enum role role)
         return;
     if (strncmp(module, "node:", 5) == 0)
         module += 5;
-    names_tell_import(names, module, node);
+    names_report_import(names, module, node);
     uint32_t n = MIN(ts_node_named_child_count(node), (uint32_t)PARTS_MAX);
     for (uint32_t i = 0; i < n; i++)
         if (is_type(ts_node_named_child(node, i), "import_clause"))
@@ -146,7 +146,7 @@ void imports_php(struct names *names, TSNode node, enum role role)
         return;
     }
     if (!ts_node_is_null(path))
-        names_tell_import(names, fold_node(names, path, 0), node);
+        names_report_import(names, fold_node(names, path, 0), node);
 }
 
 void imports_go(struct names *names, TSNode node, enum role role)
@@ -157,7 +157,7 @@ void imports_go(struct names *names, TSNode node, enum role role)
     (void)role;
     if (!module)
         return;
-    names_tell_import(names, module, path);
+    names_report_import(names, module, path);
     const char *slash = strrchr(module, '/'), *base = slash ? slash + 1 : module;
     if (!ts_node_is_null(name))
         alias(names, name, module);
@@ -175,7 +175,7 @@ void imports_c(struct names *names, TSNode node, enum role role)
     const char *text = names_text(names, path);
     size_t len = strlen(text);
     if (len > 2)
-        names_tell_import(names, arena_dup(names_arena(names), text + 1, len - 2), path);
+        names_report_import(names, arena_dup(names_arena(names), text + 1, len - 2), path);
 }
 
 void imports_java(struct names *names, TSNode node, enum role role)
@@ -186,7 +186,7 @@ void imports_java(struct names *names, TSNode node, enum role role)
     if (ts_node_is_null(path))
         return;
     const char *text = names_text(names, path), *dot = strrchr(text, '.');
-    names_tell_import(names, text, path);
+    names_report_import(names, text, path);
     if (dot && ts_node_named_child_count(node) == 1)
         names_alias(names, dot + 1, strlen(dot + 1), text);
 }
@@ -228,7 +228,7 @@ void imports_rust(struct names *names, TSNode node, enum role role)
         const char *own = ts_node_is_null(what) ? "" : names_text(names, what);
         const char *full = strcmp(own, "self") == 0 ? prefix : dotted(names, prefix, "::", own);
         const char *last = strstr(full, "::") ? strrchr(full, ':') + 1 : full;
-        names_tell_import(names, full, at);
+        names_report_import(names, full, at);
         if (is_as)
             alias(names, field(at, "alias"), full);
         else

@@ -134,7 +134,7 @@ void names_alias(struct names *names, const char *name, size_t len, const char *
         binding->full = full;
 }
 
-void names_tell_import(struct names *names, const char *module, TSNode node)
+void names_report_import(struct names *names, const char *module, TSNode node)
 {
     if (names->on_import && module && module[0])
         names->on_import(names->arg, module, node);

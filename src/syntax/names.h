@@ -49,7 +49,7 @@ TSNode names_argument(const struct names *names, TSNode call, unsigned n);
 
 bool names_is_spent(const struct names *names);
 
-/* ---- for imports.c, fold.c and shell.c ---- */
+/* ---- for imports.c, fold.c and shell-command.c ---- */
 
 const struct syntax_tree *names_tree(const struct names *names);
 const struct roles *names_roles(const struct names *names);
@@ -66,7 +66,7 @@ const char *names_memo(struct names *names, enum memo_kind kind, TSNode node, in
                        names_ask_fn *ask);
 
 void names_alias(struct names *names, const char *name, size_t len, const char *full);
-void names_tell_import(struct names *names, const char *module, TSNode node);
+void names_report_import(struct names *names, const char *module, TSNode node);
 const char *names_text(struct names *names, TSNode node);
 
 /* The text of what `name` was assigned once, or NULL; memoised. */

@@ -13,10 +13,9 @@
  *     remedy   = "…"
  *     use      = ["os.system", "os.exec*"]   # one or more ways to find it
  *
- * Names are full names as names.h resolves them, whatever alias the code has for them. In a
- * pattern,
- * * stands at its start or its end for anything. Values (arg, first, path, write) are globs over
- * folded constants. A broken file is CAY_E_USAGE with "FILE:LINE: what is wrong".
+ * Names are full names as names.h resolves them, whatever alias the code has for them. A pattern
+ * may have a "*" at its start or its end, for anything. Values (arg, first, path, write) are globs
+ * over folded constants. A broken file is CAY_E_USAGE with "FILE:LINE: what is wrong".
  */
 
 #include <stdbool.h>

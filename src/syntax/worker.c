@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/syntax-wire.h"
-#include "syntax/serve.h"
+#include "syntax/worker-serve.h"
 #include "sys/fdpass.h"
 
 enum { OWNER_FD = 3, WORKERS_MAX = 32, NOBODY = 65534 };

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/scan.h"
 #include "sys/cgroup.h"
 #include "sys/file.h"
 #include "sys/userns.h"
@@ -54,16 +55,6 @@ static void user_dir_name(char out[static 64], uid_t uid)
 
 /* ---- version 2 ---- */
 
-static bool has_word(const char *list, const char *word)
-{
-    size_t len = strlen(word);
-
-    for (const char *pos = list; (pos = strstr(pos, word)); pos += len)
-        if ((pos == list || pos[-1] == ' ') && (pos[len] == ' ' || pos[len] == '\n' || !pos[len]))
-            return true;
-    return false;
-}
-
 /* Turns the controllers on for the children of dir, as far as that is possible. */
 static void enable_v2(int dir, bool has[static CGROUP_N])
 {
@@ -72,12 +63,12 @@ static void enable_v2(int dir, bool has[static CGROUP_N])
 
     file_read_at(dir, "cgroup.subtree_control", on, sizeof on);
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (!has_word(on, words[i] + 1))
+        if (!scan_has_word(on, words[i] + 1))
             file_write_at(dir, "cgroup.subtree_control", words[i], strlen(words[i]));
     if (file_read_at(dir, "cgroup.subtree_control", on, sizeof on) < 0)
         on[0] = '\0';
     for (int i = 0; i < CGROUP_CPUACCT; i++)
-        has[i] = has_word(on, controller_names[i]);
+        has[i] = scan_has_word(on, controller_names[i]);
 }
 
 /* The calling process' own group, "" for the top. */

@@ -275,7 +275,7 @@ uint64_t cgroup_memory(struct cgroup *group)
     return bytes == UINT64_MAX ? 0 : bytes;
 }
 
-uint64_t cgroup_firm_memory(struct cgroup *group, uint64_t *ret_sockets)
+uint64_t cgroup_unreclaimable_memory(struct cgroup *group, uint64_t *ret_sockets)
 {
     static const char *const keys[3][2] = {
         [1] = { "total_inactive_file", "total_active_file" },
@@ -347,7 +347,7 @@ void cgroup_reset_peaks(const struct cgroup *group)
         file_write_uint_at(memory, "memory.max_usage_in_bytes", 0);
 }
 
-void cgroup_give_cpu(struct cgroup *group)
+void cgroup_raise_cpu(struct cgroup *group)
 {
     const struct cgroup_limits one = { .cpus_milli = 1000, .cpu_shares = CGROUP_CPU_SHARES };
     int dir = group->host->has[CGROUP_CPU] ? dir_of(group, CGROUP_CPU) : -1;

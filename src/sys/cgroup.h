@@ -107,7 +107,7 @@ uint64_t cgroup_memory(struct cgroup *group);
 /* What is held and can't be had back: without the pages of files, which the kernel drops when it
  * needs room; and without what buffers of sockets hold, which v2 charges in part (v1 counts that
  * apart). *ret_sockets: that part. 0: not known. */
-uint64_t cgroup_firm_memory(struct cgroup *group, uint64_t *ret_sockets);
+uint64_t cgroup_unreclaimable_memory(struct cgroup *group, uint64_t *ret_sockets);
 
 /* Threads that are in it now; UINT64_MAX: not known. */
 uint64_t cgroup_tasks(struct cgroup *group);
@@ -125,7 +125,7 @@ void cgroup_reset_peaks(const struct cgroup *group);
 
 /* Makes the limit on CPU time a whole CPU: what is killed dies by itself, and with a small share
  * that takes long. No more than that: what a run held can make its end long as well. */
-void cgroup_give_cpu(struct cgroup *group);
+void cgroup_raise_cpu(struct cgroup *group);
 
 /* Kills what is inside, where the kernel has a call for it (v2 from 5.14). */
 void cgroup_kill(const struct cgroup *group);

@@ -53,14 +53,12 @@ int file_write_at(int dir_fd, const char *path, const char *text, size_t len)
     return (size_t)n == len ? 0 : -EIO;
 }
 
-ssize_t file_read_at(int dir_fd, const char *path, char *buf, size_t size)
+ssize_t pread_all(int fd, void *buf, size_t size, uint64_t offset)
 {
-    auto_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return -errno;
     size_t len = 0;
-    while (len < size - 1) {
-        ssize_t n = read(fd, buf + len, size - 1 - len);
+
+    while (len < size) {
+        ssize_t n = pread(fd, (char *)buf + len, size - len, (off_t)(offset + len));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -69,8 +67,18 @@ ssize_t file_read_at(int dir_fd, const char *path, char *buf, size_t size)
             break;
         len += (size_t)n;
     }
-    buf[len] = '\0';
     return (ssize_t)len;
+}
+
+ssize_t file_read_at(int dir_fd, const char *path, char *buf, size_t size)
+{
+    auto_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    ssize_t len = pread_all(fd, buf, size - 1, 0);
+    if (len >= 0)
+        buf[len] = '\0';
+    return len;
 }
 
 char *uint_text(char buf[static 24], uint64_t value)

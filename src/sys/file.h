@@ -30,6 +30,10 @@ int file_set_mode(int fd, mode_t mode);
 /* Makes the folders on the way to path, those that are not there, as 0755. Names are trusted. */
 int file_make_parents_at(int dir_fd, const char *path);
 
+/* Reads size bytes from offset on, over short reads and EINTR; fewer only where the file ends.
+ * Returns how many, or -errno. */
+ssize_t pread_all(int fd, void *buf, size_t size, uint64_t offset);
+
 /* Writes all of data, over short writes and EINTR. */
 int write_all(int fd, const void *data, size_t len);
 

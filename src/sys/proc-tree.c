@@ -112,8 +112,7 @@ static void walk(struct proc_tree *tree, pid_t root, visit_fn *visit, void *arg)
     closedir(dir);
 }
 
-/* ---- cpu --------------------------------------------------------------------------------------
- */
+/* ---- cpu ---- */
 
 static void add_cpu(const struct proc *proc, void *arg)
 {
@@ -156,8 +155,7 @@ int64_t proc_session_cpu(struct proc_tree *tree, pid_t root, pid_t session)
     return cpu.ticks * (NS_PER_SEC / sysconf(_SC_CLK_TCK));
 }
 
-/* ---- kill -------------------------------------------------------------------------------------
- */
+/* ---- kill ---- */
 
 struct killing {
     pid_t spared_group; /* the root's own */

@@ -78,11 +78,11 @@ int seccomp_load_table(const struct sock_filter *table, size_t n)
     return load(table, n, 0);
 }
 
-#define NOTICE_FLAGS (SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+#define NOTIF_FLAGS (SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 
 /* Filters of their own, below the list, which forbids to load another. The constant answers of all
  * other calls stay constant for the kernel (seccomp_is_const_allow), so that they cost nothing. */
-static int load_notice(bool tells_exits, unsigned flags)
+static int load_notif(bool tells_exits, unsigned flags)
 {
     enum { MAND = 32 }; /* LOCK_MAND: a lock before Linux 5.16 */
     struct sock_filter table[] = {
@@ -105,29 +105,28 @@ static int load_notice(bool tells_exits, unsigned flags)
     return load(table, sizeof table / sizeof table[0], flags);
 }
 
-int seccomp_load_lock_notice(void)
+int seccomp_load_flock_notif(void)
 {
-    int fd = load_notice(false, NOTICE_FLAGS);
+    int fd = load_notif(false, NOTIF_FLAGS);
 
     /* Before Linux 5.19 a signal ends the wait, and the call is made once more. */
-    return fd == -EINVAL ? load_notice(false, SECCOMP_FILTER_FLAG_NEW_LISTENER) : fd;
+    return fd == -EINVAL ? load_notif(false, SECCOMP_FILTER_FLAG_NEW_LISTENER) : fd;
 }
 
-int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
+int seccomp_load_notif(enum seccomp_profile profile, int *ret_fd)
 {
     /* Most are of this kind, and a second filter takes the kernel a seventh as long as this one.
      */
     if (profile == SECCOMP_PROFILE_DEFAULT) {
-        int fd =
-            load(TABLE_NOTICED, sizeof(TABLE_NOTICED) / sizeof(TABLE_NOTICED[0]), NOTICE_FLAGS);
+        int fd = load(TABLE_NOTICED, sizeof(TABLE_NOTICED) / sizeof(TABLE_NOTICED[0]), NOTIF_FLAGS);
         *ret_fd = fd;
         if (fd >= 0)
             return 0;
     } else {
-        *ret_fd = load_notice(true, NOTICE_FLAGS);
+        *ret_fd = load_notif(true, NOTIF_FLAGS);
     }
     if (*ret_fd == -EINVAL)
-        *ret_fd = seccomp_load_lock_notice();
+        *ret_fd = seccomp_load_flock_notif();
     return seccomp_load(profile);
 }
 
@@ -138,11 +137,11 @@ int seccomp_load_zygote(void)
 
 int seccomp_load_forked(int *ret_fd)
 {
-    *ret_fd = load(TABLE_FORKED, sizeof(TABLE_FORKED) / sizeof(TABLE_FORKED[0]), NOTICE_FLAGS);
+    *ret_fd = load(TABLE_FORKED, sizeof(TABLE_FORKED) / sizeof(TABLE_FORKED[0]), NOTIF_FLAGS);
     if (*ret_fd >= 0)
         return 0;
     if (*ret_fd == -EINVAL)
-        *ret_fd = seccomp_load_lock_notice();
+        *ret_fd = seccomp_load_flock_notif();
     return seccomp_load(SECCOMP_PROFILE_DEFAULT);
 }
 
@@ -182,35 +181,35 @@ int seccomp_load_no_setid(void)
     return seccomp_load_table(no_setid, sizeof no_setid / sizeof *no_setid);
 }
 
-int seccomp_take_notice(int fd, struct seccomp_notice *ret)
+int seccomp_notif_recv(int fd, struct seccomp_event *ret)
 {
-    struct seccomp_notif notice = { 0 };
+    struct seccomp_notif event = { 0 };
 
-    if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &notice) < 0)
+    if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &event) < 0)
         return -errno; /* it was killed meanwhile, or has a signal to see to first */
-    *ret = (struct seccomp_notice){
-        .id = notice.id,
-        .pid = (pid_t)notice.pid,
-        .is_exit = notice.data.nr == SYS_exit_group,
-        .is_flock = notice.data.nr == SYS_flock,
-        .status = (int)((notice.data.args[0] & 0xff) << 8),
+    *ret = (struct seccomp_event){
+        .id = event.id,
+        .pid = (pid_t)event.pid,
+        .is_exit = event.data.nr == SYS_exit_group,
+        .is_flock = event.data.nr == SYS_flock,
+        .status = (int)((event.data.args[0] & 0xff) << 8),
     };
     return 0;
 }
 
-void seccomp_let_go(int fd, const struct seccomp_notice *notice)
+void seccomp_notif_continue(int fd, const struct seccomp_event *event)
 {
-    struct seccomp_notif_resp go_on = { .id = notice->id,
+    struct seccomp_notif_resp go_on = { .id = event->id,
                                         .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
 
     /* Linux 5.0 to 5.4 can only refuse, and it would wait for ever. */
     if (ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &go_on) < 0 && errno == EINVAL)
-        seccomp_refuse(fd, notice, ENOLCK);
+        seccomp_notif_refuse(fd, event, ENOLCK);
 }
 
-void seccomp_refuse(int fd, const struct seccomp_notice *notice, int errnum)
+void seccomp_notif_refuse(int fd, const struct seccomp_event *event, int errnum)
 {
-    struct seccomp_notif_resp refusal = { .id = notice->id, .error = -errnum };
+    struct seccomp_notif_resp refusal = { .id = event->id, .error = -errnum };
 
     ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &refusal);
 }
@@ -242,14 +241,14 @@ int seccomp_load(enum seccomp_profile profile)
     return -ENOTSUP;
 }
 
-int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd)
+int seccomp_load_notif(enum seccomp_profile profile, int *ret_fd)
 {
     (void)profile;
     *ret_fd = -ENOTSUP;
     return -ENOTSUP;
 }
 
-int seccomp_load_lock_notice(void)
+int seccomp_load_flock_notif(void)
 {
     return -ENOTSUP;
 }
@@ -270,23 +269,23 @@ int seccomp_load_no_setid(void)
     return -ENOTSUP;
 }
 
-int seccomp_take_notice(int fd, struct seccomp_notice *ret)
+int seccomp_notif_recv(int fd, struct seccomp_event *ret)
 {
     (void)fd;
     (void)ret;
     return -ENOTSUP;
 }
 
-void seccomp_let_go(int fd, const struct seccomp_notice *notice)
+void seccomp_notif_continue(int fd, const struct seccomp_event *event)
 {
     (void)fd;
-    (void)notice;
+    (void)event;
 }
 
-void seccomp_refuse(int fd, const struct seccomp_notice *notice, int errnum)
+void seccomp_notif_refuse(int fd, const struct seccomp_event *event, int errnum)
 {
     (void)fd;
-    (void)notice;
+    (void)event;
     (void)errnum;
 }
 

@@ -52,18 +52,18 @@ int seccomp_load_table(const struct sock_filter *table, size_t n);
  * Linux 5.5 on only locks are told of; where the kernel can't do that either, *ret_fd is -errno,
  * and the list is loaded all the same.
  */
-int seccomp_load_noticed(enum seccomp_profile profile, int *ret_fd);
+int seccomp_load_notif(enum seccomp_profile profile, int *ret_fd);
 
 /*
  * Only the second, and no list: for pid 1, whose children have it too. Returns the fd, or -errno
  * where the kernel can't do it (Linux 5.5).
  */
-int seccomp_load_lock_notice(void);
+int seccomp_load_flock_notif(void);
 
 /*
  * The default profile in two, for whoever forks many that need it: the first, which is most of it,
  * leaves the calls that the rows call the zygote's; the second, in the child, refuses these too and
- * has the fd of seccomp_load_noticed. It is worth nothing to a child without the first.
+ * has the fd of seccomp_load_notif. It is worth nothing to a child without the first.
  */
 int seccomp_load_zygote(void);
 int seccomp_load_forked(int *ret_fd);
@@ -75,7 +75,7 @@ int seccomp_load_no_setid(void);
 /* Somebody is held in it: its pid in the caller's numbers, and the status it would exit with, if
  * that is what it wants. Only when the fd is readable: it waits. -errno: it was killed meanwhile.
  */
-struct seccomp_notice {
+struct seccomp_event {
     uint64_t id;
     pid_t pid;
     bool is_exit;  /* else it sets a lock */
@@ -83,13 +83,13 @@ struct seccomp_notice {
     int status;    /* as wait's */
 };
 
-int seccomp_take_notice(int fd, struct seccomp_notice *ret);
+int seccomp_notif_recv(int fd, struct seccomp_event *ret);
 
 /* Lets it go on. */
-void seccomp_let_go(int fd, const struct seccomp_notice *notice);
+void seccomp_notif_continue(int fd, const struct seccomp_event *event);
 
 /* Its call fails. */
-void seccomp_refuse(int fd, const struct seccomp_notice *notice, int errnum);
+void seccomp_notif_refuse(int fd, const struct seccomp_event *event, int errnum);
 
 /* Whether seccomp_load can work here: one system call, and nothing changes. */
 bool seccomp_supported(void);

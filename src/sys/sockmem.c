@@ -59,19 +59,12 @@ static uint64_t host_inet_bytes(const char *text)
 static ssize_t read_net(const struct sockmem *sockmem, int fd, const char *path, char *buf,
                         size_t size)
 {
-    size_t len = 0;
-
     if (fd < 0)
         return file_read_at(sockmem->proc_fd, path, buf, size);
-    for (ssize_t n; len < size - 1; len += (size_t)n) {
-        n = pread(fd, buf + len, size - 1 - len, (off_t)len);
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-    }
-    buf[len] = '\0';
-    return (ssize_t)len;
+    ssize_t len = pread_all(fd, buf, size - 1, 0);
+    if (len >= 0)
+        buf[len] = '\0';
+    return len;
 }
 
 static ssize_t read_sockstat(const struct sockmem *sockmem, char *buf, size_t size)

@@ -37,5 +37,5 @@ void spawn_default_signals(void);
 int spawn_exec(char **argv, char **env, const char *path);
 
 /* Ends the process by an exit_group that whoever listens is told of before it happens
- * (seccomp_load_noticed). */
+ * (seccomp_load_notif). */
 _Noreturn void spawn_leave(int status);

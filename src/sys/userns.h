@@ -5,8 +5,8 @@
  * User namespaces: which host identity a sandbox gets, and how the kernel is told.
  *
  *     struct identity who;
- *     identity_take(state_dir_fd, false, &who);   a slot of its own where root or a subuid range
- * allows
+ *     identity_take(state_dir_fd, false, &who);   a uid of its own, where root or a subuid range
+ *                                                 allows it
  *     ... clone with CLONE_NEWUSER ...
  *     userns_map(pid, &who);
  *     identity_release(&who);

@@ -120,7 +120,7 @@ int check_sandbox(const struct warden_options *options, const struct backend *ba
 {
     if (!is_allowed(options, backend, spec)) {
         cay_fail(err, CAY_E_POLICY,
-                 "warden: a server gets no folders of the host's, and no runs without isolation");
+                 "warden: not on a server: folders of the host, and runs without isolation");
         return cay_hint(err, "--no-server runs it without the server");
     }
     if (!are_all(spec->folder_fds, SANDBOX_FOLDERS, S_IFDIR) ||

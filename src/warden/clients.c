@@ -137,7 +137,7 @@ static void refuse_files(struct warden *warden, struct client *client,
     struct warden_sandbox *ws = sandboxes_find(warden, client, request->sandbox);
     struct cay_error err;
 
-    cay_fail(&err, CAY_E_SYSTEM, "warden: there is no room for the files of another run");
+    cay_fail(&err, CAY_E_SYSTEM, "warden: too many files are open for another run");
     cay_hint(&err, "raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)");
     struct warden_reply failed = { .kind = WARDEN_EXEC_FAILED,
                                    .exec = request->program.number,

@@ -22,7 +22,7 @@ int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_
 
     for (int i = 0; i < WARDEN_FDS; i++)
         ret_fds[i] = -1;
-    int rc = fdpass_recv(fd, ret, sizeof *ret, list, &n);
+    int rc = fdpass_try_recv(fd, ret, sizeof *ret, list, &n);
     return rc < 0 ? rc : fdpass_spread(ret->fd_bits, list, n, ret_fds, WARDEN_FDS);
 }
 

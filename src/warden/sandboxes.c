@@ -92,7 +92,7 @@ static int check_room(const struct warden *warden, const struct client *client, 
         return cay_fail(err, CAY_E_USAGE, "warden: the number of that sandbox is in use");
     if (count_sandboxes(warden, client == &warden->main_client) < max)
         return 0;
-    cay_fail(err, CAY_E_LIMIT, "warden: %u runs at once are the most that there can be", max);
+    cay_fail(err, CAY_E_LIMIT, "warden: %u runs at once is the maximum", max);
     return cay_hint(err, max < SANDBOXES_MAX ? "wait for some to end, or raise max_running"
                                              : "wait for some to end");
 }

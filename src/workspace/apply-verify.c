@@ -153,7 +153,7 @@ static void verify_parent(struct apply *apply, const char *path)
     int fd = beneath_open_parent(apply->folder_fd, path, &name);
     if (fd < 0) {
         refuse(apply, path,
-               beneath_is_absent(fd) ? "its folder is not there any more"
+               beneath_is_absent(fd) ? "its folder no longer exists"
                                      : "its folder cannot be opened");
         return;
     }
@@ -186,7 +186,7 @@ static void verify_step(struct apply *apply, size_t i)
     }
     if (!shown->has_data && shown->type == CAY_FILE) {
         apply->is_too_large = true;
-        refuse(apply, shown->path, "was too large to be kept");
+        refuse(apply, shown->path, "was too large to keep");
         return;
     }
     int rc = beneath_stat(apply->folder_fd, shown->path, &st);
@@ -213,7 +213,7 @@ static void verify_step(struct apply *apply, size_t i)
     }
     if (shown->old_type == CAY_DIRECTORY && shown->type == CAY_DIRECTORY) {
         if (!apply->is_root && st.st_uid != geteuid())
-            refuse(apply, shown->path, "belongs to somebody else: its mode cannot be changed");
+            refuse(apply, shown->path, "is owned by another user: its mode cannot be changed");
         return;
     }
     if (shown->old_type == CAY_DIRECTORY)
@@ -240,8 +240,8 @@ int apply_verify(struct apply *apply)
     close_fd(&apply->parent_fd);
     if (apply->obstacles == 0)
         return 0;
-    cay_fail(apply->err, CAY_E_POLICY, "%zu path%s in the way: nothing was written",
-             apply->obstacles, apply->obstacles == 1 ? " stands" : "s stand");
+    cay_fail(apply->err, CAY_E_POLICY, "%zu path%s: nothing was written", apply->obstacles,
+             apply->obstacles == 1 ? " conflicts" : "s conflict");
     return cay_hint(apply->err,
                     apply->is_too_large ? "run it again with a larger disk, or leave it out with "
                                           "--only GLOB"

@@ -12,9 +12,9 @@
 
 struct changes;
 
-/* Writes down how many changes are in place, and how many are not. Called before the change set says
- * so: an apply that is killed in between, or can't write it down, is repeated, finds everything
- * done, and calls it again. Returns -errno. */
+/* Writes down how many changes are in place, and how many are not. Called before the change set
+ * says so: an apply that is killed in between, or can't write it down, is repeated, finds
+ * everything done, and calls it again. Returns -errno. */
 typedef int apply_note_fn(void *arg, size_t n_applied, size_t n_left);
 
 /* changes_fd is the change set's file, locked by the caller; data_fd the harvest's (-1: not kept);

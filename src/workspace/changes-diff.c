@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "sys/beneath.h"
+#include "sys/file.h"
 #include "workspace/apply.h"
 #include "workspace/changes.h"
 
@@ -41,14 +42,9 @@ static int read_fd(int fd, uint64_t at, uint64_t len, char **ret)
 {
     auto_free char *data = mem_alloc((size_t)len + 1);
 
-    for (uint64_t done = 0; done < len;) {
-        ssize_t n = pread(fd, data + done, (size_t)(len - done), (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        done += (uint64_t)n;
-    }
+    ssize_t n = pread_all(fd, data, (size_t)len, at);
+    if (n < 0 || (uint64_t)n < len)
+        return n < 0 ? (int)n : -EIO;
     *ret = take_ptr(&data);
     return 0;
 }

@@ -233,14 +233,9 @@ int changes_load(struct changes *changes, int fd, struct cay_error *err)
         return cay_fail_errno(err, errno, "look at the change set");
     size_t len = (size_t)st.st_size;
     auto_free char *data = mem_alloc(len + 1);
-    for (size_t at = 0; at < len;) {
-        ssize_t n = pread(fd, data + at, len - at, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return cay_fail_errno(err, n < 0 ? errno : EIO, "read the change set");
-        at += (size_t)n;
-    }
+    ssize_t n = pread_all(fd, data, len, 0);
+    if (n < 0 || (size_t)n < len)
+        return cay_fail_errno(err, n < 0 ? (int)-n : EIO, "read the change set");
     *changes = (struct changes){ 0 };
     if (!read_file(changes, &(struct reader){ data, len, 0 })) {
         changes_done(changes);

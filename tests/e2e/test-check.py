@@ -406,7 +406,7 @@ def all_doors(t, mode):
              "completion", "version", "help"}
     rows = re.findall(r"^    (?:CMD|FULL)\((\w+),", (caytest.ROOT / "src/cli/commands.h").read_text(), re.M)
     t.equal(sorted(rows), sorted(other | set(COMMANDS)), "each command is a door, or known to be none")
-    rows = re.findall(r'"(?:POST|PUT|PATCH)", "([^"]+)"', (caytest.ROOT / "src/serve/route.h").read_text())
+    rows = re.findall(r'"(?:POST|PUT|PATCH)", "([^"]+)"', (caytest.ROOT / "src/doors/http/route.h").read_text())
     t.equal(sorted(rows), sorted(ROUTES), "each route that takes a body is walked")
     header = (caytest.ROOT / "include/cay/run.h").read_text() + (caytest.ROOT / "include/cay/check.h").read_text()
     rows = re.findall(r"CAY_API [^;]*?\b(cay_(?:run|start|exec|check|submit)\w*)\(", header)

@@ -253,10 +253,10 @@ def ordinary_user(t, mode, engine):
 
 def missing(t, mode, engine):
     rows = (
-        ("image", ("--image", "no-such:image"), {}, "there is no image 'no-such:image'", "`docker pull no-such:image`"),
-        ("default image", ("--image", "coding-agent-sandbox:latest"), {}, "there is no image 'coding-agent-sandbox:latest'",
+        ("image", ("--image", "no-such:image"), {}, "no such image: 'no-such:image'", "`docker pull no-such:image`"),
+        ("default image", ("--image", "coding-agent-sandbox:latest"), {}, "no such image: 'coding-agent-sandbox:latest'",
          "`cay image build python-node --engine docker --tag coding-agent-sandbox:latest` makes it"),
-        ("image of cay's", ("--image", "cay/ruby"), {}, "there is no image 'cay/ruby'",
+        ("image of cay's", ("--image", "cay/ruby"), {}, "no such image: 'cay/ruby'",
          "`cay image build ruby --engine docker --tag cay/ruby` makes it"),
         ("runtime", ("--runtime", "no-such"), {}, "no runtime 'no-such'", "daemon.json"),
         ("daemon", (), {"DOCKER_HOST": "unix:///no/such.sock"}, "Cannot connect to Docker daemon", "docker"),
@@ -270,7 +270,7 @@ def missing(t, mode, engine):
     done = mode.cay("exec", *FLAGS, "--", "true", env={"DOCKER_HOST": "ssh://x"})
     t.ok(done.status == 2 and b"docker_host: 'ssh://x' is not" in done.err, "an address of another kind", *done.describe())
     r = mode.python("print(1)", "--backend", "native", "--runtime", "runsc")
-    t.matches(r.get("error_message"), "runtime: backend native takes none", "a runtime goes with a container engine only")
+    t.matches(r.get("error_message"), "runtime: not supported by backend native", "a runtime goes with a container engine only")
 
 
 def gvisor(t, mode, engine):

@@ -145,8 +145,8 @@ def test_many(t, mode):
 def test_usage(t, mode):
     for args, words in caytest.some(((["history", "--since", "soon"], b"'soon' is neither"), (["history", "--until", "2026-02-30"], b"2026-02-30"),
                         (["history", "--cause", "memry"], b"did you mean memory?"), (["history", "--limit", "0"], b"from 1 to 1000000"),
-                        (["history", "--limit", "1000001"], b"from 1 to 1000000"), (["history", "x"], b"too many"),
-                        (["stats", "--sinc", "1h"], b"--since"), (["stats", "x"], b"too many"), (["cleanup", "x"], b"too many"),
+                        (["history", "--limit", "1000001"], b"from 1 to 1000000"), (["history", "x"], b"unexpected argument"),
+                        (["stats", "--sinc", "1h"], b"--since"), (["stats", "x"], b"unexpected argument"), (["cleanup", "x"], b"unexpected argument"),
                         (["history", "--tenant", "t" * 65], b"--tenant"))):
         done = mode.cay(*args)
         t.ok(done.status == 2 and done.out == b"" and words in done.err, "misuse: " + " ".join(args), *done.describe())

@@ -214,10 +214,10 @@ def refuses(t, mode, folder):
         done = mode.cay("image", "import", "-", name, stdin=tar_of(file))
         t.ok(done.status == 2 and b"image:" in done.err, f"no name: '{name[:10]}'", *done.describe())
     for flags, status, words in (
-            (("--image", "nosuch"), 127, b"there is no image 'nosuch'"),
+            (("--image", "nosuch"), 127, b"no image is named 'nosuch'"),
             (("--image", "../fine"), 2, b"not the name of an image"),
-            (("--image", "tiny", "--shell-allow", "ls"), 125, b"goes with image host only"),
-            (("--image", "tiny", "--backend", "process", "--min-isolation", "none"), 125, b"has no root"),
+            (("--image", "tiny", "--shell-allow", "ls"), 125, b"only available with image host"),
+            (("--image", "tiny", "--backend", "process", "--min-isolation", "none"), 125, b"backend process cannot use 'tiny'"),
     ):
         done = mode.cay("run", *flags, "-l", "bash", "-e", "1", env={"SECURITY_ENABLE_SANDBOX": "false"})
         t.ok(done.status == status and words in done.err, f"refused: {' '.join(flags)}", *done.describe())
@@ -289,9 +289,9 @@ def asks(t, mode, tar):
          "nobody to ask: a hint that works", *done.describe())
     for answer in (b"n\n", b"\x03", b"\x04", b"who knows\n"):
         with Screen(mode, *args) as s:
-            ok = s.wait_for(b"there is no image 'bash'") and s.wait_for(b"`cay image build bash`") and s.wait_for(b"[Y/n]")
+            ok = s.wait_for(b"no image is named 'bash'") and s.wait_for(b"`cay image build bash`") and s.wait_for(b"[Y/n]")
             s.type(answer)
-            t.ok(ok and s.wait() == 127 and b"there is no image 'bash'" in s.seen, f"asked, and answered {answer!r}: refused", s.status, s.seen)
+            t.ok(ok and s.wait() == 127 and b"no image is named 'bash'" in s.seen, f"asked, and answered {answer!r}: refused", s.status, s.seen)
     t.equal(listed(mode), before, "nothing was built")
     done = mode.cay("exec", "--yes", "--image", "nosuch", "--", "ls")
     t.ok(done.status == 127 and b"cay image list --available" in done.err, "one that nobody knows", *done.describe())
@@ -311,7 +311,7 @@ def asks(t, mode, tar):
     mode.cay("image", "remove", "bash")
     program.write_text("#!/bin/sh\necho 'E: no mirror' >&2\nexit 1\n")
     done = mode.cay("exec", "--yes", "--image", "bash", "--", "ls")
-    t.ok(done.status == 127 and b"no mirror" in done.err and b"there is no image" in done.err, "one that can't be built", *done.describe())
+    t.ok(done.status == 127 and b"no mirror" in done.err and b"no image is named" in done.err, "one that can't be built", *done.describe())
     t.equal(listed(mode), before, "none of it is left")
     subprocess.run(["umount", "/usr/bin/mmdebstrap"], check=True)
 

@@ -142,7 +142,7 @@ def refused(t, mode, s):
             client.close()
         threading.Thread(target=answer, daemon=True).start()
         done = mode.cay("run", "--server", f"http://127.0.0.1:{other.getsockname()[1]}", "-l", "python", "-e", "1")
-        t.ok(done.status == 125 and b"no cay" in done.err, "what is no cay is told from one", *done.describe())
+        t.ok(done.status == 125 and b"is it cay?" in done.err, "what is no cay is told from one", *done.describe())
 
 
 def other_ways(t, mode, s):

@@ -258,6 +258,13 @@ def reader_goes_away(t, mode):
         t.equal(done.err, b"141\n", f"run {flags} for a reader that is gone: likewise, and without a word")
 
 
+def failing_plan(t, mode):
+    done = mode.cay("run", "--plan", "--json", "-l", "nosuch", "-e", "1")
+    error = json.loads(done.out or b"{}").get("error", {})
+    t.equal((done.status, error.get("kind"), "nosuch" in error.get("message", "")), (127, "notfound", True),
+            "--plan --json that fails: an error in JSON, and no result", *done.describe())
+
+
 def many_at_once(t, mode):
     jobs = [lambda i=i: mode.python(f"import os; open('f', 'w').write('{i}'); print({i}, open('f').read(), os.listdir('/sandbox'))",
                                     "--memory", "64m") for i in range(8)]
@@ -324,6 +331,7 @@ def test(t, mode):
     host = mode.host()
     stopped_while_reading(t, mode)
     reader_goes_away(t, mode)
+    failing_plan(t, mode)
     many_at_once(t, mode)
     t.empty(host.settle(), "nothing is left")
     identity_and_time(t, mode)

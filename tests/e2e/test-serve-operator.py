@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 import caydocker
@@ -17,6 +18,7 @@ import caytest
 from cayserve import TOKEN, Server
 
 NO_ENGINE = {"DOCKER_HOST": "unix:///nonexistent/engine.sock"}
+SIGN = "❚"
 OTHER = "another-token-0123456789abcdef"
 
 
@@ -25,12 +27,13 @@ def serve(mode, *args, **options):
 
 
 def test_wrong_layers(t, mode):
-    for args, env, where in ((("--require", "cgroup,secomp"), {}, "--require"), ((), {"CAY_REQUIRE": "secomp"}, "CAY_REQUIRE")):
+    for args, env, words in ((("--require", "cgroup,secomp"), {}, b"cay: require: unknown layer 'secomp'"),
+                             ((), {"CAY_REQUIRE": "secomp"}, b"cay: CAY_REQUIRE: require: unknown layer 'secomp'")):
         done = serve(mode, *args, env=env)
-        t.ok(done.status == 2 and b"require: there is no layer 'secomp'" in done.err and b"did you mean seccomp?" in done.err
-             and where.encode() in done.err, f"a layer that is none is an error at the start: {where}", *done.describe())
+        t.ok(done.status == 2 and words in done.err and b"did you mean seccomp?" in done.err,
+             "an unknown layer is an error at the start, and its field is named once", *done.describe())
     done = serve(mode, "--require", "none,cgroup")
-    t.ok(done.status == 2 and b"none goes with no other layer" in done.err, "none goes alone", *done.describe())
+    t.ok(done.status == 2 and b"cay: require: none and layers are mutually exclusive" in done.err, "none goes alone", *done.describe())
 
 
 def test_lacking(t, mode):
@@ -41,23 +44,32 @@ def test_lacking(t, mode):
 
 
 def user_name(uid):
+    """The name of a user; one who has none gets one, in this script's own mount namespace."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return str(uid)
+        copy = caytest.workdir() / "passwd"
+        copy.write_text(f"{Path('/etc/passwd').read_text()}cay-named:x:{uid}:{uid}::/nonexistent:/bin/sh\n")
+        copy.chmod(0o644)
+        subprocess.run(["mount", "--bind", copy, "/etc/passwd"], check=True)
+        return "cay-named"
 
 
 def test_undelegated(t, mode):
     """An ordinary user has no cgroup."""
-    name = user_name(mode.uid)
+    name = user_name(mode.host_uid)
     done = serve(mode, env=NO_ENGINE)
     t.ok(done.status == 125 and b"nothing can be run here: layer cgroup:memory" in done.err and f"sudo cay setup {name}".encode() in done.err
          and b"--require none" in done.err, "no cgroup: the server says what helps, with the user's name, and exits", *done.describe())
+    lines = mode.terminal("serve", "--listen", "127.0.0.1:0", "--socket", "none").decode().splitlines()
+    t.ok(any("nothing can be run" in line for line in lines) and all(SIGN in line for line in lines),
+         "on a terminal, each of the server's own lines has cay's sign", lines)
     with Server(mode, "--listen", "127.0.0.1:0", "--socket", "none", "--require", "none", env=NO_ENGINE) as s:
-        t.ok("a watcher limits memory" in s.words() and f"sudo cay setup {name}" in s.words(), "--require none: it says what it does instead", s.words())
+        t.ok("a watcher enforces memory" in s.words() and f"sudo cay setup {name}" in s.words(), "--require none: it says what it does instead", s.words())
         with open(re.search(r"token: in (\S+)\n", s.words())[1], encoding="ascii") as file:
             token = file.read().strip()
         r = s.execute({"command": ["/bin/echo", "x"]}, token=token)
+        t.ok(all("cay setup" not in w for w in r.json["meta"]["warnings"]), "a client is not told the operator's command", r.json["meta"])
         t.equal((r.status, r.json.get("stdout"), "watcher" in r.json["meta"]["isolation"]["layers"]), (200, "x\n", True), "and runs", r)
         test_unmade(t, s, token)
 
@@ -67,7 +79,7 @@ def test_unmade(t, s, token=TOKEN):
     request = {"command": ["/bin/echo", "RAN"], "require": ["watcher" if s.mode.has_cgroup else "cgroup"]}
     r = s.execute(request, token=token)
     t.equal((r.status, r.error.get("kind"), r.error.get("hint"), int(r.headers.get("retry-after", 0)) > 0),
-            (503, "unsupported", "ask whoever runs this server: its log says more", True), "a layer that can't be had: 503", r)
+            (503, "unsupported", "ask the operator of this server: its log says more", True), "a layer that can't be had: 503", r)
     t.ok("layer " in r.error.get("message", ""), "which is named", r)
     end = s.events("/v1/execute", form="application/x-ndjson", body=request, token=token)[-1][1]
     result = end["result"]
@@ -116,7 +128,7 @@ def test_words(t, s):
         hint = r.error.get("hint")
         t.ok(r.status >= 400 and (want is None or want in (hint or "")) and not OF_THE_HOST.search(f"{hint}"), f"the hint for {body} speaks of fields", r)
     r = s.execute({"command": ["true"], "limits": {"open_files": 100000}})
-    t.ok(r.status == 400 and "allowed is at most 4096" in r.error.get("message", ""), "open files have a cap", r)
+    t.ok(r.status == 400 and "the configured maximum of 4096" in r.error.get("message", ""), "open files have a cap", r)
     r = s.execute({"command": ["/bin/sh", "-c", "ulimit -n"], "limits": {"open_files": 4096}})
     t.equal(r.json.get("stdout"), "4096\n", "up to which they can be asked for", r)
     r = s.execute({"command": ["true"], "files": {"x": "y" * 300000}})

@@ -248,6 +248,32 @@ def test_queue(t, s):
         s.ask("DELETE", f"/v1/executions/{x['id']}")
     page = s.until(waiting["id"])
     t.equal(page and page["stdout"], "late\n", "who waits is served when there is room", page)
+    test_unstarted(t, s)
+
+
+def test_unstarted(t, s):
+    """One that waits, and for which there is nothing to start it with once it is its turn."""
+    ids = [s.execute({**SLEEP, "detach": True}).json["id"] for _ in range(2)]
+    conn, body = s.raw(), json.dumps({"command": ["/bin/true"], "stdin": "x"}).encode()
+    conn.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    read_answer(conn)
+    raw = s.raw(b"POST /v1/execute HTTP/1.1\r\n" + s.bearer() +
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    t.ok(caytest.until(lambda: s.get("/v1/health").json["queued"] == 1, 20), "a client waits")
+    owner = os.stat(f"/proc/{s.pid}/task")  # who alone may do so, where root lacks the capability
+    bound = lambda soft: subprocess.run(["prlimit", f"--pid={s.pid}", f"--nofile={soft}"], check=True,
+                                        user=owner.st_uid, group=owner.st_gid, extra_groups=[])
+    files = re.search(r"^Max open files +(\d+) +(\d+)", pathlib.Path(f"/proc/{s.pid}/limits").read_text(), re.M)
+    bound("4:" + files[2])  # no fd from here on
+    conn.sendall(b"DELETE /v1/executions/%s HTTP/1.1\r\n" % ids[0].encode() + s.bearer() + b"\r\n")
+    status, got = read_answer(raw)
+    bound(":".join(files.groups()))
+    t.equal(status, 503, "it can't be started: it is told to come again", got)
+    for x in (conn, raw):
+        x.close()
+    s.ask("DELETE", f"/v1/executions/{ids[1]}")
+    r = s.execute({"command": ["/bin/echo", "again"]})
+    t.equal((r.status, (r.json or {}).get("stdout")), (200, "again\n"), "which is right", r)
 
 
 def test_forgotten(t, s):
@@ -780,7 +806,7 @@ def test_hung_helpers(t, mode):
     with Server(mode, tokens=TOKENS, env={"CAY_DRAIN": "600", "CAY_DOCKER_HOST": "unix:///nowhere/engine.sock"}) as s:
         s.execute({"language": "python", "code": "1"})
         r = s.execute({"command": ["true"], "backend": "docker"})
-        t.equal((r.status, r.error.get("kind"), r.error.get("hint")), (503, "unsupported", "ask whoever runs this server: its log says more"),
+        t.equal((r.status, r.error.get("kind"), r.error.get("hint")), (503, "unsupported", "ask the operator of this server: its log says more"),
                 "how to set a host up is not told to clients", r)
         t.ok(caytest.until(lambda: re.search(r"event=run .*hint=", s.words()), 20), "but to the log", s.words()[-500:])
         below = {s.pid}
@@ -835,7 +861,7 @@ def test_floor(t, mode):
 def test_few_files(t, mode):
     """Strangers who connect and say nothing, where there are not files for all that is allowed."""
     with Server(mode, env={"CAY_SPARES": "1", "CAY_SPARES_MAX": "1", "CAY_WARM": "command"}, under=("prlimit", "--nofile=256:256")) as s:
-        t.ok("at most 256 files can be open here: no more than 64 connections" in s.words(), "few files are said", s.words())
+        t.ok("the hard limit of 256 open files allows 64 connections" in s.words(), "few files are said", s.words())
         metrics = [s.get("/metrics").body.decode()]
         t.ok(caytest.until(lambda: s.execute(bash("true")).json["meta"]["start"] == "spare", 60), "sandboxes come to be made ahead")
         metrics.append(s.get("/metrics").body.decode())

@@ -93,7 +93,7 @@ def piped(t, mode):
     t.result(r, "no byte is lost at the end", cause="ok", stdout="x" * 999999 + "\r\n")
     done = mode.cay("run", "-t", "--backend", "process", "--min-isolation", "none", "-l", "python", "-e", "1",
                     env={"SECURITY_ENABLE_SANDBOX": "false"})
-    t.ok(done.status == 125 and b"tty: backend process" in done.err, "the process backend has none, and says so", *done.describe())
+    t.ok(done.status == 125 and b"tty: not supported by backend process" in done.err, "the process backend has none, and says so", *done.describe())
     done = mode.cay("run", "-t", "-l", "python", "-e", "print('\\033[6n\\033]0;x\\007')")
     t.equal(done.out, b"\x1b[6n\x1b]0;x\x07\r\n", "no terminal outside, no change")
 

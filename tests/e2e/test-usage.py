@@ -20,7 +20,7 @@ BAD_VALUES = [
     ("timeout", "nan", "seconds"),
     ("timeout", "1e3", "seconds"),
     ("timeout", "", "seconds"),
-    ("timeout", "301", "at most 300"),
+    ("timeout", "301", "maximum of 300"),
     ("timeout", "99999999999999999999", "to 300"),
     ("memory", "1", "4m to"),
     ("memory", "0", "4m to"),
@@ -123,9 +123,9 @@ def misuse_as_json(t, mode):
         (("exec", "--json"), ("no command",)),
         (("show", "--bogus", "--json"), ("--bogus",)),
         (("languages", "--jsn", "--json"), ("--jsn", "--json")),
-        (("languages", "--json", "too", "many"), ("one word too many",)),
-        (("show", "--json", "--stdout", "last"), ("only one",)),
-        (("explain", "--json", "--report", "last"), ("only one",)),
+        (("languages", "--json", "too", "many"), ("unexpected argument 'too'",)),
+        (("show", "--json", "--stdout", "last"), ("are mutually exclusive",)),
+        (("explain", "--json", "--report", "last"), ("are mutually exclusive",)),
         (("explain", "--json"), ("which run",)),
         (("check", "--json"), ("which file",)),
         (("image", "lst", "--json"), ("cay image list",)),
@@ -133,7 +133,7 @@ def misuse_as_json(t, mode):
         (("token", "--json"), ("add, list or remove",)),
         (("history", "--json", "--cause", "hunger"), ("hunger",)),
         (("completion", "ksh", "--json"), ("bash",)),
-        (("bogus", "--json"), ("there is no command 'bogus'",)),
+        (("bogus", "--json"), ("unknown command 'bogus'",)),
         (("repl", "--json"), ("not built yet",)),
         (("--json",), ("before the option",)),
     ):
@@ -234,7 +234,7 @@ def values(t, mode):
         for command in (("run", f"--{field}={value}", "-l", "python", "-e", RAN), ("exec", f"--{field}={value}", "--", "echo", "RAN")):
             done = mode.cay(*command)
             err = done.err.decode()
-            # "the administrator's cap" is told by the field's own name
+            # "the configured maximum" is told by the field's own name
             named = field in err or field.replace("-", "_") in err
             t.ok(done.status == 2 and b"RAN" not in done.out and named and value in err and allowed in err,
                  f"{command[0]} --{field}={value!r}: names the field, what was given and what is allowed", *done.describe())
@@ -266,7 +266,7 @@ def long_words(t, mode):
         for field, request in (("args", {**base, "args": ["x" * 131072]}), ("env", {**base, "env": {"V": "x" * 131070}}),
                                ("command", {"command": ["echo", "x" * 131072]}), ("args", {**base, "args": ["x" * 100000] * 22})):
             done = ask(request, *flags)
-            t.ok(done.status == 2 and done.out == b"" and done.err.startswith(f"cay: {field}: ".encode()) and b"at most" in done.err,
+            t.ok(done.status == 2 and done.out == b"" and done.err.startswith(f"cay: {field}: ".encode()) and b"the maximum is" in done.err,
                  f"{field} that is too long {flags}: exit status 2, with field and size", *done.describe())
 
 

@@ -111,8 +111,8 @@ def forms(t, mode):
         t.ok(watch.wait_for("code"), "the code can be another one", watch.text())
         save(mode, "w.txt", "changed")
         t.ok(watch.wait_for("w.txt has changed") and watch.wait_for("code"), "and runs again", watch.text())
-    for args, words in ((("--watch", "missing.py"), b"missing.py: No such file"), (("--watch", "w.py", "--repeat", "2"), b"only one of them"),
-                        (("--watch", "w.py", "-t"), b"only one of them"), (("--watch", "w.py", "-"), b"standard input")):
+    for args, words in ((("--watch", "missing.py"), b"missing.py: No such file"), (("--watch", "w.py", "--repeat", "2"), b"are mutually exclusive"),
+                        (("--watch", "w.py", "-t"), b"are mutually exclusive"), (("--watch", "w.py", "-"), b"standard input")):
         done = mode.cay("run", *args, stdin=b"")
         t.ok(done.status == 2 and words in done.err, f"{' '.join(args)}: refused", *done.describe())
 

@@ -22,7 +22,7 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "serve/webhook.h"
+#include "service/webhook.h"
 
 #include "server.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve/webhook.h against Python's server, which checks the signatures; and net/hmac.h. */
+/* service/webhook.h against Python's server, which checks the signatures; and net/hmac.h. */
 #include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "base/strbuf.h"
 #include "net/hmac.h"
 #include "net/tls-client.h"
-#include "serve/webhook.h"
+#include "service/webhook.h"
 
 #include "server.h"
 

@@ -42,8 +42,8 @@ static void check_bounds(struct config *config)
     for (int i = 0; i < FIELD_N; i++) {
         const struct value *values[] = { &config->settings[i].value, &config->caps[i].value };
         for (size_t v = 0; v < ARRAY_LEN(values); v++)
-            must(!values[v]->is_set || fields[i].most == 0 ||
-                 (values[v]->num >= fields[i].least && values[v]->num <= fields[i].most));
+            must(!values[v]->is_set || fields[i].max == 0 ||
+                 (values[v]->num >= fields[i].min && values[v]->num <= fields[i].max));
     }
     auto_free char *text = config_json(config);
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);

@@ -45,9 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t number;
     if (journal_parse(&arena, line, size, &entry, &text, &number) == 0) {
         must(record_is_name(entry.id, "") && strcmp(entry.kind, "run") == 0);
-        must((text.result == NULL) == (text.extra == NULL));
+        must((text.result[0].data == NULL) == (text.extra == NULL));
         must(!text.has_code || text.extra_len > 2);
-        must(!text.result || (text.result >= line && text.extra + text.extra_len == line + size));
+        must(!text.result[0].data ||
+             (text.result[0].data >= line && text.extra + text.extra_len == line + size));
         check_entry(&arena, &entry);
     }
     if (audit_parse(&arena, line, size, &entry) == 0)

@@ -36,8 +36,7 @@ static void check_request(const struct cay_request *req)
         if (!value->is_set)
             continue;
         must(fields[i].flags & FIELD_IN_REQUEST);
-        must(fields[i].most == 0 ||
-             (value->num >= fields[i].least && value->num <= fields[i].most));
+        must(fields[i].max == 0 || (value->num >= fields[i].min && value->num <= fields[i].max));
         must(fields[i].kind != FIELD_LIST || value->list);
     }
     for (size_t i = 0; i < req->files.n; i++)

@@ -12,10 +12,10 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
-#include "syntax/check.h"
+#include "syntax/checker.h"
 #include "syntax/grammar.h"
 #include "syntax/highlight.h"
-#include "syntax/serve.h"
+#include "syntax/worker-serve.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__lsan_default_suppressions(void);

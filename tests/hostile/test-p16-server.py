@@ -507,7 +507,7 @@ def test_taken_over(t, mode, s):
     for label, where in wheres.items():
         many = '24*{"command": ["sleep", "2"], "limits": {"memory": "32m"}}'
         done = caytest.run([APART, where, str(mode.host_uid), many], env={**mode.env, "CAY_MAX_RUNNING": "1"}, user=mode.uid)
-        t.matches(done.out.decode(), "^18 ran, .*18 runs at once are the most", f"no more runs at once for a {label} than there can be", done.describe())
+        t.matches(done.out.decode(), "^18 ran, .*18 runs at once is the maximum", f"no more runs at once for a {label} than there can be", done.describe())
     # Who may have them makes a warden of his own for these.
     for flags in (("--backend", "process", "--min-isolation", "none"), ("--ro", str(mode.cwd)), ("--workspace", str(mode.cwd))):
         r = mode.json("exec", *flags, "--", "echo", "fine", env={"CAY_SERVER": "true", "SECURITY_ENABLE_SANDBOX": "false"})

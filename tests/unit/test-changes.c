@@ -530,7 +530,7 @@ static void test_no_data(void **state)
     auto_close int data_fd = make(place);
     must_list(place, "created big\ncreated small\n");
     assert_int_equal(apply_only(place, data_fd, NULL), -1);
-    assert_string_equal(strbuf_str(&place->obstacles), "big: was too large to be kept\n");
+    assert_string_equal(strbuf_str(&place->obstacles), "big: was too large to keep\n");
     must_hold(place, 0);
     static const char *const only[] = { "small", NULL };
     assert_int_equal(apply_only(place, data_fd, only), 0);

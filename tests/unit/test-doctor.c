@@ -692,9 +692,9 @@ static void test_odd(void **state)
     expect(&host, &f, &(struct wanted){ "architecture", FINDING_FAIL, "riscv64", NULL });
     expect(&host, &f, &(struct wanted){ "clock", FINDING_WARN, "not set", "timedatectl" });
     expect(&host, &f, &(struct wanted){ "ahead", FINDING_SKIP, "not tried", NULL });
-    f.ahead_missing = "";
+    f.prewarm_missing = "";
     expect(&host, &f, &(struct wanted){ "ahead", FINDING_OK, "Python", NULL });
-    f.ahead_missing = "php, ruby";
+    f.prewarm_missing = "php, ruby";
     expect(&host, &f,
            &(struct wanted){ "ahead", FINDING_WARN, "without php, ruby", "install-packages.sh" });
     arena_done(&arena);

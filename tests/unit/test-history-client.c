@@ -36,7 +36,7 @@ static int setup(void **state)
 
     assert_int_equal(history_client_open("/bin/true", &place->client, &err), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    history_client_renew(place->client, pair[0]);
+    history_client_reconnect(place->client, pair[0]);
     place->fd = pair[1];
     for (size_t i = 0; i < HISTORY_PENDING_MAX; i++)
         place->statuses[i] = 1; /* none yet */

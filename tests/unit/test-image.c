@@ -116,7 +116,7 @@ static void test_bad_definitions(void **state)
         { HEAD "packages = [\"\"]\n", "packages: '' can't be one" },
         { HEAD "packages = [\"a\"]\nsuite = \"-x\"\n", "suite: '-x' can't be one" },
         { HEAD "packages = [\"a\"]\nexclude = [\"/a;b\"]\n", "exclude: '/a;b' can't be one" },
-        { HEAD "package = [\"a\"]\n", "package: there is no such key" },
+        { HEAD "package = [\"a\"]\n", "package: unknown key" },
         { "name = \"../x\"\ntitle = \"t\"\npackages = [\"a\"]\n", "can't be the name of an image" },
         { "name = \"host\"\ntitle = \"t\"\npackages = [\"a\"]\n", "can't be the name of an image" },
         { "name = \n", "mine.toml:1:" },

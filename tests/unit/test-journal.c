@@ -100,12 +100,22 @@ static void make_line(struct strbuf *line, unsigned n, const char *extra, size_t
     strbuf_printf(line, "\"}\t%s\n", extra);
 }
 
+static int put(const struct place *place, const char *line, size_t len)
+{
+    return journal_append(place->journal, &(struct record_piece){ line, len }, 1);
+}
+
+static int add_pending(const struct place *place, const char *id, const char *line, size_t len)
+{
+    return journal_add_pending(place->journal, id, &(struct record_piece){ line, len }, 1);
+}
+
 static void append(const struct place *place, unsigned n)
 {
     auto_strbuf struct strbuf line = { 0 };
 
     make_line(&line, n, "{\"version\":1}", 10);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
 }
 
 static size_t take(void)
@@ -113,7 +123,7 @@ static size_t take(void)
     struct cay_error err = { 0 };
     size_t n = 0;
 
-    if (cay_journal_take(NULL, &n, &err) < 0)
+    if (cay_journal_import(NULL, &n, &err) < 0)
         fail_msg("%s", err.msg);
     return n;
 }
@@ -206,7 +216,7 @@ static void test_taking(void **state)
     assert_true(has(place, "executions", 1, ".json") && has(place, "executions", 2, ".json"));
     assert_int_equal(take(), 0);
     make_line(&line, 3, "{\"version\":1,\"code\":\"abc\"}", 5);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
     assert_int_equal(take(), 1);
     assert_true(has(place, "executions", 3, ".json"));
     assert_true(has_file(place, "artifacts/executions/20261115T191302.123Z-ba7816bf8f01cfea.json"));
@@ -228,7 +238,7 @@ static void test_nothing_kept(void **state)
     make_line(&line, 1, "", 0);
     tab = strchr(line.data, '\t');
     snprintf(tab, 4, "\t\t\n");
-    assert_int_equal(journal_append(place->journal, line.data, strlen(line.data)), 0);
+    assert_int_equal(put(place, line.data, strlen(line.data)), 0);
     assert_int_equal(take(), 1);
     assert_false(has(place, "executions", 1, ".json"));
     check(1, 0);
@@ -242,7 +252,7 @@ static void test_logs(void **state)
     for (unsigned n = 1; n <= 12; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 1 << 20);
-        assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+        assert_int_equal(put(place, line.data, line.len), 0);
     }
     assert_int_equal(place->journal->number, 2);
     assert_int_equal(take(), 12);
@@ -254,7 +264,7 @@ static void test_logs(void **state)
 }
 
 /* Runs that were promised: told when their server is gone, unless their own end was. */
-static void test_owed(void **state)
+static void test_pending(void **state)
 {
     struct place *place = *state;
     char id[33], folder[64];
@@ -262,24 +272,24 @@ static void test_owed(void **state)
     for (unsigned n = 1; n <= 4; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(add_pending(place, id_of(n, id), line.data, line.len), 0);
     }
     append(place, 1);
-    journal_settle(place->journal, id_of(1, id)); /* it ended */
-    append(place, 2);                             /* and of this one we were killed in between */
+    journal_drop_pending(place->journal, id_of(1, id)); /* it ended */
+    append(place, 2); /* and of this one we were killed in between */
     assert_int_equal(take(), 2);
     snprintf(folder, sizeof folder, "journal/%s", place->journal->name);
-    assert_false(has(place, folder, 1, ".owed"));
-    assert_true(has(place, folder, 2, ".owed") && has(place, folder, 3, ".owed"));
+    assert_false(has(place, folder, 1, ".pending"));
+    assert_true(has(place, folder, 2, ".pending") && has(place, folder, 3, ".pending"));
     assert_false(has(place, "executions", 3, ".json")); /* it may still end */
 
     /* What a front that was taken over leaves is no run. */
-    int fd = openat(place->journal->folder_fd, "000000000000000000000000000003e7.owed",
+    int fd = openat(place->journal->folder_fd, "000000000000000000000000000003e7.pending",
                     O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, "rubbish", 7), 7);
     close(fd);
     assert_int_equal(symlinkat("/etc/passwd", place->journal->folder_fd,
-                               "000000000000000000000000000003e6.owed"),
+                               "000000000000000000000000000003e6.pending"),
                      0);
     cay_journal_close(place->journal);
     place->journal = NULL;
@@ -291,29 +301,28 @@ static void test_owed(void **state)
 }
 
 /* Nothing of a run is kept but that it was. */
-static void owe_entry(const struct place *place, unsigned n, unsigned named)
+static void add_pending_entry(const struct place *place, unsigned n, unsigned named)
 {
     auto_strbuf struct strbuf line = { 0 };
     char id[33];
 
     make_line(&line, n, "", 0);
     snprintf(strchr(line.data, '\t'), 4, "\t\t\n");
-    assert_int_equal(journal_owe(place->journal, id_of(named, id), line.data, strlen(line.data)),
-                     0);
+    assert_int_equal(add_pending(place, id_of(named, id), line.data, strlen(line.data)), 0);
 }
 
 /* More than are listed at a time, for those that wait were promised too, in whatever order: most
  * are rubbish, which goes as fast. */
-static void test_many_owed(void **state)
+static void test_many_pending(void **state)
 {
     enum { RUNS = 512, RUBBISH = 4096 };
     struct place *place = *state;
     char id[33];
 
     for (unsigned n = 1; n <= RUBBISH; n++)
-        assert_int_equal(journal_owe(place->journal, id_of(10000 + n, id), "rubbish", 7), 0);
+        assert_int_equal(add_pending(place, id_of(10000 + n, id), "rubbish", 7), 0);
     for (unsigned n = 1; n <= RUNS; n++)
-        owe_entry(place, n, n);
+        add_pending_entry(place, n, n);
     cay_journal_close(place->journal);
     place->journal = NULL;
     assert_int_equal(take(), RUNS);
@@ -321,12 +330,12 @@ static void test_many_owed(void **state)
 }
 
 /* A line counts for the run that its file is named after. */
-static void test_owed_of_another(void **state)
+static void test_pending_of_another(void **state)
 {
     struct place *place = *state;
 
-    owe_entry(place, 1, 1);
-    owe_entry(place, 900, 901);
+    add_pending_entry(place, 1, 1);
+    add_pending_entry(place, 900, 901);
     cay_journal_close(place->journal);
     place->journal = NULL;
     assert_int_equal(take(), 1);
@@ -334,7 +343,7 @@ static void test_owed_of_another(void **state)
 }
 
 /* One that was told in the audit log, and then not stored, is stored the next time. */
-static void test_owed_broken_off(void **state)
+static void test_pending_broken_off(void **state)
 {
     struct place *place = *state;
     struct cay_error err;
@@ -343,13 +352,13 @@ static void test_owed_broken_off(void **state)
     for (unsigned n = 1; n <= 3; n++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, n, "{\"version\":1}", 3);
-        assert_int_equal(journal_owe(place->journal, id_of(n, id), line.data, line.len), 0);
+        assert_int_equal(add_pending(place, id_of(n, id), line.data, line.len), 0);
     }
     cay_journal_close(place->journal);
     place->journal = NULL;
     auto_close int in_the_way = openat(place->fd, "executions", O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(in_the_way >= 0);
-    assert_int_equal(cay_journal_take(NULL, NULL, &err), -1);
+    assert_int_equal(cay_journal_import(NULL, NULL, &err), -1);
     check(1, 0);
     assert_int_equal(unlinkat(place->fd, "executions", 0), 0);
     take();
@@ -401,7 +410,7 @@ static void test_refused(void **state)
     struct place *place = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-        assert_int_equal(journal_append(place->journal, bad[i], strlen(bad[i])), 0);
+        assert_int_equal(put(place, bad[i], strlen(bad[i])), 0);
     for (unsigned kind = 0; kind < 4; kind++) {
         auto_strbuf struct strbuf line = { 0 };
         make_line(&line, 600 + kind, kind == 0 ? "[]" : kind == 1 ? "{}" : "{\"version\":1}", 3);
@@ -410,7 +419,7 @@ static void test_refused(void **state)
             result[8] = 'f'; /* another id than the entry's */
         if (kind == 3)
             result[0] = '[';
-        assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+        assert_int_equal(put(place, line.data, line.len), 0);
     }
     append(place, 1);
     assert_int_equal(take(), 5);
@@ -454,17 +463,70 @@ static void test_folders(void **state)
     assert_int_equal(symlinkat("../../precious", top, id_of(2, id)), 0);
     append(place, 1);
     struct cay_error err;
-    assert_int_equal(cay_journal_take(NULL, NULL, &err), 0);
+    assert_int_equal(cay_journal_import(NULL, NULL, &err), 0);
     assert_true(has(place, "executions", 1, "/stdout"));
     assert_false(has(place, "executions", 1, "/stranger"));
     assert_false(has(place, "executions", 1, "/stderr"));
     assert_false(has(place, "executions", 1, "/changes"));
     assert_false(has(place, "executions", 1, "/harvest"));
     append(place, 2);
-    assert_int_equal(cay_journal_take(NULL, NULL, &err), 0);
+    assert_int_equal(cay_journal_import(NULL, NULL, &err), 0);
     assert_true(has(place, "executions", 2, ".json"));
     assert_true(has_file(place, "precious/stranger"));
     assert_false(has(place, "executions", 2, ""));
+}
+
+/* ---- a line that is written ahead ---- */
+
+static void put_ahead(const struct place *place, unsigned n, size_t before, int want)
+{
+    static char text[3 << 20];
+    auto_strbuf struct strbuf line = { 0 };
+    auto_free char *padding = mem_alloc(before + 1);
+
+    memset(text, 'y', sizeof text);
+    memset(padding, ' ', before);
+    make_line(&line, n, "{\"version\":1}", 0);
+    char *at = strstr(line.data, "\"}\t"); /* the end of its text */
+    auto_close int fd = openat(place->fd, "ahead", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_int_equal(pwrite(fd, text, sizeof text - 100, JOURNAL_ROOM), sizeof text - 100);
+    const struct journal_ahead ahead = { place->fd, "ahead", fd };
+    const struct record_piece head[] = { { padding, before },
+                                         { line.data, (size_t)(at - line.data) } };
+    const struct record_piece rest[] = { { text, 100 }, { at, strlen(at) } };
+    assert_int_equal(journal_append_ahead(place->journal, &ahead, head, 2, rest, 2), want);
+    assert_true((unlinkat(place->fd, "ahead", 0) == 0) == (want < 0));
+}
+
+static size_t record_bytes(const struct place *place, unsigned n)
+{
+    char id[33], path[64];
+    struct stat st;
+
+    snprintf(path, sizeof path, "executions/%s.json", id_of(n, id));
+    return fstatat(place->fd, path, &st, 0) == 0 ? (size_t)st.st_size : 0;
+}
+
+/* It becomes a log of its own, in its place among the others; one that can't leaves no trace. */
+static void test_ahead(void **state)
+{
+    struct place *place = *state;
+
+    append(place, 1);
+    put_ahead(place, 2, 0, 0);
+    assert_true(record_bytes(place, 2) == 0);
+    append(place, 3);
+    assert_int_equal(take(), 3);
+    put_ahead(place, 4, 0, 0);
+    put_ahead(place, 9, JOURNAL_ROOM, -E2BIG);
+    append(place, 5);
+    put_ahead(place, 6, 0, 0);
+    assert_int_equal(take(), 3);
+    for (unsigned n = 1; n <= 6; n++)
+        assert_true((record_bytes(place, n) > (3 << 20)) == (n % 2 == 0) &&
+                    record_bytes(place, n) > 0);
+    assert_int_equal(record_bytes(place, 9), 0);
+    check(6, 0);
 }
 
 /* What a server's front, which is another user, has made for root. */
@@ -488,9 +550,10 @@ static void test_stranger(void **state)
         put_file(top, path, "x");
     }
     assert_int_equal(seteuid(0), 0);
-    int rc = record_adopt(to, top, id);
+    auto_close int kept = record_adopt(to, top, id);
+    assert_int_equal(record_adopt(to, top, id), -ENOENT);
     assert_int_equal(seteuid(NOBODY), 0);
-    assert_int_equal(rc, 1);
+    assert_true(kept >= 0);
     assert_int_equal(openat(own, "changes", O_WRONLY | O_CREAT | O_CLOEXEC, 0600), -1);
     assert_int_equal(seteuid(0), 0);
     auto_close int adopted = openat(to, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -563,7 +626,7 @@ static void append_large(const struct place *place, unsigned n, size_t bytes)
     auto_strbuf struct strbuf line = { 0 };
 
     make_line(&line, n, "{\"version\":1}", bytes);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
 }
 
 /* A live server's journal is not taken for a dead one's, and no run is told twice or not at all:
@@ -731,7 +794,7 @@ static void test_removed_journal(void **state)
     assert_int_equal(unlinkat(place->fd, folder, AT_REMOVEDIR), 0);
     auto_strbuf struct strbuf line = { 0 };
     make_line(&line, 3, "{\"version\":1}", 10);
-    assert_true(journal_append(place->journal, line.data, line.len) < 0); /* it is not recorded */
+    assert_true(put(place, line.data, line.len) < 0); /* it is not recorded */
     assert_non_null(cay_journal_trouble(place->journal));
     assert_int_equal(take(), 0);
     expect_missing(2, 2, 1, "journal was removed");
@@ -939,7 +1002,7 @@ static void test_record_in_the_way(void **state)
     assert_int_equal(
         mkdirat(place->fd, "artifacts/executions/20261115T191302.123Z-ba7816bf8f01cfea.json", 0700),
         0);
-    assert_int_equal(journal_append(place->journal, line.data, line.len), 0);
+    assert_int_equal(put(place, line.data, line.len), 0);
     append(place, 2);
     assert_int_equal(take(), 2);
     assert_true(has(place, "executions", 2, ".json"));
@@ -961,7 +1024,7 @@ static void test_killed_taker(void **state)
         if (pid == 0) {
             struct cay_error err;
             for (;;) {
-                if (cay_journal_take(NULL, NULL, &err) < 0)
+                if (cay_journal_import(NULL, NULL, &err) < 0)
                     _exit(1);
                 if (write(pair[1], "x", 1) != 1)
                     _exit(1);
@@ -998,7 +1061,7 @@ static void test_two_takers(void **state)
         if (pids[i] == 0) {
             struct cay_error err;
             while (!has_file(place, "done"))
-                if (cay_journal_take(NULL, NULL, &err) < 0)
+                if (cay_journal_import(NULL, NULL, &err) < 0)
                     _exit(1);
             _exit(0);
         }
@@ -1021,6 +1084,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_taking),
+        TEST(test_ahead),
         TEST(test_nothing_kept),
         TEST(test_logs),
         TEST(test_torn),
@@ -1042,10 +1106,10 @@ int main(void)
         TEST(test_record_in_the_way),
         TEST(test_killed_taker),
         TEST(test_two_takers),
-        TEST(test_owed),
-        TEST(test_many_owed),
-        TEST(test_owed_of_another),
-        TEST(test_owed_broken_off),
+        TEST(test_pending),
+        TEST(test_many_pending),
+        TEST(test_pending_of_another),
+        TEST(test_pending_broken_off),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

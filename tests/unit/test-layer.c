@@ -64,7 +64,7 @@ static void test_unknown(void **state)
     (void)state;
     assert_int_equal(layer_fail_unknown("secomp", &err), -1);
     assert_int_equal(err.kind, CAY_E_USAGE);
-    assert_non_null(strstr(err.msg, "require: there is no layer 'secomp'; allowed are: user_ns"));
+    assert_non_null(strstr(err.msg, "require: unknown layer 'secomp'; allowed are: user_ns"));
     assert_string_equal(err.hint, "did you mean seccomp?");
 }
 

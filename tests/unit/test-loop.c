@@ -600,6 +600,78 @@ static void test_outbox(void **state)
     close(pair[0]);
 }
 
+/* ---- large results ---- */
+
+enum { LARGE_BYTES = 2 << 20 };
+
+static size_t n_turns, last_output_turn;
+
+static void on_large_event(void *arg, const struct cay_event *event)
+{
+    on_event(arg, event);
+    if (event->kind == CAY_EVENT_STDOUT || event->kind == CAY_EVENT_STDERR)
+        last_output_turn = n_turns;
+}
+
+static void start_large(struct cay *cay, struct seen *seen)
+{
+    struct cay_start_options options = { .on_event = on_large_event,
+                                         .on_done = on_done,
+                                         .arg = seen };
+    struct cay_request *req =
+        request_of("head -c 2097152 /dev/zero; head -c 2097152 /dev/zero >&2", "");
+    struct cay_error err;
+
+    assert_int_equal(cay_request_set(req, "max_output", "2m", &err), 0);
+    if (cay_start(cay, req, &options, &seen->run, &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_request_free(req);
+}
+
+/* They are put into words so many bytes in a turn, one of them at a time, and what is asked for in
+ * the meantime is done: no turn is long. */
+static void test_large_results(void **state)
+{
+    struct cay *cay = *state;
+    struct seen list[3] = { 0 };
+    const struct run *in_words = NULL;
+    size_t n_bytes = 0, n_changed = 0;
+
+    n_turns = 0;
+    start_large(cay, &list[0]);
+    start_large(cay, &list[1]);
+    while (list[0].n_done + list[1].n_done < 2) {
+        const struct run *before = cay->loop.in_words;
+        n_turns++;
+        assert_int_equal(dispatch(cay), 0);
+        size_t n = LOOP_TEXT_BYTES - cay->loop.text_room;
+        assert_in_range(n, 0, LOOP_TEXT_BYTES);
+        n_bytes += n;
+        if (cay->loop.in_words != in_words) {
+            assert_true(!before || !cay->loop.in_words || before == cay->loop.in_words ||
+                        list[0].n_done + list[1].n_done == 1);
+            in_words = cay->loop.in_words;
+            n_changed += in_words != NULL;
+        }
+        if (in_words && !list[2].run)
+            start(cay, &list[2], "echo meanwhile", "");
+    }
+    assert_int_equal(n_changed, 2);
+    assert_true(n_bytes >= 4 * (size_t)LARGE_BYTES); /* once each */
+    assert_true(n_bytes < 5 * (size_t)LARGE_BYTES);
+    assert_true(n_turns - last_output_turn >= 2 * LARGE_BYTES / LOOP_TEXT_BYTES);
+    assert_non_null(list[2].run);
+    dispatch_all(cay, list, 3);
+    assert_string_equal(list[2].text, "meanwhile\n");
+    for (int i = 0; i < 2; i++) {
+        auto_free char *json = cay_result_json(list[i].result);
+        assert_int_equal(list[i].result->out.len, LARGE_BYTES);
+        assert_int_equal(list[i].result->err.len, LARGE_BYTES);
+        assert_true(strlen(json) > (size_t)6 * 2 * LARGE_BYTES);
+    }
+    forget(list, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -614,6 +686,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_fallback, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancel_past_output, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_warden, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_large_results, setup, teardown),
         cmocka_unit_test(test_outbox),
     };
 

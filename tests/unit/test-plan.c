@@ -145,7 +145,7 @@ static const char *version_5_36_0(struct arena *arena, const struct language *la
 static const struct plan_host usual_host = { find_usual, NULL, path_usual };
 static const struct plan_host full_host = { find_anything, version_5_36_0 };
 
-/* ---- what a test is made of ------------------------------------------------------------------ */
+/* ---- what a test is made of ---- */
 
 struct making {
     bool requires_all;
@@ -259,8 +259,7 @@ static void check_words(const char *const *list, const char *const *want)
 
 #define PYTHON "\"language\": \"python\", \"code\": \"print(1)\""
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ---- */
 
 static void test_defaults(void **state)
 {
@@ -333,20 +332,20 @@ static void test_limits_of_the_host(void **state)
                             .host = &host };
 
     (void)state;
-    host.most_cpus_milli = 2500;
-    host.most_open_files = 5000;
+    host.max_cpus_milli = 2500;
+    host.max_open_files = 5000;
     struct made m = made(asked);
     assert_false(m.plan.warnings.is_set);
     unmake(&m);
 
-    host.most_cpus_milli = 2000;
-    host.most_open_files = 4096;
+    host.max_cpus_milli = 2000;
+    host.max_open_files = 4096;
     m = made(asked);
     assert_int_equal(plan_first(&m.plan)->spec.limits.cpus_milli, 2000);
     assert_int_equal(plan_first(&m.plan)->spec.limits.open_files, 4096);
     check_words(m.plan.warnings.list,
-                (const char *const[]){ "cpus: 2.5 is more than can be had here; 2 it is",
-                                       "open_files: 5000 is more than can be had here; 4096 it is",
+                (const char *const[]){ "cpus 2.5 exceeds this host's 2; using 2",
+                                       "open_files 5000 exceeds this host's 4096; using 4096",
                                        NULL });
     unmake(&m);
 }
@@ -451,21 +450,21 @@ static void test_caps(void **state)
 
     (void)state;
     check_refused((struct making){ .json = "{" PYTHON ", \"timeout\": 300.001}" }, CAY_E_USAGE,
-                  "timeout: 300.001 is past the administrator's cap; allowed is at most 300",
+                  "timeout: 300.001 exceeds the configured maximum of 300",
                   "SECURITY_MAX_EXECUTION_TIME");
     check_refused((struct making){ .json = "{" PYTHON ", \"timeout\": 61}", .environment = sixty },
-                  CAY_E_USAGE, "allowed is at most 60", NULL);
+                  CAY_E_USAGE, "the configured maximum of 60", NULL);
     check_refused((struct making){ .json = "{" PYTHON "}", .environment = past }, CAY_E_USAGE,
                   "timeout: 301", NULL);
     check_refused((struct making){ .json = "{" PYTHON ", \"limits\": {\"memory\": \"1025m\"}}",
                                    .user_toml = toml },
-                  CAY_E_USAGE, "memory: 1025m is past", "[max]");
+                  CAY_E_USAGE, "memory: 1025m exceeds", "[max]");
     check_refused(
         (struct making){ .json = "{" PYTHON ", \"limits\": {\"pids\": 201}}", .user_toml = toml },
-        CAY_E_USAGE, "pids: 201 is past", NULL);
+        CAY_E_USAGE, "pids: 201 exceeds", NULL);
     check_refused(
         (struct making){ .json = "{" PYTHON ", \"profile\": \"big\"}", .user_toml = toml },
-        CAY_E_USAGE, "memory: 2g is past", NULL);
+        CAY_E_USAGE, "memory: 2g exceeds", NULL);
 
     struct made m =
         made((struct making){ .json = "{" PYTHON ", \"timeout\": 600}", .environment = more });
@@ -554,7 +553,7 @@ static void test_sources(void **state)
     /* Nobody else's driver is taken for it. */
     check_refused((struct making){ .json = "{\"language\": \"java\", \"code\": \"\","
                                            " \"files\": {\".cay/driver.java\": \"\"}}" },
-                  CAY_E_USAGE, "in the way", NULL);
+                  CAY_E_USAGE, "conflicts with", NULL);
 }
 
 /* A project has a way of its own to be compiled, wherever its other files are. */
@@ -723,12 +722,12 @@ static void test_long_words(void **state)
         one = with_words(names[i], 1, 131072);
         check_refused((struct making){ .json = one }, CAY_E_USAGE, names[i], NULL);
         check_refused((struct making){ .json = one }, CAY_E_USAGE,
-                      "131072 bytes; allowed are at most 131071", NULL);
+                      "131072 bytes; the maximum is 131071", NULL);
         check_refused((struct making){ .json = one }, CAY_E_USAGE,
                       i == 2 ? "env: 'V00' has" : "entry 1 has", NULL);
         all = with_words(names[i], 20, 102400);
         check_refused((struct making){ .json = all }, CAY_E_USAGE, names[i], NULL);
-        check_refused((struct making){ .json = all }, CAY_E_USAGE, "at most 2031616", NULL);
+        check_refused((struct making){ .json = all }, CAY_E_USAGE, "the maximum is 2031616", NULL);
     }
     /* So is what no payload takes, which knows of no fields. */
     for (size_t i = 0; i < 2; i++) {
@@ -739,7 +738,7 @@ static void test_long_words(void **state)
         check_refused((struct making){ .json = more }, CAY_E_USAGE, names[i], NULL);
         check_refused((struct making){ .json = more }, CAY_E_USAGE,
                       ": has 65281 of the 65281 entries that command, args and env have together; "
-                      "allowed are at most 65280",
+                      "the maximum is 65280",
                       NULL);
     }
 }
@@ -1166,7 +1165,7 @@ static void test_layers(void **state)
     assert_int_equal(m.plan.sandbox.require, 0);
     unmake(&m);
     check_refused((struct making){ .json = "{" PYTHON ", \"require\": [\"secomp\"]}" }, CAY_E_USAGE,
-                  "require: there is no layer 'secomp'", "seccomp");
+                  "require: unknown layer 'secomp'", "seccomp");
     check_refused((struct making){ .json =
                                        "{" PYTHON ", \"min_isolation\": \"none\","
                                        " \"backend\": \"process\", \"require\": [\"pid_ns\"]}" },
@@ -1251,7 +1250,7 @@ static void test_wrong_folders(void **state)
     check_refused((struct making){ .json = "{" PYTHON ", \"backend\": \"process\","
                                            " \"min_isolation\": \"none\","
                                            " \"workspace\": \"/home/u/project\"}" },
-                  CAY_E_UNSUPPORTED, "workspace: backend process", NULL);
+                  CAY_E_UNSUPPORTED, "workspace: not supported by backend process", NULL);
 }
 
 static void test_refusals(void **state)
@@ -1263,10 +1262,11 @@ static void test_refusals(void **state)
         { "\"network\": [\"a.example\"]", "network: 'a.example'" },
         { "\"network\": [\"none\", \"a.example\"]", "network" },
         { "\"session\": \"s1\"", "session: not built yet" },
-        { "\"webhook\": \"http://x\"", "webhook: only a server takes it" },
-        { "\"backend\": \"native\", \"runtime\": \"runsc\"", "runtime: backend native takes none" },
-        { "\"backend\": \"vm\", \"tty\": true", "tty: backend vm" },
-        { "\"detach\": true", "detach: only a server takes it" },
+        { "\"webhook\": \"http://x\"", "webhook: only available on a server" },
+        { "\"backend\": \"native\", \"runtime\": \"runsc\"",
+          "runtime: not supported by backend native" },
+        { "\"backend\": \"vm\", \"tty\": true", "tty: not supported by backend vm" },
+        { "\"detach\": true", "detach: only available on a server" },
     };
     char json[256];
 
@@ -1276,7 +1276,7 @@ static void test_refusals(void **state)
         check_refused((struct making){ .json = json }, CAY_E_UNSUPPORTED, rows[i].message, NULL);
     }
     check_refused((struct making){ .json = "{" PYTHON ", \"image\": \"no-such-image\"}" },
-                  CAY_E_NOTFOUND, "image: there is no image 'no-such-image'", "cay image");
+                  CAY_E_NOTFOUND, "image: no image is named 'no-such-image'", "cay image");
     check_refused((struct making){ .json = "{" PYTHON ", \"image\": \"../x\"}" }, CAY_E_USAGE,
                   "image: '../x' is not the name of an image", "a-z");
     struct made m = made((struct making){
@@ -1333,10 +1333,10 @@ static void test_restricted_shell(void **state)
     check_refused((struct making){ .json =
                                        "{" BASH ", \"shell_allow\": [\"ls\"],"
                                        " \"backend\": \"process\", \"min_isolation\": \"none\"}" },
-                  CAY_E_UNSUPPORTED, "shell_allow: backend process has no root", NULL);
+                  CAY_E_UNSUPPORTED, "shell_allow: not supported by backend process", NULL);
     check_refused((struct making){ .json = "{\"language\": \"bash:5\", \"code\": \"ls\","
                                            " \"shell_allow\": [\"ls\"]}" },
-                  CAY_E_UNSUPPORTED, "not with a version", NULL);
+                  CAY_E_UNSUPPORTED, "not a version of it", NULL);
 }
 
 /* A profile is for every machine, so what is missing on this one is left out of it. */
@@ -1388,14 +1388,14 @@ static void test_terminal(void **state)
     unmake(&m);
     check_refused((struct making){ .json = "{" PYTHON ", \"tty\": true, \"backend\": \"process\","
                                            " \"min_isolation\": \"none\"}" },
-                  CAY_E_UNSUPPORTED, "tty: backend process", "native");
+                  CAY_E_UNSUPPORTED, "tty: not supported by backend process", "native");
 }
 
 static void test_profile(void **state)
 {
     (void)state;
     check_refused((struct making){ .json = "{" PYTHON ", \"profile\": \"hardend\"}" }, CAY_E_USAGE,
-                  "profile: there is no profile 'hardend'", "hardened");
+                  "profile: unknown profile 'hardend'", "hardened");
     check_refused((struct making){ .json = "{" PYTHON ", \"profile\": \"mien\"}",
                                    .user_toml = "[profiles.mine]\npids=3\n" },
                   CAY_E_USAGE, "mien", "mine");

@@ -16,10 +16,17 @@
 
 #include <cmocka.h>
 
+#include <cay/record.h>
+#include <cay/run.h>
+
 #include "../lib/tmp-folder.h"
+#include "base/arena.h"
 #include "base/auto.h"
+#include "base/error.h"
 #include "core/capture.h"
 #include "core/config.h"
+#include "core/plan.h"
+#include "core/result-json.h"
 #include "store/audit.h"
 #include "store/journal.h"
 #include "store/record.h"
@@ -78,8 +85,7 @@ static void put_tenant_record(const struct tmp_folder *place, unsigned n, const 
     const struct audit_entry entry = { .time = time, .id = id_of(n, id), .tenant = tenant };
     assert_int_equal(
         record_store(place->fd, &(struct record_text){ .entry = &entry,
-                                                       .result = text,
-                                                       .result_len = len,
+                                                       .result = { { text, len } },
                                                        .extra = "{\"version\":1}",
                                                        .extra_len = 13,
                                                        .end_ns = n * INT64_C(1000000000) }),
@@ -107,9 +113,9 @@ static void put_pending(const struct tmp_folder *place, unsigned n, size_t len)
 static bool has(const struct tmp_folder *place, unsigned n, const char *suffix);
 
 static size_t prune(const struct tmp_folder *place, const struct record_keep *keep, int64_t now,
-                    struct record_notice *notice)
+                    struct record_expiry *notice)
 {
-    return record_prune_told(place->fd, keep, now, false, notice, NULL, NULL);
+    return record_prune_report(place->fd, keep, now, false, notice, NULL, NULL);
 }
 
 /* No number of runs removes them, only age and bytes, and that not before its user was told. */
@@ -119,7 +125,7 @@ static void test_prune_pending(void **state)
     const struct record_keep few = { .count = 2, .bytes = MANY, .age_s = 1000000 };
     const struct record_keep young = { .count = 2, .bytes = MANY, .age_s = 50 };
     const struct record_keep small = { .count = 2, .bytes = 1 << 20, .age_s = 1000000 };
-    struct record_notice notice = { 0 };
+    struct record_expiry notice = { 0 };
 
     put_pending(place, 1, 1 << 20);
     put_pending(place, 2, 1 << 20);
@@ -130,22 +136,22 @@ static void test_prune_pending(void **state)
     assert_int_equal(notice.n, 0);
 
     /* Nobody is told: nothing begins. */
-    assert_int_equal(prune(place, &small, 100 + RECORD_NOTICE_S, NULL), 0);
-    assert_int_equal(prune(place, &small, 100 + 2 * RECORD_NOTICE_S, NULL), 0);
+    assert_int_equal(prune(place, &small, 100 + RECORD_EXPIRY_NOTICE_S, NULL), 0);
+    assert_int_equal(prune(place, &small, 100 + 2 * RECORD_EXPIRY_NOTICE_S, NULL), 0);
     assert_int_equal(prune(place, &small, 1000, &notice), 0);
     assert_int_equal(notice.n, 1);
-    assert_int_equal(notice.first_s, 1000 + RECORD_NOTICE_S);
-    assert_int_equal(prune(place, &small, 1000 + RECORD_NOTICE_S - 1, NULL), 0);
+    assert_int_equal(notice.first_s, 1000 + RECORD_EXPIRY_NOTICE_S);
+    assert_int_equal(prune(place, &small, 1000 + RECORD_EXPIRY_NOTICE_S - 1, NULL), 0);
     assert_true(has(place, 1, "/notice"));
     /* There is room again: the notice is taken back. */
     assert_int_equal(prune(place, &few, 1000, NULL), 0);
     assert_false(has(place, 1, "/notice"));
 
-    notice = (struct record_notice){ 0 };
+    notice = (struct record_expiry){ 0 };
     assert_int_equal(prune(place, &young, 2000, &notice), 1); /* an ordinary one, at once */
     assert_int_equal(notice.n, 1);
     assert_true(has(place, 1, "/changes"));
-    assert_int_equal(prune(place, &young, 2000 + RECORD_NOTICE_S, NULL), 1);
+    assert_int_equal(prune(place, &young, 2000 + RECORD_EXPIRY_NOTICE_S, NULL), 1);
     assert_false(has(place, 1, ".json") || has(place, 1, ""));
     assert_true(has(place, 2, "/changes")); /* the newest stays */
 }
@@ -255,7 +261,7 @@ static void test_prune_lost_changes(void **state)
 {
     const struct tmp_folder *place = *state;
     const struct record_keep keep = { .count = 100, .bytes = MANY, .age_s = 10 * 86400 };
-    struct record_notice notice = { 0 };
+    struct record_expiry notice = { 0 };
     char id[40], name[80];
     struct stat st;
 
@@ -274,8 +280,85 @@ static void test_prune_lost_changes(void **state)
     assert_int_equal(prune(place, &keep, now, &notice), 0);
     assert_int_equal(notice.n, 1);
     assert_true(has(place, 1, "/changes") && has(place, 2, "/changes"));
-    assert_int_equal(prune(place, &keep, now + RECORD_NOTICE_S, NULL), 1);
+    assert_int_equal(prune(place, &keep, now + RECORD_EXPIRY_NOTICE_S, NULL), 1);
     assert_int_equal(has(place, 1, "/changes") + has(place, 2, "/changes"), 1);
+}
+
+/* Changes come before the result. Who has both to write holds the folder meanwhile: only one that
+ * nobody holds is that of a cay that was killed. */
+static void test_lost(void **state)
+{
+    const struct tmp_folder *place = *state;
+    static struct config config;
+    struct record record;
+    struct capture capture;
+    char id[40], name[80];
+
+    config.settings[FIELD_KEEP_EXECUTIONS].value.num = 5;
+    config.settings[FIELD_KEEP_BYTES].value.num = MANY;
+    record_begin(&record, id_of(3, id), &config);
+    record.executions_fd = dup(place->fd);
+    capture_init(&capture, 4);
+    record_output(&record, 0, &capture, "more than that", 14);
+    assert_true(has(place, 3, "/stdout"));
+    snprintf(name, sizeof name, "%s/changes", id);
+    assert_false(record_is_lost(place->fd, id)); /* it has none yet */
+    auto_close int fd = openat(place->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_false(record_is_lost(place->fd, id)); /* it is being written */
+    close_fd(&record.own_fd);                    /* as by being killed */
+    assert_true(record_is_lost(place->fd, id));
+    assert_true(record_is_lost(place->fd, id));
+    record_done(&record);
+    capture_done(&capture);
+    snprintf(name, sizeof name, "%s.json", id);
+    auto_close int result = openat(place->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_false(record_is_lost(place->fd, id));
+}
+
+/* What is said of a run that never ran may not hold a server up: of a large request it says no
+ * hash. */
+static void test_hashed_at_once(void **state)
+{
+    static const struct {
+        size_t code, file;
+        bool has_code, has_files;
+    } rows[] = { { 100, 100, true, true },
+                 { 100, 2 << 20, true, false },
+                 { 2 << 20, 1, false, false } };
+    const struct tmp_folder *place = *state;
+    static struct config config;
+    struct cay_journal *journal;
+    struct cay_error err;
+
+    setenv("XDG_STATE_HOME", place->path, 1);
+    assert_int_equal(cay_journal_open(geteuid(), &journal, &err), 0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        auto_free char *bytes = mem_alloc(2 << 20);
+        struct payload_file files[] = { { .name = "x", .data = bytes, .len = rows[i].file } };
+        const struct plan plan = { .code = { bytes, rows[i].code },
+                                   .payload = { .files = files, .n_files = 1 } };
+        const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
+        struct cay_result result = { .timestamp = "2026-11-18T12:00:00.000Z", .tier = "none" };
+        struct arena arena = { 0 };
+        struct value warnings = { 0 };
+        struct record record;
+        char id[40], line[4096] = "";
+
+        record_begin(&record, id_of(20 + (unsigned)i, id), &config);
+        record.journal = journal;
+        record.is_unstarted = record.is_pending = true;
+        record_finish(&record, &plan, &left, &arena, &result, &warnings);
+        record_done(&record);
+        snprintf(line, sizeof line, "%s.owed", id);
+        auto_close int fd = openat(journal->folder_fd, line, O_RDONLY | O_CLOEXEC);
+        assert_true(read(fd, line, sizeof line - 1) > 0);
+        assert_true(!!strstr(line, "\"code\":{") == rows[i].has_code);
+        assert_true(!!strstr(line, "\"files\":{") == rows[i].has_files);
+        result_text_free(result.text);
+        arena_done(&arena);
+    }
+    cay_journal_close(journal);
 }
 
 /* ---- streams ---- */
@@ -418,10 +501,13 @@ static void test_not_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_prune_pending), TEST(test_prune_shares),       TEST(test_prune_count),
-        TEST(test_prune_age),     TEST(test_prune_bytes),        TEST(test_prune_locks),
-        TEST(test_prune_orphans), TEST(test_prune_lost_changes), TEST(test_output),
-        TEST(test_not_kept),      TEST(test_output_of_many),     TEST(test_output_of_all),
+        TEST(test_prune_pending),  TEST(test_prune_shares),
+        TEST(test_prune_count),    TEST(test_prune_age),
+        TEST(test_prune_bytes),    TEST(test_prune_locks),
+        TEST(test_prune_orphans),  TEST(test_prune_lost_changes),
+        TEST(test_lost),           TEST(test_hashed_at_once),
+        TEST(test_output),         TEST(test_not_kept),
+        TEST(test_output_of_many), TEST(test_output_of_all),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

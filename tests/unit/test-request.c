@@ -332,11 +332,11 @@ static void test_refused(void **state)
         { "{\"languag\": \"python\"}", "languag", "language" },
         { "{\"Code\": \"x\"}", "Code", "code" },
         { "{\"zzzzzzzz\": 1}", "zzzzzzzz", NULL },
-        { "{\"memory\": \"64m\"}", "memory: belongs into limits", "limits" },
+        { "{\"memory\": \"64m\"}", "memory: belongs in limits", "limits" },
         { "{\"limits\": {\"memroy\": \"64m\"}}", "memroy", "memory" },
-        { "{\"limits\": {\"timeout\": 3}}", "limits: timeout: belongs beside it", "{\"timeout\"" },
-        { "{\"limits\": {\"compile_timeout\": 3}}", "compile_timeout: there is no such field",
-          NULL },
+        { "{\"limits\": {\"timeout\": 3}}", "limits: timeout: belongs outside limits",
+          "{\"timeout\"" },
+        { "{\"limits\": {\"compile_timeout\": 3}}", "compile_timeout: unknown field", NULL },
         { "{\"limits\": {\"memory\": []}}", "memory", NULL },
         { "{\"limits\": []}", "limits", NULL },
         { "{\"timeout\": -1}", "timeout", NULL },
@@ -358,7 +358,7 @@ static void test_refused(void **state)
         { "{\"strict\": 9223372036854775808}", "strict: expected true or false, got a number",
           NULL },
         { "{\"timeuot\": 9223372036854775808}", "timeuot", "timeout" },
-        { "{\"memory\": 9223372036854775808}", "memory: belongs into limits", "limits" },
+        { "{\"memory\": 9223372036854775808}", "memory: belongs in limits", "limits" },
         { "{\"limits\": {\"memroy\": 9223372036854775808}}", "memroy", "memory" },
         { "{\"limits\": {\"pids\": [9223372036854775808]}}", "limits: 9223372036854775808", NULL },
         { "{\"env\": {\"A\": \"\", \"B\": 9223372036854775808}}", "env: 9223372036854775808",
@@ -502,7 +502,7 @@ static void test_clashes(void **state)
         struct cay_request *req = cay_request_new();
         struct cay_error err = { 0 };
         int rc = cay_request_parse(req, rows[i].json, strlen(rows[i].json), &err);
-        if ((rc == 0) != rows[i].is_fine || (rc < 0 && !strstr(err.msg, "can't both be there")))
+        if ((rc == 0) != rows[i].is_fine || (rc < 0 && !strstr(err.msg, "cannot both exist")))
             fail_msg("%s: %d %s", rows[i].json, rc, err.msg);
         cay_request_free(req);
     }
@@ -547,9 +547,9 @@ static void test_names_of_files(void **state)
     assert_int_equal(cay_request_add_file(req, "setuid", "", 0, 06755, &err), 0);
     assert_int_equal(req->files.items[req->files.n - 1].mode, 0755);
     assert_int_equal(cay_request_add_file(req, "tool", "", 0, 0, &err), -1);
-    assert_non_null(strstr(err.msg, "can't both"));
+    assert_non_null(strstr(err.msg, "cannot both"));
     assert_int_equal(cay_request_add_file(req, "tool/x", "", 0, 0, &err), -1);
-    assert_non_null(strstr(err.msg, "can't both"));
+    assert_non_null(strstr(err.msg, "cannot both"));
     assert_int_equal(cay_request_add_file(req, "tool2", "", 0, 0, &err), 0);
     cay_request_free(req);
 }
@@ -636,16 +636,15 @@ static void test_bounds(void **state)
         assert_int_equal(cay_request_set(req, lists[i], strbuf_str(&words), &err), -1);
         if (strcmp(lists[i], "collect") == 0)
             snprintf(wanted, sizeof wanted,
-                     "collect: an entry of 120000 bytes; allowed are at most 4096");
+                     "collect: an entry of 120000 bytes; the maximum is 4096");
         else
-            snprintf(wanted, sizeof wanted, "%s: has 60000 entries; allowed are at most 1024",
-                     lists[i]);
+            snprintf(wanted, sizeof wanted, "%s: has 60000 entries; the maximum is 1024", lists[i]);
         assert_string_equal(err.msg, wanted);
         /* and in parts, of which each is allowed */
         for (int k = 0; k < FIELD_ENTRIES_MAX; k++)
             assert_int_equal(cay_request_set(req, lists[i], "w", &err), 0);
         assert_int_equal(cay_request_set(req, lists[i], "w", &err), -1);
-        snprintf(wanted, sizeof wanted, "%s: has 1025 entries; allowed are at most 1024", lists[i]);
+        snprintf(wanted, sizeof wanted, "%s: has 1025 entries; the maximum is 1024", lists[i]);
         assert_string_equal(err.msg, wanted);
         cay_request_free(req);
         strbuf_done(&words);
@@ -655,13 +654,12 @@ static void test_bounds(void **state)
     struct cay_request *req = cay_request_new();
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         assert_int_equal(cay_request_set(req, texts[i], large, &err), -1);
-        snprintf(wanted, sizeof wanted, "%s: a text of 4097 bytes; allowed are at most 4096",
-                 texts[i]);
+        snprintf(wanted, sizeof wanted, "%s: a text of 4097 bytes; the maximum is 4096", texts[i]);
         assert_string_equal(err.msg, wanted);
     }
     large[256] = '\0';
     assert_int_equal(cay_request_add_env(req, large, "", &err), -1);
-    assert_non_null(strstr(err.msg, "a name of 256 bytes; allowed are at most 255"));
+    assert_non_null(strstr(err.msg, "a name of 256 bytes; the maximum is 255"));
     cay_request_free(req);
 }
 

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "core/result-json.h"
 
 static const char *const some_layers[] = { "pid_ns", "seccomp", NULL };
 static const char *const some_warnings[] = { "first \x1b[31m", "second \xff", NULL };
@@ -352,6 +353,101 @@ static void test_result_of_error_has_an_id(void **state)
     cay_result_free(second);
 }
 
+/* ---- what is large, in pieces ---- */
+
+enum { LARGE = 300000 };
+
+/* Text of one to four bytes, escapes, and bytes that are no text, so that no piece ends where it
+ * would suit. */
+static char *large_text(size_t seed, bool with_bytes)
+{
+    static const char *const parts[] = {
+        "plain", "\x01", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+        "\"\\",  "\xff", "\xe2\x82", "\xf0\x9f"
+    };
+    char *text = mem_alloc(LARGE + 8);
+    size_t n = 0;
+
+    while (n < LARGE) {
+        seed = seed * 1103515245 + 12345;
+        const char *part = parts[(seed >> 16) % (ARRAY_LEN(parts) - (with_bytes ? 0 : 3))];
+        n = (size_t)(stpcpy(text + n, part) - text);
+    }
+    return text;
+}
+
+static void test_text_in_pieces(void **state)
+{
+    static const size_t rooms[] = { 48 << 10, 50000, 200000, SIZE_MAX };
+    auto_free char *out = large_text(1, true), *err = large_text(2, false);
+    struct cay_result result = some_result();
+
+    (void)state;
+    result.out = (struct cay_stream){ out, strlen(out), strlen(out), false };
+    result.err = (struct cay_stream){ err, strlen(err), strlen(err), false };
+    auto_free char *want = cay_result_json(&result);
+    for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
+        size_t n_turns = 1, n_bytes = 0, room = rooms[i];
+        for (; !result_text_make(&result, &room); room = rooms[i], n_turns++) {
+            assert_true(room < rooms[i]); /* each turn does something, and no more than it may */
+            n_bytes += rooms[i] - room;
+        }
+        n_bytes += rooms[i] - room;
+        assert_int_equal(n_bytes, 2 * result.out.len + result.err.len); /* base64 of the first */
+        assert_true(n_turns >= n_bytes / rooms[i]);
+        result_text_add_files(&result);
+        auto_free char *text = cay_result_json(&result);
+        assert_string_equal(text, want);
+        result_text_free(result.text);
+        result.text = NULL;
+    }
+    json_decref(parsed(want));
+}
+
+static bool is_within(const char *data, size_t len, const struct cay_event_text *text)
+{
+    return data >= text->json && data + len <= text->json + text->len;
+}
+
+/* The record and the event have the same text, which is made once; what shows something else of the
+ * result has its own. */
+static void test_text_is_shared(void **state)
+{
+    auto_free char *out = large_text(3, false);
+    struct cay_result result = some_result(), shown;
+    const struct cay_event event = { .seq = 7, .kind = CAY_EVENT_FINISHED, .result = &result };
+    struct result_parts parts;
+    struct cay_event_text text;
+    size_t all = SIZE_MAX;
+
+    (void)state;
+    result.out = (struct cay_stream){ out, strlen(out), strlen(out), false };
+    auto_free char *want = cay_event_json(&event), *alone = cay_result_json(&result);
+    assert_true(result_text_make(&result, &all));
+    result_text_add_files(&result);
+    result_put_parts(&result, &parts);
+    assert_null(parts.own.data);
+    assert_int_equal(parts.head.len + parts.large_len + parts.tail.len, strlen(alone));
+    result_parts_done(&parts);
+    shown = result;
+    shown.out.len = 5;
+    result_put_parts(&shown, &parts);
+    assert_non_null(parts.own.data);
+    assert_true(parts.large_len < 200);
+    result_parts_done(&parts);
+
+    cay_event_take_json(&event, &text);
+    assert_int_equal(text.len, strlen(want));
+    assert_memory_equal(text.json, want, text.len);
+    assert_int_equal(text.result_len, strlen(alone));
+    assert_memory_equal(text.result, alone, text.result_len);
+    assert_true(is_within(text.result, text.result_len, &text));
+    free(text.buffer);
+    auto_free char *again = cay_event_json(&event); /* it was handed over */
+    assert_string_equal(again, want);
+    result_text_free(result.text);
+}
+
 static json_t *json_of_event(const struct cay_event *event)
 {
     auto_free char *text = cay_event_json(event);
@@ -424,7 +520,8 @@ int main(void)
         cmocka_unit_test(test_streams),         cmocka_unit_test(test_texts_of_the_program),
         cmocka_unit_test(test_result_of_error), cmocka_unit_test(test_result_of_error_has_an_id),
         cmocka_unit_test(test_events),          cmocka_unit_test(test_event_bytes),
-        cmocka_unit_test(test_event_parts),
+        cmocka_unit_test(test_event_parts),     cmocka_unit_test(test_text_in_pieces),
+        cmocka_unit_test(test_text_is_shared),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -194,9 +194,9 @@ static void be_noticed(int sock, enum seccomp_profile profile, bool leaves)
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test fails it would be held for good */
     sigaction(SIGUSR1, &action, NULL);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    int r = seccomp_load_noticed(profile, &fd);
+    int r = seccomp_load_notif(profile, &fd);
     if (r < 0)
-        fail_child("seccomp_load_noticed: %s", strerror(-r));
+        fail_child("seccomp_load_notif: %s", strerror(-r));
     if (fdpass_send(sock, "x", 1, &fd, 1) < 0)
         fail_child("pass the fd on");
     load_again(NULL);
@@ -226,13 +226,13 @@ static void check_noticed(enum seccomp_profile profile, bool leaves)
         assert_int_equal(told.revents, leaves ? POLLIN : POLLHUP);
     }
     if (n == 1 && leaves) {
-        struct seccomp_notice notice;
+        struct seccomp_event event;
         kill(pid, SIGUSR1); /* it waits for being received, which a signal would end */
-        assert_int_equal(seccomp_take_notice(list[0], &notice), 0);
-        assert_int_equal(notice.pid, pid);
-        assert_int_equal(notice.status, 7 << 8);
+        assert_int_equal(seccomp_notif_recv(list[0], &event), 0);
+        assert_int_equal(event.pid, pid);
+        assert_int_equal(event.status, 7 << 8);
         assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
-        seccomp_let_go(list[0], &notice);
+        seccomp_notif_continue(list[0], &event);
     }
     if (n == 1)
         close(list[0]);

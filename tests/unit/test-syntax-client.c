@@ -243,9 +243,9 @@ static void test_busy(void **state)
     cay_close(cay);
 }
 
-static int start_keeper(void *arg, struct cay_error *err)
+static int start_launcher(void *arg, struct cay_error *err)
 {
-    return cay_syntax_keeper(getenv("CAY"), arg, err);
+    return cay_syntax_launcher(getenv("CAY"), arg, err);
 }
 
 /* A keeper that was killed is started again by whoever can. */
@@ -257,13 +257,13 @@ static void test_lost_keeper(void **state)
 
     if (!pool)
         skip(); /* it was not built */
-    syntax_pool_prepare(pool, getenv("CAY"), start_keeper, &pid);
+    syntax_pool_prepare(pool, getenv("CAY"), start_launcher, &pid);
     must_answer(ask_at(pool, "a", "import os"));
-    assert_int_equal(syntax_pool_tend(pool, &err), 0);
+    assert_int_equal(syntax_pool_supervise(pool, &err), 0);
     assert_int_equal(pool->n_restarts, 0);
-    assert_int_equal(kill(pool->keeper_pid, SIGKILL), 0);
-    assert_int_equal(waitpid(pool->keeper_pid, NULL, 0), pool->keeper_pid);
-    assert_int_equal(syntax_pool_tend(pool, &err), 0);
+    assert_int_equal(kill(pool->launcher_pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pool->launcher_pid, NULL, 0), pool->launcher_pid);
+    assert_int_equal(syntax_pool_supervise(pool, &err), 0);
     assert_int_equal(pool->n_restarts, 1);
     assert_true(pid > 0);
     must_answer(ask_at(pool, "a", "import os, sys"));
@@ -272,7 +272,7 @@ static void test_lost_keeper(void **state)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     must_answer(ask_at(pool, "slow", "import re"));
     const struct syntax_question patient = {
-        .verb = SYNTAX_CHECK, .timeout_ms = 20000, .is_patient = true, .code = "1", .len = 1
+        .verb = SYNTAX_CHECK, .timeout_ms = 20000, .may_be_slow = true, .code = "1", .len = 1
     };
     struct syntax_ticket *ticket;
     assert_int_equal(syntax_ask(pool, getenv("CAY"), "python", &patient, &ticket, &err), 0);

@@ -14,12 +14,12 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "core/syntax-wire.h"
-#include "syntax/check.h"
+#include "syntax/checker.h"
 #include "syntax/names.h"
 #include "syntax/path.h"
 #include "syntax/rules.h"
-#include "syntax/serve.h"
-#include "syntax/shell.h"
+#include "syntax/shell-command.h"
+#include "syntax/worker-serve.h"
 
 /* ---- paths ---- */
 

@@ -11,7 +11,7 @@
 
 #include "base/auto.h"
 #include "base/strbuf.h"
-#include "cli/display.h"
+#include "cli/sanitize.h"
 #include "cli/tty-filter.h"
 
 #define BAD "\xef\xbf\xbd"

@@ -70,7 +70,7 @@ static int fail_missing_image(const struct shape *shape, struct cay_error *err)
     const char *name = strncmp(image, own, strlen(own)) == 0 ? image + strlen(own) : image;
     size_t len = strcspn(name, ":");
 
-    cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no image '%s'", image);
+    cay_fail(err, CAY_E_UNSUPPORTED, "docker: no such image: '%s'", image);
     if (strcmp(name + len, latest) == 0 || !name[len]) {
         if (len == strlen(usual) && strncmp(name, usual, len) == 0) /* docker_image, unless told */
             return image_hint_build(err, "python-node --engine docker --tag %s", image);
@@ -256,8 +256,8 @@ int container_update(struct api *api, const struct container *container,
     int rc = status < 0 ? -1 : 0;
     if (rc == 0 && status == 404 && !*api_message(answer)) {
         cay_fail(err, CAY_E_UNSUPPORTED, "docker: this engine can't change a container's limits");
-        rc = cay_hint(err,
-                      "podman learned it after 4.3; compiling needs it, for it has other limits");
+        rc = cay_hint(
+            err, "podman can do it since 4.4; compiling needs it, as it has limits of its own");
     } else if (rc == 0 && status != 200) {
         rc = cay_fail(err, CAY_E_UNSUPPORTED, "docker: change the limits: %.300s (%d)",
                       api_message(answer), status);

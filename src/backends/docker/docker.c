@@ -113,9 +113,9 @@ static int check_spec(const struct backend_host *host, const struct sandbox_spec
         return cay_hint(err, "CAY_SERVER=false goes without it; or start it with this DOCKER_HOST");
     }
     if (spec->has_terminals)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no terminal to give");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: no terminal is available");
     if (spec->is_restricted)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no restricted shell");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: a restricted shell is not supported");
     if (!memchr(spec->image, '\0', sizeof spec->image) || !spec->image[0] ||
         !memchr(spec->runtime, '\0', sizeof spec->runtime))
         return cay_fail(err, CAY_E_USAGE, "docker: no image is named");
@@ -170,7 +170,7 @@ static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
     struct keeper_message message = { .kind = KEEPER_EXEC, .exec = *spec };
 
     if (spec->has_terminal)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: there is no terminal to give");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "docker: no terminal is available");
     if (exec_table_add(&of(sandbox)->execs, spec, err) < 0)
         return -1;
     int rc = keeper_send(sandbox->fds[0], &message);

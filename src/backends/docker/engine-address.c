@@ -139,7 +139,7 @@ int engine_address_list(const struct engine_places *places,
         if (len > 0 && (size_t)len < sizeof path && set_unix(path, &ret[n], &long_path) == 0)
             n++;
     }
-    return n > 0 ? n : cay_fail(err, CAY_E_USAGE, "docker_host: there is no place to look");
+    return n > 0 ? n : cay_fail(err, CAY_E_USAGE, "docker_host: no address is known");
 }
 
 /* ---- connecting ---- */
@@ -207,7 +207,7 @@ int engine_address_socket(const struct engine_address *address, const char *root
     if (strcasecmp(address->host, "localhost") == 0 &&
         set_numeric("127.0.0.1", address->port, ret, ret_len))
         return 0;
-    cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: no address is known for it",
+    cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: no address found for it",
              address->text);
     return lacking(err, "name it in /etc/hosts, or give DOCKER_HOST its address");
 }

@@ -133,7 +133,7 @@ static void listen_for_locks(struct state *state)
     if (state->has_lock_filter || !(state->child->wanted & LAYER_BIT(SECCOMP)))
         return;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
-        state->lock_fd = seccomp_load_lock_notice();
+        state->lock_fd = seccomp_load_flock_notif();
     state->has_lock_filter = true;
 }
 

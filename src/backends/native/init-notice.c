@@ -119,7 +119,7 @@ static bool has_stopped(struct state *state, pid_t program)
  * up when there may be too many: a call that takes one away looks like any other. A flock lives on
  * with a mapping of its file, where it can't be seen: so many can do that as there were calls, and
  * as there are mappings. */
-static void answer_lock(struct state *state, int fd, const struct seccomp_notice *notice)
+static void answer_lock(struct state *state, int fd, const struct seccomp_event *notice)
 {
     enum { LOCKS_MAX = 1024, ADDS = 2, MAPPED_MAX = 4096 };
 
@@ -128,12 +128,12 @@ static void answer_lock(struct state *state, int fd, const struct seccomp_notice
     if (notice->is_flock && state->n_flocks >= MAPPED_MAX)
         state->n_flocks = open_files_mapped(init_proc(state), MAPPED_MAX);
     if (state->n_locks + ADDS > LOCKS_MAX || (notice->is_flock && state->n_flocks >= MAPPED_MAX)) {
-        seccomp_refuse(fd, notice, ENOLCK);
+        seccomp_notif_refuse(fd, notice, ENOLCK);
         return;
     }
     state->n_locks += ADDS;
     state->n_flocks += notice->is_flock;
-    seccomp_let_go(fd, notice);
+    seccomp_notif_continue(fd, notice);
 }
 
 /* The exit of a program that owns the sandbox is its end when nobody else is there who could go on:
@@ -141,9 +141,9 @@ static void answer_lock(struct state *state, int fd, const struct seccomp_notice
  * be. */
 void init_take_notice(struct state *state, int *fd)
 {
-    struct seccomp_notice notice;
+    struct seccomp_event notice;
 
-    if (seccomp_take_notice(*fd, &notice) < 0)
+    if (seccomp_notif_recv(*fd, &notice) < 0)
         return;
     if (!notice.is_exit) {
         answer_lock(state, *fd, &notice);
@@ -157,5 +157,5 @@ void init_take_notice(struct state *state, int *fd)
         init_end_exec(state, exec, notice.status, true);
         return;
     }
-    seccomp_let_go(*fd, &notice);
+    seccomp_notif_continue(*fd, &notice);
 }

@@ -344,7 +344,7 @@ static int take_image(const struct backend_host *host, struct native *native, st
     struct stat st;
 
     if (native->spec.is_restricted)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "shell_allow: goes with image host only");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "shell_allow: only available with image host");
     int rc = image_open(host->state_fd, name, &native->image);
     if (rc < 0)
         return image_fail(rc, name, err);
@@ -377,7 +377,7 @@ static int take_identity(const struct backend_host *host, struct native *native,
         native->spec.folder_fds[0] >= 0 || (native->spec.image[0] && !native->image.is_system);
     int rc = identity_take(host->state_fd, is_own, &native->who);
     if (rc == -EBUSY) {
-        cay_fail(err, CAY_E_SYSTEM, "native: every uid that there is for runs has one");
+        cay_fail(err, CAY_E_SYSTEM, "native: all sandbox uids are in use");
         return cay_hint(err, "wait for other runs to end, or give a longer range in /etc/subuid");
     }
     return rc < 0 ? cay_fail_errno(err, -rc, "take a uid slot in the state folder") : 0;

@@ -49,7 +49,7 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
         cay_fail_errno(err, errnum, "layer %s: %s", layer_name((enum layer)layer), what);
         return cay_hint(err, SHORTAGE);
     }
-    cay_fail(err, CAY_E_UNSUPPORTED, "layer %s cannot be had here: %s%s%s",
+    cay_fail(err, CAY_E_UNSUPPORTED, "layer %s is not available on this host: %s%s%s",
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
     backend_mark_unavailable(err);
@@ -93,17 +93,16 @@ int native_fail_folder(struct cay_error *err, const struct native *native, unsig
 
     cay_fail_errno(err, errnum, "%s: can't be shown in the sandbox", field);
     if (writes && errnum == EOPNOTSUPP)
-        cay_hint(err,
-                 "this file system has no id-mapped mounts: run as the folder's owner, or take "
-                 "--workspace");
+        cay_hint(err, "this file system has no id-mapped mounts: run as the folder's owner, or use "
+                      "--workspace");
     else if (errnum == ENOSPC)
-        cay_hint(err, "this one has to be copied in: raise disk and inodes, or take a smaller one");
+        cay_hint(err, "this one has to be copied in: raise disk and inodes, or use a smaller one");
     else if (errnum == ENODEV)
         cay_hint(err, "the kernel lacks overlayfs (modprobe overlay)");
     else if (errnum == EEXIST)
-        cay_hint(err, "the image has a folder of its own there: take another place, DIR=/PATH");
+        cay_hint(err, "the image has a folder of its own there: use another place, DIR=/PATH");
     else if (errnum == EINVAL)
-        cay_hint(err, "something is mounted within the folder: take one below or beside it");
+        cay_hint(err, "something is mounted inside the folder: use one below or beside it");
     else if (errnum == EACCES || errnum == ENOENT || errnum == ESTALE)
         cay_hint(err, "every folder on the way to it must be open to you (x for the user)");
     return -1;
@@ -139,7 +138,7 @@ void native_fail_step(const struct native *native, const struct child_report *fr
         err->errnum = errnum == ENODEV ? EINVAL : errnum; /* that would say something else */
     } else if (step == STEP_FILES && errnum == ENOSPC) {
         cay_fail(err, CAY_E_LIMIT, "the request's files do not fit into the disk or inodes limit");
-        cay_hint(err, "raise disk (and memory, whose half is the most it can be) or inodes");
+        cay_hint(err, "raise disk (and memory: disk is at most half of it) or inodes");
     } else if (step == STEP_FOLDERS) {
         native_fail_folder(err, native, from->op, errnum);
     } else if (step == STEP_ROOT && from->op < native->root.n) {

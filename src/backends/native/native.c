@@ -74,7 +74,7 @@ void native_hurry(struct native *native)
 
     if (!native->has_cgroup || (!is_slow && !gives_way))
         return;
-    cgroup_give_cpu(&native->cgroup);
+    cgroup_raise_cpu(&native->cgroup);
     memset(&native->limits, 0, sizeof native->limits);
 }
 

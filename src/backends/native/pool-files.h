@@ -3,7 +3,7 @@
 
 /*
  * How many of the warden's open files may be those of what is made ahead: a quarter of the limit,
- * which is what connections have of the front's (serve/setup.c). The rest is for runs. Where the
+ * which is what connections have of the front's (doors/http/setup.c). The rest is for runs. Where the
  * limit is as high as it mostly is, other bounds are reached first.
  */
 

@@ -204,8 +204,7 @@ static int step_seccomp(struct program *program)
         return seccomp_load(program->seccomp);
     /* A kernel that can't do it tells of the exit by the wait status alone. */
     int fd;
-    rc =
-        program->is_forked ? seccomp_load_forked(&fd) : seccomp_load_noticed(program->seccomp, &fd);
+    rc = program->is_forked ? seccomp_load_forked(&fd) : seccomp_load_notif(program->seccomp, &fd);
     program->notice_fd = fd;
     return rc;
 }

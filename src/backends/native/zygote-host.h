@@ -13,7 +13,7 @@ struct pool_options;
 
 /* The user that zygotes are, and that owns the user namespaces of sandboxes which they fork into,
  * where the warden is root: next to the range of the sandboxes' users, not in it, and not that of a
- * server's front either (serve/confine.h), which could look into what is its own user's. */
+ * server's front either (service/confine.h), which could look into what is its own user's. */
 #define ZYGOTE_UID 0x70010001U
 
 struct zygote {

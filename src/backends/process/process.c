@@ -48,7 +48,7 @@ static int probe(const struct backend_host *host, struct cay_error *err)
 {
     if (host->state_fd >= 0)
         return 0;
-    cay_fail(err, CAY_E_UNSUPPORTED, "process: there is no state folder to make a work folder in");
+    cay_fail(err, CAY_E_UNSUPPORTED, "process: no state folder to make a work folder in");
     return cay_hint(err, "set HOME or XDG_STATE_HOME to a folder that can be written");
 }
 
@@ -70,7 +70,7 @@ static int open_sandbox(const struct backend_host *host, const struct sandbox_sp
     if (probe(host, err) < 0)
         return -1;
     if (spec->has_terminals)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "process: there is no terminal to give");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "process: no terminal is available");
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "process: make a socket pair");
     fcntl(ctl[0], F_SETFL, O_NONBLOCK); /* an init that was stopped keeps nobody waiting */
