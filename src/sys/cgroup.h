@@ -61,7 +61,7 @@ struct cgroup {
 
 enum { CGROUP_CPU_SHARES = 1024 }; /* as every other group */
 
-/* Compared as bytes: whoever fills one clears all of it first. */
+/* Compared as bytes: clear all of it before you fill it in. */
 struct cgroup_limits {
     uint64_t memory_bytes;
     uint64_t swap_bytes;
@@ -101,9 +101,6 @@ int cgroup_join_cpu(int join[CGROUP_N]);
 /* v2: an fd that a process writes "0" to, to join. Or -errno. */
 int cgroup_open_join(const struct cgroup *group);
 
-/* Whether no process is in it. */
-bool cgroup_is_empty(const struct cgroup *group);
-
 /* Bytes that are held now; 0: not known. */
 uint64_t cgroup_memory(struct cgroup *group);
 
@@ -125,9 +122,6 @@ void cgroup_open_counters(struct cgroup *group);
 
 /* Starts the peaks anew, where the kernel can. */
 void cgroup_reset_peaks(const struct cgroup *group);
-
-/* v1: whether sockets hold memory of it. They may outlive its processes. */
-bool cgroup_has_sockets(const struct cgroup *group);
 
 /* Makes the limit on CPU time a whole CPU: what is killed dies by itself, and with a small share
  * that takes long. No more than that: what a run held can make its end long as well. */

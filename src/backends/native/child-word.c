@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The warden's words to pid 1, with the files by which it joins its cgroup (v1). */
+/* The warden's messages to pid 1: with the files by which it joins its cgroup (v1), and what it is
+ * asked to execute. */
 #include <errno.h>
 
 #include "backends/native/child.h"
-#include "core/payload.h"
 #include "sys/fdpass.h"
 
 int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N])
@@ -27,36 +27,46 @@ int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N])
     return word.kind == kind ? 0 : -ECANCELED;
 }
 
-int child_send_job(int fd, const struct job *job, enum child_job_kind kind)
+int child_send_request(int fd, struct child_request *request)
 {
-    const int fds[SPARE_FDS] = { job->std_fds[0], job->std_fds[1], job->std_fds[2], job->payload_fd,
-                                 job->harvest_fd };
-    struct child_job message = { *job, kind, fdpass_bits(fds, SPARE_FDS) };
+    const struct exec_spec *exec = &request->exec;
+    const int fds[REQUEST_FDS] = { exec->std_fds[0], exec->std_fds[1], exec->std_fds[2],
+                                   exec->payload_fd, exec->harvest_fd };
 
-    int rc = fdpass_send(fd, &message, sizeof message, fds, SPARE_FDS);
-    payload_forget(&message.job);
-    return rc;
+    request->fd_bits = request->kind == CHILD_EXEC ? fdpass_bits(fds, REQUEST_FDS) : 0;
+    return fdpass_send(fd, request, sizeof *request, fds,
+                       request->kind == CHILD_EXEC ? REQUEST_FDS : 0);
 }
 
-int child_recv_job(int fd, struct job *ret, enum child_job_kind *ret_kind)
+static int take_fds(struct child_request *request, int list[FDPASS_MAX], unsigned n)
 {
-    struct child_job message;
-    int list[FDPASS_MAX], fds[SPARE_FDS];
-    unsigned n;
+    struct exec_spec *exec = &request->exec;
+    int fds[REQUEST_FDS];
+    int rc = fdpass_spread(request->fd_bits, list, n, fds, REQUEST_FDS);
 
-    int rc = fdpass_recv(fd, &message, sizeof message, list, &n);
     if (rc < 0)
         return rc;
-    rc = fdpass_spread(message.fd_bits, list, n, fds, SPARE_FDS);
-    if (rc < 0)
-        return rc;
-    *ret = message.job;
-    *ret_kind = message.kind;
     for (int i = 0; i < 3; i++)
-        ret->std_fds[i] = fds[i];
-    ret->payload_fd = fds[3];
-    ret->harvest_fd = fds[4];
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        ret->folder_fds[i] = -1;
+        exec->std_fds[i] = fds[i];
+    exec->payload_fd = fds[REQUEST_PAYLOAD];
+    exec->harvest_fd = fds[REQUEST_HARVEST];
     return 0;
+}
+
+int child_recv_request(int fd, struct child_request *ret)
+{
+    int list[FDPASS_MAX];
+    unsigned n;
+    int rc = fdpass_recv(fd, ret, sizeof *ret, list, &n);
+
+    return rc < 0 ? rc : take_fds(ret, list, n);
+}
+
+int child_try_recv_request(int fd, struct child_request *ret)
+{
+    int list[FDPASS_MAX];
+    unsigned n;
+    int rc = fdpass_try_recv(fd, ret, sizeof *ret, list, &n);
+
+    return rc < 0 ? rc : take_fds(ret, list, n);
 }

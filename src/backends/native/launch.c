@@ -18,10 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/native/kept-cgroups.h"
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
-#include "backends/native/shared-pages.h"
 #include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -155,7 +153,7 @@ static pid_t clone_with_what_there_is(struct child *child, uid_t owner, int cgro
         if (missing == LAYER_N)
             return cay_fail_errno(err, errnum, "native: make a sandbox");
         uint32_t bit = UINT32_C(1) << missing;
-        bool can_do_without = !(bit & (child->job->require | LAYER_CORE_BITS)) &&
+        bool can_do_without = !(bit & (child->spec->require | LAYER_CORE_BITS)) &&
                               (missing != LAYER_USER_NS || geteuid() == 0);
         if (!can_do_without)
             return native_fail_layer(err, missing, why, "the kernel refuses it");
@@ -196,22 +194,19 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
 {
     enum cgroup_controller which = CGROUP_MEMORY;
     char name[64], random_id[33];
-    const char *id = native->spare ? random_name(host->pool, random_id) : native->job.id;
+    const char *id = native->spare ? random_name(host->pool, random_id) : native->spec.id;
     int rc = -EAGAIN;
 
     if (host->cgroups->version == 0) {
-        if (native->job.require & LAYER_CGROUP_BITS)
+        if (native->spec.require & LAYER_CGROUP_BITS)
             return native_fail_layer(err, LAYER_CGROUP_MEMORY, 0,
                                      "no cgroup is delegated to this user");
         return 0;
     }
-    if (native->job.require & LAYER_BIT(WATCHER))
+    if (native->spec.require & LAYER_BIT(WATCHER))
         return native_fail_layer(err, LAYER_WATCHER, 0, "the cgroup is there and does its work");
-    if (!host->cgroups->has[CGROUP_CPU] && (native->job.require & LAYER_BIT(CGROUP_CPU)))
+    if (!host->cgroups->has[CGROUP_CPU] && (native->spec.require & LAYER_BIT(CGROUP_CPU)))
         return native_fail_layer(err, LAYER_CGROUP_CPU, 0, "the cpu controller is not there");
-    if (host->pool && kept_cgroups_take(pool_cgroups(host->pool), &native->cgroup, &native->limits,
-                                        &native->zero))
-        rc = 0;
     /* A sweeper that took the newborn for a leftover may still be about to remove it by its name,
      * so each try has a name of its own. */
     for (unsigned tries = 0; rc == -EAGAIN && tries < 10; tries++) {
@@ -221,7 +216,7 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY, -rc, "make a group");
     native->has_cgroup = true;
-    rc = native_set_limits(native, &native->job.limits[0], &which);
+    rc = native_set_limits(native, &native->spec.limits, &which);
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc, "set its limit");
     native->layers |= LAYER_BIT(CGROUP_MEMORY) | LAYER_BIT(CGROUP_PIDS) |
@@ -240,14 +235,6 @@ static int map_watched(struct native *native, struct cay_error *err)
     return 0;
 }
 
-static int take_page(struct native *native, struct cay_error *err)
-{
-    if (!native->spare)
-        return 0;
-    native->shared = shared_page_take(pool_pages(native->pool));
-    return native->shared ? 0 : cay_fail(err, CAY_E_LIMIT, "native: too many sandboxes ahead");
-}
-
 /* Pid 1 is born, and makes its network namespace while the rest is done here. */
 static int bear(struct native *native, struct child *child, int cgroup_fd, struct cay_error *err)
 {
@@ -257,40 +244,33 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
         int program[2];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, program) < 0)
             return cay_fail_errno(err, errno, "native: make a socket pair");
-        child->program_fd = native->to_program_fd = program[0];
-        native->program_fd = program[1];
+        child->program_fd = program[0];
         if (native->spare == SPARE_EXEC)
             child->job_fd = program[1];
+        else
+            native->program_fd = program[1];
     }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
-        return cay_fail_errno(err, errno, "native: make a socket pair");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0) {
+        cay_fail_errno(err, errno, "native: make a socket pair");
+        close_fd(&child->program_fd);
+        close_fd(&child->job_fd);
+        return -1;
+    }
     child->ctl_fd = ctl[1];
-    int rc = native->shared ? shared_page_open(pool_pages(native->pool), native->shared) : 0;
-    if (rc < 0) {
-        cay_fail_errno(err, -rc, "native: share memory with pid 1");
-    } else if (native->berth) {
-        native->pid = berth_clone(native->berth, child, cgroup_fd, &native->base.fds[FD_PID]);
-        if (native->pid < 0)
-            cay_fail_errno(err, -native->pid, "native: make a sandbox");
-    } else {
-        uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
-        native->pid =
-            clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
-        if (native->pid == 0) {
-            if (!child->has_userns) {
-                child->uid = native->who.uid;
-                child->gid = native->who.gid;
-            }
-            child_main(child);
+    uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
+    native->pid = clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
+    if (native->pid == 0) {
+        if (!child->has_userns) {
+            child->uid = native->who.uid;
+            child->gid = native->who.gid;
         }
+        child_main(child);
     }
-    if (native->shared)
-        shared_page_close(pool_pages(native->pool), native->shared);
     close(ctl[1]);
-    if (native->spare == SPARE_EXEC)
-        close_fd(&native->program_fd);
+    close_fd(&child->program_fd);
+    close_fd(&child->job_fd);
     native->base.fds[FD_CTL] = ctl[0];
-    return rc < 0 || native->pid < 0 ? -1 : 0;
+    return native->pid < 0 ? -1 : 0;
 }
 
 /* Tells pid 1 that its id map is there, and makes the cgroup while it builds its root; or first, if
@@ -321,11 +301,11 @@ static int tell_words(const struct backend_host *host, struct native *native, st
 static int mount_for_run(const struct native *native, int number, const struct stat *st)
 {
     const struct identity *who = &native->who;
-    const struct cay_limits *limits = &native->job.limits[native->job.n_stages - 1];
+    const struct cay_limits *limits = &native->spec.limits;
     const struct copy_owner owner = { st->st_uid, who->uid, st->st_gid, who->gid };
-    int fd = native->job.folder_fds[number];
+    int fd = native->spec.folder_fds[number];
 
-    bool writes = number == 0 && native->job.writes;
+    bool writes = number == 0 && native->spec.writes;
     int mount = idmap_clone(fd, st->st_uid, st->st_gid, who->uid, who->gid, writes);
     if (writes)
         return mount == -EINVAL ? -EOPNOTSUPP : mount;
@@ -340,8 +320,8 @@ static int exchange_owners(struct native *native, struct child *child, struct ca
 {
     struct stat st;
 
-    for (int i = 0; i < JOB_FOLDERS; i++) {
-        int *fd = &native->job.folder_fds[i];
+    for (int i = 0; i < SANDBOX_FOLDERS; i++) {
+        int *fd = &native->spec.folder_fds[i];
         if (*fd < 0)
             continue;
         if (fstat(*fd, &st) < 0)
@@ -360,15 +340,15 @@ static int exchange_owners(struct native *native, struct child *child, struct ca
 /* By its name, from a folder that is the warden's own user's or root's. */
 static int take_image(const struct backend_host *host, struct native *native, struct cay_error *err)
 {
-    const char *name = native->job.image;
+    const char *name = native->spec.image;
     struct stat st;
 
-    if (native->job.is_restricted)
+    if (native->spec.is_restricted)
         return cay_fail(err, CAY_E_UNSUPPORTED, "shell_allow: only available with image host");
     int rc = image_open(host->state_fd, name, &native->image);
     if (rc < 0)
         return image_fail(rc, name, err);
-    if (fstat(native->image.fd, &st) < 0 || st.st_ino != native->job.image_inode)
+    if (fstat(native->image.fd, &st) < 0 || st.st_ino != native->spec.image_inode)
         return image_fail(-EBUSY, name, err);
     return 0;
 }
@@ -376,41 +356,25 @@ static int take_image(const struct backend_host *host, struct native *native, st
 static int make_root(struct native *native, const struct language *language,
                      const struct child *child, struct cay_error *err)
 {
-    unsigned flags = native->job.tty ? ROOT_TERMINAL : 0;
+    unsigned flags = native->spec.has_terminals ? ROOT_TERMINAL : 0;
 
-    if (native->job.is_restricted)
-        return shell_root(&native->arena, language, native->job.shell_allow, child->uid, child->gid,
-                          flags, &native->root, err);
-    if (native->job.image[0]) {
+    if (native->spec.is_restricted)
+        return shell_root(&native->arena, language, native->spec.shell_allow, child->uid,
+                          child->gid, flags, &native->root, err);
+    if (native->spec.image[0]) {
         int rc = image_root(&native->arena, &native->image, flags, &native->root);
-        return rc < 0 ? cay_fail_errno(err, -rc, "image: read '%s'", native->job.image) : 0;
+        return rc < 0 ? cay_fail_errno(err, -rc, "image: read '%s'", native->spec.image) : 0;
     }
     op_list_host(&native->arena, language, child->uid, child->gid, flags, &native->root);
     return 0;
 }
 
-/* What is needed of the language; in a berth that is little. */
-static int take_language(struct native *native, const struct language **ret, struct cay_error *err)
-{
-    bool is_needed = !native->berth || native->spare == SPARE_WARM;
-
-    *ret = NULL;
-    return native->job.language < 0 || !is_needed
-               ? 0
-               : language_at(&native->arena, native->job.language, ret, err);
-}
-
 static int take_identity(const struct backend_host *host, struct native *native,
                          struct cay_error *err)
 {
-    if (native->berth) {
-        native->who = native->berth->who;
-        native->who.lock_fd = native->who.name_fd = -1; /* they are the berth's */
-        return 0;
-    }
     /* What is in a user's own folders is not for a uid that is not his. */
     bool is_own =
-        native->job.folder_fds[0] >= 0 || (native->job.image[0] && !native->image.is_system);
+        native->spec.folder_fds[0] >= 0 || (native->spec.image[0] && !native->image.is_system);
     int rc = identity_take(host->state_fd, is_own, &native->who);
     if (rc == -EBUSY) {
         cay_fail(err, CAY_E_SYSTEM, "native: all sandbox uids are in use");
@@ -419,45 +383,34 @@ static int take_identity(const struct backend_host *host, struct native *native,
     return rc < 0 ? cay_fail_errno(err, -rc, "take a uid slot in the state folder") : 0;
 }
 
-/* The cgroup is there before pid 1 where that is born into it, where it takes the files to join by
- * along, and where there is none to make. */
+/* The cgroup is there before pid 1 where that is born into it, and where there is none to make. */
 static int make_cgroup_first(const struct backend_host *host, struct native *native,
                              struct cay_error *err)
 {
     bool has_cgroup = host->cgroups->version != 0;
-    bool is_first = !has_cgroup || host->cgroups->version == 2 || native->berth;
+    bool is_first = !has_cgroup || host->cgroups->version == 2;
 
     if (is_first && make_cgroup(host, native, err) < 0)
         return -1;
     return has_cgroup ? 0 : map_watched(native, err);
 }
 
-/* It waits for nobody, for it has all it needs. */
-static void describe_berth(struct native *native, struct child *child)
-{
-    child->is_in_berth = child->has_userns = true;
-    child->layers = LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS);
-    native->layers |= LAYER_BIT(USER_NS);
-    native->root = native->berth->kind->root;
-    memcpy(child->join, native->cgroup.join, sizeof child->join);
-}
-
 int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
 {
-    const struct language *language;
+    const struct language *language = NULL;
     bool has_cgroup = host->cgroups->version != 0;
     bool is_born_inside = host->cgroups->version == 2;
 
-    if (take_language(native, &language, err) < 0)
+    if (native->spec.language >= 0 &&
+        language_at(&native->arena, native->spec.language, &language, err) < 0)
         return -1;
-    if (native->job.image[0] && take_image(host, native, err) < 0)
+    if (native->spec.image[0] && take_image(host, native, err) < 0)
         return -1;
-    if (take_identity(host, native, err) < 0 || make_cgroup_first(host, native, err) < 0 ||
-        take_page(native, err) < 0)
+    if (take_identity(host, native, err) < 0 || make_cgroup_first(host, native, err) < 0)
         return -1;
 
     struct child child = {
-        .job = &native->job,
+        .spec = &native->spec,
         .root = &native->root,
         .has_cgroup = has_cgroup,
         .has_root = native->who.kind == IDENTITY_ROOT_SLOT,
@@ -469,9 +422,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
-        .shared = native->shared,
         .spare = native->spare,
-        .is_awaited = native->spare == SPARE_FORK && native->job.start == START_FORK,
         .heap = native->spare ? pool_heap(host->pool) : NULL,
         .program_fd = -1,
         .image_fd = native->image.root_fd,
@@ -483,28 +434,24 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if (!child.has_cgroup && sched_getaffinity(0, sizeof child.cpus, &child.cpus) < 0)
         CPU_ZERO(&child.cpus);
     child.nice = getpriority(PRIO_PROCESS, 0);
-    if (native->berth)
-        describe_berth(native, &child);
-    else if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||
-             make_root(native, language, &child, err) < 0)
+    if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||
+        make_root(native, language, &child, err) < 0)
         return -1;
     if (native->spare == SPARE_WARM &&
-        warm_make(&native->arena, pool_settings(host->pool), language, &native->job.limits[0],
+        warm_make(&native->arena, pool_settings(host->pool), language, &native->spec.limits,
                   &child.warm, err) < 0)
         return -1;
     int rc = bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
     warm_done(&child.warm);
     if (rc < 0)
         return -1;
-    if (native->berth)
-        return 0;
     if (child.has_userns) {
         rc = userns_map(native->pid, &native->who);
         if (rc < 0)
             return native_fail_map(err, native, -rc);
         native->layers |= LAYER_BIT(USER_NS);
     }
-    for (int i = 0; i < JOB_FOLDERS; i++)
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
         close_fd(&native->mounts[i]); /* pid 1 has them */
     return tell_words(host, native, err);
 }

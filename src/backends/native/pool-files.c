@@ -3,44 +3,19 @@
 
 #include "base/auto.h"
 
-uint64_t pool_files_most(uint64_t limit)
+uint64_t pool_files_max(uint64_t limit)
 {
     return limit / 4;
 }
 
-unsigned pool_files_share(uint64_t most, unsigned n_shapes)
+unsigned pool_files_share(uint64_t max, unsigned n_shapes)
 {
-    uint64_t share = most / (FILES_SPARE + FILES_BERTH) / MAX(n_shapes, 1U);
+    uint64_t share = max / FILES_SPARE / MAX(n_shapes, 1U);
 
     return (unsigned)MIN(MAX(share, UINT64_C(1)), (uint64_t)UINT16_MAX);
 }
 
-static uint64_t kept(const struct pool_files *files)
+bool pool_files_has_room(uint64_t max, unsigned n)
 {
-    return (uint64_t)files->berths * FILES_BERTH + (uint64_t)files->cgroups * FILES_CGROUP;
-}
-
-bool pool_files_has_room(const struct pool_files *files, bool has_berth)
-{
-    uint64_t all = kept(files) + (files->spares + UINT64_C(1)) * (FILES_SPARE + FILES_BERTH);
-
-    if (files->cgroups > 0)
-        all -= FILES_CGROUP;
-    if (has_berth)
-        all -= FILES_BERTH;
-    return all <= files->most;
-}
-
-bool pool_files_may_grow(const struct pool_files *files)
-{
-    const struct pool_files alone = { .most = files->most, .spares = files->spares };
-
-    return pool_files_has_room(&alone, false);
-}
-
-bool pool_files_may_keep(const struct pool_files *files, unsigned n)
-{
-    uint64_t all = kept(files) + (uint64_t)files->spares * (FILES_SPARE + FILES_BERTH) + n;
-
-    return kept(files) + n <= files->most / 2 && all <= files->most;
+    return (n + UINT64_C(1)) * FILES_SPARE <= max;
 }

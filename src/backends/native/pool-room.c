@@ -4,62 +4,31 @@
 #include "backends/native/pool-state.h"
 #include "base/auto.h"
 
-static struct pool_files files_of(const struct pool *pool)
+static unsigned count_spares(const struct pool *pool)
 {
-    struct pool_files files = {
-        .most = pool->files_most,
-        .spares = pool->n_dying,
-        .cgroups = pool->groups.n,
-    };
+    unsigned n = pool->n_dying;
 
-    for (const struct shape *shape = pool->shapes; shape < pool->shapes + SHAPES; shape++) {
-        files.berths += shape->berths.n;
+    for (const struct shape *shape = pool->shapes; shape < pool->shapes + SHAPES; shape++)
         for (int i = 0; i < SPARE_STATES; i++)
-            files.spares += shape->n[i];
-    }
-    return files;
+            n += shape->n[i];
+    return n;
 }
 
-bool pool_may_keep(const struct pool *pool, unsigned n_files)
+bool pool_has_room(const struct pool *pool)
 {
-    const struct pool_files files = files_of(pool);
-
-    return pool_files_may_keep(&files, n_files);
-}
-
-/* A berth of another shape, or a group beyond the one that the spare will have. */
-static bool drop_kept(struct pool *pool, const struct shape *but)
-{
-    for (struct shape *shape = pool->shapes; shape < pool->shapes + SHAPES; shape++) {
-        struct berth *berth = shape == but ? NULL : berth_list_take(&shape->berths);
-        if (berth) {
-            berth_free(berth);
-            return true;
-        }
-    }
-    return pool->groups.n > 1 && kept_cgroups_drop(&pool->groups);
-}
-
-bool pool_has_room(struct pool *pool, struct shape *shape)
-{
-    struct pool_files files;
-    bool has_room;
+    unsigned n = count_spares(pool);
 
     if (pool->memory_bytes >= pool->options->memory_bytes)
         return false;
     /* Half of a short range is for those that no spare fits. */
-    if (pool->uids > 0 && files_of(pool).spares >= pool->uids / 2)
+    if (pool->uids > 0 && n >= pool->uids / 2)
         return false;
-    do {
-        files = files_of(pool);
-        has_room = pool_files_has_room(&files, berth_list_has(&shape->berths));
-    } while (!has_room && pool_files_may_grow(&files) && drop_kept(pool, shape));
-    return has_room;
+    return pool_files_has_room(pool->files_max, n);
 }
 
 unsigned pool_bound_target(const struct pool *pool, unsigned target)
 {
-    unsigned share = pool_files_share(pool->files_most, pool->n_used);
+    unsigned share = pool_files_share(pool->files_max, pool->n_used);
 
     return MIN(target, MIN(share, pool->options->spares_max));
 }

@@ -3,11 +3,8 @@
 
 /* What pool.c and pool-room.c share. */
 
-#include "backends/native/berth-list.h"
-#include "backends/native/kept-cgroups.h"
 #include "backends/native/native.h"
 #include "backends/native/pool.h"
-#include "backends/native/shared-pages.h"
 
 enum { SHAPES = POOL_LANGUAGES + 1, COMMANDS = POOL_LANGUAGES };
 
@@ -18,8 +15,6 @@ struct shape {
     struct zygote *zygote; /* of SPARE_FORK */
     struct zygote *heir;   /* that will take its place */
     struct native *spares;
-    struct berth_list berths;
-    int64_t berth_taken_ns; /* by a run */
     unsigned n[SPARE_STATES], target;
     uint32_t taken, missed, failed;
     unsigned taken_lately; /* since the target was last looked at */
@@ -37,29 +32,20 @@ struct pool {
     struct shape shapes[SHAPES];
     struct native *dying; /* killed, and not yet reaped */
     uint64_t memory_bytes;
-    uint64_t files_most; /* pool-files.h */
-    uint32_t uids;       /* that runs can have, the spares' among them; 0: any number has one */
-    unsigned n_used;     /* shapes */
+    uint64_t files_max; /* pool-files.h */
+    uint32_t uids;      /* that runs can have, the spares' among them; 0: any number has one */
+    unsigned n_used;    /* shapes */
     unsigned n_dying;
     uint64_t number;
     char *heap;
-    struct shared_pages pages;
-    unsigned next;       /* the shape to look at first */
-    bool has_no_berths;  /* they can't be had here */
-    bool has_had_berths; /* they can */
+    unsigned next; /* the shape to look at first */
     int64_t taken_ns;
-    const struct native *latest; /* the run that began last, until it is over; and when */
-    int64_t latest_ns;
-    struct kept_cgroups groups;
 };
 
 /* ---- how much there may be of it all ---- */
 
-/* Whether one more spare of this shape may be made; what is only kept makes way for it. */
-bool pool_has_room(struct pool *pool, struct shape *shape);
-
-/* Whether something that holds so many files may be kept for whoever comes next. */
-bool pool_may_keep(const struct pool *pool, unsigned n_files);
+/* Whether one more spare may be made. */
+bool pool_has_room(const struct pool *pool);
 
 /* As many spares as a shape wants, or as it may have. */
 unsigned pool_bound_target(const struct pool *pool, unsigned target);

@@ -25,7 +25,6 @@
 /* A shape that nobody asked for in this time keeps no more than what is wanted at least. */
 #define SHRINK_NS    (5 * NS_PER_SEC)
 #define QUIET_NS     (3 * NS_PER_MSEC)
-#define LATEST_NS    (12 * NS_PER_MSEC)
 #define RENEW_NS     (600 * NS_PER_SEC)
 #define BACKOFF_NS   (NS_PER_SEC / 2)
 #define BACKOFF_MOST 7 /* doublings */
@@ -33,7 +32,7 @@
 /* A spare that is not ready by then never will be: its runtime hangs. */
 #define MAKE_NS (30 * NS_PER_SEC)
 
-enum { RENEW_AFTER = 1000, BERTHS_LEAST = 2, FAILURES_MAX = 4 };
+enum { RENEW_AFTER = 1000, FAILURES_MAX = 4 };
 
 /* ---- lists ---- */
 
@@ -70,13 +69,6 @@ static struct shape *shape_of(struct pool *pool, int32_t language)
     return &pool->shapes[language < 0 ? COMMANDS : language];
 }
 
-static void move_to(struct shape *shape, struct native *native, enum spare_state state)
-{
-    shape->n[native->state]--;
-    native->state = state;
-    shape->n[state]++;
-}
-
 /* ---- the end of spares ---- */
 
 static void drop_spare(struct pool *pool, struct shape *shape, struct native *native)
@@ -85,7 +77,7 @@ static void drop_spare(struct pool *pool, struct shape *shape, struct native *na
     shape->n[native->state]--;
     pool->memory_bytes -= native->spare_bytes;
     unwatch(pool, native->base.fds[FD_CTL]);
-    backend_native.kill(&native->base);
+    backend_native.close(&native->base);
     push(&pool->dying, native);
     pool->n_dying++;
 }
@@ -168,7 +160,7 @@ static void lose_zygote(struct pool *pool, struct shape *shape)
         shape->kind = SPARE_EXEC;
     for (struct native *native = shape->spares, *next; native; native = next) {
         next = native->next;
-        if (native->state != SPARE_READY)
+        if (native->state == SPARE_MAKING)
             drop_spare(pool, shape, native);
     }
 }
@@ -217,59 +209,22 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
         shape->kind = SPARE_WARM;
 }
 
-/* ---- berths ---- */
-
-/* One that is not too old, ahead of what is to be made in it, if it can be. */
-static void have_berth(struct pool *pool, struct shape *shape, int64_t now)
+/* Without an exec, but with limits. */
+static struct native *make_empty(struct pool *pool, struct shape *shape,
+                                 const struct cay_limits *limits, uint32_t require)
 {
-    struct berth_list *list = &shape->berths;
-
-    if (pool->has_no_berths || berth_list_has(list) || now < list->not_before_ns)
-        return;
-    list->not_before_ns = now + BACKOFF_NS;
-    struct berth *berth =
-        berth_list_make(list, pool->host, shape->language, shape->kind == SPARE_FORK);
-    /* Where one could be had before, the host is short of something now. */
-    pool->has_no_berths = list->has_kind && !berth && !pool->has_had_berths;
-    if (!berth)
-        return;
-    pool->has_had_berths = true;
-    list->not_before_ns = 0;
-    berth->shape = (unsigned)(shape - pool->shapes);
-}
-
-/* No more than spares may want at once. */
-void pool_keep_berth(struct pool *pool, struct berth *berth)
-{
-    struct shape *shape = &pool->shapes[berth->shape];
-
-    unsigned most = MAX(2 * shape->target, (unsigned)BERTHS_LEAST);
-    berth_list_keep(&shape->berths, berth, pool_may_keep(pool, FILES_BERTH) ? most : 0);
-}
-
-/* Without a job yet, but with limits; START_FORK: for a run that waits. */
-static struct native *make_one(struct pool *pool, struct shape *shape, enum start_kind start,
-                               const struct cay_limits *limits, uint32_t require)
-{
-    struct job job = {
-        .start = (uint8_t)start,
-        .n_stages = 1,
+    struct sandbox_spec spec = {
         .language = shape->language,
         .require = require,
-        .limits = { *limits, *limits },
-        .std_fds = { -1, -1, -1 },
+        .limits = *limits,
         .payload_fd = -1,
-        .harvest_fd = -1,
     };
     struct cay_error err;
 
-    have_berth(pool, shape, clock_now_ns());
-    memset(job.id, '0', sizeof job.id - 1);
-    job.id[sizeof job.id - 1] = '\0';
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        job.folder_fds[i] = -1;
-    struct native *native =
-        native_make(pool->host, &job, shape->kind, berth_list_take(&shape->berths), &err);
+    memset(spec.id, '0', sizeof spec.id - 1);
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        spec.folder_fds[i] = -1;
+    struct native *native = native_make(pool->host, &spec, shape->kind, &err);
     if (native)
         native->shape = (unsigned)(shape - pool->shapes);
     return native;
@@ -277,7 +232,7 @@ static struct native *make_one(struct pool *pool, struct shape *shape, enum star
 
 static void make_spare(struct pool *pool, struct shape *shape)
 {
-    struct native *native = make_one(pool, shape, START_COLD, pool->options->limits, 0);
+    struct native *native = make_empty(pool, shape, pool->options->limits, 0);
 
     if (!native) {
         fail_shape(shape);
@@ -293,56 +248,34 @@ static void make_spare(struct pool *pool, struct shape *shape)
 static void on_ready(struct pool *pool, struct shape *shape, struct native *native,
                      const struct child_report *from)
 {
-    move_to(shape, native, SPARE_READY);
+    shape->n[native->state]--;
+    native->state = SPARE_READY;
+    shape->n[SPARE_READY]++;
     native->layers |= from->layers;
     shape->failures = 0;
-    native_start_counting(native);
     native->spare_bytes = cgroup_memory(&native->cgroup);
     pool->memory_bytes += native->spare_bytes;
-}
-
-/* A run whose program was not forked is still on its way after the usual moment, with the CPU that
- * we would have. As long as it is, and not for ever, it is looked at again; but only where enough
- * is ready, for under load there is always one that has just begun. */
-static bool is_on_its_way(const struct pool *pool, const struct shape *shape, int64_t now)
-{
-    return pool->latest && pool->latest->spare != SPARE_FORK && now < pool->latest_ns + LATEST_NS &&
-           2 * shape->n[SPARE_READY] >= shape->target;
 }
 
 /* A run that has just begun is not to wait for what is made for the next: not while there is more,
  * and for the moment that it takes when the last one was taken. */
 static int64_t quiet_until(const struct pool *pool, const struct shape *shape)
 {
-    int64_t now = clock_now_ns(), until = pool->taken_ns + QUIET_NS;
-
-    if (shape->n[SPARE_READY] == 0)
-        return shape->emptied_ns + QUIET_NS;
-    return now >= until && is_on_its_way(pool, shape, now) ? now + QUIET_NS : until;
+    return (shape->n[SPARE_READY] == 0 ? shape->emptied_ns : pool->taken_ns) + QUIET_NS;
 }
 
-static bool is_quiet(const struct pool *pool, const struct shape *shape)
+int pool_order(struct pool *pool, struct native *native)
 {
-    return clock_now_ns() < quiet_until(pool, shape);
+    struct zygote *zygote = pool->shapes[native->shape].zygote;
+
+    return zygote ? zygote_order_one(zygote, native) : -ESRCH;
 }
 
-/* The sandbox stands, and a program may be forked into it. Some stay without, which costs next to
- * no memory, and get theirs when more are wanted at once than were made ready. */
-static void order_some(struct pool *pool, struct shape *shape)
+/* The sandbox stands, and a program is to be forked into it. */
+static void on_made(struct pool *pool, struct shape *shape, struct native *native)
 {
-    if (is_quiet(pool, shape))
-        return;
-    for (struct native *native = shape->spares, *next; native; native = next) {
-        next = native->next;
-        if (shape->n[SPARE_READY] + shape->n[SPARE_MAKING] >= shape->target)
-            return;
-        if (native->state != SPARE_MADE)
-            continue;
-        move_to(shape, native, SPARE_MAKING);
-        native->late_ns = clock_now_ns() + MAKE_NS;
-        if (!shape->zygote || zygote_order_one(shape->zygote, native) < 0)
-            drop_spare(pool, shape, native);
-    }
+    if (pool_order(pool, native) < 0)
+        drop_spare(pool, shape, native);
 }
 
 static void on_spare(struct pool *pool, struct native *native)
@@ -357,14 +290,12 @@ static void on_spare(struct pool *pool, struct native *native)
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n == (ssize_t)sizeof from && from.kind == CHILD_READY) {
+    if (n == (ssize_t)sizeof from && from.kind == CHILD_READY && from.value) {
         on_ready(pool, shape, native, &from);
         return;
     }
     if (n == (ssize_t)sizeof from && from.kind == CHILD_MADE) {
-        native->layers |= from.layers;
-        move_to(shape, native, SPARE_MADE);
-        order_some(pool, shape);
+        on_made(pool, shape, native);
         return;
     }
     fail_shape(shape);
@@ -416,16 +347,8 @@ static int64_t serve_shape(struct pool *pool, struct shape *shape, int64_t now, 
     int64_t quiet_ns = quiet_until(pool, shape);
     if (now < quiet_ns)
         return quiet_ns;
-    order_some(pool, shape);
-    unsigned all = shape->n[SPARE_READY] + shape->n[SPARE_MAKING] + shape->n[SPARE_MADE];
-    unsigned most = shape->kind == SPARE_FORK ? 2 * shape->target : shape->target;
-    if (all >= most || !pool_has_room(pool, shape)) {
-        if (now < shape->berth_taken_ns + QUIET_NS) /* that run is not to wait for the next */
-            return MIN(shape->berth_taken_ns + QUIET_NS, shape->look_ns);
-        if (pool_may_keep(pool, FILES_BERTH))
-            have_berth(pool, shape, now); /* for the run that finds no spare */
+    if (shape->n[SPARE_READY] + shape->n[SPARE_MAKING] >= shape->target || !pool_has_room(pool))
         return shape->look_ns;
-    }
     if (*made)
         return now;
     make_spare(pool, shape);
@@ -465,95 +388,55 @@ int64_t pool_serve(struct pool *pool)
 
 /* ---- taking ---- */
 
-static struct native *find(const struct shape *shape, enum spare_state state, const struct job *job)
+static struct native *find(const struct shape *shape, const struct sandbox_spec *spec)
 {
     for (struct native *native = shape->spares; native; native = native->next)
-        if (spare_fits(native, state, job))
+        if (native->state == SPARE_READY && spare_fits(native, spec))
             return native;
     return NULL;
 }
 
-struct berth *pool_take_berth(struct pool *pool, const struct job *job)
-{
-    struct shape *shape = shape_of(pool, job->language);
-
-    if (!shape || !spare_may_serve(job))
-        return NULL;
-    shape->berth_taken_ns = clock_now_ns();
-    return berth_list_take(&shape->berths);
-}
-
-/* Starting an interpreter takes far longer than a sandbox for one that is there: where none is
- * left, it is made now, and its program forked meanwhile (pool_order). */
-static struct native *make_now(struct pool *pool, struct shape *shape, const struct job *job)
+/* Starting an interpreter takes far longer than a sandbox for one that is there: where none is ready,
+ * one is made now, and its first exec waits in pid 1's socket meanwhile. */
+static struct native *make_now(struct pool *pool, struct shape *shape,
+                               const struct sandbox_spec *spec)
 {
     if (shape->kind != SPARE_FORK || !shape->zygote || !shape->zygote->is_up ||
-        job->start < START_WARM || job->n_stages != 1)
+        spec->start < START_WARM)
         return NULL;
-    struct native *native = make_one(pool, shape, START_FORK, &job->limits[0], job->require);
+    struct native *native = make_empty(pool, shape, &spec->limits, spec->require);
     if (!native)
         return NULL;
     native->start_kind = START_FORK;
-    native->awaits_fork = true;
     shape->taken++;
     return native;
 }
 
-int pool_order(struct pool *pool, struct native *native)
+struct native *pool_take(struct pool *pool, const struct sandbox_spec *spec)
 {
-    struct zygote *zygote = pool->shapes[native->shape].zygote;
-    int rc = zygote ? zygote_order_one(zygote, native) : -ESRCH;
+    struct shape *shape = shape_of(pool, spec->language);
 
-    native->awaits_fork = false;
-    return rc;
-}
-
-struct native *pool_take(struct pool *pool, const struct job *job)
-{
-    struct shape *shape = shape_of(pool, job->language);
-
-    if (!shape || !spare_may_serve(job))
+    if (!shape || !spare_may_serve(spec))
         return NULL;
-    begin_shape(pool, shape, job->language);
+    begin_shape(pool, shape, spec->language);
     shape->taken_lately++;
-    struct native *native = find(shape, SPARE_READY, job);
-    if (native) {
-        native->start_kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
-    } else {
+    struct native *native = find(shape, spec);
+    if (!native) {
         shape->missed++;
         shape->target = pool_bound_target(pool, shape->target * 2);
-        native = find(shape, SPARE_MADE, job);
-        if (!native)
-            return make_now(pool, shape, job);
-        native->start_kind = START_FORK;
-        native_start_counting(native);
+        return make_now(pool, shape, spec);
     }
+    native->start_kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
     unlink_from(&shape->spares, native);
     shape->n[native->state]--;
     shape->taken++;
     pool->taken_ns = clock_now_ns();
-    if (native->state == SPARE_READY && shape->n[SPARE_READY] == 0)
+    if (shape->n[SPARE_READY] == 0)
         shape->emptied_ns = pool->taken_ns;
     pool->memory_bytes -= native->spare_bytes;
     unwatch(pool, native->base.fds[FD_CTL]);
     unwatch(pool, native->base.fds[FD_PID]);
-    /* Its job waits in pid 1's socket until the program is there. */
-    if (native->start_kind == START_FORK &&
-        (!shape->zygote || zygote_order_one(shape->zygote, native) < 0))
-        native->is_killed = true;
     return native;
-}
-
-void pool_follow(struct pool *pool, const struct native *native)
-{
-    pool->latest = native;
-    pool->latest_ns = clock_now_ns();
-}
-
-void pool_lose(struct pool *pool, const struct native *native)
-{
-    if (pool->latest == native)
-        pool->latest = NULL;
 }
 
 /* ---- the pool ---- */
@@ -561,21 +444,6 @@ void pool_lose(struct pool *pool, const struct native *native)
 char *pool_heap(const struct pool *pool)
 {
     return pool->heap;
-}
-
-struct shared_pages *pool_pages(struct pool *pool)
-{
-    return &pool->pages;
-}
-
-struct kept_cgroups *pool_cgroups(struct pool *pool)
-{
-    return &pool->groups;
-}
-
-bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits)
-{
-    return pool_may_keep(pool, FILES_CGROUP) && kept_cgroups_keep(&pool->groups, group, limits);
 }
 
 uint64_t pool_number(const struct pool *pool)
@@ -593,10 +461,10 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
     /* The warden raises its limit as far as it may. */
     struct rlimit files = { 0 };
     getrlimit(RLIMIT_NOFILE, &files);
-    pool->files_most = pool_files_most(files.rlim_max);
+    pool->files_max = pool_files_max(files.rlim_max);
     pool->uids = identity_count();
     /* Where no cgroup bounds a sandbox, none is made before it is known what for. */
-    if (pool->epoll_fd < 0 || host->cgroups->version == 0 || shared_pages_init(&pool->pages) < 0) {
+    if (pool->epoll_fd < 0 || host->cgroups->version == 0) {
         pool_free(pool);
         return NULL;
     }
@@ -604,7 +472,6 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
     if (getrandom(&pool->number, sizeof pool->number, 0) != (ssize_t)sizeof pool->number)
         pool->number = (uint64_t)clock_now_ns();
     rlimit_raise_sums(); /* the zygotes' user is one for all tenants */
-    pool->has_no_berths = geteuid() != 0 || !berth_reserve_places();
     for (const int32_t *language = options->warm; language && *language >= -1; language++) {
         struct shape *shape = shape_of(pool, *language);
         if (shape)
@@ -644,11 +511,7 @@ void pool_free(struct pool *pool)
         native_reap(native, 0);
         backend_native.release(&native->base);
     }
-    for (unsigned i = 0; i < SHAPES; i++)
-        berth_list_done(&pool->shapes[i].berths);
-    kept_cgroups_done(&pool->groups);
     arena_done(&pool->arena);
-    shared_pages_done(&pool->pages);
     close_fd(&pool->epoll_fd);
     free(pool);
 }
@@ -658,13 +521,13 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret)
     *ret = (struct pool_stats){ .memory_bytes = pool->memory_bytes };
     for (unsigned i = 0; i < SHAPES; i++) {
         const struct shape *shape = &pool->shapes[i];
-        ret->shapes[i].ready = (uint16_t)shape->n[SPARE_READY];
-        ret->shapes[i].making = (uint16_t)(shape->n[SPARE_MAKING] + shape->n[SPARE_MADE]);
-        ret->shapes[i].target = (uint16_t)shape->target;
-        ret->shapes[i].has_zygote = shape->zygote && shape->zygote->is_up;
-        ret->shapes[i].taken = shape->taken;
-        ret->shapes[i].missed = shape->missed;
-        ret->shapes[i].failed = shape->failed;
+        ret->classes[i].ready = (uint16_t)shape->n[SPARE_READY];
+        ret->classes[i].making = (uint16_t)shape->n[SPARE_MAKING];
+        ret->classes[i].target = (uint16_t)shape->target;
+        ret->classes[i].has_zygote = shape->zygote && shape->zygote->is_up;
+        ret->classes[i].taken = shape->taken;
+        ret->classes[i].missed = shape->missed;
+        ret->classes[i].failed = shape->failed;
         ret->zygotes_starting += shape->zygote && !shape->zygote->is_up;
     }
 }

@@ -3,29 +3,24 @@
 
 /*
  * Sandboxes made ahead of their runs, and the zygotes that programs in them are forked from. The
- * warden of a server has one pool; a pool without spares for a job is no failure, the sandbox is
+ * warden of a server has one pool; a pool without spares for a sandbox is no failure, the sandbox is
  * then made on demand.
  *
- *     pool_new → pool_take for each job; pool_serve whenever pool_fd is readable or its time is
+ *     pool_new → pool_take for each sandbox; pool_serve whenever pool_fd is readable or its time is
  * there
  *
  * There is a shape for each language (and for plain commands), which comes to life with its first
- * job or by the configuration. Each keeps as many spares as were lately wanted at once, and fewer
+ * sandbox or by the configuration. Each keeps as many spares as were lately wanted at once, and fewer
  * when they are not.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/backend.h"
+#include "sandbox/backend.h"
 
-struct berth;
-struct cgroup;
-struct cgroup_limits;
-struct kept_cgroups;
 struct native;
 struct pool;
-struct shared_pages;
 
 struct pool *pool_new(const struct backend_host *host, const struct pool_options *options);
 void pool_free(struct pool *pool);
@@ -39,9 +34,6 @@ int pool_fd(const struct pool *pool);
  * not known. */
 char *pool_heap(const struct pool *pool);
 
-/* Where its spares have what they share with the warden. */
-struct shared_pages *pool_pages(struct pool *pool);
-
 /* What the names of its groups begin with, CGROUP_MAKER_DIGITS of them. */
 uint64_t pool_number(const struct pool *pool);
 
@@ -49,25 +41,10 @@ uint64_t pool_number(const struct pool *pool);
  * be called again, whatever happens (monotonic; INT64_MAX: only when the fd is readable). */
 int64_t pool_serve(struct pool *pool);
 
-/* A spare that fits the job, now its own; or NULL. */
-struct native *pool_take(struct pool *pool, const struct job *job);
+/* One that was made ahead, or is being made, and is the caller's now; or NULL. */
+struct native *pool_take(struct pool *pool, const struct sandbox_spec *spec);
 
-/* A run has begun, and is over: what is made ahead does not get in its way. */
-void pool_follow(struct pool *pool, const struct native *native);
-void pool_lose(struct pool *pool, const struct native *native);
-
-/* Has a program forked into a sandbox that pool_take makes just now. -errno. */
+/* Has a program forked into a sandbox that stands. -errno. */
 int pool_order(struct pool *pool, struct native *native);
-
-/* Groups of runs that are over, which the next can have; and keeping one, or not: then it stays the
- * caller's. */
-struct kept_cgroups *pool_cgroups(struct pool *pool);
-bool pool_keep_cgroup(struct pool *pool, struct cgroup *group, const struct cgroup_limits *limits);
-
-/* A berth for a job that has to be started cold; NULL: there is none, or it is not for one. */
-struct berth *pool_take_berth(struct pool *pool, const struct job *job);
-
-/* The berth of a sandbox that is gone, for the next of its shape. */
-void pool_keep_berth(struct pool *pool, struct berth *berth);
 
 void pool_stats(const struct pool *pool, struct pool_stats *ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program-to-be of a spare: behind all layers it waits for its job, and is executed. It shares
+/* The program-to-be of a spare: behind all layers it waits for its exec, and is executed. It shares
  * pid 1's memory until then. Async-signal-safe. */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "backends/native/program.h"
-#include "backends/native/zygote.h"
 #include "core/payload.h"
 #include "sys/fdpass.h"
 
@@ -22,24 +21,19 @@ static char **vector(uint32_t n)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* Its files, unless pid 1 wrote them, and its words; the step that failed, or STEP_N. */
-static uint32_t take_job(struct program *program, int *ret_errnum)
+/* Its words, whose files pid 1 wrote; the step that failed, or STEP_N. */
+static uint32_t take_exec(struct program *program, int *ret_errnum)
 {
     struct payload payload;
-    enum child_job_kind kind;
 
-    int rc = child_recv_job(program->job_fd, &program->own_job, &kind);
+    int rc = child_recv_request(program->job_fd, &program->own);
     if (rc < 0) { /* nobody is told where pid 1 is gone */
         *ret_errnum = -rc;
         return STEP_STREAMS;
     }
-    program->job = &program->own_job;
-    rc = payload_of(&program->own_job, &payload);
-    if (rc == 0 && payload.argc[0] == 0)
-        rc = -EINVAL;
-    if (rc == 0 && kind == CHILD_JOB_WHOLE)
-        rc = payload_write_files(&payload, AT_FDCWD);
-    program->argv = rc < 0 ? NULL : vector(payload.argc[0]);
+    program->exec = &program->own.exec;
+    rc = payload_map(program->exec->payload_fd, PAYLOAD_EXEC, &payload);
+    program->argv = rc < 0 ? NULL : vector(payload.argc);
     program->env = rc < 0 ? NULL : vector(payload.envc);
     if (rc == 0 && (!program->argv || !program->env))
         rc = -ENOMEM;
@@ -47,7 +41,7 @@ static uint32_t take_job(struct program *program, int *ret_errnum)
         *ret_errnum = -rc;
         return STEP_FILES;
     }
-    payload_argv(&payload, 0, program->argv);
+    payload_argv(&payload, program->argv);
     payload_env(&payload, program->env);
     return STEP_N;
 }
@@ -73,17 +67,17 @@ int program_spare_main(void *arg)
 {
     struct program *program = arg;
     int errnum = 0;
-    bool takes_job = program->job_fd >= 0;
+    bool takes_exec = program->job_fd >= 0;
 
     program->layers = 0;
     uint32_t failed = program_prepare_spare(program, &errnum);
-    if (failed == STEP_N && takes_job)
+    if (failed == STEP_N && takes_exec)
         failed = part_fds(&errnum);
     if (failed == STEP_N) {
         program->go = 1;
         syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
-        if (takes_job) {
-            failed = take_job(program, &errnum);
+        if (takes_exec) {
+            failed = take_exec(program, &errnum);
         } else {
             wait_for_word(program);
             failed = part_fds(&errnum);
@@ -92,12 +86,6 @@ int program_spare_main(void *arg)
     if (failed == STEP_N)
         failed = program_begin(program, &errnum);
     int rc = program_finish(program, failed, errnum);
-    const struct zygote_hello word = {
-        .failed_step = program->failed_step,
-        .errnum = program->failed_errno,
-    };
-    if (takes_job) /* to the warden, where the job came from there */
-        fdpass_send(program->job_fd, &word, sizeof word, NULL, 0);
     syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
     return rc;
 }

@@ -9,7 +9,7 @@
  * it. */
 static bool fits_limits(const struct native *native, const struct cay_limits *wanted)
 {
-    const struct cay_limits *made = &native->job.limits[0];
+    const struct cay_limits *made = &native->spec.limits;
     bool has_same_time = wanted->cpu_time_ns == made->cpu_time_ns;
 
     if (native->spare == SPARE_WARM)
@@ -23,25 +23,31 @@ static bool fits_limits(const struct native *native, const struct cay_limits *wa
 /* Of one that is ready the disk can be bounded anew from outside, by root. */
 static bool fits_disk(const struct native *native, const struct cay_limits *wanted)
 {
-    const struct cay_limits *made = &native->job.limits[0];
+    const struct cay_limits *made = &native->spec.limits;
     bool can_bound = native->root_fd >= 0 && geteuid() == 0;
 
     return can_bound || (wanted->disk_bytes == made->disk_bytes && wanted->inodes == made->inodes);
 }
 
-bool spare_fits(const struct native *native, enum spare_state state, const struct job *job)
+bool spare_fits(const struct native *native, const struct sandbox_spec *spec)
 {
     enum start_kind kind = native->spare == SPARE_EXEC ? START_SPARE : START_WARM;
 
-    return native->state == state && job->start >= kind && !(job->require & ~native->layers) &&
-           fits_disk(native, &job->limits[job->n_stages - 1]) &&
-           fits_limits(native, &job->limits[0]);
+    return spec->start >= kind && !(spec->require & ~native->layers) &&
+           fits_disk(native, &spec->limits) && fits_limits(native, &spec->limits);
 }
 
-bool spare_may_serve(const struct job *job)
+bool spare_takes(const struct native *native, const struct exec_spec *exec)
 {
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        if (job->folder_fds[i] >= 0)
+    return native->spare != SPARE_NONE && !native->has_run && exec->owns_sandbox &&
+           !exec->has_terminal && !exec->is_compiler && fits_limits(native, &exec->limits);
+}
+
+bool spare_may_serve(const struct sandbox_spec *spec)
+{
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        if (spec->folder_fds[i] >= 0)
             return false;
-    return !job->tty && !job->is_restricted && !job->image[0] && job->start > START_COLD;
+    return !spec->has_terminals && !spec->is_restricted && !spec->image[0] &&
+           spec->start > START_COLD;
 }

@@ -40,15 +40,14 @@ static void wait_for_exec(struct state *state)
         futex_wait((volatile uint32_t *)&state->spare_tid, (uint32_t)tid);
 }
 
-static void prepare_exec(struct state *state, struct job *job)
+static void prepare_exec(struct state *state, struct exec_spec *exec)
 {
     struct program *program = &state->program;
-    char *stack = init_stack();
+    char *stack = init_stack(state);
 
-    (void)job;
     if (!stack)
         init_fail(state, STEP_EXEC, errno);
-    init_describe_program(state);
+    init_describe_program(state, exec);
     program->wants_notice = true;
     program->job_fd = state->child->job_fd;
     state->spare_tid = -1;
@@ -64,65 +63,42 @@ static void prepare_exec(struct state *state, struct job *job)
     if (program->failed_step != STEP_N)
         init_fail(state, program->failed_step, program->failed_errno);
     close_fd(&state->child->job_fd); /* it has its own now, and its end tells of the exec */
+    state->spare_fd = program->notice_fd;
 }
 
-static void check_exec(struct state *state)
+/* Whether it is executed, which lets go of our memory. */
+static bool wait_until_executed(struct state *state, struct init_failure *ret)
 {
     wait_for_exec(state);
     init_oom_score(state, "0");
-    init_check_executed(state, state->spare);
-}
-
-static void release_exec(struct state *state)
-{
-    struct program *program = &state->program;
-
-    program->argv = state->argv[0];
-    program->env = state->env;
-    program->go = 2;
-    syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
-    check_exec(state);
+    return init_is_executed(state, state->spare, ret);
 }
 
 /* ---- a program that a zygote forks ---- */
 
-static void await_fork(struct state *state, struct job *job)
+/* Where there comes none, the sandbox is as good as any. */
+static void await_fork(struct state *state, struct exec_spec *exec)
 {
     /* The zygote's program puts the rest on itself, or it does not start. */
     struct child_report made = { .kind = CHILD_MADE,
                                  .layers = state->child->layers | ZYGOTE_LAYERS };
-    static const struct job none = { .std_fds = { -1, -1, -1 },
-                                     .payload_fd = -1,
-                                     .harvest_fd = -1 };
     struct zygote_hello hello = { 0 };
     int list[FDPASS_MAX];
-    unsigned n;
+    unsigned n = 0;
 
-    (void)job;
-    int rc = 0;
-    if (state->child->is_awaited)
-        rc = child_send_job(state->child->program_fd, &none, CHILD_JOB_NONE);
-    else
-        init_report(state, &made);
-    if (rc == 0 || rc == -EPIPE) /* one that is gone may have said why */
-        rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
-    if (rc == 0 && prctl(PR_SET_DUMPABLE, 0) < 0)
-        rc = -errno;
-    if (rc == 0 && hello.is_early) {
-        state->child->shared->may_begin = 1;
-        rc = child_send_job(state->child->program_fd, &none, CHILD_JOB_NONE);
-        if (rc == 0)
-            rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
-        if (rc < 0 && rc != -EPIPE && rc != -ECONNRESET) /* it may have said hello, and go on */
-            init_fail(state, STEP_INIT, -rc);
-    }
+    init_describe_program(state, exec);
+    init_report(state, &made);
+    int rc = fdpass_recv(state->child->program_fd, &hello, sizeof hello, list, &n);
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        init_fail(state, STEP_INIT, errno);
+    if (rc == -EPIPE || rc == -ECONNRESET)
+        return;
     if (rc < 0)
         init_fail(state, STEP_EXEC, -rc);
     if (hello.failed_step != STEP_N)
         init_fail(state, hello.failed_step, hello.errnum);
-    state->notice_fd = n > 0 ? list[0] : -1;
+    state->spare_fd = n > 0 ? list[0] : -1;
     state->spare = hello.pid;
-    state->ready_ns = hello.at_ns;
     state->program.layers = hello.layers;
 }
 
@@ -138,10 +114,12 @@ static int move_up(int *fd)
     return moved;
 }
 
-/* Its streams are pipes, as a job's are: runtimes look at what they are when they start. */
-static void start_warm(struct state *state, struct job *job)
+/* Its streams are pipes, as a program's are: runtimes look at what they are when they start. */
+static void start_warm(struct state *state, struct exec_spec *exec)
 {
     struct child *child = state->child;
+    struct program *program = &state->program;
+    struct init_failure failure;
     struct zygote_hello hello;
     int pair[2], streams[2], list[FDPASS_MAX];
     unsigned n;
@@ -150,16 +128,19 @@ static void start_warm(struct state *state, struct job *job)
         pipe2(streams, O_CLOEXEC) < 0 || move_up(&pair[1]) < 0 || move_up(&streams[0]) < 0 ||
         move_up(&streams[1]) < 0)
         init_fail(state, STEP_EXEC, errno);
-    job->std_fds[0] = streams[0];
-    job->std_fds[1] = job->std_fds[2] = streams[1];
+    exec->std_fds[0] = streams[0];
+    exec->std_fds[1] = exec->std_fds[2] = streams[1];
     int rc = warm_show(&child->warm);
     if (rc < 0)
-        init_fail(state, STEP_FILES, -rc);
-    prepare_exec(state, job);
-    state->argv[0] = child->warm.argv;
-    state->env = child->warm.env;
-    state->program.warm_fd = pair[1];
-    release_exec(state);
+        init_fail(state, STEP_EXEC, -rc);
+    prepare_exec(state, exec);
+    program->argv = child->warm.argv;
+    program->env = child->warm.env;
+    program->warm_fd = pair[1];
+    program->go = 2;
+    syscall(SYS_futex, &program->go, FUTEX_WAKE, 1, NULL, NULL, 0);
+    if (!wait_until_executed(state, &failure))
+        init_fail(state, failure.step, failure.errnum);
     close(pair[1]);
     close(streams[0]);
     close(streams[1]);
@@ -168,56 +149,29 @@ static void start_warm(struct state *state, struct job *job)
         rc = warm_hide();
     if (rc < 0)
         init_fail(state, STEP_EXEC, -rc);
+    state->spare_fd = program->notice_fd;
     child->program_fd = pair[0];
     warm_done(&child->warm);
 }
 
 /* ---- all ---- */
 
-static void (*const get_ready[])(struct state *state, struct job *job) = {
+static void (*const get_ready[])(struct state *state, struct exec_spec *exec) = {
     [SPARE_EXEC] = prepare_exec,
     [SPARE_FORK] = await_fork,
     [SPARE_WARM] = start_warm,
 };
 
-/* The next child that has ended, left to be reaped; 0: none. */
-static pid_t next_dead(void)
-{
-    siginfo_t info = { 0 };
-
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ? 0 : info.si_pid;
-}
-
-/* Returns false where the program got its job from the warden, and ended before there was anything
- * for us to do. */
-static bool wait_for_job(const struct state *state)
-{
-    struct pollfd ctl = { .fd = state->child->ctl_fd, .events = POLLIN };
-    sigset_t none;
-
-    sigemptyset(&none);
-    while (ppoll(&ctl, 1, NULL, &none) <= 0) {
-        for (pid_t dead; (dead = next_dead()) != 0; waitpid(dead, NULL, 0)) {
-            if (dead != state->spare)
-                continue;
-            if (state->child->shared->is_running)
-                return false;
-            _exit(1); /* somebody ended it: this is no spare any more */
-        }
-    }
-    return true;
-}
-
-/* The rlimits come with the job, or the program does not start. */
-static void tell_ready(const struct state *state)
+/* The rlimits come with the exec, or the program does not start. */
+static void report_ready(struct state *state)
 {
     auto_close int root = open("/sandbox", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const int fds[READY_FDS] = { [READY_NOTICE] = state->notice_fd, [READY_ROOT] = root };
+    const int fds[READY_FDS] = { [READY_NOTICE] = state->spare_fd, [READY_ROOT] = root };
     const struct child_report ready = {
         .kind = CHILD_READY,
-        .value = state->spare,
-        .at_ns = state->ready_ns,
-        .layers = state->child->layers | state->program.layers | LAYER_BIT(RLIMITS),
+        .value = state->spare > 0,
+        .layers = state->child->layers |
+                  (state->spare > 0 ? state->program.layers | LAYER_BIT(RLIMITS) : 0),
         .fd_bits = fdpass_bits(fds, READY_FDS),
     };
 
@@ -234,50 +188,52 @@ static void forget_warden(const struct state *state)
         madvise(from, (size_t)(to - from), MADV_DONTNEED);
 }
 
-void spare_wait(struct state *state, struct job *ret_job)
+void spare_prepare(struct state *state)
 {
-    enum child_job_kind kind;
-
-    get_ready[state->child->spare](state, ret_job);
+    state->usual = (struct exec_spec){
+        .limits = state->child->spec->limits,
+        .std_fds = { -1, -1, -1 },
+        .payload_fd = -1,
+        .harvest_fd = -1,
+    };
+    get_ready[state->child->spare](state, &state->usual);
     forget_warden(state);
-    if (state->notice_fd < 0)
-        state->notice_fd = state->program.notice_fd;
     int rc = program_keep_caps(0);
     if (rc < 0)
         init_fail(state, STEP_INIT, -rc);
-    tell_ready(state);
-    state->is_released = !wait_for_job(state);
-    if (!state->is_released) {
-        if (child_recv_job(state->child->ctl_fd, ret_job, &kind) < 0)
-            _exit(1);
-        state->is_released = kind == CHILD_JOB_RUNNING;
-    }
-    if (state->is_released)
-        return;
-    if (state->child->spare == SPARE_FORK)
-        unlink(ZYGOTE_USUAL_FILE);
-    rc = payload_of(ret_job, &state->payload);
-    if (rc == 0)
-        rc = init_take_payload(state);
-    if (rc < 0)
-        init_fail(state, STEP_FILES, -rc);
+    report_ready(state);
 }
 
-pid_t spare_release(struct state *state)
+pid_t spare_hand_over(struct state *state, const struct child_request *request,
+                      struct init_failure *ret)
 {
-    if (state->is_released) {
-        close_fd(&state->child->program_fd);
-        return state->spare;
-    }
-    /* It may have done its work before we have the next word. */
-    state->released_ns = clock_now_ns();
-    int rc = child_send_job(state->child->program_fd, state->child->job, CHILD_JOB);
-    if (rc < 0)
-        init_fail(state, STEP_EXEC, -rc);
+    struct child_request to_program = *request;
+    pid_t pid = state->spare;
+
+    to_program.exec.harvest_fd = -1; /* that is not the program's */
+    int rc = child_send_request(state->child->program_fd, &to_program);
+
+    state->spare = 0;
     close_fd(&state->child->program_fd);
     state->program.layers |= LAYER_BIT(RLIMITS);
-    if (state->child->spare == SPARE_EXEC)
-        check_exec(state);
-    state->child->layers |= state->program.layers;
-    return state->spare;
+    *ret = (struct init_failure){ STEP_EXEC, -rc };
+    if (rc < 0)
+        return -1;
+    if (state->child->spare != SPARE_EXEC)
+        return pid;
+    state->spare = pid;
+    bool is_executed = wait_until_executed(state, ret);
+    state->spare = 0;
+    return is_executed ? pid : -1;
+}
+
+void spare_drop(struct state *state)
+{
+    kill(state->spare, SIGKILL);
+    while (waitpid(state->spare, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    state->spare = 0;
+    close_fd(&state->child->program_fd);
+    close_fd(&state->spare_fd);
+    init_oom_score(state, "0");
 }

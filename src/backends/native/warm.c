@@ -15,8 +15,8 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/error.h"
-#include "core/backend.h"
 #include "core/language.h"
+#include "sandbox/backend.h"
 
 #define WARM_FOLDER "/sandbox"
 #define HOOK_FILE   WARM_FOLDER "/.cay-hook"

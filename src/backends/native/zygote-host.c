@@ -24,7 +24,7 @@
 #include "core/layer.h"
 #include "sys/spawn.h"
 
-/* A program holds a few of its own until it has its job, whose limit comes with it. */
+/* A program holds a few of its own until it has its exec, whose limit comes with it. */
 enum { FAILURES_MAX = 4, FILES_MIN = 32 };
 
 static void program_path(const struct pool_options *options, const struct language *language,
@@ -164,12 +164,9 @@ int zygote_order_one(struct zygote *zygote, struct native *native)
         .wanted = ~LAYER_CGROUP_BITS,
         .require = ZYGOTE_LAYERS,
         .may_setgroups = native->who.kind != IDENTITY_OWN,
-        .is_awaited = native->start_kind == START_FORK,
-        .comes_early = native->awaits_fork,
-        .joins_late = !native->berth,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
-        .limits = native->job.limits[0],
+        .limits = native->spec.limits,
     };
     int fds[ZYGOTE_FDS] = { native->base.fds[FD_PID], native->program_fd };
     auto_close int procs = -1;

@@ -97,34 +97,6 @@ static void renew_rseq(void)
         syscall(SYS_rseq, place, sizeof(struct rseq), 0, RSEQ_SIG);
 }
 
-/* What comes by the program's socket: its job from the warden or pid 1, and words of pid 1's
- * without one. In which order is not said. */
-struct inbox {
-    struct job job;
-    enum child_job_kind kind;
-    bool has_job;
-    unsigned n_words;
-};
-
-static int hear_words(int fd, struct inbox *inbox, unsigned n_words, bool with_job)
-{
-    while (inbox->n_words < n_words || (with_job && !inbox->has_job)) {
-        enum child_job_kind kind;
-        struct job next;
-        int rc = child_recv_job(fd, &next, &kind);
-        if (rc < 0)
-            return rc;
-        if (kind == CHILD_JOB_NONE) {
-            inbox->n_words++;
-            continue;
-        }
-        inbox->job = next;
-        inbox->kind = kind;
-        inbox->has_job = true;
-    }
-    return 0;
-}
-
 /* First of all, so that what it takes from here on is counted; and not before the fork, so that
  * those in between are not. */
 static int join_groups(struct dance *dance)
@@ -135,19 +107,6 @@ static int join_groups(struct dance *dance)
         n += fds[i] >= 0;
     int rc = n == 0 ? -EBADF : cgroup_join_all_but_cpu(fds); /* none: it would have no limits */
     return rc < 0 ? rc : cgroup_join_cpu(fds);
-}
-
-/* One whose root is still being built does meanwhile what it can. */
-static int wait_for_root(struct dance *dance, struct inbox *inbox)
-{
-    const struct zygote_order *order = &dance->order;
-    int rc = order->joins_late ? 0 : join_groups(dance);
-
-    if (rc == 0)
-        rc = program_drop_bounding();
-    if (rc == 0)
-        rc = hear_words(dance->fds[ZYGOTE_PROGRAM], inbox, 1, false);
-    return rc == 0 && order->joins_late ? join_groups(dance) : rc;
 }
 
 static int drop_everything(const struct dance *dance)
@@ -167,15 +126,6 @@ static int drop_everything(const struct dance *dance)
         return -errno;
     /* Who changes his identity is not dumpable, and could not read his own /proc. */
     return prctl(PR_SET_DUMPABLE, 1) < 0 ? -errno : 0;
-}
-
-/* What pid 1 has to do, it can do meanwhile. */
-static int tell_init_early(int fd)
-{
-    const struct zygote_hello hello = { .pid = getpid(), .failed_step = STEP_N, .is_early = 1 };
-    const int none = -1;
-
-    return fdpass_send(fd, &hello, sizeof hello, &none, 1);
 }
 
 static void say_hello(int fd, const struct program *program, uint32_t failed, int errnum)
@@ -231,36 +181,13 @@ static void look_at_files(const struct payload *payload, struct zygote_run *run)
  * mapping it; of a copy it does not matter whether the file is sealed. */
 static char small_payload[16 * 1024];
 
-static int read_payload(const struct job *job, struct payload *ret)
+static int read_payload(int fd, struct payload *ret)
 {
-    ssize_t len = 0;
+    ssize_t len = pread(fd, small_payload, sizeof small_payload, 0);
 
-    if (job->inline_len == 0)
-        len = pread(job->payload_fd, small_payload, sizeof small_payload, 0);
     if (len <= 0 || len == (ssize_t)sizeof small_payload)
-        return payload_of(job, ret);
-    return payload_check(small_payload, (size_t)len, ret);
-}
-
-static void make_usual_file(struct zygote_run *run)
-{
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    int fd = open(ZYGOTE_USUAL_FILE, flags, PAYLOAD_USUAL_MODE);
-
-    run->makes_usual = fd >= 0;
-    close_fd(&fd);
-}
-
-static void take_usual_file_back(const struct payload *payload)
-{
-    struct payload_file file;
-    size_t pos = 0;
-
-    for (uint32_t i = 0; i < payload->n_files && payload_next_file(payload, &pos, &file); i++)
-        if (strcmp(file.name, ZYGOTE_USUAL_FILE) == 0 && file.mode == PAYLOAD_USUAL_MODE)
-            return;
-    if (unlink(ZYGOTE_USUAL_FILE) < 0)
-        _exit(1);
+        return payload_map(fd, PAYLOAD_EXEC, ret);
+    return payload_check(small_payload, (size_t)len, PAYLOAD_EXEC, ret);
 }
 
 /* As after an exec, of which the zygote's was of its own file. */
@@ -271,23 +198,19 @@ static void take_name(const char *path)
     prctl(PR_SET_NAME, slash ? slash + 1 : path);
 }
 
-static void take_payload(const struct job *job, enum child_job_kind kind, struct zygote_run *ret)
+static void take_payload(const struct exec_spec *exec, struct zygote_run *ret)
 {
     static struct payload payload; /* there for good: the vectors point into it */
     extern char **environ;
 
-    if (read_payload(job, &payload) < 0 || payload.argc[0] < 2)
+    if (read_payload(exec->payload_fd, &payload) < 0 || payload.argc < 2)
         _exit(1);
-    if (kind == CHILD_JOB_WHOLE && ret->makes_usual)
-        take_usual_file_back(&payload);
-    if (kind == CHILD_JOB_WHOLE && payload_write_files(&payload, AT_FDCWD) < 0)
-        _exit(127);
     *ret = (struct zygote_run){
-        .argc = (int)payload.argc[0],
-        .argv = vector(payload.argc[0]),
+        .argc = (int)payload.argc,
+        .argv = vector(payload.argc),
         .env = vector(payload.envc),
     };
-    payload_argv(&payload, 0, ret->argv);
+    payload_argv(&payload, ret->argv);
     payload_env(&payload, ret->env);
     environ = ret->env;
     take_name(ret->argv[0]);
@@ -296,11 +219,12 @@ static void take_payload(const struct job *job, enum child_job_kind kind, struct
 
 static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
 {
-    static struct inbox inbox; /* too large for comfort on a stack that a runtime may scan */
-    static struct job job;
+    static struct child_request request; /* not on a stack that a runtime may scan */
+    static struct sandbox_spec spec = { .language = 0 };
     const struct zygote_order *order = &dance->order;
     struct program program = {
-        .job = &job,
+        .spec = &spec,
+        .exec = &request.exec,
         .has_cgroup = true,
         .wants_notice = true,
         .wanted = order->wanted,
@@ -314,16 +238,13 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     renew_rseq();
     close(ZYGOTE_FD);
     umask(0); /* as pid 1's: its files have the modes that the job says */
-    job.require = order->require;
-    job.n_stages = 1;
-    job.limits[0] = order->limits;
-    int rc = order->comes_early ? wait_for_root(dance, &inbox) : join_groups(dance);
+    spec.require = order->require;
+    request.exec.limits = order->limits;
+    int rc = join_groups(dance);
     uint32_t failed = STEP_IDENTITY;
     if (rc == 0)
         rc = drop_everything(dance);
-    if (rc == 0 && order->is_awaited)
-        rc = tell_init_early(fd);
-    if (rc == 0 && !order->comes_early)
+    if (rc == 0)
         rc = program_drop_bounding();
     if (rc == 0)
         failed = program_prepare_spare(&program, &errnum);
@@ -332,21 +253,15 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     if (failed == STEP_N) {
         program.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
         /* Whatever it says when it is warmed, nobody hears. */
-        bool stays_cold =
-            order->is_awaited || dup2(program.null_fd, STDOUT_FILENO) != STDOUT_FILENO;
-        warm(stays_cold);
-        if (!stays_cold)
+        if (dup2(program.null_fd, STDOUT_FILENO) == STDOUT_FILENO) {
+            warm();
             fflush(NULL); /* as at the end, and what that writes to is its own now */
-        if (!stays_cold && ret->makes_usual)
-            make_usual_file(ret);
-        else
-            ret->makes_usual = false;
+        }
     }
     say_hello(fd, &program, failed, errnum);
-    if (hear_words(fd, &inbox, order->is_awaited + order->comes_early, true) < 0)
+    if (child_recv_request(fd, &request) < 0)
         _exit(1); /* pid 1 is gone, and so shall we be */
-    program.job = &inbox.job;
-    take_payload(&inbox.job, inbox.kind, ret);
+    take_payload(&request.exec, ret);
     if (program_begin(&program, &errnum) != STEP_N || !(program.layers & LAYER_BIT(RLIMITS)))
         _exit(127);
     sigemptyset(&none);
@@ -455,7 +370,7 @@ void zygote_serve(zygote_warm_fn *warm, struct zygote_run *run)
     static struct dance dance;
 
     if (rehearse()) {
-        warm(false);
+        warm();
         if (run->argc == 0)
             zygote_leave(0);
         return;

@@ -27,10 +27,7 @@ struct zygote_order {
     uint32_t fd_bits;
     uint32_t wanted, require;
     uint32_t may_setgroups;
-    uint32_t is_awaited;  /* its job is there */
-    uint32_t comes_early; /* and the root is not: pid 1 says when */
-    uint32_t joins_late;  /* its group when the root is there: pid 1 has a helper in it before */
-    uid_t uid;            /* inside */
+    uid_t uid; /* inside */
     gid_t gid;
     struct cay_limits limits; /* of most jobs */
 };
@@ -47,16 +44,13 @@ struct zygote_reply {
     int32_t errnum;
 };
 
-/* From the program to pid 1, with the fd of its notice. One whose job waits says before, once it
- * has entered, that pid 1 need not be open to the zygote any more, and begins when it is not
- * (CHILD_JOB_NONE, which one that came early has heard once before: the root was there). */
+/* From the program to pid 1, with the fd of its notice. */
 struct zygote_hello {
     int64_t at_ns; /* monotonic */
     pid_t pid;     /* inside */
     uint32_t layers;
     uint32_t failed_step; /* STEP_N: none */
     int32_t errnum;
-    uint32_t is_early; /* the other comes once it has its layers */
 };
 
 int zygote_send_order(int fd, struct zygote_order *order, const int fds[ZYGOTE_FDS]);
@@ -65,26 +59,20 @@ int zygote_send_order(int fd, struct zygote_order *order, const int fds[ZYGOTE_F
 
 enum { ZYGOTE_FD = 3 };
 
-/* Made ahead, empty: to write into a file takes half the time that making one does. A run that has
- * none does not see it; and where pid 1 writes the files, it makes them all itself. */
-#define ZYGOTE_USUAL_FILE "main.py"
-
 struct zygote_run {
     char **argv; /* argv[0] is the runtime's name, argv[1] the source, as the language's run says */
     int argc;
     char **env;
     const char *source; /* what is in that file, where it came with the job; else NULL */
     size_t source_len;
-    bool has_home;    /* with files in ~/.local or ~/.gem: some look there when they start */
-    bool makes_usual; /* before: ZYGOTE_USUAL_FILE is what most of its runs have */
+    bool has_home; /* with files in ~/.local or ~/.gem: some look there when they start */
 };
 
 /* Serves the warden. Returns only in a program that has its job: isolated, its streams in place,
  * environ set, in /sandbox. Before the job is there, and behind all layers, warm is called, to do
  * once what every program does: memory that it shares with the zygote is copied when it is first
- * written to, and that takes its time. Where the job waits already, that is only what a run can't
- * do without. */
-typedef void zygote_warm_fn(bool is_awaited);
+ * written to, and that takes its time. */
+typedef void zygote_warm_fn(void);
 
 /* It also returns in the rehearsal, before there are any programs: one of the zygote's own, in *run
  * beforehand, that does what short ones do, to find out what these need (zygote-pages.h). Where

@@ -59,9 +59,9 @@ int napi_set_element(struct napi_env_of *env, struct napi_value_of *array, uint3
 __attribute__((visibility("default"))) struct napi_value_of *
 napi_register_module_v1(struct napi_env_of *env, struct napi_value_of *exports);
 
-/* The job's; it lives as long as the process does. */
+/* The exec's; it lives as long as the process does. */
 static struct {
-    struct job job;
+    struct child_request request;
     struct payload payload;
     char **argv, **env;
 } own;
@@ -77,14 +77,14 @@ static char **vector(uint32_t n)
 static void put_streams(void)
 {
     for (int i = 0; i < 3; i++) {
-        if (own.job.std_fds[i] < 0)
-            own.job.std_fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (dup2(own.job.std_fds[i], i) < 0)
+        if (own.request.exec.std_fds[i] < 0)
+            own.request.exec.std_fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (dup2(own.request.exec.std_fds[i], i) < 0)
             _exit(1);
-        close_fd(&own.job.std_fds[i]);
+        close_fd(&own.request.exec.std_fds[i]);
     }
-    close_fd(&own.job.harvest_fd);
-    close_fd(&own.job.payload_fd);
+    close_fd(&own.request.exec.harvest_fd);
+    close_fd(&own.request.exec.payload_fd);
     close(WARM_FD);
 }
 
@@ -92,13 +92,13 @@ static void wait_for_job(void)
 {
     extern char **environ;
     const struct zygote_hello hello = { .pid = getpid(), .failed_step = STEP_N };
-    enum child_job_kind kind;
 
     if (fdpass_send(WARM_FD, &hello, sizeof hello, NULL, 0) < 0 ||
-        child_recv_job(WARM_FD, &own.job, &kind) < 0 || payload_of(&own.job, &own.payload) < 0)
+        child_recv_request(WARM_FD, &own.request) < 0 ||
+        payload_map(own.request.exec.payload_fd, PAYLOAD_EXEC, &own.payload) < 0)
         _exit(1);
-    own.argv = vector(own.payload.argc[0]);
-    payload_argv(&own.payload, 0, own.argv);
+    own.argv = vector(own.payload.argc);
+    payload_argv(&own.payload, own.argv);
     own.env = vector(own.payload.envc);
     payload_env(&own.payload, own.env);
     environ = own.env;
@@ -111,9 +111,9 @@ static struct napi_value_of *take(struct napi_env_of *env, struct napi_info_of *
 
     (void)info;
     wait_for_job();
-    if (napi_create_array_with_length(env, own.payload.argc[0], &list) != 0)
+    if (napi_create_array_with_length(env, own.payload.argc, &list) != 0)
         _exit(1);
-    for (uint32_t i = 0; i < own.payload.argc[0]; i++)
+    for (uint32_t i = 0; i < own.payload.argc; i++)
         if (napi_create_string_utf8(env, own.argv[i], SIZE_MAX, &word) != 0 ||
             napi_set_element(env, list, i, word) != 0)
             _exit(1);

@@ -279,14 +279,12 @@ static int run_file(void)
 }
 
 /* A request before the run's: what PHP reaches for in one is copied then. Nothing of it is left. */
-static void warm_child(bool is_awaited)
+static void warm_child(void)
 {
     static char name[] = "main.php";
     static char *argv[] = { name, name, NULL };
     extern char **environ;
 
-    if (is_awaited)
-        return;
     run = (struct zygote_run){ .argv = argv, .argc = 2, .env = environ };
     zend_first_try
     {

@@ -460,7 +460,7 @@ static bool has_same_env(char **env)
     return !ahead.env[i] && !env[i];
 }
 
-#define USUAL_NAME   ZYGOTE_USUAL_FILE
+#define USUAL_NAME   "main.py"
 #define USUAL_SOURCE FOLDER USUAL_NAME
 
 static bool has_usual_words(int argc, char **argv, const char *source)
@@ -553,11 +553,9 @@ static void wake_up(void)
 
 /* Once more in the memory of its own: what it reaches for is copied then, and not when somebody
  * waits. So is what is taken down at the end, which is a new one here. */
-static void warm_child(bool is_awaited)
+static void warm_child(void)
 {
     wake_up();
-    if (is_awaited)
-        return;
     python.is_reseeded = reseed() == 0; /* it is nobody else's from here on */
     PyErr_Clear();
     run_ours(python.usual_program);
@@ -680,7 +678,7 @@ int main(int argc, char **argv)
 {
     extern char **environ;
     char name[] = "python3", file[] = USUAL_NAME, *words[] = { name, file, NULL };
-    struct zygote_run run = { .argc = 2, .argv = words, .env = environ, .makes_usual = true };
+    struct zygote_run run = { .argc = 2, .argv = words, .env = environ };
 
     if (!is_of_this_host())
         return 1;

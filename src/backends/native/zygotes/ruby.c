@@ -76,12 +76,6 @@ static void warm_up(void)
     rb_set_errinfo(Qnil);
 }
 
-static void warm_child(bool is_awaited)
-{
-    if (!is_awaited)
-        warm_up();
-}
-
 /* The fds that Ruby is going to close were closed with all others. */
 static void hold_place_of_event_fds(void)
 {
@@ -122,7 +116,7 @@ pid_t fork_for_ruby(void)
     zygote.is_to_fork = false;
     dup2(ASIDE_FD, ZYGOTE_FD);
     close(ASIDE_FD);
-    zygote_serve(warm_child, &zygote.run);
+    zygote_serve(warm_up, &zygote.run);
     if (has_own_gems() || !is_usual_script()) {
         spawn_exec(zygote.run.argv, zygote.run.env, SPAWN_SYSTEM_PATH);
         _exit(127);
