@@ -330,7 +330,7 @@ void keeper_main(const struct backend_host *host, const struct shape *shape,
         report_failed(&keeper, &err);
     } else {
         if (keeper.is_spare)
-            send(ctl_fd, &opened, sizeof opened, MSG_NOSIGNAL);
+            send(keeper.ctl_fd, &opened, sizeof opened, MSG_NOSIGNAL);
         relay_run(&keeper);
         if (keeper.is_killed)
             report_killed(&keeper);
