@@ -267,7 +267,8 @@ static void report_end(struct native *native, struct report *ret)
 static bool is_past_memory(struct native *native, uint64_t socket_bytes)
 {
     uint64_t charged;
-    uint64_t held = cgroup_unreclaimable_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
+    uint64_t held =
+        cgroup_unreclaimable_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
     int owner = native_owner(native);
 
     native->held_peak = MAX(native->held_peak, held);
