@@ -258,7 +258,8 @@ static void report_end(struct native *native, struct report *ret)
         native_fail_dead(&ret->error);
         return;
     }
-    ret->kind = native->is_doomed ? REPORT_DOOMED : REPORT_CLOSED;
+    native->is_closed = native->pid <= 0;
+    ret->kind = native->is_closed ? REPORT_CLOSED : REPORT_DOOMED;
 }
 
 /* ---- what each report means ---- */
@@ -267,7 +268,8 @@ static void report_end(struct native *native, struct report *ret)
 static bool is_past_memory(struct native *native, uint64_t socket_bytes)
 {
     uint64_t charged;
-    uint64_t held = cgroup_unreclaimable_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
+    uint64_t held =
+        cgroup_unreclaimable_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
     int owner = native_owner(native);
 
     native->held_peak = MAX(native->held_peak, held);
@@ -377,7 +379,7 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
     struct child_report from;
 
     *ret = (struct report){ .kind = REPORT_NONE };
-    if (report_own(native, ret))
+    if (native->is_closed || report_own(native, ret))
         return;
     ssize_t n = native_recv(native, &from);
     if (n == (ssize_t)sizeof from) {

@@ -38,6 +38,7 @@ struct native {
     bool is_killed;
     bool is_doomed;            /* nothing of it can run any more: that was told, or will be next */
     bool failed;               /* a failure was reported already */
+    bool is_closed;            /* so was that it is */
     bool has_ended;            /* to be told next: */
     struct child_report ended; /* of kind EXEC_ENDED */
     uint64_t held_peak;        /* with what sockets hold beside it, where that was worth a word */
