@@ -351,7 +351,7 @@ void init_signal_exec(struct state *state, uint32_t number, int signal)
             continue;
         if (exec->spec.owns_sandbox && signal == SIGKILL)
             kill(-1, SIGKILL);
-        else if (kill(-exec->pid, signal) < 0)
+        else if (kill(-exec->pid, signal) < 0 || getpgid(exec->pid) != exec->pid)
             kill(exec->pid, signal);
         return;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a sandbox, from the warden's side: identity, cgroup, clone, id map. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/sched.h>
 #include <linux/securebits.h>
@@ -257,6 +258,7 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
         return -1;
     }
     child->ctl_fd = ctl[1];
+    fcntl(ctl[0], F_SETFL, O_NONBLOCK); /* a pid 1 that is busy keeps nobody waiting */
     uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
     native->pid = clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
     if (native->pid == 0) {
