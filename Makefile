@@ -31,6 +31,14 @@ test: ## install what is needed, build, and run all tests
 	@tools/install-grammars.sh
 	@tests/run-tests.sh
 
+coverage: ## the share of lines that units, end-to-end and hostile tests reach, by folder
+	@tools/install-packages.sh build run test
+	@tools/install-esbuild.sh
+	@tools/install-grammars.sh
+	@tools/configure.sh build-coverage -Dtests=true -Db_coverage=true -Dbuildtype=debug
+	@ninja -C build-coverage --quiet
+	@tools/coverage.py build-coverage
+
 test-v2: ## run the whole suite in an emulated machine with cgroup v2
 	@tools/install-packages.sh build run test
 	@tools/configure.sh build
@@ -86,7 +94,7 @@ deps: ## install the packages that all of these need
 	@tools/install-grammars.sh
 
 clean: ## remove what was built
-	rm -rf build build-asan build-clang build-fuzz
+	rm -rf build build-asan build-clang build-coverage build-fuzz
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile

@@ -3,7 +3,7 @@
 #define CAY_CHECK_H
 
 /*
- * The static check, and what else can be told of code without running it.
+ * The static check, and what else can be found out about code without running it.
  *
  *     struct cay_check_request req = { .language = "python", .code = code, .len = len };
  *     char *report;
@@ -87,8 +87,8 @@ CAY_API int cay_syntax_supervise(struct cay *cay, unsigned *ret_restarts, struct
  * is no grammar it is the code itself. */
 CAY_API char *cay_highlight(struct cay *cay, const char *language, const char *code, size_t len);
 
-/* Whether more may have to come before this can be run, for whoever reads line by line. Where it
- * can't be told: complete. */
+/* Whether the code needs more lines before it can be run, for a program that reads line by line.
+ * Where that is not known: complete. */
 enum cay_completeness { CAY_COMPLETE, CAY_INCOMPLETE, CAY_INVALID };
 CAY_API enum cay_completeness cay_complete(struct cay *cay, const char *language, const char *code,
                                            size_t len);

@@ -103,8 +103,8 @@ typedef int cay_data_fn(void *arg, const char *data, size_t len);
 CAY_API int cay_execution_stream(const struct cay_execution *run, const char *stream,
                                  cay_data_fn *fn, void *arg, struct cay_error *err);
 
-/* The file that a whole stream is in, for whoever reads it at a pace of his own: an fd for the
- * caller to close. CAY_E_NOTFOUND: there is none, for the result has all of the stream. */
+/* The file that holds a whole stream, for a caller that reads it at its own pace: an fd, which the
+ * caller closes. CAY_E_NOTFOUND: there is no file, because the result holds all of the stream. */
 CAY_API int cay_execution_stream_fd(const struct cay_execution *run, const char *stream,
                                     int *ret_fd, struct cay_error *err);
 
@@ -136,8 +136,8 @@ CAY_API int cay_execution_diff(const struct cay_execution *run, const char *cons
 struct cay_apply_options {
     const char *const *only; /* globs, NULL-terminated; NULL: everything */
     bool dry_run;            /* check everything, write nothing */
-    /* Told of each path that stands in the way before the call fails, or that is left out: a fifo
-     * or socket, which is never carried. May be NULL. */
+    /* Called for each path that stands in the way, before the call fails, and for each that is left
+     * out: a fifo or socket, which is never copied. May be NULL. */
     void (*on_obstacle)(void *arg, const char *path, const char *why);
     void *arg;
 };

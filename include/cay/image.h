@@ -4,7 +4,7 @@
 
 /*
  * Images: root file systems that a run can have (field "image") in the place of this machine's own
- * runtimes. They lie in the state folder; an ordinary user sees his own and the system's. Once
+ * runtimes. They lie in the state folder; an ordinary user sees their own and the system's. Once
  * made, an image never changes: making one of the same name again replaces it as a whole.
  *
  *     struct cay_image_maker *maker;

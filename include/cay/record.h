@@ -9,7 +9,7 @@
  * Every run leaves an entry in the audit log of the state folder. By itself the library writes it,
  * and what is kept of the run, at the run's end. A server must not wait for that, nor should what
  * parses requests be able to write the log at all: it opens a journal, to which each run adds one
- * write before its result is given, and another process takes it in:
+ * write before its result is given, and another process imports it:
  *
  *     server, before it gives up privileges          another process of the state folder's owner
  *     cay_journal_open(uid, &journal, &err);
@@ -17,8 +17,8 @@
  *     cay_open(&options, &cay, &err);                 cay_journal_import(cay, &n, &err);
  *                                                     from time to time
  *
- * Taking in can be done by any number of processes at any time, also while the server runs; each
- * run is taken in once. The journal of a server that was killed stays until somebody does.
+ * Any number of processes can import at any time, also while the server runs; each run is imported
+ * once. The journal of a server that was killed stays until a process imports it.
  */
 
 #include <stdbool.h>
@@ -41,7 +41,8 @@ CAY_API int cay_state_folder(char *out, size_t size, struct cay_error *err);
 
 struct cay_journal;
 
-/* Makes a journal in the state folder that this user can write, whoever calls. */
+/* Makes a journal in the state folder that this user can write to. The caller may be another user.
+ */
 CAY_API int cay_journal_open(uid_t uid, struct cay_journal **ret, struct cay_error *err);
 
 /* What was written stays. */
@@ -52,10 +53,10 @@ CAY_API void cay_journal_close(struct cay_journal *journal);
 CAY_API const char *cay_journal_trouble(const struct cay_journal *journal);
 
 /*
- * Takes in what journals hold: audit log, executions, artifacts. cay may be NULL: the configuration
- * is read when there is something to do. ret (may be NULL) becomes the number of runs taken in.
- * What is missing of a journal, or can't be read, is said in the audit log; nothing that was not
- * taken in is removed.
+ * Imports what journals hold into the audit log, the executions and the artifacts. cay may be NULL:
+ * then the configuration is read when there is something to do. ret (may be NULL) becomes the
+ * number of runs imported. What is missing from a journal, or can't be read, is noted in the audit
+ * log; nothing is removed before it was imported.
  */
 CAY_API int cay_journal_import(struct cay *cay, size_t *ret, struct cay_error *err);
 
@@ -69,7 +70,7 @@ CAY_API int cay_journal_watch(int fd);
 /* How far a reader has come; all zero: nowhere. */
 struct cay_audit_place {
     uint64_t seq;          /* of the last entry read, */
-    char hash[65];         /* its hash, by which another log is told from this one, */
+    char hash[65];         /* its hash, which tells this log from another, */
     uint64_t file, offset; /* and where it ends */
 };
 
@@ -104,7 +105,7 @@ struct cay_audit_finding {
     enum cay_audit_kind kind;
     const char *word; /* "changed" */
     bool is_damage;
-    uint64_t first, last; /* which entries, as far as that can be told; 0: it can't */
+    uint64_t first, last; /* which entries, as far as that is known; 0: it is not */
     const char *file;     /* and where */
     uint64_t line;        /* 0: of no line */
     const char *text;

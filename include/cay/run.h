@@ -59,9 +59,9 @@ struct cay_options {
     bool ahead;
     /* Do not read ./.cay.toml. */
     bool no_project;
-    /* Wardens are started by somebody else, for the caller has not the rights any more: gives a
-     * SOCK_SEQPACKET socket that does not block, with a new `cay warden` on its other end, or -1
-     * and err. NULL: the engine starts them itself. */
+    /* Starts wardens, for a caller that has given up the privileges to do so: returns a
+     * non-blocking SOCK_SEQPACKET socket with a new `cay warden` on its other end, or -1 and err.
+     * NULL: the engine starts them itself. */
     int (*start_warden)(void *arg, struct cay_error *err);
     void *start_arg;
     /* Where runs are written down for another process to record (<cay/record.h>); it stays the
@@ -86,8 +86,8 @@ struct cay_request;
 CAY_API struct cay_request *cay_request_new(void);
 CAY_API void cay_request_free(struct cay_request *req);
 
-/* Errors about this request's values name the most that this engine allows, where an administrator
- * has capped it. The engine must be there for as long as values are set. */
+/* Errors about this request's values name the maximum that this engine allows, where an
+ * administrator has set one. The engine must stay open while values are set. */
 CAY_API void cay_request_use_caps(struct cay_request *req, const struct cay *cay);
 
 /* Sets a field by its name in the request ("timeout", "memory", "code", …) from text. A list field
@@ -115,9 +115,9 @@ CAY_API int cay_request_add_env(struct cay_request *req, const char *name, const
 CAY_API int cay_request_parse(struct cay_request *req, const char *json, size_t len,
                               struct cay_error *err);
 
-/* The request as JSON that cay_request_parse reads, for whoever has it run elsewhere; the caller
- * frees it. Modes of files and the name of the code's are not in it, but the language that this
- * tells is. Fails for code or input that is not UTF-8. */
+/* The request as JSON that cay_request_parse reads, to be run elsewhere; the caller frees it. It
+ * leaves out the modes of files and the name of the code's file, but has the language that this
+ * name implies. Fails for code or input that is not UTF-8. */
 CAY_API int cay_request_json(const struct cay_request *req, char **ret, struct cay_error *err);
 
 /* Whether the request holds something for this field, or for the variable of "env.NAME". */
@@ -134,9 +134,9 @@ CAY_API void cay_request_unset(struct cay_request *req, const char *field);
 /* Whether a flag ("tty") is on: by the request, else by the configuration. */
 CAY_API bool cay_flag(const struct cay *cay, const struct cay_request *req, const char *field);
 
-/* For a request of somebody else's: it may tighten what the configuration sets, and is refused with
- * CAY_E_POLICY where it loosens any of that. `loosening` names the fields that its sender may
- * loosen all the same ("policy"), NULL-terminated; or NULL. */
+/* For a request that somebody else sent: it may tighten what the configuration sets, and is refused
+ * with CAY_E_POLICY where it loosens any of that. `loosening` names the fields that the sender may
+ * loosen ("policy"), NULL-terminated; or NULL. */
 CAY_API int cay_request_tighten(const struct cay *cay, struct cay_request *req,
                                 const char *const *loosening, struct cay_error *err);
 
@@ -285,7 +285,7 @@ struct cay_window {
 /* Sees what was read from stdin_fd before the program gets it. */
 typedef void cay_input_fn(void *arg, const char *data, size_t len);
 
-/* Called a few times a second while a run goes on, for whoever shows that it does. */
+/* Called a few times a second during a run, to show progress. */
 typedef void cay_tick_fn(void *arg);
 
 struct cay_run_options {
@@ -377,16 +377,16 @@ CAY_API void cay_cancel(struct cay_running *run, int signal);
  * wait for it. */
 CAY_API int cay_fd(struct cay *cay);
 
-/* Serves what is ready, and never waits. -1: the warden was lost, and on_done has told each run
- * that ended with it. The engine is as good as before: the next run gets a new warden. */
+/* Serves what is ready, and never waits. -1: the warden was lost, and on_done was called for each
+ * run that ended with it. The engine is as good as before: the next run gets a new warden. */
 CAY_API int cay_dispatch(struct cay *cay, struct cay_error *err);
 
-/* A result that says why nothing ran, for doors that owe one in every case. It names the language
- * of the request, where there is one (or NULL) and that can be told. */
+/* A result that says why nothing ran, for doors that must give a result in every case. It names the
+ * language of the request (which may be NULL), where that is known. */
 CAY_API struct cay_result *cay_result_of_error(const struct cay_error *err,
                                                const struct cay_request *req);
 
-/* What a server's client is told to do about what its host lacks. */
+/* The hint for a server's client, where the server's host lacks something. */
 #define CAY_ASK_OPERATOR "ask the operator of this server: its log says more"
 
 /* The same error for a client of a server: its hint is in fields of a request, and never in
@@ -400,9 +400,9 @@ CAY_API void cay_record_unstarted(struct cay *cay, const struct cay_request *req
                                   const struct cay_start_options *options,
                                   struct cay_result *result);
 
-/* With a journal: what is to be told of a run whose caller got its id and nothing more yet, should
- * the process be gone before the run's own end is written down. Options and result as above. Fails
- * where it can't be written down. */
+/* With a journal: writes down the result to record for a run whose caller has only got its id so
+ * far, in case this process dies before the run's own end is written. Options and result as above.
+ * Fails where it can't be written. */
 CAY_API int cay_record_pending(struct cay *cay, const struct cay_request *req,
                                const struct cay_start_options *options, struct cay_result *result,
                                struct cay_error *err);
@@ -424,8 +424,8 @@ struct cay_pool {
  * the next cay_dispatch. Returns how many of the list were filled. */
 CAY_API size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *ret_memory);
 
-/* How often it has told so far: what cay_pool gives once this has grown is younger than the
- * question before. -1: there is no warden to ask, and none to have made anything. */
+/* How many answers have come so far: once this number has grown, what cay_pool gives is newer than
+ * the last question. -1: there is no warden. */
 CAY_API int64_t cay_pool_answers(const struct cay *cay);
 
 /* Runs of other processes that go through this one's warden, when it was last asked (cay_pool,

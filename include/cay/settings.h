@@ -2,7 +2,7 @@
 #ifndef CAY_SETTINGS_H
 #define CAY_SETTINGS_H
 
-/* What the configuration says to whoever is not a run: settings by name, and tenants. */
+/* The configuration apart from runs: settings by name, and tenants. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,9 +25,9 @@ CAY_API int cay_state_open(int *ret_fd, struct cay_error *err);
  */
 CAY_API int cay_state_confine(struct cay_error *err);
 
-/* The same for who serves strangers, by a cay that has a journal: it keeps this one and the
- * programs that were compiled for it, and can read images and the system's libraries and
- * certificates. */
+/* The same for a server's process that serves strangers, with a cay that has a journal: it can
+ * still reach that journal and the cache of compiled programs, and can read images and the system's
+ * libraries and certificates. */
 CAY_API int cay_front_confine(const struct cay *cay, struct cay_error *err);
 
 /* A setting as text in its own form ("512m", "30", "json"), or NULL where it has no value or there
@@ -42,23 +42,23 @@ CAY_API uint64_t cay_setting_number(const struct cay *cay, const char *name);
  * in its place. As cay_setting gives it. */
 CAY_API const char *cay_default(struct cay *cay, const char *name);
 
-/* The most that a request can ask for; 0: nothing bounds it but the field itself. */
+/* The maximum that a request can ask for; 0: only the field's own bound. */
 CAY_API uint64_t cay_max(const struct cay *cay, const char *name);
 
-/* The most that a request can ask for, where the configuration ([max]) has nothing to say of it:
- * for whoever serves strangers. Never less than what a request gets that asks for nothing. */
+/* Sets the maximum that a request can ask for, where the configuration ([max]) sets none: for a
+ * server. It is never less than the default. */
 CAY_API void cay_set_max(struct cay *cay, const char *name, uint64_t max);
 
-/* The layers that every run must have, for whoever serves strangers: a list as `require` has it,
- * which goes over the configuration; NULL: what that says, and where it says nothing, all that a
- * backend can have, cgroup included. A request can only add to them. CAY_E_USAGE: one of the words,
- * of the list or of the configuration, names no layer. */
+/* The layers that every run must have, for a server: a list as in `require`, which takes precedence
+ * over the configuration. NULL: the configuration's, and without that all layers that the backend
+ * can have, cgroup included. A request can only add to them. CAY_E_USAGE: a word of the list or of
+ * the configuration names no layer. */
 CAY_API int cay_require(struct cay *cay, const char *list, struct cay_error *err);
 
 struct cay_request;
 
 /* The name of the language that a request asks for, whatever alias it has there; as it has it where
- * there is none of that name. NULL: a command, or one that only its code tells. */
+ * there is none of that name. NULL: a command, or one that only its code shows. */
 CAY_API const char *cay_request_language(const struct cay *cay, const struct cay_request *req);
 
 /* The memory limit that a request would run with, that of its compiler included: what admission
@@ -95,8 +95,8 @@ struct cay_prices {
 /* Owned by cay. */
 CAY_API const struct cay_prices *cay_prices(const struct cay *cay);
 
-/* Reads these tables again, from the two files of cay_config_files, opened by whoever may; -1:
- * there is none. On failure the old ones stay. */
+/* Reads these tables again, from the two files of cay_config_files, opened by a process that is
+ * allowed to; -1: there is none. On failure the old tables stay. */
 CAY_API int cay_tenants_reload(struct cay *cay, int system_fd, int user_fd, struct cay_error *err);
 
 /* Where the system's configuration file is, and this user's ("": nobody knows). */

@@ -2,8 +2,8 @@
 #ifndef CAY_SETUP_H
 #define CAY_SETUP_H
 
-/* Delegation: giving an ordinary user a part of the cgroup tree, so that his runs are held by the
- * kernel's own counters instead of a watcher. Needs root. */
+/* Delegation: giving an ordinary user a part of the cgroup tree, so that their runs are limited by
+ * the kernel's own counters instead of a watcher. Needs root. */
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -14,10 +14,10 @@
 extern "C" {
 #endif
 
-/* Makes the user's subtree and hands it to him. Doing it twice does no harm. */
+/* Makes the user's subtree and gives it to them. Doing it twice does no harm. */
 CAY_API int cay_delegate(uid_t uid, gid_t gid, struct cay_error *err);
 
-/* Takes it back; nothing of his may be running in it. */
+/* Takes it back; nothing may be running in it. */
 CAY_API int cay_undelegate(uid_t uid, struct cay_error *err);
 
 /* Has systemd see to it at each boot: returns 1, and the name of the file that says so, or 0 where

@@ -32,7 +32,7 @@ struct arena;
 struct cay_error;
 struct siphash_key;
 
-/* How deep tables and arrays may nest, however they are written; whoever walks a document by
+/* How deep tables and arrays may nest, however they are written; code that walks a document by
  * recursion goes no deeper. */
 enum { TOML_DEPTH_MAX = 64 };
 

@@ -29,8 +29,8 @@ void changes_put_sums(struct strbuf *out, const struct cay_change_sums *sums);
 int changes_print_diff(const struct cay_execution *run, const char *const *only, int fd,
                        bool color);
 
-/* An error of apply or discard, told; where the run has no changes, with the newest one that has
- * some: it is seldom the last of all that was meant. Returns the exit status. */
+/* Prints an error of apply or discard. If the run has no changes, a hint names the newest run that
+ * has some: seldom does the user mean the last one of all. Returns the exit status. */
 int changes_print_error(const struct cay_execution *run, const struct cay_error *err);
 
 /* What is said on stderr after a run that changed its workspace: how much, what of it destroys

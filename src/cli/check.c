@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cay check`: what code would do, told without running it. */
+/* `cay check`: what code would do, without running it. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "cli/print.h"
 #include "cli/run-options.h"
 
-/* More than is checked: whoever gives more is told so by the report. */
+/* More than is checked: the report says so where somebody gives more. */
 enum { CODE_MAX = 64 << 20 };
 
 static const char about[] =

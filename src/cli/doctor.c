@@ -207,6 +207,27 @@ static void put_obstacle(struct view *view, json_t *check, json_t **last_fix)
     }
 }
 
+static bool has_word(const char *text, const char *word, size_t len)
+{
+    for (; *text; text += strcspn(text, " "), text += *text == ' ')
+        if (strcspn(text, " ") == len && memcmp(text, word, len) == 0)
+            return true;
+    return false;
+}
+
+/* Two languages may need the same package. */
+static void add_packages(struct strbuf *command, const char *packages)
+{
+    while (*packages) {
+        size_t len = strcspn(packages, " ");
+        if (len > 0 && !has_word(strbuf_str(command), packages, len)) {
+            strbuf_putc(command, ' ');
+            strbuf_add(command, packages, len);
+        }
+        packages += len + (packages[len] == ' ');
+    }
+}
+
 /* What is not installed is one obstacle with one command, however many it is. */
 static void put_missing_languages(struct view *view, json_t *checks)
 {
@@ -220,8 +241,10 @@ static void put_missing_languages(struct view *view, json_t *checks)
         json_t *fix = json_array_get(json_object_get(check, "fix"), 0);
         const char *install = text_of(fix, "command"), *tail = strstr(install, "install ");
         strbuf_printf(&names, "%s%s", names.len ? ", " : "", text_of(check, "title"));
+        if (tail && !command.len)
+            strbuf_add(&command, install, (size_t)(tail - install) + strlen("install"));
         if (tail)
-            strbuf_printf(&command, "%s", command.len ? tail + strlen("install") : install);
+            add_packages(&command, tail + strlen("install"));
     }
     if (!names.len)
         return;

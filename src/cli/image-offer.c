@@ -70,7 +70,7 @@ static bool is_wanted(const struct cay_error *err, const char *command, int canc
     return !line[0] || strcasecmp(line, "y") == 0 || strcasecmp(line, "yes") == 0;
 }
 
-/* By this same program, which tells on stderr what goes on. What stdout gets is the run's. */
+/* By this same program, which reports progress on stderr. stdout is for the run. */
 static bool build(char *command)
 {
     char *words[WORDS_MAX + 1] = { 0 }, *rest = NULL;

@@ -89,7 +89,7 @@ void print_message(const char *fmt, ...)
     put_visible(&out, strbuf_str(&text), "\t");
     strbuf_putc(&out, '\n');
     if (write(STDERR_FILENO, out.data, out.len) < 0)
-        return; /* nobody is there to be told */
+        return; /* nobody reads it */
 }
 
 void print_lines(const char *lead, const char *text)
@@ -163,7 +163,7 @@ int print_text(const char *text)
     form.wants_json &= len == 0;
     while (len > 0) {
         ssize_t n = write(STDOUT_FILENO, text, len);
-        if (n < 0 && errno == EPIPE) /* `| head`: whoever read it has had enough */
+        if (n < 0 && errno == EPIPE) /* `| head`: the reader has had enough */
             return 128 + SIGPIPE;
         if (n < 0) {
             print_message("cannot write to stdout");

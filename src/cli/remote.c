@@ -631,7 +631,7 @@ static int show_end(struct remote *remote)
                       strerror(view->write_errno));
         return 125;
     }
-    /* A server is told that it is to end, and not by what. */
+    /* A server is asked to end it, but does not learn by which signal. */
     if (is_cancelled && remote->signal == SIGINT)
         return 128 + SIGINT;
     return (int)json_integer_value(json_object_get(remote->result, "exit_code"));

@@ -4,8 +4,8 @@
 /*
  * `cay run --server URL`: the request goes to that server over HTTP, and what comes back is shown
  * as if it had run here. The run is detached there, so that a connection that is lost costs
- * nothing: its events are asked for anew behind the last one that came. Whoever stops the command
- * has the run cancelled. In cay-full only, which `cay` becomes (exec-full.c).
+ * nothing: its events are asked for anew behind the last one that came. Stopping the command
+ * cancels the run. In cay-full only, which `cay` becomes (exec-full.c).
  */
 
 struct cay_error;

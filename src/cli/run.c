@@ -95,7 +95,7 @@ static int catch_signals(struct run_context *ctx, struct cay_error *err)
             sigaction(numbers[i], &action, NULL); /* nohup stays nohup */
     }
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a caller's RLIMIT_FSIZE is an error to tell of, not to die of */
+    signal(SIGXFSZ, SIG_IGN); /* past the caller's RLIMIT_FSIZE a write fails instead */
     return 0;
 }
 
@@ -598,7 +598,7 @@ static int run_or_exec(int argc, char **argv, bool is_exec, int note_fd)
     memcpy(words, argv, (size_t)argc * sizeof *words);
     args->req = cay_request_new();
     int rc = cay_open(&options, &cay, &err);
-    if (rc < 0) { /* how that is to be told, the options say */
+    if (rc < 0) { /* the options say in which form to report it */
         struct cay_error other;
         int first, dashdash;
         rc = parse_options(args, argc, words, is_exec, &first, &dashdash, &other) > 0 ? 1 : -1;

@@ -85,7 +85,7 @@ static int serve(const struct serve_options *options)
     struct cay_error err;
 
     warn_of_settings();
-    /* What whoever started us had open is nothing for a process that talks to strangers. */
+    /* A process that talks to strangers must not inherit fds that its parent had open. */
     close_range(STDERR_FILENO + 1, ~0U, 0);
     if (server_open(options, &server, &err) < 0)
         return print_error(&err);

@@ -45,7 +45,7 @@ static const struct passwd *user_by(const char *name, uid_t uid)
     return user;
 }
 
-/* The groups that list the user, and his own. Returns -1 with errno. */
+/* The groups that list the user, and the user's own. Returns -1 with errno. */
 static int set_groups_of(const char *name, gid_t gid)
 {
     gid_t groups[64] = { gid };
@@ -81,7 +81,7 @@ static int find_user(const char *name, uid_t *ret_uid, gid_t *ret_gid, struct ca
     return 0;
 }
 
-/* Becomes the user inside his subtree, for good. */
+/* Becomes the user inside their subtree, for good. */
 static int run_as(uid_t uid, gid_t gid, char **argv, struct cay_error *err)
 {
     const struct passwd *user = user_by(NULL, uid);

@@ -23,7 +23,7 @@
 #include "cli/print.h"
 
 /* An editor takes several steps to save a file: a change counts once nothing more has come for so
- * long. And a run that was told to stop gets so long before it is told by a second signal. */
+ * long. A run that was asked to stop has as long before it gets a second signal. */
 enum { QUIET_MS = 100, STOP_MS = 1000 };
 
 #define CHANGES (IN_CLOSE_WRITE | IN_MODIFY | IN_CREATE | IN_MOVED_TO)

@@ -5,8 +5,8 @@
  * `--watch FILE`: runs, and runs again whenever one of the files has changed, until Ctrl-C.
  *
  * Each run is a child process, which reads everything afresh and ends like any other `cay run`; one
- * that still goes on when a file changes is told to stop. Folders are watched rather than files: an
- * editor that saves by renaming puts a new file in the old one's place.
+ * that still runs when a file changes is stopped. Folders are watched rather than files: an editor
+ * that saves by renaming puts a new file in the old one's place.
  */
 
 #include <stddef.h>
@@ -19,7 +19,7 @@ struct watch {
     size_t n;
 };
 
-/* What a run tells of its end, for the line below it. */
+/* What a run reports about its end, for the line below it. */
 struct watch_note {
     char cause[24];
     int exit_code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Containers, virtual machines, and kernels that are none: how they show, and what cay needs of
- * whoever made them. */
+/* Containers, virtual machines, and kernels that are not Linux: how to recognise them, and what cay
+ * needs of their administrator. */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>

@@ -85,7 +85,7 @@ static void ask_state(struct facts *f, int state_fd)
     f->state_errnum = state_fd < 0 ? -state_fd : 0;
     if (state_fd < 0)
         return;
-    /* Access alone does not tell: root may write what is mounted read-only, it seems. */
+    /* access() is not enough: it lets root write to what is mounted read-only. */
     int fd = openat(state_fd, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         f->state_errnum = errno;

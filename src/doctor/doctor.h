@@ -9,7 +9,7 @@
  *     facts_try      what the kernel really does, each in a process of its own with a deadline
  *     doctor_judge   a finding for each row of a table, by the facts alone
  *
- * A sysctl tells what an administrator wanted; only a try tells what happens. So the tries say
+ * A sysctl says what an administrator wanted; only a try shows what happens. So the tries say
  * whether something works, and what was read only explains why not, and what to do about it. The
  * run of a real sandbox has the last word (doctor.c).
  *
@@ -117,7 +117,7 @@ struct facts {
 
     uint32_t uid;
     const char *user; /* the name, or the number where there is none */
-    const char *exe;  /* this program, for what has to be told about it */
+    const char *exe;  /* this program, to be named in advice */
 
     const char *machine; /* "x86_64" */
     const char *release; /* "6.1.0-18-amd64" */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hints are written for whoever sits at the command line of this host. A client of a server has
+ * Hints are written for a user at the command line of this host. A client of a server has
  * fields and routes: what can be said in those is, by these rows, and what is its operator's affair
  * is left to the log.
  */

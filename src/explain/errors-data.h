@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * How a language tells of errors: languages/NAME/errors.toml, and languages/errors.toml for what is
+ * How a language reports errors: languages/NAME/errors.toml, and languages/errors.toml for what is
  * common to all; which modules it has, and which packages have more: languages/NAME/modules.toml.
- * docs/errors.md explains each key to whoever writes one.
+ * docs/errors.md explains each key to authors.
  */
 
 #include "base/arena.h"
@@ -53,7 +53,7 @@ struct errors_line {
     bool is_command;   /* a shell's line, which may be wrong inside of a substitution */
     bool is_redirect;  /* … or where a compound command begins whose end redirects */
     bool is_compile, is_run; /* only in this stage */
-    const char *type;        /* where the line does not tell one */
+    const char *type;        /* where the line has none */
     const char *category;    /* or NULL */
     const char *const *find; /* texts by which the line is found in the source */
 };
@@ -111,7 +111,7 @@ const struct errors_data *errors_data_of(struct arena *arena, const char *langua
 /* Whether there is one, without reading it. */
 bool errors_data_has(const char *language);
 
-/* What was parsed once, for whoever analyses again and again: reading a language's patterns takes
+/* What was parsed once, for a caller that analyses many times: reading a language's patterns takes
  * longer than using them. Zeroed at first. */
 struct errors_cache {
     struct arena arena;

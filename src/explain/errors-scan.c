@@ -9,7 +9,7 @@ struct scan {
     const struct errors_data *data;
     enum errors_stage stage;
     struct errors_report *report;
-    struct errors_frame at; /* a place that was told before its error */
+    struct errors_frame at; /* a place that was printed before its error */
     struct slice function;  /* of the frame that comes */
     struct slice before;    /* the line before this one */
     const char *end;        /* of the text, blanks at its end apart */

@@ -209,8 +209,8 @@ static unsigned find_in(struct analysis *a, const struct errors_source *source, 
     return wanted ? source_line_with(source, wanted, may_repeat) : 0;
 }
 
-/* Where nothing told of a line, a text of the source may. One that is there once is better than one
- * that comes first in the list. */
+/* Where nothing named a line, a text of the source may show it. One that is there once is better
+ * than one that comes first in the list. */
 static bool find_place(struct analysis *a, const char *const *texts,
                        const struct errors_known *known)
 {

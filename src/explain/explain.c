@@ -51,7 +51,7 @@ static const struct errors_source *sources_of(struct arena *arena, const struct 
 enum { BESIDE_MAX = 1000 /* names of a folder that are looked at */ };
 
 /* What is in the folder that the code is from. With a workspace the program sees what its caller
- * meant it to see. NULL: nobody told of a folder, or it can't be read. */
+ * meant it to see. NULL: no folder is known, or it can't be read. */
 static const struct errors_beside *beside_of(struct arena *arena, const struct cay_request *req,
                                              const struct plan *plan)
 {

@@ -19,8 +19,8 @@
 
 enum { BLOCK_BYTES = 1 << 16 };
 
-/* What the reader tells at its end; one write to a pipe. */
-struct told {
+/* What the reader reports at its end; one write to a pipe. */
+struct outcome {
     int rc;
     uint64_t left_out;
     struct cay_error err;
@@ -153,7 +153,7 @@ static void __attribute__((noreturn))
 be_reader(int fd, int result_fd, pid_t parent, struct cay_image_maker *maker, const char *from)
 {
     struct archive_calls lib;
-    struct told told = { 0 };
+    struct outcome outcome = { 0 };
     sigset_t none;
 
     sigemptyset(&none);
@@ -161,14 +161,14 @@ be_reader(int fd, int result_fd, pid_t parent, struct cay_image_maker *maker, co
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
         _exit(1);
     setlocale(LC_CTYPE, "C.UTF-8"); /* names of an archive are that, and it is loaded by now */
-    told.rc = archive_load(&lib, &told.err);
-    if (told.rc == 0)
-        told.rc = cay_image_confine(maker, &told.err);
-    if (told.rc == 0)
-        told.rc = read_archive(&lib, fd, maker, from, &told.err);
-    told.left_out = cay_image_left_out(maker);
-    ssize_t n = write(result_fd, &told, sizeof told);
-    _exit(n == (ssize_t)sizeof told ? 0 : 1);
+    outcome.rc = archive_load(&lib, &outcome.err);
+    if (outcome.rc == 0)
+        outcome.rc = cay_image_confine(maker, &outcome.err);
+    if (outcome.rc == 0)
+        outcome.rc = read_archive(&lib, fd, maker, from, &outcome.err);
+    outcome.left_out = cay_image_left_out(maker);
+    ssize_t n = write(result_fd, &outcome, sizeof outcome);
+    _exit(n == (ssize_t)sizeof outcome ? 0 : 1);
 }
 
 int archive_in_begin(int fd, struct cay_image_maker *maker, const char *from,
@@ -200,19 +200,19 @@ static void reap(struct archive_in *in)
 
 int archive_in_end(struct archive_in *in, uint64_t *ret_left_out, struct cay_error *err)
 {
-    struct told told;
+    struct outcome outcome;
     ssize_t n;
 
-    while ((n = read(in->result_fd, &told, sizeof told)) < 0 && errno == EINTR)
+    while ((n = read(in->result_fd, &outcome, sizeof outcome)) < 0 && errno == EINTR)
         continue;
     reap(in);
-    if (n != (ssize_t)sizeof told)
+    if (n != (ssize_t)sizeof outcome)
         return cay_fail(err, CAY_E_SYSTEM, "image: the process that reads the archive has died");
-    if (told.rc < 0) {
-        *err = told.err;
+    if (outcome.rc < 0) {
+        *err = outcome.err;
         return -1;
     }
-    *ret_left_out = told.left_out;
+    *ret_left_out = outcome.left_out;
     return 0;
 }
 

@@ -199,7 +199,7 @@ static int start_builder(struct job *job, const struct args *args, const char *s
     return 0;
 }
 
-/* A line of mmdebstrap's, or of what it starts. The first that tells of an error says why it
+/* A line of mmdebstrap's, or of what it starts. The first that reports an error says why it
  * failed: the others follow from it. */
 static void take_line(struct job *job)
 {
@@ -351,7 +351,7 @@ static int run_build(struct job *job, const struct args *args, const char *scrat
         end_builder(job, true);
         return -1;
     }
-    close_fd(&in_fd); /* when the reader is gone, the writer hears of it */
+    close_fd(&in_fd); /* when the reader is gone, the writer gets EPIPE */
     bool is_over = watch_it(job);
     int rc = 0;
     if (is_over)

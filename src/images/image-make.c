@@ -388,7 +388,7 @@ int cay_image_finish(struct cay_image_maker *maker, struct cay_error *err)
 
     if (rc == 0)
         rc = rmtree_at(maker->fd, "scratch", INT64_MAX);
-    /* Whoever finds it there may use it at once; and it is still nobody else's to remove. */
+    /* Another process may use it as soon as it is there. Nobody else may remove it yet. */
     if (rc == 0 && flock(maker->fd, LOCK_SH) < 0)
         rc = -errno;
     if (rc == 0)

@@ -11,7 +11,7 @@ struct cay_error;
  * fd, or -errno. */
 int image_store_place(void);
 
-/* The caller's own, made if need be; where he is root, such that everybody can read what is in it.
+/* The caller's own, made if need be; root's is readable by everybody.
  * Returns its fd, or -1. */
 int image_store_make(struct cay_error *err);
 
@@ -20,6 +20,6 @@ int image_store_make(struct cay_error *err);
 enum { IMAGE_HIDDEN_BYTES = 40 };
 int image_store_hide(int store_fd, const char *prefix, char ret_name[static IMAGE_HIDDEN_BYTES]);
 
-/* Removes the hidden folders that nobody has a lock on; tells each. */
+/* Removes the hidden folders that nobody has a lock on; on_removed is called for each. */
 typedef void image_removed_fn(void *arg, const char *what, const char *name);
 void image_store_sweep(int store_fd, bool dry_run, image_removed_fn *on_removed, void *arg);

@@ -73,7 +73,7 @@ void http_call_cancel(struct http_call *call)
         free_call(call);
 }
 
-/* The last word. The call is freed by whoever runs the event. */
+/* Ends the call. The event that runs next frees it. */
 static void end(struct http_call *call, const struct cay_error *err)
 {
     if (call->is_over)

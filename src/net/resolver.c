@@ -28,7 +28,7 @@ struct resolver_query {
     bool is_cancelled;
 };
 
-/* libevent would print; what fails is told with the answer. */
+/* libevent would print; what fails is reported with the answer. */
 static void say_nothing(int is_warning, const char *text)
 {
     (void)is_warning, (void)text;

@@ -147,8 +147,8 @@ void tls_client_close(struct tls_client *client)
     free(client); /* the libraries stay: they can't be unloaded in safety */
 }
 
-/* The name that the certificate has to be for; a name is also told to the server, an address is
- * not (RFC 6066). */
+/* The name that the certificate has to be for; a name is also sent to the server (SNI), an address
+ * is not (RFC 6066). */
 static bool set_host(const struct calls *call, SSL *ssl, const char *host)
 {
     uint8_t address[16];

@@ -48,8 +48,8 @@ struct reading {
     bool is_left_out[WORDS_MAX];
 };
 
-static void tell(const struct reading *r, const char *name, const char *language, const char *code,
-                 size_t len)
+static void report_text(const struct reading *r, const char *name, const char *language,
+                        const char *code, size_t len)
 {
     r->fn(r->arg, &(struct policy_text){ name, language, code, len, false });
 }
@@ -96,8 +96,8 @@ static size_t take_code(struct reading *r, const struct interpreter *it, size_t 
         return 0;
     for (size_t i = 0; i < words; i++)
         leave_out(r, at + i);
-    tell(r, arena_printf(r->arena, "%.40s %.12s", it->name, word), it->language, code,
-         strlen(code));
+    report_text(r, arena_printf(r->arena, "%.40s %.12s", it->name, word), it->language, code,
+                strlen(code));
     return words;
 }
 
@@ -107,7 +107,7 @@ static bool is_shell_code(const struct interpreter *it, const char *word)
     return !it->code[0] && word[1] != '-' && strchr(word, 'c');
 }
 
-/* A program that is told by neither option nor file what to run reads it. */
+/* A program that gets its code neither by an option nor from a file reads it from its input. */
 static void take_input(const struct reading *r, const struct interpreter *it)
 {
     const struct plan *plan = r->plan;
@@ -115,9 +115,9 @@ static void take_input(const struct reading *r, const struct interpreter *it)
         "it runs what it reads from its input, which is not there to be checked";
 
     if (plan->input.len > 0)
-        tell(r, "stdin", it->language, plan->input.data, plan->input.len);
+        report_text(r, "stdin", it->language, plan->input.data, plan->input.len);
     else
-        tell(r, it->name, NULL, live, strlen(live));
+        report_text(r, it->name, NULL, live, strlen(live));
 }
 
 static void read_options(struct reading *r, const struct interpreter *it)
@@ -174,7 +174,7 @@ static void read_files(const struct reading *r)
         if (language_guess(r->arena, file->name, file->data, (size_t)file->len, &language,
                            &unknown) == 0 &&
             language)
-            tell(r, file->name, language->name, file->data, (size_t)file->len);
+            report_text(r, file->name, language->name, file->data, (size_t)file->len);
     }
 }
 
@@ -188,7 +188,7 @@ void policy_command(struct arena *arena, const struct plan *plan, policy_text_fn
     while (r.argv[r.n])
         r.n++;
     if (r.n > WORDS_MAX) {
-        tell(&r, "command", NULL, many, strlen(many));
+        report_text(&r, "command", NULL, many, strlen(many));
         return;
     }
     while ((own = wrapper_words(r.argv + r.at, r.n - r.at, &wrapper)) > 0)

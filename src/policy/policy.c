@@ -39,7 +39,7 @@ struct policy {
     struct item items[FILES_MAX];
     size_t n;
     const char *tenant; /* the run's */
-    bool is_explicit;   /* somebody asked for a policy: it is told that it could not be kept */
+    bool is_explicit;   /* a policy was asked for: warn if it could not be applied */
     bool is_unisolated;
     bool is_closed; /* what the grammar can't read is refused too */
     bool has_more;  /* files that were not looked at */
@@ -267,7 +267,7 @@ static void warn(struct telling *t, const char *text)
  * once. */
 static bool is_worth_reading(struct telling *t, json_t *finding, bool is_unparsed)
 {
-    if (is_unparsed) /* of a fence the plan has told */
+    if (is_unparsed) /* the plan has warned of a fence already */
         return ++t->n_unparsed == 1 && strcmp(text_of(finding, "rule"), "unparsed") == 0;
     return t->policy->is_explicit || !json_is_true(json_object_get(finding, "ordinary"));
 }

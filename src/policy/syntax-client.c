@@ -31,7 +31,8 @@ enum {
     LOSSES_MAX = 2,
 };
 
-/* Whoever's code took longer is asked for where it delays nobody else, for a while. */
+/* A tenant whose code took longer than this gets a worker apart for a while, so that it delays
+ * nobody else. */
 #define SLOW_NS     (250 * NS_PER_MSEC)
 #define SLOW_FOR_NS (60 * NS_PER_SEC)
 
@@ -262,7 +263,7 @@ static void end_worker(struct syntax_client *client)
     }
 }
 
-/* Whoever waits for it learns that there is no answer. */
+/* Its caller learns that there is no answer. */
 static void fail_ticket(struct syntax_ticket *ticket)
 {
     ticket->client = NULL;

@@ -43,10 +43,9 @@ struct syntax_slow {
     int64_t until_ns;
 };
 
-/* Workers at once, one for each language; the one that was idle longest makes room, and no tenant
- * keeps all of them busy. What may take
- * long has workers of its own, so that nobody's small code waits behind it; so has whoever's did.
- */
+/* Workers at once, one for each language. The one that was idle longest makes room, and no tenant
+ * keeps all of them busy. Code that may take long has workers of its own, so that small code never
+ * waits behind it; so has a tenant whose code took long. */
 struct syntax_pool {
     struct syntax_client *clients[SYNTAX_CLIENTS];
     struct syntax_slow slow[SYNTAX_SLOW]; /* a ring */

@@ -67,6 +67,14 @@ void exec_table_remove(struct exec_table *table, uint32_t number)
         table->list[slot] = (struct live_exec){ 0 };
 }
 
+/* Those that have not begun fail with their sandbox, and of its error. */
+static void forget_waiting(struct exec_table *table)
+{
+    for (int i = 0; i < SANDBOX_EXECS; i++)
+        if (!table->list[i].started_ns)
+            table->list[i] = (struct live_exec){ 0 };
+}
+
 bool exec_table_note(struct exec_table *table, const struct report *report)
 {
     int slot = exec_table_find(table, report->exec);
@@ -95,6 +103,7 @@ bool exec_table_note(struct exec_table *table, const struct report *report)
     case REPORT_OPENED: /* those that wait for it say so by their start */
         return !exec_table_has_any(table);
     case REPORT_FAILED:
+        forget_waiting(table);
         table->is_over = true;
         return true;
     case REPORT_DOOMED:

@@ -5,7 +5,8 @@
  * The execs of one sandbox, as its backend knows them on the warden's side: which numbers live, and
  * what has been reported of them. So the rules are the same everywhere: how many there may be, that
  * one that owns the sandbox is alone, that nothing is reported of one that there is not, and that
- * each that was asked for gets an end, whatever becomes of its sandbox.
+ * each that was asked for gets an end, whatever becomes of its sandbox: its own, or, of one that has
+ * not begun, that of a sandbox that failed.
  */
 
 #include <stdbool.h>

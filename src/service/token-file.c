@@ -60,6 +60,29 @@ static int read_text(struct file *file, int fd, struct cay_error *err)
     return n < 0 ? cay_fail_errno(err, errno, "read %s", file->path) : 0;
 }
 
+static int fail_open(const char *path, struct cay_error *err)
+{
+    if (errno != ENOENT)
+        return cay_fail_errno(err, errno, "open %s", path);
+    cay_fail(err, CAY_E_NOTFOUND, "%s: there are no tokens yet", path);
+    return cay_hint(err, "`cay token add TENANT` makes one");
+}
+
+/* ~/.config may be missing, too. */
+static int make_folder(const char *path)
+{
+    char parent[PATH_MAX];
+
+    if (mkdir(path, 0755) == 0 || errno == EEXIST)
+        return 0;
+    if (errno != ENOENT)
+        return -1;
+    snprintf(parent, sizeof parent, "%s", path);
+    if (mkdir(dirname(parent), 0755) < 0)
+        return -1;
+    return mkdir(path, 0755);
+}
+
 /* Whether it could or not, close_file comes after it. */
 static int open_file(struct file *file, const char *path, bool make, struct cay_error *err)
 {
@@ -69,16 +92,18 @@ static int open_file(struct file *file, const char *path, bool make, struct cay_
     if (snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy)
         return cay_fail(err, CAY_E_USAGE, "%.80s…: the name is too long", path);
     snprintf(file->folder, sizeof file->folder, "%s", dirname(copy));
-    if (make && mkdir(file->folder, 0755) < 0 && errno != EEXIST)
+    if (make && make_folder(file->folder) < 0)
         return cay_fail_errno(err, errno, "make %s", file->folder);
     file->folder_fd = open(file->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file->folder_fd < 0 && errno == ENOENT)
+        return fail_open(path, err);
     if (file->folder_fd < 0 || (make && flock(file->folder_fd, LOCK_EX) < 0))
         return cay_fail_errno(err, errno, "open %s", file->folder);
     auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && errno == ENOENT && make)
         return 0;
     if (fd < 0)
-        return cay_fail_errno(err, errno, "open %s", path);
+        return fail_open(path, err);
     /* What a server would refuse is nothing to add to. */
     if (tokens_load_fd(fd, path, &file->tokens, err) < 0)
         return -1;
@@ -230,7 +255,7 @@ int token_file_remove(const char *path, const char *id_or_tenant, struct cay_err
 
     /* It may not be there; nothing is made then. */
     if (access(path, F_OK) < 0)
-        return cay_fail_errno(err, errno, "open %s", path);
+        return fail_open(path, err);
     int rc = open_file(&file, path, true, err);
     while (rc == 0 && next_line(&file, &pos, &line, &len, &token, &token_len)) {
         bool is_token = token_len > 0 && tokens_check(file.tokens, token, token_len, &owner);

@@ -19,8 +19,8 @@ struct record_text;
 /* The text's extra line holds the code. Returns -errno. */
 int artifact_store(int state_fd, const struct record_text *text);
 
-/* Removes those past a number, an age, or a sum of bytes, oldest first. fn (may be NULL) is told of
- * each; a dry run removes none. Returns how many. */
+/* Removes those past a number, an age, or a sum of bytes, oldest first. fn (may be NULL) is called
+ * for each; a dry run removes none. Returns how many. */
 typedef void artifact_fn(void *arg, const char *what, const char *name);
 size_t artifact_prune(int state_fd, const struct record_keep *keep, int64_t now_s, int dry_run,
                       artifact_fn *fn, void *arg);

@@ -180,7 +180,7 @@ static bool is_of_this_log(int state_fd, const struct audit_files *files,
     struct ending ending = { place->offset, place->hash, false };
 
     if (place->seq == 0 || place->file < files->first)
-        return true; /* its beginning was pruned meanwhile: the numbers tell */
+        return true; /* its beginning was pruned meanwhile: the numbers show it */
     if (place->file > files->last || place->offset <= DIGEST_HEX + 3 ||
         strlen(place->hash) != DIGEST_HEX)
         return false;

@@ -111,7 +111,7 @@ static int take_rest(struct audit *audit, uint64_t size)
         return 0;
     digest_hex(text + at, left, hash);
     if (left <= AUDIT_LINE_MAX && !memchr(text + at, '\n', left)) {
-        /* Nobody was told of it, and nothing can be made of it. */
+        /* It was never reported, and can't be read. */
         if (ftruncate(audit->log_fd, (off_t)audit->head.length) < 0)
             return -errno;
         snprintf(words, sizeof words, "%zu bytes of an unfinished entry were cut off (sha256 %s)",

@@ -93,7 +93,7 @@ __attribute__((format(printf, 7, 8))) static void report(struct verifier *v,
 static void add_gap(struct verifier *v, uint64_t first, uint64_t last)
 {
     if (v->n_gaps == GAPS_MAX) {
-        v->gaps[GAPS_MAX - 1].last = last; /* past all sense: they are told as one */
+        v->gaps[GAPS_MAX - 1].last = last; /* too many to list: reported as one */
         return;
     }
     v->gaps = mem_resize(v->gaps, (v->n_gaps + 2) * sizeof *v->gaps);
@@ -234,7 +234,7 @@ static int look_at(void *arg, const char *text, size_t len, uint64_t end, bool i
     (void)end;
     v->line++;
     if (!is_whole && v->number == v->files->last) {
-        v->torn = MAX(len, (size_t)1); /* what it means, the anchor tells */
+        v->torn = MAX(len, (size_t)1); /* the anchor shows what it means */
         return 0;
     }
     if (is_whole && audit_check_line(text, len, &line) == 0) {

@@ -246,8 +246,8 @@ static int first_line(int state_fd, const char *name, struct audit_line *ret)
     return end ? audit_check_line(text, (size_t)(end - text), ret) : -EINVAL;
 }
 
-/* Removing is told first: a log that says more than was done is whole, one that says less is not.
- */
+/* The note is written before the removal: a log that says more than was done is whole, one that
+ * says less is not. */
 static int prune(struct audit *audit)
 {
     uint64_t oldest = oldest_file(audit), next = audit->head.file - audit->limits.files;

@@ -209,7 +209,7 @@ void compiled_put(const struct compiled *compiled, struct plan *plan,
 
 /* ---- keeping ---- */
 
-/* What pid 1 told of one: a plain file with a decent name, and all of it. */
+/* What pid 1 reported of one: a regular file with a plain name, and all of its data. */
 static bool take_product(const struct harvest_entry *entry, struct payload_file *ret)
 {
     static const char place[] = "product/";

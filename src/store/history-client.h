@@ -66,8 +66,7 @@ struct history_query {
 };
 
 /*
- * Old executions are those that servers ran: what was run otherwise is never handed out here,
- * whoever asks.
+ * Old executions are those that servers ran: other runs are never handed out here, whoever asks.
  *
  * status   0, or -ENOENT (no such execution), -EINVAL (a query that makes no sense), -ETIMEDOUT,
  *          -EPIPE (the recorder is gone), or another error of the database

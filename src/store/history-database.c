@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file: opened, and where it is damaged put aside and made anew. What it held is in the audit
- * log, all of it, so nothing is lost by that; the damaged one is kept all the same, for whoever
- * wants to know how it came about.
+ * Opens the database. A damaged one is put aside and made again from the audit log, which holds all
+ * of it, so nothing is lost. The damaged file is kept, to find out what damaged it.
  */
 #include <errno.h>
 #include <fcntl.h>

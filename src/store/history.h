@@ -35,7 +35,7 @@ void history_close(struct history *history);
 /* ret may be NULL: how many executions are new. */
 int history_fill(struct history *history, size_t *ret, struct cay_error *err);
 
-/* Once for each time that it was: true, and what to tell people. */
+/* True once each time the database was found damaged, with the message for people. */
 bool history_was_damaged(struct history *history, struct cay_error *err);
 
 /* Checks that a query's numbers make sense and its texts end. */
@@ -73,7 +73,7 @@ struct history {
     struct sqlite3 *db;
     char path[4160];
     bool is_damaged;                 /* as SQLite said: it is put aside when it is closed */
-    bool was_damaged;                /* and that is to be told */
+    bool was_damaged;                /* not reported yet */
     const struct cay_prices *prices; /* for the estimate of history_stats; NULL: there is none */
     bool is_servers; /* only what servers ran is shown: what `cay run` did is nobody's over HTTP */
 };

@@ -549,7 +549,7 @@ static int import_log(struct importer *t, int fd, bool is_over, struct strbuf *b
         if (len < 0)
             return cay_fail_errno(err, (int)-len, "read a journal");
         if (len == 0 && is_over && buf->len > 0) {
-            strbuf_putc(buf, '\n'); /* a torn end: it is told of like any other line */
+            strbuf_putc(buf, '\n'); /* a torn end: it is reported like any other bad line */
             len = (ssize_t)buf->len;
         }
         if (len == 0)
@@ -604,8 +604,8 @@ static uint64_t count_lines(const struct importer *t)
     return n > last_seen(t) + AHEAD_MAX ? 0 : n;
 }
 
-/* The audit log is nothing that the disk has, until it is told to; what it came from is removed
- * only then. */
+/* The audit log is not on disk until it is synced; the source of its entries is removed only then.
+ */
 static int sync_all(const struct importer *t)
 {
     auto_close int fd =
@@ -838,7 +838,7 @@ static int import_journal(struct importer *t, const char *name, struct cay_error
         return cay_fail_errno(err, errno, "open a journal");
     struct stat st;
     if (fstat(at_fd, &st) < 0 || st.st_nlink == 0)
-        return 0; /* whoever had it before us has removed it: there is nothing, or a new one */
+        return 0; /* the process that held it before has removed it: there is none, or a new one */
     t->at_fd = at_fd;
     t->folder_fd = folder_fd;
     if (folder_fd < 0) {

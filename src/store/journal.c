@@ -321,15 +321,16 @@ static int put_before(const struct cay_journal *journal, int fd, const struct re
                       size_t n)
 {
     char room[JOURNAL_ROOM], number[32];
-    size_t len =
+    size_t number_len =
         (size_t)snprintf(number, sizeof number, "\n%llu\t", (unsigned long long)journal->line + 1);
+    size_t len = number_len;
 
     for (size_t i = 0; i < n; i++)
         len += pieces[i].len;
     if (len > sizeof room)
         return -E2BIG;
     memset(room, '\n', sizeof room - len);
-    char *to = stpcpy(room + sizeof room - len, number);
+    char *to = mempcpy(room + sizeof room - len, number, number_len);
     for (size_t i = 0; i < n; i++)
         to = mempcpy(to, pieces[i].data, pieces[i].len);
     return lseek(fd, 0, SEEK_SET) < 0 ? -errno : write_all(fd, room, sizeof room);

@@ -9,8 +9,8 @@
  *     journal/NAME/log-000001   a line for each run, appended; past a size the next log begins
  *     journal/NAME/lines        the number of the last line that was written
  *     journal/NAME/ID/          what record.h puts in executions/ID, until it is taken in
- *     journal/NAME/ID.pending   the line of a run that was promised (answered by its id alone), as
- *                               it will be told if its server ends before it does
+ *     journal/NAME/ID.pending   what is recorded of a run whose caller got only its id so far, if
+ *                               its server dies before the run ends
  *     journal/NAME.at           how far it was taken in; also the lock of who does
  *     aside/NAME                lines that nothing could be made of, for people to look at
  *

@@ -274,7 +274,7 @@ static void remove_expiry_notice(int executions_fd, const char *id)
     unlinkat(executions_fd, path, 0);
 }
 
-/* Whether its time is over: it goes only once its user was told, and has had time since. */
+/* Whether it expires: only after its user was warned and has had time to act. */
 static bool may_go(int executions_fd, const char *id, int64_t now_s, struct record_expiry *notice)
 {
     int64_t ends = record_expires_at(executions_fd, id);

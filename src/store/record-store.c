@@ -72,7 +72,7 @@ static int name_new(int folder_fd, const char *from, const char *to)
     return renameat(folder_fd, from, folder_fd, to) < 0 ? -errno : 0;
 }
 
-/* It has its name once it is whole. Whoever takes it in again after a crash begins anew. */
+/* It gets its name once it is complete. An import after a crash starts again. */
 static int store_result(int state_fd, const struct record_text *text)
 {
     auto_strbuf struct strbuf out = { 0 };
@@ -155,7 +155,7 @@ static int adopt_files(int from_fd, int to_fd)
     return 0;
 }
 
-/* The folder is made anew, and what is in it moved: whoever made the other one keeps that. */
+/* Makes a new folder and moves the content into it: the old folder stays with its owner. */
 int record_adopt(int executions_fd, int from_fd, const char *id)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;

@@ -156,7 +156,8 @@ static bool is_tenant_of(const struct record *one, const struct record *other)
     return strcmp(one->tenant, other->tenant) == 0;
 }
 
-/* Of all tenants together, of what one may keep: whoever has nothing yet still finds room. */
+/* Of all tenants together, in multiples of what one may keep: a tenant that has nothing yet still
+ * finds room. */
 enum { LIVING_MAX = 4 };
 
 /* Those of one tenant's have no more together than the tenant may keep; nor has it more than is
@@ -340,7 +341,8 @@ static void finish_files(struct record *record, const struct plan *plan,
     if (left->harvest_fd < 0)
         return;
     if (!has_harvest(left)) {
-        /* Killed at a limit, for example. A program that was not compiled had nothing to tell. */
+        /* Killed at a limit, for example. A program that did not compile has left nothing to list.
+         */
         if (result->verdict.cause != CAY_CAUSE_COMPILE)
             warn(arena, warnings,
                  "files are not listed: the run was stopped before it could tell of them");

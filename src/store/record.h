@@ -173,8 +173,8 @@ int record_remove(int executions_fd, const char *id);
  * have the user's own runs: nobody's records make room for somebody else's.
  *
  * Changes that were not applied have such a share for themselves, in which no number counts; past
- * their bytes or age they go only RECORD_EXPIRY_NOTICE_S after their user was told. Does nothing
- * where another process is at it. Returns how many were removed.
+ * their bytes or age they are removed only RECORD_EXPIRY_NOTICE_S after their user was warned. Does
+ * nothing where another process is at it. Returns how many were removed.
  */
 struct record_keep {
     uint64_t count, bytes;
@@ -184,21 +184,21 @@ size_t record_prune(int executions_fd, const struct record_keep *keep, int64_t n
 
 enum { RECORD_EXPIRY_NOTICE_S = 3 * 24 * 3600 };
 
-/* Those whose user is to be told now. */
+/* Records whose user is to be warned now. */
 struct record_expiry {
     size_t n;
     int64_t first_s; /* when the first of them goes */
     char id[33];     /* which that is */
 };
 
-/* The same, telling of each; a dry run removes none. notice, zeroed: NULL where there is nobody to
- * tell, and then nothing begins to be told. */
+/* The same, and fn is called for each; a dry run removes none. notice is zeroed by the caller; NULL
+ * where there is no user to warn, and then no warning period begins. */
 typedef void record_prune_fn(void *arg, const char *what, const char *name);
 size_t record_prune_report(int executions_fd, const struct record_keep *keep, int64_t now_s,
                            bool dry_run, struct record_expiry *notice, record_prune_fn *fn,
                            void *arg);
 
-/* When its changes go, in seconds since 1970; -1 where nobody was told of that. */
+/* When its changes expire, in seconds since 1970; -1 where nobody was warned. */
 int64_t record_expires_at(int executions_fd, const char *id);
 
 void record_keep_of(const struct config *config, struct record_keep *ret);

@@ -180,7 +180,7 @@ static void send_answer(int fd, uint32_t number, int status, const struct strbuf
         if (part.is_last && with_fd >= 0)
             add_fd(&message, control, sizeof control, with_fd);
         if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
-            return; /* it does not read: its deadline will tell */
+            return; /* it does not read: its deadline will end it */
     } while (at < len);
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The recorder: a server's process that takes its journals in, fills the history, and answers what
- * the front asks (history-client.h). It takes in as soon as something was written, at most ten
- * times a second, and everything once more when the front is gone.
+ * The recorder: a server's process that imports its journals, fills the history, and answers what
+ * the front asks (history-client.h). It imports as soon as something was written, at most ten times
+ * a second, and everything that is left when the front is gone.
  *
  *     front ──one write──▶ journal ──▶ recorder ──▶ audit log, executions, artifacts, history.db
  *       ▲────────────── questions, answers ──▲
@@ -13,14 +13,14 @@
  * capability, can reach no file outside the state folder (landlock) and make few system calls
  * (recorder.rows); what the front wrote it can read by the journal's group.
  *
- * What can go wrong is a full or slow disk, or a damaged database: it is told, and tried again; the
- * journal holds what is not taken in yet.
+ * A full or slow disk or a damaged database is reported, and tried again; the journal holds what is
+ * not imported yet.
  */
 
 struct cay_error;
 
-/* Serves until the socket is closed. on_error is told of what went wrong, the same thing not again
- * and again. Returns 0, or -1 where it could not begin. */
+/* Serves until the socket is closed. on_error is called for what goes wrong, but not repeatedly for
+ * the same thing. Returns 0, or -1 where it could not begin. */
 int recorder_serve(int socket_fd, void (*on_error)(const struct cay_error *err),
                    struct cay_error *err);
 

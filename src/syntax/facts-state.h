@@ -36,7 +36,7 @@ struct look {
 /* Looks up the rules for what is found in this way by this name. */
 void facts_look_up(struct facts *facts, enum way way, const char *name, TSNode node);
 
-/* A rule whose name fits: tells of it where its conditions hold. arg: a struct look. */
+/* A rule whose name fits: reports it where its conditions hold. arg: a struct look. */
 void facts_on_rule(void *arg, const struct rule *rule);
 
 /* Code that the code has run: the same rules again. */

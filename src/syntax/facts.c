@@ -373,7 +373,7 @@ void facts_look_within(struct facts *facts, const char *code, size_t len, TSNode
 
 /* ---- all of it ---- */
 
-/* The eval of model.eval() is no name of its own: it is told before the walk comes to it. */
+/* The eval of model.eval() is no name of its own: it is reported before the walk comes to it. */
 static void mark_part(struct facts *facts, TSNode node, TSFieldId id)
 {
     TSNode part = id ? ts_node_child_by_field_id(node, id) : (TSNode){ 0 };

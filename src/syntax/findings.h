@@ -17,7 +17,7 @@ struct finding {
     enum severity severity;
     unsigned line, column; /* from 1, in characters */
     const char *module;    /* of a blocked import, or NULL */
-    bool is_ordinary;      /* everyday code has it: told where nothing else holds it, or if asked */
+    bool is_ordinary;      /* common in everyday code: listed alone, or if asked for */
 };
 
 struct findings {

@@ -177,7 +177,7 @@ enum completeness complete_code(const struct grammar *grammar, const char *code,
     enum completeness found = IS_COMPLETE;
 
     if (!grammar->language)
-        return IS_COMPLETE; /* nobody can tell */
+        return IS_COMPLETE; /* not known */
     if (syntax_parse(grammar, code, len, &limits, &tree, &err) < 0)
         return IS_INVALID;
     TSNode error = syntax_first_error(&tree);

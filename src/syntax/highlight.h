@@ -3,7 +3,7 @@
 
 /*
  * Code with colours, by the grammar's own highlight queries; and whether a text is complete, for
- * whoever reads it line by line.
+ * a program that reads line by line.
  */
 
 #include <stddef.h>
@@ -19,7 +19,7 @@ struct highlighter *highlighter_new(const struct grammar *grammar);
 void highlighter_free(struct highlighter *highlighter);
 
 /* Adds the code with colour sequences around its parts. The code's own bytes are added unchanged:
- * whoever shows it to a terminal makes control bytes visible first. */
+ * make control bytes visible before showing it on a terminal. */
 void highlight_code(struct highlighter *highlighter, const struct grammar *grammar,
                     const char *code, size_t len, int64_t deadline_ns, struct strbuf *out);
 

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * Words of a text that no grammar reads: Perl, whose text only Perl itself can read. What looks
- * like a call is told, and a few shapes as words of their own; strings, comments and what follows
- * the program are left out as far as can be told. It is a look, no proof: such code is never safe.
+ * Finds words in Perl, which has no grammar here: only Perl itself can parse Perl. What looks like
+ * a call is reported, and a few other forms as words of their own. Strings, comments and what
+ * follows the program are left out where they can be recognised. This proves nothing: such code is
+ * never safe.
  */
 
 #include <stdbool.h>

@@ -12,9 +12,9 @@
 enum { SHELL_WORDS_MAX = 256 };
 
 struct shell_command {
-    const char *name; /* "rm"; NULL: computed, it can't be told */
+    const char *name; /* "rm"; NULL: computed, not known */
     const char *args[SHELL_WORDS_MAX];
-    unsigned n;              /* of args; NULL in it: can't be told */
+    unsigned n;              /* of args; NULL in it: not known */
     bool has_unknown;        /* one of args is NULL */
     const char *wrappers[8]; /* sudo and its like, which it goes through */
     unsigned n_wrappers;
@@ -26,7 +26,7 @@ struct shell_command {
  * lines for arguments: *at is then where the next one starts, else past the last child. */
 void shell_read(struct names *names, TSNode node, uint32_t *at, struct shell_command *ret);
 
-/* Whether the program of that name runs what it reads or is told: sh, bash, … */
+/* Whether the program of that name runs code from its input or its arguments: sh, bash, … */
 bool shell_is_shell(const char *name);
 bool shell_is_interpreter(const char *name);
 

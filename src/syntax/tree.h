@@ -9,9 +9,9 @@
  *         ... CAY_E_LIMIT: too long, or too slow; CAY_E_USAGE: not a text ...
  *     syntax_tree_done(&tree);
  *
- * A tree is given for broken code too: its error nodes are where the grammar was lost, and whoever
- * judges code has to say "unknown" then (syntax_first_error), never "safe". Nothing here recurses:
- * code may nest as deep as it is long.
+ * A tree is given for broken code too: its error nodes are where the grammar did not match. A check
+ * has to answer "unknown" then (syntax_first_error), never "safe". Nothing here recurses: code may
+ * nest as deep as it is long.
  */
 
 #include <stdbool.h>

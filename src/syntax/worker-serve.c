@@ -70,7 +70,7 @@ static int answer(int fd, enum syntax_status status, unsigned flags, const char 
     struct syntax_answer head = { SYNTAX_MAGIC, status, flags, (uint32_t)len };
     auto_strbuf struct strbuf out = { 0 };
 
-    /* In one piece: whoever waits is woken once. */
+    /* In one piece: the caller is woken once. */
     strbuf_add(&out, (const char *)&head, sizeof head);
     strbuf_add(&out, text, len);
     return write_all(fd, out.data, out.len);
@@ -127,7 +127,7 @@ static int serve_one(struct server *server)
         rc = serve_ask(server, &ask, data, data + ask.lists_len);
     set_alarm(0);
     if (rc >= 0 && server->checker && checker_is_spent(server->checker))
-        return 0; /* whoever asks next gets a new worker */
+        return 0; /* the next question gets a new worker */
     return rc < 0 ? rc : 1;
 }
 

@@ -4,9 +4,9 @@
  *
  * Root works at the top of each hierarchy that it can see (inside a container that is the
  * container's own), so that a sweep finds what a killed neighbour left wherever it was started
- * from. An ordinary user works in the folder "cay-user-UID" that `cay setup` gave to him; on v2
- * the kernel lets him move only what is inside that folder already, or inside any other folder
- * that was delegated to him, such as a systemd scope with Delegate=yes.
+ * from. An ordinary user works in the folder "cay-user-UID" that `cay setup` made; on v2 the kernel
+ * lets that user move only what is inside that folder already, or inside any other folder that was
+ * delegated to the user, such as a systemd scope with Delegate=yes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -214,7 +214,7 @@ void cgroup_host_close(struct cgroup_host *host)
 
 enum sweep {
     SWEEP_COUNT, /* only look */
-    SWEEP_EMPTY, /* who still runs is left alone, and his group */
+    SWEEP_EMPTY, /* a group with running processes is left alone */
     SWEEP_ALL,
 };
 
@@ -297,8 +297,8 @@ static bool remove_leftover(int parent, const char *name, enum sweep how)
     return false;
 }
 
-/* Makers that were found alive. Who makes many groups begins their names with digits of his own
- * (CGROUP_MAKER_DIGITS), so that one look at each maker is enough. */
+/* Makers that were found alive. A process that makes many groups begins their names with digits of
+ * its own (CGROUP_MAKER_DIGITS), so that one look at each maker is enough. */
 struct makers {
     char digits[8][CGROUP_MAKER_DIGITS];
     unsigned next;

@@ -38,7 +38,8 @@ static int make_one(const struct cgroup_host *host, int which, const char *name,
 {
     int parent = host->parent[which];
 
-    /* Its owner's alone: whoever can open it can hold a lock on it, and hide it from the sweep. */
+    /* Only for its owner: another user who can open it could hold a lock on it, and hide it from
+     * the sweep. */
     if (mkdirat(parent, name, 0700) < 0)
         return -errno;
     /* A sweeper may take the newborn for a leftover until it is locked: then it is made again. */

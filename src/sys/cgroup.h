@@ -61,7 +61,7 @@ struct cgroup {
 
 enum { CGROUP_CPU_SHARES = 1024 }; /* as every other group */
 
-/* Compared as bytes: whoever fills one clears all of it first. */
+/* Compared as bytes: clear all of it before you fill it in. */
 struct cgroup_limits {
     uint64_t memory_bytes;
     uint64_t swap_bytes;

@@ -3,7 +3,7 @@
 
 /*
  * One whole message over a SOCK_SEQPACKET socket, and fds beside it. A slot of the list that holds
- * -1 is left out, and the receiver is told by a bit mask in the message which slots came: that mask
+ * -1 is left out, and a bit mask in the message says which slots came: that mask
  * is the message's own affair, fdpass_bits makes it and fdpass_spread uses it.
  */
 

@@ -12,7 +12,7 @@
  *     ... set.sum ...
  *
  * Of those that share one, the largest figures count: a look at /proc is no snapshot, and what came
- * to be mapped in between must not be lost. Where the kernel does not tell, each counts.
+ * to be mapped in between must not be lost. Where the kernel does not say, each counts.
  */
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 
 /*
  * The kernel's own count of what found no route in a network namespace, IPv4 and IPv6: by it a run
- * that wanted the network is told from one that failed for itself. Async-signal-safe.
+ * that wanted the network can be told from one that failed by itself. Async-signal-safe.
  */
 
 #include <stdint.h>

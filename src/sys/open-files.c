@@ -128,7 +128,7 @@ static uint64_t count_slots(int dir_fd, const char *task)
     return line ? strtoul(line + strlen("\nFDSize:"), NULL, 10) : 0;
 }
 
-/* Before Linux 6.2, which tells by the folder's size. */
+/* For kernels before Linux 6.2, which gives the number as the folder's size. */
 static uint64_t count_entries(int dir_fd, const char *task)
 {
     auto_close int fd = open_folder(dir_fd, task, "fd");
@@ -164,8 +164,8 @@ uint64_t open_files_count(int proc_fd, uint64_t plenty)
     return exact.sum;
 }
 
-/* Where so many times as many are of no file, they are not looked through to the end: whoever asks
- * is kept from all else by it. */
+/* Where mappings outnumber those of files this many times, the scan stops early: it would block the
+ * caller for too long. */
 enum { LINES_PER_MAPPING = 16 };
 
 /* A line for each; only those of files have a path, in which a newline is written otherwise.

@@ -16,15 +16,15 @@
 uint64_t open_files_count(int proc_fd, uint64_t plenty);
 
 /* How many mappings of files there are, each of which may keep a file open that no number stands
- * for any more: at least max where there are so many, or where it can't be told or would take
+ * for any more: at least max where there are so many, or where it is not known or would take
  * long. The kernel takes half a microsecond for each. */
 uint64_t open_files_mapped(int proc_fd, uint64_t max);
 
-/* How many files are open on the whole host, whoever has them; 0: not known. */
+/* How many files are open on the whole host, in all processes; 0: not known. */
 uint64_t open_files_host(int proc_fd);
 
 /* How many locks their owners hold, by fcntl or flock: at least max where there are so many, or
- * where it can't be told. One that several fds or processes have counts for each. What is on its
+ * where it is not known. One that several fds or processes have counts for each. What is on its
  * way through a socket is not seen, and neither are the flocks of files that only mappings keep
  * open. */
 uint64_t open_files_locks(int proc_fd, uint64_t max);

@@ -23,6 +23,6 @@ void privileges_drop_bounding(void);
 int privileges_drop(struct cay_error *err);
 
 /* Loads a filter that tools/gen-seccomp.c made, and one by which tgkill reaches only the caller
- * himself; whose it is stands in the error. */
+ * itself; `whose` names the process in the error. */
 int privileges_load_filter(const struct sock_filter *filter, size_t n, const char *whose,
                            struct cay_error *err);

@@ -40,7 +40,7 @@ int64_t proc_session_cpu(struct proc_tree *tree, pid_t root, pid_t session);
 pid_t proc_pid_inside(pid_t pid);
 
 /* Whether this pid 1 of a pid namespace has ended what lives there: everything was sent its
- * SIGKILL, and can do no more than die. false also where /proc does not tell. */
+ * SIGKILL, and can do no more than die. false also where /proc does not say. */
 bool proc_has_ended_namespace(pid_t init);
 
 /* SIGKILL for all below the root, once. Returns whether one of them can still run, as opposed to

@@ -12,5 +12,5 @@
 /* Makes one of that size, for UTF-8; both ends are close-on-exec, and nobody's controlling one. */
 int pty_open(uint16_t rows, uint16_t cols, int *ret_master, int *ret_slave);
 
-/* A changed size tells the foreground processes by SIGWINCH. */
+/* A changed size sends SIGWINCH to the foreground processes. */
 int pty_resize(int master, uint16_t rows, uint16_t cols);

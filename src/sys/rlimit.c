@@ -33,7 +33,7 @@ int rlimit_set_program(const struct rlimit_program *wanted)
         { RLIMIT_STACK, false, STACK_BYTES, ANY },
         { RLIMIT_MEMLOCK, false, LOCKED_BYTES, LOCKED_BYTES },
         { RLIMIT_MSGQUEUE, true, QUEUE_BYTES, QUEUE_BYTES },
-        /* Counted for the user who made the namespace too, with all that is his. */
+        /* Counted for the user who made the namespace too, with all that this user has. */
         { RLIMIT_SIGPENDING, true, SIGNALS_MAX, SIGNALS_MAX },
         /* Nobody goes before others. */
         { RLIMIT_NICE, false, 0, 0 },

@@ -22,7 +22,7 @@ int rlimit_set_program(const struct rlimit_program *wanted);
  * (They are the usual because select() knows no more.) */
 void rlimit_raise_files(void);
 
-/* As much as may be had, best no bound, of what the kernel counts for a user in all his processes:
- * signals that wait, locked memory, message queues. Who makes user namespaces hands his own limits
- * on as those for the sum of all of them, beside what holds in each. */
+/* Raises what the kernel counts for a user over all processes, to no limit if possible: pending
+ * signals, locked memory, message queues. The limits of a process that makes user namespaces become
+ * the limits for the sum of all of them, beside those that hold in each. */
 void rlimit_raise_sums(void);

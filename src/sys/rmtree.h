@@ -14,6 +14,6 @@
  * first thing that could not be removed, after all that could be. */
 int rmtree_at(int dir_fd, const char *name, int64_t deadline_ns);
 
-/* Opens a folder that is to be removed, as its owner, who may have made it unreadable for himself.
+/* Opens a folder that is to be removed, as its owner, even if the owner has made it unreadable.
  * Returns its fd, or -errno. */
 int rmtree_open(int dir_fd, const char *name);

@@ -46,10 +46,10 @@ int seccomp_load_table(const struct sock_filter *table, size_t n);
 
 /*
  * The same as seccomp_load, and a process that ends by spawn_leave, or sets a lock (fcntl, flock),
- * is held in the call: the fd that is given back tells of it (SECCOMP_IOCTL_NOTIF_RECV,
+ * is held in the call: the fd that is returned reports it (SECCOMP_IOCTL_NOTIF_RECV,
  * Linux 5.19). Once received, nothing but a kill ends the wait. Any other exit_group just ends it,
  * as a signal would break the wait for being received; a lock call is then made once more. From
- * Linux 5.5 on only locks are told of; where the kernel can't do that either, *ret_fd is -errno,
+ * Linux 5.5 on only locks are reported; where the kernel can't do that either, *ret_fd is -errno,
  * and the list is loaded all the same.
  */
 int seccomp_load_notif(enum seccomp_profile profile, int *ret_fd);
@@ -61,9 +61,10 @@ int seccomp_load_notif(enum seccomp_profile profile, int *ret_fd);
 int seccomp_load_flock_notif(void);
 
 /*
- * The default profile in two, for whoever forks many that need it: the first, which is most of it,
- * leaves the calls that the rows call the zygote's; the second, in the child, refuses these too and
- * has the fd of seccomp_load_notif. It is worth nothing to a child without the first.
+ * The default profile in two parts, for a process that forks many children that need it. The first,
+ * the larger one, still allows the calls that the rows mark as the zygote's; the second, loaded in
+ * the child, refuses these too and gives the fd of seccomp_load_notif. The second protects nothing
+ * without the first.
  */
 int seccomp_load_zygote(void);
 int seccomp_load_forked(int *ret_fd);

@@ -71,8 +71,8 @@ static void add_inet(const struct nlmsghdr *header, uint64_t most, struct sockdi
     sum->bytes += buffer_bytes(header, sizeof(struct inet_diag_msg), INET_DIAG_SKMEMINFO);
 }
 
-/* What was sent by a unix socket is charged to it alone, also when it is closed and no longer told
- * of. Of a datagram socket's queue only the first message is told. */
+/* What was sent by a unix socket is charged to it alone, also when it is closed and no longer
+ * listed. Of a datagram socket's queue only the first message is reported. */
 static void add_unix(const struct nlmsghdr *header, uint64_t most, struct sockdiag_sum *sum)
 {
     enum { FIXED = sizeof(struct unix_diag_msg) };

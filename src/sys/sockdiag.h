@@ -13,7 +13,7 @@
 int sockdiag_open(void);
 
 struct sockdiag_sum {
-    /* In buffers: of who sent, if he is still there, else of who has not read; and in options and
+    /* In buffers: the sender's, if it still exists, else the receiver's; and in options and
      * control data of calls that wait. */
     uint64_t bytes;
     /* Unix sockets, and those of them with bytes of a sender who is gone. Of these only the text is
@@ -22,7 +22,7 @@ struct sockdiag_sum {
     uint64_t n_unix, n_orphaned, extra;
 };
 
-/* Adds those of the namespace to the sum. They return false when the kernel does not tell of all:
+/* Adds those of the namespace to the sum. They return false when the kernel does not list all:
  * each family is a module of its own. Async-signal-safe. */
 bool sockdiag_unix(int fd, uint64_t most, struct sockdiag_sum *sum);
 bool sockdiag_inet(int fd, int family, int protocol, struct sockdiag_sum *sum);

@@ -161,7 +161,7 @@ static void add_netlink_bounded(const struct sockmem *sockmem, uint64_t n_socket
 }
 
 /* To ask for TCP's takes a fifth of a millisecond even for one, so nobody is asked while all of the
- * host hold little. Of UDP's the host's count does not tell: not what is corked, nor what waits in
+ * host hold little. The host's count for UDP leaves out what is corked and what waits in
  * an error queue. */
 static bool add_inet(const struct sockmem *sockmem, const char *text, const char *text6,
                      uint64_t little, struct sockdiag_sum *sum, uint64_t *n_listed)
@@ -188,8 +188,9 @@ static bool add_inet(const struct sockmem *sockmem, const char *text, const char
     return is_all;
 }
 
-/* What may be held where nobody tells: a unix socket that was closed has something waiting; another
- * may just be unused, and all of them hold no more than what the host's count has grown by. */
+/* What may be held by sockets that nothing lists: a unix socket that was closed has something
+ * waiting; another may just be unused, and all of them hold no more than what the host's count has
+ * grown by. */
 static uint64_t count_unseen(const struct sockmem *sockmem, const char *text, uint64_t each,
                              uint64_t n_unlisted, const struct sockdiag_sum *sum)
 {
@@ -247,7 +248,7 @@ void sockmem_look(const struct sockmem *sockmem, uint64_t little, struct sockmem
     add_netlink_bounded(sockmem, ret->n, ret, &n_listed);
     if (sockmem->diag_fd < 0 || !sockdiag_unix(sockmem->diag_fd, each, &sum) ||
         !add_inet(sockmem, text, text6, little, &sum, &n_listed)) {
-        /* Where the kernel does not tell, each counts for what it may hold by default. */
+        /* Where the kernel does not say, each counts as what it may hold by default. */
         ret->bytes = MAX(ret->bytes + sum.bytes, ret->n * (USUAL_MAX / 2));
         return;
     }

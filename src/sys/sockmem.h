@@ -4,9 +4,9 @@
 /*
  * The memory that sockets of a network namespace hold, which belongs to no process: what sock_diag
  * tells of unix, TCP and UDP sockets (sockdiag.h), /proc/net/netlink of netlink, and what may be in
- * those that nobody tells of. A unix socket that was closed lives on while a message of its waits
- * to be read, and so does a TCP socket that was reset while it has bytes to be read: they are in
- * the count of all sockets (/proc/net/sockstat) and in no list.
+ * those that nothing lists. A unix socket that was closed lives on while a message of its waits to
+ * be read, and so does a TCP socket that was reset while it has bytes to be read: they are in the
+ * count of all sockets (/proc/net/sockstat) and in no list.
  */
 
 #include <stdbool.h>
@@ -42,7 +42,7 @@ void sockmem_prepare(struct sockmem *sockmem, int proc_fd);
 /* Of the namespace that the caller is in. Keeps what was prepared. */
 void sockmem_open(struct sockmem *sockmem, int proc_fd);
 
-/* One that nobody tells of is taken for `little` bytes, or what it can be set to hold if that is
+/* A socket that nothing lists counts as `little` bytes, or what it can be set to hold if that is
  * less; TCP or UDP sockets that hold no more than half of that together need not be counted.
  * Async-signal-safe. */
 void sockmem_look(const struct sockmem *sockmem, uint64_t little, struct sockmem_use *ret);

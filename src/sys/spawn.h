@@ -26,7 +26,7 @@ int spawn_rlimit(int resource, uint64_t soft, uint64_t hard);
 
 /* No signal ignored or handled: what is ignored stays so over an exec. By the kernel's call, for
  * libc's refuses the signals that are its own, and posix_spawn(3) of glibc ignores those for a
- * child whose signals it was told to set to their defaults. */
+ * child whose signals it was asked to set to their defaults. */
 void spawn_default_signals(void);
 
 /* Where a language's own programs are, whatever PATH its code gets. */
@@ -36,6 +36,6 @@ void spawn_default_signals(void);
  * failed. */
 int spawn_exec(char **argv, char **env, const char *path);
 
-/* Ends the process by an exit_group that whoever listens is told of before it happens
+/* Ends the process by an exit_group of which a listener is notified before it happens
  * (seccomp_load_notif). */
 _Noreturn void spawn_leave(int status);

@@ -87,9 +87,10 @@ static int set_lock(int fd, short type, uint32_t slot)
 
 /* ---- an ordinary user's ---- */
 
-/* He chooses his state folder (HOME, XDG_STATE_HOME), or has none: a file there does not know of
- * runs that have another. So his file is in a folder that is his and nobody else's whatever he
- * says: the one that logind makes, or one like that of his sockets (engine/warden-socket.c). */
+/* A user can choose the state folder (HOME, XDG_STATE_HOME), or have none: a file there would not
+ * know of runs that use another one. So the file is in a folder that belongs to the user whatever
+ * the environment says: the one that logind makes, or one like that of the sockets
+ * (engine/warden-socket.c). */
 static int open_private(const char *path, uid_t uid, int flags)
 {
     struct stat st;
@@ -100,8 +101,8 @@ static int open_private(const char *path, uid_t uid, int flags)
     return st.st_uid == uid && !(st.st_mode & 0022) ? take_fd(&fd) : -EPERM;
 }
 
-/* Where somebody else was first to make a folder of that name in /tmp, and keeps it: the home that
- * /etc/passwd gives him. */
+/* Used where somebody else has made the folder of that name in /tmp: the home folder in
+ * /etc/passwd. */
 static int open_home(uid_t uid)
 {
     char path[PATH_MAX];

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * User namespaces: which host identity a sandbox gets, and how the kernel is told.
+ * User namespaces: which host identity a sandbox gets, and how it is mapped.
  *
  *     struct identity who;
  *     identity_take(state_dir_fd, false, &who);   a uid of its own, where root or a subuid range
@@ -11,11 +11,11 @@
  *     userns_map(pid, &who);
  *     identity_release(&who);
  *
- * Slots are byte-range locks on one file: root's in the state folder, an ordinary user's, who can
- * have several such folders or none, in /run/user/UID, /tmp/cay-UID or the home that /etc/passwd
- * gives him, and names in the network namespace as well. Two runs at once never have the same uid,
- * and lock and name go with their holder. Names are anybody's to take: where others have them, the
- * lock is enough.
+ * Slots are byte-range locks on one file: root's is in the state folder. An ordinary user can have
+ * several such folders or none, so theirs is in /run/user/UID, /tmp/cay-UID or the home that
+ * /etc/passwd names, and there are names in the network namespace as well. Two runs at once never
+ * have the same uid, and lock and name go with their holder. Names are anybody's to take: where
+ * others have them, the lock is enough.
  */
 
 #include <stdbool.h>
@@ -40,14 +40,14 @@ struct identity {
     int name_fd; /* -1 but for IDENTITY_SUBUID */
 };
 
-/* state_fd is the folder that holds root's slot file. own: an
- * ordinary user's own, although there may be others, for a program that is to use his files.
- * Returns -errno (-EBUSY: all slots taken). */
+/* state_fd is the folder that holds root's slot file. own: an ordinary user's own uid, although
+ * others may be available, for a program that is to use the user's files. Returns -errno (-EBUSY:
+ * all slots taken). */
 int identity_take(int state_fd, bool own, struct identity *ret);
 void identity_release(struct identity *who);
 
-/* How many runs of the caller's at once can have a uid each; 0: they have his own, and there may be
- * any number. */
+/* How many runs of the caller at once can have a uid each; 0: they have the caller's own uid, and
+ * there may be any number. */
 uint32_t identity_count(void);
 
 /* Writes one line of a new namespace's map: file is "uid_map" or "gid_map". */
@@ -71,7 +71,7 @@ int userns_map(pid_t pid, const struct identity *who);
  * other tenants'. */
 enum userns_owner { OWNER_OF_ONE, OWNER_OF_OWN, OWNER_OF_ALL };
 
-/* In a user namespace of one's own, while the host's /proc is there: what is counted for the one
- * who made it, with all that is his, is bounded, so that one run does not leave him without. Where
- * it can't be, it is not: a container may show /proc/sys read-only. Async-signal-safe. */
+/* In a user namespace of one's own, while the host's /proc is there: bounds what the kernel counts
+ * for the user who made it together with all else of that user, so that one run can't use it up.
+ * Skipped where it is not possible: a container may have /proc/sys read-only. Async-signal-safe. */
 void userns_bound_own(enum userns_owner owner);

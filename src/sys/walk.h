@@ -32,9 +32,9 @@ struct walk {
      * path. May be NULL. -errno: there is no going on. */
     int (*leave)(struct walk *walk, int dir_fd);
     void *arg;
-    /* The tree is the sandbox's own, and nothing lives that could change it: what its owner closed
-     * to himself is opened, and nesting goes as deep as paths do. Else 64 folders deep at the most.
-     */
+    /* The tree is the sandbox's own, and no process is left that could change it: unreadable
+     * folders are opened all the same, and nesting goes as deep as paths do. Otherwise 64 folders
+     * deep at most. */
     bool is_own;
     int errnum; /* the first thing that went wrong on the way, or 0 */
     size_t len;

@@ -229,7 +229,7 @@ static int delete_tree(struct maker *m, const char *path)
 
 /* ---- what is there ---- */
 
-/* 1 the same bytes, 0 not (or not to be told, which counts as a change). */
+/* 1 the same bytes, 0 not (or not known, which counts as a change). */
 static bool has_same_bytes(struct maker *m, const char *path, const struct stat *st,
                            const struct harvest_entry *entry)
 {
@@ -270,7 +270,7 @@ static int add_present(struct maker *m, const char *path, const struct harvest_e
     bool is_there = rc == 0;
 
     if (rc < 0 && !beneath_is_absent(rc))
-        m->changes->unread++; /* told as created; applying will find that it is not */
+        m->changes->unread++; /* listed as created; applying will find that it is not */
     bool has_target = is_there && S_ISLNK(st.st_mode) &&
                       beneath_readlink(m->folder_fd, path, target, sizeof target) >= 0;
     if (is_there && is_same(m, path, &st, has_target ? target : NULL, entry))

@@ -20,7 +20,7 @@ enum { FILES_MAX = 100000, COLLECT_FILES_MAX = 1000 };
 struct files_bounds {
     uint64_t collect_bytes; /* of collected files */
     uint64_t path_bytes;    /* of names in the list */
-    uint64_t seen_bytes;    /* of names in all that was told; past it nothing is listed */
+    uint64_t seen_bytes;    /* of names in all that was reported; past it nothing is listed */
 };
 
 /* A command has one result in memory, a server those of all its clients. */

@@ -7,9 +7,11 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+import cayserve
 import caytest
 
 STATUSES = {"ok", "warn", "fail", "skip"}
@@ -271,6 +273,48 @@ def bad_backend(t, mode):
     t.ok(b"backend = docker (CAY_BACKEND)" in done.out, "the variable is where it is what sets the backend", *done.describe())
 
 
+def without(t, mode):
+    """Built where Ruby's headers were not: said, and Ruby starts cold. (That it builds: tests/build/test-optional.sh.)"""
+    folder = caytest.workdir() / f"without-{mode.name}"
+    folder.mkdir(mode=0o755)
+    beside = caytest.CAY.parent
+    for path in (caytest.CAY, *beside.glob("cay-*")):
+        if path.is_file() and path.name != "cay-zygote-ruby":
+            shutil.copy2(path, folder)
+    r = Report(mode.command(folder / "cay", "doctor", "--json"))
+    want = ", ".join(x for x in ("php", "python", "ruby") if not (folder / f"cay-zygote-{x}").exists())
+    t.equal((r.status("ahead"), r.checks["ahead"]["fact"]), ("warn", f"cay was built without {want}: these start cold"),
+            "without Ruby's part: it says so", *r.describe())
+    t.ok(any("make" in c for c in r.commands("ahead")), "without Ruby's part: and what to do", r.commands("ahead"))
+    if not shutil.which("ruby"):
+        t.skip("without Ruby's part: it runs", "it is not installed", "ruby")
+        return
+    with_part, mode.binary = mode.binary, folder / "cay"
+    try:
+        with cayserve.Server(mode) as s:
+            for _ in range(3):  # by the second a server has made a spare of what it can
+                answer = s.execute({"language": "ruby", "code": "puts 1 + 1"})
+                got = answer.json or {}
+                t.ok((answer.status, got.get("stdout")) == (200, "2\n") and got["meta"]["start"] not in ("fork", "warm"),
+                     "without Ruby's part: a server runs it, from a start of its own", answer)
+    finally:
+        mode.binary = with_part
+
+
+def missing_languages(t, mode):
+    """Two languages that need one package: it is named once. In this script's own mount namespace."""
+    programs = [path for path in ("/usr/bin/node", "/usr/bin/esbuild") if os.path.exists(path)]
+    for path in programs:
+        subprocess.run(["mount", "--bind", "/dev/null", path], check=True)
+    try:
+        said = mode.cay("doctor").out.decode()
+    finally:
+        for path in programs:
+            subprocess.run(["umount", path], check=True)
+    fix = [line for line in said.splitlines() if "install " in line and "esbuild" in line]
+    t.ok(len(fix) == 1 and fix[0].split().count("nodejs") == 1, "each missing package once", said)
+
+
 def test(t, mode):
     bad_backend(t, mode)
     host = mode.host()
@@ -282,7 +326,11 @@ def test(t, mode):
         poor(t, mode)
         if os.getuid() == 0:
             crippled(t, mode)
+    if mode.is_root:
+        missing_languages(t, mode)
     t.empty(host.settle(), "nothing is left of it all")
+    if mode.is_root:
+        without(t, mode)
 
 
 caytest.main(test, modes=("root", "user", "deleg"), programs=["deny"])

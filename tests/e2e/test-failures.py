@@ -178,6 +178,9 @@ def test_hints(t, mode):
     t.ok("no package is known for nobody_has_this_module" in (r.get("error.suggestion") or ""), "no package is made up", *r.describe())
     r = mode.json("run", "-l", "bash", "-e", "echo 'error: externally-managed-environment' >&2; exit 1")
     t.ok((r.get("error.suggestion") or "").startswith("pip can't install here: a sandbox has no network"), "pip inside", *r.describe())
+    for language, text in (("bash", "main.sh: line 1: pip: command not found\n"), ("zsh", "main.zsh:1: command not found: npm\n")):
+        done = mode.cay("explain", "-l", language, "-", stdin=text.encode())
+        t.ok(b"can't install here: a sandbox has no network" in done.out, f"{language}: an installer that the host does not have", *done.describe())
 
 
 def test_library_settings(t, mode):

@@ -86,7 +86,7 @@ BLOCKED = [
     (("sh", "-c", "python3 -c 'import os'"), "not looked at"), (("cat", "/nonexistent-x/.ssh/id_rsa"), "secrets"), (("sh",), "reads from its input"),
     (("bash", "--norc", "-c", "rm -f /nonexistent-x"), "rm"), (("bash", "-c", "--", "rm -f /nonexistent-x"), "rm"),
     (("env", "-S", "sh -c 'rm -f /nonexistent-x'"), "rm"), (("awk", 'BEGIN { system("true") }'), "starts commands"),
-    (("chmod", "777", "/nonexistent-x"), "opens"), (("sudo", "-n", "true"), "somebody else"), (("true",) * 300, "more words"),
+    (("chmod", "777", "/nonexistent-x"), "opens"), (("sudo", "-n", "true"), "another user"), (("true",) * 300, "more words"),
     (("bash", "-c", "declare -A m; m[1:1]=x; m[$m:$m]=1"), "does not parse"), (("cat", "../nonexistent-x"), "is above the folder"),
 ]
 RUNS = [("/bin/echo", "RAN"), ("sh", "-c", "echo RAN"), ("python3", "-c", "print('RAN')"), ("echo", "python3", "RAN"), ("env", "X=RAN", "printenv", "X")]

@@ -12,7 +12,20 @@ import caytest
 from caytest import until
 
 
+def test_first(t, mode):
+    """An ordinary user's first token, where not even ~/.config is there."""
+    if mode.is_root:
+        return  # root's file is /etc/cay/tokens
+    for args in (("list",), ("remove", "eve")):
+        done = mode.cay("token", *args)
+        t.ok(done.status == 127 and b"there are no tokens yet" in done.err and b"cay token add" in done.err, f"{args[0]}: no tokens yet", *done.describe())
+    done = mode.cay("token", "add", "eve")
+    t.ok(done.status == 0 and (mode.home / ".config/cay/tokens").exists(), "add makes the folders it needs", *done.describe())
+    t.ok(b"eve" in mode.cay("token", "list").out, "and list shows it")
+
+
 def test(t, mode):
+    test_first(t, mode)
     with cayserve.Server(mode) as s:
         def token(*args):
             return mode.cay("token", *args, "--token-file", s.token_file)

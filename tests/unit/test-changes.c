@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -26,6 +27,21 @@
 #include "workspace/changes.h"
 
 enum { CHG = HARVEST_CHANGE };
+
+/* Somebody who changes the folder after all was verified and before the first path is written: the
+ * staging folder is made in between, and this stands before the C library's function of that name. */
+static void (*intruder)(void *arg);
+static void *intruder_arg;
+
+int mkdirat(int dir_fd, const char *path, mode_t mode)
+{
+    if (intruder && strncmp(path, ".cay-apply-", 11) == 0) {
+        void (*call)(void *) = intruder;
+        intruder = NULL;
+        call(intruder_arg);
+    }
+    return (int)syscall(SYS_mkdirat, dir_fd, path, mode);
+}
 
 /* A folder of its own for each test, removed at its end. */
 struct place {
@@ -411,6 +427,91 @@ static void test_folder_changed(void **state)
     assert_int_equal(place->changes.state, CHANGES_PENDING);
 }
 
+static void replace_f(void *arg)
+{
+    put(arg, "theirs", "theirs", 0644);
+    assert_int_equal(renameat(((struct place *)arg)->fd, "theirs", ((struct place *)arg)->fd, "f"),
+                     0);
+}
+
+static void create_new(void *arg)
+{
+    put(arg, "new", "theirs", 0644);
+}
+
+static void fill_d(void *arg)
+{
+    put(arg, "d/theirs", "theirs", 0644);
+}
+
+static void lock_out(void *arg)
+{
+    assert_int_equal(unlinkat(((struct place *)arg)->fd, "e/x", 0), 0);
+    assert_int_equal(unlinkat(((struct place *)arg)->fd, "e", AT_REMOVEDIR), 0);
+    assert_int_equal(symlinkat("d", ((struct place *)arg)->fd, "e"), 0);
+}
+
+/* Between the last look at the whole and the writing: theirs stays, what comes before it is in place,
+ * and the next apply goes on with the rest. */
+static void test_changed_midway(void **state)
+{
+    static const struct {
+        void (*intruder)(void *arg);
+        const char *path, *theirs, *says;
+    } rows[] = {
+        { replace_f, "f", "file 644 theirs", "was changed while" },
+        { create_new, "new", "file 644 theirs", "was changed while" },
+        { fill_d, "d", "dir 755", "was changed while" },
+        { lock_out, "e", "link d", "the changes before it are in place" },
+    };
+    struct place *place = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char name[32];
+        struct stat st;
+        make_dir(place, "d", 0755);
+        make_dir(place, "e", 0755);
+        put(place, "a", "1", 0644);
+        put(place, "d/x", "1", 0644);
+        put(place, "e/x", "1", 0644);
+        put(place, "f", "1", 0644);
+        hw_put(&place->w, HARVEST_FILE, CHG, 0644, "workspace/a", "2");
+        hw_put(&place->w, HARVEST_DELETED, CHG, 0, "workspace/d", NULL);
+        hw_put(&place->w, HARVEST_DIR, CHG, 0755, "workspace/e", NULL);
+        hw_put(&place->w, HARVEST_FILE, CHG, 0644, "workspace/e/x", "2");
+        hw_put(&place->w, HARVEST_FILE, CHG, 0644, "workspace/f", "2");
+        hw_put(&place->w, HARVEST_FILE, CHG, 0644, "workspace/new", "2");
+        auto_close int data_fd = make(place);
+        intruder = rows[i].intruder;
+        intruder_arg = place;
+        assert_int_equal(apply_only(place, data_fd, NULL), -1);
+        assert_null(intruder);
+        assert_non_null(strstr(place->err.msg, rows[i].says));
+        assert_string_equal(place->err.hint, "once that is solved, `cay apply` goes on from there");
+        must_be(place, rows[i].path, rows[i].theirs);
+        must_be(place, "a", "file 644 2");
+        assert_int_equal(place->changes.state, CHANGES_PENDING);
+        snprintf(name, sizeof name, "%s", place->changes.staging);
+        assert_string_not_equal(name, ""); /* says that there is something to go on with */
+        assert_int_equal(fstatat(place->fd, name, &st, 0), -1);
+
+        /* They take theirs back. */
+        assert_int_equal(unlinkat(place->fd, i == 2 ? "d/theirs" : rows[i].path, 0), 0);
+        if (i == 2) {
+            must_apply(place, data_fd);
+            must_be(place, "d", "nothing");
+            must_be(place, "f", "file 644 2");
+            assert_int_equal(place->changes.state, CHANGES_APPLIED);
+        }
+        changes_done(&place->changes);
+        place->changes = (struct changes){ 0 };
+        assert_int_equal(rmtree_at(AT_FDCWD, place->folder, INT64_MAX), 0);
+        assert_int_equal(mkdir(place->folder, 0755), 0);
+        close(place->fd);
+        place->fd = open(place->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+}
+
 /* A folder on the way became a link that leads out: nothing is read or written through it. */
 static void test_links_lead_nowhere(void **state)
 {
@@ -654,7 +755,7 @@ int main(void)
         TEST(test_another_folder), TEST(test_only),
         TEST(test_resume),         TEST(test_no_data),
         TEST(test_owner),          TEST(test_diff),
-        TEST(test_damaged),
+        TEST(test_damaged),        TEST(test_changed_midway),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,6 +181,20 @@ static void refuses_bad_data(void **state)
         "[types]\nA = \"odd\"",
         "line = 3",
         "[packages]\nx = \"python3-x\"", /* that is modules.toml's */
+        "doc = 1",
+        "names = \"x\"",
+        "names = [\"x\", 1]",
+        "types = \"x\"",
+        "[types]\nA = 1",
+        "[[line]]\nkind = \"error\"\nmatch = \"a\"\nnothing = 1",
+        "[[case]]\nnothing = \"x\"",
+        "[[case]]\nmessage = 1",
+        "case = [1]",
+        "no = \"toml",
+    };
+    static const char *const bad_modules[] = {
+        "no = \"toml",   "nothing = []",       "modules = \"x\"",
+        "modules = [1]", "packages = [\"x\"]", "[packages]\nx = 1",
     };
     struct arena arena = { 0 };
 
@@ -191,6 +205,15 @@ static void refuses_bad_data(void **state)
         assert_int_equal(errors_data_parse(&arena, bad[i], strlen(bad[i]), "x.toml", &data, &err),
                          -1);
         assert_non_null(strstr(err.msg, "x.toml"));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad_modules); i++) {
+        struct errors_data data = { 0 };
+        struct cay_error err = { 0 };
+        assert_int_equal(errors_modules_parse(&arena, bad_modules[i], strlen(bad_modules[i]),
+                                              "x.toml", &data, &err),
+                         -1);
+        assert_non_null(strstr(err.msg, "x.toml"));
+        assert_null(data.modules[0]);
     }
     arena_done(&arena);
 }
@@ -501,6 +524,22 @@ static void believes_the_verdict(void **state)
 }
 
 /* A trace of a million calls, a message without end: bounded. */
+/* The list that clients are promised: no word twice, each one that data may use, and an end. */
+static void lists_categories(void **state)
+{
+    size_t n = 0;
+
+    (void)state;
+    for (const char *word; (word = cay_failure_category_at(n)); n++) {
+        assert_true(errors_is_category(word));
+        for (size_t i = 0; i < n; i++)
+            assert_string_not_equal(word, cay_failure_category_at(i));
+    }
+    assert_true(n > 10);
+    assert_null(cay_failure_category_at(SIZE_MAX));
+    assert_false(errors_is_category("odd"));
+}
+
 static void is_bounded(void **state)
 {
     auto_strbuf struct strbuf text = { 0 };
@@ -540,6 +579,7 @@ int main(void)
         cmocka_unit_test(explains_a_fence),
         cmocka_unit_test(finds_the_file_that_was_read),
         cmocka_unit_test(believes_the_verdict),
+        cmocka_unit_test(lists_categories),
         cmocka_unit_test(is_bounded),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

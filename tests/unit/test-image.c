@@ -16,8 +16,10 @@
 
 #include <cay/image.h>
 
+#include "../lib/tmp-folder.h"
 #include "base/arena.h"
 #include "base/auto.h"
+#include "base/error.h"
 #include "core/image-definition.h"
 #include "core/image.h"
 #include "core/op.h"
@@ -134,6 +136,59 @@ static void test_bad_definitions(void **state)
             fail_msg("row %zu: \"%s\" lacks \"%s\"", i, err.msg, rows[i].message);
         arena_done(&arena);
     }
+}
+
+/* The same by the library: one definition, or none and the reason. */
+static void test_own_definition(void **state)
+{
+    static const char text[] = HEAD "packages = [\"a\"]\n";
+    struct cay_image_definitions *list = NULL;
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(cay_image_definition_parse(text, strlen(text), "mine.toml", &list, &err), 0);
+    assert_string_equal(cay_image_definition_at(list, 0)->name, "mine");
+    assert_null(cay_image_definition_at(list, 1));
+    cay_image_definitions_close(list);
+
+    list = NULL;
+    assert_int_equal(cay_image_definition_parse(HEAD, strlen(HEAD), "mine.toml", &list, &err), -1);
+    assert_string_equal(err.msg, "mine.toml: packages is missing");
+    assert_null(list);
+    cay_image_definitions_close(NULL);
+}
+
+/* image.toml of the store, which somebody has edited. */
+static void test_bad_facts(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
+        { NULL, "read image.toml" },
+        { "digest = \n", "image.toml:1:" },
+        { "", "digest is not a SHA-256" },
+        { "digest = 1\n", "digest is not a SHA-256" },
+        { "digest = \"sha256:00\"\n", "digest is not a SHA-256" },
+    };
+    struct arena arena = { 0 };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct image_facts facts = { .files = 7 };
+        struct cay_error err = { 0 };
+        struct tmp_folder folder;
+
+        tmp_folder_make(&folder);
+        const struct image image = { .fd = folder.fd };
+        if (rows[i].text)
+            tmp_folder_put(&folder, "image.toml", rows[i].text);
+        assert_int_equal(image_facts(&arena, &image, &facts, &err), -1);
+        if (!strstr(err.msg, rows[i].message))
+            fail_msg("row %zu: \"%s\" lacks \"%s\"", i, err.msg, rows[i].message);
+        assert_int_equal(facts.files, 7);
+        tmp_folder_remove(&folder);
+    }
+    arena_done(&arena);
 }
 
 /* One for each language, of its own name, and the one for most. */
@@ -370,7 +425,8 @@ int main(void)
         cmocka_unit_test(test_definition), cmocka_unit_test(test_bad_definitions),
         cmocka_unit_test(test_shipped),    cmocka_unit_test(test_digest),
         cmocka_unit_test(test_packages),   cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_root),
+        cmocka_unit_test(test_root),       cmocka_unit_test(test_own_definition),
+        cmocka_unit_test(test_bad_facts),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, make_home, remove_home);

@@ -120,6 +120,10 @@ static void test_parse_errors(void **state)
         { NEEDED "memory = '-1m'\n", ":8: memory" },
         { NEEDED "[table]\n", ":8: table" },
         { NEEDED "name = 'twice'\n", ":8" },
+        { NEEDED "project = 'make'\n", "project needs compile and build" },
+        { NEEDED "project = 'make'\ncompile = ['x']\n", "project needs compile and build" },
+        { NEEDED "outputs = ['*.o']\n", "outputs needs compile" },
+        { NEEDED "types = ['x']\n", "types needs types_install" },
     };
 
     (void)state;

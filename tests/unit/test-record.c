@@ -350,7 +350,7 @@ static void test_hashed_at_once(void **state)
         record.is_unstarted = record.is_pending = true;
         record_finish(&record, &plan, &left, &arena, &result, &warnings);
         record_done(&record);
-        snprintf(line, sizeof line, "%s.owed", id);
+        snprintf(line, sizeof line, "%s.pending", id);
         auto_close int fd = openat(journal->folder_fd, line, O_RDONLY | O_CLOEXEC);
         assert_true(read(fd, line, sizeof line - 1) > 0);
         assert_true(!!strstr(line, "\"code\":{") == rows[i].has_code);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -573,6 +576,53 @@ static void test_number_of_files(void **state)
     cay_request_free(req);
 }
 
+/* A file by its descriptor: the whole of what it is now, or the reason by its name. */
+static void test_file_by_fd(void **state)
+{
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+    auto_close int closed = open("/dev/null", O_PATH | O_CLOEXEC);
+    auto_close int large = memfd_create("large", MFD_CLOEXEC);
+    auto_close int fine = memfd_create("fine", MFD_CLOEXEC);
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(write(ends[1], "piped", 5), 5);
+    close(ends[1]);
+    assert_int_equal(write(fine, "whole", 5), 5);
+    assert_int_equal(ftruncate(large, (off_t)REQUEST_BYTES_MAX + 1), 0);
+
+    assert_int_equal(cay_request_add_file_fd(req, "fine", fine, 0, &err), 0);
+    assert_int_equal(cay_request_add_file_fd(req, "pipe", ends[0], 0, &err), 0);
+    close(ends[0]);
+    assert_int_equal(req->files.n, 2);
+    assert_memory_equal(req->files.items[0].data, "whole", 5);
+    assert_memory_equal(req->files.items[1].data, "piped", 5);
+
+    assert_int_equal(cay_request_add_file_fd(req, "large", large, 0, &err), -1);
+    assert_int_equal(err.kind, CAY_E_USAGE);
+    assert_int_equal(cay_request_add_file_fd(req, "closed", closed, 0, &err), -1);
+    assert_string_equal(err.msg, "files: closed: Bad file descriptor");
+    assert_int_equal(cay_request_add_file_fd(req, "none", -1, 0, &err), -1);
+    assert_string_equal(err.msg, "files: none: Bad file descriptor");
+    assert_int_equal(req->files.n, 2);
+    cay_request_free(req);
+}
+
+static void test_number(void **state)
+{
+    struct cay_request *req = cay_request_new();
+    struct cay_error err = { 0 };
+
+    (void)state;
+    assert_int_equal(cay_request_number(req, "memory"), 0);
+    assert_int_equal(cay_request_set(req, "memory", "64m", &err), 0);
+    assert_int_equal(cay_request_number(req, "memory"), 64 << 20);
+    assert_int_equal(cay_request_number(req, "nothing"), 0);
+    cay_request_free(req);
+}
+
 static void test_size_is_bounded(void **state)
 {
     struct cay_request *req = cay_request_new();
@@ -721,6 +771,8 @@ int main(void)
         cmocka_unit_test(test_names_of_files),
         cmocka_unit_test(test_number_of_files),
         cmocka_unit_test(test_size_is_bounded),
+        cmocka_unit_test(test_file_by_fd),
+        cmocka_unit_test(test_number),
         cmocka_unit_test(test_set_by_text),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_env),

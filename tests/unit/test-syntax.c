@@ -17,6 +17,7 @@
 #include "syntax/checker.h"
 #include "syntax/names.h"
 #include "syntax/path.h"
+#include "syntax/perl-words.h"
 #include "syntax/rules.h"
 #include "syntax/shell-command.h"
 #include "syntax/worker-serve.h"
@@ -256,6 +257,48 @@ static void test_fold(void **state)
     look("'a\\0b'\n", "-", "-", "");
 }
 
+/* ---- Perl, which is read word by word ---- */
+
+static bool note_word(void *arg, const char *word, size_t at, bool is_module)
+{
+    (void)at;
+    strbuf_printf(arg, "%s%s ", is_module ? "+" : "", word);
+    return true;
+}
+
+static void test_perl_words(void **state)
+{
+    char endless[400];
+    const struct {
+        const char *code, *want;
+    } rows[] = {
+        { "use Socket;\nrequire IO::Socket;\nno strict;\n", "+Socket +IO::Socket +strict " },
+        { "use 5.036;\n", "" }, /* a version */
+        { "system('x'); CORE::exec 'y'; CORE::GLOBAL::fork();", "system exec fork " },
+        { "$system = 1; @exec; %fork; $x->system; { system => 1 }; $h{system};", "" },
+        { "# system\nprint \"system\"; print 'exec';", "print print " },
+        { "=pod\n\nsystem('x')\n\n=cut\nfork;\n", "fork " },
+        { "=pod\n\nsystem('x')\n", "" }, /* to the end */
+        { "fork;\n__END__\nsystem('x')\n", "fork " },
+        { "sub system { 1 }\n", "" },
+        { "`ls`; &{\"system\"}('x');", "` &{ " },
+        { "open(F, 'ls |'); open(F, '-|', 'ls'); open(F, '<', 'f');",
+          "open| open F open| open F open F " },
+        { "eval { fork(); }; eval 'x';", "fork eval " },
+        { endless, "fork " }, /* no function's name */
+    };
+
+    (void)state;
+    memset(endless, 'x', sizeof endless);
+    memcpy(endless + sizeof endless - 7, " fork;", 7);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        auto_strbuf struct strbuf out = { 0 };
+        perl_words(rows[i].code, strlen(rows[i].code), note_word, &out);
+        if (strcmp(strbuf_str(&out), rows[i].want) != 0)
+            fail_msg("%.60s: '%s' is not '%s'", rows[i].code, strbuf_str(&out), rows[i].want);
+    }
+}
+
 /* ---- the report ---- */
 
 static void test_check(void **state)
@@ -328,7 +371,7 @@ int main(void)
         cmocka_unit_test(test_broken_rules), cmocka_unit_test(test_unescape),
         cmocka_unit_test(test_names),        cmocka_unit_test(test_fold),
         cmocka_unit_test(test_check),        cmocka_unit_test(test_no_grammar),
-        cmocka_unit_test(test_wire),
+        cmocka_unit_test(test_wire),         cmocka_unit_test(test_perl_words),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,7 @@ static int check_layers(const struct keeper *keeper, struct cay_error *err)
 
     for (int i = 0; i < LAYER_N; i++)
         if (missing & (UINT32_C(1) << i))
-            return cay_fail(err, CAY_E_UNSUPPORTED, "docker: the layer %s can't be had",
+            return cay_fail(err, CAY_E_UNSUPPORTED, "docker: layer %s is not available",
                             layer_name((enum layer)i));
     return 0;
 }

@@ -234,7 +234,7 @@ static void explain(const struct keeper *keeper, const struct wire_failed *faile
         cay_fail_errno(err, errnum, "docker: %s",
                        words[MIN(failed->step, (uint32_t)WIRE_STEP_N - 1)]);
         if (errnum == ENOSPC)
-            cay_hint(err, "raise disk (and memory, whose half is the most it can be)");
+            cay_hint(err, "raise disk (and memory: disk is at most half of it)");
         else if (failed->step == WIRE_STEP_CAPS)
             cay_hint(err, "the engine's runtime gives rights that nobody asked for");
     }

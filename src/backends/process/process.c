@@ -112,7 +112,7 @@ static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
     };
 
     if (spec->has_terminal)
-        return cay_fail(err, CAY_E_UNSUPPORTED, "process: there is no terminal to give");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "process: no terminal is available");
     if (exec_table_add(&process->execs, spec, err) < 0)
         return -1;
     process->cpu[exec_table_find(&process->execs, spec->number)] =
