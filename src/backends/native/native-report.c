@@ -204,6 +204,19 @@ static bool is_out_of_memory(struct native *native, const struct native_exec *ex
     return now.oom_kills != UINT64_MAX && native_since(now.oom_kills, exec->zero.oom_kills) > 0;
 }
 
+/* The sandbox is of no use any more: what has not begun in it fails for that reason. */
+static void sandbox_failed(struct native *native, const struct child_report *from,
+                           struct report *ret)
+{
+    native->failed = true;
+    ret->kind = REPORT_FAILED;
+    if (from)
+        native_fail_step(native, from, &ret->error);
+    else
+        native_fail_dead(&ret->error);
+    exec_table_note(&native->table, ret);
+}
+
 /* The next exec that has not had an end: one that ran is over with pid 1, killed by us or for
  * memory; one that did not begin never will. false: there is none. */
 static bool end_one(struct native *native, struct report *ret)
@@ -222,9 +235,7 @@ static bool end_one(struct native *native, struct report *ret)
                                 ret);
     }
     if (!native->failed && !native->is_killed && exec_table_has_any(&native->table)) {
-        native->failed = native->table.is_over = true;
-        ret->kind = REPORT_FAILED;
-        native_fail_dead(&ret->error);
+        sandbox_failed(native, NULL, ret);
         return true;
     }
     return exec_table_end_one(&native->table, ret);
@@ -252,10 +263,8 @@ static void report_end(struct native *native, struct report *ret)
     native->base.has_report = false;
     /* A spare that was taken, or a sandbox that nobody has asked for anything yet. */
     if (!native->failed && !native->is_killed) {
-        native->failed = native->table.is_over = true;
+        sandbox_failed(native, NULL, ret);
         native->base.has_report = true;
-        ret->kind = REPORT_FAILED;
-        native_fail_dead(&ret->error);
         return;
     }
     native->is_closed = native->pid <= 0;
@@ -310,9 +319,7 @@ static void on_report(struct native *native, const struct child_report *from, st
 
     switch (from->kind) {
     case CHILD_FAILED:
-        native->failed = native->table.is_over = true;
-        ret->kind = REPORT_FAILED;
-        native_fail_step(native, from, &ret->error);
+        sandbox_failed(native, from, ret);
         break;
     case CHILD_OPENED:
         native->layers |= from->layers;
