@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "backends/native/native.h"
-#include "backends/native/pool.h"
+#include "backends/native/prewarm/pool.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
