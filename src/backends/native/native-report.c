@@ -214,6 +214,7 @@ static void sandbox_failed(struct native *native, const struct child_report *fro
         native_fail_step(native, from, &ret->error);
     else
         native_fail_dead(&ret->error);
+    native->error = ret->error;
     exec_table_note(&native->table, ret);
 }
 
