@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "backends/native/pool-files.h"
+#include "backends/native/prewarm/pool-files.h"
 
 static void test_share(void **state)
 {

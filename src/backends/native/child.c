@@ -227,17 +227,16 @@ static int step_init(struct state *state)
         return -errno;
     /* The ctl socket's end tells of the warden's death too; this is the kernel's own word. A
      * change of uid cleared it, so it is set here and not before. */
-    bool is_entered =
-        state->child->spare == SPARE_FORK; /* by its pidfd, which asks for the right to
-                                            * look at it; until then there is nothing */
+    const struct child_ahead *ahead = state->child->ahead;
+    bool is_entered = ahead && ahead->is_entered;
     if (prctl(PR_SET_DUMPABLE, is_entered) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
     if (!state->child->has_cgroup)
         setsid();
     else
         sockmem_prepare(&state->sockets, init_proc(state));
-    if (state->child->spare)
-        return 0; /* what it keeps is given up when it has its job: spare.c */
+    if (ahead)
+        return 0; /* what it keeps is given up when that is ready */
     int rc = state->child->has_cgroup ? 0 : watcher_open(&state->watcher);
     return rc < 0 ? rc : program_keep_caps(state->child->has_cgroup ? 0 : WATCHER_CAPS);
 }
@@ -288,16 +287,16 @@ static uint32_t walk(struct state *state, uint32_t first, uint32_t last, uint32_
 
 static void keep_only(struct child *child, struct sandbox_spec *spec)
 {
-    enum { OWN = 7 };
-    int *keep[OWN + SANDBOX_FOLDERS + CGROUP_N] = {
-        &child->ctl_fd, &child->program_fd, &child->warm.hook_fd, &child->warm.addon_fd,
-        &child->job_fd, &child->image_fd,   &spec->payload_fd,
-    };
+    enum { OWN = 3, FOLDERS = OWN + CHILD_AHEAD_FDS, JOIN = FOLDERS + SANDBOX_FOLDERS };
+    int none = -1;
+    int *keep[JOIN + CGROUP_N] = { &child->ctl_fd, &child->image_fd, &spec->payload_fd };
 
+    for (int i = 0; i < CHILD_AHEAD_FDS; i++)
+        keep[OWN + i] = child->ahead && child->ahead->fds[i] ? child->ahead->fds[i] : &none;
     for (int i = 0; i < SANDBOX_FOLDERS; i++)
-        keep[OWN + i] = &spec->folder_fds[i];
+        keep[FOLDERS + i] = &spec->folder_fds[i];
     for (int i = 0; i < CGROUP_N; i++)
-        keep[OWN + SANDBOX_FOLDERS + i] = &child->join[i];
+        keep[JOIN + i] = &child->join[i];
     if (spawn_keep_fds(keep, ARRAY_LEN(keep)) < 0)
         _exit(1);
 }
@@ -308,7 +307,7 @@ void child_main(struct child *child)
     struct state state = { .child = child,
                            .oom_fd = -1,
                            .lock_fd = -1,
-                           .spare_fd = -1,
+                           .waiting_fd = -1,
                            .workspace = WORKSPACE_INIT,
                            .sockets = SOCKMEM_INIT,
                            .watcher = {
@@ -321,8 +320,8 @@ void child_main(struct child *child)
     if (failed != STEP_N)
         init_fail(&state, failed, errnum);
     close_fd(&spec.payload_fd);
-    if (child->spare) {
-        spare_prepare(&state);
+    if (child->ahead) {
+        child->ahead->prepare(&state);
     } else {
         struct child_report opened = { .kind = CHILD_OPENED, .layers = child->layers };
         init_report(&state, &opened);

@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "backends/native/warm.h"
 #include "core/harvest-tell.h"
 #include "core/op.h"
 #include "core/spec.h"
@@ -57,11 +56,25 @@ enum child_step {
 
 struct watched;
 
-/* A sandbox that is made ahead, with a program that waits for its first exec (spare.c):
- * EXEC   what will execute it, with all layers on
- * FORK   a process that a zygote forked into the sandbox (zygote.h)
- * WARM   a runtime that was started, and waits before it reads any code */
-enum spare_kind { SPARE_NONE, SPARE_EXEC, SPARE_FORK, SPARE_WARM };
+struct state;
+struct child_request;
+struct init_failure;
+
+/* A program that is got ready before there is an exec for it, by whoever wants that: the rest of
+ * what runs inside knows no more of it. */
+enum { CHILD_AHEAD_FDS = 4 };
+
+struct child_ahead {
+    void (*prepare)(struct state *state); /* the sandbox stands: gets it ready, and reports that */
+    /* Hands it an exec, whose files are written. Returns its pid, or -1. */
+    pid_t (*hand_over)(struct state *state, const struct child_request *request,
+                       struct init_failure *ret);
+    void (*drop)(struct state *state); /* ends it: another program is wanted */
+    bool is_entered; /* it comes from outside, by pid 1's pidfd, which asks for the right to look at
+                      * pid 1: until it is there, so it may; and the namespaces are this user's: */
+    uid_t owner;
+    int *fds[CHILD_AHEAD_FDS]; /* what is kept open for it; the rest are NULL */
+};
 
 struct child {
     const struct sandbox_spec *spec;
@@ -80,12 +93,8 @@ struct child {
     uint32_t layers; /* what the clone put in force, and the warden did */
     uint32_t wanted; /* what to try */
     enum seccomp_profile seccomp;
-    struct watched *watched; /* where there is no cgroup */
-    enum spare_kind spare;
-    int program_fd;   /* to the program-to-be of a spare; else -1 */
-    int job_fd;       /* SPARE_EXEC: the other end, until that has it; else -1 */
-    struct warm warm; /* of SPARE_WARM */
-    char *heap;   /* of a spare: where the warden's own begins, which pid 1 does without; or NULL */
+    struct watched *watched;   /* where there is no cgroup */
+    struct child_ahead *ahead; /* or NULL */
     int image_fd; /* the image's root, in the host's mount namespace; -1: this machine's own */
     uint32_t
         folder_mounts; /* bits: which of spec->folder_fds are detached mounts, not just folders */
@@ -95,8 +104,8 @@ struct child {
 enum child_report_kind {
     CHILD_FAILED,      /* the sandbox could not be made */
     CHILD_OPENED,      /* it stands */
-    CHILD_MADE,        /* of a spare: it stands, and a zygote may come in */
-    CHILD_READY,       /* of a spare: its program waits for an exec */
+    CHILD_MADE,        /* it stands, and a program may come in */
+    CHILD_READY,       /* it stands, and a program waits for an exec */
     CHILD_EXEC_FAILED, /* the program could not be started */
     CHILD_EXEC_STARTED,
     CHILD_EXEC_ENDED,
@@ -141,13 +150,13 @@ int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N])
 int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N]);
 
 /* After that, as often as wanted: start this program, or send one that runs a signal. An exec that
- * is for the program that waits in a spare is passed on to it as it came. */
+ * is for a program that waits is passed on to it as it came. */
 enum { REQUEST_PAYLOAD = 3, REQUEST_HARVEST, REQUEST_FDS };
 
 struct child_request {
     enum { CHILD_EXEC = 1, CHILD_SIGNAL } kind;
     int32_t signal;
-    bool takes_spare; /* the program that waits may be the one */
+    bool is_for_waiting; /* the program that waits may be the one */
     uint32_t fd_bits;
     struct exec_spec exec; /* its fds are those that came along */
 };

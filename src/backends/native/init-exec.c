@@ -121,7 +121,7 @@ void init_describe_program(struct state *state, const struct exec_spec *exec)
         .wanted = child->wanted,
         .seccomp = child->seccomp,
         .cpus = child->cpus,
-        .job_fd = -1,
+        .exec_fd = -1,
         .notice_fd = -1,
         .failed_step = STEP_N,
     };
@@ -288,12 +288,12 @@ static void report_failed(const struct state *state, uint32_t number,
 static bool start_exec(struct state *state, struct init_exec *exec, struct child_request *request,
                        struct init_failure *ret)
 {
-    bool is_spares = state->spare > 0 && request->takes_spare;
+    bool is_ready = state->waiting > 0 && request->is_for_waiting;
 
-    if (state->spare > 0 && !is_spares)
-        spare_drop(state);
+    if (state->waiting > 0 && !is_ready)
+        state->child->ahead->drop(state);
     /* Nothing of those before it lives on beside one that has the sandbox for itself. */
-    if (state->has_held || (exec->spec.owns_sandbox && !is_spares))
+    if (state->has_held || (exec->spec.owns_sandbox && !is_ready))
         init_end_the_rest(state);
     begin_watching(state, exec);
     state->has_run = true;
@@ -304,9 +304,9 @@ static bool start_exec(struct state *state, struct init_exec *exec, struct child
         *ret = (struct init_failure){ STEP_FILES, -rc };
         return false;
     }
-    if (is_spares) {
+    if (is_ready) {
         exec->started_ns = clock_now_ns(); /* it may have done its work before we are back */
-        exec->pid = spare_hand_over(state, request, ret);
+        exec->pid = state->child->ahead->hand_over(state, request, ret);
     } else {
         exec->pid = start_program(state, exec, ret);
     }
@@ -351,7 +351,7 @@ void init_signal_exec(struct state *state, uint32_t number, int signal)
             continue;
         if (exec->spec.owns_sandbox && signal == SIGKILL)
             kill(-1, SIGKILL);
-        else if (kill(-exec->pid, signal) < 0)
+        else if (kill(-exec->pid, signal) < 0 || getpgid(exec->pid) != exec->pid)
             kill(exec->pid, signal);
         return;
     }

@@ -251,8 +251,8 @@ static void reap_one(struct state *state, pid_t pid)
 
     if (wait4(pid, &status, WNOHANG, &usage) != pid)
         return;
-    if (pid == state->spare)
-        _exit(1); /* somebody ended it: this is no spare any more */
+    if (pid == state->waiting)
+        _exit(1); /* somebody ended it, who can only be outside */
     if (!exec)
         return;
     init_count_tasks(state, status, 1);
@@ -305,9 +305,9 @@ static void listen_to_all(struct state *state, int64_t until_ns)
     struct pollfd list[] = {
         { .fd = state->child->ctl_fd, .events = POLLIN },
         { .fd = state->lock_fd, .events = POLLIN },
-        { .fd = state->spare_fd, .events = POLLIN },
+        { .fd = state->waiting_fd, .events = POLLIN },
     };
-    int *const notices[] = { NULL, &state->lock_fd, &state->spare_fd };
+    int *const notices[] = { NULL, &state->lock_fd, &state->waiting_fd };
     int64_t left = MAX(until_ns - (until_ns == INT64_MAX ? 0 : clock_now_ns()), INT64_C(0));
     const struct timespec pause = { left / NS_PER_SEC, left % NS_PER_SEC };
     sigset_t none;
@@ -340,7 +340,7 @@ static void look_around(struct state *state)
     }
 }
 
-/* What a spare waits with has nothing to be looked at, nor has one that is held in its last call. */
+/* A program that waits has nothing to be looked at, nor has one that is held in its last call. */
 void init_follow(struct state *state)
 {
     for (;;) {

@@ -4,8 +4,7 @@
 /*
  * What the files of pid 1 share: child.c walks the steps that make the sandbox; init.c is its life
  * from there on, in which it does what the warden asks for, reaps and looks around; init-exec.c
- * starts programs and reports their ends; init-notice.c answers those who are held in a call;
- * spare.c has a program ready before there is an exec.
+ * starts programs and reports their ends; init-notice.c answers those who are held in a call.
  *
  * Any number of execs, one after another and SANDBOX_EXECS at once. One that owns the sandbox is
  * alone, and with its end everything in there ends. What is reported of an exec:
@@ -81,11 +80,8 @@ struct state {
     bool takes_no_notice; /* of a program's exit: it is reaped, and that tells */
     bool has_held;        /* somebody is held in it, whose end was reported */
 
-    /* Of a spare. */
-    struct exec_spec usual;   /* as most are: what its program has until it has its own */
-    volatile pid_t spare_tid; /* of a program-to-be that waits; the kernel makes it 0 at its exec */
-    pid_t spare;              /* the program that waits for an exec; 0: there is none (any more) */
-    int spare_fd;             /* tells of its locks and its exit before they happen; -1: none */
+    pid_t waiting;  /* a program that waits for an exec (struct child_ahead); 0: there is none */
+    int waiting_fd; /* tells of its locks and its exit before they happen; -1: none */
 };
 
 enum { INIT_STACK = 64 * 1024 };
@@ -144,15 +140,3 @@ int64_t init_living_cpu_ns(struct state *state, pid_t program);
 
 /* Somebody is held in a call and has to be answered, who is told of by this fd. */
 void init_take_notice(struct state *state, int *fd);
-
-/* ---- spare.c ---- */
-
-/* Gets a program ready, and reports. */
-void spare_prepare(struct state *state);
-
-/* Hands it the exec, whose files are written. Returns its pid, or -1. */
-pid_t spare_hand_over(struct state *state, const struct child_request *request,
-                      struct init_failure *ret);
-
-/* Ends it: another program is wanted. */
-void spare_drop(struct state *state);

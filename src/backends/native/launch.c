@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a sandbox, from the warden's side: identity, cgroup, clone, id map. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/sched.h>
 #include <linux/securebits.h>
@@ -19,8 +20,6 @@
 #include <unistd.h>
 
 #include "backends/native/native.h"
-#include "backends/native/pool.h"
-#include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -140,8 +139,8 @@ static pid_t clone_with_what_there_is(struct child *child, uid_t owner, int cgro
         child->has_userns = flags & CLONE_NEWUSER;
         child->layers = layers & ~LAYER_BIT(USER_NS); /* claimed once the map is written */
         bool was_dumpable = prctl(PR_GET_DUMPABLE) == 1;
-        bool is_changed =
-            child->has_userns && launch_become_owner(owner, child->spare == SPARE_FORK);
+        bool is_changed = child->has_userns &&
+                          launch_become_owner(owner, child->ahead && child->ahead->is_entered);
         pid_t pid = launch_clone(flags, cgroup_fd, ret_pidfd);
         if (is_changed && pid != 0)
             launch_become_root_again(was_dumpable);
@@ -159,18 +158,6 @@ static pid_t clone_with_what_there_is(struct child *child, uid_t owner, int cgro
             return native_fail_layer(err, missing, why, "the kernel refuses it");
         child->wanted &= ~bit;
     }
-}
-
-/* A spare has no id yet. The first half is its maker's, so that a sweeper who has found one of many
- * alive need not look at the others. */
-static const char *random_name(const struct pool *pool, char buf[33])
-{
-    uint64_t random = 0;
-
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        random = (uint64_t)clock_now_ns();
-    snprintf(buf, 33, "%016" PRIx64 "%016" PRIx64, pool_number(pool), random);
-    return buf;
 }
 
 /* The kernel's own bound, past which it takes no number. */
@@ -193,8 +180,7 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
                        struct cay_error *err)
 {
     enum cgroup_controller which = CGROUP_MEMORY;
-    char name[64], random_id[33];
-    const char *id = native->spare ? random_name(host->pool, random_id) : native->spec.id;
+    char name[64];
     int rc = -EAGAIN;
 
     if (host->cgroups->version == 0) {
@@ -210,7 +196,7 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
     /* A sweeper that took the newborn for a leftover may still be about to remove it by its name,
      * so each try has a name of its own. */
     for (unsigned tries = 0; rc == -EAGAIN && tries < 10; tries++) {
-        snprintf(name, sizeof name, "cay-%s-%u", id, tries);
+        snprintf(name, sizeof name, "cay-%s-%u", native->spec.id, tries);
         rc = cgroup_make(host->cgroups, name, &native->cgroup);
     }
     if (rc < 0)
@@ -240,24 +226,12 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
 {
     int ctl[2];
 
-    if (native->spare == SPARE_FORK || native->spare == SPARE_EXEC) {
-        int program[2];
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, program) < 0)
-            return cay_fail_errno(err, errno, "native: make a socket pair");
-        child->program_fd = program[0];
-        if (native->spare == SPARE_EXEC)
-            child->job_fd = program[1];
-        else
-            native->program_fd = program[1];
-    }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0) {
-        cay_fail_errno(err, errno, "native: make a socket pair");
-        close_fd(&child->program_fd);
-        close_fd(&child->job_fd);
-        return -1;
-    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
+        return cay_fail_errno(err, errno, "native: make a socket pair");
     child->ctl_fd = ctl[1];
-    uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
+    fcntl(ctl[0], F_SETFL, O_NONBLOCK); /* a pid 1 that is busy keeps nobody waiting */
+    bool is_lent = child->ahead && child->ahead->is_entered;
+    uid_t owner = is_lent ? child->ahead->owner : native->who.uid;
     native->pid = clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
     if (native->pid == 0) {
         if (!child->has_userns) {
@@ -267,8 +241,6 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
         child_main(child);
     }
     close(ctl[1]);
-    close_fd(&child->program_fd);
-    close_fd(&child->job_fd);
     native->base.fds[FD_CTL] = ctl[0];
     return native->pid < 0 ? -1 : 0;
 }
@@ -395,7 +367,8 @@ static int make_cgroup_first(const struct backend_host *host, struct native *nat
     return has_cgroup ? 0 : map_watched(native, err);
 }
 
-int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
+int native_launch(const struct backend_host *host, struct native *native, struct child_ahead *ahead,
+                  struct cay_error *err)
 {
     const struct language *language = NULL;
     bool has_cgroup = host->cgroups->version != 0;
@@ -416,18 +389,14 @@ int native_launch(const struct backend_host *host, struct native *native, struct
         .has_root = native->who.kind == IDENTITY_ROOT_SLOT,
         .join = { -1, -1, -1, -1 },
         .may_setgroups = native->who.kind != IDENTITY_OWN,
-        .owner = geteuid() != 0                ? OWNER_OF_OWN
-                 : native->spare == SPARE_FORK ? OWNER_OF_ALL
-                                               : OWNER_OF_ONE,
+        .owner = geteuid() != 0               ? OWNER_OF_OWN
+                 : ahead && ahead->is_entered ? OWNER_OF_ALL
+                                              : OWNER_OF_ONE,
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
-        .spare = native->spare,
-        .heap = native->spare ? pool_heap(host->pool) : NULL,
-        .program_fd = -1,
+        .ahead = ahead,
         .image_fd = native->image.root_fd,
-        .job_fd = -1,
-        .warm = WARM_INIT,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
@@ -437,12 +406,7 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||
         make_root(native, language, &child, err) < 0)
         return -1;
-    if (native->spare == SPARE_WARM &&
-        warm_make(&native->arena, pool_settings(host->pool), language, &native->spec.limits,
-                  &child.warm, err) < 0)
-        return -1;
     int rc = bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
-    warm_done(&child.warm);
     if (rc < 0)
         return -1;
     if (child.has_userns) {

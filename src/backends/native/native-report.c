@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "backends/native/native.h"
-#include "backends/native/pool.h"
+#include "backends/native/prewarm/pool.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -204,6 +204,20 @@ static bool is_out_of_memory(struct native *native, const struct native_exec *ex
     return now.oom_kills != UINT64_MAX && native_since(now.oom_kills, exec->zero.oom_kills) > 0;
 }
 
+/* The sandbox is of no use any more: what has not begun in it fails for that reason. */
+static void sandbox_failed(struct native *native, const struct child_report *from,
+                           struct report *ret)
+{
+    native->failed = true;
+    ret->kind = REPORT_FAILED;
+    if (from)
+        native_fail_step(native, from, &ret->error);
+    else
+        native_fail_dead(&ret->error);
+    native->error = ret->error;
+    exec_table_note(&native->table, ret);
+}
+
 /* The next exec that has not had an end: one that ran is over with pid 1, killed by us or for
  * memory; one that did not begin never will. false: there is none. */
 static bool end_one(struct native *native, struct report *ret)
@@ -222,9 +236,7 @@ static bool end_one(struct native *native, struct report *ret)
                                 ret);
     }
     if (!native->failed && !native->is_killed && exec_table_has_any(&native->table)) {
-        native->failed = native->table.is_over = true;
-        ret->kind = REPORT_FAILED;
-        native_fail_dead(&ret->error);
+        sandbox_failed(native, NULL, ret);
         return true;
     }
     return exec_table_end_one(&native->table, ret);
@@ -252,13 +264,12 @@ static void report_end(struct native *native, struct report *ret)
     native->base.has_report = false;
     /* A spare that was taken, or a sandbox that nobody has asked for anything yet. */
     if (!native->failed && !native->is_killed) {
-        native->failed = native->table.is_over = true;
+        sandbox_failed(native, NULL, ret);
         native->base.has_report = true;
-        ret->kind = REPORT_FAILED;
-        native_fail_dead(&ret->error);
         return;
     }
-    ret->kind = native->is_doomed ? REPORT_DOOMED : REPORT_CLOSED;
+    native->is_closed = native->pid <= 0;
+    ret->kind = native->is_closed ? REPORT_CLOSED : REPORT_DOOMED;
 }
 
 /* ---- what each report means ---- */
@@ -267,7 +278,8 @@ static void report_end(struct native *native, struct report *ret)
 static bool is_past_memory(struct native *native, uint64_t socket_bytes)
 {
     uint64_t charged;
-    uint64_t held = cgroup_unreclaimable_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
+    uint64_t held =
+        cgroup_unreclaimable_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
     int owner = native_owner(native);
 
     native->held_peak = MAX(native->held_peak, held);
@@ -308,9 +320,7 @@ static void on_report(struct native *native, const struct child_report *from, st
 
     switch (from->kind) {
     case CHILD_FAILED:
-        native->failed = native->table.is_over = true;
-        ret->kind = REPORT_FAILED;
-        native_fail_step(native, from, &ret->error);
+        sandbox_failed(native, from, ret);
         break;
     case CHILD_OPENED:
         native->layers |= from->layers;
@@ -377,7 +387,7 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
     struct child_report from;
 
     *ret = (struct report){ .kind = REPORT_NONE };
-    if (report_own(native, ret))
+    if (native->is_closed || report_own(native, ret))
         return;
     ssize_t n = native_recv(native, &from);
     if (n == (ssize_t)sizeof from) {

@@ -3,8 +3,8 @@
  * life from the warden's side; launch.c makes a sandbox, child.c is what runs inside, and what that
  * says comes to native-report.c. */
 #include "backends/native/native.h"
-#include "backends/native/pool.h"
-#include "backends/native/spare-fit.h"
+#include "backends/native/prewarm/pool.h"
+#include "backends/native/prewarm/spare-fit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +93,7 @@ void native_kill(struct sandbox *sandbox)
 }
 
 struct native *native_make(const struct backend_host *host, const struct sandbox_spec *spec,
-                           enum spare_kind spare, struct cay_error *err)
+                           struct child_ahead *ahead, struct cay_error *err)
 {
     struct native *native = mem_alloc(sizeof *native);
 
@@ -103,14 +103,13 @@ struct native *native_make(const struct backend_host *host, const struct sandbox
         .tick_ns = INT64_MAX,
     };
     native->spec = *spec;
-    native->spare = spare;
     native->pool = host->pool;
     native->program_fd = native->root_fd = native->notice_fd = -1;
     native->who.lock_fd = native->who.name_fd = -1;
     native->image = (struct image)IMAGE_INIT;
     for (int i = 0; i < SANDBOX_FOLDERS; i++)
         native->mounts[i] = -1;
-    if (native_launch(host, native, err) < 0) {
+    if (native_launch(host, native, ahead, err) < 0) {
         if (err->kind == CAY_E_SYSTEM)
             cay_hint(err, SEE_DOCTOR);
         native_kill(&native->base);
@@ -118,7 +117,7 @@ struct native *native_make(const struct backend_host *host, const struct sandbox
         release(&native->base);
         return NULL;
     }
-    if (!spare)
+    if (!ahead)
         native_prefer_init(native);
     return native;
 }
@@ -181,7 +180,7 @@ static int open_sandbox(const struct backend_host *host, const struct sandbox_sp
         native = NULL;
     }
     if (!native)
-        native = native_make(host, spec, SPARE_NONE, err);
+        native = native_make(host, spec, NULL, err);
     if (!native)
         return -1;
     *ret = &native->base;
@@ -236,13 +235,17 @@ static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
     struct native *native = native_of(sandbox);
     struct child_request request = {
         .kind = CHILD_EXEC,
-        .takes_spare = spare_takes(native, spec),
+        .is_for_waiting = spare_takes(native, spec),
         .exec = *spec,
     };
     bool is_alone = !exec_table_has_any(&native->table);
 
     if (spec->has_terminal && !native->spec.has_terminals)
         return cay_fail(err, CAY_E_USAGE, "native: the sandbox has no terminals");
+    if (native->failed) {
+        *err = native->error;
+        return -1;
+    }
     if (exec_table_add(&native->table, spec, err) < 0)
         return -1;
     int slot = exec_table_find(&native->table, spec->number);
@@ -262,7 +265,7 @@ static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
         exec_table_remove(&native->table, spec->number);
         return -1;
     }
-    if (native->has_run || !request.takes_spare)
+    if (native->has_run || !request.is_for_waiting)
         native->start_kind = START_COLD;
     native->has_run = true;
     return 0;

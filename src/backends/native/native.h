@@ -4,6 +4,7 @@
 /* What the files of the native backend share, on the warden's side. */
 
 #include "backends/native/child.h"
+#include "backends/native/prewarm/spare.h"
 #include "backends/native/watcher.h"
 #include "base/arena.h"
 #include "sandbox/backend.h"
@@ -36,8 +37,10 @@ struct native {
     bool has_run;                            /* an exec was asked for */
     bool is_opened;                          /* it stands, and nobody was told yet */
     bool is_killed;
-    bool is_doomed;            /* nothing of it can run any more: that was told, or will be next */
-    bool failed;               /* a failure was reported already */
+    bool is_doomed; /* nothing of it can run any more: that was told, or will be next */
+    bool failed;    /* a failure was reported already: */
+    struct cay_error error;
+    bool is_closed;            /* so was that it is */
     bool has_ended;            /* to be told next: */
     struct child_report ended; /* of kind EXEC_ENDED */
     uint64_t held_peak;        /* with what sockets hold beside it, where that was worth a word */
@@ -68,9 +71,9 @@ static inline struct native *native_of(struct sandbox *sandbox)
     return (struct native *)sandbox; /* its first member */
 }
 
-/* Makes a sandbox, or a spare. */
+/* Makes a sandbox, with a program that is got ready ahead, or NULL. */
 struct native *native_make(const struct backend_host *host, const struct sandbox_spec *spec,
-                           enum spare_kind spare, struct cay_error *err);
+                           struct child_ahead *ahead, struct cay_error *err);
 
 /* Pid 1 has its turn before what it looks after, who may be many in the same cpu cgroup: it looks
  * at what their sockets hold. Root's only; the program has its own nice in any case. */
@@ -145,4 +148,5 @@ bool launch_become_owner(uid_t uid, bool is_needed);
 void launch_become_root_again(bool was_dumpable);
 
 /* Starting pid 1: everything from cgroup to clone. */
-int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err);
+int native_launch(const struct backend_host *host, struct native *native, struct child_ahead *ahead,
+                  struct cay_error *err);

@@ -98,13 +98,13 @@ static int step_streams(struct program *program)
     if (in < 0 && program->null_fd > 0)
         in = program->null_fd;
     const int pipes[3] = { in, exec->std_fds[1], exec->std_fds[2] };
-    if (program->warm_fd == 0)
-        return spawn_streams(pipes, program->job_fd > 0 ? CLOSE_RANGE_CLOEXEC : 0);
+    if (program->extra_fd == 0)
+        return spawn_streams(pipes, program->exec_fd > 0 ? CLOSE_RANGE_CLOEXEC : 0);
     int rc = spawn_streams(pipes, CLOSE_RANGE_CLOEXEC);
-    return rc == 0 && dup2(program->warm_fd, WARM_FD) < 0 ? -errno : rc;
+    return rc == 0 && dup2(program->extra_fd, program->extra_place) < 0 ? -errno : rc;
 }
 
-/* A spare has set those of most jobs ahead of its own. */
+/* One that waits has set those of most programs ahead of its own. */
 static bool has_rlimits(struct program *program, const struct cay_limits *limits)
 {
     const struct cay_limits had = program->ahead;
@@ -252,7 +252,7 @@ static uint32_t walk(struct program *program, const enum child_step *list, size_
     return STEP_N;
 }
 
-uint32_t program_prepare_spare(struct program *program, int *ret_errnum)
+uint32_t program_prepare_early(struct program *program, int *ret_errnum)
 {
     static const enum child_step limits[] = { STEP_RLIMITS };
 

@@ -32,7 +32,7 @@
 #include "service/token.h"
 #include "store/history-client.h"
 
-/* The warden's: a sandbox with its group, backends/native/pool-files.h. */
+/* The warden's: a sandbox with its group, backends/native/prewarm/pool-files.h. */
 enum { FILES_PER_RUN = 10, WARDEN_FILES_PER_RUN = 32, FILES_SPARE = 256 };
 
 __attribute__((format(printf, 2, 3))) static void progress(const struct server *server,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backends/native/zygote.h"
+#include "backends/native/prewarm/zygote.h"
 #include "sys/fdpass.h"
 
 int zygote_send_order(int fd, struct zygote_order *order, const int fds[ZYGOTE_FDS])

@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "backends/native/zygote.h"
+#include "backends/native/prewarm/zygote.h"
 #include "sys/spawn.h"
 
 #define SCRIPT "main.rb" /* the language's source */

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backends/native/pool.h"
+#include "backends/native/prewarm/pool.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/native/pool-files.h"
-#include "backends/native/pool-state.h"
-#include "backends/native/spare-fit.h"
-#include "backends/native/zygote-host.h"
+#include "backends/native/prewarm/pool-files.h"
+#include "backends/native/prewarm/pool-state.h"
+#include "backends/native/prewarm/spare-fit.h"
+#include "backends/native/prewarm/zygote-host.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/language.h"
@@ -209,6 +211,38 @@ static void begin_shape(struct pool *pool, struct shape *shape, int32_t language
         shape->kind = SPARE_WARM;
 }
 
+/* The first half is the pool's, so that a sweeper who has found one of many alive need not look at
+ * the others. */
+static void make_name(const struct pool *pool, char name[33])
+{
+    uint64_t random = 0;
+
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        random = (uint64_t)clock_now_ns();
+    snprintf(name, 33, "%016" PRIx64 "%016" PRIx64, pool->number, random);
+}
+
+/* What pid 1 and its program-to-be need. *ret_fd: for whoever makes that; else -1. */
+static int make_ends(struct pool *pool, const struct shape *shape, const struct cay_limits *limits,
+                     struct arena *arena, struct spare_child *spare, int *ret_fd)
+{
+    const struct language *language;
+    struct cay_error err;
+    int pair[2];
+
+    *ret_fd = -1;
+    spare->heap = pool->heap;
+    if (shape->kind == SPARE_WARM)
+        return language_at(arena, shape->language, &language, &err) < 0
+                   ? -1
+                   : warm_make(arena, pool->options, language, limits, &spare->warm, &err);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -1;
+    spare->program_fd = pair[0];
+    *(shape->kind == SPARE_EXEC ? &spare->exec_fd : ret_fd) = pair[1];
+    return 0;
+}
+
 /* Without an exec, but with limits. */
 static struct native *make_empty(struct pool *pool, struct shape *shape,
                                  const struct cay_limits *limits, uint32_t require)
@@ -219,14 +253,27 @@ static struct native *make_empty(struct pool *pool, struct shape *shape,
         .limits = *limits,
         .payload_fd = -1,
     };
+    struct arena arena = { 0 };
+    struct spare_child spare;
+    struct native *native = NULL;
     struct cay_error err;
+    int zygotes_fd;
 
-    memset(spec.id, '0', sizeof spec.id - 1);
+    make_name(pool, spec.id);
     for (int i = 0; i < SANDBOX_FOLDERS; i++)
         spec.folder_fds[i] = -1;
-    struct native *native = native_make(pool->host, &spec, shape->kind, &err);
-    if (native)
+    spare_child_init(&spare, shape->kind);
+    if (make_ends(pool, shape, limits, &arena, &spare, &zygotes_fd) == 0)
+        native = native_make(pool->host, &spec, &spare.base, &err);
+    if (native) {
+        native->spare = shape->kind;
+        native->program_fd = take_fd(&zygotes_fd);
         native->shape = (unsigned)(shape - pool->shapes);
+    }
+    close_fd(&zygotes_fd);
+    for (int i = 0; i < CHILD_AHEAD_FDS; i++)
+        close_fd(spare.base.fds[i]); /* pid 1 has them */
+    arena_done(&arena);
     return native;
 }
 
@@ -441,16 +488,6 @@ struct native *pool_take(struct pool *pool, const struct sandbox_spec *spec)
 
 /* ---- the pool ---- */
 
-char *pool_heap(const struct pool *pool)
-{
-    return pool->heap;
-}
-
-uint64_t pool_number(const struct pool *pool)
-{
-    return pool->number;
-}
-
 struct pool *pool_new(const struct backend_host *host, const struct pool_options *options)
 {
     struct pool *pool = mem_alloc(sizeof *pool);
@@ -478,16 +515,6 @@ struct pool *pool_new(const struct backend_host *host, const struct pool_options
             begin_shape(pool, shape, *language);
     }
     return pool;
-}
-
-const struct pool_options *pool_settings(const struct pool *pool)
-{
-    return pool->options;
-}
-
-const struct backend_host *pool_host(const struct pool *pool)
-{
-    return pool->host;
 }
 
 int pool_fd(const struct pool *pool)

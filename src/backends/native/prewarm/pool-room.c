@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much the pool may hold: memory, uids, and files of the warden's. */
-#include "backends/native/pool-files.h"
-#include "backends/native/pool-state.h"
+#include "backends/native/prewarm/pool-files.h"
+#include "backends/native/prewarm/pool-state.h"
 #include "base/auto.h"
 
 static unsigned count_spares(const struct pool *pool)

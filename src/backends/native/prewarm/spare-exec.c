@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backends/native/prewarm/spare.h"
 #include "backends/native/program.h"
 #include "core/payload.h"
 #include "sys/fdpass.h"
@@ -26,7 +27,7 @@ static uint32_t take_exec(struct program *program, int *ret_errnum)
 {
     struct payload payload;
 
-    int rc = child_recv_request(program->job_fd, &program->own);
+    int rc = child_recv_request(program->exec_fd, &program->own);
     if (rc < 0) { /* nobody is told where pid 1 is gone */
         *ret_errnum = -rc;
         return STEP_STREAMS;
@@ -63,14 +64,14 @@ static uint32_t part_fds(int *ret_errnum)
     return STEP_STREAMS;
 }
 
-int program_spare_main(void *arg)
+int spare_program_main(void *arg)
 {
     struct program *program = arg;
     int errnum = 0;
-    bool takes_exec = program->job_fd >= 0;
+    bool takes_exec = program->exec_fd >= 0;
 
     program->layers = 0;
-    uint32_t failed = program_prepare_spare(program, &errnum);
+    uint32_t failed = program_prepare_early(program, &errnum);
     if (failed == STEP_N && takes_exec)
         failed = part_fds(&errnum);
     if (failed == STEP_N) {

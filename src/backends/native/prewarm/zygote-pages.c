@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backends/native/zygote-pages.h"
+#include "backends/native/prewarm/zygote-pages.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

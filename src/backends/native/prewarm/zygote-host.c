@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backends/native/zygote-host.h"
+#include "backends/native/prewarm/zygote-host.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <grp.h>
 
 #include "backends/native/native.h"
-#include "backends/native/zygote.h"
+#include "backends/native/prewarm/zygote.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/language.h"

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "backends/native/child.h"
-#include "backends/native/warm.h"
-#include "backends/native/zygote.h"
+#include "backends/native/prewarm/warm.h"
+#include "backends/native/prewarm/zygote.h"
 #include "base/auto.h"
 #include "core/payload.h"
 #include "sys/fdpass.h"

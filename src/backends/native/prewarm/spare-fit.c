@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backends/native/spare-fit.h"
+#include "backends/native/prewarm/spare-fit.h"
 
 #include <unistd.h>
 

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/native/zygote.h"
+#include "backends/native/prewarm/zygote.h"
 
 #define PHP_FOLDER "/etc/php/8.2/cli"
 

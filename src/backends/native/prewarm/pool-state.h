@@ -4,7 +4,7 @@
 /* What pool.c and pool-room.c share. */
 
 #include "backends/native/native.h"
-#include "backends/native/pool.h"
+#include "backends/native/prewarm/pool.h"
 
 enum { SHAPES = POOL_LANGUAGES + 1, COMMANDS = POOL_LANGUAGES };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backends/native/warm.h"
+#include "backends/native/prewarm/warm.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -25,17 +25,7 @@ struct pool;
 struct pool *pool_new(const struct backend_host *host, const struct pool_options *options);
 void pool_free(struct pool *pool);
 
-const struct pool_options *pool_settings(const struct pool *pool);
-const struct backend_host *pool_host(const struct pool *pool);
-
 int pool_fd(const struct pool *pool);
-
-/* Where the caller's memory begins that is of no use to anybody else: what malloc gave. NULL: it is
- * not known. */
-char *pool_heap(const struct pool *pool);
-
-/* What the names of its groups begin with, CGROUP_MAKER_DIGITS of them. */
-uint64_t pool_number(const struct pool *pool);
 
 /* Takes in what spares and zygotes say, and makes at most one new spare. Returns when it wants to
  * be called again, whatever happens (monotonic; INT64_MAX: only when the fd is readable). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The zygote's own side; zygote.h has the picture. Linked into the zygote programs only, but for
  * zygote_send_order, which is in zygote-order.c. */
-#include "backends/native/zygote.h"
+#include "backends/native/prewarm/zygote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 #include <grp.h>
 
-#include "backends/native/zygote-pages.h"
+#include "backends/native/prewarm/zygote-pages.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/layer.h"
@@ -247,7 +247,7 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     if (rc == 0)
         rc = program_drop_bounding();
     if (rc == 0)
-        failed = program_prepare_spare(&program, &errnum);
+        failed = program_prepare_early(&program, &errnum);
     else
         errnum = -rc;
     if (failed == STEP_N) {

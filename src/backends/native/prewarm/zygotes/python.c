@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backends/native/zygote.h"
+#include "backends/native/prewarm/zygote.h"
 #include "sys/spawn.h"
 
 #define PYTHON "/usr/bin/python3"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backends/native/pool-files.h"
+#include "backends/native/prewarm/pool-files.h"
 
 #include "base/auto.h"
 
