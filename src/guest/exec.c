@@ -2,7 +2,6 @@
 /* The life of an exec: started, followed, reaped, and told of. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

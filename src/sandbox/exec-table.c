@@ -41,8 +41,12 @@ int exec_table_add(struct exec_table *table, const struct exec_spec *spec, struc
 {
     int slot = find_free(table);
 
+    if (table->is_over && table->failure.msg[0]) {
+        *err = table->failure;
+        return -1;
+    }
     if (table->is_over)
-        return cay_fail(err, CAY_E_NOTFOUND, "the sandbox is closed");
+        return cay_fail(err, CAY_E_UNSUPPORTED, "the sandbox is closed");
     if (spec->number == EXEC_NONE || exec_table_find(table, spec->number) >= 0)
         return cay_fail(err, CAY_E_USAGE, "the sandbox has an exec %u already", spec->number);
     if (has_owner(table) || (spec->owns_sandbox && exec_table_has_any(table)))
@@ -105,6 +109,7 @@ bool exec_table_note(struct exec_table *table, const struct report *report)
     case REPORT_FAILED:
         forget_waiting(table);
         table->is_over = true;
+        table->failure = report->error;
         return true;
     case REPORT_DOOMED:
     case REPORT_CLOSED:

@@ -23,7 +23,8 @@ struct live_exec {
 
 struct exec_table {
     struct live_exec list[SANDBOX_EXECS];
-    bool is_over; /* it is being closed, or has failed: no more are taken */
+    bool is_over;             /* it is being closed, or has failed: no more are taken */
+    struct cay_error failure; /* the error that it failed with; "": it did not */
 };
 
 /* Takes one in that is about to be asked for; refuses what can't be. */

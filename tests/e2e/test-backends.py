@@ -239,7 +239,7 @@ def refused(t, d):
     wrong = [n for n in range(100, 100 + EXECS) if d.whole(n)[0] != f"{n}\n" or d.ended(n).get("status") != 0]
     t.empty(wrong, "and each has its own streams")
     d.do("close")
-    t.equal(d.exec(5, "true").get("kind"), "notfound", "after a close, an exec is refused")
+    t.equal(d.exec(5, "true").get("error"), "the sandbox is closed", "after a close, an exec is refused")
     t.equal(d.signal(5, signal.SIGTERM), -3, "and there is nothing to signal")
     t.ok(d.wait(report="CLOSED"), "it closes")
     d.ask("release")
@@ -307,6 +307,36 @@ def owners(t, d, compiled):
     d.close()
 
 
+IN_THE_WAY = "import os; os.symlink('/tmp', 'away'); os.mkfifo('pipe'); os.mkdir('folder')"
+STAYS = """import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    while True:
+        os.write(1, b'x')
+        time.sleep(0.01)
+os.write(1, b'over')
+os._exit(5)
+"""
+
+
+def hostile(t, d):
+    """What a program leaves in the way of the next one's files; and one that will not let go of a pipe."""
+    d.open()
+    d.exec(1, "python3", "-c", IN_THE_WAY)
+    t.equal(d.ended(1).get("status"), 0, "things are put in the way")
+    for number, name in ((2, "away/x"), (3, "pipe"), (4, "folder")):
+        d.exec(number, "true", files={name: "of the payload"})
+        t.ok(d.wait(report="EXEC_FAILED", exec=number), f"a file at {name} is not written", d.seen[-2:])
+    d.exec(5, "sh", "-c", "for f in away/x folder/*; do test -e $f && echo $f; done; true")
+    t.equal(d.whole(5)[0], "", "nor anywhere else", d.seen[-4:])
+    d.exec(6, "python3", "-c", STAYS)
+    t.equal(exited(d.ended(6).get("status")), 5, "one whose child holds its pipe ends all the same", d.seen[-3:])
+    t.ok("over" in d.text(6), "with its output")
+    d.exec(7, "echo", "on")
+    t.equal(d.whole(7)[0], "on\n", "and the sandbox goes on")
+    t.equal(d.close()[-1]["report"], "CLOSED", "and closes")
+
+
 def counted(t, d):
     """CPU time is each one's own, and has a limit."""
     d.open()
@@ -342,7 +372,8 @@ def terminals(t, d):
 
 def conform(t, d_of, left, has_terminal):
     outer = t.prefix
-    for name, one in (("ten", ten), ("signals", signals), ("refused", refused), ("floods", floods), ("counted", counted)):
+    for name, one in (("ten", ten), ("signals", signals), ("refused", refused), ("floods", floods), ("hostile", hostile),
+                      ("counted", counted)):
         t.prefix = f"{outer}{name}: "
         with d_of() as d:
             one(t, d)

@@ -535,12 +535,18 @@ struct polled {
     int stream;
 };
 
+/* Of one that is closed nothing is to be had but its release. */
+static bool is_open(const struct driver *driver)
+{
+    return driver->sandbox && !driver->is_closed;
+}
+
 static unsigned list_fds(struct driver *driver, struct pollfd *list, struct polled *whose)
 {
     unsigned n = 0;
 
     list[n++] = (struct pollfd){ .fd = driver->has_no_more ? -1 : STDIN_FILENO, .events = POLLIN };
-    for (int i = 0; driver->sandbox && i < SANDBOX_FDS; i++)
+    for (int i = 0; is_open(driver) && i < SANDBOX_FDS; i++)
         list[n++] = (struct pollfd){ .fd = driver->sandbox->fds[i], .events = POLLIN };
     for (struct exec *exec = driver->execs; exec && n + STREAM_N < POLL_MAX; exec = exec->next)
         for (int i = 0; i < STREAM_N; i++) {
@@ -582,7 +588,7 @@ static void serve_sandbox(struct driver *driver, bool is_readable)
             say_report(&report);
         driver->is_closed |= report.kind == REPORT_CLOSED;
     }
-    if (clock_now_ns() >= sandbox->tick_ns) {
+    if (!driver->is_closed && clock_now_ns() >= sandbox->tick_ns) {
         report = (struct report){ .kind = REPORT_OVER, .exec = EXEC_NONE };
         report.over = sandbox->backend->tick(sandbox, clock_now_ns(), &report.exec);
         if (report.over != TICK_FINE)
@@ -592,7 +598,7 @@ static void serve_sandbox(struct driver *driver, bool is_readable)
 
 static int timeout_of(const struct driver *driver)
 {
-    if (!driver->sandbox || (driver->sandbox->tick_ns == INT64_MAX && !driver->sandbox->has_report))
+    if (!is_open(driver) || (driver->sandbox->tick_ns == INT64_MAX && !driver->sandbox->has_report))
         return -1;
     if (driver->sandbox->has_report)
         return 0;
@@ -611,7 +617,7 @@ static void turn(struct driver *driver)
     for (unsigned i = 1; i < n; i++)
         is_readable |= !whose[i].exec && list[i].fd >= 0 && list[i].revents;
     serve_streams(list, whose, n);
-    if (driver->sandbox)
+    if (is_open(driver))
         serve_sandbox(driver, is_readable);
     if (list[0].revents)
         take_lines(driver);

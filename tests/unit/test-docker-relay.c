@@ -200,6 +200,30 @@ static void test_windows(void **state)
     assert_int_equal(seen.ended, 1);
 }
 
+/* Who never comes to the end of what its execs left fills all slots: the next one is refused. */
+static void test_no_slot(void **state)
+{
+    struct keeper *keeper = mem_alloc(sizeof *keeper);
+    struct keeper_message message = { .kind = KEEPER_EXEC, .exec = spec_of(99, true) };
+    struct report report;
+    int ctl[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ctl), 0);
+    keeper->ctl_fd = ctl[0];
+    keeper->api.fd = -1;
+    for (int i = 0; i < WIRE_EXECS; i++)
+        keeper->execs[i] = (struct keeper_exec){ .is_used = true, .spec = spec_of(7, true) };
+    assert_int_equal(keeper_send(ctl[1], &message), 0);
+    keeper_take_message(keeper);
+    assert_int_equal(recv(ctl[1], &report, sizeof report, 0), sizeof report);
+    assert_int_equal(report.kind, REPORT_EXEC_FAILED);
+    assert_int_equal(report.exec, 99);
+    close(ctl[0]);
+    close(ctl[1]);
+    free(keeper);
+}
+
 /* What a runtime says of its version counts once, and from an init that nobody could have taken
  * over yet. */
 static void test_runtime_answers(void **state)
@@ -238,9 +262,8 @@ static void test_runtime_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_usual),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_usual),           cmocka_unit_test(test_order),
+        cmocka_unit_test(test_windows),         cmocka_unit_test(test_no_slot),
         cmocka_unit_test(test_runtime_answers),
     };
 

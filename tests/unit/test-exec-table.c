@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/auto.h"
+#include "base/error.h"
 #include "sandbox/exec-table.h"
 
 static int add(struct exec_table *table, uint32_t number, bool owns_sandbox)
@@ -20,7 +21,10 @@ static int add(struct exec_table *table, uint32_t number, bool owns_sandbox)
 
 static bool note(struct exec_table *table, enum report_kind kind, uint32_t number)
 {
-    const struct report report = { .kind = kind, .exec = number };
+    struct report report = { .kind = kind, .exec = number };
+
+    if (kind == REPORT_FAILED)
+        cay_fail(&report.error, CAY_E_LIMIT, "no room");
     return exec_table_note(table, &report);
 }
 
@@ -42,7 +46,7 @@ static void test_rules(void **state)
     assert_int_equal(add(table, 999, false), 0);
     table->is_over = true;
     exec_table_remove(table, 4);
-    assert_int_equal(add(table, 4, false), CAY_E_NOTFOUND);
+    assert_int_equal(add(table, 4, false), CAY_E_UNSUPPORTED);
     free(table);
 }
 
@@ -70,7 +74,7 @@ static void test_reports(void **state)
     assert_int_equal(add(table, 7, false), 0);
     assert_true(note(table, REPORT_EXEC_FAILED, 7));
     assert_true(note(table, REPORT_FAILED, 0));
-    assert_int_equal(add(table, 7, false), CAY_E_NOTFOUND);
+    assert_int_equal(add(table, 7, false), CAY_E_LIMIT); /* which is why there is none */
     free(table);
 }
 

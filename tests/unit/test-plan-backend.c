@@ -77,7 +77,8 @@ static void check_refused(const struct plan_backend_wishes *asked, const struct 
 
 static void test_gvisor_refused(void **state)
 {
-    const struct plan_host without = { .unavailable = LACKS_DOCKER, .unavailable_why = "no engine" };
+    const struct plan_host without = { .unavailable = LACKS_DOCKER,
+                                       .unavailable_why = "no engine" };
     struct plan_backend_wishes asked = wishes("auto", "gvisor", NULL);
     char name[RUNTIME_BYTES + 1];
 

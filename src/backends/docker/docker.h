@@ -55,6 +55,7 @@ struct shape {
  * is not dumpable from its own user, as gVisor's does not. */
 bool shape_is_split(const struct shape *shape);
 
+/* What a sandbox needs. */
 void shape_of(const struct sandbox_spec *spec, struct shape *ret);
 
 /* Whether its limits can't be changed: then the sandbox's own hold for each exec, for a compiler

@@ -200,14 +200,29 @@ static void zero_counters(struct keeper *keeper, struct keeper_exec *exec)
     counters_read(&keeper->counters, &keeper->api, &keeper->container, &exec->zero);
 }
 
+static void refuse_exec(struct keeper *keeper, const struct exec_spec *spec)
+{
+    struct keeper_exec exec = { .spec = *spec };
+    struct cay_error err;
+
+    cay_fail(&err, CAY_E_LIMIT, "docker: too many programs have not told yet what they left");
+    report_exec_failed(keeper, &exec, &err);
+}
+
 static void start_exec(struct keeper *keeper, const struct exec_spec *spec)
 {
     struct keeper_exec *exec = keeper->execs;
     struct payload payload = { 0 };
     struct cay_error err;
 
-    while (exec->is_used) /* there is one more than execs live at once */
+    /* There is one more than execs live at once; an init that was taken over may never come to the
+     * end of what several have left. */
+    while (exec < keeper->execs + WIRE_EXECS && exec->is_used)
         exec++;
+    if (exec == keeper->execs + WIRE_EXECS) {
+        refuse_exec(keeper, spec);
+        return;
+    }
     *exec = (struct keeper_exec){ .is_used = true, .spec = *spec, .look_ns = INT64_MAX };
     make_nonblocking(spec);
     int rc = payload_map(spec->payload_fd, PAYLOAD_EXEC, &payload);
@@ -218,14 +233,21 @@ static void start_exec(struct keeper *keeper, const struct exec_spec *spec)
     }
     const struct cay_limits *limits = spec->owns_sandbox ? &spec->limits : &keeper->spec.limits;
     if (set_limits(keeper, limits, &err) < 0) {
+        payload_unmap(&payload);
         report_exec_failed(keeper, exec, &err);
-    } else {
-        zero_counters(keeper, exec);
-        runtime_look_up(keeper, &payload);
-        upload_exec(keeper, exec, &payload); /* where it fails, the container is seen to be gone */
+        return;
     }
+    zero_counters(keeper, exec);
+    runtime_look_up(keeper, &payload);
+    rc = upload_exec(keeper, exec, &payload);
     payload_unmap(&payload);
     close_fd(&exec->spec.payload_fd);
+    if (rc == -E2BIG) { /* nothing of it was sent */
+        cay_fail_errno(&err, E2BIG, "docker: send the arguments");
+        report_exec_failed(keeper, exec, &err);
+    } else if (rc < 0 && !keeper_is_hung_up(keeper)) {
+        report_vanished(keeper);
+    }
 }
 
 static struct keeper_exec *find_exec(struct keeper *keeper, uint32_t number)
@@ -330,7 +352,7 @@ void keeper_main(const struct backend_host *host, const struct shape *shape,
         report_failed(&keeper, &err);
     } else {
         if (keeper.is_spare)
-            send(ctl_fd, &opened, sizeof opened, MSG_NOSIGNAL);
+            send(keeper.ctl_fd, &opened, sizeof opened, MSG_NOSIGNAL);
         relay_run(&keeper);
         if (keeper.is_killed)
             report_killed(&keeper);
