@@ -84,7 +84,7 @@ static int step_net_join(struct state *state)
 static int step_map(struct state *state)
 {
     int *join = state->child->join;
-    int rc = child_recv_word(state->child->ctl_fd, CHILD_MAPPED, join);
+    int rc = child_recv_message(state->child->ctl_fd, CHILD_MAPPED, join);
 
     if (rc == 0)
         rc = cgroup_join_all_but_cpu(join);
@@ -101,7 +101,7 @@ static int step_map(struct state *state)
  * the group. */
 static int step_cgroup_join(struct state *state)
 {
-    int rc = child_recv_word(state->child->ctl_fd, CHILD_GO, state->child->join);
+    int rc = child_recv_message(state->child->ctl_fd, CHILD_GO, state->child->join);
     return rc < 0 ? rc : cgroup_join_all_but_cpu(state->child->join);
 }
 

@@ -137,17 +137,17 @@ enum { READY_NOTICE, READY_ROOT, READY_FDS };
 
 /* From the warden to pid 1, while it makes the sandbox, in this order: the id map is written; the
  * cgroup is made. */
-enum child_word_kind { CHILD_MAPPED = 1, CHILD_GO };
+enum child_message_kind { CHILD_MAPPED = 1, CHILD_GO };
 
-struct child_word {
-    enum child_word_kind kind;
+struct child_message {
+    enum child_message_kind kind;
     uint32_t join_bits; /* which `tasks` files of the cgroup (v1) come along */
 };
 
 /* Sends a word with the files (-1: not this one); recv is the other side of it and insists on the
  * kind. Return -errno. */
-int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N]);
-int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N]);
+int child_send_message(int fd, enum child_message_kind kind, const int join[CGROUP_N]);
+int child_recv_message(int fd, enum child_message_kind kind, int ret_join[CGROUP_N]);
 
 /* After that, as often as wanted: start this program, or send one that runs a signal. An exec that
  * is for a program that waits is passed on to it as it came. */

@@ -222,7 +222,8 @@ static int map_watched(struct native *native, struct cay_error *err)
 }
 
 /* Pid 1 is born, and makes its network namespace while the rest is done here. */
-static int bear(struct native *native, struct child *child, int cgroup_fd, struct cay_error *err)
+static int spawn_init(struct native *native, struct child *child, int cgroup_fd,
+                      struct cay_error *err)
 {
     int ctl[2];
 
@@ -247,7 +248,8 @@ static int bear(struct native *native, struct child *child, int cgroup_fd, struc
 
 /* Tells pid 1 that its id map is there, and makes the cgroup while it builds its root; or first, if
  * it must join before it changes its identity. */
-static int tell_words(const struct backend_host *host, struct native *native, struct cay_error *err)
+static int send_messages(const struct backend_host *host, struct native *native,
+                         struct cay_error *err)
 {
     static const int none[CGROUP_N] = { -1, -1, -1, -1 };
     bool to_make = host->cgroups->version != 0 && !native->has_cgroup;
@@ -256,11 +258,12 @@ static int tell_words(const struct backend_host *host, struct native *native, st
 
     if (to_make && is_stranger && make_cgroup(host, native, err) < 0)
         return -1;
-    int rc = child_send_word(fd, CHILD_MAPPED, to_make && is_stranger ? native->cgroup.join : none);
+    int rc =
+        child_send_message(fd, CHILD_MAPPED, to_make && is_stranger ? native->cgroup.join : none);
     if (to_make && !is_stranger && make_cgroup(host, native, err) < 0)
         return -1;
     if (rc == 0)
-        rc = child_send_word(fd, CHILD_GO, to_make && !is_stranger ? native->cgroup.join : none);
+        rc = child_send_message(fd, CHILD_GO, to_make && !is_stranger ? native->cgroup.join : none);
     /* One that is dead by now has said why: its report is there to be read. */
     if (rc == -EPIPE || rc == -ECONNRESET)
         rc = 0;
@@ -406,7 +409,8 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||
         make_root(native, language, &child, err) < 0)
         return -1;
-    int rc = bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
+    int rc =
+        spawn_init(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
     if (rc < 0)
         return -1;
     if (child.has_userns) {
@@ -417,5 +421,5 @@ int native_launch(const struct backend_host *host, struct native *native, struct
     }
     for (int i = 0; i < SANDBOX_FOLDERS; i++)
         close_fd(&native->mounts[i]); /* pid 1 has them */
-    return tell_words(host, native, err);
+    return send_messages(host, native, err);
 }

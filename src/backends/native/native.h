@@ -53,7 +53,7 @@ struct native {
     /* Of a spare, until it is somebody's: */
     enum spare_kind spare;
     struct native *next; /* in the pool's list */
-    unsigned shape;      /* the pool's */
+    unsigned class;      /* the pool's */
     enum spare_state { SPARE_MAKING, SPARE_READY, SPARE_STATES } state;
     int program_fd; /* for the program-to-be, until somebody has it; else -1 */
     int root_fd;    /* of a ready spare: its root; else -1 */

@@ -8,9 +8,9 @@ uint64_t pool_files_max(uint64_t limit)
     return limit / 4;
 }
 
-unsigned pool_files_share(uint64_t max, unsigned n_shapes)
+unsigned pool_files_share(uint64_t max, unsigned n_classes)
 {
-    uint64_t share = max / FILES_SPARE / MAX(n_shapes, 1U);
+    uint64_t share = max / FILES_SPARE / MAX(n_classes, 1U);
 
     return (unsigned)MIN(MAX(share, UINT64_C(1)), (uint64_t)UINT16_MAX);
 }

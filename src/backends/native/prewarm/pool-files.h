@@ -15,8 +15,8 @@ enum { FILES_SPARE = 20 };
 
 uint64_t pool_files_max(uint64_t limit);
 
-/* How many spares each of so many shapes may have. */
-unsigned pool_files_share(uint64_t max, unsigned n_shapes);
+/* How many spares each of so many classes may have. */
+unsigned pool_files_share(uint64_t max, unsigned n_classes);
 
 /* Whether there is room for one more spare beside n. */
 bool pool_files_has_room(uint64_t max, unsigned n);

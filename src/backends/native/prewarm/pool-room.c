@@ -6,11 +6,12 @@
 
 static unsigned count_spares(const struct pool *pool)
 {
-    unsigned n = pool->n_dying;
+    unsigned n = pool->n_zombies;
 
-    for (const struct shape *shape = pool->shapes; shape < pool->shapes + SHAPES; shape++)
+    for (const struct pool_class *class = pool->classes; class < pool->classes + POOL_CLASSES;
+         class ++)
         for (int i = 0; i < SPARE_STATES; i++)
-            n += shape->n[i];
+            n += class->n[i];
     return n;
 }
 

@@ -6,14 +6,14 @@
 #include "backends/native/native.h"
 #include "backends/native/prewarm/pool.h"
 
-enum { SHAPES = POOL_LANGUAGES + 1, COMMANDS = POOL_LANGUAGES };
+enum { POOL_CLASSES = POOL_LANGUAGES + 1, COMMANDS = POOL_LANGUAGES };
 
-struct shape {
+struct pool_class {
     int32_t language; /* -1: commands */
     bool is_used;
     enum spare_kind kind;
-    struct zygote *zygote; /* of SPARE_FORK */
-    struct zygote *heir;   /* that will take its place */
+    struct zygote *zygote;      /* of SPARE_FORK */
+    struct zygote *replacement; /* that will take its place */
     struct native *spares;
     unsigned n[SPARE_STATES], target;
     uint32_t taken, missed, failed;
@@ -29,16 +29,16 @@ struct pool {
     const struct pool_options *options;
     struct arena arena;
     int epoll_fd;
-    struct shape shapes[SHAPES];
-    struct native *dying; /* killed, and not yet reaped */
+    struct pool_class classes[POOL_CLASSES];
+    struct native *zombies; /* killed, and not yet reaped */
     uint64_t memory_bytes;
     uint64_t files_max; /* pool-files.h */
     uint32_t uids;      /* that runs can have, the spares' among them; 0: any number has one */
-    unsigned n_used;    /* shapes */
-    unsigned n_dying;
+    unsigned n_used;    /* classes */
+    unsigned n_zombies;
     uint64_t number;
     char *heap;
-    unsigned next; /* the shape to look at first */
+    unsigned next; /* the class to look at first */
     int64_t taken_ns;
 };
 
@@ -47,5 +47,5 @@ struct pool {
 /* Whether one more spare may be made. */
 bool pool_has_room(const struct pool *pool);
 
-/* As many spares as a shape wants, or as it may have. */
+/* As many spares as a class wants, or as it may have. */
 unsigned pool_bound_target(const struct pool *pool, unsigned target);

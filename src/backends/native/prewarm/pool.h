@@ -9,7 +9,7 @@
  *     pool_new → pool_take for each sandbox; pool_serve whenever pool_fd is readable or its time is
  * there
  *
- * There is a shape for each language (and for plain commands), which comes to life with its first
+ * There is a class for each language (and for plain commands), which comes to life with its first
  * sandbox or by the configuration. Each keeps as many spares as were lately wanted at once, and fewer
  * when they are not.
  */

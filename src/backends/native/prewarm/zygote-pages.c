@@ -265,7 +265,7 @@ void pages_list(struct pages *pages)
     pages->are_needed = map;
 }
 
-/* ---- in the rehearsal ---- */
+/* ---- in the profiling run ---- */
 
 /* The kernel maps fifteen others along with the one that is faulted in, but not where somebody may
  * want to know of each. Without (Linux 6.7 has it) more than what is needed is handed on. */

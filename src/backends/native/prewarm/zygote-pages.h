@@ -7,10 +7,10 @@
  * short program needs. What they are, one tells that was forked to find out:
  *
  *     zygote     pages_list, then forks
- *     rehearsal    pages_forget; does what a program does; pages_tell
+ *     profiling run    pages_forget; does what a program does; pages_tell
  *     zygote     pages_keep: has those that were needed, and no others
  *
- * Where there was no rehearsal, or it did not get to its end, what the zygote has is what it hands
+ * Where there was no profiling run, or it did not get to its end, what the zygote has is what it hands
  * on. Pages can be given back where they are as in their file: code and constants, and by
  * pages_list what the interpreter has made since its start, too, which it turns into private
  * mappings of sealed files in memory. What is written to after that stays; nothing can be lost.
@@ -24,7 +24,8 @@
 struct pages {
     struct area *areas;
     size_t n_areas;
-    unsigned char *are_needed; /* a page each; shared with the rehearsal. The last: it was told */
+    unsigned char
+        *are_needed; /* a page each; shared with the profiling run. The last: it was told */
     size_t n_pages;
 };
 

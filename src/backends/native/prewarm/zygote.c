@@ -31,10 +31,10 @@
 #include "sys/fdpass.h"
 #include "sys/spawn.h"
 
-enum { DANCE_STACK = 64 * 1024, REHEARSAL_S = 5 };
+enum { FORK_STACK = 64 * 1024, PROFILING_S = 5 };
 
 /* What the zygote and the two in between share. */
-struct dance {
+struct fork_ctx {
     struct zygote_order order;
     int fds[ZYGOTE_FDS];
     char *stacks[2];
@@ -49,24 +49,24 @@ struct dance {
 /* Inside the pid namespace; its parent ends with it, and pid 1 gets the child. */
 static int inside_main(void *arg)
 {
-    struct dance *dance = arg;
+    struct fork_ctx *ctx = arg;
     pid_t pid = fork();
 
     if (pid == 0)
-        __builtin_longjmp(dance->back, 1);
+        __builtin_longjmp(ctx->back, 1);
     if (pid < 0)
-        dance->errnum = errno;
+        ctx->errnum = errno;
     syscall(SYS_exit, 0);
     return 0;
 }
 
-static int enter(struct dance *dance)
+static int enter(struct fork_ctx *ctx)
 {
-    if (setns(dance->fds[ZYGOTE_PIDFD], CLONE_NEWUSER) < 0 ||
-        setns(dance->fds[ZYGOTE_PIDFD], CLONE_NEWPID) < 0)
+    if (setns(ctx->fds[ZYGOTE_PIDFD], CLONE_NEWUSER) < 0 ||
+        setns(ctx->fds[ZYGOTE_PIDFD], CLONE_NEWPID) < 0)
         return -errno;
     pid_t pid =
-        clone(inside_main, dance->stacks[1] + DANCE_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, dance);
+        clone(inside_main, ctx->stacks[1] + FORK_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, ctx);
     if (pid < 0)
         return -errno;
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -76,11 +76,11 @@ static int enter(struct dance *dance)
 
 static int enter_main(void *arg)
 {
-    struct dance *dance = arg;
-    int rc = enter(dance);
+    struct fork_ctx *ctx = arg;
+    int rc = enter(ctx);
 
     if (rc < 0)
-        dance->errnum = -rc;
+        ctx->errnum = -rc;
     syscall(SYS_exit, 0);
     return 0;
 }
@@ -99,9 +99,9 @@ static void renew_rseq(void)
 
 /* First of all, so that what it takes from here on is counted; and not before the fork, so that
  * those in between are not. */
-static int join_groups(struct dance *dance)
+static int join_groups(struct fork_ctx *ctx)
 {
-    int *fds = dance->fds + ZYGOTE_JOIN, n = 0;
+    int *fds = ctx->fds + ZYGOTE_JOIN, n = 0;
 
     for (int i = 0; i < CGROUP_N; i++)
         n += fds[i] >= 0;
@@ -109,11 +109,11 @@ static int join_groups(struct dance *dance)
     return rc < 0 ? rc : cgroup_join_cpu(fds);
 }
 
-static int drop_everything(const struct dance *dance)
+static int drop_everything(const struct fork_ctx *ctx)
 {
-    const struct zygote_order *order = &dance->order;
+    const struct zygote_order *order = &ctx->order;
 
-    if (setns(dance->fds[ZYGOTE_PIDFD],
+    if (setns(ctx->fds[ZYGOTE_PIDFD],
               CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP) < 0 ||
         chdir("/sandbox") < 0)
         return -errno;
@@ -217,11 +217,11 @@ static void take_payload(const struct exec_spec *exec, struct zygote_run *ret)
     look_at_files(&payload, ret);
 }
 
-static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zygote_run *ret)
+static void become_program(struct fork_ctx *ctx, zygote_warm_fn *warm, struct zygote_run *ret)
 {
     static struct child_request request; /* not on a stack that a runtime may scan */
     static struct sandbox_spec spec = { .language = 0 };
-    const struct zygote_order *order = &dance->order;
+    const struct zygote_order *order = &ctx->order;
     struct program program = {
         .spec = &spec,
         .exec = &request.exec,
@@ -229,10 +229,10 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
         .wants_notice = true,
         .wanted = order->wanted,
         .seccomp = SECCOMP_PROFILE_DEFAULT,
-        .is_forked = dance->has_list,
+        .is_forked = ctx->has_list,
         .notice_fd = -1,
     };
-    int fd = dance->fds[ZYGOTE_PROGRAM], errnum = 0;
+    int fd = ctx->fds[ZYGOTE_PROGRAM], errnum = 0;
     sigset_t none;
 
     renew_rseq();
@@ -240,10 +240,10 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     umask(0); /* as pid 1's: its files have the modes that the job says */
     spec.require = order->require;
     request.exec.limits = order->limits;
-    int rc = join_groups(dance);
+    int rc = join_groups(ctx);
     uint32_t failed = STEP_IDENTITY;
     if (rc == 0)
-        rc = drop_everything(dance);
+        rc = drop_everything(ctx);
     if (rc == 0)
         rc = program_drop_bounding();
     if (rc == 0)
@@ -268,10 +268,10 @@ static void become_program(struct dance *dance, zygote_warm_fn *warm, struct zyg
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* ---- the rehearsal ---- */
+/* ---- the profiling run ---- */
 
 /* Where this process is it: what it has to tell of when it is done. */
-static struct pages *rehearsed(void)
+static struct pages *profiled(void)
 {
     static struct pages pages;
 
@@ -279,50 +279,50 @@ static struct pages *rehearsed(void)
 }
 
 /* With streams of its own, and outside of any sandbox. */
-static void begin_rehearsal(void)
+static void begin_profiling(void)
 {
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    alarm(REHEARSAL_S);
+    alarm(PROFILING_S);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || null_fd < 0)
         _exit(1);
-    pages_forget(rehearsed());
+    pages_forget(profiled());
     /* None is closed: by one of them the kernel tells of each page alone (have_single_faults). */
     if (spawn_streams((int[3]){ null_fd, null_fd, null_fd }, CLOSE_RANGE_CLOEXEC) < 0)
         _exit(1);
 }
 
 /* Returns true in it. */
-static bool rehearse(void)
+static bool run_profile(void)
 {
-    pages_list(rehearsed());
+    pages_list(profiled());
     pid_t pid = fork();
     if (pid == 0) {
-        begin_rehearsal();
+        begin_profiling();
         return true;
     }
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
-    pages_keep(rehearsed());
+    pages_keep(profiled());
     return false;
 }
 
 void zygote_leave(int status)
 {
     fflush(NULL);
-    pages_tell(rehearsed());
+    pages_tell(profiled());
     spawn_leave(status); /* the libraries' own ends would only cost time */
 }
 
 /* ---- the zygote ---- */
 
-static int recv_order(struct dance *dance)
+static int recv_order(struct fork_ctx *ctx)
 {
     int list[FDPASS_MAX];
     unsigned n;
-    int rc = fdpass_recv(ZYGOTE_FD, &dance->order, sizeof dance->order, list, &n);
+    int rc = fdpass_recv(ZYGOTE_FD, &ctx->order, sizeof ctx->order, list, &n);
 
-    return rc < 0 ? rc : fdpass_spread(dance->order.fd_bits, list, n, dance->fds, ZYGOTE_FDS);
+    return rc < 0 ? rc : fdpass_spread(ctx->order.fd_bits, list, n, ctx->fds, ZYGOTE_FDS);
 }
 
 static void answer(int errnum)
@@ -333,24 +333,24 @@ static void answer(int errnum)
         _exit(0); /* the warden is gone */
 }
 
-static int make_one(struct dance *dance)
+static int make_one(struct fork_ctx *ctx)
 {
-    dance->errnum = 0;
+    ctx->errnum = 0;
     pid_t pid =
-        clone(enter_main, dance->stacks[0] + DANCE_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, dance);
+        clone(enter_main, ctx->stacks[0] + FORK_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, ctx);
     if (pid < 0)
         return errno;
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
-    return dance->errnum;
+    return ctx->errnum;
 }
 
-static void get_ready(struct dance *dance)
+static void get_ready(struct fork_ctx *ctx)
 {
     for (int i = 0; i < 2; i++) {
-        dance->stacks[i] =
-            mmap(NULL, DANCE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (dance->stacks[i] == MAP_FAILED)
+        ctx->stacks[i] =
+            mmap(NULL, FORK_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (ctx->stacks[i] == MAP_FAILED)
             _exit(1);
     }
     /* What it forks is what shall go first when memory is short; raising it needs no privilege. */
@@ -360,31 +360,31 @@ static void get_ready(struct dance *dance)
     /* What is written into its memory runs in every program that is forked from it. */
     if (prctl(PR_SET_DUMPABLE, 0) < 0)
         _exit(1);
-    dance->has_list = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && seccomp_load_zygote() == 0;
-    if (!dance->has_list)
+    ctx->has_list = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && seccomp_load_zygote() == 0;
+    if (!ctx->has_list)
         _exit(1);
 }
 
 void zygote_serve(zygote_warm_fn *warm, struct zygote_run *run)
 {
-    static struct dance dance;
+    static struct fork_ctx ctx;
 
-    if (rehearse()) {
+    if (run_profile()) {
         warm();
         if (run->argc == 0)
             zygote_leave(0);
         return;
     }
-    get_ready(&dance);
-    if (__builtin_setjmp(dance.back)) {
-        become_program(&dance, warm, run);
+    get_ready(&ctx);
+    if (__builtin_setjmp(ctx.back)) {
+        become_program(&ctx, warm, run);
         return;
     }
     answer(0);
-    while (recv_order(&dance) == 0) {
-        int errnum = make_one(&dance);
+    while (recv_order(&ctx) == 0) {
+        int errnum = make_one(&ctx);
         for (int i = 0; i < ZYGOTE_FDS; i++)
-            close_fd(&dance.fds[i]);
+            close_fd(&ctx.fds[i]);
         answer(errnum);
     }
     _exit(0);

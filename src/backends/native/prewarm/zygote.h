@@ -74,9 +74,9 @@ struct zygote_run {
  * written to, and that takes its time. */
 typedef void zygote_warm_fn(void);
 
-/* It also returns in the rehearsal, before there are any programs: one of the zygote's own, in *run
+/* It also returns in the profiling run, before there are any programs: one of the zygote's own, in *run
  * beforehand, that does what short ones do, to find out what these need (zygote-pages.h). Where
- * that has no words (argc 0), the rehearsal ends after its warm. */
+ * that has no words (argc 0), the profiling run ends after its warm. */
 void zygote_serve(zygote_warm_fn *warm, struct zygote_run *run);
 
 /* How a program ends. */

@@ -6,16 +6,16 @@
 #include "backends/native/child.h"
 #include "sys/fdpass.h"
 
-int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N])
+int child_send_message(int fd, enum child_message_kind kind, const int join[CGROUP_N])
 {
-    struct child_word word = { .kind = kind, .join_bits = fdpass_bits(join, CGROUP_N) };
+    struct child_message word = { .kind = kind, .join_bits = fdpass_bits(join, CGROUP_N) };
 
     return fdpass_send(fd, &word, sizeof word, join, CGROUP_N);
 }
 
-int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N])
+int child_recv_message(int fd, enum child_message_kind kind, int ret_join[CGROUP_N])
 {
-    struct child_word word;
+    struct child_message word;
     int list[FDPASS_MAX];
     unsigned n;
 
