@@ -22,6 +22,7 @@
  * a backend needs for longer it duplicates or passes on.
  */
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -145,6 +146,13 @@ extern const struct backend *const backends[];
 /* A message of the process that keeps a sandbox, by its socket: 1; 0: there is none yet; -1: it is
  * gone, or about to be. */
 int backend_recv(int fd, void *message, size_t size);
+
+/* Whether sending to it failed with this because it is gone. It has said why: its report is there to
+ * be read, so that what it was asked for is no failure of its own. */
+static inline bool backend_is_gone(int rc)
+{
+    return rc == -EPIPE || rc == -ECONNRESET;
+}
 
 /* Waits for the end of such a process, which is near. */
 void backend_reap(pid_t pid);

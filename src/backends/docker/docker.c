@@ -150,7 +150,7 @@ static int open_sandbox(const struct backend_host *host, const struct sandbox_sp
     if (fd < 0)
         return -1;
     int rc = keeper_send(fd, &message);
-    if (rc < 0) {
+    if (rc < 0 && !backend_is_gone(rc)) {
         close(fd); /* at which the keeper ends */
         backend_reap(pid);
         return cay_fail_errno(err, -rc, "docker: tell the keeper");
@@ -174,7 +174,7 @@ static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
     if (exec_table_add(&of(sandbox)->execs, spec, err) < 0)
         return -1;
     int rc = keeper_send(sandbox->fds[0], &message);
-    if (rc < 0) {
+    if (rc < 0 && !backend_is_gone(rc)) {
         exec_table_remove(&of(sandbox)->execs, spec->number);
         return cay_fail_errno(err, -rc, "docker: tell the keeper");
     }

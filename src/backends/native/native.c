@@ -255,8 +255,7 @@ static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
     if (rc == 0) {
         start_counting(native, exec, is_alone);
         rc = child_send_request(native->base.fds[FD_CTL], &request);
-        /* One that is dead by now has said why: its report is there to be read. */
-        if (rc == -EPIPE || rc == -ECONNRESET)
+        if (backend_is_gone(rc))
             rc = 0;
         if (rc < 0)
             cay_fail_errno(err, -rc, "native: start a program");

@@ -118,7 +118,7 @@ static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
     process->cpu[exec_table_find(&process->execs, spec->number)] =
         (struct exec_cpu){ .limit_ns = spec->limits.cpu_time_ns };
     int rc = fdpass_send(process->base.fds[0], &message, sizeof message, fds, INIT_FDS);
-    if (rc < 0) {
+    if (rc < 0 && !backend_is_gone(rc)) {
         exec_table_remove(&process->execs, spec->number);
         return cay_fail_errno(err, -rc, "process: hand the exec to the init");
     }
