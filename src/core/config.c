@@ -17,7 +17,7 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/toml.h"
-#include "core/backend.h"
+#include "core/backend-kind.h"
 #include "core/layer.h"
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
@@ -615,7 +615,8 @@ void config_done(struct config *config)
 static const char *usual_layers(struct config *config)
 {
     const char *name = config->settings[FIELD_BACKEND].value.text;
-    const struct backend *backend = strcmp(name, "auto") == 0 ? backends[0] : backend_find(name);
+    const struct backend_kind *backend =
+        strcmp(name, "auto") == 0 ? backend_kinds[0] : backend_find(name);
     uint32_t layers = backend ? backend->layers : LAYER_REQUIRE_DEFAULT;
     const char *list = NULL;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a payload's files, in the child. The folder is fresh, and no program has run yet. */
+/* Writing a payload's files, in the child. Programs may run in the folder already: no link in the way
+ * is followed, and no fifo waited for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -15,12 +16,16 @@
 static int write_file(int dir_fd, const struct payload_file *file)
 {
     struct open_how how = {
-        .flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+        .flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
         .mode = file->mode,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
     };
+    struct stat st;
+
     auto_close int fd = (int)syscall(SYS_openat2, dir_fd, file->name, &how, sizeof how);
-    return fd < 0 ? -errno : write_all(fd, file->data, file->len);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    return S_ISREG(st.st_mode) ? write_all(fd, file->data, file->len) : -EEXIST;
 }
 
 int payload_write_files(const struct payload *payload, int dir_fd)

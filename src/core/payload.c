@@ -11,15 +11,13 @@
 
 #include "base/auto.h"
 #include "base/error.h"
-#include "core/backend.h"
 
-#define PAYLOAD_MAGIC UINT32_C(0x31796163) /* "cay1" */
+#define PAYLOAD_MAGIC UINT32_C(0x32796163) /* "cay2" */
 #define SEALS         (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 struct header {
     uint32_t magic;
-    uint32_t argc[PAYLOAD_STAGES];
-    uint32_t envc;
+    uint32_t argc, envc;
     uint32_t n_globs, n_folders;
     uint32_t n_files;
 };
@@ -80,9 +78,9 @@ int payload_names_clash(const char *a, const char *b)
 
 /* ---- writing ---- */
 
-/* A buffer in front of the memfd: most payloads are one write, or none. */
+/* A buffer in front of the memfd: most payloads are one write. */
 struct writer {
-    int fd; /* -1: there was no need for one yet */
+    int fd; /* -1: it could not be made */
     size_t used;
     uint64_t total;
     int errnum;
@@ -91,10 +89,6 @@ struct writer {
 
 static void write_out(struct writer *w, const char *data, size_t len)
 {
-    if (w->fd < 0)
-        w->fd = memfd_create("cay-payload", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (w->fd < 0 && !w->errnum)
-        w->errnum = errno;
     while (len > 0 && !w->errnum) {
         ssize_t n = write(w->fd, data, len);
         if (n < 0 && errno != EINTR) {
@@ -158,8 +152,7 @@ static void put_file(struct writer *w, const struct payload_file *file)
 static int put_all(struct writer *w, const struct payload_source *source, struct cay_error *err)
 {
     struct header header = { .magic = PAYLOAD_MAGIC, .n_files = (uint32_t)source->n_files };
-    for (int i = 0; i < PAYLOAD_STAGES; i++)
-        header.argc[i] = put_strings(w, source->argv[i], true);
+    header.argc = put_strings(w, source->argv, true);
     header.envc = put_strings(w, source->env, true);
     header.n_globs = put_strings(w, source->globs, true);
     header.n_folders = put_strings(w, source->folders, true);
@@ -167,14 +160,13 @@ static int put_all(struct writer *w, const struct payload_source *source, struct
         return cay_fail(err, CAY_E_USAGE, "too many globs or folders (at most %d, %d)",
                         PAYLOAD_GLOBS_MAX, PAYLOAD_FOLDERS_MAX);
     if (source->n_files > PAYLOAD_FILES_MAX || header.envc > PAYLOAD_STRINGS_MAX ||
-        header.argc[0] > PAYLOAD_STRINGS_MAX || header.argc[1] > PAYLOAD_STRINGS_MAX)
+        header.argc > PAYLOAD_STRINGS_MAX)
         return cay_fail(err, CAY_E_USAGE,
                         "too many arguments, variables or files (at most %d, %d, %d)",
                         PAYLOAD_STRINGS_MAX, PAYLOAD_STRINGS_MAX, PAYLOAD_FILES_MAX);
 
     put(w, &header, sizeof header);
-    for (int i = 0; i < PAYLOAD_STAGES; i++)
-        put_strings(w, source->argv[i], false);
+    put_strings(w, source->argv, false);
     put_strings(w, source->env, false);
     put_strings(w, source->globs, false);
     put_strings(w, source->folders, false);
@@ -210,22 +202,15 @@ static int finish_file(struct writer *w, struct cay_error *err)
     return 0;
 }
 
-int payload_write(const struct payload_source *source, struct job *job, int *ret_fd,
-                  struct cay_error *err)
+int payload_write(const struct payload_source *source, int *ret_fd, struct cay_error *err)
 {
-    struct writer w = { .fd = -1 };
-    int rc = put_all(&w, source, err);
-    bool is_short = job && w.fd < 0 && w.total <= JOB_INLINE;
-
-    if (rc == 0 && !is_short)
-        rc = finish_file(&w, err);
+    struct writer w = { .fd = memfd_create("cay-payload", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
     auto_close int fd = w.fd;
-    if (rc < 0)
-        return rc;
-    if (job)
-        job->inline_len = is_short ? (uint32_t)w.used : 0;
-    if (is_short)
-        memcpy(job->inline_payload, w.buf, w.used);
+
+    if (fd < 0)
+        return cay_fail_errno(err, errno, "make a file for the payload");
+    if (put_all(&w, source, err) < 0 || finish_file(&w, err) < 0)
+        return -1;
     *ret_fd = take_fd(&fd);
     return 0;
 }
@@ -246,7 +231,7 @@ static size_t skip_strings(const struct payload *payload, size_t pos, uint32_t n
 
 static uint32_t strings_before_folders(const struct payload *payload)
 {
-    return payload->argc[0] + payload->argc[1] + payload->envc + payload->n_globs;
+    return payload->argc + payload->envc + payload->n_globs;
 }
 
 int payload_next_file(const struct payload *payload, size_t *pos, struct payload_file *ret)
@@ -286,7 +271,19 @@ static bool folders_ok(const struct payload *payload, size_t folders_at)
     return true;
 }
 
-int payload_check(const void *data, size_t len, struct payload *ret)
+/* What is counted is bounded, and there only where it belongs. */
+static bool counts_ok(const struct header *header, enum payload_kind kind)
+{
+    if (header->argc > PAYLOAD_STRINGS_MAX || header->envc > PAYLOAD_STRINGS_MAX ||
+        header->n_files > PAYLOAD_FILES_MAX || header->n_globs > PAYLOAD_GLOBS_MAX ||
+        header->n_folders > PAYLOAD_FOLDERS_MAX)
+        return false;
+    if (kind == PAYLOAD_EXEC)
+        return header->argc > 0 && header->n_folders == 0;
+    return header->argc == 0 && header->envc == 0 && header->n_globs == 0 && header->n_files == 0;
+}
+
+int payload_check(const void *data, size_t len, enum payload_kind kind, struct payload *ret)
 {
     struct header header;
     struct payload payload = { .data = data, .len = len, .strings_at = sizeof header };
@@ -294,12 +291,9 @@ int payload_check(const void *data, size_t len, struct payload *ret)
     if (len < sizeof header || len > PAYLOAD_BYTES_MAX)
         return -EINVAL;
     memcpy(&header, data, sizeof header);
-    if (header.magic != PAYLOAD_MAGIC || header.argc[0] == 0 ||
-        header.argc[0] > PAYLOAD_STRINGS_MAX || header.argc[1] > PAYLOAD_STRINGS_MAX ||
-        header.envc > PAYLOAD_STRINGS_MAX || header.n_files > PAYLOAD_FILES_MAX ||
-        header.n_globs > PAYLOAD_GLOBS_MAX || header.n_folders > PAYLOAD_FOLDERS_MAX)
+    if (header.magic != PAYLOAD_MAGIC || !counts_ok(&header, kind))
         return -EINVAL;
-    memcpy(payload.argc, header.argc, sizeof payload.argc);
+    payload.argc = header.argc;
     payload.envc = header.envc;
     payload.n_files = header.n_files;
     payload.n_globs = header.n_globs;
@@ -323,7 +317,7 @@ int payload_check(const void *data, size_t len, struct payload *ret)
     return 0;
 }
 
-int payload_map(int fd, struct payload *ret)
+int payload_map(int fd, enum payload_kind kind, struct payload *ret)
 {
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS); /* -1, where a file can have none, has all bits */
@@ -337,38 +331,17 @@ int payload_map(int fd, struct payload *ret)
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return -errno;
-    return payload_check(map, (size_t)st.st_size, ret);
+    int rc = payload_check(map, (size_t)st.st_size, kind, ret);
+    if (rc < 0)
+        munmap(map, (size_t)st.st_size);
+    return rc;
 }
 
-int payload_of(const struct job *job, struct payload *ret)
+void payload_unmap(struct payload *payload)
 {
-    if (job->inline_len > sizeof job->inline_payload)
-        return -EINVAL;
-    return job->inline_len > 0 ? payload_check(job->inline_payload, job->inline_len, ret)
-                               : payload_map(job->payload_fd, ret);
-}
-
-void payload_forget(struct job *job)
-{
-    explicit_bzero(job->inline_payload, sizeof job->inline_payload);
-}
-
-int payload_move_out(struct job *job)
-{
-    struct writer w = { .fd = -1 };
-
-    if (job->inline_len == 0)
-        return 0;
-    write_out(&w, job->inline_payload, MIN(job->inline_len, (uint32_t)JOB_INLINE));
-    auto_close int fd = w.fd;
-    if (w.errnum)
-        return -w.errnum;
-    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-        return -errno;
-    payload_forget(job);
-    job->inline_len = 0;
-    job->payload_fd = take_fd(&fd);
-    return 0;
+    if (payload->data)
+        munmap((void *)(uintptr_t)payload->data, payload->len);
+    *payload = (struct payload){ 0 };
 }
 
 static void fill(const struct payload *payload, size_t pos, uint32_t n, char **vec)
@@ -386,14 +359,14 @@ static void fill_from(const struct payload *payload, uint32_t first, uint32_t n,
     fill(payload, skip_strings(payload, payload->strings_at, first), n, vec);
 }
 
-void payload_argv(const struct payload *payload, unsigned stage, char **vec)
+void payload_argv(const struct payload *payload, char **vec)
 {
-    fill_from(payload, stage == 1 ? payload->argc[0] : 0, payload->argc[stage], vec);
+    fill_from(payload, 0, payload->argc, vec);
 }
 
 void payload_env(const struct payload *payload, char **vec)
 {
-    fill_from(payload, payload->argc[0] + payload->argc[1], payload->envc, vec);
+    fill_from(payload, payload->argc, payload->envc, vec);
 }
 
 void payload_globs(const struct payload *payload, char **vec)

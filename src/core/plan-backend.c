@@ -18,9 +18,9 @@
 #include "base/error.h"
 #include "core/plan.h"
 
-static bool is_lacking(const struct plan_host *host, size_t place)
+static bool is_unavailable(const struct plan_host *host, size_t place)
 {
-    return host->lacking >> place & 1;
+    return host->unavailable >> place & 1;
 }
 
 /* gVisor's, by the name that its packages give it. Whether the engine has it, its answer tells. */
@@ -28,7 +28,7 @@ static bool is_lacking(const struct plan_host *host, size_t place)
 
 /* The one that was named; else gVisor's, where that is what it takes to be strong enough. */
 static const char *runtime_of(const struct plan_backend_wishes *wishes,
-                              const struct backend *backend)
+                              const struct backend_kind *backend)
 {
     if (!(backend->abilities & BACKEND_RUNTIMES))
         return NULL;
@@ -39,7 +39,8 @@ static const char *runtime_of(const struct plan_backend_wishes *wishes,
 }
 
 /* gVisor's runtime is a kernel of its own between the program and the host's. */
-static enum tier tier_of(const struct plan_backend_wishes *wishes, const struct backend *backend)
+static enum tier tier_of(const struct plan_backend_wishes *wishes,
+                         const struct backend_kind *backend)
 {
     const char *runtime = runtime_of(wishes, backend);
     bool is_gvisor = runtime && strncmp(runtime, GVISOR_RUNTIME, strlen(GVISOR_RUNTIME)) == 0;
@@ -54,39 +55,42 @@ static int take_runtime(struct plan *plan, const struct plan_backend_wishes *wis
 
     if (!runtime)
         return 0;
-    if (strlen(runtime) >= sizeof plan->job.runtime)
+    if (strlen(runtime) >= sizeof plan->sandbox.runtime)
         return cay_fail(err, CAY_E_USAGE, "runtime: '%.60s' is not a runtime name", runtime);
-    snprintf(plan->job.runtime, sizeof plan->job.runtime, "%s", runtime);
+    snprintf(plan->sandbox.runtime, sizeof plan->sandbox.runtime, "%s", runtime);
     return 0;
 }
 
 /* The first that is isolated, strong enough, and takes a runtime if one is named, past the one at
  * `but`. */
-static const struct backend *find_isolated(const struct plan_backend_wishes *wishes,
-                                           const struct plan_host *host, int least,
-                                           const struct backend *but)
+static const struct backend_kind *find_isolated(const struct plan_backend_wishes *wishes,
+                                                const struct plan_host *host, int least,
+                                                const struct backend_kind *but)
 {
-    for (size_t i = 0; backends[i]; i++)
-        if (backends[i]->tier != TIER_NONE && (int)tier_of(wishes, backends[i]) >= least &&
-            (!wishes->runtime || (backends[i]->abilities & BACKEND_RUNTIMES)) &&
-            backends[i] != but && !is_lacking(host, i))
-            return backends[i];
+    for (size_t i = 0; backend_kinds[i]; i++)
+        if (backend_kinds[i]->tier != TIER_NONE &&
+            (int)tier_of(wishes, backend_kinds[i]) >= least &&
+            (!wishes->runtime || (backend_kinds[i]->abilities & BACKEND_RUNTIMES)) &&
+            backend_kinds[i] != but && !is_unavailable(host, i))
+            return backend_kinds[i];
     return NULL;
 }
 
-static const struct backend *find_unsafe(const struct plan_host *host, const struct backend *but)
+static const struct backend_kind *find_unsafe(const struct plan_host *host,
+                                              const struct backend_kind *but)
 {
-    for (size_t i = 0; backends[i]; i++)
-        if (backends[i]->tier == TIER_NONE && backends[i] != but && !is_lacking(host, i))
-            return backends[i];
+    for (size_t i = 0; backend_kinds[i]; i++)
+        if (backend_kinds[i]->tier == TIER_NONE && backend_kinds[i] != but &&
+            !is_unavailable(host, i))
+            return backend_kinds[i];
     return NULL;
 }
 
-static bool is_tried(const struct plan_host *host, const struct backend *backend)
+static bool is_tried(const struct plan_host *host, const struct backend_kind *backend)
 {
-    for (size_t i = 0; backends[i]; i++)
-        if (backends[i] == backend)
-            return is_lacking(host, i);
+    for (size_t i = 0; backend_kinds[i]; i++)
+        if (backend_kinds[i] == backend)
+            return is_unavailable(host, i);
     return false;
 }
 
@@ -108,18 +112,18 @@ static int check_unsafe(const struct plan_backend_wishes *wishes, struct cay_err
 }
 
 /* The one that was asked for, or NULL with an error that says why not. */
-static const struct backend *find_asked(const struct plan_backend_wishes *wishes,
-                                        const struct plan_host *host, int least,
-                                        struct cay_error *err)
+static const struct backend_kind *find_asked(const struct plan_backend_wishes *wishes,
+                                             const struct plan_host *host, int least,
+                                             struct cay_error *err)
 {
     if (strcmp(wishes->name, "auto") == 0) {
-        const struct backend *backend = find_isolated(wishes, host, least, NULL);
+        const struct backend_kind *backend = find_isolated(wishes, host, least, NULL);
         if (!backend)
             cay_fail(err, CAY_E_UNSUPPORTED,
                      "min_isolation: no backend of this build gives tier %s", wishes->least);
         return backend;
     }
-    const struct backend *backend = backend_find(wishes->name);
+    const struct backend_kind *backend = backend_find(wishes->name);
     if (!backend)
         cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s is not built yet", wishes->name);
     else if (is_tried(host, backend))
@@ -127,7 +131,7 @@ static const struct backend *find_asked(const struct plan_backend_wishes *wishes
     return backend && !is_tried(host, backend) ? backend : NULL;
 }
 
-static int check_tier(const struct plan_backend_wishes *wishes, const struct backend *backend,
+static int check_tier(const struct plan_backend_wishes *wishes, const struct backend_kind *backend,
                       struct cay_error *err)
 {
     enum tier tier = tier_of(wishes, backend);
@@ -148,11 +152,12 @@ static int check_tier(const struct plan_backend_wishes *wishes, const struct bac
 }
 
 /* In place of the one that can't be had; NULL: nothing may be. */
-static const struct backend *find_instead(const struct plan_backend_wishes *wishes,
-                                          const struct plan_host *host, int least, bool is_unsafe,
-                                          const struct backend *but, const char **ret_how)
+static const struct backend_kind *find_instead(const struct plan_backend_wishes *wishes,
+                                               const struct plan_host *host, int least,
+                                               bool is_unsafe, const struct backend_kind *but,
+                                               const char **ret_how)
 {
-    const struct backend *backend = NULL;
+    const struct backend_kind *backend = NULL;
 
     if (strcmp(wishes->name, "auto") == 0 || strcmp(wishes->fallback, "never") != 0) {
         *ret_how = strcmp(wishes->fallback, "never") == 0 ? "auto" : "isolated";
@@ -178,7 +183,7 @@ int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
     if (!is_unsafe && strcmp(wishes->fallback, "unsafe") == 0)
         field_append(&plan->arena, &plan->warnings,
                      "fallback: unsafe only counts as a command-line flag; isolated is in force");
-    const struct backend *asked = find_asked(wishes, host, least, &missing);
+    const struct backend_kind *asked = find_asked(wishes, host, least, &missing);
     plan->backend = asked;
     if (!asked)
         plan->backend = find_instead(wishes, host, least, is_unsafe, NULL, &how);
@@ -191,13 +196,14 @@ int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
     if (take_runtime(plan, wishes, err) < 0)
         return -1;
     plan->tier = tier_of(wishes, plan->backend);
-    if (host->lacking && !how) /* auto went on by itself */
+    if (host->unavailable && !how) /* auto went on by itself */
         how = "auto";
     if (how)
         plan->fallback = (struct plan_fallback){
             .asked = arena_str(&plan->arena, wishes->name),
             .how = how,
-            .why = arena_str(&plan->arena, host->lacking_why ? host->lacking_why : missing.msg),
+            .why = arena_str(&plan->arena,
+                             host->unavailable_why ? host->unavailable_why : missing.msg),
         };
     plan->has_next = find_instead(wishes, host, least, is_unsafe, plan->backend, &how) != NULL;
     return 0;

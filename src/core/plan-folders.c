@@ -33,7 +33,7 @@ static int fail_path(struct cay_error *err, const char *field, const char *path,
 static void note_writes(struct plan *plan, const char *name)
 {
     plan->workspace_rw = arena_str(&plan->arena, name);
-    plan->job.writes = 1;
+    plan->sandbox.writes = 1;
     plan->writes_note = arena_printf(&plan->arena,
                                      "UNSAFE: workspace_rw: the program can change and delete "
                                      "everything in %s, and none of that can be undone",
@@ -99,7 +99,7 @@ static int take_folders(struct plan *plan, const struct plan_wishes *wishes,
             return -1;
         field_append(&plan->arena, &paths, plan->folders[plan->n_folders - 1].path);
     }
-    plan->payload.folders = paths.list;
+    plan->folder_paths = paths.list;
     return 0;
 }
 
@@ -121,7 +121,7 @@ static const char *find_venv(struct plan *plan, const struct plan_host *host)
  * be. */
 static void link_workspace(struct plan *plan, const struct plan_host *host)
 {
-    struct value paths = { .list = plan->payload.folders };
+    struct value paths = { .list = plan->folder_paths };
 
     if (!find_venv(plan, host) || !payload_folder_ok(plan->workspace) ||
         plan->n_folders == PAYLOAD_FOLDERS_MAX)
@@ -131,7 +131,7 @@ static void link_workspace(struct plan *plan, const struct plan_host *host)
             return;
     plan->workspace_link = plan->workspace;
     field_append(&plan->arena, &paths, plan->workspace);
-    plan->payload.folders = paths.list;
+    plan->folder_paths = paths.list;
 }
 
 /* As seen by the program: a relative one begins where it starts. */
@@ -160,7 +160,7 @@ static int take_globs(struct plan *plan, const struct plan_wishes *wishes, struc
             return fail_path(err, "collect", *list, "names no file; DIR/** is all of a folder");
         field_append(&plan->arena, &globs, glob);
     }
-    plan->payload.globs = globs.list;
+    plan->globs = globs.list;
     return 0;
 }
 

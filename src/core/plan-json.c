@@ -19,19 +19,23 @@ static void put_words(struct json_writer *w, const char *key, const char *const 
     json_end_array(w);
 }
 
-static void put_stages(struct json_writer *w, const struct plan *plan)
+static void put_exec(struct json_writer *w, const char *name, const struct plan_exec *exec)
+{
+    json_begin_object(w);
+    json_field_string(w, "name", name);
+    put_words(w, "argv", exec->argv);
+    json_field_object(w, "limits");
+    limits_put(w, &exec->spec.limits);
+    json_end_object(w);
+    json_end_object(w);
+}
+
+static void put_execs(struct json_writer *w, const struct plan *plan)
 {
     json_field_array(w, "stages");
-    for (unsigned i = 0; i < plan->job.n_stages; i++) {
-        bool is_run = i + 1 == plan->job.n_stages;
-        json_begin_object(w);
-        json_field_string(w, "name", is_run ? "run" : "compile");
-        put_words(w, "argv", plan->payload.argv[i]);
-        json_field_object(w, "limits");
-        limits_put(w, &plan->job.limits[i]);
-        json_end_object(w);
-        json_end_object(w);
-    }
+    if (plan->has_compile)
+        put_exec(w, "compile", &plan->compile);
+    put_exec(w, "run", &plan->run);
     json_end_array(w);
 }
 
@@ -39,7 +43,7 @@ static void put_stages(struct json_writer *w, const struct plan *plan)
 static void put_environment(struct json_writer *w, const struct plan *plan)
 {
     json_field_array(w, "env");
-    for (const char *const *variable = plan->payload.env; variable && *variable; variable++)
+    for (const char *const *variable = plan->env; variable && *variable; variable++)
         json_put_string_len(w, *variable, strcspn(*variable, "="));
     json_end_array(w);
 }
@@ -47,10 +51,10 @@ static void put_environment(struct json_writer *w, const struct plan *plan)
 static void put_files(struct json_writer *w, const struct plan *plan)
 {
     json_field_array(w, "files");
-    for (size_t i = 0; i < plan->payload.n_files; i++) {
+    for (size_t i = 0; i < plan->n_files; i++) {
         json_begin_object(w);
-        json_field_string(w, "name", plan->payload.files[i].name);
-        json_field_uint(w, "size", plan->payload.files[i].len);
+        json_field_string(w, "name", plan->files[i].name);
+        json_field_uint(w, "size", plan->files[i].len);
         json_end_object(w);
     }
     json_end_array(w);
@@ -58,8 +62,8 @@ static void put_files(struct json_writer *w, const struct plan *plan)
 
 static void put_folders(struct json_writer *w, const struct plan *plan)
 {
-    json_field_string(w, "workspace", plan->job.writes ? NULL : plan->workspace);
-    if (plan->job.writes)
+    json_field_string(w, "workspace", plan->sandbox.writes ? NULL : plan->workspace);
+    if (plan->sandbox.writes)
         json_field_string(w, "workspace_rw", plan->workspace);
     json_field_string(w, "workspace_link", plan->workspace_link);
     json_field_array(w, "ro");
@@ -70,7 +74,7 @@ static void put_folders(struct json_writer *w, const struct plan *plan)
         json_end_object(w);
     }
     json_end_array(w);
-    put_words(w, "collect", plan->payload.globs);
+    put_words(w, "collect", plan->globs);
 }
 
 static void put_root(struct json_writer *w, const struct op_list *root)
@@ -100,7 +104,7 @@ static void put_host_root(struct json_writer *w, const struct plan *plan)
     struct op_list root;
 
     op_list_host(&arena, plan->language, SANDBOX_UID, SANDBOX_GID,
-                 plan->job.tty ? ROOT_TERMINAL : 0, &root);
+                 plan->run.spec.has_terminal ? ROOT_TERMINAL : 0, &root);
     put_root(w, &root);
     arena_done(&arena);
 }
@@ -127,23 +131,23 @@ char *plan_json(const struct plan *plan)
     json_field_string(&w, "language", plan->language ? plan->language->name : NULL);
     json_field_string(&w, "program", plan->program);
     put_words(&w, "network", plan->network);
-    if (plan->job.is_restricted)
-        json_field_string(&w, "shell_allow", plan->job.shell_allow);
+    if (plan->sandbox.is_restricted)
+        json_field_string(&w, "shell_allow", plan->sandbox.shell_allow);
     json_field_array(&w, "require");
     for (int i = 0; i < LAYER_N; i++)
-        if (plan->job.require & (UINT32_C(1) << i))
+        if (plan->sandbox.require & (UINT32_C(1) << i))
             json_put_string(&w, layer_name((enum layer)i));
     json_end_array(&w);
-    put_stages(&w, plan);
-    json_field_bool(&w, "tty", plan->job.tty);
+    put_execs(&w, plan);
+    json_field_bool(&w, "tty", plan->run.spec.has_terminal);
     put_environment(&w, plan);
     put_files(&w, plan);
     json_field_uint(&w, "stdin_bytes", plan->input.len);
     put_folders(&w, plan);
-    if (plan->job.image[0] && !plan->image)
-        json_field_string(&w, "image", plan->job.image);
-    if (plan->job.runtime[0])
-        json_field_string(&w, "runtime", plan->job.runtime);
+    if (plan->sandbox.image[0] && !plan->image)
+        json_field_string(&w, "image", plan->sandbox.image);
+    if (plan->sandbox.runtime[0])
+        json_field_string(&w, "runtime", plan->sandbox.runtime);
     if (plan->has_host_root)
         put_host_root(&w, plan);
     else

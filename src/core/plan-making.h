@@ -9,8 +9,6 @@
 #include "core/image.h"
 #include "core/plan.h"
 
-enum { STAGE_COMPILE, STAGE_RUN };
-
 /* Everything that the parts of the plan are made from. */
 struct making {
     const struct cay_request *req;
@@ -52,14 +50,14 @@ static inline bool has_stripped_fence(const struct making *m)
     return m->fence.is_there && m->fence.code.data != m->req->code.data;
 }
 
-/* Memory of a stage, with what the language needs at least where nobody said anything. */
+/* Memory of an exec, with what the language needs at least where nobody said anything. */
 uint64_t plan_run_memory(const struct making *m);
 uint64_t plan_compile_memory(const struct making *m);
 
 /* The language alone, which plan_program begins with. */
 int plan_choose_language(const struct making *m);
 
-/* The language, its runtime and version, and the command of each stage. */
+/* The language, its runtime and version, and the command of each exec. */
 int plan_program(const struct making *m);
 void plan_environment(const struct making *m);
 int plan_files(const struct making *m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plan runs: the language and its runtime, the commands of its stages, variables, files. */
+/* What a plan runs: the language and its runtime, its commands, variables, files. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -197,7 +197,7 @@ int plan_choose_language(const struct making *m)
             return cay_hint(m->err, "pass -l LANGUAGE; `cay languages` lists them");
         }
     }
-    plan->job.language = language_index(plan->language->name);
+    plan->sandbox.language = language_index(plan->language->name);
     const char *asked = name ? arena_dup(&plan->arena, name, strcspn(name, ":")) : NULL;
     const char *usual =
         language_source(&plan->arena, plan->language, asked, req->file_name, code.data, code.len);
@@ -292,11 +292,10 @@ static int plan_language(const struct making *m)
     } else if (find_runtime(m) < 0) {
         return -1;
     }
-    unsigned stage = 0;
-    if (compile[0])
-        plan->payload.argv[stage++] = make_argv(m, compile, plan_compile_memory(m), NULL);
-    plan->payload.argv[stage++] = make_argv(m, run, plan_run_memory(m), m->req->args.list);
-    plan->job.n_stages = (uint8_t)stage;
+    plan->has_compile = compile[0] != NULL;
+    if (plan->has_compile)
+        plan->compile.argv = make_argv(m, compile, plan_compile_memory(m), NULL);
+    plan->run.argv = make_argv(m, run, plan_run_memory(m), m->req->args.list);
     return 0;
 }
 
@@ -370,7 +369,7 @@ int plan_program(const struct making *m)
     struct plan *plan = m->plan;
     bool has_command = m->req->command.is_set && m->req->command.list[0];
 
-    plan->job.language = -1;
+    plan->sandbox.language = -1;
     if (check_words(m) < 0)
         return -1;
     if (has_command && (m->req->code.data || m->req->values[FIELD_LANGUAGE].is_set))
@@ -388,8 +387,7 @@ int plan_program(const struct making *m)
         field_push(&plan->arena, &argv, *word);
     if (argv.list[0][0] == '\0')
         return cay_fail(m->err, CAY_E_USAGE, "command: the program's name is empty");
-    plan->payload.argv[0] = argv.list;
-    plan->job.n_stages = 1;
+    plan->run.argv = argv.list;
     return 0;
 }
 
@@ -417,14 +415,14 @@ void plan_environment(const struct making *m)
         field_push(&m->plan->arena, &expanded, expand(m, *variable, plan_run_memory(m)));
     const char *const *const lists[] = { language_base_env,
                                          m->plan->has_network ? NULL : language_offline_env,
-                                         m->plan->job.tty ? terminal : NULL,
+                                         m->plan->run.spec.has_terminal ? terminal : NULL,
                                          expanded.list,
                                          workspace.list,
                                          m->req->env.list };
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
         for (const char *const *variable = lists[i]; variable && *variable; variable++)
             put_variable(&m->plan->arena, &env, *variable);
-    m->plan->payload.env = env.list;
+    m->plan->env = env.list;
 }
 
 /* Whether the program reads this when it starts, where a zygote has long done that. */
@@ -444,14 +442,14 @@ static bool is_start_variable(const char *variable)
  * where the request has a say in that. */
 enum start_kind plan_start(const struct making *m)
 {
-    if (m->plan->job.tty || m->plan->image || number(m, FIELD_STRICT) != 0)
+    if (m->plan->run.spec.has_terminal || m->plan->image || number(m, FIELD_STRICT) != 0)
         return START_COLD;
     for (const char *const *variable = m->req->env.list; variable && *variable; variable++)
         if (is_start_variable(*variable))
             return START_SPARE;
     /* Zygotes are the distribution's own interpreters. */
     bool is_usual = m->plan->program && strncmp(m->plan->program, "/usr/bin/", 9) == 0;
-    return is_usual && !m->plan->version ? START_WARM : START_SPARE;
+    return is_usual && !m->plan->version && !m->plan->has_compile ? START_WARM : START_SPARE;
 }
 
 /* A file of our own among those of the request, which can't have its name. */
@@ -486,8 +484,8 @@ int plan_files(const struct making *m)
         add_file(m, files, &n,
                  (struct payload_file){ driver_name(m), driver->data, driver->len, 0444 }) < 0)
         return -1;
-    plan->payload.files = files;
-    plan->payload.n_files = n;
+    plan->files = files;
+    plan->n_files = n;
     plan->code = code;
     plan->input = m->req->input;
     return 0;

@@ -14,6 +14,7 @@
 #include "core/image.h"
 #include "core/language.h"
 #include "core/layer.h"
+#include "core/limits.h"
 #include "core/plan-making.h"
 #include "core/request-alias.h"
 #include "sys/userns.h"
@@ -105,11 +106,11 @@ static int choose_engine_image(const struct making *m)
 
     if (strcmp(image, IMAGE_HOST) == 0)
         image = text(m, FIELD_DOCKER_IMAGE);
-    if (!image || !*image || strlen(image) >= sizeof plan->job.image)
+    if (!image || !*image || strlen(image) >= sizeof plan->sandbox.image)
         return cay_fail(m->err, CAY_E_USAGE, "image: '%.60s' is not an image name",
                         image ? image : "");
-    plan->job.engine = backend_engine(text(m, FIELD_DOCKER_HOST));
-    snprintf(plan->job.image, sizeof plan->job.image, "%s", image);
+    plan->sandbox.engine = backend_engine(text(m, FIELD_DOCKER_HOST));
+    snprintf(plan->sandbox.image, sizeof plan->sandbox.image, "%s", image);
     plan->image_ref = arena_str(&plan->arena, image); /* what it holds, the engine tells */
     return 0;
 }
@@ -128,8 +129,8 @@ static int choose_stored_image(struct making *m, const char *name)
         return cay_wrap(m->err, "image '%s'", name);
     if (fstat(m->image.fd, &st) < 0)
         return cay_fail_errno(m->err, errno, "image: look at '%s'", name);
-    memcpy(plan->job.image, name, strlen(name) + 1);
-    plan->job.image_inode = st.st_ino;
+    memcpy(plan->sandbox.image, name, strlen(name) + 1);
+    plan->sandbox.image_inode = st.st_ino;
     plan->image = arena_str(&plan->arena, name);
     plan->image_digest = facts.digest;
     plan->image_ref = arena_printf(&plan->arena, "%s@%s", name, facts.digest);
@@ -139,7 +140,7 @@ static int choose_stored_image(struct making *m, const char *name)
 static int choose_image(struct making *m)
 {
     const char *name = text(m, FIELD_IMAGE);
-    const struct backend *backend = m->plan->backend;
+    const struct backend_kind *backend = m->plan->backend;
 
     if (backend->abilities & BACKEND_IMAGES)
         return choose_engine_image(m);
@@ -157,8 +158,8 @@ static int choose_image(struct making *m)
 
 static int choose_terminal(const struct making *m)
 {
-    m->plan->job.tty = number(m, FIELD_TTY) != 0;
-    if (!m->plan->job.tty || (m->plan->backend->abilities & BACKEND_TERMINAL))
+    m->plan->run.spec.has_terminal = number(m, FIELD_TTY) != 0;
+    if (!m->plan->run.spec.has_terminal || (m->plan->backend->abilities & BACKEND_TERMINAL))
         return 0;
     cay_fail(m->err, CAY_E_UNSUPPORTED, "tty: not supported by backend %s", m->plan->backend->name);
     return cay_hint(m->err, "use backend native, or leave out -t");
@@ -168,7 +169,7 @@ static int choose_layers(const struct making *m)
 {
     const struct value *require = setting(m, FIELD_REQUIRE);
     const char *const *words = require->list;
-    const struct backend *backend = m->plan->backend;
+    const struct backend_kind *backend = m->plan->backend;
     bool is_all = m->config->requires_all;
 
     while (words && *words && layer_is_none(*words))
@@ -180,16 +181,16 @@ static int choose_layers(const struct making *m)
                      : 0;
     }
     if (!require->is_set || is_all) {
-        m->plan->job.require = backend->layers | (is_all ? LAYER_CGROUP_BITS : 0);
+        m->plan->sandbox.require = backend->layers | (is_all ? LAYER_CGROUP_BITS : 0);
         /* It has neither; what it has instead is stronger. */
         if (m->plan->tier == TIER_GVISOR)
-            m->plan->job.require &= ~(LAYER_BIT(SECCOMP) | LAYER_BIT(LANDLOCK));
+            m->plan->sandbox.require &= ~(LAYER_BIT(SECCOMP) | LAYER_BIT(LANDLOCK));
     }
     for (; words && *words; words++) {
         uint32_t bits = layer_bits(*words);
         if (bits == 0 && !layer_is_none(*words))
             return layer_fail_unknown(*words, m->err);
-        m->plan->job.require |= bits;
+        m->plan->sandbox.require |= bits;
     }
     return 0;
 }
@@ -247,48 +248,69 @@ static void clamp(const struct making *m, enum field_id id, uint32_t most, uint3
                               field_text(arena, id, &have)));
 }
 
-/* Of the run stage. A plan that came to nothing has no backend; it may be the native one's. */
+static uint64_t limit_number(const void *arg, enum field_id id)
+{
+    const struct making *m = arg;
+    return id == FIELD_MEMORY ? plan_run_memory(m) : number(m, id);
+}
+
+/* Of the program. A plan that came to nothing has no backend; it may be the native one's. */
 static struct cay_limits run_limits(const struct making *m)
 {
-    const struct backend *backend = m->plan->backend;
-    struct cay_limits run = {
-        .timeout_ns = (int64_t)number(m, FIELD_TIMEOUT),
-        .cpu_time_ns = (int64_t)number(m, FIELD_CPU_TIME),
-        .memory_bytes = plan_run_memory(m),
-        .swap_bytes = number(m, FIELD_SWAP),
-        .disk_bytes = number(m, FIELD_DISK),
-        .inodes = number(m, FIELD_INODES),
-        .max_output_bytes = number(m, FIELD_MAX_OUTPUT),
-        .output_cap_bytes = number(m, FIELD_OUTPUT_CAP),
-        .cpus_milli = (uint32_t)number(m, FIELD_CPUS),
-        .cpu_shares = (uint32_t)number(m, FIELD_CPU_SHARES),
-        .pids = (uint32_t)number(m, FIELD_PIDS),
-        .open_files = (uint32_t)number(m, FIELD_OPEN_FILES),
-    };
+    const struct backend_kind *backend = m->plan->backend;
+    struct cay_limits run = limits_from_fields(limit_number, m);
+
     if (!backend || !(backend->abilities & BACKEND_IMAGES)) { /* else it is the engine's to give */
         clamp(m, FIELD_CPUS, m->host->max_cpus_milli, &run.cpus_milli);
         clamp(m, FIELD_OPEN_FILES, m->host->max_open_files, &run.open_files);
     }
-    /* What is written counts as memory too: at least half is left for the program. */
-    run.disk_bytes = MIN(run.disk_bytes, run.memory_bytes / 2);
     return run;
 }
 
-static void fill_limits(const struct making *m)
+/* One that is alone with its sandbox, as every program of a plan is. */
+static struct exec_spec exec_alone(const struct cay_limits *limits)
+{
+    return (struct exec_spec){
+        .owns_sandbox = true,
+        .limits = *limits,
+        .std_fds = { -1, -1, -1 },
+        .payload_fd = -1,
+        .harvest_fd = -1,
+    };
+}
+
+static void fill_execs(const struct making *m)
 {
     struct plan *plan = m->plan;
     const struct cay_limits run = run_limits(m);
+    const struct cay_limits compile = limits_for_compiler(
+        &run, (int64_t)number(m, FIELD_COMPILE_TIMEOUT), plan_compile_memory(m));
 
-    plan->job.limits[plan->job.n_stages - 1] = run;
-    if (plan->job.n_stages == 2) {
-        struct cay_limits compile = run;
-        compile.timeout_ns = (int64_t)number(m, FIELD_COMPILE_TIMEOUT);
-        compile.memory_bytes = plan_compile_memory(m);
-        compile.cpu_time_ns = 0;
-        compile.pids = MAX(run.pids, 64U);
-        compile.cpus_milli = MAX(run.cpus_milli, 1000U);
-        plan->job.limits[STAGE_COMPILE] = compile;
+    plan->compile.spec = exec_alone(&compile);
+    plan->compile.spec.is_compiler = true;
+    bool has_terminal = plan->run.spec.has_terminal;
+    plan->run.spec = exec_alone(&run);
+    plan->run.spec.has_terminal = plan->sandbox.has_terminals = has_terminal;
+    plan->run.spec.in_workspace = true; /* a compiler works in /sandbox in any case */
+    if ((plan->workspace && !plan->sandbox.writes) || plan->globs)
+        plan->run.spec.harvest = HARVEST_ALL;
+    plan->sandbox.limits = plan_first(plan)->spec.limits;
+    plan->sandbox.payload_fd = -1;
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        plan->sandbox.folder_fds[i] = -1;
+}
+
+struct payload_source plan_payload(const struct plan *plan, const struct plan_exec *exec)
+{
+    struct payload_source source = { .argv = exec->argv, .env = plan->env };
+
+    if (exec == plan_first(plan)) {
+        source.files = plan->files;
+        source.n_files = plan->n_files;
     }
+    if (exec == &plan->run)
+        source.globs = plan->globs;
+    return source;
 }
 
 /* ---- root ---- */
@@ -310,7 +332,7 @@ static const char *const *allowed_commands(const struct making *m)
 static int plan_root(const struct making *m)
 {
     struct plan *plan = m->plan;
-    unsigned flags = plan->job.tty ? ROOT_TERMINAL : 0;
+    unsigned flags = plan->run.spec.has_terminal ? ROOT_TERMINAL : 0;
 
     if (plan->image && setting(m, FIELD_SHELL_ALLOW)->is_set)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
@@ -334,11 +356,11 @@ static int plan_root(const struct making *m)
         return cay_fail(m->err, CAY_E_UNSUPPORTED,
                         "shell_allow: only available with %s itself, not a version of it",
                         plan->language->name);
-    plan->job.is_restricted = true;
-    if (shell_pack(allowed_commands(m), plan->job.shell_allow, m->err) < 0)
+    plan->sandbox.is_restricted = true;
+    if (shell_pack(allowed_commands(m), plan->sandbox.shell_allow, m->err) < 0)
         return -1;
-    return shell_root(&plan->arena, plan->language, plan->job.shell_allow, SANDBOX_UID, SANDBOX_GID,
-                      flags, &plan->root, m->err);
+    return shell_root(&plan->arena, plan->language, plan->sandbox.shell_allow, SANDBOX_UID,
+                      SANDBOX_GID, flags, &plan->root, m->err);
 }
 
 struct bytes plan_import_lists(struct arena *arena, const struct config *config)
@@ -422,17 +444,12 @@ int plan_make(const struct cay_request *req, const struct config *config,
         arena_done(&plan.arena);
         return -1;
     }
-    fill_limits(&m);
+    fill_execs(&m);
     choose_policy(&m);
     plan_environment(&m);
-    m.plan->job.start = (uint8_t)plan_start(&m);
+    m.plan->sandbox.start = (uint8_t)plan_start(&m);
     note_warnings(&m);
     plan.is_strict = number(&m, FIELD_STRICT) != 0;
-    for (int i = 0; i < 3; i++)
-        plan.job.std_fds[i] = -1;
-    plan.job.payload_fd = plan.job.harvest_fd = -1;
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        plan.job.folder_fds[i] = -1;
     *ret = plan;
     return 0;
 }
@@ -467,16 +484,15 @@ void plan_of_refused(const struct cay_request *req, const struct config *config,
     *ret = (struct plan){
         .code = req->code,
         .input = req->input,
-        .payload = { .argv = { req->code.data ? NULL : req->command.list },
-                     .files = req->files.items,
-                     .n_files = req->files.n },
-        .job.n_stages = 1,
+        .run.argv = req->code.data ? NULL : req->command.list,
+        .files = req->files.items,
+        .n_files = req->files.n,
     };
     if (choose_profile(&m) < 0)
         return;
     if (req->code.data)
         plan_choose_language(&m);
-    ret->job.limits[0] = run_limits(&m);
+    ret->run.spec.limits = run_limits(&m);
 }
 
 void plan_done(struct plan *plan)

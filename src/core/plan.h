@@ -10,10 +10,11 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
-#include "core/backend.h"
+#include "core/backend-kind.h"
 #include "core/op.h"
 #include "core/payload.h"
 #include "core/request.h"
+#include "core/spec.h"
 
 struct config;
 struct path_cache;
@@ -38,8 +39,8 @@ struct plan_host {
         *path_cache; /* remembers what find_program said; NULL: it is asked each time */
     /* Backends that were tried and can't be had here, by their place in the list; and what stood in
      * the way of the first. */
-    uint32_t lacking;
-    const char *lacking_why;
+    uint32_t unavailable;
+    const char *unavailable_why;
 };
 
 /* A folder of the host's that is shown inside, read-only. */
@@ -55,11 +56,17 @@ struct plan_fallback {
     const char *why;
 };
 
+/* A program of the plan's. */
+struct plan_exec {
+    struct exec_spec spec; /* without its fds and number */
+    const char *const *argv;
+};
+
 enum policy_mode { POLICY_OFF, POLICY_WARN, POLICY_BLOCK };
 
 struct plan {
     struct arena arena;
-    const struct backend *backend;
+    const struct backend_kind *backend;
     enum tier tier; /* the backend's, or the runtime's that it takes */
     struct plan_fallback fallback;
     bool has_next; /* where the backend can't be had, there is another to be tried */
@@ -73,19 +80,25 @@ struct plan {
     const char *image_ref;           /* both, for records: "NAME@sha256:…" */
     const char *profile;
     const char *const *network;
-    struct job job; /* without its fds and id */
-    struct payload_source payload;
+    struct sandbox_spec sandbox; /* without its fds and id */
+    bool has_compile;
+    struct plan_exec compile, run;
+    const char *const *env;           /* of both */
+    const char *const *globs;         /* what to collect when the last one has ended */
+    const struct payload_file *files; /* there before the first one starts */
+    size_t n_files;
     bool is_strict; /* nothing of an earlier run is used */
     struct bytes input;
     struct bytes code;          /* for the record, where that may hold it */
     const char *source;         /* the code's path inside, from where the program starts; or NULL */
     bool is_source_there;       /* it is a file of the workspace */
-    const char *workspace;      /* the host's folder, or NULL; with job.writes for good: */
+    const char *workspace;      /* the host's folder, or NULL; with sandbox.writes for good: */
     const char *workspace_rw;   /* as it was named, or NULL */
     const char *writes_note;    /* the warning that says so */
     const char *workspace_link; /* a second path of it inside, the host's own; or NULL */
     struct plan_folder *folders;
     size_t n_folders;
+    const char *const *folder_paths; /* of these, and of workspace_link */
     enum policy_mode policy;
     bool is_policy_explicit; /* somebody said so, and has to be told where it can't be kept */
     bool policy_bypass;
@@ -100,7 +113,7 @@ struct plan {
 int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err);
 
-/* The limits of the run stage: those of plan_make, and where that fails for what is no limit, those
+/* The limits of the program: those of plan_make, and where that fails for what is no limit, those
  * that its plan would have had. */
 int plan_limits(const struct cay_request *req, const struct config *config,
                 const struct plan_host *host, struct cay_limits *ret, struct cay_error *err);
@@ -133,6 +146,15 @@ struct plan_wishes {
 int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const struct plan_host *host,
                  struct cay_error *err);
 void plan_workspace_env(struct plan *plan, const struct plan_host *host, struct value *env);
+
+/* The one that what the request brings is there for: the compiler, or the program. */
+static inline const struct plan_exec *plan_first(const struct plan *plan)
+{
+    return plan->has_compile ? &plan->compile : &plan->run;
+}
+
+/* What one of them gets: what the request brings goes to the first. */
+struct payload_source plan_payload(const struct plan *plan, const struct plan_exec *exec);
 
 void plan_done(struct plan *plan);
 

@@ -22,11 +22,6 @@ const char *cay_cause_name(enum cay_cause cause)
     return names[cause];
 }
 
-static bool is_compile(const struct verdict_facts *facts)
-{
-    return facts->n_stages == 2 && facts->stage == 0;
-}
-
 static bool is_exit_zero(const struct verdict_facts *facts)
 {
     return facts->stop == STOP_NONE && facts->end.has_status && WIFEXITED(facts->end.wait_status) &&
@@ -173,7 +168,7 @@ const char *verdict_full_place(struct arena *arena, const struct verdict_facts *
         DISK_PLACES(DISK_PATH)
 #undef DISK_PATH
     };
-    const struct stage_end *end = &facts->end;
+    const struct exec_end *end = &facts->end;
     bool is_known = end->full_place < DISK_N && paths[end->full_place];
     char size[32];
 
@@ -237,7 +232,7 @@ void verdict_decide(struct arena *arena, const struct verdict_facts *facts, stru
         ret->timeout =
             verdict.cause == CAY_CAUSE_WALL_TIMEOUT || verdict.cause == CAY_CAUSE_CPU_TIMEOUT;
         /* A compiler that failed, for whatever reason; the limit behind it is kept. */
-        if (is_compile(facts) && verdict.cause != CAY_CAUSE_CANCELLED) {
+        if (facts->is_compile && verdict.cause != CAY_CAUSE_CANCELLED) {
             verdict.cause = CAY_CAUSE_COMPILE;
             name_compilers_limit(&verdict);
         }

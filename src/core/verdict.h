@@ -8,7 +8,7 @@
 
 #include <cay/run.h>
 
-#include "core/backend.h"
+#include "core/spec.h"
 
 struct arena;
 
@@ -23,11 +23,10 @@ enum stop_reason {
 };
 
 struct verdict_facts {
-    unsigned n_stages;
-    unsigned stage; /* the one that ended last */
+    bool is_compile; /* it is a compiler's end */
     enum stop_reason stop;
-    struct stage_end end;
-    struct cay_limits limits; /* of that stage */
+    struct exec_end end;
+    struct cay_limits limits; /* of that exec */
     uint64_t output_bytes;
     int cancel_signal; /* of STOP_CANCELLED: the signal that asked for it, or 0 */
 };

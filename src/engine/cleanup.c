@@ -19,12 +19,12 @@
 
 #include "base/auto.h"
 #include "base/error.h"
-#include "core/backend.h"
 #include "core/image.h"
 #include "core/state.h"
 #include "engine/engine.h"
 #include "engine/warden-socket.h"
 #include "images/image-store.h"
+#include "sandbox/backend.h"
 #include "store/artifact.h"
 #include "store/journal.h"
 #include "store/record.h"
@@ -74,7 +74,7 @@ static void clean_backends(struct cleaner *c)
 
     for (const struct backend *const *backend = backends; *backend; backend++) {
         int n = (*backend)->sweep ? (*backend)->sweep(&host, c->options->dry_run) : 0;
-        snprintf(count, sizeof count, "%d of %s", n, (*backend)->name);
+        snprintf(count, sizeof count, "%d of %s", n, (*backend)->kind.name);
         if (n > 0)
             told(c, n == 1 ? "container" : "containers", count);
     }
@@ -182,7 +182,7 @@ int cay_cleanup(struct cay *cay, const struct cay_cleanup *options, struct cay_e
 
     clean_cgroups(&c);
     clean_backends(&c);
-    link_sweep(options->dry_run, told, &c);
+    warden_sweep(options->dry_run, told, &c);
     if (state_fd < 0)
         return cay_fail_errno(err, -state_fd, "open the state folder");
     clean_runs(&c);

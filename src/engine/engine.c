@@ -72,7 +72,7 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
 
     if (options)
         cay->options = *options;
-    cay->link = (struct link)LINK_INIT;
+    cay->warden = (struct warden_client)WARDEN_CLIENT_INIT;
     loop_init(&cay->loop);
     cay->host = this_host();
     cay->syntax = (struct syntax_pool)SYNTAX_POOL_INIT;
@@ -85,7 +85,7 @@ int cay_open(const struct cay_options *options, struct cay **ret, struct cay_err
         return -1;
     cay->compiled_fd = open_compiled(cay->options.journal);
     cay->images_fd = cay->options.journal ? image_store_place() : -1;
-    if (cay->options.start_now && link_open(&cay->link, &cay->options, &cay->config, err) < 0) {
+    if (cay->options.start_now && warden_open(&cay->warden, &cay->options, &cay->config, err) < 0) {
         close_fd(&cay->compiled_fd);
         close_fd(&cay->images_fd);
         config_done(&cay->config);
@@ -107,8 +107,10 @@ void cay_close(struct cay *cay)
 {
     if (!cay)
         return;
-    link_close(&cay->link);
-    loop_done(cay);
+    warden_close(&cay->warden);
+    cay->loop.is_closing = true;
+    runs_fail(cay);
+    loop_done(&cay->loop);
     syntax_pool_close(&cay->syntax);
     versions_forget(&cay->versions);
     close_fd(&cay->compiled_fd);
@@ -134,8 +136,8 @@ static const char *last_of(const struct value *warnings)
 /* Of how: id, tenant, timestamp and queue_ns. The result gets that id; and, for whoever tells of
  * it, what is known of the run. Fails where it could not be recorded. */
 static int record_without_run(struct cay *cay, const struct cay_request *req,
-                              const struct run_how *how, struct cay_result *result, bool is_pending,
-                              struct cay_error *err)
+                              const struct run_params *params, struct cay_result *result,
+                              bool is_pending, struct cay_error *err)
 {
     const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
     struct arena *arena = result_arena(result);
@@ -143,23 +145,23 @@ static int record_without_run(struct cay *cay, const struct cay_request *req,
     struct record record;
     struct plan plan;
 
-    if (how->id)
-        memcpy(result->id, how->id, sizeof result->id);
-    result_stamp(result, how->timestamp);
-    result->timing.queue_ns = how->queue_ns;
+    if (params->id)
+        memcpy(result->id, params->id, sizeof result->id);
+    result_stamp(result, params->timestamp);
+    result->timing.queue_ns = params->queue_ns;
     if (plan_make(req, &cay->config, &cay->host, &plan, err) < 0)
         plan_of_refused(req, &cay->config, &cay->host, &plan);
     if (plan.language)
         result->language = arena_str(arena, plan.language->name);
     if (plan.backend)
         result->backend = plan.backend->name;
-    result->limits = plan.job.limits[plan.job.n_stages - 1];
+    result->limits = plan.run.spec.limits;
     record_begin(&record, result->id, &cay->config);
     record.journal = cay->options.journal;
-    record.tenant = how->tenant;
+    record.tenant = params->tenant;
     record.is_pending = is_pending;
     record.is_unstarted = true;
-    record.without_code = how->without_code;
+    record.without_code = params->without_code;
     record_finish(&record, &plan, &left, arena, result, &warnings);
     record_done(&record);
     plan_done(&plan);
@@ -168,35 +170,35 @@ static int record_without_run(struct cay *cay, const struct cay_request *req,
 
 /* A run that is refused is on record like any other, and told of by the events of one. A request
  * that is no request (misuse) is not, nor is one that is only to come again. */
-static void refuse(struct cay *cay, const struct cay_request *req, const struct run_how *how,
+static void refuse(struct cay *cay, const struct cay_request *req, const struct run_params *params,
                    const struct cay_error *err)
 {
-    if (how->is_probe || how->leaves_refusals || err->kind == CAY_E_USAGE ||
+    if (params->is_probe || params->leaves_refusals || err->kind == CAY_E_USAGE ||
         err->kind == CAY_E_BUSY)
         return;
     struct cay_result *result = cay_result_of_error(err, req);
     struct cay_error unrecorded;
-    record_without_run(cay, req, how, result, false, &unrecorded);
-    if (!how->is_watched && how->options.on_event) {
+    record_without_run(cay, req, params, result, false, &unrecorded);
+    if (!params->is_watched && params->options.on_event) {
         struct cay_event started = { 1, 0, CAY_EVENT_STARTED, result->id, strlen(result->id) };
         struct cay_event finished = { .seq = 2, .kind = CAY_EVENT_FINISHED, .result = result };
-        finished.time_ns = clock_now_ns() - how->taken_ns;
-        how->options.on_event(how->options.arg, &started);
-        how->options.on_event(how->options.arg, &finished);
+        finished.time_ns = clock_now_ns() - params->taken_ns;
+        params->options.on_event(params->options.arg, &started);
+        params->options.on_event(params->options.arg, &finished);
     }
     cay_result_free(result);
 }
 
 /* Every run begins here. */
-static int start(struct cay *cay, const struct cay_request *req, const struct run_how *how,
+static int start(struct cay *cay, const struct cay_request *req, const struct run_params *params,
                  struct run **ret, struct cay_error *err)
 {
     struct plan plan;
 
     if (plan_make(req, &cay->config, &cay->host, &plan, err) == 0 &&
-        run_start(cay, req, &plan, how, ret, err) == 0)
+        run_start(cay, req, &plan, params, ret, err) == 0)
         return 0;
-    refuse(cay, req, how, err);
+    refuse(cay, req, params, err);
     return -1;
 }
 
@@ -213,7 +215,7 @@ int cay_start(struct cay *cay, const struct cay_request *req,
               const struct cay_start_options *options, struct cay_running **ret,
               struct cay_error *err)
 {
-    struct run_how how = {
+    struct run_params params = {
         .options = CAY_RUN_OPTIONS_INIT,
         .on_done = options->on_done,
         .done_arg = options->arg,
@@ -228,18 +230,18 @@ int cay_start(struct cay *cay, const struct cay_request *req,
     };
     struct run *run;
 
-    how.options.on_event = options->on_event;
-    how.options.arg = options->arg;
+    params.options.on_event = options->on_event;
+    params.options.arg = options->arg;
     if (loop_open_epoll(cay, err) < 0 || read_languages(cay, err) < 0 ||
-        start(cay, req, &how, &run, err) < 0)
+        start(cay, req, &params, &run, err) < 0)
         return -1;
     *ret = (struct cay_running *)run;
     return 0;
 }
 
-static struct run_how how_of(const struct cay_start_options *options)
+static struct run_params params_of(const struct cay_start_options *options)
 {
-    return (struct run_how){
+    return (struct run_params){
         .options = CAY_RUN_OPTIONS_INIT,
         .queue_ns = options->queue_ns,
         .timestamp = options->timestamp,
@@ -252,19 +254,19 @@ static struct run_how how_of(const struct cay_start_options *options)
 void cay_record_unstarted(struct cay *cay, const struct cay_request *req,
                           const struct cay_start_options *options, struct cay_result *result)
 {
-    const struct run_how how = how_of(options);
+    const struct run_params params = params_of(options);
     struct cay_error err;
 
-    record_without_run(cay, req, &how, result, false, &err);
+    record_without_run(cay, req, &params, result, false, &err);
 }
 
 int cay_record_pending(struct cay *cay, const struct cay_request *req,
                        const struct cay_start_options *options, struct cay_result *result,
                        struct cay_error *err)
 {
-    const struct run_how how = how_of(options);
+    const struct run_params params = params_of(options);
 
-    return cay->options.journal ? record_without_run(cay, req, &how, result, true, err) : 0;
+    return cay->options.journal ? record_without_run(cay, req, &params, result, true, err) : 0;
 }
 
 void cay_record_drop_pending(struct cay *cay, const char *id)
@@ -305,7 +307,7 @@ static int run_to_its_end(struct cay *cay, const struct cay_request *req,
                           struct cay_result **ret, struct cay_error *err)
 {
     struct outcome outcome = { 0 };
-    struct run_how how = {
+    struct run_params params = {
         .options = CAY_RUN_OPTIONS_INIT,
         .on_done = on_outcome,
         .done_arg = &outcome,
@@ -315,13 +317,13 @@ static int run_to_its_end(struct cay *cay, const struct cay_request *req,
     struct run *run;
 
     if (options)
-        how.options = *options;
-    if (start(cay, req, &how, &run, err) < 0)
+        params.options = *options;
+    if (start(cay, req, &params, &run, err) < 0)
         return -1;
     if (run->is_refused)
         run_refuse(run);
     else
-        loop_follow(run, &outcome.is_over);
+        run_follow(run, &outcome.is_over);
     if (!outcome.result) {
         *err = outcome.err;
         return -1;
@@ -401,9 +403,10 @@ const char *const *cay_config_warnings(const struct cay *cay)
 int cay_warden_main(int front_fd, const char *mode)
 {
     if (!mode)
-        return link_serve(front_fd, LINK_PLAIN);
+        return warden_serve(front_fd, WARDEN_PLAIN);
     /* What is not known is no reason to trust the front more. */
-    return link_serve(front_fd, strcmp(mode, "prewarm") == 0 ? LINK_PREWARM : LINK_UNPRIVILEGED);
+    return warden_serve(front_fd,
+                        strcmp(mode, "prewarm") == 0 ? WARDEN_PREWARM : WARDEN_UNPRIVILEGED);
 }
 
 /* ---- languages ---- */

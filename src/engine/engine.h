@@ -15,14 +15,17 @@
 #include "policy/policy.h"
 #include "policy/syntax-client.h"
 
+struct run;
+
 struct cay {
     struct cay_options options;
     struct config config;
-    struct link link;
+    struct warden_client warden;
     struct pool_stats pool; /* as the warden last told */
     uint32_t others_runs;   /* likewise */
     int64_t pool_answers;   /* how often it did */
     struct loop loop;
+    struct run *runs;
     struct version_memo versions;
     int compiled_fd;       /* where a server's compiled programs are; -1: in the state folder */
     int images_fd;         /* and where images are or will be, to be kept open to it; -1 */

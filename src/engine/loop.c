@@ -2,83 +2,92 @@
 #include "engine/loop.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/error.h"
-#include "core/language.h"
 #include "engine/engine.h"
 #include "engine/run.h"
+#include "engine/sandbox.h"
 #include "sys/rlimit.h"
 
-/* ---- the runs, by their number ---- */
+/* ---- who waits, by their number ---- */
 
-static struct run **bucket_of(struct loop *loop, uint32_t number)
+static struct loop_entry **bucket_of(struct loop *loop, uint32_t number)
 {
-    return &loop->runs[number % LOOP_BUCKETS];
+    return &loop->entries[number % LOOP_BUCKETS];
 }
 
-static struct run *find(struct loop *loop, uint32_t number)
+static struct loop_entry *find_any(struct loop *loop, uint32_t number)
 {
-    struct run *run = *bucket_of(loop, number);
+    struct loop_entry *entry = *bucket_of(loop, number);
 
-    while (run && run->number != number)
-        run = run->next;
-    return run;
+    while (entry && entry->number != number)
+        entry = entry->next;
+    return entry;
+}
+
+struct loop_entry *loop_find(struct loop *loop, uint32_t number, const struct loop_kind *kind)
+{
+    struct loop_entry *entry = find_any(loop, number);
+    return entry && entry->kind == kind ? entry : NULL;
 }
 
 void loop_init(struct loop *loop)
 {
     *loop = (struct loop){ .epoll_fd = -1 };
-    loop->owed_end = &loop->owed;
+    loop->queued_end = &loop->queued;
 }
 
-static void drop_owed(struct loop *loop, struct run *run)
+int loop_add(struct cay *cay, struct loop_entry *entry, const struct loop_kind *kind,
+             bool is_watched, struct cay_error *err)
 {
-    struct run **at = &loop->owed;
+    struct loop *loop = &cay->loop;
 
-    if (!run->owed)
-        return;
-    while (*at != run)
-        at = &(*at)->next_owed;
-    *at = run->next_owed;
-    if (loop->owed_end == &run->next_owed)
-        loop->owed_end = at;
-    run->owed = 0;
-    run->next_owed = NULL;
+    if (loop->is_closing)
+        return cay_fail(err, CAY_E_USAGE, "the engine is being closed");
+    if (!loop->buf)
+        loop->buf = mem_alloc(LOOP_READ_BYTES);
+    uint32_t number;
+    do
+        number = ++loop->last_number;
+    while (number == 0 || find_any(loop, number)); /* they have been all used once */
+    struct loop_entry **bucket = bucket_of(loop, number);
+    *entry = (struct loop_entry){ kind, *bucket, number, is_watched };
+    *bucket = entry;
+    loop->n_watched += is_watched;
+    return 0;
 }
 
-void loop_remove(struct run *run)
+void loop_remove(struct cay *cay, struct loop_entry *entry)
 {
-    struct loop *loop = &run->cay->loop;
-    struct run **at = bucket_of(loop, run->number);
+    struct loop *loop = &cay->loop;
+    struct loop_entry **at = bucket_of(loop, entry->number);
 
-    if (!run->is_listed)
+    if (entry->number == 0)
         return;
-    while (*at != run)
+    while (*at != entry)
         at = &(*at)->next;
-    *at = run->next;
-    drop_owed(loop, run);
-    if (loop->in_words == run)
-        loop->in_words = NULL;
-    loop->n_watched -= run->is_watched;
-    run->is_listed = false;
+    *at = entry->next;
+    loop->n_watched -= entry->is_watched;
+    entry->number = 0;
 }
 
 /* ---- epoll ---- */
 
-/* A registration is known by number and not by address: one that outlives its run, because another
- * process has a copy of the fd, leads to nobody. */
-static uint64_t key_of(const struct run *run, enum run_fd which)
+/* A registration is known by number and not by address: one that outlives its entry, because
+ * another process has a copy of the fd, leads to nobody. */
+static uint64_t key_of(const struct loop_entry *entry, unsigned which)
 {
-    return (uint64_t)run->number << 8 | which;
+    return (uint64_t)entry->number << 8 | which;
 }
 
-#define LINK_KEY   UINT64_MAX
+#define WARDEN_KEY UINT64_MAX
 #define SYNTAX_KEY (UINT64_MAX - 1)
 
 int loop_open_epoll(struct cay *cay, struct cay_error *err)
@@ -100,17 +109,12 @@ static int set_watch(struct cay *cay, int fd, uint32_t events, uint64_t key)
     return errno == EEXIST && epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : -errno;
 }
 
-void loop_watch(struct run *run, enum run_fd which, int fd)
+int loop_watch(struct cay *cay, struct loop_entry *entry, unsigned which, int fd, bool for_writing)
 {
-    if (!run->is_watched || fd < 0)
-        return;
-    int rc = set_watch(run->cay, fd, which == RUN_FEED ? EPOLLOUT | EPOLLONESHOT : EPOLLIN,
-                       key_of(run, which));
-    if (rc == 0 || run->has_failed)
-        return;
-    cay_fail_errno(&run->failure, -rc, "watch a stream");
-    run->has_failed = true;
-    run_stop(run, STOP_CANCELLED);
+    if (!entry->is_watched || entry->number == 0 || fd < 0)
+        return 0;
+    return set_watch(cay, fd, for_writing ? EPOLLOUT | EPOLLONESHOT : EPOLLIN,
+                     key_of(entry, which));
 }
 
 static void watch_worker(void *arg, int fd, bool wants_out)
@@ -125,347 +129,239 @@ void loop_watch_checks(struct cay *cay)
         syntax_watch(&cay->syntax, watch_worker, cay);
 }
 
-/* What they lead to may end any run, so they are known by their numbers. */
-static void go_on_with_checks(struct cay *cay)
-{
-    struct loop *loop = &cay->loop;
-    uint32_t numbers[64];
-    size_t n = 0;
+/* ---- the warden ---- */
 
-    loop->is_check_due = false;
-    for (int i = 0; i < LOOP_BUCKETS; i++)
-        for (const struct run *run = loop->runs[i]; run; run = run->next)
-            if (n < ARRAY_LEN(numbers) && run_is_checked(run))
-                numbers[n++] = run->number;
-    for (size_t i = 0; i < n; i++) {
-        struct run *run = find(loop, numbers[i]);
-        if (run && run_is_checked(run))
-            run_look_at_policy(run);
-    }
-    loop->is_check_due |= n == ARRAY_LEN(numbers);
-}
-
-static int watch_link(struct cay *cay, struct cay_error *err)
+static int watch_warden(struct cay *cay, struct cay_error *err)
 {
     struct loop *loop = &cay->loop;
 
-    if (loop->epoll_fd < 0 || loop->is_link_watched)
+    if (loop->epoll_fd < 0 || loop->is_warden_watched)
         return 0;
-    int rc = set_watch(cay, cay->link.fd, EPOLLIN, LINK_KEY);
+    int rc = set_watch(cay, cay->warden.fd, EPOLLIN, WARDEN_KEY);
     if (rc < 0)
         return cay_fail_errno(err, -rc, "watch the warden");
-    loop->is_link_watched = true;
+    loop->is_warden_watched = true;
     return 0;
+}
+
+int loop_connect(struct cay *cay, struct cay_error *err)
+{
+    if (warden_open(&cay->warden, &cay->options, &cay->config, err) < 0)
+        return -1;
+    return watch_warden(cay, err);
+}
+
+static void disconnect(struct cay *cay)
+{
+    warden_close(&cay->warden);
+    cay->loop.is_warden_watched = cay->loop.wants_out = false;
+}
+
+void loop_leave_server(struct cay *cay)
+{
+    if (!cay->warden.is_server)
+        return;
+    cay->warden.is_server_lost = true;
+    disconnect(cay);
 }
 
 /* ---- to the warden ---- */
 
-static int send_start(struct run *run)
+/* One that waits until the warden reads. */
+struct loop_request {
+    struct loop_request *next;
+    struct warden_request request;
+    bool has_fds;
+    int fds[WARDEN_FDS];
+};
+
+static void close_fds(int *fds)
 {
-    struct warden_request request = {
-        .kind = WARDEN_START,
-        .run = run->number,
-        .job = run->plan.job,
-    };
-
-    while (backends[request.backend] != run->plan.backend)
-        request.backend++;
-    memcpy(request.job.id, run->id, sizeof request.job.id);
-    request.job.rows = run->terminal.rows;
-    request.job.cols = run->terminal.cols;
-    request.job.wants_usage = run->options.on_event != NULL;
-    int rc = message_send_request(run->cay->link.fd, &request, run->far_fds);
-    if (rc == 0 && !run->plan.has_next)
-        run_close_far(run);
-    return rc;
-}
-
-static int send_next(struct run *run)
-{
-    return message_send_request(run->cay->link.fd,
-                                &(struct warden_request){ WARDEN_NEXT, .run = run->number }, NULL);
-}
-
-static int send_stop(struct run *run)
-{
-    return message_send_request(
-        run->cay->link.fd,
-        &(struct warden_request){ WARDEN_STOP, .run = run->number, .reason = run->stop_reason },
-        NULL);
-}
-
-/* The socket takes no more for now; or it is broken, which will be read from it, in order. */
-static bool has_to_wait(int rc)
-{
-    return rc == -EAGAIN || rc == -EPIPE || rc == -ECONNRESET;
-}
-
-/* Returns 0, or what sending the first of it that could not be sent gave: that stays owed. */
-static int send_owed(struct run *run)
-{
-    static const struct {
-        unsigned what;
-        int (*send)(struct run *);
-    } rows[] = {
-        { OWES_START, send_start },
-        { OWES_NEXT, send_next },
-        { OWES_STOP, send_stop },
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        int rc = run->owed & rows[i].what ? rows[i].send(run) : 0;
-        if (rc < 0 && (has_to_wait(rc) || rows[i].what == OWES_START))
-            return rc;
-        run->owed &= ~rows[i].what;
-    }
-    return 0;
+    for (int i = 0; fds && i < WARDEN_FDS; i++)
+        close_fd(&fds[i]);
 }
 
 static void set_wants_out(struct cay *cay)
 {
     struct loop *loop = &cay->loop;
-    bool wants_out = loop->owed != NULL;
+    bool wants_out = loop->queued != NULL;
 
-    if (wants_out == loop->wants_out || !loop->is_link_watched)
+    if (wants_out == loop->wants_out || !loop->is_warden_watched)
         return;
     loop->wants_out = wants_out;
-    set_watch(cay, cay->link.fd, wants_out ? EPOLLIN | EPOLLOUT : EPOLLIN, LINK_KEY);
+    set_watch(cay, cay->warden.fd, wants_out ? EPOLLIN | EPOLLOUT : EPOLLIN, WARDEN_KEY);
 }
 
-int loop_owe(struct run *run, unsigned what, struct cay_error *err)
+/* The socket takes no more for now; or it is broken, which will be read from it, in order. */
+static bool has_to_wait(int rc)
 {
-    struct loop *loop = &run->cay->loop;
-
-    if (!run->is_listed)
-        return 0;
-    if (run->owed) { /* it has its place in the list */
-        run->owed |= what;
-        return 0;
-    }
-    run->owed = what;
-    int rc = loop->owed ? -EAGAIN : send_owed(run);
-    if (rc == 0)
-        return 0;
-    if (!has_to_wait(rc)) {
-        run->owed = 0;
-        return cay_fail_errno(err, -rc, "ask the warden");
-    }
-    *loop->owed_end = run;
-    loop->owed_end = &run->next_owed;
-    set_wants_out(run->cay);
-    return 0;
+    return rc == -EAGAIN || rc == -EPIPE || rc == -ECONNRESET || rc == -EBADF;
 }
 
-static void send_all_owed(struct cay *cay)
+static void enqueue(struct cay *cay, const struct warden_request *request, int *fds, bool keeps)
+{
+    struct loop *loop = &cay->loop;
+    struct loop_request *queued = mem_alloc(sizeof *queued);
+
+    queued->next = NULL;
+    queued->request = *request;
+    queued->has_fds = fds != NULL;
+    for (int i = 0; i < WARDEN_FDS; i++)
+        queued->fds[i] = !fds || fds[i] < 0 ? -1
+                         : keeps            ? fcntl(fds[i], F_DUPFD_CLOEXEC, 3)
+                                            : take_fd(&fds[i]);
+    *loop->queued_end = queued;
+    loop->queued_end = &queued->next;
+    set_wants_out(cay);
+}
+
+static void dequeue(struct loop *loop, struct loop_request **at)
+{
+    struct loop_request *queued = *at;
+
+    *at = queued->next;
+    if (loop->queued_end == &queued->next)
+        loop->queued_end = at;
+    close_fds(queued->fds);
+    free(queued);
+}
+
+int loop_send(struct cay *cay, const struct warden_request *request, int *fds, bool keeps,
+              bool *ret_queued, struct cay_error *err)
+{
+    int rc = cay->loop.queued ? -EAGAIN : message_send_request(cay->warden.fd, request, fds);
+
+    if (ret_queued)
+        *ret_queued = has_to_wait(rc);
+    if (has_to_wait(rc))
+        enqueue(cay, request, fds, keeps);
+    if (!keeps)
+        close_fds(fds);
+    return rc == 0 || has_to_wait(rc) ? 0 : cay_fail_errno(err, -rc, "ask the warden");
+}
+
+void loop_flush(struct cay *cay)
 {
     struct loop *loop = &cay->loop;
 
-    while (loop->owed) {
-        struct run *run = loop->owed;
-        unsigned before = run->owed;
-        int rc = send_owed(run);
+    while (loop->queued) {
+        struct loop_request *first = loop->queued;
+        const struct warden_request *request = &first->request;
+        int rc = message_send_request(cay->warden.fd, request, first->has_fds ? first->fds : NULL);
         if (has_to_wait(rc))
             break;
-        run->owed = before; /* it is in the list, and is taken out of it */
-        drop_owed(loop, run);
+        uint32_t number = request->sandbox;
+        enum request_kind kind = request->kind;
+        dequeue(loop, &loop->queued);
+        if (rc == 0 && kind == WARDEN_OPEN)
+            sandbox_on_sent(cay, number);
         if (rc < 0) {
             struct cay_error err;
             cay_fail_errno(&err, -rc, "ask the warden");
-            run_fail(run, &err);
+            sandbox_on_unsent(cay, number, &err);
         }
     }
     set_wants_out(cay);
 }
 
+void loop_drop(struct loop *loop, uint32_t sandbox)
+{
+    for (struct loop_request **at = &loop->queued; *at;)
+        if ((*at)->request.sandbox == sandbox)
+            dequeue(loop, at);
+        else
+            at = &(*at)->next;
+}
+
 /* ---- from the warden ---- */
 
-int loop_link(struct cay *cay, struct cay_error *err)
+static int lose_warden(struct cay *cay, struct cay_error *err)
 {
-    if (link_open(&cay->link, &cay->options, &cay->config, err) < 0)
-        return -1;
-    return watch_link(cay, err);
-}
+    struct cay_error lost, again;
+    bool was_server = cay->warden.is_server;
 
-static bool is_alone(const struct loop *loop, const struct run *run)
-{
-    for (int i = 0; i < LOOP_BUCKETS; i++)
-        for (const struct run *other = loop->runs[i]; other; other = other->next)
-            if (other != run)
-                return false;
-    return true;
-}
-
-void loop_leave_server(const struct run *run)
-{
-    struct cay *cay = run->cay;
-
-    if (!cay->link.is_server || !is_alone(&cay->loop, run))
-        return;
-    cay->link.is_server_lost = true;
-    link_close(&cay->link);
-    cay->loop.is_link_watched = cay->loop.wants_out = false;
-}
-
-int loop_add(struct run *run, struct cay_error *err)
-{
-    struct cay *cay = run->cay;
-    struct loop *loop = &cay->loop;
-
-    if (loop->is_closing)
-        return cay_fail(err, CAY_E_USAGE, "the engine is being closed");
-    if (loop_link(cay, err) < 0)
-        return -1;
-    if (!loop->buf)
-        loop->buf = mem_alloc(LOOP_READ_BYTES);
-    do
-        run->number = ++loop->last_number;
-    while (find(loop, run->number)); /* they have been all used once */
-    struct run **bucket = bucket_of(loop, run->number);
-    run->next = *bucket;
-    *bucket = run;
-    loop->n_watched += run->is_watched;
-    run->is_listed = true;
-    return 0;
-}
-
-/* What it waits for is no warden's: a check, before it is asked for or after its end, or to be told
- * that it was refused. */
-static bool is_checks(const struct run *run)
-{
-    return run->is_refused || run->policy_wait != POLICY_NO_WAIT;
-}
-
-/* Takes the runs that end with this warden out of the table: all but those that it was never told
- * of, once. */
-static struct run *take_lost(struct loop *loop)
-{
-    struct run *lost = NULL;
-
-    for (int i = 0; i < LOOP_BUCKETS; i++)
-        for (struct run *run = loop->runs[i], *next; run; run = next) {
-            next = run->next;
-            if (is_checks(run) || (run->owed & OWES_START && run->lost_links++ == 0))
-                continue;
-            loop_remove(run);
-            run->next = lost;
-            lost = run;
-        }
-    return lost;
-}
-
-static int lose_link(struct cay *cay, struct cay_error *err)
-{
-    struct loop *loop = &cay->loop;
-    struct cay_error lost_err, again_err;
-    bool was_server = cay->link.is_server;
-
-    cay_fail(&lost_err, CAY_E_SYSTEM, "the warden died, and the sandbox with it");
+    cay_fail(&lost, CAY_E_SYSTEM, "the warden died, and the sandbox with it");
     if (was_server) {
-        cay_fail(&lost_err, CAY_E_SYSTEM,
+        cay_fail(&lost, CAY_E_SYSTEM,
                  "the server that this run went through has ended, and the sandbox with it");
-        cay_hint(&lost_err, "run it again; --no-server makes it independent of servers");
-        cay->link.is_server_lost = true;
+        cay_hint(&lost, "run it again; --no-server makes it independent of servers");
+        cay->warden.is_server_lost = true;
     }
-    link_close(&cay->link);
+    disconnect(cay);
     cay->pool = (struct pool_stats){ 0 }; /* gone with it */
     cay->others_runs = 0;
-    loop->is_link_watched = loop->wants_out = false;
-    for (struct run *run = take_lost(loop), *next; run; run = next) {
-        next = run->next;
-        struct cay_error run_err = lost_err;
-        if (!was_server || run_begin_anew(run, &run_err) < 0)
-            run_fail(run, &run_err);
-    }
-    /* A callback may have opened a new one by now. */
-    if (loop->owed && loop_link(cay, &again_err) == 0)
-        send_all_owed(cay);
+    sandboxes_on_lost(cay, &lost, was_server);
+    /* What was not sent goes to the next one; a callback may have opened that by now. */
+    if (cay->loop.queued && loop_connect(cay, &again) == 0)
+        loop_flush(cay);
     else
-        while (loop->owed)
-            run_fail(loop->owed, &again_err);
-    *err = lost_err;
+        while (cay->loop.queued)
+            sandbox_on_unsent(cay, cay->loop.queued->request.sandbox, &again);
+    *err = lost;
     return -1;
 }
 
-enum { REPLIES_AT_ONCE = 64, EVENTS_AT_ONCE = 64 };
-
-/* Returns -1 when the warden is lost. */
-static int read_link(struct cay *cay, int most, struct cay_error *err)
+int loop_recv(struct cay *cay, int max, struct cay_error *err)
 {
     union warden_answer answer;
 
-    for (; most > 0 && cay->link.fd >= 0; most--) {
-        int rc = message_recv_answer(cay->link.fd, &answer);
+    for (; max > 0 && cay->warden.fd >= 0; max--) {
+        int rc = message_recv_answer(cay->warden.fd, &answer);
         if (rc == -ECONNRESET)
             continue; /* it has left requests unread; what it said before is still there */
         if (rc == -EAGAIN || rc == -EINTR)
             return 0;
         if (rc < 0)
-            return lose_link(cay, err);
+            return lose_warden(cay, err);
         if (answer.kind == WARDEN_POOL) {
             cay->pool = answer.pool.stats;
             cay->others_runs = answer.pool.others_runs;
             cay->pool_answers++;
-            continue;
+        } else {
+            sandbox_on_reply(cay, &answer.reply);
         }
-        struct run *run = find(&cay->loop, answer.reply.run);
-        if (run)
-            run_reply(run, &answer.reply);
     }
     return 0;
 }
 
-void cay_drain(struct cay *cay)
+/* ---- pipes ---- */
+
+/* It belongs to another user inside, and nobody else can reach it by any path. */
+int loop_make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_error *err)
 {
-    if (cay->link.fd >= 0)
-        message_send_request(cay->link.fd, &(struct warden_request){ WARDEN_DRAIN }, NULL);
+    int pair[2];
+
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return cay_fail_errno(err, errno, "make a pipe");
+    *ret_near = pair[near_reads ? 0 : 1];
+    *ret_far = pair[near_reads ? 1 : 0];
+    fcntl(*ret_near, F_SETFL, O_NONBLOCK);
+    fchmod(*ret_far, 0666);
+    return 0;
 }
 
-void cay_drain_now(struct cay *cay)
+static void stock_pipes(struct loop *loop)
 {
-    const struct warden_request now = { .kind = WARDEN_DRAIN, .reason = STOP_CANCELLED };
+    struct cay_error err;
 
-    if (cay->link.fd >= 0)
-        message_send_request(cay->link.fd, &now, NULL);
+    while (loop->n_pipes < LOOP_PIPES &&
+           loop_make_pipe(&loop->near[loop->n_pipes], &loop->far[loop->n_pipes], true, &err) == 0)
+        loop->n_pipes++;
 }
 
-unsigned cay_others_runs(const struct cay *cay)
+int loop_take_pipe(struct loop *loop, int *ret_near, int *ret_far, struct cay_error *err)
 {
-    return cay->others_runs;
+    if (loop->n_pipes == 0)
+        return loop_make_pipe(ret_near, ret_far, true, err);
+    loop->n_pipes--;
+    *ret_near = loop->near[loop->n_pipes];
+    *ret_far = loop->far[loop->n_pipes];
+    return 0;
 }
 
-size_t cay_pool(struct cay *cay, struct cay_pool *list, size_t room, uint64_t *ret_memory)
-{
-    const struct warden_request ask = { .kind = WARDEN_STATS };
-    size_t n = 0;
+/* ---- its turns ---- */
 
-    if (cay->link.fd >= 0)
-        message_send_request(cay->link.fd, &ask, NULL);
-    *ret_memory = cay->pool.memory_bytes;
-    for (int i = 0; i <= POOL_LANGUAGES && n < room; i++) {
-        if (cay->pool.shapes[i].target == 0)
-            continue;
-        list[n++] = (struct cay_pool){
-            .ready = cay->pool.shapes[i].ready,
-            .making = cay->pool.shapes[i].making,
-            .target = cay->pool.shapes[i].target,
-            .has_zygote = cay->pool.shapes[i].has_zygote,
-            .taken = cay->pool.shapes[i].taken,
-            .missed = cay->pool.shapes[i].missed,
-            .failed = cay->pool.shapes[i].failed,
-        };
-        struct cay_pool *last = &list[n - 1];
-        if (i == POOL_LANGUAGES)
-            snprintf(last->language, sizeof last->language, "command");
-        else
-            language_name_at(i, last->language, sizeof last->language);
-    }
-    return n;
-}
-
-int64_t cay_pool_answers(const struct cay *cay)
-{
-    return cay->link.fd < 0 ? -1 : cay->pool_answers;
-}
+enum { REPLIES_AT_ONCE = 64, EVENTS_AT_ONCE = 64 };
 
 int cay_fd(struct cay *cay)
 {
@@ -477,120 +373,37 @@ int cay_dispatch(struct cay *cay, struct cay_error *err)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     int n = cay->loop.epoll_fd < 0 ? 0 : epoll_wait(cay->loop.epoll_fd, events, EVENTS_AT_ONCE, 0);
-    uint32_t link_events = 0;
+    uint32_t warden_events = 0;
 
     cay->loop.hash_room = LOOP_HASH_BYTES;
     cay->loop.text_room = LOOP_TEXT_BYTES;
     for (int i = 0; i < n; i++) {
         uint64_t key = events[i].data.u64;
-        struct run *run = key >= SYNTAX_KEY ? NULL : find(&cay->loop, (uint32_t)(key >> 8));
-        if (key == LINK_KEY) {
-            link_events = events[i].events;
+        struct loop_entry *entry =
+            key >= SYNTAX_KEY ? NULL : find_any(&cay->loop, (uint32_t)(key >> 8));
+        if (key == WARDEN_KEY) {
+            warden_events = events[i].events;
         } else if (key == SYNTAX_KEY) {
             syntax_serve(&cay->syntax);
             loop_watch_checks(cay);
             cay->loop.is_check_due = true;
-        } else if (run) {
-            run_ready(run, (enum run_fd)(key & 0xff));
+        } else if (entry) {
+            entry->kind->ready(entry, (unsigned)(key & 0xff));
         }
     }
-    if (link_events & EPOLLOUT)
-        send_all_owed(cay);
-    int rc = link_events & ~(uint32_t)EPOLLOUT ? read_link(cay, REPLIES_AT_ONCE, err) : 0;
+    if (warden_events & EPOLLOUT)
+        loop_flush(cay);
+    int rc = warden_events & ~(uint32_t)EPOLLOUT ? loop_recv(cay, REPLIES_AT_ONCE, err) : 0;
     while (cay->loop.is_check_due)
-        go_on_with_checks(cay);
-    run_stock_pipes(&cay->loop);
+        runs_on_checks(cay);
+    stock_pipes(&cay->loop);
     return rc;
 }
 
-/* ---- one run, waited for ---- */
-
-enum { TICK_MS = 250 };
-
-enum { P_WARDEN = RUN_FDS, P_OTHERS, P_N };
-
-/* -1: for as long as it takes. */
-static int wait_ms(const struct run *run)
+void loop_done(struct loop *loop)
 {
-    const struct feed *feed = &run->feed;
-    int wait = feed->end_wait > 0 ? feed->end_wait : run->options.on_tick ? TICK_MS : -1;
-    int64_t carry_ns = run_carry_wait_ns(run);
-
-    if (carry_ns < 0)
-        return wait;
-    int carry = (int)(carry_ns / NS_PER_MSEC) + 1;
-    return wait < 0 ? carry : MIN(wait, carry);
-}
-
-static void wait_for_something(const struct run *run, struct pollfd *list)
-{
-    const struct feed *feed = &run->feed;
-    const struct loop *loop = &run->cay->loop;
-    bool is_feeding = feed->len > 0;
-    /* An engine that lacks the image says so late: what was read before would be lost to the run
-     * that is begun instead. */
-    bool is_early = !run->has_started && (run->plan.backend->abilities & BACKEND_IMAGES);
-    int from_fd = is_feeding ? feed->to_fd : is_early ? -1 : feed->from_fd;
-    const int fds[P_N] = {
-        [RUN_CANCEL] = run->is_cancelled ? -1 : run->options.cancel_fd,
-        [RUN_OUT] = run->has_started ? run->stream_fds[OUT] : -1,
-        [RUN_ERR] = run->has_started ? run->stream_fds[ERR] : -1,
-        [RUN_FEED] = feed->to_fd < 0 ? -1 : from_fd,
-        [RUN_TERMINAL] = run->terminal.sock,
-        [RUN_WINDOW] = run->has_window_fd ? run->options.window_fd : -1,
-        [RUN_HARVEST] = run->harvest.pipe_fd,
-        [RUN_TIMER] = -1,
-        [P_WARDEN] = run->cay->link.fd,
-        [P_OTHERS] = loop->n_watched > 0 ? loop->epoll_fd : -1,
-    };
-
-    for (int i = 0; i < P_N; i++)
-        list[i] = (struct pollfd){ fds[i], POLLIN, 0 };
-    if (is_feeding)
-        list[RUN_FEED].events = POLLOUT;
-    if (loop->owed)
-        list[P_WARDEN].events = POLLIN | POLLOUT;
-    if (poll(list, P_N, wait_ms(run)) < 0)
-        for (int i = 0; i < P_N; i++)
-            list[i].revents = 0;
-}
-
-void loop_follow(struct run *run, const bool *is_over)
-{
-    struct pollfd list[P_N];
-    struct cay *cay = run->cay;
-    struct cay_error err;
-
-    while (!*is_over) {
-        wait_for_something(run, list);
-        if (run->options.on_tick)
-            run->options.on_tick(run->options.arg);
-        for (int i = 0; i < RUN_FDS; i++)
-            if (list[i].revents)
-                run_ready(run, (enum run_fd)i);
-        if (run->feed.end_wait > 0)
-            run_feed_end_again(run);
-        run_give_carry(run);
-        /* From here on it may be over. */
-        if (list[P_WARDEN].revents & POLLOUT)
-            send_all_owed(cay);
-        if (list[P_WARDEN].revents & ~POLLOUT)
-            read_link(cay, 1, &err);
-        if (list[P_OTHERS].revents)
-            cay_dispatch(cay, &err);
-    }
-}
-
-void loop_done(struct cay *cay)
-{
-    struct loop *loop = &cay->loop;
-    struct cay_error err;
-
-    loop->is_closing = true;
-    cay_fail(&err, CAY_E_SYSTEM, "the engine was closed, and the sandbox with it");
-    for (int i = 0; i < LOOP_BUCKETS; i++)
-        while (loop->runs[i])
-            run_fail(loop->runs[i], &err);
+    while (loop->queued)
+        dequeue(loop, &loop->queued);
     close_fd(&loop->epoll_fd);
     for (unsigned i = 0; i < loop->n_pipes; i++) {
         close(loop->near[i]);

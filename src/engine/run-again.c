@@ -13,18 +13,18 @@
 #include "engine/run.h"
 #include "policy/policy.h"
 
-static uint32_t bit_of(const struct backend *backend)
+static uint32_t bit_of(const struct backend_kind *backend)
 {
     uint32_t place = 0;
 
-    while (backends[place] != backend)
+    while (backend_kinds[place] != backend)
         place++;
     return UINT32_C(1) << place;
 }
 
 void run_again_tell(struct run *run)
 {
-    const char *const *note = run->lacking ? run->plan.warnings.list : NULL;
+    const char *const *note = run->unavailable ? run->plan.warnings.list : NULL;
 
     for (; note && *note; note++)
         if (!field_has(&run->warnings, *note))
@@ -33,14 +33,9 @@ void run_again_tell(struct run *run)
 
 static void take_plan(struct run *run, struct plan *plan)
 {
-    /* It is compiled here and now: the pipe for what a compiler makes may be there or not. */
+    /* It is compiled here and now. */
     compiled_done(&run->compiled);
     run->compiled = (struct compiled){ .folder_fd = -1 };
-    if (!run_wants_harvest(plan)) {
-        close_fd(&run->far_fds[WARDEN_HARVEST]);
-        spool_close(&run->harvest);
-        run->harvest = (struct spool)SPOOL_INIT;
-    }
     /* Without a wall there is more to be checked, commands too; and with "block" it comes first,
      * whatever went on beside until now. */
     if (plan->tier == TIER_NONE) {
@@ -52,7 +47,7 @@ static void take_plan(struct run *run, struct plan *plan)
     *before = (struct plan_before){ run->plan.arena, run->before };
     run->before = before;
     run->plan = *plan;
-    run->facts = (struct verdict_facts){ .n_stages = plan->job.n_stages };
+    run->facts = (struct verdict_facts){ 0 };
     run->has_failed = false;
     /* What isolates nothing can be had anywhere, and has to be known before it runs. */
     if (plan->backend->tier == TIER_NONE)
@@ -75,18 +70,18 @@ bool run_again(struct run *run)
     struct cay_error err;
 
     if (!run->has_failed || run->has_started || run->is_stopping ||
-        !backend_is_lacking(&run->failure))
+        !backend_is_unavailable(&run->failure))
         return false;
     if (!run->plan.has_next) { /* what was wanted most is what is told of */
-        if (run->lacking)
+        if (run->unavailable)
             run->failure = run->first_failure;
         return false;
     }
-    if (!run->lacking)
+    if (!run->unavailable)
         run->first_failure = run->failure;
-    run->lacking |= bit_of(run->plan.backend);
-    host.lacking = run->lacking;
-    host.lacking_why = run->first_failure.msg;
+    run->unavailable |= bit_of(run->plan.backend);
+    host.unavailable = run->unavailable;
+    host.unavailable_why = run->first_failure.msg;
     if (plan_make(run->req, &run->cay->config, &host, &plan, &err) < 0) {
         run->failure = run->first_failure;
         return false;

@@ -67,7 +67,7 @@ static void name_language(struct run *run)
     if (!plan->language)
         return;
     run->result->language = arena_str(run->arena, plan->language->name);
-    if (plan->job.image[0] && !plan->image) /* a container engine's, which was asked inside */
+    if (plan->sandbox.image[0] && !plan->image) /* a container engine's, which was asked inside */
         run->result->language_version = known_text(run, run->facts.end.runtime_version);
     else if (!plan->image) /* what is in one is not started outside of a sandbox, not even to ask */
         run->result->language_version =
@@ -98,10 +98,11 @@ static void take_streams(struct run *run)
     if (run->has_taken_streams)
         return;
     run->has_taken_streams = true;
-    if (!run->has_all)
-        run_drain(run);
-    capture_take(&run->captures[OUT], run->arena, &result->out);
-    capture_take(&run->captures[ERR], run->arena, &result->err);
+    struct exec *exec = run->exec;
+    if (!run->has_all && exec_is_prepared(exec))
+        exec_drain(exec);
+    capture_take(&exec->captures[OUT], run->arena, &result->out);
+    capture_take(&exec->captures[ERR], run->arena, &result->err);
 }
 
 /* What it wrote, and what it ran as. */
@@ -110,17 +111,18 @@ static void tell_run(struct run *run)
     struct cay_result *result = run->result;
     const struct plan *plan = &run->plan;
 
+    const struct capture *captures = run->exec->captures;
     take_streams(run);
-    result->usage.stdout_bytes = run->captures[OUT].total;
-    result->usage.stderr_bytes = run->captures[ERR].total;
+    result->usage.stdout_bytes = captures[OUT].total;
+    result->usage.stderr_bytes = captures[ERR].total;
     list_layers(run);
     name_language(run);
     name_backend(run);
     result->start = start_kind_name(run->start_kind);
-    result->image = known_text(run, plan->job.image);
+    result->image = known_text(run, plan->sandbox.image);
     result->image_digest = plan->image_digest ? arena_str(run->arena, plan->image_digest)
                                               : known_text(run, run->facts.end.image_digest);
-    result->limits = plan->job.limits[plan->job.n_stages - 1];
+    result->limits = plan->run.spec.limits;
 }
 
 /* ---- each way to end ---- */
@@ -132,7 +134,7 @@ static void finish(struct run *run)
     struct policy_report report;
 
     tell_run(run);
-    run->facts.output_bytes = run_output_total(run);
+    run->facts.output_bytes = exec_output_total(run->exec);
     if (run->is_cancelled && run->facts.stop == STOP_CANCELLED && !run->facts.cancel_signal)
         run->facts.cancel_signal = SIGKILL;
     verdict_decide(run->arena, &run->facts, result);
@@ -153,10 +155,10 @@ static void finish(struct run *run)
     explain_result(run->arena, &run->cay->errors, run->req, plan, result);
     result->error_message = message_explained(run->arena, result, plan->language);
     const struct record_left left = {
-        .harvest_fd = run_wants_harvest(plan) ? run->harvest.file_fd : -1,
-        .errnum = run->harvest.errnum,
+        .harvest_fd = run_wants_harvest(plan) ? run->program.harvest.file_fd : -1,
+        .errnum = run->program.harvest.errnum,
         .workspace_fd = run->workspace_fd,
-        .workspace = plan->job.writes ? NULL : plan->workspace,
+        .workspace = plan->sandbox.writes ? NULL : plan->workspace,
         .started_ns = run->started_ns,
     };
     record_finish(&run->record, plan, &left, run->arena, result, &run->warnings);
@@ -189,8 +191,8 @@ static void finish_failed(struct run *run)
         result->tier = tier_name(TIER_NONE);
         result->backend = NULL; /* none of those that were tried */
     }
-    if (run->stage_ns > 0) {
-        result->execution_time_ns = clock_now_ns() - run->stage_ns;
+    if (run->exec->started_ns > 0) {
+        result->execution_time_ns = clock_now_ns() - run->exec->started_ns;
         *(run->is_compiling ? &result->timing.compile_ns : &result->timing.run_ns) =
             result->execution_time_ns;
     }
@@ -205,13 +207,23 @@ static void finish_failed(struct run *run)
 
 void run_free(struct run *run)
 {
-    loop_remove(run);
-    run_close_streams(run);
-    run_close_far(run);
+    struct cay *cay = run->cay;
+
+    *run->link = run->next;
+    if (run->next)
+        run->next->link = run->link;
+    if (cay->loop.in_words == run)
+        cay->loop.in_words = NULL;
+    sandbox_done(&run->sandbox);
+    exec_done(&run->compile);
+    exec_done(&run->program);
+    loop_remove(cay, &run->entry);
+    close_fd(&run->timer_fd);
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        close_fd(&run->folder_fds[i]);
     record_done(&run->record);
     policy_drop(run->policy);
     close_fd(&run->workspace_fd);
-    spool_close(&run->harvest);
     compiled_done(&run->compiled);
     cay_result_free(run->result);
     plan_done(&run->plan);
@@ -240,7 +252,8 @@ static bool has_to_hash(struct run *run)
 
 static bool is_large(const struct run *run)
 {
-    return capture_held(&run->captures[OUT]) + capture_held(&run->captures[ERR]) > LOOP_TEXT_BYTES;
+    return capture_held(&run->exec->captures[OUT]) + capture_held(&run->exec->captures[ERR]) >
+           LOOP_TEXT_BYTES;
 }
 
 /* So does a large result to be put into words. It may become six times as long, so that there is
@@ -278,7 +291,6 @@ void run_refuse(struct run *run)
     if (has_to_hash(run))
         return;
     run->is_over = true;
-    loop_remove(run);
     name_language(run);
     result->exit_code = cay_error_exit_status(CAY_E_POLICY);
     result->verdict.cause = CAY_CAUSE_POLICY;
@@ -286,7 +298,7 @@ void run_refuse(struct run *run)
     if (result->fallback)
         result->backend = NULL; /* "ran" names what ran, and none did */
     result->start = "cold";
-    result->limits = plan->job.limits[plan->job.n_stages - 1];
+    result->limits = plan->run.spec.limits;
     result->out.data = result->err.data = "";
     result->layers = NULL;
     result->warnings = run->warnings.list;
@@ -303,10 +315,7 @@ static void end(struct run *run)
 {
     run->policy_wait = POLICY_NO_WAIT;
     run->is_over = true;
-    loop_remove(run);
     take_streams(run);
-    if (run->awaits_products)
-        spool_reset(&run->harvest); /* it never came to the program: this is not what that left */
     if (run->has_failed)
         finish_failed(run);
     else
@@ -320,6 +329,8 @@ void run_end(struct run *run)
 {
     if (!has_to_hash(run) && !has_to_make_text(run) && !run_wait_for_policy(run, POLICY_TO_END))
         end(run);
+    else
+        sandbox_close(&run->sandbox, STOP_NONE); /* it is of no use to anybody meanwhile */
 }
 
 void run_fail(struct run *run, const struct cay_error *err)
@@ -330,4 +341,13 @@ void run_fail(struct run *run, const struct cay_error *err)
         run->failure = *err;
     run->has_failed |= !has_ended;
     end(run);
+}
+
+void runs_fail(struct cay *cay)
+{
+    struct cay_error err;
+
+    cay_fail(&err, CAY_E_SYSTEM, "the engine was closed, and the sandbox with it");
+    while (cay->runs)
+        run_fail(cay->runs, &err);
 }

@@ -42,9 +42,29 @@ bool run_wait_for_policy(struct run *run, int what)
     return true;
 }
 
-bool run_is_checked(const struct run *run)
+static bool is_checked(const struct run *run)
 {
     return run->policy_wait != POLICY_NO_WAIT && run->policy && policy_is_done(run->policy);
+}
+
+/* What they lead to may end any run, so they are known by their numbers. */
+void runs_on_checks(struct cay *cay)
+{
+    uint32_t numbers[64];
+    size_t n = 0;
+
+    cay->loop.is_check_due = false;
+    for (const struct run *run = cay->runs; run && n < ARRAY_LEN(numbers); run = run->next)
+        if (is_checked(run))
+            numbers[n++] = run->entry.number;
+    for (size_t i = 0; i < n; i++) {
+        struct run *run = cay->runs;
+        while (run && run->entry.number != numbers[i])
+            run = run->next;
+        if (run && is_checked(run))
+            run_look_at_policy(run);
+    }
+    cay->loop.is_check_due |= n == ARRAY_LEN(numbers);
 }
 
 void run_look_at_policy(struct run *run)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a run up to the warden's word: its events, what stops it, and its beginning. run.h
+/* The life of a run up to its first report: its events, what stops it, and its beginning. run.h
  * has the picture, and says where the rest is. */
 #include "engine/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -73,27 +76,57 @@ static const char *last_text(const struct value *list)
 
 /* ---- its end, from outside ---- */
 
-void run_stop(struct run *run, enum stop_reason reason)
-{
-    struct cay_error err;
-
-    /* One that is past its output still has files to tell of; whoever cancels does not want them.
-     */
-    bool is_told =
-        run->is_stopping && (reason != STOP_CANCELLED || run->stop_reason == STOP_CANCELLED);
-    if (is_told || run->is_over || run->is_refused)
-        return;
-    run->is_stopping = true;
-    run->stop_reason = reason;
-    if (run->policy_wait != POLICY_TO_START) /* there is something to stop */
-        loop_owe(run, OWES_STOP, &err);
-}
-
 void run_cancel(struct run *run, int signal)
 {
     run->is_cancelled = true;
     run->facts.cancel_signal = signal;
-    run_stop(run, STOP_CANCELLED);
+    if (run->is_stopping || run->is_over || run->is_refused)
+        return;
+    run->is_stopping = true;
+    sandbox_close(&run->sandbox, STOP_CANCELLED);
+}
+
+/* ---- its timer ---- */
+
+static struct run *run_of(struct loop_entry *entry)
+{
+    return (struct run *)((char *)entry - offsetof(struct run, entry));
+}
+
+static void on_timer(struct loop_entry *entry, unsigned which)
+{
+    struct run *run = run_of(entry);
+    uint64_t times;
+
+    (void)which;
+    if (read(run->timer_fd, &times, sizeof times) <= 0)
+        return;
+    if (run->policy_wait != POLICY_NO_WAIT)
+        run_look_at_policy(run);
+    else if (run->is_refused)
+        run_refuse(run);
+    else if (run->is_ending)
+        run_end(run);
+}
+
+static const struct loop_kind run_kind = { on_timer };
+
+int run_set_timer(struct run *run, int64_t in_ns)
+{
+    const struct itimerspec when = { .it_value = { .tv_sec = in_ns / NS_PER_SEC,
+                                                   .tv_nsec = in_ns % NS_PER_SEC } };
+    int rc = 0;
+
+    if (!run->is_watched)
+        return 0;
+    if (run->timer_fd < 0) {
+        run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        rc =
+            run->timer_fd < 0 ? -errno : loop_watch(run->cay, &run->entry, 0, run->timer_fd, false);
+    }
+    if (rc == 0 && timerfd_settime(run->timer_fd, 0, &when, NULL) < 0)
+        rc = -errno;
+    return rc;
 }
 
 /* ---- its beginning ---- */
@@ -133,92 +166,147 @@ static int open_writable(const struct plan *plan, int *ret, struct cay_error *er
 
 /* Past this a harvest is not what pid 1 wrote: it bounds the data of each tree by the disk limit
  * and the number of records. */
-static uint64_t harvest_most(const struct plan *plan)
+static uint64_t harvest_max(const struct plan *plan)
 {
-    return 2 * plan->job.limits[plan->job.n_stages - 1].disk_bytes + (UINT64_C(512) << 20);
+    return 2 * plan->run.spec.limits.disk_bytes + (UINT64_C(512) << 20);
 }
 
+/* Made once, whatever backend gets them in the end. */
 static int open_folders(struct run *run, struct cay_error *err)
 {
     const struct plan *plan = &run->plan;
-    int *fds = run->far_fds;
+    int *fds = run->folder_fds;
     struct timespec now;
-    int near;
 
-    for (size_t i = 0; i < plan->n_folders; i++)
-        if (open_folder("ro", plan->folders[i].source, &fds[WARDEN_FOLDERS + 1 + i], err) < 0)
-            return -1;
-    if (plan->job.writes && open_writable(plan, &fds[WARDEN_FOLDERS], err) < 0)
-        return -1;
-    if (!run_wants_harvest(plan) && !run->awaits_products)
+    if (run->has_folders)
         return 0;
-    if (plan->workspace && !plan->job.writes) {
-        /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
-         * written just before would look as if it had been changed since. */
-        clock_gettime(CLOCK_REALTIME, &now);
-        run->started_ns = now.tv_sec * NS_PER_SEC + now.tv_nsec;
-        if (open_folder("workspace", plan->workspace, &run->workspace_fd, err) < 0)
+    run->has_folders = true;
+    for (size_t i = 0; i < plan->n_folders; i++)
+        if (open_folder("ro", plan->folders[i].source, &fds[1 + i], err) < 0)
             return -1;
-        fds[WARDEN_FOLDERS] = fcntl(run->workspace_fd, F_DUPFD_CLOEXEC, 0);
-    }
-    if (run_make_pipe(&near, &fds[WARDEN_HARVEST], true, err) < 0)
+    if (plan->sandbox.writes)
+        return open_writable(plan, &fds[0], err);
+    if (!plan->workspace)
+        return 0;
+    /* Not the coarse clock: since Linux 6.13 a file's time may be ahead of that, and a file
+     * written just before would look as if it had been changed since. */
+    clock_gettime(CLOCK_REALTIME, &now);
+    run->started_ns = now.tv_sec * NS_PER_SEC + now.tv_nsec;
+    if (open_folder("workspace", plan->workspace, &run->workspace_fd, err) < 0)
         return -1;
-    /* A server's front has no other place that it may write to. */
-    const struct cay_journal *journal = run->cay->options.journal;
-    auto_close int state_fd =
-        journal ? fcntl(journal->folder_fd, F_DUPFD_CLOEXEC, 3) : state_open();
-    int rc = spool_open(&run->harvest, state_fd, near, harvest_most(plan));
-    if (rc < 0) {
-        close_fd(&near);
-        return cay_fail_errno(err, -rc, "make a file for what the run leaves");
-    }
+    fds[0] = fcntl(run->workspace_fd, F_DUPFD_CLOEXEC, 3);
     return 0;
 }
 
-/* Pipes, the terminal's socket, folders: made once, whatever backend gets them in the end. */
-static int make_streams(struct run *run, struct cay_error *err)
+static int prepare_exec(struct run *run, struct exec *exec, const struct exec_spec *spec,
+                        struct cay_error *err)
 {
-    if (run->has_streams)
-        return 0;
-    run->has_streams = true;
-    return run_make_streams(run, err) < 0 || open_folders(run, err) < 0 ? -1 : 0;
+    const struct plan *plan = &run->plan;
+    bool is_program = exec == &run->program;
+    /* A server's front has no other place that it may write to. */
+    const struct cay_journal *journal = run->cay->options.journal;
+    auto_close int spool_fd = spec->harvest == HARVEST_NOTHING ? -1
+                              : journal ? fcntl(journal->folder_fd, F_DUPFD_CLOEXEC, 3)
+                                        : state_open();
+    const struct exec_options options = {
+        .spec = spec,
+        .stdin_fd = is_program ? run->options.stdin_fd : -1,
+        .input = plan->input.data,
+        .input_len = is_program ? plan->input.len : 0,
+        .rows = run->options.window.rows,
+        .cols = run->options.window.cols,
+        .keeps_far = plan->has_next,
+        /* An engine that lacks the image says so late: what was read before would be lost to the
+         * run that is begun instead. */
+        .feeds_late = (plan->backend->abilities & BACKEND_IMAGES) != 0,
+        .is_watched = run->is_watched,
+        .spool_fd = spool_fd,
+        .harvest_max = harvest_max(plan),
+        .on_report = run_on_exec,
+        .arg = run,
+    };
+
+    return exec_prepare(exec, run->cay, &options, err);
+}
+
+/* The program's streams are made once; a compiler's, where there is one. */
+static int prepare_execs(struct run *run, struct cay_error *err)
+{
+    struct exec_spec compile = run->plan.compile.spec, program = run->plan.run.spec;
+
+    compile.wants_usage = program.wants_usage = run->options.on_event != NULL;
+    compile.harvest = compiled_is_wanted(&run->compiled) ? HARVEST_PRODUCTS : HARVEST_NOTHING;
+    if (exec_is_prepared(&run->program))
+        exec_set_spec(&run->program, &program);
+    else if (prepare_exec(run, &run->program, &program, err) < 0)
+        return -1;
+    exec_done(&run->compile);
+    run->has_window_fd = program.has_terminal && run->options.window_fd >= 0;
+    return run->plan.has_compile ? prepare_exec(run, &run->compile, &compile, err) : 0;
+}
+
+static int open_sandbox(struct run *run, struct cay_error *err)
+{
+    const struct plan *plan = &run->plan;
+    const struct sandbox_options options = {
+        .backend = plan->backend,
+        .spec = &plan->sandbox,
+        .id = run->id,
+        .places = plan->folder_paths,
+        .folder_fds = run->folder_fds,
+        .keeps_folders = plan->has_next,
+        .is_watched = run->is_watched,
+        .on_report = run_on_sandbox,
+        .arg = run,
+    };
+
+    return sandbox_open(&run->sandbox, run->cay, &options, err);
 }
 
 static int ask_warden(struct run *run, struct cay_error *err)
 {
-    struct payload_source payload = run->plan.payload;
+    struct plan *plan = &run->plan;
 
-    if (run->plan.backend->tier == TIER_NONE || run->plan.workspace || run->plan.n_folders > 0)
-        loop_leave_server(run);
-    compiled_put(&run->compiled, &run->plan, &payload);
-    run->awaits_products = compiled_is_wanted(&run->compiled);
-    close_fd(&run->far_fds[WARDEN_PAYLOAD]);
-    /* The warden that there was may have died while this one waited for a check. */
-    if ((run->is_listed ? loop_link(run->cay, err) : loop_add(run, err)) < 0 ||
-        make_streams(run, err) < 0 ||
-        payload_write(&payload, &run->plan.job, &run->far_fds[WARDEN_PAYLOAD], err) < 0 ||
-        loop_owe(run, OWES_START, err) < 0)
+    if ((plan->backend->tier == TIER_NONE || plan->workspace || plan->n_folders > 0) &&
+        !sandboxes_are_open(run->cay, &run->sandbox))
+        loop_leave_server(run->cay);
+    run->exec = plan->has_compile ? &run->compile : &run->program;
+    struct payload_source payload = plan_payload(plan, plan_first(plan));
+    compiled_put(&run->compiled, plan, &payload);
+    if (open_folders(run, err) < 0 || prepare_execs(run, err) < 0 || open_sandbox(run, err) < 0)
         return -1;
-    run_feed_first(run);
-    loop_watch(run, RUN_HARVEST, run->harvest.pipe_fd);
-    loop_watch(run, RUN_TERMINAL, run->terminal.sock);
-    return 0;
+    if (exec_start(run->exec, &run->sandbox, &payload, err) == 0)
+        return 0;
+    sandbox_done(&run->sandbox);
+    return -1;
+}
+
+int run_start_program(struct run *run, struct cay_error *err)
+{
+    const struct payload_source payload = plan_payload(&run->plan, &run->plan.run);
+
+    run->exec = &run->program;
+    return exec_start(run->exec, &run->sandbox, &payload, err);
+}
+
+static void close_folders(struct run *run)
+{
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        close_fd(&run->folder_fds[i]);
+    close_fd(&run->workspace_fd);
+    run->has_folders = false;
 }
 
 /* Where the network or, without isolation, the host can be reached, what was begun and not told may
  * have been seen by others. */
 int run_begin_anew(struct run *run, struct cay_error *err)
 {
-    if (run->has_started || run->has_failed || run->is_stopping || run->feed.has_read ||
-        run->plan.has_network || run->plan.backend->tier == TIER_NONE || run->plan.job.writes ||
-        run->lost_links++ > 0)
+    if (run->has_started || run->has_failed || run->is_stopping || run->program.feed.has_read ||
+        run->plan.has_network || run->plan.backend->tier == TIER_NONE || run->plan.sandbox.writes ||
+        run->sandbox.n_lost++ > 0)
         return -1;
-    run_unmake_streams(run);
-    run_close_far(run);
-    run->has_streams = false;
-    close_fd(&run->workspace_fd);
-    spool_close(&run->harvest);
-    run->harvest = (struct spool)SPOOL_INIT;
+    exec_done(&run->program);
+    close_folders(run);
     return ask_warden(run, err);
 }
 
@@ -228,8 +316,6 @@ static int owe_refusal(struct run *run, struct cay_error *err)
 {
     if (!run->is_watched)
         return 0;
-    if (!run->is_listed && loop_add(run, err) < 0)
-        return -1;
     int rc = run_set_timer(run, 1);
     return rc < 0 ? cay_fail_errno(err, -rc, "make a timer") : 0;
 }
@@ -246,66 +332,65 @@ void run_ask(struct run *run)
         run_refuse(run);
     else if (ask_warden(run, &err) < 0)
         run_fail(run, &err);
-    else if (run->is_stopping) { /* was told before there was anything to stop */
-        run->is_stopping = false;
-        run_stop(run, run->stop_reason);
-    }
+    else if (run->is_stopping) /* was told before there was anything to stop */
+        sandbox_close(&run->sandbox, STOP_CANCELLED);
 }
 
-static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_how *how)
+static struct run *run_new(struct cay *cay, struct plan *plan, const struct run_params *params)
 {
-    size_t keep = plan->job.limits[plan->job.n_stages - 1].max_output_bytes;
     struct run *run = mem_alloc(sizeof *run);
 
     *run = (struct run){
         .cay = cay,
         .plan = *plan,
-        .options = how->options,
-        .on_done = how->on_done,
-        .done_arg = how->done_arg,
-        .taken_ns = how->taken_ns,
-        .is_watched = how->is_watched,
-        .stream_fds = { -1, -1 },
-        .feed = { .from_fd = -1, .to_fd = -1 },
+        .options = params->options,
+        .on_done = params->on_done,
+        .done_arg = params->done_arg,
+        .taken_ns = params->taken_ns,
+        .is_watched = params->is_watched,
+        .exec = &run->program,
         .timer_fd = -1,
-        .harvest = SPOOL_INIT,
         .workspace_fd = -1,
-        .facts = { .n_stages = plan->job.n_stages },
+        .next = cay->runs,
+        .link = &cay->runs,
     };
-    for (int i = 0; i < WARDEN_FDS; i++)
-        run->far_fds[i] = -1;
-    terminal_init(&run->terminal, how->options.window.rows, how->options.window.cols);
-    run->result = result_new(how->id, &run->arena);
+    if (run->next)
+        run->next->link = &run->next;
+    cay->runs = run;
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        run->folder_fds[i] = -1;
+    exec_init(&run->compile);
+    exec_init(&run->program);
+    run->result = result_new(params->id, &run->arena);
     memcpy(run->id, run->result->id, sizeof run->id);
     record_begin(&run->record, run->id, &cay->config);
     run->record.journal = cay->options.journal;
-    run->record.is_off = how->is_probe;
-    run->record.tenant = how->tenant ? arena_str(run->arena, how->tenant) : NULL;
-    result_stamp(run->result, how->timestamp);
-    run->result->timing.queue_ns = how->queue_ns;
+    run->record.is_off = params->is_probe;
+    run->record.tenant = params->tenant ? arena_str(run->arena, params->tenant) : NULL;
+    result_stamp(run->result, params->timestamp);
+    run->result->timing.queue_ns = params->queue_ns;
     run->result->timing.compile_ns = -1;
-    for (int i = 0; i < STREAMS; i++)
-        capture_init(&run->captures[i], keep);
     for (const char *const *note = plan->warnings.list; note && *note; note++)
         field_append(run->arena, &run->warnings, arena_str(run->arena, *note));
     return run;
 }
 
 int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
-              const struct run_how *how, struct run **ret, struct cay_error *err)
+              const struct run_params *params, struct run **ret, struct cay_error *err)
 {
     struct compiled compiled;
 
-    compiled_find(&compiled, &cay->config, cay->compiled_fd, how->tenant ? how->tenant : "", plan);
-    struct run *run = run_new(cay, plan, how);
+    compiled_find(&compiled, &cay->config, cay->compiled_fd, params->tenant ? params->tenant : "",
+                  plan);
+    struct run *run = run_new(cay, plan, params);
     run->compiled = compiled;
     run->req = request_hold(req);
     int rc = 0;
     if (run->plan.policy == POLICY_BLOCK)
         run_begin_policy(run, &run->plan);
-    if (run->policy && run->is_watched)
-        rc = loop_add(run, err);
-    if (rc == 0 && !(run->is_listed && run_wait_for_policy(run, POLICY_TO_START))) {
+    if (run->is_watched)
+        rc = loop_add(cay, &run->entry, &run_kind, true, err);
+    if (rc == 0 && !run_wait_for_policy(run, POLICY_TO_START)) {
         run->is_refused = !run_passes_policy(run);
         rc = run->is_refused ? owe_refusal(run, err) : ask_warden(run, err);
     }

@@ -2,25 +2,19 @@
 #pragma once
 
 /*
- * A run from the front's side: pipes and payload are made, the warden is asked, and until it says
- * that all is gone, output is read, input is fed, and what happens is told as events.
+ * A run: a sandbox is opened, the compiler is executed in it where there is one, then the program;
+ * what happens is told as events, and at the end there is a result.
  *
- *     program ──stdout, stderr──▶ front ──events──▶ caller          (bytes never cross the warden)
- *     caller's stdin ──▶ front ──pipe──▶ program
- *     warden ──started, ended, gone──▶ front
+ *     run_start ─▶ policy ─▶ sandbox_open, exec_start ─▶ reports … ─▶ sandbox_close ─▶ result
  *
- * The end does not wait for a stream's end: when the warden says gone, nothing can write any more,
- * and what is left in the pipes is all there is. The same holds earlier, when it says that the
- * program is held in its last call and alone.
+ * The answer waits for the sandbox's end, unless the program is held in its last call and alone.
  *
  *     run.c          its beginning, its events, and what stops it
- *     run-streams.c  what goes in and out, and its timer
- *     run-reply.c    the warden's word
+ *     run-reports.c  what its sandbox and its execs report
  *     run-policy.c   what waits for the static check
  *     run-again.c    a backend that can't be had
+ *     run-follow.c   one that is waited for: cay_run
  *     run-end.c      result, record, callback; and it is freed
- *
- * loop.h calls them.
  */
 
 #include <stdbool.h>
@@ -29,32 +23,15 @@
 
 #include <cay/run.h>
 
-#include "core/capture.h"
 #include "core/plan.h"
 #include "core/verdict.h"
+#include "engine/exec.h"
 #include "engine/loop.h"
-#include "engine/spool.h"
-#include "engine/terminal.h"
+#include "engine/sandbox.h"
 #include "store/compiled.h"
 #include "store/record.h"
-#include "warden/message.h"
 
 struct policy_report;
-
-enum { OUT, ERR, STREAMS };
-
-/* The program's input: from a live fd, or from the request's own bytes. */
-struct feed {
-    int from_fd; /* -1: from data */
-    int to_fd;   /* -1: closed, or there is no terminal yet */
-    const char *data;
-    size_t len;
-    char *buf;     /* of from_fd */
-    bool is_tty;   /* its end is told by a character, not by closing */
-    char end;      /* that character */
-    int end_wait;  /* > 0: all input was given; milliseconds until the program is told again */
-    bool has_read; /* something of from_fd, which is not there any more */
-};
 
 /* A plan that came to nothing: what it holds may still be pointed to. */
 struct plan_before {
@@ -63,11 +40,13 @@ struct plan_before {
 };
 
 struct run {
+    struct loop_entry entry; /* of one that is followed by epoll, for its timer */
+    struct run *next, **link;
     struct cay *cay;
     char id[33];
-    struct plan plan; /* without its compile stage, where that was done before */
+    struct plan plan; /* without its compiler, where that was executed before */
     struct plan_before *before;
-    uint32_t lacking; /* backends that were tried in vain, by their place in the list */
+    uint32_t unavailable; /* backends that were tried in vain, by their place in the list */
     struct cay_error first_failure; /* of the first of them */
     struct compiled compiled;
     struct cay_request *req; /* what the plan points into */
@@ -78,34 +57,19 @@ struct run {
     struct cay_result *result;
     int64_t taken_ns;
     uint64_t seq;
+    bool is_watched; /* by epoll */
 
-    /* Of loop.c. */
-    uint32_t number;
-    struct run *next; /* of those whose numbers share a bucket */
-    struct run *next_owed;
-    unsigned owed;       /* OWES_*; 0: not in the list */
-    unsigned lost_links; /* wardens that died before they were told of it */
-    bool is_listed;
-    bool is_watched;         /* by epoll */
-    int far_fds[WARDEN_FDS]; /* for the warden, until it has them; with plan.has_next, until a
-                                program has them */
-    bool has_streams;
-
-    int stream_fds[STREAMS]; /* our ends; -1: at its end */
-    struct capture captures[STREAMS];
-    char carry[STREAMS][4]; /* the start of a character whose rest has not come yet */
-    size_t carry_len[STREAMS];
-    int64_t carry_until_ns[STREAMS]; /* then it is given without */
-    struct feed feed;
-    int timer_fd; /* run_set_timer; -1: none */
-    struct terminal terminal;
+    struct open_sandbox sandbox;
+    struct exec compile, program;
+    struct exec *exec;               /* the one of them that lives, or was the last to */
+    int folder_fds[SANDBOX_FOLDERS]; /* for the warden, until it has them; with plan.has_next, until
+                                        a program has them */
+    bool has_folders;
+    int workspace_fd;   /* -1: none */
+    int64_t started_ns; /* on the clock of files, before anything of it was shown */
+    int timer_fd;       /* run_set_timer; -1: none */
     bool has_window_fd; /* options.window_fd is still worth reading */
     struct record record;
-    struct spool harvest; /* what the run leaves in its folders */
-    bool awaits_products; /* what the compiler made comes first there */
-    int workspace_fd;     /* -1: none */
-    int64_t started_ns;   /* on the clock of files, before anything of it was shown */
-    int64_t stage_ns;     /* when the stage that runs was told of; 0: none does */
 
     struct policy *policy; /* the check that goes on beside; NULL: none, or it is done */
     enum { POLICY_NO_WAIT, POLICY_TO_START, POLICY_TO_END } policy_wait; /* what waits for it */
@@ -117,10 +81,9 @@ struct run {
     struct value told; /* those of them that were events */
     uint32_t layers;
     enum start_kind start_kind;
-    enum stop_reason stop_reason; /* of OWES_STOP */
     bool is_compiling;
-    bool is_run_told; /* that the program's stage has begun */
-    bool has_started; /* a stage was started: its output may be read */
+    bool is_run_told; /* that the program has begun */
+    bool has_started; /* something was executed */
     bool is_stopping;
     bool is_cancelled;
     bool is_ending;         /* nothing but work for it keeps it from its end */
@@ -134,7 +97,7 @@ struct run {
 
 /* ---- its life ---- */
 
-struct run_how {
+struct run_params {
     struct cay_run_options options;
     cay_done_fn *on_done;
     void *done_arg;
@@ -150,10 +113,7 @@ struct run_how {
 /* Makes a run of the plan, which it takes, and asks the warden for it. On failure nothing is left,
  * and no callback was called. */
 int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
-              const struct run_how *how, struct run **ret, struct cay_error *err);
-
-/* A reply of the warden for it. The run may be over, and freed, after it. */
-void run_reply(struct run *run, const struct warden_reply *reply);
+              const struct run_params *params, struct run **ret, struct cay_error *err);
 
 /* Asks for it once more, where the warden that was asked has gone before anything of it began, and
  * nothing was used up. Returns -1 where that is not so, and *err as it was; or why it failed. */
@@ -171,11 +131,20 @@ void run_again_done(struct run *run);
  * be freed after it. */
 void run_ask(struct run *run);
 
+/* What the compiler has made is there: executes the program. */
+int run_start_program(struct run *run, struct cay_error *err);
+
+/* Serves it until *is_over, which its on_done sets. */
+void run_follow(struct run *run, const bool *is_over);
+
 /* A warning of the result, and an event. */
 void run_warn(struct run *run, const char *text);
 
 /* Ends a run that nothing more will be heard of: result, callbacks, and it is freed. */
 void run_fail(struct run *run, const struct cay_error *err);
+
+/* All of them: the engine is being closed. */
+void runs_fail(struct cay *cay);
 
 /* Ends a run that the policy refused. */
 void run_refuse(struct run *run);
@@ -187,7 +156,6 @@ void run_end(struct run *run);
 /* Leaves nothing of it, and tells nobody. */
 void run_free(struct run *run);
 
-void run_stop(struct run *run, enum stop_reason reason);
 void run_cancel(struct run *run, int signal);
 
 void run_emit(struct run *run, struct cay_event event);
@@ -200,6 +168,21 @@ void run_tell_finished(struct run *run);
  * may be here earlier where a compiler ran before it. */
 void run_tell_begun(struct run *run);
 
+/* Sets its one timer, which waits for the policy, or for its turn; 0: none. Where nobody follows it
+ * by epoll, nothing is done. Returns -errno. */
+int run_set_timer(struct run *run, int64_t in_ns);
+
+/* Whether what it leaves is asked for. */
+static inline bool run_wants_harvest(const struct plan *plan)
+{
+    return plan->run.spec.harvest != HARVEST_NOTHING;
+}
+
+/* ---- what its sandbox and execs report ---- */
+
+void run_on_sandbox(void *arg, const struct sandbox_report *report);
+void run_on_exec(void *arg, const struct exec_report *report);
+
 /* ---- the policy ---- */
 
 /* Has the plan's code checked, where there is something to check. */
@@ -210,65 +193,14 @@ void run_begin_policy(struct run *run, const struct plan *plan);
  * here may be what others wait for. */
 bool run_wait_for_policy(struct run *run, int what);
 
-/* Whether it waits for a check that is done; and goes on then, or when there is no more time. */
-bool run_is_checked(const struct run *run);
+/* Goes on with a run that waits for a check, when that is done or there is no more time. */
 void run_look_at_policy(struct run *run);
+
+/* With all whose checks are done. */
+void runs_on_checks(struct cay *cay);
 
 /* With "block": whether the run may go on. */
 bool run_passes_policy(struct run *run);
 
 /* Ends the check: its findings go to the record, its warnings to the run. */
 void run_take_policy(struct run *run, struct policy_report *report);
-
-/* ---- streams ---- */
-
-extern const enum cay_event_kind stream_events[STREAMS];
-
-/* Makes pipes or the terminal's socket; the warden's ends go to far_fds. */
-int run_make_streams(struct run *run, struct cay_error *err);
-
-/* Whether what it leaves is asked for. */
-static inline bool run_wants_harvest(const struct plan *plan)
-{
-    return (plan->workspace && !plan->job.writes) || plan->payload.globs;
-}
-
-/* A pipe whose far end the program may open again by /dev/stdout. */
-int run_make_pipe(int *ret_near, int *ret_far, bool near_reads, struct cay_error *err);
-
-/* Makes those that runs took. */
-void run_stock_pipes(struct loop *loop);
-
-/* Gives the input that the request holds, as far as the pipe takes it. */
-void run_feed_first(struct run *run);
-
-/* From now on output is read. */
-void run_watch_output(struct run *run);
-
-/* One of its fds is ready. */
-void run_ready(struct run *run, enum run_fd which);
-
-/* Sets its one timer, for feed.end_wait, carry_until_ns, or the policy; 0: none. Where poll() has a
- * time to wait for, nothing is done: epoll is told of it by an fd. Returns -errno. */
-int run_set_timer(struct run *run, int64_t in_ns);
-
-/* Once the time of feed.end_wait is over. */
-void run_feed_end_again(struct run *run);
-
-/* How long the start of a character may still wait for its rest; -1: there is none. */
-int64_t run_carry_wait_ns(const struct run *run);
-
-/* Gives those that have waited for long enough. */
-void run_give_carry(struct run *run);
-
-/* Takes what is in the pipes, and what was carried: the stage has ended. */
-void run_drain(struct run *run);
-
-/* Closes the warden's ends, which it has by now. */
-void run_close_far(struct run *run);
-
-uint64_t run_output_total(const struct run *run);
-void run_close_streams(struct run *run);
-
-/* Closes them, so that they can be made again: nothing came by them. */
-void run_unmake_streams(struct run *run);

@@ -21,61 +21,11 @@
 #include "base/error.h"
 #include "core/language.h"
 #include "core/libexec.h"
+#include "core/limits.h"
 #include "core/state.h"
 #include "warden/warden.h"
 
 enum { FRONT_FD = 3, STATE_FD = 4, LISTEN_FD = 5 };
-
-/* What a request gets that says nothing. */
-static void limits_from_settings(const struct setting *settings, struct cay_limits *ret)
-{
-    *ret = (struct cay_limits){
-        .timeout_ns = (int64_t)settings[FIELD_TIMEOUT].value.num,
-        .cpu_time_ns = (int64_t)settings[FIELD_CPU_TIME].value.num,
-        .memory_bytes = settings[FIELD_MEMORY].value.num,
-        .swap_bytes = settings[FIELD_SWAP].value.num,
-        .disk_bytes = MIN(settings[FIELD_DISK].value.num, settings[FIELD_MEMORY].value.num / 2),
-        .inodes = settings[FIELD_INODES].value.num,
-        .pids = (uint32_t)settings[FIELD_PIDS].value.num,
-        .cpus_milli = (uint32_t)settings[FIELD_CPUS].value.num,
-        .cpu_shares = (uint32_t)settings[FIELD_CPU_SHARES].value.num,
-        .open_files = (uint32_t)settings[FIELD_OPEN_FILES].value.num,
-    };
-}
-
-static void caps_from_config(const struct config *config, struct cay_limits *ret)
-{
-    const struct setting *caps = config->caps;
-
-    *ret = (struct cay_limits){
-        .timeout_ns = (int64_t)caps[FIELD_TIMEOUT].value.num,
-        .cpu_time_ns = (int64_t)caps[FIELD_CPU_TIME].value.num,
-        .memory_bytes = caps[FIELD_MEMORY].value.num,
-        .swap_bytes = caps[FIELD_SWAP].value.num,
-        .disk_bytes = caps[FIELD_DISK].value.num,
-        .inodes = caps[FIELD_INODES].value.num,
-        .pids = (uint32_t)caps[FIELD_PIDS].value.num,
-        .cpus_milli = (uint32_t)caps[FIELD_CPUS].value.num,
-        .cpu_shares = (uint32_t)caps[FIELD_CPU_SHARES].value.num,
-        .open_files = (uint32_t)caps[FIELD_OPEN_FILES].value.num,
-    };
-}
-
-/* As plan.c gives it: its own time and memory, and a few more processes. */
-static void compile_caps_from_config(const struct config *config, struct cay_limits *ret)
-{
-    const struct setting *settings = config->settings;
-
-    caps_from_config(config, ret);
-    ret->timeout_ns = (int64_t)settings[FIELD_COMPILE_TIMEOUT].value.num;
-    ret->cpu_time_ns = 0;
-    if (ret->memory_bytes > 0)
-        ret->memory_bytes = MAX(ret->memory_bytes, settings[FIELD_COMPILE_MEMORY].value.num);
-    if (ret->pids > 0)
-        ret->pids = MAX(ret->pids, 64U);
-    if (ret->cpus_milli > 0)
-        ret->cpus_milli = MAX(ret->cpus_milli, 1000U);
-}
 
 /* The warden holds none of the caller's fds: a pipe of the caller's must end with the caller. */
 static void keep_only(int front_fd, int state_fd, int listen_fd)
@@ -145,7 +95,7 @@ static void ahead_from_config(const struct config *config, struct ahead *ret)
 
     *ret = (struct ahead){ 0 };
     libexec_folder(ret->libexec, sizeof ret->libexec);
-    limits_from_settings(settings, &ret->limits);
+    ret->limits = limits_usual(config);
     for (const char *const *name = settings[FIELD_WARM].value.list;
          name && *name && n < POOL_LANGUAGES; name++) {
         int language = strcmp(*name, "command") == 0 ? -1 : language_index(*name);
@@ -173,21 +123,19 @@ static uint32_t max_runs(const struct config *config)
     return (uint32_t)(2 * config->settings[FIELD_MAX_RUNNING].value.num + SPARE);
 }
 
-static int serve(int front_fd, const struct config *config, bool once, enum link_kind kind)
+static int serve(int front_fd, const struct config *config, bool once, enum warden_purpose kind)
 {
-    bool ahead = kind != LINK_PLAIN;
-    struct cay_limits caps, compile_caps;
+    bool ahead = kind != WARDEN_PLAIN;
+    const struct cay_limits caps = limits_max(config), compile_caps = limits_compile_max(config);
     struct ahead what;
     const char *docker_host = config->settings[FIELD_DOCKER_HOST].value.text;
     int state_fd = state_open();
 
-    caps_from_config(config, &caps);
-    compile_caps_from_config(config, &compile_caps);
     if (ahead)
         ahead_from_config(config, &what);
-    const struct link_terms terms = { &caps, &compile_caps, STATE_FD };
+    const struct warden_terms terms = { &caps, &compile_caps, STATE_FD };
     int listen_fd =
-        ahead ? link_listen(&(struct link_terms){ &caps, &compile_caps, state_fd }) : -1;
+        ahead ? warden_listen(&(struct warden_terms){ &caps, &compile_caps, state_fd }) : -1;
     keep_only(front_fd, state_fd, listen_fd);
     int status = warden_main(&(struct warden_options){
         .front_fd = FRONT_FD,
@@ -195,20 +143,20 @@ static int serve(int front_fd, const struct config *config, bool once, enum link
         .state_fd = state_fd < 0 ? -1 : STATE_FD,
         .caps = &caps,
         .compile_caps = &compile_caps,
-        .max_runs = kind == LINK_UNPRIVILEGED ? max_runs(config) : 0,
+        .max_runs = kind == WARDEN_UNPRIVILEGED ? max_runs(config) : 0,
         .once = once,
-        .is_unprivileged = kind == LINK_UNPRIVILEGED,
+        .is_unprivileged = kind == WARDEN_UNPRIVILEGED,
         .pool = ahead ? &what.options : NULL,
         .docker_host = docker_host,
     });
     if (listen_fd >= 0) {
         close(LISTEN_FD); /* where the warden has not done so before */
-        link_unlisten(&terms);
+        warden_unlisten(&terms);
     }
     return status;
 }
 
-int link_serve(int front_fd, enum link_kind kind)
+int warden_serve(int front_fd, enum warden_purpose kind)
 {
     struct config config;
     struct config_sources sources;
@@ -239,33 +187,31 @@ static int spawn_warden(const char *helper, int fd, bool ahead, pid_t *ret)
 }
 
 /* To the warden of a server, if one is up for this user. */
-static int connect_server(struct link *link, const struct config *config)
+static int connect_server(struct warden_client *client, const struct config *config)
 {
-    struct cay_limits caps, compile_caps;
+    const struct cay_limits caps = limits_max(config), compile_caps = limits_compile_max(config);
     auto_close int state_fd = state_open();
 
-    caps_from_config(config, &caps);
-    compile_caps_from_config(config, &compile_caps);
-    link->fd = link_connect(&(struct link_terms){ &caps, &compile_caps, state_fd });
-    link->pid = -1;
-    link->is_server = link->fd >= 0;
-    return link->fd < 0 ? -1 : 0;
+    client->fd = warden_connect(&(struct warden_terms){ &caps, &compile_caps, state_fd });
+    client->pid = -1;
+    client->is_server = client->fd >= 0;
+    return client->fd < 0 ? -1 : 0;
 }
 
-int link_open(struct link *link, const struct cay_options *options, const struct config *config,
-              struct cay_error *err)
+int warden_open(struct warden_client *client, const struct cay_options *options,
+                const struct config *config, struct cay_error *err)
 {
     int pair[2];
 
-    if (link->fd >= 0)
+    if (client->fd >= 0)
         return 0;
-    if (options->server && !link->is_server_lost && config->settings[FIELD_SERVER].value.num &&
-        connect_server(link, config) == 0)
+    if (options->server && !client->is_server_lost && config->settings[FIELD_SERVER].value.num &&
+        connect_server(client, config) == 0)
         return 0;
     if (options->start_warden) {
-        link->pid = -1; /* not ours to reap */
-        link->fd = options->start_warden(options->start_arg, err);
-        return link->fd < 0 ? cay_wrap(err, "start the warden") : 0;
+        client->pid = -1; /* not ours to reap */
+        client->fd = options->start_warden(options->start_arg, err);
+        return client->fd < 0 ? cay_wrap(err, "start the warden") : 0;
     }
     /* Neither side ever waits for the other to read: that would be for ever if both did. */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
@@ -277,9 +223,10 @@ int link_open(struct link *link, const struct cay_options *options, const struct
         pid = fork();
         if (pid == 0) {
             wipe(options->argv);
-            _exit(serve(back, config, options->once, options->prewarm ? LINK_PREWARM : LINK_PLAIN));
+            _exit(serve(back, config, options->once,
+                        options->prewarm ? WARDEN_PREWARM : WARDEN_PLAIN));
         }
-        link->may_leave = options->once;
+        client->may_leave = options->once;
         if (pid < 0)
             return cay_fail_errno(err, errno, "start the warden");
     } else {
@@ -290,8 +237,8 @@ int link_open(struct link *link, const struct cay_options *options, const struct
             return cay_hint(err, "install the cay command, or set helper in struct cay_options");
         }
     }
-    link->fd = take_fd(&front);
-    link->pid = pid;
+    client->fd = take_fd(&front);
+    client->pid = pid;
     return 0;
 }
 
@@ -300,9 +247,9 @@ int link_open(struct link *link, const struct cay_options *options, const struct
  * of the caller's fds. */
 enum { LEAVE_MS = 3000 };
 
-static bool is_to_be_left(const struct link *link)
+static bool is_to_be_left(const struct warden_client *client)
 {
-    auto_close int fd = link->may_leave ? (int)syscall(SYS_pidfd_open, link->pid, 0) : -1;
+    auto_close int fd = client->may_leave ? (int)syscall(SYS_pidfd_open, client->pid, 0) : -1;
     struct pollfd end = { .fd = fd, .events = POLLIN };
     int rc = -1;
 
@@ -311,14 +258,14 @@ static bool is_to_be_left(const struct link *link)
     return rc == 0;
 }
 
-void link_close(struct link *link)
+void warden_close(struct warden_client *client)
 {
-    if (link->fd < 0)
+    if (client->fd < 0)
         return;
-    close_fd(&link->fd);
-    link->is_server = false;
-    if (link->pid > 0 && !is_to_be_left(link))
-        while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
+    close_fd(&client->fd);
+    client->is_server = false;
+    if (client->pid > 0 && !is_to_be_left(client))
+        while (waitpid(client->pid, NULL, 0) < 0 && errno == EINTR)
             continue;
-    link->pid = -1;
+    client->pid = -1;
 }

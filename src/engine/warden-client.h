@@ -12,7 +12,7 @@
 
 struct cay_options;
 
-struct link {
+struct warden_client {
     int fd; /* -1: no warden yet */
     pid_t pid;
     bool may_leave;      /* who closes it is about to end, and need not wait for ever */
@@ -20,21 +20,21 @@ struct link {
     bool is_server_lost; /* that was one, and has ended: from here on there is one of our own */
 };
 
-#define LINK_INIT \
-    {             \
-        -1, -1    \
+#define WARDEN_CLIENT_INIT \
+    {                      \
+        -1, -1             \
     }
 
-int link_open(struct link *link, const struct cay_options *options, const struct config *config,
-              struct cay_error *err);
+int warden_open(struct warden_client *client, const struct cay_options *options,
+                const struct config *config, struct cay_error *err);
 
 /* Closes the connection, at which the warden ends what is left and itself, and waits for that; who
  * may leave, for some seconds. */
-void link_close(struct link *link);
+void warden_close(struct warden_client *client);
 
 /* What for: one that makes nothing ahead, one that does, and that for a front which has given up
  * its rights and shall get nothing but sandboxes. */
-enum link_kind { LINK_PLAIN, LINK_PREWARM, LINK_UNPRIVILEGED };
+enum warden_purpose { WARDEN_PLAIN, WARDEN_PREWARM, WARDEN_UNPRIVILEGED };
 
 /* The life of a warden that was started as a program of its own, with the front on this fd. */
-int link_serve(int front_fd, enum link_kind kind);
+int warden_serve(int front_fd, enum warden_purpose kind);

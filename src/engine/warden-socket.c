@@ -29,7 +29,7 @@ static uint64_t mix(uint64_t hash, const void *data, size_t len)
     return hash;
 }
 
-static uint64_t hash_of(const struct link_terms *terms)
+static uint64_t hash_of(const struct warden_terms *terms)
 {
     const uint64_t sizes[] = { WARDEN_PROTOCOL, sizeof(struct warden_request),
                                sizeof(struct warden_reply), sizeof(struct warden_pool) };
@@ -61,7 +61,7 @@ static void folder_name(char out[static FOLDER_SIZE])
         snprintf(out, FOLDER_SIZE, "/tmp/cay-%u", uid);
 }
 
-static int name_of(const struct link_terms *terms, struct sockaddr_un *ret)
+static int name_of(const struct warden_terms *terms, struct sockaddr_un *ret)
 {
     char dir[FOLDER_SIZE];
 
@@ -81,7 +81,7 @@ static bool is_own(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == geteuid();
 }
 
-int link_connect(const struct link_terms *terms)
+int warden_connect(const struct warden_terms *terms)
 {
     struct sockaddr_un name;
 
@@ -109,7 +109,7 @@ static int make_folder(const struct sockaddr_un *name)
     return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 0022) ? 0 : -EPERM;
 }
 
-int link_listen(const struct link_terms *terms)
+int warden_listen(const struct warden_terms *terms)
 {
     struct sockaddr_un name;
 
@@ -118,10 +118,10 @@ int link_listen(const struct link_terms *terms)
         rc = make_folder(&name);
     if (rc < 0)
         return rc;
-    auto_close int other = link_connect(terms);
+    auto_close int other = warden_connect(terms);
     if (other >= 0)
         return -EADDRINUSE; /* another server of the same kind: one is enough */
-    link_sweep(false, NULL, NULL);
+    warden_sweep(false, NULL, NULL);
     auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
@@ -172,8 +172,8 @@ static bool is_dead(const char *dir, const char *name, struct sockaddr_un *ret)
     return fd >= 0 && connect(fd, (struct sockaddr *)ret, sizeof *ret) < 0 && errno == ECONNREFUSED;
 }
 
-void link_sweep(bool dry_run, void (*told)(void *arg, const char *what, const char *name),
-                void *arg)
+void warden_sweep(bool dry_run, void (*told)(void *arg, const char *what, const char *name),
+                  void *arg)
 {
     struct sockaddr_un address;
     struct dirent *entry;
@@ -193,13 +193,13 @@ void link_sweep(bool dry_run, void (*told)(void *arg, const char *what, const ch
     closedir(dir);
 }
 
-void link_unlisten(const struct link_terms *terms)
+void warden_unlisten(const struct warden_terms *terms)
 {
     struct sockaddr_un name;
 
     if (name_of(terms, &name) < 0)
         return;
-    auto_close int next = link_connect(terms); /* a server that began while this one was ending */
+    auto_close int next = warden_connect(terms); /* a server that began while this one was ending */
     if (next < 0)
         unlink(name.sun_path);
 }

@@ -15,22 +15,22 @@
 
 struct cay_limits;
 
-struct link_terms {
+struct warden_terms {
     const struct cay_limits *caps, *compile_caps;
     int state_fd;
 };
 
 /* An fd that fronts connect to, or -errno. The name goes when the process does, or, where it was
  * killed, when the next one listens: sweeps. */
-int link_listen(const struct link_terms *terms);
+int warden_listen(const struct warden_terms *terms);
 
 /* Removes the name, unless another has it by now; the fd is closed before. */
-void link_unlisten(const struct link_terms *terms);
+void warden_unlisten(const struct warden_terms *terms);
 
 /* An fd to a warden of this user that listens, or -errno. */
-int link_connect(const struct link_terms *terms);
+int warden_connect(const struct warden_terms *terms);
 
 /* Removes the sockets in that folder, a server's own and its wardens', at which nobody answers.
  * told, which may be NULL, hears of each. */
-void link_sweep(bool dry_run, void (*told)(void *arg, const char *what, const char *name),
-                void *arg);
+void warden_sweep(bool dry_run, void (*told)(void *arg, const char *what, const char *name),
+                  void *arg);

@@ -20,8 +20,7 @@
 static const struct errors_source *sources_of(struct arena *arena, const struct plan *plan,
                                               size_t *ret_n)
 {
-    const struct payload_source *payload = &plan->payload;
-    struct errors_source *list = arena_alloc(arena, (payload->n_files + 1) * sizeof *list);
+    struct errors_source *list = arena_alloc(arena, (plan->n_files + 1) * sizeof *list);
     const char *own = plan->is_source_there ? plan->source : plan->source_name;
     size_t n = 0;
 
@@ -34,8 +33,8 @@ static const struct errors_source *sources_of(struct arena *arena, const struct 
         .data = plan->code.data,
         .len = plan->code.len,
     };
-    for (size_t i = 0; i < payload->n_files; i++) {
-        const struct payload_file *file = &payload->files[i];
+    for (size_t i = 0; i < plan->n_files; i++) {
+        const struct payload_file *file = &plan->files[i];
         bool is_ours = strncmp(file->name, ".cay", 4) == 0; /* a driver */
         if (!is_ours && strcmp(file->name, own) != 0)
             list[n++] = (struct errors_source){
@@ -91,7 +90,7 @@ void explain_result(struct arena *arena, struct errors_cache *cache, const struc
 
     if (result->success)
         return;
-    if (result->err.len == 0 && !plan->job.tty && facts.stage == ERRORS_RUN)
+    if (result->err.len == 0 && !plan->run.spec.has_terminal && facts.stage == ERRORS_RUN)
         facts.len = 0;
     facts.sources = sources_of(&scratch, plan, &facts.n_sources);
     if (facts.len > 0)

@@ -167,8 +167,8 @@ static void tell_line(const struct reading *r)
 
 static void read_files(const struct reading *r)
 {
-    for (size_t i = 0; i < r->plan->payload.n_files; i++) {
-        const struct payload_file *file = &r->plan->payload.files[i];
+    for (size_t i = 0; i < r->plan->n_files; i++) {
+        const struct payload_file *file = &r->plan->files[i];
         const struct language *language = NULL;
         struct cay_error unknown;
         if (language_guess(r->arena, file->name, file->data, (size_t)file->len, &language,
@@ -180,7 +180,7 @@ static void read_files(const struct reading *r)
 
 void policy_command(struct arena *arena, const struct plan *plan, policy_text_fn *fn, void *arg)
 {
-    struct reading r = { arena, plan, fn, arg, .argv = plan->payload.argv[0] };
+    struct reading r = { arena, plan, fn, arg, .argv = plan_first(plan)->argv };
     static const char many[] = "the command has more words than can be checked";
     const char *wrapper;
     size_t own;

@@ -162,9 +162,9 @@ static bool is_plain(const struct policy_asker *asker, const struct plan *plan)
 
 static bool has_files(const struct plan *plan)
 {
-    for (size_t i = 0; i < plan->payload.n_files; i++)
-        if (strcmp(plan->payload.files[i].name, plan->source_name) != 0 &&
-            strncmp(plan->payload.files[i].name, ".cay", 4) != 0)
+    for (size_t i = 0; i < plan->n_files; i++)
+        if (strcmp(plan->files[i].name, plan->source_name) != 0 &&
+            strncmp(plan->files[i].name, ".cay", 4) != 0)
             return true;
     return false;
 }
@@ -176,8 +176,8 @@ static void ask_of_code(const struct policy_asker *asker, const struct plan *pla
 
     ask(asker, plan, policy,
         &(struct policy_text){ plan->source_name, language, plan->code.data, plan->code.len });
-    for (size_t i = 0; i < plan->payload.n_files; i++) {
-        const struct payload_file *file = &plan->payload.files[i];
+    for (size_t i = 0; i < plan->n_files; i++) {
+        const struct payload_file *file = &plan->files[i];
         bool is_source = plan->source_name && strcmp(file->name, plan->source_name) == 0;
         bool is_ours = strncmp(file->name, ".cay", 4) == 0;
         if (!is_source && !is_ours && language_has_file(plan->language, file->name))

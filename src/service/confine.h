@@ -21,7 +21,7 @@ struct cay;
 struct cay_error;
 
 /* Where there is no user `cay`: a uid right behind those of the sandboxes, which nobody has; that
- * of zygotes is the next one (backends/native/zygote-host.h). */
+ * of zygotes is the next one (backends/native/prewarm/zygote-host.h). */
 #define FRONT_UID 0x70010000U
 
 struct confine_user {

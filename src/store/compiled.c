@@ -79,7 +79,6 @@ static void add_host(struct digest *digest, struct plan *plan)
 static void make_key(struct compiled *compiled, const char *tenant, struct plan *plan)
 {
     static const char version[] = "cay compiled 1";
-    const struct payload_source *payload = &plan->payload;
     struct digest digest;
 
     digest_begin(&digest);
@@ -88,11 +87,11 @@ static void make_key(struct compiled *compiled, const char *tenant, struct plan 
     add(&digest, plan->backend->name, strlen(plan->backend->name));
     add(&digest, plan->language->name, strlen(plan->language->name));
     add_words(&digest, plan->language->outputs);
-    add_words(&digest, payload->argv[0]);
-    add_words(&digest, payload->env);
+    add_words(&digest, plan->compile.argv);
+    add_words(&digest, plan->env);
     add_host(&digest, plan);
-    for (size_t i = 0; i < payload->n_files; i++) {
-        const struct payload_file *file = &payload->files[i];
+    for (size_t i = 0; i < plan->n_files; i++) {
+        const struct payload_file *file = &plan->files[i];
         uint64_t mode = file->mode;
         add(&digest, file->name, strlen(file->name));
         digest_add(&digest, &mode, sizeof mode);
@@ -116,16 +115,16 @@ static bool is_repeatable(const struct plan *plan)
 {
     uint64_t bytes = 0;
 
-    if (!plan->language || plan->job.n_stages != 2 || !plan->language->outputs[0] ||
-        plan->is_strict || plan->workspace || plan->n_folders > 0 ||
+    if (!plan->language || !plan->has_compile || !plan->language->outputs[0] || plan->is_strict ||
+        plan->workspace || plan->n_folders > 0 ||
         (plan->backend->abilities & BACKEND_IMAGES)) /* an image changes behind its name */
         return false;
-    for (size_t i = 0; i < plan->payload.n_files; i++)
-        bytes += plan->payload.files[i].len;
+    for (size_t i = 0; i < plan->n_files; i++)
+        bytes += plan->files[i].len;
     if (bytes > CODE_BYTES_MAX)
         return false;
-    for (size_t i = 0; i < plan->payload.n_files; i++)
-        if (has_word(&plan->payload.files[i], plan->language->varies))
+    for (size_t i = 0; i < plan->n_files; i++)
+        if (has_word(&plan->files[i], plan->language->varies))
             return false;
     return true;
 }
@@ -143,9 +142,9 @@ static bool fits(const struct compiled *compiled, const struct plan *plan)
 
     for (size_t i = 0; i < compiled->n_files; i++)
         bytes += compiled->files[i].len + page;
-    for (size_t i = 0; i < plan->payload.n_files; i++)
-        bytes += plan->payload.files[i].len + page;
-    return bytes <= plan->job.limits[1].disk_bytes;
+    for (size_t i = 0; i < plan->n_files; i++)
+        bytes += plan->files[i].len + page;
+    return bytes <= plan->run.spec.limits.disk_bytes;
 }
 
 void compiled_find(struct compiled *ret, const struct config *config, int folder_fd,
@@ -158,10 +157,8 @@ void compiled_find(struct compiled *ret, const struct config *config, int folder
     ret->is_found = compiled_load(ret, &plan->arena) && fits(ret, plan);
     if (!ret->is_found)
         return;
-    plan->job.n_stages = 1;
-    plan->job.limits[0] = plan->job.limits[1];
-    plan->payload.argv[0] = plan->payload.argv[1];
-    plan->payload.argv[1] = NULL;
+    plan->has_compile = false;
+    plan->sandbox.limits = plan->run.spec.limits;
 }
 
 bool compiled_is_wanted(const struct compiled *compiled)

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A cache of compiled programs. Where code, files, variables, flags, compiler and tenant are the
- * same, the compiler's output is the same, and the run has no compile stage:
+ * Programs that were compiled before. Where code, files, variables, flags, compiler and tenant are
+ * the same, what the compiler made is the same, and the plan needs no compiler:
  *
- *     compiled_find(&compiled, config, -1, tenant, plan);      found: the plan has one stage less
+ *     compiled_find(&compiled, config, -1, tenant, plan);      found: the plan has one exec less
  *     compiled_put(&compiled, plan, &payload);                 what was made; else the wish for it
  *     compiled_keep(&compiled, config, products_fd);           not found, and now it is compiled
  *     compiled_done(&compiled);
@@ -53,7 +53,7 @@ struct compiled {
     size_t n_files;
 };
 
-/* Looks for it; where it is found, takes the first stage out of the plan. folder_fd may be -1. */
+/* Looks for it; where it is found, takes the compiler out of the plan. folder_fd may be -1. */
 void compiled_find(struct compiled *ret, const struct config *config, int folder_fd,
                    const char *tenant, struct plan *plan);
 
@@ -61,10 +61,10 @@ void compiled_find(struct compiled *ret, const struct config *config, int folder
  * no say in what `cay run` runs. Returns its fd, or -errno. */
 int compiled_open_for(uid_t uid, gid_t gid);
 
-/* Whether the run's harvest will begin with what the compiler made. */
+/* Whether the compiler's exec is to report what it made. */
 bool compiled_is_wanted(const struct compiled *compiled);
 
-/* Adds to a copy of the plan's payload what there is, or what is wanted. */
+/* Adds what there is, or what is wanted, to what the plan's first exec gets. */
 void compiled_put(const struct compiled *compiled, struct plan *plan,
                   struct payload_source *payload);
 

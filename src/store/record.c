@@ -379,7 +379,8 @@ static void finish_files(struct record *record, const struct plan *plan,
              arena_printf(arena, "the changes cannot be applied later: %s", err.msg));
     else
         record->n_changes = changes.n;
-    files_list(arena, &harvest, &changes, &plan->payload, bound, result, warnings);
+    const struct payload_source given = { .files = plan->files, .n_files = plan->n_files };
+    files_list(arena, &harvest, &changes, &given, bound, result, warnings);
     harvest_close(&harvest);
     changes_done(&changes);
 }
@@ -401,7 +402,7 @@ static bool has_code(const struct plan *plan)
 
 static void put_code(struct json_writer *w, const struct plan *plan)
 {
-    const char *const *argv = plan->payload.argv[0];
+    const char *const *argv = plan_first(plan)->argv;
 
     if (has_code(plan)) {
         if (plan->code.len > CODE_BYTES_MAX)
@@ -425,7 +426,7 @@ enum { HASHED_AT_ONCE = 1 << 20 };
 
 static void hash_command(struct record *record, const struct plan *plan)
 {
-    for (const char *const *arg = plan->payload.argv[0]; arg && *arg; arg++)
+    for (const char *const *arg = plan_first(plan)->argv; arg && *arg; arg++)
         digest_add(&record->code, *arg, strlen(*arg) + 1);
 }
 
@@ -468,7 +469,7 @@ static struct digest *open_piece(struct record *record, const struct plan *plan,
         *len = plan->input.len;
         return &record->input;
     }
-    const struct payload_file *file = &plan->payload.files[record->hashed_pieces - PIECE_FILES];
+    const struct payload_file *file = &plan->files[record->hashed_pieces - PIECE_FILES];
     if (is_source(plan, file))
         return &record->files;
     if (!is_begun)
@@ -480,7 +481,7 @@ static struct digest *open_piece(struct record *record, const struct plan *plan,
 
 bool record_hash(struct record *record, const struct plan *plan, size_t *room)
 {
-    while (record->hashed_pieces < PIECE_FILES + plan->payload.n_files) {
+    while (record->hashed_pieces < PIECE_FILES + plan->n_files) {
         const char *data;
         uint64_t len;
         if (*room == 0)
@@ -504,8 +505,8 @@ static struct digest_sum sum_files(struct record *record, const struct plan *pla
     struct digest_sum sum = digest_end(&record->files);
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < plan->payload.n_files; i++) {
-        const struct payload_file *file = &plan->payload.files[i];
+    for (size_t i = 0; i < plan->n_files; i++) {
+        const struct payload_file *file = &plan->files[i];
         if (is_source(plan, file))
             continue;
         bytes += file->len;
@@ -570,7 +571,7 @@ static void make_entry(struct record *record, const struct plan *plan,
         .bypass = record->bypass,
         .asked = plan->fallback.asked,
         .fallback = plan->fallback.how,
-        .workspace_rw = plan->job.writes ? plan->workspace : NULL,
+        .workspace_rw = plan->sandbox.writes ? plan->workspace : NULL,
     };
     if (is_whole)
         ret->files = sum_files(record, plan, &ret->n_files);

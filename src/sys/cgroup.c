@@ -270,18 +270,6 @@ int cgroup_open_join(const struct cgroup *group)
     return fd < 0 ? -errno : fd;
 }
 
-bool cgroup_is_empty(const struct cgroup *group)
-{
-    for (int i = 0; i < hierarchies(group->host); i++) {
-        char byte;
-        auto_close int fd =
-            group->dir[i] < 0 ? -1 : openat(group->dir[i], "cgroup.procs", O_RDONLY | O_CLOEXEC);
-        if (group->dir[i] >= 0 && (fd < 0 || read(fd, &byte, 1) != 0))
-            return false;
-    }
-    return true;
-}
-
 uint64_t cgroup_memory(struct cgroup *group)
 {
     uint64_t bytes = read_counter(group, CGROUP_MEMORY_NOW);
@@ -358,16 +346,6 @@ void cgroup_reset_peaks(const struct cgroup *group)
 
     if (group->host->version == 1)
         file_write_uint_at(memory, "memory.max_usage_in_bytes", 0);
-}
-
-bool cgroup_has_sockets(const struct cgroup *group)
-{
-    uint64_t bytes = 0;
-
-    return group->host->version == 1 &&
-           file_read_uint_at(dir_of(group, CGROUP_MEMORY), "memory.kmem.tcp.usage_in_bytes",
-                             &bytes) == 0 &&
-           bytes > 0;
 }
 
 void cgroup_raise_cpu(struct cgroup *group)

@@ -102,9 +102,6 @@ int cgroup_join_cpu(int join[CGROUP_N]);
 /* v2: an fd that a process writes "0" to, to join. Or -errno. */
 int cgroup_open_join(const struct cgroup *group);
 
-/* Whether it holds no process. */
-bool cgroup_is_empty(const struct cgroup *group);
-
 /* Bytes that are held now; 0: not known. */
 uint64_t cgroup_memory(struct cgroup *group);
 
@@ -126,9 +123,6 @@ void cgroup_open_counters(struct cgroup *group);
 
 /* Resets the peaks, where the kernel can. */
 void cgroup_reset_peaks(const struct cgroup *group);
-
-/* v1: whether sockets hold memory of it. They may outlive its processes. */
-bool cgroup_has_sockets(const struct cgroup *group);
 
 /* Raises the CPU limit to one whole CPU before a kill: a killed process needs CPU time to exit, and
  * with a small share that takes long. Only to one: what a run held can make its exit long as well.

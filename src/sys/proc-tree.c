@@ -18,7 +18,7 @@
 /* What is needed of /proc/PID/stat (proc(5)). */
 struct proc {
     int dir_fd;
-    pid_t pid, parent, group;
+    pid_t pid, parent, group, session;
     char state;
     uint64_t flags;
     int64_t own_ticks, reaped_ticks;
@@ -33,7 +33,7 @@ static int64_t next_number(char **text)
 
 static bool read_stat(int dir_fd, struct proc *ret)
 {
-    enum { SKIPPED = 3, FAULTS = 4 }; /* session, tty, its group; counts of page faults */
+    enum { SKIPPED = 2, FAULTS = 4 }; /* tty, its group; counts of page faults */
     char text[1024];
 
     if (file_read_at(dir_fd, "stat", text, sizeof text) <= 0)
@@ -47,6 +47,7 @@ static bool read_stat(int dir_fd, struct proc *ret)
     pos += 3;
     ret->parent = (pid_t)next_number(&pos);
     ret->group = (pid_t)next_number(&pos);
+    ret->session = (pid_t)next_number(&pos);
     for (int i = 0; i < SKIPPED; i++)
         next_number(&pos);
     ret->flags = (uint64_t)next_number(&pos);
@@ -131,6 +132,27 @@ void proc_tree_cpu(struct proc_tree *tree, pid_t root, struct proc_cpu *ret)
     if (dir_fd >= 0)
         read_stat(dir_fd, &self);
     *ret = (struct proc_cpu){ living * tick_ns, self.reaped_ticks * tick_ns };
+}
+
+struct session_cpu {
+    pid_t session;
+    int64_t ticks;
+};
+
+static void add_session_cpu(const struct proc *proc, void *arg)
+{
+    struct session_cpu *cpu = arg;
+
+    if (proc->session == cpu->session)
+        cpu->ticks += proc->own_ticks + proc->reaped_ticks;
+}
+
+int64_t proc_session_cpu(struct proc_tree *tree, pid_t root, pid_t session)
+{
+    struct session_cpu cpu = { .session = session };
+
+    walk(tree, root, add_session_cpu, &cpu);
+    return cpu.ticks * (NS_PER_SEC / sysconf(_SC_CLK_TCK));
 }
 
 /* ---- kill ---- */

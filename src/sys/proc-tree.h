@@ -33,6 +33,9 @@ struct proc_cpu {
 
 void proc_tree_cpu(struct proc_tree *tree, pid_t root, struct proc_cpu *ret);
 
+/* CPU time of those below the root that are of this session, and of what they have reaped. */
+int64_t proc_session_cpu(struct proc_tree *tree, pid_t root, pid_t session);
+
 /* Its number in the innermost of its pid namespaces; -1: it is gone. */
 pid_t proc_pid_inside(pid_t pid);
 

@@ -8,7 +8,8 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/backend.h"
+#include "core/spec.h"
+#include "sandbox/backend.h"
 #include "warden/warden.h"
 
 /* Past these nothing adds up any more. */
@@ -45,24 +46,30 @@ static void cap_limits(struct cay_limits *limits, const struct cay_limits *most)
     cap32(&limits->cpu_shares, most->cpu_shares ? most->cpu_shares : CPU_SHARES_MAX);
 }
 
-/* The front checked all this; a front that was taken over did not. */
-void check_cap(const struct warden_options *options, struct job *job)
+/* A compiler's are the highest that anything in a sandbox may have. */
+void check_cap_sandbox(const struct warden_options *options, struct sandbox_spec *spec)
 {
-    job->n_stages = (uint8_t)MAX(1, MIN(job->n_stages, JOB_STAGES));
-    job->tty = job->tty != 0;
-    job->wants_usage = job->wants_usage != 0;
-    job->writes = job->writes != 0;
-    job->id[sizeof job->id - 1] = '\0';
-    for (char *c = job->id; *c; c++)
+    spec->has_terminals = spec->has_terminals != 0;
+    spec->writes = spec->writes != 0;
+    spec->is_restricted = spec->is_restricted != 0;
+    spec->id[sizeof spec->id - 1] = '\0';
+    for (char *c = spec->id; *c; c++)
         if (!strchr("0123456789abcdef", *c))
             *c = '0';
-    job->shell_allow[sizeof job->shell_allow - 1] = '\0'; /* its names: shell_root */
-    job->image[sizeof job->image - 1] = '\0';             /* what it may be: image_open */
-    for (int i = 0; i < job->n_stages; i++)
-        cap_limits(&job->limits[i], i + 1 == job->n_stages ? options->caps : options->compile_caps);
+    spec->shell_allow[sizeof spec->shell_allow - 1] = '\0'; /* its names: shell_root */
+    spec->image[sizeof spec->image - 1] = '\0';             /* what it may be: image_open */
+    spec->runtime[sizeof spec->runtime - 1] = '\0';
+    cap_limits(&spec->limits, options->compile_caps);
 }
 
-/* The program gets pipes and nothing else: no folder, socket or terminal that a front which was
+void check_cap_exec(const struct warden_options *options, struct exec_spec *spec)
+{
+    cap_limits(&spec->limits, spec->is_compiler ? options->compile_caps : options->caps);
+    if (spec->harvest > HARVEST_ALL || !spec->owns_sandbox || spec->harvest_fd < 0)
+        spec->harvest = HARVEST_NOTHING;
+}
+
+/* The program gets pipes and nothing else: no folder, socket or terminal that a client which was
  * taken over might hold. What is mounted are folders. */
 static bool are_all(const int *fds, int n, mode_t type)
 {
@@ -74,17 +81,17 @@ static bool are_all(const int *fds, int n, mode_t type)
     return true;
 }
 
-/* Where a terminal is made, the first one is what it is sent to the front by, before anything of
+/* Where a terminal is made, the first one is what it is sent to the client by, before anything of
  * the request runs, and the program never has it. */
-static bool are_streams(const struct job *job)
+static bool are_streams(const struct exec_spec *spec)
 {
-    if (!job->tty)
-        return are_all(job->std_fds, 3, S_IFIFO);
-    return job->std_fds[0] >= 0 && are_all(job->std_fds, 1, S_IFSOCK) &&
-           are_all(job->std_fds + 1, 2, S_IFIFO);
+    if (!spec->has_terminal)
+        return are_all(spec->std_fds, 3, S_IFIFO);
+    return spec->std_fds[0] >= 0 && are_all(spec->std_fds, 1, S_IFSOCK) &&
+           are_all(spec->std_fds + 1, 2, S_IFIFO);
 }
 
-/* Open for reading, which is the proof that the front may: O_PATH asks for no right to the folder.
+/* Open for reading, which is the proof that the client may: O_PATH asks for no right to the folder.
  */
 static bool are_open(const int *fds, int n)
 {
@@ -94,39 +101,41 @@ static bool are_open(const int *fds, int n)
     return true;
 }
 
-/* A front that was taken over could have us do what it may not do itself: run a program without a
+/* A client that was taken over could have us do what it may not do itself: run a program without a
  * sandbox, or show one a folder as its owner sees it. That holds for whoever connects, too: he may
  * be that front, which is of our own user where a server is not root's. */
 static bool is_allowed(const struct warden_options *options, const struct backend *backend,
-                       const struct job *job)
+                       const struct sandbox_spec *spec)
 {
     if (!options->is_unprivileged)
         return true;
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        if (job->folder_fds[i] >= 0)
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        if (spec->folder_fds[i] >= 0)
             return false;
-    return backend->tier != TIER_NONE;
+    return backend->kind.tier != TIER_NONE;
 }
 
-/* The payload is in its file, or in the job. */
-static bool is_given_once(const struct job *job)
+int check_sandbox(const struct warden_options *options, const struct backend *backend,
+                  const struct sandbox_spec *spec, struct cay_error *err)
 {
-    return job->inline_len <= JOB_INLINE && (job->inline_len > 0) == (job->payload_fd < 0);
-}
-
-int check_job(const struct warden_options *options, const struct backend *backend,
-              const struct job *job, struct cay_error *err)
-{
-    if (!is_allowed(options, backend, job)) {
+    if (!is_allowed(options, backend, spec)) {
         cay_fail(err, CAY_E_POLICY,
                  "warden: not on a server: folders of the host, and runs without isolation");
         return cay_hint(err, "--no-server runs it without the server");
     }
-    if (!is_given_once(job))
-        return cay_fail(err, CAY_E_USAGE, "warden: the payload is not there, or there twice");
-    if (!are_streams(job) || !are_all(&job->harvest_fd, 1, S_IFIFO))
-        return cay_fail(err, CAY_E_USAGE, "warden: the streams are not pipes");
-    if (!are_all(job->folder_fds, JOB_FOLDERS, S_IFDIR) || !are_open(job->folder_fds, JOB_FOLDERS))
+    if (!are_all(spec->folder_fds, SANDBOX_FOLDERS, S_IFDIR) ||
+        !are_open(spec->folder_fds, SANDBOX_FOLDERS))
         return cay_fail(err, CAY_E_USAGE, "warden: the folders are not folders");
+    return 0;
+}
+
+int check_exec(const struct exec_spec *spec, bool has_terminals, struct cay_error *err)
+{
+    if (spec->payload_fd < 0)
+        return cay_fail(err, CAY_E_USAGE, "warden: the payload is missing");
+    if (spec->has_terminal && !has_terminals)
+        return cay_fail(err, CAY_E_USAGE, "warden: the sandbox has no terminals");
+    if (!are_streams(spec) || !are_all(&spec->harvest_fd, 1, S_IFIFO))
+        return cay_fail(err, CAY_E_USAGE, "warden: the streams are not pipes");
     return 0;
 }

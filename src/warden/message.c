@@ -10,8 +10,9 @@ int message_send_request(int fd, const struct warden_request *request, const int
 {
     struct warden_request message = *request;
 
-    message.fd_bits = fdpass_bits(fds, WARDEN_FDS);
-    return fdpass_send(fd, &message, sizeof message, fds, WARDEN_FDS);
+    unsigned n = fds ? WARDEN_FDS : 0;
+    message.fd_bits = fdpass_bits(fds, n);
+    return fdpass_send(fd, &message, sizeof message, fds, n);
 }
 
 int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_FDS])
@@ -21,7 +22,7 @@ int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_
 
     for (int i = 0; i < WARDEN_FDS; i++)
         ret_fds[i] = -1;
-    int rc = fdpass_recv(fd, ret, sizeof *ret, list, &n);
+    int rc = fdpass_try_recv(fd, ret, sizeof *ret, list, &n);
     return rc < 0 ? rc : fdpass_spread(ret->fd_bits, list, n, ret_fds, WARDEN_FDS);
 }
 

@@ -2,35 +2,47 @@
 #pragma once
 
 /*
- * What the front and the warden say to each other: fixed-size messages over a SOCK_SEQPACKET pair,
- * and fds beside them. A front that was taken over can name no path, mount or uid here: only
- * numbers, which the warden caps, names of commands, which it checks and looks up by itself, and
- * fds of its own.
+ * What a client and the warden say to each other: fixed-size messages over a SOCK_SEQPACKET pair,
+ * and fds beside them. They are the verbs of sandbox/backend.h:
+ *
+ *     OPEN, EXEC, SIGNAL, CLOSE  ──▶
+ *                                ◀──  OPENED, EXEC_STARTED, USAGE, EXEC_ENDED, CLOSED
+ *
+ * A client need not wait for an answer before it asks for the next thing: an EXEC may follow its
+ * OPEN at once. A client that was taken over can name no path, mount or uid here: only numbers,
+ * which the warden caps, names of commands, which it checks and looks up by itself, and fds of its
+ * own.
  */
 
 #include <stdint.h>
 
-#include "core/backend.h"
+#include "core/spec.h"
 #include "core/verdict.h"
+#include "sandbox/backend.h"
 
-/* Which fds come with a request; a missing one is left out by its bit. */
+/* Which fds come with an EXEC, and which with an OPEN; a missing one is left out by its bit. */
 enum {
     WARDEN_STDIN,
     WARDEN_STDOUT,
     WARDEN_STDERR,
     WARDEN_PAYLOAD,
     WARDEN_HARVEST,
+    WARDEN_EXEC_FDS,
+};
+enum {
+    WARDEN_PLACES, /* the sandbox's payload: where the folders are shown */
     WARDEN_FOLDERS,
-    WARDEN_FDS = WARDEN_FOLDERS + JOB_FOLDERS
+    WARDEN_FDS = WARDEN_FOLDERS + SANDBOX_FOLDERS, /* no request has more */
 };
 
-/* START a run; STOP it; the NEXT stage may begin: the last one's output was taken; STATS, what
- * there is ahead of runs, which is answered by a struct warden_pool; and DRAIN, of the first front:
- * nobody new is served, for it ends when the last run has. Answered in the same way. */
+/* STATS: what there is ahead of sandboxes, which is answered by a struct warden_pool. DRAIN, of the
+ * first client: nobody new is served, for it ends when the last sandbox has. Answered in the same
+ * way. */
 enum request_kind {
-    WARDEN_START,
-    WARDEN_STOP,
-    WARDEN_NEXT,
+    WARDEN_OPEN,
+    WARDEN_EXEC,
+    WARDEN_SIGNAL,
+    WARDEN_CLOSE,
     WARDEN_STATS,
     WARDEN_DRAIN,
     WARDEN_REQUEST_N
@@ -38,43 +50,51 @@ enum request_kind {
 
 struct warden_request {
     enum request_kind kind;
-    uint32_t run;            /* the front's number for it */
-    uint32_t backend;        /* of WARDEN_START: its place in the list */
+    uint32_t sandbox;        /* the client's number for it */
     uint32_t fd_bits;        /* which of the fds come along, in order */
-    enum stop_reason reason; /* of WARDEN_STOP; of WARDEN_DRAIN, that for others, or none */
-    struct job job;
+    uint32_t backend;        /* OPEN: its place in the list */
+    uint32_t exec;           /* SIGNAL: its number */
+    int32_t signal;          /* SIGNAL */
+    enum stop_reason reason; /* SIGNAL: a limit that was reached, if any; CLOSE: why, if not because
+                              * it is over; DRAIN: that for others, or none */
+    union {
+        struct sandbox_spec spec; /* OPEN */
+        struct exec_spec program; /* EXEC */
+    };
 };
 
 /* Raised when messages of the same size mean something else: a command finds the warden of a server
- * by it (engine/warden-socket.c). 2: an end may tell of its start. 3: usage while a stage runs. */
-enum { WARDEN_PROTOCOL = 3 };
+ * by it (engine/warden-socket.c). 4: sandboxes and execs. */
+enum { WARDEN_PROTOCOL = 4 };
 
 enum reply_kind {
-    WARDEN_STAGE_STARTED,
-    WARDEN_STAGE_ENDED,
-    WARDEN_USAGE, /* of the stage that runs: end.usage; lost where the front is slow to read */
-    WARDEN_FAILED,
-    WARDEN_GONE,
-    WARDEN_POOL /* a struct warden_pool, not a struct warden_reply */
+    WARDEN_OPENED,
+    WARDEN_EXEC_STARTED,
+    WARDEN_EXEC_ENDED,
+    WARDEN_EXEC_FAILED, /* it could not be started: error. The sandbox is as it was */
+    WARDEN_USAGE,       /* of an exec: end.usage; lost where the client is slow to read */
+    WARDEN_FAILED,      /* the sandbox: error; CLOSED follows */
+    WARDEN_CLOSED,      /* and with it all execs in there that were not told of */
+    WARDEN_POOL         /* a struct warden_pool, not a struct warden_reply */
 };
 
 struct warden_reply {
     enum reply_kind kind;
-    uint32_t run;
-    uint32_t stage;
-    uint32_t layers;
-    uint8_t start_kind; /* of WARDEN_STAGE_STARTED: enum start_kind */
-    bool tells_start;   /* of WARDEN_STAGE_ENDED: its start was not told before */
-    enum stop_reason stop;
-    int64_t setup_ns;    /* of the first WARDEN_STAGE_STARTED */
-    int64_t teardown_ns; /* of WARDEN_GONE */
-    struct stage_end end;
+    uint32_t sandbox;
+    uint32_t exec;         /* EXEC_…, USAGE: its number */
+    uint32_t layers;       /* OPENED, EXEC_STARTED */
+    uint8_t start_kind;    /* OPENED, EXEC_STARTED: enum start_kind */
+    bool has_start;        /* EXEC_ENDED: its start was not reported before, and is in here too */
+    enum stop_reason stop; /* EXEC_ENDED: what ended it, CLOSED: likewise */
+    int64_t setup_ns;      /* OPENED, EXEC_STARTED: since it was asked for */
+    int64_t teardown_ns;   /* CLOSED */
+    struct exec_end end;
     struct cay_error error;
 };
 
 struct warden_pool {
     enum reply_kind kind;
-    uint32_t others_runs; /* runs of the other fronts: `cay run` beside a server */
+    uint32_t others_runs; /* sandboxes of the other clients: `cay run` beside a server */
     struct pool_stats stats;
 };
 
@@ -88,7 +108,7 @@ union warden_answer {
 /* Sends or receives one whole message. Return -errno; receiving 0 bytes (the other side is gone) is
  * -EPIPE. Replies are never waited for, nor are requests on the engine's own socket, which does not
  * block: -EAGAIN says that the other side has to read first, or that nothing is there. -EMFILE: a
- * request is there, but its fds found no room here. */
+ * request is there, but its fds found no room here. fds may be NULL: none come along. */
 int message_send_request(int fd, const struct warden_request *request, const int fds[WARDEN_FDS]);
 int message_recv_request(int fd, struct warden_request *ret, int ret_fds[WARDEN_FDS]);
 int message_send_reply(int fd, const struct warden_reply *reply);

@@ -22,13 +22,9 @@
 
 static int until_next_ms(const struct warden *warden)
 {
-    int64_t next = INT64_MAX;
+    int64_t next = sandboxes_next_ns(warden);
 
-    for (const struct run *run = warden->runs; run; run = run->next) {
-        next = MIN(next, MIN(run->deadline_ns, run->tell_ns));
-        next = MIN(next, MIN(run->sandbox->tick_ns, run->usage_ns));
-    }
-    for (unsigned i = 0; i < warden->n_pools && !warden->main_front.is_gone; i++)
+    for (unsigned i = 0; i < warden->n_pools && !warden->main_client.is_gone; i++)
         next = MIN(next, warden->pools[i].due_ns);
     if (warden->accept_again_ns)
         next = MIN(next, warden->accept_again_ns);
@@ -38,21 +34,21 @@ static int until_next_ms(const struct warden *warden)
     return left <= 0 ? 0 : (int)MIN(left / NS_PER_MSEC + 1, 60000);
 }
 
-static struct pollfd poll_front(const struct front *front)
+static struct pollfd poll_client(const struct client *client)
 {
-    short out = front->outbox.head ? POLLOUT : 0;
-    return (struct pollfd){ front->is_gone ? -1 : front->fd, (short)(POLLIN | out), 0 };
+    short out = client->outbox.head ? POLLOUT : 0;
+    return (struct pollfd){ client->is_gone ? -1 : client->fd, (short)(POLLIN | out), 0 };
 }
 
 /* Fills the list with the fronts and the fds of each run; one that finds no room waits for its
  * turn. */
 static nfds_t gather(const struct warden *warden, struct pollfd *list)
 {
-    const struct front *main = &warden->main_front;
+    const struct client *main = &warden->main_client;
     /* No more than there are: poll(2) takes no list that is longer than RLIMIT_NOFILE. */
     nfds_t n = P_POOLS;
 
-    list[P_FRONT] = poll_front(main);
+    list[P_CLIENT] = poll_client(main);
     for (unsigned i = 0; i < warden->n_pools; i++)
         list[n++] = (struct pollfd){
             main->is_gone ? -1 : warden->pools[i].backend->pool->fd(warden->pools[i].pool), POLLIN,
@@ -60,39 +56,26 @@ static nfds_t gather(const struct warden *warden, struct pollfd *list)
         };
     bool listens = !warden->is_full && !main->is_gone && !warden->accept_again_ns;
     list[P_LISTEN] = (struct pollfd){ listens ? warden->listen_fd : -1, POLLIN, 0 };
-    for (struct front *front = warden->others; front; front = front->next) {
-        front->poll_at = n < POLL_MAX ? n : 0;
-        if (front->poll_at)
-            list[n++] = poll_front(front);
+    for (struct client *client = warden->others; client; client = client->next) {
+        client->poll_at = n < POLL_MAX ? n : 0;
+        if (client->poll_at)
+            list[n++] = poll_client(client);
     }
-    for (struct run *run = warden->runs; run; run = run->next) {
-        run->poll_at = n + SANDBOX_FDS <= POLL_MAX ? n : 0;
-        for (int i = 0; i < SANDBOX_FDS && run->poll_at; i++)
-            list[n++] = (struct pollfd){ run->sandbox->fds[i], POLLIN, 0 };
+    for (struct warden_sandbox *ws = warden->sandboxes; ws; ws = ws->next) {
+        ws->poll_at = n + SANDBOX_FDS <= POLL_MAX ? n : 0;
+        for (int i = 0; i < SANDBOX_FDS && ws->poll_at; i++)
+            list[n++] = (struct pollfd){ ws->sandbox->fds[i], POLLIN, 0 };
     }
     return n;
 }
 
-static bool is_ready(const struct pollfd *list, const struct run *run)
+static bool is_ready(const struct pollfd *list, const struct warden_sandbox *ws)
 {
     short all = 0;
 
-    for (int i = 0; i < SANDBOX_FDS && run->poll_at; i++)
-        all |= list[run->poll_at + (size_t)i].revents;
+    for (int i = 0; i < SANDBOX_FDS && ws->poll_at; i++)
+        all |= list[ws->poll_at + (size_t)i].revents;
     return all != 0;
-}
-
-/* What is made ahead is made by a fork, after which each page is copied when it is next written to.
- * Those that every run's beginning writes to are had back while nobody waits: the stack, and what a
- * run takes. */
-__attribute__((noinline)) static void have_own_pages(struct warden *warden)
-{
-    char stack[16 * 1024];
-
-    explicit_bzero(stack, sizeof stack);
-    if (!warden->next_run)
-        warden->next_run = mem_alloc(sizeof *warden->next_run);
-    explicit_bzero(warden->next_run, sizeof *warden->next_run);
 }
 
 /* What is made ahead waits for those who want something now; and for whoever has just got his
@@ -107,8 +90,6 @@ static void serve_pools(struct warden *warden)
             warden->pools[i].due_ns = clock_now_ns() + NS_PER_MSEC;
         else
             warden->pools[i].due_ns = warden->pools[i].backend->pool->serve(warden->pools[i].pool);
-    if (warden->n_pools > 0 && !has_answered)
-        have_own_pages(warden);
 }
 
 static void serve_once(struct warden *warden)
@@ -119,30 +100,30 @@ static void serve_once(struct warden *warden)
     if (poll(list, n, until_next_ms(warden)) < 0 && errno != EINTR)
         return;
     /* A run may be gone after it was served, so the next one is remembered before. */
-    for (struct run *run = warden->runs, *next; run; run = next) {
-        next = run->next;
-        if (is_ready(list, run))
-            runs_serve(warden, run);
+    for (struct warden_sandbox *ws = warden->sandboxes, *next; ws; ws = next) {
+        next = ws->next;
+        if (is_ready(list, ws))
+            sandboxes_serve(warden, ws);
     }
-    bool is_idle = !list[P_FRONT].revents && !list[P_LISTEN].revents;
-    fronts_hear(warden, &warden->main_front, list[P_FRONT].revents);
-    for (struct front *front = warden->others; front; front = front->next) {
-        short revents = front->poll_at ? list[front->poll_at].revents : 0;
+    bool is_idle = !list[P_CLIENT].revents && !list[P_LISTEN].revents;
+    clients_serve(warden, &warden->main_client, list[P_CLIENT].revents);
+    for (struct client *client = warden->others; client; client = client->next) {
+        short revents = client->poll_at ? list[client->poll_at].revents : 0;
         is_idle = is_idle && !revents;
-        fronts_hear(warden, front, revents);
+        clients_serve(warden, client, revents);
     }
     if (list[P_LISTEN].revents)
-        fronts_accept(warden);
-    fronts_part(warden);
-    if (is_idle && !warden->main_front.is_gone)
+        clients_accept(warden);
+    clients_reap(warden);
+    if (is_idle && !warden->main_client.is_gone)
         serve_pools(warden);
     int64_t now = clock_now_ns();
     if (now >= warden->accept_again_ns)
         warden->accept_again_ns = 0;
-    runs_serve_clock(warden, now);
+    sandboxes_serve_clock(warden, now);
 }
 
-/* Out of the caller's session, so that Ctrl-C reaches the front alone, which then asks for an
+/* Out of the caller's session, so that Ctrl-C reaches the client alone, which then asks for an
  * orderly end; and with no signal ignored, for programs inherit that. */
 static void leave_caller(void)
 {
@@ -175,7 +156,7 @@ static void open_pools(struct warden *warden)
 int warden_main(const struct warden_options *options)
 {
     struct warden warden = { .options = options,
-                             .main_front = { .fd = options->front_fd },
+                             .main_client = { .fd = options->front_fd },
                              .listen_fd = options->listen_fd };
     warden.list = mem_alloc(POLL_MAX * sizeof *warden.list);
     leave_caller();
@@ -187,18 +168,17 @@ int warden_main(const struct warden_options *options)
         open_pools(&warden);
     if (!options->once)
         rlimit_raise_files();
-    const struct front *front = &warden.main_front;
-    while (warden.runs || (front->outbox.head && !front->is_gone) ||
-           !(front->is_gone || (options->once && warden.has_run))) {
-        if (front->is_gone)
-            fronts_kill_runs(&warden, front);
+    const struct client *client = &warden.main_client;
+    while (warden.sandboxes || (client->outbox.head && !client->is_gone) ||
+           !(client->is_gone || (options->once && warden.has_run))) {
+        if (client->is_gone)
+            clients_close_sandboxes(&warden, client);
         serve_once(&warden);
     }
-    outbox_done(&warden.main_front.outbox);
+    outbox_done(&warden.main_client.outbox);
     for (unsigned i = 0; i < warden.n_pools; i++)
         warden.pools[i].backend->pool->free(warden.pools[i].pool);
     cgroup_host_close(&warden.cgroups);
-    free(warden.next_run);
     free(warden.list);
     return 0;
 }

@@ -31,7 +31,8 @@ static bool take_all(struct attach *attach, struct strbuf *ret)
     int rc;
 
     while ((rc = attach_next(attach, &head, &body)) > 0) {
-        must(head.kind >= WIRE_READY && head.kind < WIRE_KIND_N && head.len <= WIRE_PIECE);
+        must(head.kind >= WIRE_TAKEN && head.kind < WIRE_KIND_N && head.len <= WIRE_PIECE);
+        must(head.exec < WIRE_EXECS || head.exec == WIRE_NO_EXEC);
         must(body >= attach->data && body + head.len <= attach->data + attach->len);
         strbuf_add(ret, (const char *)&head, sizeof head);
         strbuf_add(ret, body, head.len);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/error.h"
@@ -41,35 +41,34 @@ static void check_vector(const struct payload *payload, char **vec, uint32_t n)
     must(vec[n] == NULL);
 }
 
-static void check_again(const struct payload *payload, const struct payload_source *source)
+static void check_again(const struct payload *payload, enum payload_kind kind,
+                        const struct payload_source *source)
 {
     struct payload again;
     struct cay_error err = { 0 };
     int fd = -1;
 
-    must(payload_write(source, NULL, &fd, &err) == 0);
-    must(payload_map(fd, &again) == 0);
+    must(payload_write(source, &fd, &err) == 0);
+    must(payload_map(fd, kind, &again) == 0);
     must(again.len == payload->len && again.files_at == payload->files_at);
     must(memcmp(again.data, payload->data, again.files_at) == 0);
-    munmap((void *)(uintptr_t)again.data, again.len);
+    payload_unmap(&again);
     close(fd);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check_as(enum payload_kind kind, const uint8_t *data, size_t size)
 {
     struct payload payload;
-    int rc = payload_check(data, size, &payload);
+    int rc = payload_check(data, size, kind, &payload);
 
     if (rc < 0) {
         must(rc == -EINVAL);
-        return 0;
+        return;
     }
-    auto_free char **first = vector(&payload, payload.argc[0]);
-    auto_free char **second = vector(&payload, payload.argc[1]);
+    auto_free char **argv = vector(&payload, payload.argc);
     auto_free char **env = vector(&payload, payload.envc);
     auto_free struct payload_file *files = mem_alloc((payload.n_files + 1) * sizeof *files);
-    payload_argv(&payload, 0, first);
-    payload_argv(&payload, 1, second);
+    payload_argv(&payload, argv);
     payload_env(&payload, env);
     auto_free char **globs = vector(&payload, payload.n_globs);
     auto_free char **folders = vector(&payload, payload.n_folders);
@@ -79,9 +78,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_vector(&payload, folders, payload.n_folders);
     for (uint32_t i = 0; i < payload.n_folders; i++)
         must(payload_folder_ok(folders[i]));
-    check_vector(&payload, first, payload.argc[0]);
-    check_vector(&payload, second, payload.argc[1]);
+    check_vector(&payload, argv, payload.argc);
     check_vector(&payload, env, payload.envc);
+    must((kind == PAYLOAD_EXEC) == (payload.argc > 0));
 
     size_t pos = 0;
     for (uint32_t i = 0; i < payload.n_files; i++) {
@@ -90,13 +89,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must_lie_within(&payload, files[i].data, files[i].len);
         must(payload_name_ok(files[i].name) && files[i].mode <= 0777);
     }
-    check_again(&payload, &(struct payload_source){
-                              .argv = { (const char *const *)first, (const char *const *)second },
-                              .env = (const char *const *)env,
-                              .globs = (const char *const *)globs,
-                              .folders = (const char *const *)folders,
-                              .files = files,
-                              .n_files = payload.n_files,
-                          });
+    check_again(&payload, kind,
+                &(struct payload_source){
+                    .argv = (const char *const *)argv,
+                    .env = (const char *const *)env,
+                    .globs = (const char *const *)globs,
+                    .folders = (const char *const *)folders,
+                    .files = files,
+                    .n_files = payload.n_files,
+                });
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    check_as(PAYLOAD_EXEC, data, size);
+    check_as(PAYLOAD_SANDBOX, data, size);
     return 0;
 }

@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/auto.h"
 #include "base/error.h"
@@ -51,23 +50,20 @@ static const char *find_program(struct arena *arena, const char *name)
     return arena_printf(arena, "/usr/bin/%s", name);
 }
 
-static void check_payload(const struct plan *plan)
+static void check_payload(const struct plan *plan, const struct plan_exec *exec)
 {
+    const struct payload_source source = plan_payload(plan, exec);
     struct payload payload;
     struct cay_error err = { 0 };
-    struct job job = plan->job;
     int fd = -1;
 
-    if (payload_write(&plan->payload, &job, &fd, &err) < 0) {
+    if (payload_write(&source, &fd, &err) < 0) {
         must_be_error(&err);
         return;
     }
-    job.payload_fd = fd;
-    must((fd < 0) == (job.inline_len > 0));
-    must(payload_of(&job, &payload) == 0);
-    must(payload.n_files == plan->payload.n_files && payload.argc[0] > 0);
-    if (fd >= 0)
-        munmap((void *)(uintptr_t)payload.data, payload.len);
+    must(payload_map(fd, PAYLOAD_EXEC, &payload) == 0);
+    must(payload.n_files == (exec == plan_first(plan) ? plan->n_files : 0) && payload.argc > 0);
+    payload_unmap(&payload);
     close_fd(&fd);
 }
 
@@ -84,14 +80,16 @@ static void check_plan(const struct cay_request *req)
         config_done(&config);
         return;
     }
-    const struct cay_limits *run = &plan.job.limits[plan.job.n_stages - 1];
+    const struct cay_limits *run = &plan.run.spec.limits;
     must(run->timeout_ns > 0 && run->timeout_ns <= INT64_C(300000000000));
     must(run->disk_bytes <= run->memory_bytes / 2);
     auto_free char *text = plan_json(&plan);
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     must(root != NULL);
     json_decref(root);
-    check_payload(&plan);
+    check_payload(&plan, &plan.run);
+    if (plan.has_compile)
+        check_payload(&plan, &plan.compile);
     plan_done(&plan);
     config_done(&config);
 }

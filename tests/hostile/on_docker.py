@@ -132,8 +132,8 @@ def at_init(t, mode, _):
         t.empty(set(json.loads(r.stdout or '["no report"]')) - shown, f"everything at pid 1, {name}: nothing was possible")
     r = mode.python(BUSY, "--max-output", "1k")
     t.result(r, "an init that never rests: all comes through", cause="exit", exit_code=8, meta__usage__stdout_bytes=300000)
-    # What the init and its keeper say to each other (wire.h), said by the program: READY to HARVEST, all of it lies.
-    lies = b"".join(struct.pack("II", kind, 96) + bytes(96) for kind in range(0, 20))
+    # What the init and its keeper say to each other (wire.h), said by the program: OPEN to ENDED, all of it lies.
+    lies = b"".join(struct.pack("HHI", kind, 0, 96) + bytes(96) for kind in range(0, 24))
     engines = struct.pack(">BxxxI", 1, len(lies)) + lies
     for stream in (1, 2):
         r = mode.python(f"import os\nos.write({stream}, {lies + engines!r})\nos._exit(3)")

@@ -24,7 +24,7 @@
 #include "base/arena.h"
 #include "base/auto.h"
 #include "base/strbuf.h"
-#include "core/backend.h"
+#include "core/spec.h"
 #include "store/audit-read.h"
 #include "store/audit.h"
 

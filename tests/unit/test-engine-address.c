@@ -19,7 +19,7 @@
 #include "backends/docker/engine-address.h"
 #include "base/auto.h"
 #include "base/error.h"
-#include "core/backend.h"
+#include "core/backend-kind.h"
 
 /* ---- reading ---- */
 
@@ -170,7 +170,7 @@ static int try(const struct machine *m, const char *docker_host, struct engine_a
 static void assert_says(const struct cay_error *err, const char *text, const char *remedy)
 {
     assert_int_equal(err->kind, CAY_E_UNSUPPORTED);
-    assert_true(backend_is_lacking(err)); /* another backend may be taken */
+    assert_true(backend_is_unavailable(err)); /* another backend may be taken */
     if (strncmp(err->msg, text, strlen(text)) != 0 || !strstr(err->hint, remedy))
         fail_msg("\"%s\" (%s), wanted \"%s\" (%s)", err->msg, err->hint, text, remedy);
     assert_true(strlen(err->hint) < sizeof err->hint - 1); /* whole */

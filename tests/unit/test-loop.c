@@ -212,7 +212,7 @@ static void test_lost_warden(void **state)
         start(cay, &list[i], "sleep 1000", "");
     while (!list[0].has_begun || !list[1].has_begun || !list[2].has_begun)
         assert_int_equal(dispatch(cay), 0);
-    pid_t warden = cay->link.pid;
+    pid_t warden = cay->warden.pid;
     kill(warden, SIGKILL);
     while (dispatch(cay) == 0)
         continue;
@@ -225,10 +225,10 @@ static void test_lost_warden(void **state)
     start(cay, &next, "echo again", "");
     dispatch_all(cay, &next, 1);
     assert_string_equal(next.text, "again\n");
-    assert_int_not_equal(cay->link.pid, warden);
+    assert_int_not_equal(cay->warden.pid, warden);
     forget(&next, 1);
     /* and for one that is asked for before anybody has seen that it is dead. */
-    warden = cay->link.pid;
+    warden = cay->warden.pid;
     kill(warden, SIGKILL);
     assert_int_equal(waitid(P_PID, (id_t)warden, &info, WEXITED | WNOWAIT), 0);
     next = (struct seen){ 0 };
@@ -278,8 +278,8 @@ static int take_place_of_warden(struct cay *cay)
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
                      0);
-    cay->link.fd = pair[0];
-    cay->link.pid = -1;
+    cay->warden.fd = pair[0];
+    cay->warden.pid = -1;
     return pair[1];
 }
 
@@ -288,7 +288,41 @@ static void say(int fd, struct warden_reply reply)
     assert_int_equal(message_send_reply(fd, &reply), 0);
 }
 
-/* Held in its last call: the answer comes without waiting for "gone", and what is said of the run
+static void close_all(int fds[WARDEN_FDS])
+{
+    for (int i = 0; i < WARDEN_FDS; i++)
+        close_fd(&fds[i]);
+}
+
+/* Takes an OPEN and the EXEC behind it, which brings the program's fds; returns the sandbox. */
+static uint32_t recv_start(int back, struct warden_request *ret_open, int fds[WARDEN_FDS])
+{
+    struct warden_request exec;
+
+    assert_int_equal(message_recv_request(back, ret_open, fds), 0);
+    assert_int_equal(ret_open->kind, WARDEN_OPEN);
+    close_all(fds);
+    assert_int_equal(message_recv_request(back, &exec, fds), 0);
+    assert_int_equal(exec.kind, WARDEN_EXEC);
+    assert_int_equal(exec.sandbox, ret_open->sandbox);
+    assert_int_equal(exec.program.number, 0);
+    assert_true(exec.program.owns_sandbox);
+    assert_true(fds[WARDEN_PAYLOAD] >= 0);
+    return ret_open->sandbox;
+}
+
+static void recv_close(int back, uint32_t sandbox, enum stop_reason reason)
+{
+    struct warden_request request;
+    int none[WARDEN_FDS];
+
+    assert_int_equal(message_recv_request(back, &request, none), 0);
+    assert_int_equal(request.kind, WARDEN_CLOSE);
+    assert_int_equal(request.sandbox, sandbox);
+    assert_int_equal(request.reason, reason);
+}
+
+/* Held in its last call: the answer comes without waiting for CLOSED, and what is said of the run
  * afterwards, or of one that never was, is nobody's. */
 static void test_held(void **state)
 {
@@ -299,43 +333,84 @@ static void test_held(void **state)
     auto_close int back = take_place_of_warden(cay);
 
     start(cay, &list[0], "echo", "");
-    assert_int_equal(message_recv_request(back, &request, fds), 0);
-    assert_int_equal(request.kind, WARDEN_START);
-    const uint32_t number = request.run;
+    const uint32_t number = recv_start(back, &request, fds);
     say(back,
-        (struct warden_reply){ WARDEN_STAGE_STARTED, .run = number, .start_kind = START_WARM });
+        (struct warden_reply){ WARDEN_EXEC_STARTED, .sandbox = number, .start_kind = START_WARM });
     assert_int_equal(write(fds[WARDEN_STDOUT], "words\n", 6), 6);
-    struct warden_reply ended = { WARDEN_STAGE_ENDED, .run = number };
+    struct warden_reply ended = { WARDEN_EXEC_ENDED, .sandbox = number };
     ended.end.has_status = ended.end.is_held = true;
     say(back, ended);
     dispatch_all(cay, list, 1);
     assert_string_equal(list[0].result->out.data, "words\n");
     assert_string_equal(list[0].result->start, "warm");
-    for (int i = 0; i < WARDEN_FDS; i++)
-        close_fd(&fds[i]);
+    close_all(fds);
+    recv_close(back, number, STOP_NONE);
 
-    say(back, (struct warden_reply){ WARDEN_GONE, .run = number });
-    say(back, (struct warden_reply){ WARDEN_STAGE_STARTED, .run = 4711 });
+    say(back, (struct warden_reply){ WARDEN_CLOSED, .sandbox = number });
+    say(back, (struct warden_reply){ WARDEN_EXEC_STARTED, .sandbox = 4711 });
     start(cay, &list[1], "echo", "");
-    assert_int_equal(message_recv_request(back, &request, fds), 0);
-    assert_int_not_equal(request.run, number);
-    struct warden_reply failed = { WARDEN_FAILED, .run = request.run };
+    assert_int_not_equal(recv_start(back, &request, fds), number);
+    struct warden_reply failed = { WARDEN_FAILED, .sandbox = request.sandbox };
     failed.error.kind = CAY_E_UNSUPPORTED;
     say(back, failed);
-    say(back, (struct warden_reply){ WARDEN_GONE, .run = request.run });
+    say(back, (struct warden_reply){ WARDEN_CLOSED, .sandbox = request.sandbox });
     dispatch_all(cay, list, 2);
     assert_int_equal(list[0].n_done, 1);
     assert_null(list[1].result);
     assert_int_equal(list[1].err.kind, CAY_E_UNSUPPORTED);
-    for (int i = 0; i < WARDEN_FDS; i++)
-        close_fd(&fds[i]);
+    close_all(fds);
     forget(list, 2);
 }
 
-static void close_all(int fds[WARDEN_FDS])
+/* Compiled and run: two execs in one sandbox, the second one when the first one's output was taken;
+ * what that said is a warning. */
+static void test_two_execs(void **state)
 {
-    for (int i = 0; i < WARDEN_FDS; i++)
-        close_fd(&fds[i]);
+    struct cay *cay = *state;
+    struct seen seen = { 0 };
+    struct cay_start_options options = { .on_event = on_event, .on_done = on_done, .arg = &seen };
+    struct cay_request *req = cay_request_new();
+    struct warden_request request;
+    struct cay_error err;
+    int fds[WARDEN_FDS];
+    auto_close int back = take_place_of_warden(cay);
+
+    cay_request_set(req, "language", "c", &err);
+    cay_request_set(req, "strict", "true", &err);
+    cay_request_set(req, "code", "int main(void) { return 0; }", &err);
+    if (cay_start(cay, req, &options, &seen.run, &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_request_free(req);
+    const uint32_t number = recv_start(back, &request, fds);
+    say(back, (struct warden_reply){ WARDEN_EXEC_STARTED, .sandbox = number });
+    assert_int_equal(write(fds[WARDEN_STDOUT], "odd\n", 4), 4);
+    close_all(fds);
+    struct warden_reply ended = { WARDEN_EXEC_ENDED, .sandbox = number };
+    ended.end.has_status = true;
+    say(back, ended);
+    while (message_recv_request(back, &request, fds) == -EAGAIN)
+        assert_int_equal(dispatch(cay), 0);
+    assert_int_equal(request.kind, WARDEN_EXEC);
+    assert_int_equal(request.sandbox, number);
+    assert_int_equal(request.program.number, 1);
+    assert_false(request.program.is_compiler);
+    ended.exec = 0; /* it has ended already: nobody's */
+    say(back, ended);
+    say(back, (struct warden_reply){ WARDEN_EXEC_STARTED, .sandbox = number, .exec = 1 });
+    assert_int_equal(write(fds[WARDEN_STDOUT], "words\n", 6), 6);
+    close_all(fds);
+    ended.exec = 1;
+    say(back, ended);
+    while (message_recv_request(back, &request, fds) == -EAGAIN)
+        assert_int_equal(dispatch(cay), 0);
+    assert_int_equal(request.kind, WARDEN_CLOSE);
+    assert_int_equal(seen.n_done, 0); /* not held: it waits for the end of the rest */
+    say(back, (struct warden_reply){ WARDEN_CLOSED, .sandbox = number });
+    dispatch_all(cay, &seen, 1);
+    assert_string_equal(seen.text, "words\n");
+    assert_string_equal(seen.result->out.data, "words\n");
+    assert_string_equal(seen.result->warnings[0], "compiler: odd\n");
+    forget(&seen, 1);
 }
 
 static void start_unsafe(struct cay *cay, struct seen *seen, const char *input)
@@ -364,42 +439,47 @@ static void test_fallback(void **state)
     auto_close int back = take_place_of_warden(cay);
 
     start_unsafe(cay, &list[0], "");
-    assert_int_equal(message_recv_request(back, &request, fds), 0);
-    struct warden_reply failed = { WARDEN_FAILED, .run = request.run };
+    recv_start(back, &request, fds);
+    struct warden_reply failed = { WARDEN_FAILED, .sandbox = request.sandbox };
     failed.error.kind = CAY_E_UNSUPPORTED;
     say(back, failed);
-    say(back, (struct warden_reply){ WARDEN_GONE, .run = request.run });
+    say(back, (struct warden_reply){ WARDEN_CLOSED, .sandbox = request.sandbox });
     dispatch_all(cay, list, 1);
     assert_null(list[0].result);
     close_all(fds);
+    recv_close(back, request.sandbox, STOP_NONE);
     assert_int_equal(message_recv_request(back, &request, fds), -EAGAIN);
 
     start_unsafe(cay, &list[1], "kept");
-    assert_int_equal(message_recv_request(back, &request, fds), 0);
-    const uint32_t number = request.run;
-    while (backends[request.backend]->tier != TIER_NONE) {
+    uint32_t number = recv_start(back, &request, fds);
+    while (backend_kinds[request.backend]->tier != TIER_NONE) {
+        uint32_t before = request.backend;
         close_all(fds);
-        failed.run = number;
-        backend_mark_lacking(&failed.error);
+        failed.sandbox = number;
+        backend_mark_unavailable(&failed.error);
         snprintf(failed.error.msg, sizeof failed.error.msg, "%u is missing", request.backend);
         say(back, failed);
-        say(back, (struct warden_reply){ WARDEN_GONE, .run = number });
-        uint32_t before = request.backend;
-        while (message_recv_request(back, &request, fds) == -EAGAIN)
+        say(back, (struct warden_reply){ WARDEN_CLOSED, .sandbox = number });
+        struct pollfd asked = { back, POLLIN, 0 };
+        while (poll(&asked, 1, 0) == 0)
             assert_int_equal(dispatch(cay), 0);
-        assert_int_equal(request.kind, WARDEN_START);
-        assert_int_equal(request.run, number);
+        recv_close(back, number, STOP_NONE);
+        while (poll(&asked, 1, 0) == 0)
+            assert_int_equal(dispatch(cay), 0);
+        uint32_t next = recv_start(back, &request, fds);
+        assert_int_not_equal(next, number);
         assert_true(request.backend > before);
+        number = next;
     }
     assert_int_equal(read(fds[WARDEN_STDIN], text, sizeof text), 4);
     assert_string_equal(text, "kept");
-    say(back, (struct warden_reply){ WARDEN_STAGE_STARTED, .run = number });
+    say(back, (struct warden_reply){ WARDEN_EXEC_STARTED, .sandbox = number });
     assert_int_equal(write(fds[WARDEN_STDOUT], "words\n", 6), 6);
     close_all(fds);
-    struct warden_reply ended = { WARDEN_STAGE_ENDED, .run = number };
+    struct warden_reply ended = { WARDEN_EXEC_ENDED, .sandbox = number };
     ended.end.has_status = true;
     say(back, ended);
-    say(back, (struct warden_reply){ WARDEN_GONE, .run = number });
+    say(back, (struct warden_reply){ WARDEN_CLOSED, .sandbox = number });
     dispatch_all(cay, list, 2);
     assert_non_null(list[1].result);
     assert_string_equal(list[1].result->out.data, "words\n");
@@ -429,23 +509,21 @@ static void test_cancel_past_output(void **state)
     assert_int_equal(cay_request_set(req, "output_cap", "1024", &err), 0);
     assert_int_equal(cay_start(cay, req, &options, &seen.run, &err), 0);
     cay_request_free(req);
-    assert_int_equal(message_recv_request(back, &request, fds), 0);
-    const uint32_t number = request.run;
-    say(back, (struct warden_reply){ WARDEN_STAGE_STARTED, .run = number });
+    const uint32_t number = recv_start(back, &request, fds);
+    say(back, (struct warden_reply){ WARDEN_EXEC_STARTED, .sandbox = number });
     assert_int_equal(write(fds[WARDEN_STDOUT], words, sizeof words), sizeof words);
     while (message_recv_request(back, &request, none) == -EAGAIN)
         assert_int_equal(dispatch(cay), 0);
-    assert_int_equal(request.kind, WARDEN_STOP);
+    assert_int_equal(request.kind, WARDEN_SIGNAL);
+    assert_int_equal(request.signal, SIGKILL);
     assert_int_equal(request.reason, STOP_OUTPUT);
     cay_cancel(seen.run, SIGTERM);
-    assert_int_equal(message_recv_request(back, &request, none), 0);
-    assert_int_equal(request.kind, WARDEN_STOP);
-    assert_int_equal(request.reason, STOP_CANCELLED);
+    recv_close(back, number, STOP_CANCELLED);
     cay_cancel(seen.run, SIGTERM);
     assert_int_equal(message_recv_request(back, &request, none), -EAGAIN);
     close_all(fds);
-    say(back, (struct warden_reply){ WARDEN_STAGE_ENDED, .run = number, .stop = STOP_OUTPUT });
-    say(back, (struct warden_reply){ WARDEN_GONE, .run = number, .stop = STOP_OUTPUT });
+    say(back, (struct warden_reply){ WARDEN_EXEC_ENDED, .sandbox = number, .stop = STOP_OUTPUT });
+    say(back, (struct warden_reply){ WARDEN_CLOSED, .sandbox = number, .stop = STOP_OUTPUT });
     dispatch_all(cay, &seen, 1);
     assert_int_equal(seen.result->verdict.cause, CAY_CAUSE_OUTPUT);
     forget(&seen, 1);
@@ -459,27 +537,33 @@ static void test_slow_warden(void **state)
     auto_free struct seen *list = mem_alloc(N * sizeof *list);
     struct warden_request request;
     int fds[WARDEN_FDS], back = take_place_of_warden(cay);
-    uint32_t n_starts = 0, n_stops = 0;
+    uint32_t n_opens = 0, n_execs = 0, n_closes = 0, last = 0;
 
     for (int i = 0; i < N; i++)
         start(cay, &list[i], "echo", "");
-    assert_non_null(cay->loop.owed); /* or this tests nothing */
+    assert_non_null(cay->loop.queued); /* or this tests nothing */
     for (int i = 0; i < N; i += 2)
         cay_cancel(list[i].run, 0);
-    while (n_starts < N || n_stops < N / 2) {
+    while (n_execs < N || n_closes < N / 2) {
         while (message_recv_request(back, &request, fds) == 0) {
-            n_starts += request.kind == WARDEN_START;
-            n_stops += request.kind == WARDEN_STOP;
-            if (request.kind == WARDEN_START)
-                assert_int_equal(request.run, n_starts);
-            else
-                assert_true(request.run % 2 == 1 && request.run <= n_starts);
-            for (int i = 0; i < WARDEN_FDS; i++)
-                close_fd(&fds[i]);
+            n_opens += request.kind == WARDEN_OPEN;
+            n_execs += request.kind == WARDEN_EXEC;
+            n_closes += request.kind == WARDEN_CLOSE;
+            if (request.kind == WARDEN_OPEN)
+                assert_true(request.sandbox > last);
+            if (request.kind == WARDEN_EXEC) {
+                assert_int_equal(request.sandbox, last); /* with all its fds, however late */
+                assert_int_equal(request.fd_bits,
+                                 1 << WARDEN_STDOUT | 1 << WARDEN_STDERR | 1 << WARDEN_PAYLOAD);
+            }
+            last = MAX(last, request.sandbox);
+            assert_true(request.sandbox <= last);
+            close_all(fds);
         }
-        if (n_starts < N || n_stops < N / 2)
+        if (n_execs < N || n_closes < N / 2)
             assert_int_equal(dispatch(cay), 0);
     }
+    assert_int_equal(n_opens, N);
     close(back);
     while (dispatch(cay) == 0)
         continue;
@@ -492,20 +576,20 @@ static void test_outbox(void **state)
 {
     enum { N = 1000 };
     struct outbox outbox = { 0 };
-    struct warden_reply reply = { WARDEN_GONE };
+    struct warden_reply reply = { WARDEN_CLOSED };
     int pair[2];
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     for (uint32_t i = 0; i < N; i++) {
-        reply.run = i;
+        reply.sandbox = i;
         assert_int_equal(outbox_send(&outbox, pair[0], &reply), 0);
     }
     assert_non_null(outbox.head);
     for (uint32_t i = 0; i < N; i++) {
         while (message_recv_reply(pair[1], &reply) < 0)
             assert_int_equal(outbox_flush(&outbox, pair[0]), 0);
-        assert_int_equal(reply.run, i);
+        assert_int_equal(reply.sandbox, i);
     }
     assert_null(outbox.head);
     for (uint32_t i = 0; i < N; i++)
@@ -598,6 +682,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_close, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_held, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_execs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fallback, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancel_past_output, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_warden, setup, teardown),

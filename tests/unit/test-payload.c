@@ -15,24 +15,21 @@
 
 #include "base/auto.h"
 #include "base/error.h"
-#include "core/backend.h"
 #include "core/payload.h"
 
 /* The wire form, written down a second time: a change of it must show here. */
 enum {
-    HEADER = 28,
+    HEADER = 24,
     FILE_HEADER = 16,
     AT_MAGIC = 0,
-    AT_ARGC0 = 4,
-    AT_ARGC1 = 8,
-    AT_ENVC = 12,
-    AT_GLOBS = 16,
-    AT_FOLDERS = 20,
-    AT_FILES = 24
+    AT_ARGC = 4,
+    AT_ENVC = 8,
+    AT_GLOBS = 12,
+    AT_FOLDERS = 16,
+    AT_FILES = 20
 };
 
-static const char *const compile_argv[] = { "gcc", "", "main.c", NULL };
-static const char *const run_argv[] = { "./main", NULL };
+static const char *const some_argv[] = { "gcc", "", "main.c", NULL };
 static const char *const some_env[] = { "A=1", "B=", NULL };
 static const struct payload_file some_files[] = {
     { "main.c", "int main;\0x", 11, 0644 },
@@ -40,7 +37,7 @@ static const struct payload_file some_files[] = {
     { "last", "z", 1, 0600 },
 };
 static const struct payload_source some_source = {
-    .argv = { compile_argv, run_argv },
+    .argv = some_argv,
     .env = some_env,
     .files = some_files,
     .n_files = ARRAY_LEN(some_files),
@@ -51,7 +48,7 @@ static int written(const struct payload_source *source)
     struct cay_error err = { 0 };
     int fd = -1;
 
-    if (payload_write(source, NULL, &fd, &err) < 0)
+    if (payload_write(source, &fd, &err) < 0)
         fail_msg("%s", err.msg);
     assert_true(fd >= 0);
     return fd;
@@ -75,15 +72,12 @@ static void test_round_trip(void **state)
     size_t pos = 0;
 
     (void)state;
-    assert_int_equal(payload_map(fd, &payload), 0);
-    assert_int_equal(payload.argc[0], 3);
-    assert_int_equal(payload.argc[1], 1);
+    assert_int_equal(payload_map(fd, PAYLOAD_EXEC, &payload), 0);
+    assert_int_equal(payload.argc, 3);
     assert_int_equal(payload.envc, 2);
     assert_int_equal(payload.n_files, 3);
-    payload_argv(&payload, 0, vec);
-    check_vector(vec, compile_argv);
-    payload_argv(&payload, 1, vec);
-    check_vector(vec, run_argv);
+    payload_argv(&payload, vec);
+    check_vector(vec, some_argv);
     payload_env(&payload, vec);
     check_vector(vec, some_env);
     for (size_t i = 0; i < ARRAY_LEN(some_files); i++) {
@@ -94,82 +88,49 @@ static void test_round_trip(void **state)
         assert_int_equal(file.mode, some_files[i].mode);
     }
     assert_int_equal(payload_next_file(&payload, &pos, &file), 0);
-    munmap((void *)(uintptr_t)payload.data, payload.len);
+    payload_unmap(&payload);
 }
 
-static void test_one_stage_and_nothing_else(void **state)
+static void test_argv_and_nothing_else(void **state)
 {
     const char *const argv[] = { "x", NULL };
-    auto_close int fd = written(&(struct payload_source){ .argv = { argv } });
+    auto_close int fd = written(&(struct payload_source){ .argv = argv });
     struct payload payload;
     struct payload_file file;
     char *vec[2];
     size_t pos = 0;
 
     (void)state;
-    assert_int_equal(payload_map(fd, &payload), 0);
-    assert_int_equal(payload.argc[1], 0);
-    payload_argv(&payload, 1, vec);
-    assert_null(vec[0]);
+    assert_int_equal(payload_map(fd, PAYLOAD_EXEC, &payload), 0);
+    payload_argv(&payload, vec);
+    check_vector(vec, argv);
     payload_env(&payload, vec);
     assert_null(vec[0]);
     assert_int_equal(payload_next_file(&payload, &pos, &file), 0);
-    munmap((void *)(uintptr_t)payload.data, payload.len);
+    payload_unmap(&payload);
+    assert_null(payload.data);
 }
 
-/* The byte that is one too many makes a file of it, whatever it belongs to. */
-static void test_in_the_job(void **state)
+/* What is an exec's is no sandbox's, and the other way round. */
+static void test_kinds(void **state)
 {
-    static char text[JOB_INLINE + 1];
-    const char *const argv[] = { text, NULL };
-    const struct payload_source source = { .argv = { argv } };
-    struct cay_error err = { 0 };
-    struct job job = { .payload_fd = -1 };
+    static const char *const argv[] = { "x", NULL }, *const folders[] = { "/data", NULL };
+    static const struct payload_source both = { .argv = argv, .folders = folders };
+    auto_close int exec = written(&some_source);
+    auto_close int sandbox = written(&(struct payload_source){ .folders = folders });
+    auto_close int mixed = written(&both);
+    auto_close int none = written(&(struct payload_source){ 0 });
     struct payload payload;
-    char *vec[2];
-    int fd = -1;
 
     (void)state;
-    memset(text, 'x', JOB_INLINE - HEADER - 1);
-    assert_int_equal(payload_write(&source, &job, &fd, &err), 0);
-    assert_int_equal(fd, -1);
-    assert_int_equal(job.inline_len, JOB_INLINE);
-    assert_int_equal(payload_of(&job, &payload), 0);
-    assert_ptr_equal(payload.data, job.inline_payload);
-    payload_argv(&payload, 0, vec);
-    check_vector(vec, argv);
-
-    text[JOB_INLINE - HEADER - 1] = 'x';
-    assert_int_equal(payload_write(&source, &job, &fd, &err), 0);
-    assert_true(fd >= 0);
-    assert_int_equal(job.inline_len, 0);
-    assert_true(payload_of(&job, &payload) < 0);
-    job.payload_fd = fd;
-    assert_int_equal(payload_of(&job, &payload), 0);
-    payload_argv(&payload, 0, vec);
-    check_vector(vec, argv);
-    munmap((void *)(uintptr_t)payload.data, payload.len);
-    close(fd);
-
-    text[JOB_INLINE - HEADER - 1] = '\0';
-    assert_int_equal(payload_write(&source, &job, &fd, &err), 0);
-    assert_int_equal(payload_move_out(&job), 0);
-    assert_int_equal(job.inline_len, 0);
-    assert_int_equal(payload_of(&job, &payload), 0);
-    assert_int_equal(payload.len, JOB_INLINE);
-    payload_argv(&payload, 0, vec);
-    check_vector(vec, argv);
-    munmap((void *)(uintptr_t)payload.data, payload.len);
-    assert_int_equal(payload_move_out(&job), 0); /* it is there already */
-    close(job.payload_fd);
-    job.payload_fd = -1;
-    for (size_t i = 0; i < sizeof job.inline_payload; i++)
-        assert_int_equal(job.inline_payload[i], 0);
-
-    job.inline_len = JOB_INLINE + 1;
-    assert_int_equal(payload_of(&job, &payload), -EINVAL);
-    job.inline_len = 1;
-    assert_int_equal(payload_of(&job, &payload), -EINVAL);
+    assert_int_equal(payload_map(exec, PAYLOAD_SANDBOX, &payload), -EINVAL);
+    assert_int_equal(payload_map(sandbox, PAYLOAD_EXEC, &payload), -EINVAL);
+    assert_int_equal(payload_map(mixed, PAYLOAD_EXEC, &payload), -EINVAL);
+    assert_int_equal(payload_map(mixed, PAYLOAD_SANDBOX, &payload), -EINVAL);
+    assert_int_equal(payload_map(none, PAYLOAD_EXEC, &payload), -EINVAL);
+    assert_int_equal(payload_map(sandbox, PAYLOAD_SANDBOX, &payload), 0);
+    assert_int_equal(payload.n_folders, 1);
+    payload_unmap(&payload);
 }
 
 /* Larger than the writer's buffer, and not by a multiple of it. */
@@ -187,14 +148,14 @@ static void test_large(void **state)
         data[i] = (char)(i * 31);
     const struct payload_file files[] = { { "big", data, LEN, 0644 }, { "small", "s", 1, 0644 } };
     auto_close int fd = written(
-        &(struct payload_source){ .argv = { argv }, .files = files, .n_files = ARRAY_LEN(files) });
-    assert_int_equal(payload_map(fd, &payload), 0);
+        &(struct payload_source){ .argv = argv, .files = files, .n_files = ARRAY_LEN(files) });
+    assert_int_equal(payload_map(fd, PAYLOAD_EXEC, &payload), 0);
     assert_int_equal(payload_next_file(&payload, &pos, &file), 1);
     assert_int_equal(file.len, LEN);
     assert_memory_equal(file.data, data, LEN);
     assert_int_equal(payload_next_file(&payload, &pos, &file), 1);
     assert_string_equal(file.name, "small");
-    munmap((void *)(uintptr_t)payload.data, payload.len);
+    payload_unmap(&payload);
 }
 
 static void test_sealed(void **state)
@@ -247,17 +208,17 @@ static void test_map_wants_every_seal(void **state)
         all |= seals[i];
     for (size_t i = 0; i < ARRAY_LEN(seals); i++) {
         auto_close int fd = memfd_of(data, len, all & ~seals[i]);
-        assert_int_equal(payload_map(fd, &payload), -EPERM);
+        assert_int_equal(payload_map(fd, PAYLOAD_EXEC, &payload), -EPERM);
     }
     auto_close int unsealed = memfd_of(data, len, 0);
-    assert_int_equal(payload_map(unsealed, &payload), -EPERM);
+    assert_int_equal(payload_map(unsealed, PAYLOAD_EXEC, &payload), -EPERM);
     auto_close int whole = memfd_of(data, len, all);
-    assert_int_equal(payload_map(whole, &payload), 0);
-    munmap((void *)(uintptr_t)payload.data, payload.len);
+    assert_int_equal(payload_map(whole, PAYLOAD_EXEC, &payload), 0);
+    payload_unmap(&payload);
     auto_close int empty = memfd_of("", 0, all);
-    assert_int_equal(payload_map(empty, &payload), -EINVAL);
+    assert_int_equal(payload_map(empty, PAYLOAD_EXEC, &payload), -EINVAL);
     auto_close int garbage = memfd_of("garbage that is long enough", 27, all);
-    assert_int_equal(payload_map(garbage, &payload), -EINVAL);
+    assert_int_equal(payload_map(garbage, PAYLOAD_EXEC, &payload), -EINVAL);
 
     /* A file on a disk that has what a memfd should: whoever has it open could change it. */
     char path[] = "./test-payload-XXXXXX";
@@ -265,27 +226,32 @@ static void test_map_wants_every_seal(void **state)
     assert_true(plain >= 0);
     unlink(path);
     assert_int_equal(write(plain, data, len), (ssize_t)len);
-    assert_int_equal(payload_map(plain, &payload), -EPERM);
+    assert_int_equal(payload_map(plain, PAYLOAD_EXEC, &payload), -EPERM);
 
     /* Not a memfd at all: a pipe, a file, nothing. */
     int pair[2];
     assert_int_equal(pipe(pair), 0);
-    assert_true(payload_map(pair[0], &payload) < 0);
+    assert_true(payload_map(pair[0], PAYLOAD_EXEC, &payload) < 0);
     close(pair[0]);
     close(pair[1]);
     auto_close int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    assert_true(payload_map(file, &payload) < 0);
-    assert_true(payload_map(-1, &payload) < 0);
+    assert_true(payload_map(file, PAYLOAD_EXEC, &payload) < 0);
+    assert_true(payload_map(-1, PAYLOAD_EXEC, &payload) < 0);
 }
 
 /* A copy of its exact size, so that the address sanitizer sees a step too far. */
-static int check_exact(const char *data, size_t len)
+static int check_exact_as(enum payload_kind kind, const char *data, size_t len)
 {
     auto_free char *copy = malloc(len ? len : 1);
     struct payload payload;
 
     memcpy(copy, data, len);
-    return payload_check(copy, len, &payload);
+    return payload_check(copy, len, kind, &payload);
+}
+
+static int check_exact(const char *data, size_t len)
+{
+    return check_exact_as(PAYLOAD_EXEC, data, len);
 }
 
 static void test_every_cut_is_refused(void **state)
@@ -316,13 +282,11 @@ static void test_wrong_numbers(void **state)
     } rows[] = {
         { AT_MAGIC, 0 },
         { AT_MAGIC, UINT32_MAX },
-        { AT_ARGC0, 0 },
-        { AT_ARGC0, 2 },
-        { AT_ARGC0, 4 },
-        { AT_ARGC0, PAYLOAD_STRINGS_MAX + 1 },
-        { AT_ARGC0, UINT32_MAX },
-        { AT_ARGC1, 0 },
-        { AT_ARGC1, UINT32_MAX },
+        { AT_ARGC, 0 },
+        { AT_ARGC, 2 },
+        { AT_ARGC, 4 },
+        { AT_ARGC, PAYLOAD_STRINGS_MAX + 1 },
+        { AT_ARGC, UINT32_MAX },
         { AT_ENVC, 0 },
         { AT_ENVC, UINT32_MAX },
         { AT_FILES, 0 },
@@ -354,26 +318,27 @@ static void test_globs_and_folders(void **state)
     static const char *const folders[] = { "/data", "/tmp/a/b", NULL };
     static const char *const bad[] = { "/etc/x", NULL };
     static const char *const nested[] = { "/data", "/data/link/x", NULL };
-    auto_free char *data = NULL, *wrong = NULL, *within = NULL;
+    auto_free char *data = NULL, *places = NULL, *wrong = NULL, *within = NULL;
     char *vec[4];
     struct payload payload;
 
     (void)state;
-    size_t len = bytes_of(
-        &(struct payload_source){ .argv = { argv }, .globs = globs, .folders = folders }, &data);
-    assert_int_equal(payload_check(data, len, &payload), 0);
+    size_t len = bytes_of(&(struct payload_source){ .argv = argv, .globs = globs }, &data);
+    assert_int_equal(payload_check(data, len, PAYLOAD_EXEC, &payload), 0);
     payload_globs(&payload, vec);
     assert_int_equal(payload.n_globs, 2);
     assert_string_equal(vec[1], "/workspace/**");
     assert_null(vec[2]);
+    len = bytes_of(&(struct payload_source){ .folders = folders }, &places);
+    assert_int_equal(payload_check(places, len, PAYLOAD_SANDBOX, &payload), 0);
     payload_folders(&payload, vec);
     assert_int_equal(payload.n_folders, 2);
     assert_string_equal(vec[0], "/data");
     assert_string_equal(vec[1], "/tmp/a/b");
-    len = bytes_of(&(struct payload_source){ .argv = { argv }, .folders = bad }, &wrong);
-    assert_int_equal(check_exact(wrong, len), -EINVAL);
-    len = bytes_of(&(struct payload_source){ .argv = { argv }, .folders = nested }, &within);
-    assert_int_equal(check_exact(within, len), -EINVAL);
+    len = bytes_of(&(struct payload_source){ .folders = bad }, &wrong);
+    assert_int_equal(check_exact_as(PAYLOAD_SANDBOX, wrong, len), -EINVAL);
+    len = bytes_of(&(struct payload_source){ .folders = nested }, &within);
+    assert_int_equal(check_exact_as(PAYLOAD_SANDBOX, within, len), -EINVAL);
 }
 
 static void test_folder_paths(void **state)
@@ -402,7 +367,7 @@ static void test_wrong_files(void **state)
     const struct payload_file files[] = { { "name", "data", 4, 0644 } };
     auto_free char *data = NULL;
     size_t len =
-        bytes_of(&(struct payload_source){ .argv = { argv }, .files = files, .n_files = 1 }, &data);
+        bytes_of(&(struct payload_source){ .argv = argv, .files = files, .n_files = 1 }, &data);
     const size_t at = HEADER + 2;
     static const struct {
         size_t at;
@@ -439,7 +404,7 @@ static void test_wrong_files(void **state)
     struct payload_file file;
     size_t pos = 0;
     put32(odd, at + 12, UINT32_MAX);
-    assert_int_equal(payload_check(odd, len, &payload), 0);
+    assert_int_equal(payload_check(odd, len, PAYLOAD_EXEC, &payload), 0);
     assert_int_equal(payload_next_file(&payload, &pos, &file), 1);
     assert_int_equal(file.mode, 0777);
 }
@@ -471,33 +436,29 @@ static void test_too_many(void **state)
     (void)state;
     for (size_t i = 0; i <= PAYLOAD_STRINGS_MAX; i++)
         many[i] = "";
-    assert_int_equal(payload_write(&(struct payload_source){ .argv = { many } }, NULL, &fd, &err),
-                     -1);
+    assert_int_equal(payload_write(&(struct payload_source){ .argv = many }, &fd, &err), -1);
     assert_int_equal(err.kind, CAY_E_USAGE);
     assert_int_equal(
-        payload_write(&(struct payload_source){ .argv = { argv }, .env = many }, NULL, &fd, &err),
-        -1);
+        payload_write(&(struct payload_source){ .argv = argv, .env = many }, &fd, &err), -1);
     assert_int_equal(
-        payload_write(&(struct payload_source){ .argv = { argv, many } }, NULL, &fd, &err), -1);
-    assert_int_equal(payload_write(&(struct payload_source){ .argv = { argv },
-                                                             .n_files = PAYLOAD_FILES_MAX + 1 },
-                                   NULL, &fd, &err),
-                     -1);
+        payload_write(&(struct payload_source){ .argv = argv, .n_files = PAYLOAD_FILES_MAX + 1 },
+                      &fd, &err),
+        -1);
     assert_int_equal(fd, -1);
     many[PAYLOAD_STRINGS_MAX] = NULL;
-    auto_close int most = written(&(struct payload_source){ .argv = { many } });
+    auto_close int most = written(&(struct payload_source){ .argv = many });
     struct payload payload;
-    assert_int_equal(payload_map(most, &payload), 0);
-    assert_int_equal(payload.argc[0], PAYLOAD_STRINGS_MAX);
-    munmap((void *)(uintptr_t)payload.data, payload.len);
+    assert_int_equal(payload_map(most, PAYLOAD_EXEC, &payload), 0);
+    assert_int_equal(payload.argc, PAYLOAD_STRINGS_MAX);
+    payload_unmap(&payload);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_one_stage_and_nothing_else),
-        cmocka_unit_test(test_in_the_job),
+        cmocka_unit_test(test_argv_and_nothing_else),
+        cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_sealed),
         cmocka_unit_test(test_map_wants_every_seal),

@@ -16,14 +16,14 @@
 #include "base/error.h"
 #include "core/plan.h"
 
-static const struct backend fake_native = { .name = "native", .tier = TIER_KERNEL };
-static const struct backend fake_docker = {
+static const struct backend_kind fake_native = { .name = "native", .tier = TIER_KERNEL };
+static const struct backend_kind fake_docker = {
     .name = "docker",
     .tier = TIER_KERNEL,
     .abilities = BACKEND_IMAGES | BACKEND_RUNTIMES,
 };
 
-const struct backend *const backends[] = { &fake_native, &fake_docker, NULL };
+const struct backend_kind *const backend_kinds[] = { &fake_native, &fake_docker, NULL };
 
 enum { LACKS_DOCKER = 2 };
 
@@ -46,7 +46,7 @@ static void check(const char *name, const char *min, const char *runtime, const 
     if (plan_backend(&plan, &asked, &host, &err) < 0)
         fail_msg("%s, %s: %s", name, min, err.msg);
     assert_string_equal(plan.backend->name, backend);
-    assert_string_equal(plan.job.runtime, want_runtime);
+    assert_string_equal(plan.sandbox.runtime, want_runtime);
     assert_int_equal(plan.tier, tier);
     arena_done(&plan.arena);
 }
@@ -77,7 +77,8 @@ static void check_refused(const struct plan_backend_wishes *asked, const struct 
 
 static void test_gvisor_refused(void **state)
 {
-    const struct plan_host without = { .lacking = LACKS_DOCKER, .lacking_why = "no engine" };
+    const struct plan_host without = { .unavailable = LACKS_DOCKER,
+                                       .unavailable_why = "no engine" };
     struct plan_backend_wishes asked = wishes("auto", "gvisor", NULL);
     char name[RUNTIME_BYTES + 1];
 

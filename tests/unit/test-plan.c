@@ -63,21 +63,21 @@ const struct embedded_file language_files[] = {
     { NULL },
 };
 
-static const struct backend fake_native = {
+static const struct backend_kind fake_native = {
     .name = "native",
     .tier = TIER_KERNEL,
     .abilities = BACKEND_FOLDERS | BACKEND_TERMINAL | BACKEND_SHELL | BACKEND_STORED_IMAGES,
     .layers = LAYER_REQUIRE_DEFAULT,
 };
-static const struct backend fake_vm = {
+static const struct backend_kind fake_vm = {
     .name = "vm",
     .tier = TIER_VM,
     .abilities = BACKEND_FOLDERS | BACKEND_IMAGES | BACKEND_RUNTIMES,
     .layers = LAYER_REQUIRE_DEFAULT & ~LAYER_BIT(USER_NS),
 };
-static const struct backend fake_process = { .name = "process", .tier = TIER_NONE };
+static const struct backend_kind fake_process = { .name = "process", .tier = TIER_NONE };
 
-const struct backend *const backends[] = { &fake_process, &fake_native, &fake_vm, NULL };
+const struct backend_kind *const backend_kinds[] = { &fake_process, &fake_native, &fake_vm, NULL };
 
 /* A host with these programs. */
 static const char *find_usual(struct arena *arena, const char *name)
@@ -264,7 +264,7 @@ static void check_words(const char *const *list, const char *const *want)
 static void test_defaults(void **state)
 {
     struct made m = made((struct making){ .json = "{" PYTHON "}" });
-    const struct cay_limits *limits = &m.plan.job.limits[0];
+    const struct cay_limits *limits = &plan_first(&m.plan)->spec.limits;
 
     (void)state;
     assert_string_equal(m.plan.backend->name, "native");
@@ -272,9 +272,9 @@ static void test_defaults(void **state)
     assert_string_equal(m.plan.program, "/usr/bin/python3");
     assert_string_equal(m.plan.profile, "default");
     assert_null(m.plan.version);
-    assert_int_equal(m.plan.job.n_stages, 1);
-    assert_int_equal(m.plan.job.language, 5);
-    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT);
+    assert_int_equal(m.plan.has_compile, false);
+    assert_int_equal(m.plan.sandbox.language, 5);
+    assert_int_equal(m.plan.sandbox.require, LAYER_REQUIRE_DEFAULT);
     assert_int_equal(limits->timeout_ns, INT64_C(30000000000));
     assert_int_equal(limits->cpu_time_ns, 0);
     assert_int_equal(limits->memory_bytes, 512 << 20);
@@ -286,16 +286,17 @@ static void test_defaults(void **state)
     assert_int_equal(limits->open_files, 1024);
     assert_int_equal(limits->max_output_bytes, 20480);
     assert_int_equal(limits->output_cap_bytes, 64 << 20);
-    check_words(m.plan.payload.argv[0], (const char *const[]){ "python3", "-u", "main.py", NULL });
-    assert_null(m.plan.payload.argv[1]);
-    assert_int_equal(m.plan.payload.n_files, 1);
-    assert_string_equal(m.plan.payload.files[0].name, "main.py");
-    assert_int_equal(m.plan.payload.files[0].len, 8);
-    assert_memory_equal(m.plan.payload.files[0].data, "print(1)", 8);
+    check_words(plan_first(&m.plan)->argv,
+                (const char *const[]){ "python3", "-u", "main.py", NULL });
+    assert_null(m.plan.compile.argv);
+    assert_int_equal(m.plan.n_files, 1);
+    assert_string_equal(m.plan.files[0].name, "main.py");
+    assert_int_equal(m.plan.files[0].len, 8);
+    assert_memory_equal(m.plan.files[0].data, "print(1)", 8);
     assert_false(m.plan.warnings.is_set);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(m.plan.job.std_fds[i], -1);
-    assert_int_equal(m.plan.job.payload_fd, -1);
+        assert_int_equal(m.plan.run.spec.std_fds[i], -1);
+    assert_int_equal(m.plan.run.spec.payload_fd, -1);
     unmake(&m);
 }
 
@@ -305,7 +306,7 @@ static void test_limits_of_the_request(void **state)
         .json = "{" PYTHON ", \"timeout\": 1.5, \"limits\": {\"memory\": \"64m\", \"swap\": \"1m\","
                 " \"cpus\": 0.25, \"cpu_time\": 2, \"pids\": 7, \"disk\": \"1m\", \"inodes\": 80,"
                 " \"open_files\": 9, \"max_output\": 0, \"output_cap\": \"2k\"}}" });
-    const struct cay_limits *limits = &m.plan.job.limits[0];
+    const struct cay_limits *limits = &plan_first(&m.plan)->spec.limits;
 
     (void)state;
     assert_int_equal(limits->timeout_ns, 1500000000);
@@ -340,8 +341,8 @@ static void test_limits_of_the_host(void **state)
     host.max_cpus_milli = 2000;
     host.max_open_files = 4096;
     m = made(asked);
-    assert_int_equal(m.plan.job.limits[0].cpus_milli, 2000);
-    assert_int_equal(m.plan.job.limits[0].open_files, 4096);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.cpus_milli, 2000);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.open_files, 4096);
     check_words(m.plan.warnings.list,
                 (const char *const[]){ "cpus 2.5 exceeds this host's 2; using 2",
                                        "open_files 5000 exceeds this host's 4096; using 4096",
@@ -400,7 +401,7 @@ static void test_precedence(void **state)
         .json = "{" PYTHON ", \"profile\": \"mine\", \"limits\": {\"memory\": \"60m\"}}",
         .environment = environment,
         .user_toml = toml });
-    const struct cay_limits *limits = &m.plan.job.limits[0];
+    const struct cay_limits *limits = &plan_first(&m.plan)->spec.limits;
 
     (void)state;
     assert_int_equal(limits->memory_bytes, 60 << 20);
@@ -415,14 +416,14 @@ static void test_precedence(void **state)
     /* The profile itself may come from the environment. */
     const char *const light[] = { "CAY_PROFILE=light", "CAY_MEMORY=1g", NULL };
     m = made((struct making){ .json = "{" PYTHON "}", .environment = light });
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 128 << 20);
-    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(5000000000));
-    assert_int_equal(m.plan.job.limits[0].cpus_milli, 500);
-    assert_int_equal(m.plan.job.limits[0].pids, 25);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 128 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.timeout_ns, INT64_C(5000000000));
+    assert_int_equal(plan_first(&m.plan)->spec.limits.cpus_milli, 500);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.pids, 25);
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"profile\": \"hardened\"}" });
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 256 << 20);
-    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(10000000000));
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 256 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.timeout_ns, INT64_C(10000000000));
     unmake(&m);
 }
 
@@ -432,11 +433,11 @@ static void test_disk_is_at_most_half_of_memory(void **state)
         .json = "{" PYTHON ", \"limits\": {\"memory\": \"64m\", \"disk\": \"1g\"}}" });
 
     (void)state;
-    assert_int_equal(m.plan.job.limits[0].disk_bytes, 32 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.disk_bytes, 32 << 20);
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON
                                       ", \"limits\": {\"memory\": \"64m\", \"disk\": \"32m\"}}" });
-    assert_int_equal(m.plan.job.limits[0].disk_bytes, 32 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.disk_bytes, 32 << 20);
     unmake(&m);
 }
 
@@ -467,12 +468,12 @@ static void test_caps(void **state)
 
     struct made m =
         made((struct making){ .json = "{" PYTHON ", \"timeout\": 600}", .environment = more });
-    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(600000000000));
+    assert_int_equal(plan_first(&m.plan)->spec.limits.timeout_ns, INT64_C(600000000000));
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"timeout\": 300,"
                                       " \"limits\": {\"memory\": \"1g\", \"pids\": 200}}",
                               .user_toml = toml });
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 1 << 30);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 1 << 30);
     unmake(&m);
 }
 
@@ -483,8 +484,8 @@ static void test_cap_of_what_has_no_limit(void **state)
         made((struct making){ .json = "{" PYTHON "}", .user_toml = "[max]\ncpu_time=10\n" });
 
     (void)state;
-    assert_true(m.plan.job.limits[0].cpu_time_ns > 0);
-    assert_true(m.plan.job.limits[0].cpu_time_ns <= INT64_C(10000000000));
+    assert_true(plan_first(&m.plan)->spec.limits.cpu_time_ns > 0);
+    assert_true(plan_first(&m.plan)->spec.limits.cpu_time_ns <= INT64_C(10000000000));
     unmake(&m);
 }
 
@@ -494,17 +495,18 @@ static void test_compiled(void **state)
         .json = "{\"language\": \"c\", \"code\": \"int main;\", \"args\": [\"-x\", \"{source}\"],"
                 " \"timeout\": 2, \"limits\": {\"memory\": \"64m\", \"pids\": 3, \"cpus\": 0.1,"
                 " \"cpu_time\": 1}}" });
-    const struct cay_limits *compile = &m.plan.job.limits[0], *run = &m.plan.job.limits[1];
+    const struct cay_limits *compile = &plan_first(&m.plan)->spec.limits,
+                            *run = &m.plan.run.spec.limits;
 
     (void)state;
-    assert_int_equal(m.plan.job.n_stages, 2);
+    assert_int_equal(m.plan.has_compile, true);
     /* What was compiled is what runs. */
-    const char *binary = m.plan.payload.argv[0][2];
-    check_words(m.plan.payload.argv[0],
+    const char *binary = plan_first(&m.plan)->argv[2];
+    check_words(plan_first(&m.plan)->argv,
                 (const char *const[]){ "gcc", "-o", binary, "main.c", NULL });
     assert_null(strchr(binary, '{'));
     /* Arguments are the program's alone, and never expanded. */
-    check_words(m.plan.payload.argv[1], (const char *const[]){ binary, "-x", "{source}", NULL });
+    check_words(m.plan.run.argv, (const char *const[]){ binary, "-x", "{source}", NULL });
     assert_int_equal(run->timeout_ns, INT64_C(2000000000));
     assert_int_equal(run->memory_bytes, 64 << 20);
     assert_int_equal(run->pids, 3);
@@ -519,9 +521,9 @@ static void test_compiled(void **state)
 
     m = made((struct making){ .json = "{\"language\": \"c\", \"code\": \"\"}",
                               .user_toml = "compile_timeout=7\ncompile_memory='256m'\n" });
-    assert_int_equal(m.plan.job.limits[0].timeout_ns, INT64_C(7000000000));
+    assert_int_equal(plan_first(&m.plan)->spec.limits.timeout_ns, INT64_C(7000000000));
     /* Never less than the run itself gets. */
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 512 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 512 << 20);
     unmake(&m);
 }
 
@@ -537,16 +539,15 @@ static void test_sources(void **state)
     assert_true(asprintf(&json, "{\"language\": \"java\", \"code\": \"\", %s}", files) > 0);
     struct made m = made((struct making){ .json = json });
     /* The compiler's share is of its own memory (1g), the program's of the run's (512m). */
-    check_words(m.plan.payload.argv[0],
+    check_words(plan_first(&m.plan)->argv,
                 (const char *const[]){ "java", "-Xmx732m", "./.cay/driver.java", "./main",
                                        "main.java", "./-o.java", "./@x.java", "a/B.java", "C.java",
                                        NULL });
-    check_words(m.plan.payload.argv[1],
-                (const char *const[]){ "java", "-Xmx348m", "@./main", NULL });
-    assert_int_equal(m.plan.payload.n_files, 7);
-    assert_string_equal(m.plan.payload.files[5].name, "main.java");
-    assert_string_equal(m.plan.payload.files[6].name, ".cay/driver.java");
-    assert_string_equal(m.plan.payload.files[6].data, "class Driver { }\n");
+    check_words(m.plan.run.argv, (const char *const[]){ "java", "-Xmx348m", "@./main", NULL });
+    assert_int_equal(m.plan.n_files, 7);
+    assert_string_equal(m.plan.files[5].name, "main.java");
+    assert_string_equal(m.plan.files[6].name, ".cay/driver.java");
+    assert_string_equal(m.plan.files[6].data, "class Driver { }\n");
     unmake(&m);
 
     /* Nobody else's driver is taken for it. */
@@ -563,13 +564,14 @@ static void test_project(void **state)
                 " \"files\": {\"a.go\": \"\", \"lib/b.go\": \"\", \"lib/go.mod\": \"\"}}" });
 
     (void)state;
-    check_words(m.plan.payload.argv[0],
+    check_words(plan_first(&m.plan)->argv,
                 (const char *const[]){ "env", "go", "build", "main.go", "a.go", NULL });
     assert_string_equal(m.plan.program, "/usr/bin/go");
     unmake(&m);
     m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
                                       " \"files\": {\"go.mod\": \"\", \"lib/b.go\": \"\"}}" });
-    check_words(m.plan.payload.argv[0], (const char *const[]){ "env", "go", "build", ".", NULL });
+    check_words(plan_first(&m.plan)->argv,
+                (const char *const[]){ "env", "go", "build", ".", NULL });
     unmake(&m);
 }
 
@@ -577,7 +579,7 @@ static const char *variable(const struct made *m, const char *name)
 {
     size_t len = strlen(name);
 
-    for (const char *const *word = m->plan.payload.env; *word; word++)
+    for (const char *const *word = m->plan.env; *word; word++)
         if (strncmp(*word, name, len) == 0 && (*word)[len] == '=')
             return *word + len + 1;
     return "";
@@ -609,34 +611,34 @@ static void test_memory_of_a_language(void **state)
     struct made m = made((struct making){ .json = go });
 
     (void)state;
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 100 << 20);
-    assert_int_equal(m.plan.job.limits[1].disk_bytes, 50 << 20);
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 1 << 30);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 100 << 20);
+    assert_int_equal(m.plan.run.spec.limits.disk_bytes, 50 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 1 << 30);
     unmake(&m);
     m = made((struct making){ .json = "{\"language\": \"go\", \"code\": \"\","
                                       " \"limits\": {\"memory\": \"200m\"}}" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 200 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 200 << 20);
     unmake(&m);
     m = made((struct making){
         .json = "{\"language\": \"go\", \"code\": \"\", \"profile\": \"light\"}" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 128 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 128 << 20);
     unmake(&m);
     m = made((struct making){ .json = go, .environment = environment });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 64 << 20);
     unmake(&m);
     m = made((struct making){ .json = go, .user_toml = "[limits]\nmemory='64m'\n" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 64 << 20);
     unmake(&m);
     /* A project can only lower it. */
     m = made((struct making){ .json = go, .project_toml = "[limits]\nmemory='64m'\n" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 64 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 64 << 20);
     unmake(&m);
     m = made((struct making){ .json = go, .project_toml = "[limits]\nmemory='400m'\n" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 100 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 100 << 20);
     unmake(&m);
     m = made((struct making){ .json = "{\"language\": \"c\", \"code\": \"\"}",
                               .project_toml = "[limits]\nmemory='400m'\n" });
-    assert_int_equal(m.plan.job.limits[1].memory_bytes, 400 << 20);
+    assert_int_equal(m.plan.run.spec.limits.memory_bytes, 400 << 20);
     unmake(&m);
 }
 
@@ -646,17 +648,16 @@ static void test_environment(void **state)
         .json = "{" PYTHON ", \"env\": {\"A\": \"1\", \"LANG\": \"de_DE\", \"PATHS\": \"x\"}}" });
 
     (void)state;
-    check_words(m.plan.payload.env,
-                (const char *const[]){ "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/somewhere",
-                                       "USER=sandbox", "LOGNAME=sandbox", "LANG=de_DE",
-                                       "NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0",
-                                       "CARGO_NET_RETRY=0", "BUNDLE_RETRY=0", "PYTHONUNBUFFERED=1",
-                                       "A=1", "PATHS=x", NULL });
+    check_words(m.plan.env, (const char *const[]){
+                                "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/somewhere",
+                                "USER=sandbox", "LOGNAME=sandbox", "LANG=de_DE",
+                                "NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0", "CARGO_NET_RETRY=0",
+                                "BUNDLE_RETRY=0", "PYTHONUNBUFFERED=1", "A=1", "PATHS=x", NULL });
     unmake(&m);
     /* Nothing of the caller's own comes in by itself. */
     setenv("CAY_TEST_SECRET", "hunter2", 1);
     m = made((struct making){ .json = "{\"command\": [\"env\"]}" });
-    for (const char *const *variable = m.plan.payload.env; *variable; variable++)
+    for (const char *const *variable = m.plan.env; *variable; variable++)
         assert_null(strstr(*variable, "hunter2"));
     unmake(&m);
 }
@@ -671,10 +672,10 @@ static void test_command(void **state)
     (void)state;
     assert_null(m.plan.language);
     assert_null(m.plan.program);
-    assert_int_equal(m.plan.job.language, -1);
-    assert_int_equal(m.plan.job.n_stages, 1);
-    check_words(m.plan.payload.argv[0], (const char *const[]){ "ls", "-l", "/", NULL });
-    assert_int_equal(m.plan.payload.n_files, 1);
+    assert_int_equal(m.plan.sandbox.language, -1);
+    assert_int_equal(m.plan.has_compile, false);
+    check_words(plan_first(&m.plan)->argv, (const char *const[]){ "ls", "-l", "/", NULL });
+    assert_int_equal(m.plan.n_files, 1);
     assert_int_equal(m.plan.input.len, 2);
     unmake(&m);
 
@@ -801,21 +802,21 @@ static void test_requires_all(void **state)
     struct made m = made((struct making){ true, "{" PYTHON ", \"require\": [\"seccomp\"]}" });
 
     (void)state;
-    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
+    assert_int_equal(m.plan.sandbox.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
     unmake(&m);
     m = made((struct making){ true, "{" PYTHON ", \"require\": [\"none\"]}" });
-    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
+    assert_int_equal(m.plan.sandbox.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
     unmake(&m);
     m = made((struct making){ true, "{" PYTHON ", \"backend\": \"vm\"}" });
-    assert_int_equal(m.plan.job.require,
+    assert_int_equal(m.plan.sandbox.require,
                      (LAYER_REQUIRE_DEFAULT & ~LAYER_BIT(USER_NS)) | LAYER_CGROUP_BITS);
     unmake(&m);
     m = made(
         (struct making){ true, "{" PYTHON ", \"backend\": \"vm\", \"require\": \"user_ns\"}" });
-    assert_int_equal(m.plan.job.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
+    assert_int_equal(m.plan.sandbox.require, LAYER_REQUIRE_DEFAULT | LAYER_CGROUP_BITS);
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"require\": [\"none\"]}" });
-    assert_int_equal(m.plan.job.require, 0);
+    assert_int_equal(m.plan.sandbox.require, 0);
     unmake(&m);
 }
 
@@ -837,11 +838,12 @@ static void test_containers(void **state)
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
         struct made m = made((struct making){ .json = json });
         assert_string_equal(m.plan.backend->name, "vm");
-        assert_string_equal(m.plan.job.image, rows[i].image);
-        assert_string_equal(m.plan.job.runtime, rows[i].runtime);
+        assert_string_equal(m.plan.sandbox.image, rows[i].image);
+        assert_string_equal(m.plan.sandbox.runtime, rows[i].runtime);
         assert_int_equal(m.plan.tier, rows[i].tier);
-        assert_false(m.plan.job.require & LAYER_BIT(USER_NS));
-        assert_int_equal(!(m.plan.job.require & LAYER_BIT(LANDLOCK)), rows[i].tier == TIER_GVISOR);
+        assert_false(m.plan.sandbox.require & LAYER_BIT(USER_NS));
+        assert_int_equal(!(m.plan.sandbox.require & LAYER_BIT(LANDLOCK)),
+                         rows[i].tier == TIER_GVISOR);
         assert_int_equal(m.plan.root.n, 0);
         unmake(&m);
     }
@@ -871,13 +873,13 @@ static void test_version(void **state)
     (void)state;
     assert_string_equal(m.plan.version, "3.11");
     assert_string_equal(m.plan.program, "/usr/bin/python3.11");
-    check_words(m.plan.payload.argv[0],
+    check_words(plan_first(&m.plan)->argv,
                 (const char *const[]){ "python3.11", "-u", "main.py", "a", NULL });
     unmake(&m);
     m = made((struct making){ .json = "{\"language\": \"c:12\", \"code\": \"\"}" });
     assert_string_equal(m.plan.program, "/usr/bin/gcc-12");
-    assert_string_equal(m.plan.payload.argv[0][0], "gcc-12");
-    assert_string_equal(m.plan.payload.argv[1][0], m.plan.payload.argv[0][2]);
+    assert_string_equal(plan_first(&m.plan)->argv[0], "gcc-12");
+    assert_string_equal(m.plan.run.argv[0], plan_first(&m.plan)->argv[2]);
     unmake(&m);
     check_refused((struct making){ .json = "{\"language\": \"python:2.7\", \"code\": \"\"}" },
                   CAY_E_NOTFOUND, "python has no version '2.7'", "cay languages");
@@ -917,7 +919,7 @@ static void test_version_of_plain(void **state)
         snprintf(json, sizeof json, "{\"language\": \"perl:%s\", \"code\": \"\"}", good[i]);
         struct made m = made((struct making){ .json = json, .host = &full_host });
         assert_string_equal(m.plan.program, "/usr/bin/perl");
-        assert_string_equal(m.plan.payload.argv[0][0], "perl");
+        assert_string_equal(plan_first(&m.plan)->argv[0], "perl");
         unmake(&m);
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -965,7 +967,7 @@ static void test_tokens(void **state)
         snprintf(json, sizeof json, "{%s, \"code\": \"\"}", rows[i].fields);
         struct made m = made((struct making){ .json = json, .host = &full_host });
         bool found = false;
-        for (const char *const *word = m.plan.payload.argv[0]; *word; word++)
+        for (const char *const *word = plan_first(&m.plan)->argv; *word; word++)
             found |= strcmp(*word, rows[i].word) == 0;
         if (!found)
             fail_msg("%s: %s is not there", rows[i].fields, rows[i].word);
@@ -1007,7 +1009,7 @@ static void test_backend(void **state)
         bool is_process = strcmp(good[i].backend, "process") == 0;
         /* It says so, and claims no layer. */
         assert_int_equal(m.plan.warnings.is_set, is_process);
-        assert_int_equal(m.plan.job.require == 0, is_process);
+        assert_int_equal(m.plan.sandbox.require == 0, is_process);
         unmake(&m);
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -1028,7 +1030,7 @@ static void test_fallback(void **state)
 {
     static const struct {
         const char *fields;
-        uint32_t lacking;
+        uint32_t unavailable;
         const char *backend, *how; /* NULL: none was needed */
         bool has_next;
     } rows[] = {
@@ -1061,8 +1063,8 @@ static void test_fallback(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct plan_host host = usual_host;
-        host.lacking = rows[i].lacking;
-        host.lacking_why = rows[i].lacking ? "no such thing" : NULL;
+        host.unavailable = rows[i].unavailable;
+        host.unavailable_why = rows[i].unavailable ? "no such thing" : NULL;
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
         struct made m = made((struct making){ .json = json, .host = &host });
         if (strcmp(m.plan.backend->name, rows[i].backend) != 0)
@@ -1079,7 +1081,7 @@ static void test_fallback(void **state)
             assert_non_null(strstr(m.plan.warnings.list[0], m.plan.fallback.why));
             assert_int_equal(strncmp(m.plan.warnings.list[0], "UNSAFE: ", 8) == 0, is_unsafe);
         }
-        if (rows[i].lacking)
+        if (rows[i].unavailable)
             assert_string_equal(m.plan.fallback.why, "no such thing");
         unmake(&m);
     }
@@ -1094,7 +1096,7 @@ static void test_fallback_refused(void **state)
         const char *fields;
         const char *const *environment;
         const char *toml;
-        uint32_t lacking;
+        uint32_t unavailable;
         enum cay_errkind kind;
         const char *message;
     } rows[] = {
@@ -1133,7 +1135,7 @@ static void test_fallback_refused(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct plan_host host = usual_host;
-        host.lacking = rows[i].lacking;
+        host.unavailable = rows[i].unavailable;
         snprintf(json, sizeof json, "{" PYTHON ", %s}", rows[i].fields);
         check_refused((struct making){ .json = json,
                                        .environment = rows[i].environment,
@@ -1143,7 +1145,7 @@ static void test_fallback_refused(void **state)
     }
     /* Said by a file it still is a wish: the isolated part of it is kept. */
     struct plan_host host = usual_host;
-    host.lacking = LACKS_VM;
+    host.unavailable = LACKS_VM;
     struct made m = made((struct making){
         .json = "{" PYTHON ", \"backend\": \"vm\"}", .environment = unsafe, .host = &host });
     assert_string_equal(m.plan.backend->name, "native");
@@ -1157,10 +1159,10 @@ static void test_layers(void **state)
         made((struct making){ .json = "{" PYTHON ", \"require\": [\"cgroup\", \"seccomp\"]}" });
 
     (void)state;
-    assert_int_equal(m.plan.job.require, LAYER_CGROUP_BITS | LAYER_BIT(SECCOMP));
+    assert_int_equal(m.plan.sandbox.require, LAYER_CGROUP_BITS | LAYER_BIT(SECCOMP));
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"require\": []}" });
-    assert_int_equal(m.plan.job.require, 0);
+    assert_int_equal(m.plan.sandbox.require, 0);
     unmake(&m);
     check_refused((struct making){ .json = "{" PYTHON ", \"require\": [\"secomp\"]}" }, CAY_E_USAGE,
                   "require: unknown layer 'secomp'", "seccomp");
@@ -1172,7 +1174,7 @@ static void test_layers(void **state)
 
 static bool has_variable(const struct plan *plan, const char *variable)
 {
-    for (const char *const *v = plan->payload.env; *v; v++)
+    for (const char *const *v = plan->env; *v; v++)
         if (strcmp(*v, variable) == 0)
             return true;
     return false;
@@ -1187,17 +1189,17 @@ static void test_workspace(void **state)
                                       " \"collect\": [\"*.csv\", \"/sandbox/{a,b}\"]}" });
     assert_string_equal(m.plan.workspace, "/home/u/project");
     assert_string_equal(m.plan.source, "/sandbox/main.py");
-    assert_int_equal(m.plan.payload.n_files, 1);
+    assert_int_equal(m.plan.n_files, 1);
     assert_int_equal(m.plan.n_folders, 2);
     assert_string_equal(m.plan.folders[0].path, "/srv/data");
-    assert_string_equal(m.plan.payload.folders[1], "/d,1");
-    assert_string_equal(m.plan.payload.globs[0], "/workspace/*.csv");
-    assert_string_equal(m.plan.payload.globs[1], "/sandbox/{a,b}");
+    assert_string_equal(m.plan.folder_paths[1], "/d,1");
+    assert_string_equal(m.plan.globs[0], "/workspace/*.csv");
+    assert_string_equal(m.plan.globs[1], "/sandbox/{a,b}");
     assert_true(has_variable(&m.plan, "VIRTUAL_ENV=/workspace/.venv"));
     assert_true(has_variable(&m.plan, "NODE_PATH=/workspace/node_modules"));
     assert_true(has_variable(&m.plan, "PYTHONPATH=/workspace"));
     assert_string_equal(m.plan.workspace_link, "/home/u/project");
-    assert_string_equal(m.plan.payload.folders[2], "/home/u/project");
+    assert_string_equal(m.plan.folder_paths[2], "/home/u/project");
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"workspace\": \"/home/u/project\","
                                       " \"ro\": [\"/srv/data=/home/u\"]}" });
@@ -1209,11 +1211,11 @@ static void test_workspace(void **state)
     m = made((struct making){ .json = "{\"code\": \"\", \"workspace\": \"/home/u/project\"}",
                               .file_name = "/home/u/project/src/a.py" });
     assert_string_equal(m.plan.source, "/workspace/src/a.py");
-    assert_int_equal(m.plan.payload.n_files, 0);
+    assert_int_equal(m.plan.n_files, 0);
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON ", \"collect\": [\"o\", \"././a/x\"]}" });
-    assert_string_equal(m.plan.payload.globs[0], "/sandbox/o");
-    assert_string_equal(m.plan.payload.globs[1], "/sandbox/a/x");
+    assert_string_equal(m.plan.globs[0], "/sandbox/o");
+    assert_string_equal(m.plan.globs[1], "/sandbox/a/x");
     assert_null(m.plan.workspace);
     unmake(&m);
 }
@@ -1300,8 +1302,8 @@ static void test_restricted_shell(void **state)
     (void)state;
     struct made m =
         made((struct making){ .json = "{" BASH ", \"shell_allow\": [\"cat\", \"cd\"]}" });
-    assert_true(m.plan.job.is_restricted);
-    assert_string_equal(m.plan.job.shell_allow, "cat,cd");
+    assert_true(m.plan.sandbox.is_restricted);
+    assert_string_equal(m.plan.sandbox.shell_allow, "cat,cd");
     assert_non_null(find_op(&m.plan, "usr/bin/cat"));
     assert_non_null(find_op(&m.plan, "usr/bin/bash"));
     assert_null(find_op(&m.plan, "usr/bin/ls"));
@@ -1312,12 +1314,12 @@ static void test_restricted_shell(void **state)
     unmake(&m);
 
     m = made((struct making){ .json = "{" BASH ", \"shell_allow\": []}" });
-    assert_true(m.plan.job.is_restricted);
-    assert_string_equal(m.plan.job.shell_allow, "");
+    assert_true(m.plan.sandbox.is_restricted);
+    assert_string_equal(m.plan.sandbox.shell_allow, "");
     unmake(&m);
 
     m = made((struct making){ .json = "{" BASH "}" });
-    assert_false(m.plan.job.is_restricted);
+    assert_false(m.plan.sandbox.is_restricted);
     unmake(&m);
 
     check_refused((struct making){ .json = "{" PYTHON ", \"shell_allow\": [\"ls\"]}" }, CAY_E_USAGE,
@@ -1342,21 +1344,21 @@ static void test_restricted_profile(void **state)
 {
     (void)state;
     struct made m = made((struct making){ .json = "{" BASH ", \"profile\": \"restricted\"}" });
-    assert_true(m.plan.job.is_restricted);
-    assert_int_equal(m.plan.job.limits[0].memory_bytes, 256 << 20);
-    assert_int_equal(m.plan.job.limits[0].pids, 25);
+    assert_true(m.plan.sandbox.is_restricted);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.memory_bytes, 256 << 20);
+    assert_int_equal(plan_first(&m.plan)->spec.limits.pids, 25);
     assert_non_null(find_op(&m.plan, "usr/bin/cat"));
     assert_null(find_op(&m.plan, "usr/bin/env"));
     unmake(&m);
 
     m = made((struct making){ .json = "{" BASH ", \"profile\": \"mine\"}",
                               .user_toml = "[profiles.mine]\nshell_allow = ['cat', 'no-such']\n" });
-    assert_string_equal(m.plan.job.shell_allow, "cat");
+    assert_string_equal(m.plan.sandbox.shell_allow, "cat");
     unmake(&m);
 
     m = made((struct making){
         .json = "{" BASH ", \"profile\": \"restricted\", \"shell_allow\": [\"env\"]}" });
-    assert_string_equal(m.plan.job.shell_allow, "env");
+    assert_string_equal(m.plan.sandbox.shell_allow, "env");
     unmake(&m);
 }
 
@@ -1364,9 +1366,9 @@ static void test_terminal(void **state)
 {
     (void)state;
     struct made m = made((struct making){ .json = "{" PYTHON ", \"tty\": true}" });
-    assert_true(m.plan.job.tty);
+    assert_true(m.plan.run.spec.has_terminal);
     const char *term = NULL;
-    for (const char *const *env = m.plan.payload.env; *env; env++)
+    for (const char *const *env = m.plan.env; *env; env++)
         if (strncmp(*env, "TERM=", 5) == 0)
             term = *env;
     assert_string_equal(term, "TERM=xterm-256color");
@@ -1374,14 +1376,14 @@ static void test_terminal(void **state)
     m = made(
         (struct making){ .json = "{" PYTHON ", \"tty\": true, \"env\": {\"TERM\": \"vt100\"}}" });
     term = NULL;
-    for (const char *const *env = m.plan.payload.env; *env; env++)
+    for (const char *const *env = m.plan.env; *env; env++)
         if (strncmp(*env, "TERM=", 5) == 0)
             term = *env;
     assert_string_equal(term, "TERM=vt100");
     unmake(&m);
     m = made((struct making){ .json = "{" PYTHON "}" });
-    assert_false(m.plan.job.tty);
-    for (const char *const *env = m.plan.payload.env; *env; env++)
+    assert_false(m.plan.run.spec.has_terminal);
+    for (const char *const *env = m.plan.env; *env; env++)
         assert_true(strncmp(*env, "TERM=", 5) != 0);
     unmake(&m);
     check_refused((struct making){ .json = "{" PYTHON ", \"tty\": true, \"backend\": \"process\","
@@ -1407,7 +1409,7 @@ static void test_files(void **state)
         .json = "{" PYTHON ", \"files\": {\"a.txt\": \"A\", \"main.c\": \"x\"}}" });
 
     (void)state;
-    assert_int_equal(m.plan.payload.n_files, 3);
+    assert_int_equal(m.plan.n_files, 3);
     unmake(&m);
     check_refused((struct making){ .json = "{" PYTHON ", \"files\": {\"main.py\": \"x\"}}" },
                   CAY_E_USAGE, "main.py", NULL);

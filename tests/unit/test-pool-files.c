@@ -7,69 +7,30 @@
 
 #include <cmocka.h>
 
-#include "backends/native/pool-files.h"
+#include "backends/native/prewarm/pool-files.h"
 
 static void test_share(void **state)
 {
     (void)state;
-    assert_true(pool_files_share(pool_files_most(1 << 20), 65) > 32); /* spares_max is less */
-    assert_int_equal(pool_files_share(pool_files_most(1024), 5), 1);
-    assert_int_equal(pool_files_share(pool_files_most(4096), 5), 6);
-    assert_int_equal(pool_files_share(pool_files_most(64), 65), 1);
-    assert_true(pool_files_share(pool_files_most(UINT64_MAX), 0) > 1000);
+    assert_true(pool_files_share(pool_files_max(1 << 20), 65) > 32); /* spares_max is less */
+    assert_int_equal(pool_files_share(pool_files_max(1024), 5), 2);
+    assert_int_equal(pool_files_share(pool_files_max(4096), 5), 10);
+    assert_int_equal(pool_files_share(pool_files_max(64), 65), 1);
+    assert_true(pool_files_share(pool_files_max(UINT64_MAX), 0) > 1000);
 }
 
-/* Keeps and makes as much as it may, by turns or one after the other: the rest is never touched. */
-static void fill(uint64_t limit, unsigned first)
-{
-    struct pool_files files = { .most = pool_files_most(limit) };
-    unsigned idle = 0;
-
-    for (unsigned turn = first; idle < 3; turn++) {
-        unsigned before = files.spares + files.berths + files.cgroups;
-        if (turn % 3 == 0 && pool_files_has_room(&files, files.berths > 0)) {
-            files.cgroups -= files.cgroups > 0;
-            files.berths -= files.berths > 0;
-            files.spares++;
-            idle = 0;
-            continue;
-        }
-        if (turn % 3 == 1 && pool_files_may_keep(&files, FILES_BERTH))
-            files.berths++;
-        if (turn % 3 == 2 && pool_files_may_keep(&files, FILES_CGROUP))
-            files.cgroups++;
-        idle = files.spares + files.berths + files.cgroups == before ? idle + 1 : 0;
-    }
-    uint64_t open = (uint64_t)files.spares * (FILES_SPARE + FILES_BERTH) +
-                    files.berths * FILES_BERTH + files.cgroups * FILES_CGROUP;
-    assert_true(open <= limit / 4);
-    assert_true(files.spares > 0 || limit / 4 < FILES_SPARE + FILES_BERTH);
-}
-
+/* Makes as many as it may: the rest is never touched, and no more is left of its own than a spare
+ * takes. */
 static void test_bounds(void **state)
 {
     (void)state;
-    for (uint64_t limit = 16; limit <= 65536; limit *= 2)
-        for (unsigned first = 0; first < 3; first++)
-            fill(limit, first);
-}
-
-/* Groups and berths of runs that are over leave room for spares. */
-static void test_kept(void **state)
-{
-    struct pool_files files = { .most = pool_files_most(1024) };
-
-    (void)state;
-    while (pool_files_may_keep(&files, FILES_CGROUP))
-        files.cgroups++;
-    assert_int_equal(files.cgroups, 9);
-    assert_false(pool_files_may_keep(&files, FILES_CGROUP));
-    assert_true(pool_files_has_room(&files, false) && pool_files_may_grow(&files));
-    files = (struct pool_files){ .most = pool_files_most(256), .spares = 1, .berths = 2 };
-    assert_false(pool_files_has_room(&files, false));
-    assert_true(pool_files_may_grow(&files));
-    files = (struct pool_files){ .most = pool_files_most(256), .spares = 2 };
-    assert_false(pool_files_may_grow(&files));
+    for (uint64_t limit = 16; limit <= 65536; limit *= 2) {
+        unsigned n = 0;
+        while (pool_files_has_room(pool_files_max(limit), n))
+            n++;
+        assert_true((uint64_t)n * FILES_SPARE <= limit / 4);
+        assert_true((n + UINT64_C(1)) * FILES_SPARE > limit / 4);
+    }
 }
 
 int main(void)
@@ -77,7 +38,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_share),
         cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_kept),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -336,8 +336,7 @@ static void test_hashed_at_once(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         auto_free char *bytes = mem_alloc(2 << 20);
         struct payload_file files[] = { { .name = "x", .data = bytes, .len = rows[i].file } };
-        const struct plan plan = { .code = { bytes, rows[i].code },
-                                   .payload = { .files = files, .n_files = 1 } };
+        const struct plan plan = { .code = { bytes, rows[i].code }, .files = files, .n_files = 1 };
         const struct record_left left = { .harvest_fd = -1, .workspace_fd = -1 };
         struct cay_result result = { .timestamp = "2026-11-18T12:00:00.000Z", .tier = "none" };
         struct arena arena = { 0 };

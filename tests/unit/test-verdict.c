@@ -33,7 +33,6 @@ static const struct cay_limits some_limits = {
 static struct verdict_facts facts_of(int wait_status)
 {
     return (struct verdict_facts){
-        .n_stages = 1,
         .limits = some_limits,
         .output_bytes = 4096, /* all that may come */
         .end = {
@@ -334,8 +333,7 @@ static void test_compile(void **state)
     struct verdict_facts facts = facts_of(EXITED(1));
 
     (void)state;
-    facts.n_stages = 2;
-    facts.stage = 0;
+    facts.is_compile = true;
     check(&facts, CAY_CAUSE_COMPILE, 1, 0);
     assert_non_null(decided(&facts).verdict.remedy);
     facts.end.wait_status = SIGNALED(SIGSEGV);
@@ -343,7 +341,7 @@ static void test_compile(void **state)
 
     /* compile comes before every limit in the contract's order; the limit behind it is kept. */
     facts = facts_of(EXITED(1));
-    facts.n_stages = 2;
+    facts.is_compile = true;
     facts.end.oom_kills = 1;
     struct cay_result result = decided(&facts);
     assert_int_equal(result.verdict.cause, CAY_CAUSE_COMPILE);
@@ -363,8 +361,7 @@ static void test_compile(void **state)
 
     /* The second of two stages is the run. */
     facts = facts_of(EXITED(1));
-    facts.n_stages = 2;
-    facts.stage = 1;
+    facts.is_compile = false;
     check(&facts, CAY_CAUSE_EXIT, 1, 0);
     facts.end.wait_status = EXITED(0);
     check(&facts, CAY_CAUSE_OK, 0, 0);

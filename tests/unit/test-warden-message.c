@@ -67,12 +67,12 @@ static struct warden_request some_request(void)
     struct warden_request request;
 
     memset(&request, 0, sizeof request);
-    request.kind = WARDEN_START;
-    request.run = 7;
+    request.kind = WARDEN_OPEN;
+    request.sandbox = 7;
     request.backend = 1;
     request.fd_bits = 0xffff; /* what is sent is what there is, not what this says */
-    memcpy(request.job.id, "0123456789abcdef0123456789abcdef", 33);
-    request.job.limits[1].memory_bytes = UINT64_MAX;
+    memcpy(request.spec.id, "0123456789abcdef0123456789abcdef", 33);
+    request.spec.limits.memory_bytes = UINT64_MAX;
     return request;
 }
 
@@ -120,8 +120,8 @@ static void test_request(void **state)
         assert_int_equal(message_send_request(pair.front, &sent, chosen), 0);
         assert_int_equal(message_recv_request(pair.back, &got, got_fds), 0);
         assert_int_equal(got.fd_bits, bits);
-        assert_int_equal(got.run, 7);
-        assert_memory_equal(&got.job, &sent.job, sizeof got.job);
+        assert_int_equal(got.sandbox, 7);
+        assert_memory_equal(&got.spec, &sent.spec, sizeof got.spec);
         for (int i = 0; i < WARDEN_FDS; i++) {
             if (chosen[i] < 0) {
                 assert_int_equal(got_fds[i], -1);
@@ -148,9 +148,9 @@ static void test_reply(void **state)
 
     (void)state;
     memset(&sent, 0, sizeof sent);
-    sent.kind = WARDEN_STAGE_ENDED;
-    sent.run = 9;
-    sent.stage = 1;
+    sent.kind = WARDEN_EXEC_ENDED;
+    sent.sandbox = 9;
+    sent.exec = 1;
     sent.stop = STOP_WALL;
     sent.end.wait_status = 42;
     memcpy(sent.error.msg, "words", 6);
@@ -262,8 +262,8 @@ static void test_no_room(void **state)
         int rc = message_recv_request(pair.back, &got, got_fds);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
         assert_int_equal(rc, -EMFILE);
-        assert_int_equal(got.kind, WARDEN_START);
-        assert_int_equal(got.run, 7);
+        assert_int_equal(got.kind, WARDEN_OPEN);
+        assert_int_equal(got.sandbox, 7);
         for (int i = 0; i < WARDEN_FDS; i++)
             assert_int_equal(got_fds[i], -1);
         assert_int_equal(open_fds(), before);
@@ -304,7 +304,7 @@ static void test_nothing_there(void **state)
 /* What may be lost is kept nowhere, and never comes before what may not. */
 static void test_what_may_be_lost(void **state)
 {
-    const struct warden_reply usage = { .kind = WARDEN_USAGE }, gone = { .kind = WARDEN_GONE };
+    const struct warden_reply usage = { .kind = WARDEN_USAGE }, closed = { .kind = WARDEN_CLOSED };
     struct pair pair = make_pair();
     struct outbox outbox = { 0 };
     union warden_answer answer;
@@ -318,7 +318,7 @@ static void test_what_may_be_lost(void **state)
         sent++;
     assert_int_equal(outbox_try(&outbox, pair.back, &usage), 0);
     assert_null(outbox.head);
-    assert_int_equal(outbox_send(&outbox, pair.back, &gone), 0);
+    assert_int_equal(outbox_send(&outbox, pair.back, &closed), 0);
     assert_non_null(outbox.head);
     assert_int_equal(message_recv_answer(pair.front, &answer), 0); /* there is room again */
     assert_int_equal(outbox_try(&outbox, pair.back, &usage), 0);
@@ -326,7 +326,7 @@ static void test_what_may_be_lost(void **state)
     while (message_recv_answer(pair.front, &answer) == 0)
         got++;
     assert_int_equal(got, sent); /* one less of what was sent, and the one that was kept */
-    assert_int_equal(answer.kind, WARDEN_GONE);
+    assert_int_equal(answer.kind, WARDEN_CLOSED);
     close_fd(&pair.front);
     assert_true(outbox_try(&outbox, pair.back, &usage) < 0);
     close_pair(&pair);

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/auto.h"
-#include "core/backend.h"
+#include "sandbox/backend.h"
 #include "warden/warden.h"
 
 enum { POOLS = 4 };
@@ -66,9 +66,11 @@ static void free_pool(struct pool *pool)
 }
 
 static const struct backend_pool fake_pool = { make, fd_of, serve, NULL, free_pool };
-static const struct backend fake = { .name = "fake", .tier = TIER_KERNEL, .pool = &fake_pool };
+static const struct backend fake = { .kind = { .name = "fake", .tier = TIER_KERNEL },
+                                     .pool = &fake_pool };
 
 const struct backend *const backends[] = { &fake, &fake, &fake, &fake, NULL };
+const struct backend_kind *const backend_kinds[] = { &fake.kind, NULL };
 
 /* A round serves all that there are, so this many calls are a few rounds. */
 static void test_every_pool_is_served(void **state)

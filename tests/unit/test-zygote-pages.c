@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "backends/native/zygote-pages.h"
+#include "backends/native/prewarm/zygote-pages.h"
 
 enum { LARGE = 256 * 1024, SMALL = 4000, N_SMALL = 200 };
 

@@ -2,6 +2,7 @@
 #include "backends/docker/attach.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +12,9 @@
 #include "base/strbuf.h"
 
 enum { STREAM_STDOUT = 1 };
+
+/* All windows of all execs, and what is beside them. */
+enum { ATTACH_MAX = (WIRE_EXECS + 1) * WIRE_STREAM_N * 2 * WIRE_WINDOW };
 
 static void keep(struct attach *attach, const char *data, size_t len)
 {
@@ -89,7 +93,8 @@ int attach_next(struct attach *attach, struct wire_head *ret, const char **ret_d
     if (there < sizeof *ret)
         return 0;
     memcpy(ret, attach->data + attach->at, sizeof *ret);
-    if (ret->kind < WIRE_READY || ret->kind >= WIRE_KIND_N || ret->len > WIRE_PIECE)
+    if (ret->kind < WIRE_TAKEN || ret->kind >= WIRE_KIND_N || ret->len > WIRE_PIECE ||
+        (ret->exec >= WIRE_EXECS && ret->exec != WIRE_NO_EXEC))
         return -EPROTO;
     if (there < sizeof *ret + ret->len)
         return 0;
@@ -98,9 +103,24 @@ int attach_next(struct attach *attach, struct wire_head *ret, const char **ret_d
     return 1;
 }
 
-int attach_send(const struct attach *attach, uint32_t kind, const void *data, size_t len)
+static int wait_for_room(struct attach *attach)
 {
-    const struct wire_head head = { kind, (uint32_t)len };
+    struct pollfd room = { .fd = attach->fd, .events = POLLIN | POLLOUT };
+
+    if (poll(&room, 1, -1) < 0)
+        return errno == EINTR ? 0 : -errno;
+    if (room.revents & POLLIN) {
+        int rc = attach_read(attach);
+        if (rc <= 0)
+            return rc < 0 ? rc : -EPIPE;
+        return attach->len - attach->at > ATTACH_MAX ? -EPROTO : 0;
+    }
+    return room.revents & POLLOUT ? 0 : -EPIPE;
+}
+
+int attach_send(struct attach *attach, uint16_t kind, uint16_t exec, const void *data, size_t len)
+{
+    const struct wire_head head = { kind, exec, (uint32_t)len };
     struct iovec parts[] = {
         { (void *)(uintptr_t)&head, sizeof head },
         { (void *)(uintptr_t)data, len },
@@ -109,7 +129,13 @@ int attach_send(const struct attach *attach, uint32_t kind, const void *data, si
     size_t left = sizeof head + len;
 
     while (left > 0) {
-        ssize_t n = sendmsg(attach->fd, &message, MSG_NOSIGNAL);
+        ssize_t n = sendmsg(attach->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN) {
+            int rc = wait_for_room(attach);
+            if (rc < 0)
+                return rc;
+            continue;
+        }
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

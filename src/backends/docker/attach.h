@@ -4,14 +4,14 @@
 /*
  * The stream that a keeper is attached to its container by. The engine wraps what comes out into
  * frames of its own (8 bytes: which stream, how long), cut wherever it likes; within those of
- * stdout are the init's frames (wire.h), which are put together again here.
+ * stdout are the init's frames (guest/wire.h), which are put together again here.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backends/docker/wire.h"
+#include "guest/wire.h"
 
 struct strbuf;
 
@@ -38,4 +38,6 @@ int attach_read(struct attach *attach);
  * is none of the init's. */
 int attach_next(struct attach *attach, struct wire_head *ret, const char **ret_data);
 
-int attach_send(const struct attach *attach, uint32_t kind, const void *data, size_t len);
+/* While there is no room for it, what comes is read: the other side may be waiting for that.
+ * -EPROTO: more has come than an init ever sends. */
+int attach_send(struct attach *attach, uint16_t kind, uint16_t exec, const void *data, size_t len);

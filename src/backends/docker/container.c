@@ -19,7 +19,7 @@
 /* ---- shapes -----------------------------------------------------------------------------------
  */
 
-static struct cgroup_limits shape_limits(const struct cay_limits *limits)
+struct cgroup_limits docker_limits(const struct cay_limits *limits)
 {
     struct cgroup_limits shape;
 
@@ -48,24 +48,16 @@ bool shape_is_fixed(const struct shape *shape)
     return is_gvisor(shape);
 }
 
-struct cgroup_limits shape_stage_limits(const struct shape *shape, const struct job *job,
-                                        unsigned stage)
+void shape_of(const struct sandbox_spec *spec, struct shape *ret)
 {
-    return shape_limits(&job->limits[shape_is_fixed(shape) ? job->n_stages - 1U : stage]);
-}
-
-void shape_of(const struct job *job, struct shape *ret)
-{
-    const struct cay_limits *run = &job->limits[job->n_stages - 1];
-
     *ret = (struct shape){
-        .disk_bytes = run->disk_bytes,
-        .inodes = run->inodes,
-        .has_workspace = job->folder_fds[0] >= 0,
+        .disk_bytes = spec->limits.disk_bytes,
+        .inodes = spec->limits.inodes,
+        .has_workspace = spec->folder_fds[0] >= 0,
+        .limits = docker_limits(&spec->limits),
     };
-    memcpy(ret->image, job->image, sizeof ret->image);
-    memcpy(ret->runtime, job->runtime, sizeof ret->runtime);
-    ret->limits = shape_stage_limits(ret, job, 0);
+    memcpy(ret->image, spec->image, sizeof ret->image);
+    memcpy(ret->runtime, spec->runtime, sizeof ret->runtime);
 }
 
 /* ---- what the engine answers ------------------------------------------------------------------
@@ -230,7 +222,7 @@ int container_create(struct api *api, const char *run_id, const struct shape *sh
     snprintf(ret->name, sizeof ret->name, DOCKER_NAME_PREFIX "%s", run_id);
     int rc = create(api, &spec, ret, err);
     json_decref(volumes);
-    return rc == 0 && spec.is_copied ? bring_inside(api, ret, inside, err) : rc;
+    return rc == 0 && spec.is_copied ? upload_init(api, ret, inside, err) : rc;
 }
 
 int container_start(struct api *api, const struct container *container, const struct shape *shape,

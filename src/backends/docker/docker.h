@@ -5,17 +5,17 @@
  * What the files of the docker backend share.
  *
  *   warden ──ctl socket──▶ keeper ──HTTP──▶ engine ──▶ container
- *                            │                           init (inside/), pid 1
- *                            └── attach: frames, wire.h ─▶ │
- *                                                          program
+ *                            │                           init (src/guest/), pid 1
+ *                            └─ attach: guest/wire.h ──▶   │
+ *                                                          programs
  *
- * The warden (docker.c) forks one keeper (keeper.c) for each run, which alone talks to the engine,
- * for nothing may block in the warden. It makes a container (container.c) whose init is ours,
- * carries files in and streams out, looks at the counters of its cgroup (counters.c), and removes
- * it. What it tells the warden are the reports of core/backend.h.
+ * The warden (docker.c) forks one keeper (keeper.c) for each sandbox, which alone talks to the
+ * engine, for nothing may block in the warden. It makes a container (container.c) whose init is
+ * ours, carries files in and streams out, looks at the counters of its cgroup (counters.c), and
+ * removes it. What it tells the warden are the reports of sandbox/backend.h.
  *
  * The container's command is cay's own static init, mounted read-only from the host; where the
- * engine sees other files than we do, as on another machine, it is copied in (bring.c). Files and
+ * engine sees other files than we do, as on another machine, it is copied in (upload-init.c). Files and
  * input go in and output and facts come out by the streams that the keeper is attached to, not by
  * tar over an exec: that takes a tar in the image, one more process of the engine's (100 ms) and
  * gives an exit code that can't tell a signal from an exit; the archive call can't write into a
@@ -35,11 +35,11 @@
 #include <stdint.h>
 
 #include "backends/docker/api.h"
-#include "core/backend.h"
+#include "sandbox/backend.h"
 #include "sys/cgroup.h"
 
-#define DOCKER_NAME_PREFIX "cay-"      /* of a container's name; the run's id is the rest */
-#define DOCKER_LABEL_RUN   "cay.run"   /* the run's id; a spare's is its own */
+#define DOCKER_NAME_PREFIX "cay-"      /* of a container's name; the sandbox's id is the rest */
+#define DOCKER_LABEL_RUN   "cay.run"   /* the sandbox's id; a spare's is its own */
 #define DOCKER_LABEL_OWNER "cay.owner" /* the keeper: see sweep.c */
 
 /* What a container is made for. The limits of its cgroup can be changed later, the rest can't. */
@@ -55,16 +55,15 @@ struct shape {
  * is not dumpable from its own user, as gVisor's does not. */
 bool shape_is_split(const struct shape *shape);
 
-/* What a job needs before its first stage. */
-void shape_of(const struct job *job, struct shape *ret);
+/* What a sandbox needs. */
+void shape_of(const struct sandbox_spec *spec, struct shape *ret);
 
-/* Whether its limits can't be changed: then those of the last stage, which are the run's, hold from
- * the start, for a compiler too. */
+/* Whether its limits can't be changed: then the sandbox's own hold for each exec, for a compiler
+ * too. */
 bool shape_is_fixed(const struct shape *shape);
 
-/* The limits of one of a job's stages. */
-struct cgroup_limits shape_stage_limits(const struct shape *shape, const struct job *job,
-                                        unsigned stage);
+/* Of those limits, what a container's cgroup has; to be compared as bytes. */
+struct cgroup_limits docker_limits(const struct cay_limits *limits);
 
 struct container {
     char id[65];
@@ -88,9 +87,9 @@ int container_update(struct api *api, const struct container *container,
 #define INSIDE_COPY_FOLDER "/.cay"
 #define INSIDE_COPY_NAME   "cay-inside"
 
-/* Copies the init there, from that path; before the container is started (bring.c). */
-int bring_inside(struct api *api, const struct container *container, const char *path,
-                 struct cay_error *err);
+/* Copies the init there, from that path; before the container is started. */
+int upload_init(struct api *api, const struct container *container, const char *path,
+                struct cay_error *err);
 
 /* Ends and removes it, and waits until that is done. */
 void container_remove(struct api *api, const char *id);
@@ -116,34 +115,34 @@ bool counters_saw_oom(struct api *api, const struct container *container, int64_
 
 /* ---- the keeper ---- */
 
-/* The life of a keeper. Without a job it makes a container ahead of one, says SPARE_READY, and
- * waits for the job (fdpass_send) at its socket. Never returns. */
-void keeper_main(const struct backend_host *host, const struct shape *shape, const struct job *job,
-                 int ctl_fd) __attribute__((noreturn));
+/* The life of a keeper, which makes a container, says that it is open, and then does what it is
+ * told at its socket: the first time to be the sandbox of that spec. With the spec of the one that
+ * it will be it is not open before that. Without, it is a spare. Never returns. */
+void keeper_main(const struct backend_host *host, const struct shape *shape,
+                 const struct sandbox_spec *spec, int ctl_fd) __attribute__((noreturn));
 
-/* A job on its way to a spare, with its fds beside it. */
-enum { SPARE_FDS = 5 + JOB_FOLDERS };
-
-struct spare_job {
-    uint32_t fd_bits;
-    struct job job;
+/* From the warden; the end of the stream is that of everything. What comes back are reports. */
+struct keeper_message {
+    enum { KEEPER_OPEN, KEEPER_EXEC, KEEPER_SIGNAL, KEEPER_USAGE } kind;
+    uint32_t fd_bits;            /* of the spec's fds, which come beside it */
+    int32_t signal;              /* of SIGNAL */
+    struct sandbox_spec sandbox; /* of OPEN */
+    struct exec_spec exec;       /* of EXEC; of SIGNAL and USAGE only its number */
 };
 
-void spare_get_fds(const struct job *job, int fds[SPARE_FDS]);
-void spare_put_fds(struct job *job, const int fds[SPARE_FDS]);
+enum { KEEPER_FDS = 1 + SANDBOX_FOLDERS };
 
-/* What a spare says instead of a report, in its `stage`. */
-#define SPARE_READY 0x53504152U
+/* The fds of the spec that it has, in their order beside it; and back. */
+void keeper_get_fds(const struct keeper_message *message, int fds[KEEPER_FDS]);
+void keeper_put_fds(struct keeper_message *message, const int fds[KEEPER_FDS]);
 
-/* From the warden: begin the next stage; report what the one that runs has used. The end of the
- * stream is that of everything. */
-#define KEEPER_NEXT  'n'
-#define KEEPER_USAGE 'u'
+/* -errno. */
+int keeper_send(int ctl_fd, struct keeper_message *message);
 
-/* Copies a folder of the host's into the container, as entries of that place (carry.c). Returns
- * -errno. */
-int carry_folder(int folder_fd, uint32_t place,
-                 int (*send)(void *arg, uint32_t kind, const void *data, size_t len), void *arg);
+/* Copies a folder of the host's into the container, as entries of that place (upload-dir.c).
+ * Returns -errno. */
+int upload_dir(int folder_fd, uint32_t place,
+               int (*send)(void *arg, uint16_t kind, const void *data, size_t len), void *arg);
 
 /* ---- what is left ---- */
 

@@ -14,14 +14,14 @@
 #include "base/auto.h"
 #include "base/error.h"
 #include "base/parse.h"
-#include "core/backend.h"
+#include "core/backend-kind.h"
 
 enum { CONNECT_MS = 2000 };
 
 /* There is no engine: another backend may be taken. */
 static int lacking(struct cay_error *err, const char *remedy)
 {
-    backend_mark_lacking(err);
+    backend_mark_unavailable(err);
     return cay_hint(err, "%s", remedy);
 }
 

@@ -4,6 +4,7 @@
 #include "backends/docker/keeper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,19 +32,20 @@ bool keeper_is_hung_up(const struct keeper *keeper)
     return poll(&ctl, 1, 0) > 0 && (ctl.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+uint16_t keeper_exec_slot(const struct keeper *keeper, const struct keeper_exec *exec)
+{
+    return (uint16_t)(exec - keeper->execs);
+}
+
 /* ---- beginning --------------------------------------------------------------------------------
  */
 
-/* It holds nothing of other runs: a copy of another's socket would keep that run alive. */
-static int begin(struct keeper *keeper)
+/* It holds nothing of others: a copy of another's socket would keep that one alive. */
+static int begin(struct keeper *keeper, int *payload_fd)
 {
-    int *keep[6 + JOB_FOLDERS] = { &keeper->ctl_fd,         &keeper->job.std_fds[0],
-                                   &keeper->job.std_fds[1], &keeper->job.std_fds[2],
-                                   &keeper->job.payload_fd, &keeper->job.harvest_fd };
+    int *const keep[] = { &keeper->ctl_fd, payload_fd };
     sigset_t all;
 
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        keep[6 + i] = &keeper->job.folder_fds[i];
     int rc = spawn_keep_fds(keep, ARRAY_LEN(keep));
     if (rc < 0)
         return rc;
@@ -54,6 +56,21 @@ static int begin(struct keeper *keeper)
     sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_NAME, "cay-keeper");
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    return 0;
+}
+
+/* Where the folders go, which a container has to be made with. */
+static int read_folders(struct keeper *keeper, int payload_fd)
+{
+    struct payload payload;
+
+    if (payload_fd < 0)
+        return 0;
+    int rc = payload_map(payload_fd, PAYLOAD_SANDBOX, &payload);
+    if (rc < 0)
+        return rc;
+    keeper->folders = arena_alloc(&keeper->arena, (payload.n_folders + (size_t)1) * sizeof(char *));
+    payload_folders(&payload, keeper->folders); /* which stay mapped */
     return 0;
 }
 
@@ -105,7 +122,7 @@ static int attach(struct keeper *keeper, struct cay_error *err)
     return 0;
 }
 
-/* Everything that can be done without the job. */
+/* A container with an init that is ready to be told what it is for. */
 static int prepare(struct keeper *keeper, const char *id, struct cay_error *err)
 {
     if (api_open(&keeper->api, keeper->docker_host, err) < 0 ||
@@ -120,7 +137,168 @@ static int prepare(struct keeper *keeper, const char *id, struct cay_error *err)
     return 0;
 }
 
-/* ---- as a spare -------------------------------------------------------------------------------
+/* ---- what the warden asks for -----------------------------------------------------------------
+ */
+
+static int check_layers(const struct keeper *keeper, struct cay_error *err)
+{
+    const uint32_t engines = LAYER_BIT(USER_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) |
+                             LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS) | LAYER_BIT(CGROUP_NS) |
+                             LAYER_BIT(WATCHER) | LAYER_CGROUP_BITS;
+    uint32_t missing =
+        (keeper->spec.require | LAYER_CORE_BITS) & engines & ~keeper->container.layers;
+
+    for (int i = 0; i < LAYER_N; i++)
+        if (missing & (UINT32_C(1) << i))
+            return cay_fail(err, CAY_E_UNSUPPORTED, "docker: layer %s is not available",
+                            layer_name((enum layer)i));
+    return 0;
+}
+
+static int set_limits(struct keeper *keeper, const struct cay_limits *limits, struct cay_error *err)
+{
+    struct cgroup_limits wanted = docker_limits(limits);
+
+    if (shape_is_fixed(&keeper->shape) || memcmp(&wanted, &keeper->limits, sizeof wanted) == 0)
+        return 0;
+    if (container_update(&keeper->api, &keeper->container, &wanted, err) < 0)
+        return -1;
+    keeper->limits = wanted;
+    return 0;
+}
+
+/* Its limits are set when something is executed. The init answers. */
+static void open_sandbox(struct keeper *keeper, const struct sandbox_spec *spec)
+{
+    struct cay_error err;
+
+    keeper->spec = *spec;
+    if (check_layers(keeper, &err) < 0 || upload_sandbox(keeper, &err) < 0) {
+        report_failed(keeper, &err);
+        keeper->is_done = true;
+    }
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        close_fd(&keeper->spec.folder_fds[i]);
+    close_fd(&keeper->spec.payload_fd);
+}
+
+/* A reader that is slow is not waited for. */
+static void make_nonblocking(const struct exec_spec *spec)
+{
+    for (int i = 1; i < 3; i++)
+        if (spec->std_fds[i] >= 0)
+            fcntl(spec->std_fds[i], F_SETFL, O_NONBLOCK);
+    if (spec->harvest_fd >= 0)
+        fcntl(spec->harvest_fd, F_SETFL, O_NONBLOCK);
+}
+
+/* Counters are read as differences; a peak is that of the one that has it all. */
+static void zero_counters(struct keeper *keeper, struct keeper_exec *exec)
+{
+    if (exec->spec.owns_sandbox && keeper->counters.host.version)
+        cgroup_reset_peaks(&keeper->counters.group);
+    counters_read(&keeper->counters, &keeper->api, &keeper->container, &exec->zero);
+}
+
+static void refuse_exec(struct keeper *keeper, const struct exec_spec *spec)
+{
+    struct keeper_exec exec = { .spec = *spec };
+    struct cay_error err;
+
+    cay_fail(&err, CAY_E_LIMIT, "docker: too many programs have not told yet what they left");
+    report_exec_failed(keeper, &exec, &err);
+}
+
+static void start_exec(struct keeper *keeper, const struct exec_spec *spec)
+{
+    struct keeper_exec *exec = keeper->execs;
+    struct payload payload = { 0 };
+    struct cay_error err;
+
+    /* There is one more than execs live at once; an init that was taken over may never come to the
+     * end of what several have left. */
+    while (exec < keeper->execs + WIRE_EXECS && exec->is_used)
+        exec++;
+    if (exec == keeper->execs + WIRE_EXECS) {
+        refuse_exec(keeper, spec);
+        return;
+    }
+    *exec = (struct keeper_exec){ .is_used = true, .spec = *spec, .look_ns = INT64_MAX };
+    make_nonblocking(spec);
+    int rc = payload_map(spec->payload_fd, PAYLOAD_EXEC, &payload);
+    if (rc < 0) {
+        cay_fail_errno(&err, -rc, "docker: read the payload");
+        report_exec_failed(keeper, exec, &err);
+        return;
+    }
+    const struct cay_limits *limits = spec->owns_sandbox ? &spec->limits : &keeper->spec.limits;
+    if (set_limits(keeper, limits, &err) < 0) {
+        payload_unmap(&payload);
+        report_exec_failed(keeper, exec, &err);
+        return;
+    }
+    zero_counters(keeper, exec);
+    runtime_look_up(keeper, &payload);
+    rc = upload_exec(keeper, exec, &payload);
+    payload_unmap(&payload);
+    close_fd(&exec->spec.payload_fd);
+    if (rc == -E2BIG) { /* nothing of it was sent */
+        cay_fail_errno(&err, E2BIG, "docker: send the arguments");
+        report_exec_failed(keeper, exec, &err);
+    } else if (rc < 0 && !keeper_is_hung_up(keeper)) {
+        report_vanished(keeper);
+    }
+}
+
+static struct keeper_exec *find_exec(struct keeper *keeper, uint32_t number)
+{
+    for (struct keeper_exec *exec = keeper->execs; exec < keeper->execs + WIRE_EXECS; exec++)
+        if (exec->is_used && !exec->has_ended && exec->spec.number == number)
+            return exec;
+    return NULL;
+}
+
+static void obey(struct keeper *keeper, const struct keeper_message *message)
+{
+    struct keeper_exec *exec = find_exec(keeper, message->exec.number);
+
+    switch (message->kind) {
+    case KEEPER_OPEN:
+        open_sandbox(keeper, &message->sandbox);
+        break;
+    case KEEPER_EXEC:
+        start_exec(keeper, &message->exec);
+        break;
+    case KEEPER_SIGNAL:
+        if (exec)
+            attach_send(&keeper->attach, WIRE_SIGNAL, keeper_exec_slot(keeper, exec),
+                        &message->signal, sizeof message->signal);
+        break;
+    case KEEPER_USAGE:
+        if (exec)
+            report_usage(keeper, exec);
+        break;
+    }
+}
+
+void keeper_take_message(struct keeper *keeper)
+{
+    struct keeper_message message;
+    int list[FDPASS_MAX], fds[KEEPER_FDS];
+    unsigned n;
+
+    int rc = fdpass_try_recv(keeper->ctl_fd, &message, sizeof message, list, &n);
+    if (rc == -EAGAIN || rc == -EINTR)
+        return;
+    if (rc < 0 || fdpass_spread(message.fd_bits, list, n, fds, KEEPER_FDS) < 0) {
+        keeper->is_killed = true;
+        return;
+    }
+    keeper_put_fds(&message, fds);
+    obey(keeper, &message);
+}
+
+/* ---- its life ---------------------------------------------------------------------------------
  */
 
 static void random_id(char id[33])
@@ -133,70 +311,6 @@ static void random_id(char id[33])
         snprintf(id + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* The job that the container is for. False: the warden does not want it any more, or the container
- * is gone. */
-static bool wait_for_job(struct keeper *keeper)
-{
-    const struct report ready = { .kind = REPORT_NONE, .stage = SPARE_READY };
-    struct spare_job message;
-    int fds[FDPASS_MAX];
-    unsigned n;
-
-    send(keeper->ctl_fd, &ready, sizeof ready, MSG_NOSIGNAL);
-    struct pollfd list[] = {
-        { .fd = keeper->ctl_fd, .events = POLLIN },
-        { .fd = keeper->attach.fd, .events = POLLIN },
-    };
-    while (poll(list, ARRAY_LEN(list), -1) < 0 && errno == EINTR)
-        continue;
-    if (!list[0].revents || fdpass_recv(keeper->ctl_fd, &message, sizeof message, fds, &n) < 0)
-        return false;
-    int slots[SPARE_FDS];
-    if (fdpass_spread(message.fd_bits, fds, n, slots, SPARE_FDS) < 0)
-        return false;
-    keeper->job = message.job;
-    spare_put_fds(&keeper->job, slots);
-    keeper->is_spare = true;
-    return true;
-}
-
-/* ---- its life ---------------------------------------------------------------------------------
- */
-
-static int check_layers(const struct keeper *keeper, struct cay_error *err)
-{
-    const uint32_t engines = LAYER_BIT(USER_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(NET_NS) |
-                             LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS) | LAYER_BIT(CGROUP_NS) |
-                             LAYER_BIT(WATCHER) | LAYER_CGROUP_BITS;
-    uint32_t missing =
-        (keeper->job.require | LAYER_CORE_BITS) & engines & ~keeper->container.layers;
-
-    for (int i = 0; i < LAYER_N; i++)
-        if (missing & (UINT32_C(1) << i))
-            return cay_fail(err, CAY_E_UNSUPPORTED, "docker: layer %s is not available",
-                            layer_name((enum layer)i));
-    return 0;
-}
-
-static int run_job(struct keeper *keeper, struct cay_error *err)
-{
-    struct cgroup_limits limits = shape_stage_limits(&keeper->shape, &keeper->job, 0);
-
-    if (check_layers(keeper, err) < 0)
-        return -1;
-    if (memcmp(&limits, &keeper->limits, sizeof limits) != 0) {
-        if (container_update(&keeper->api, &keeper->container, &limits, err) < 0)
-            return -1;
-        keeper->limits = limits;
-    }
-    counters_read(&keeper->counters, &keeper->api, &keeper->container, &keeper->zero);
-    runtime_look_up(keeper);
-    if (send_job(keeper, err) < 0)
-        return -1;
-    relay_run(keeper);
-    return 0;
-}
-
 /* The init ends when its stdin does, which is quicker than what the engine does for a kill. */
 void keeper_end_container(struct keeper *keeper)
 {
@@ -207,50 +321,45 @@ void keeper_end_container(struct keeper *keeper)
     keeper->container.name[0] = '\0';
 }
 
-void keeper_main(const struct backend_host *host, const struct shape *shape, const struct job *job,
-                 int ctl_fd)
+static int open_container(struct keeper *keeper, const struct sandbox_spec *spec,
+                          struct cay_error *err)
 {
-    struct keeper keeper = { .ctl_fd = ctl_fd, .shape = *shape, .docker_host = host->docker_host };
-    struct cay_error err;
+    int payload_fd = spec ? spec->payload_fd : -1;
     char id[33];
 
-    keeper.api.fd = keeper.attach.fd = -1;
-    keeper.look_ns = INT64_MAX;
-    keeper.begun_s = time(NULL);
-    keeper.job.payload_fd = keeper.job.harvest_fd = -1;
-    for (int i = 0; i < 3; i++)
-        keeper.job.std_fds[i] = -1;
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        keeper.job.folder_fds[i] = -1;
-    if (job)
-        keeper.job = *job;
-    else
-        random_id(id);
-    int rc = begin(&keeper);
-    if (rc == 0 && job)
-        rc = send_read_payload(&keeper);
-    if (rc < 0) {
-        cay_fail_errno(&err, -rc, "docker: start the keeper");
-    } else if (prepare(&keeper, job ? job->id : id, &err) < 0) {
-        rc = -1;
-    } else if (!job) {
-        if (!wait_for_job(&keeper)) {
-            keeper_end_container(&keeper);
-            _exit(0);
-        }
-        rc = send_read_payload(&keeper);
-        if (rc < 0)
-            cay_fail_errno(&err, -rc, "docker: read the job");
-    }
+    int rc = begin(keeper, &payload_fd);
     if (rc == 0)
-        rc = run_job(&keeper, &err);
+        rc = read_folders(keeper, payload_fd);
+    close_fd(&payload_fd);
     if (rc < 0)
-        relay_report_failed(&keeper, &err);
-    if (keeper.is_killed)
-        relay_report_killed(&keeper);
+        return cay_fail_errno(err, -rc, "docker: start the keeper");
+    if (!spec)
+        random_id(id);
+    return prepare(keeper, spec ? spec->id : id, err);
+}
+
+void keeper_main(const struct backend_host *host, const struct shape *shape,
+                 const struct sandbox_spec *spec, int ctl_fd)
+{
+    struct keeper keeper = { .ctl_fd = ctl_fd, .shape = *shape, .docker_host = host->docker_host };
+    const struct report opened = { .kind = REPORT_OPENED };
+    struct cay_error err;
+
+    keeper.api.fd = keeper.attach.fd = -1;
+    keeper.begun_s = time(NULL);
+    keeper.is_spare = !spec;
+    if (open_container(&keeper, spec, &err) < 0) {
+        report_failed(&keeper, &err);
+    } else {
+        if (keeper.is_spare)
+            send(keeper.ctl_fd, &opened, sizeof opened, MSG_NOSIGNAL);
+        relay_run(&keeper);
+        if (keeper.is_killed)
+            report_killed(&keeper);
+    }
     keeper_end_container(&keeper);
     /* What killed ones left goes when nobody waits for anything. */
-    if (job && keeper.container.id[0])
+    if (!keeper.is_spare && keeper.container.id[0])
         sweep_containers(&keeper.api, false);
     _exit(0);
 }

@@ -12,17 +12,15 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "core/payload.h"
-#include "sys/fdpass.h"
 
 /* A container costs the host a shim of the engine's and a keeper of ours: some 15 MB. */
-enum { SPARES_EACH = 2, SPARES_ALL = 8, KINDS_MAX = 8 };
+enum { SPARES_EACH = 2, SPARES_ALL = 8, CLASSES_MAX = 8 };
 
 #define IDLE_NS  (300 * NS_PER_SEC) /* a shape that nobody asked for is not kept longer */
 #define RETRY_NS (10 * NS_PER_SEC)  /* where the engine can't make one */
 
-/* A shape that jobs ask for. */
-struct kind {
+/* A shape that is asked for. */
+struct pool_class {
     struct shape shape;
     int64_t used_ns; /* 0: the slot is free */
     int64_t retry_ns;
@@ -39,11 +37,11 @@ struct spare {
 struct pool {
     const struct backend_host *host;
     int epoll_fd;
-    int wake_fd; /* an eventfd: a job has taken one, or found none */
+    int wake_fd; /* an eventfd: somebody has taken one, or found none */
     uint32_t each, all;
-    struct kind kinds[KINDS_MAX];
+    struct pool_class classes[CLASSES_MAX];
     struct spare *spares;
-    struct spare *dying; /* their keepers remove their containers, and have to be reaped */
+    struct spare *zombies; /* their keepers remove their containers, and have to be reaped */
 };
 
 static bool has_same_limits(const struct shape *a, const struct shape *b)
@@ -86,13 +84,13 @@ static void drop(struct pool *pool, struct spare **link)
 
     *link = spare->next;
     close_fd(&spare->fd);
-    spare->next = pool->dying;
-    pool->dying = spare;
+    spare->next = pool->zombies;
+    pool->zombies = spare;
 }
 
 static void reap(struct pool *pool, int flags)
 {
-    for (struct spare **link = &pool->dying; *link;) {
+    for (struct spare **link = &pool->zombies; *link;) {
         struct spare *spare = *link;
         if (waitpid(spare->pid, NULL, flags) == 0) {
             link = &spare->next;
@@ -114,23 +112,23 @@ static void free_pool(struct pool *pool)
     free(pool);
 }
 
-/* ---- what jobs ask for ------------------------------------------------------------------------
+/* ---- what is asked for ----------------------------------------------------------------------
  */
 
-static struct kind *note_kind(struct pool *pool, const struct shape *shape)
+static struct pool_class *note_class(struct pool *pool, const struct shape *shape)
 {
-    struct kind *oldest = &pool->kinds[0];
+    struct pool_class *oldest = &pool->classes[0];
 
-    for (struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++) {
-        if (kind->used_ns && is_same(&kind->shape, shape)) {
-            kind->used_ns = clock_now_ns();
-            kind->shape = *shape; /* the limits of the last one are the likeliest of the next */
-            return kind;
+    for (struct pool_class *class = pool->classes; class < pool->classes + CLASSES_MAX; class ++) {
+        if (class->used_ns && is_same(&class->shape, shape)) {
+            class->used_ns = clock_now_ns();
+            class->shape = *shape; /* the limits of the last one are the likeliest of the next */
+            return class;
         }
-        if (kind->used_ns < oldest->used_ns)
-            oldest = kind;
+        if (class->used_ns < oldest->used_ns)
+            oldest = class;
     }
-    *oldest = (struct kind){ .shape = *shape, .used_ns = clock_now_ns() };
+    *oldest = (struct pool_class){ .shape = *shape, .used_ns = clock_now_ns() };
     return oldest;
 }
 
@@ -154,37 +152,27 @@ static struct spare **find(struct pool *pool, const struct shape *shape)
     return any;
 }
 
-static bool has_folders(const struct job *job)
+static bool has_folders(const struct sandbox_spec *spec)
 {
-    for (int i = 1; i < JOB_FOLDERS; i++)
-        if (job->folder_fds[i] >= 0)
+    for (int i = 1; i < SANDBOX_FOLDERS; i++)
+        if (spec->folder_fds[i] >= 0)
             return true;
     return false;
 }
 
-int docker_pool_take(struct pool *pool, const struct shape *shape, const struct job *job,
+int docker_pool_take(struct pool *pool, const struct shape *shape, const struct sandbox_spec *spec,
                      pid_t *ret_pid)
 {
-    int fds[SPARE_FDS];
-
     /* Folders need places of their own in the container; a fresh start asks for a fresh one. */
-    if (!pool || has_folders(job) || job->start == START_COLD)
+    if (!pool || has_folders(spec) || spec->start == START_COLD)
         return -1;
-    note_kind(pool, shape);
+    note_class(pool, shape);
     eventfd_write(pool->wake_fd, 1);
     struct spare **link = find(pool, shape);
     if (!link)
         return -1;
     struct spare *spare = *link;
-    spare_get_fds(job, fds);
-    struct spare_job message = { .job = *job, .fd_bits = fdpass_bits(fds, SPARE_FDS) };
     epoll_ctl(pool->epoll_fd, EPOLL_CTL_DEL, spare->fd, NULL);
-    int rc = fdpass_send(spare->fd, &message, sizeof message, fds, SPARE_FDS);
-    payload_forget(&message.job);
-    if (rc < 0) {
-        drop(pool, link);
-        return -1;
-    }
     int fd = take_fd(&spare->fd);
     *ret_pid = spare->pid;
     *link = spare->next;
@@ -195,34 +183,34 @@ int docker_pool_take(struct pool *pool, const struct shape *shape, const struct 
 /* ---- making them ------------------------------------------------------------------------------
  */
 
-static struct kind *kind_of(struct pool *pool, const struct shape *shape)
+static struct pool_class *class_of(struct pool *pool, const struct shape *shape)
 {
-    for (struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++)
-        if (kind->used_ns && is_same(&kind->shape, shape))
-            return kind;
+    for (struct pool_class *class = pool->classes; class < pool->classes + CLASSES_MAX; class ++)
+        if (class->used_ns && is_same(&class->shape, shape))
+            return class;
     return NULL;
 }
 
-/* A word of a spare: it is ready, or could not be made, or is gone. */
-static void hear(struct pool *pool, struct spare **link)
+/* What a spare says: it is ready, or could not be made, or is gone. */
+static void take_report(struct pool *pool, struct spare **link)
 {
     struct spare *spare = *link;
     struct report report;
-    int rc = backend_hear(spare->fd, &report, sizeof report);
+    int rc = backend_recv(spare->fd, &report, sizeof report);
 
     if (rc == 0)
         return;
-    if (rc > 0 && report.kind == REPORT_NONE && report.stage == SPARE_READY) {
+    if (rc > 0 && report.kind == REPORT_OPENED) {
         spare->is_ready = true;
         return;
     }
-    struct kind *kind = kind_of(pool, &spare->shape);
-    if (kind)
-        kind->retry_ns = clock_now_ns() + RETRY_NS;
+    struct pool_class *class = class_of(pool, &spare->shape);
+    if (class)
+        class->retry_ns = clock_now_ns() + RETRY_NS;
     drop(pool, link);
 }
 
-static void hear_all(struct pool *pool)
+static void take_reports(struct pool *pool)
 {
     struct epoll_event events[16];
     int n = epoll_wait(pool->epoll_fd, events, ARRAY_LEN(events), 0);
@@ -230,20 +218,20 @@ static void hear_all(struct pool *pool)
     for (int i = 0; i < n; i++)
         for (struct spare **link = &pool->spares; *link; link = &(*link)->next)
             if (*link == events[i].data.ptr) {
-                hear(pool, link);
+                take_report(pool, link);
                 break;
             }
 }
 
-static void make_one(struct pool *pool, struct kind *kind)
+static void make_one(struct pool *pool, struct pool_class *class)
 {
     struct cay_error err;
     struct spare *spare = mem_alloc(sizeof *spare);
 
-    spare->shape = kind->shape;
-    spare->fd = docker_fork_keeper(pool->host, &kind->shape, NULL, &spare->pid, &err);
+    spare->shape = class->shape;
+    spare->fd = docker_fork_keeper(pool->host, &class->shape, NULL, &spare->pid, &err);
     if (spare->fd < 0) {
-        kind->retry_ns = clock_now_ns() + RETRY_NS;
+        class->retry_ns = clock_now_ns() + RETRY_NS;
         free(spare);
         return;
     }
@@ -267,20 +255,21 @@ static unsigned count(const struct pool *pool, const struct shape *shape, unsign
 /* Those of shapes that nobody asked for any more. */
 static void drop_idle(struct pool *pool, int64_t now)
 {
-    for (struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++)
-        if (kind->used_ns && now - kind->used_ns > IDLE_NS)
-            kind->used_ns = 0;
+    for (struct pool_class *class = pool->classes; class < pool->classes + CLASSES_MAX; class ++)
+        if (class->used_ns && now - class->used_ns > IDLE_NS)
+            class->used_ns = 0;
     for (struct spare **link = &pool->spares; *link;)
-        if (!kind_of(pool, &(*link)->shape))
+        if (!class_of(pool, &(*link)->shape))
             drop(pool, link);
         else
             link = &(*link)->next;
 }
 
-static bool has_kinds(const struct pool *pool)
+static bool has_classes(const struct pool *pool)
 {
-    for (const struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++)
-        if (kind->used_ns)
+    for (const struct pool_class *class = pool->classes; class < pool->classes + CLASSES_MAX;
+         class ++)
+        if (class->used_ns)
             return true;
     return false;
 }
@@ -293,26 +282,26 @@ static int64_t serve(struct pool *pool)
     eventfd_t ignored_wakes;
 
     eventfd_read(pool->wake_fd, &ignored_wakes);
-    if (!has_kinds(pool) && !pool->spares && !pool->dying)
+    if (!has_classes(pool) && !pool->spares && !pool->zombies)
         return INT64_MAX;
-    hear_all(pool);
+    take_reports(pool);
     drop_idle(pool, now);
     reap(pool, WNOHANG);
-    if (pool->dying)
+    if (pool->zombies)
         next = now + NS_PER_SEC;
     unsigned all = count(pool, NULL, &making);
-    for (struct kind *kind = pool->kinds; kind < pool->kinds + KINDS_MAX; kind++) {
+    for (struct pool_class *class = pool->classes; class < pool->classes + CLASSES_MAX; class ++) {
         unsigned ignored = 0;
-        if (!kind->used_ns)
+        if (!class->used_ns)
             continue;
-        next = MIN(next, kind->used_ns + IDLE_NS + NS_PER_SEC);
-        if (making > 0 || all >= pool->all || count(pool, &kind->shape, &ignored) >= pool->each)
+        next = MIN(next, class->used_ns + IDLE_NS + NS_PER_SEC);
+        if (making > 0 || all >= pool->all || count(pool, &class->shape, &ignored) >= pool->each)
             continue;
-        if (kind->retry_ns > now) {
-            next = MIN(next, kind->retry_ns);
+        if (class->retry_ns > now) {
+            next = MIN(next, class->retry_ns);
             continue;
         }
-        make_one(pool, kind);
+        make_one(pool, class);
         making++;
         all++;
     }
@@ -324,8 +313,8 @@ static void stats(const struct pool *pool, struct pool_stats *ret)
     unsigned making = 0, all = count(pool, NULL, &making);
 
     *ret = (struct pool_stats){ 0 };
-    ret->shapes[POOL_LANGUAGES].ready = (uint16_t)(all - making);
-    ret->shapes[POOL_LANGUAGES].making = (uint16_t)making;
+    ret->classes[POOL_LANGUAGES].ready = (uint16_t)(all - making);
+    ret->classes[POOL_LANGUAGES].making = (uint16_t)making;
 }
 
 const struct backend_pool docker_pool = { make, fd_of, serve, stats, free_pool };

@@ -15,30 +15,31 @@
 #include "core/state.h"
 #include "core/version-cache.h"
 
-/* The job's own name for it, "python3.11", where it asks for a version; else the usual one. */
-static char *program_of(struct keeper *keeper, const struct language *language)
+/* The exec's own name for it, "python3.11", where it asks for a version; else the usual one. */
+static char *program_of(struct keeper *keeper, const struct language *language,
+                        const struct payload *payload)
 {
-    const struct payload *payload = &keeper->payload;
     char *usual = (char *)(uintptr_t)language->programs[0];
     size_t stem = strcspn(usual, "0123456789");
-    char **argv = arena_alloc(&keeper->arena, (payload->argc[0] + (size_t)1) * sizeof *argv);
+    char **argv = arena_alloc(&keeper->arena, (payload->argc + (size_t)1) * sizeof *argv);
 
-    payload_argv(payload, 0, argv);
+    payload_argv(payload, argv);
     bool is_versioned = strncmp(argv[0], usual, stem) == 0 &&
                         !argv[0][stem + strspn(argv[0] + stem, "-0123456789.")];
-    return is_versioned ? argv[0] : usual;
+    return is_versioned ? arena_dup(&keeper->arena, argv[0], strlen(argv[0])) : usual;
 }
 
-void runtime_look_up(struct keeper *keeper)
+void runtime_look_up(struct keeper *keeper, const struct payload *payload)
 {
     const struct language *language;
     struct cay_error ignored;
     size_t n = 0;
 
-    if (keeper->job.language < 0 || !keeper->container.image_digest[0] ||
-        language_at(&keeper->arena, keeper->job.language, &language, &ignored) < 0)
+    if (keeper->has_run || keeper->version_key || keeper->spec.language < 0 ||
+        !keeper->container.image_digest[0] ||
+        language_at(&keeper->arena, keeper->spec.language, &language, &ignored) < 0)
         return;
-    char *program = program_of(keeper, language);
+    char *program = program_of(keeper, language, payload);
     keeper->version_key =
         arena_printf(&keeper->arena, "docker %s %s ", keeper->container.image_digest, program);
     auto_close int state_fd = state_open();
@@ -58,14 +59,15 @@ void runtime_look_up(struct keeper *keeper)
 
 /* Taken once, and before the program has begun: an init may have been taken over later. What was
  * used up to here is not the program's. */
-void runtime_answered(struct keeper *keeper, const char *answer, size_t len)
+void runtime_answered(struct keeper *keeper, struct keeper_exec *exec, const char *answer,
+                      size_t len)
 {
-    if (!keeper->version_argv || keeper->stage > 0 || keeper->started_ns)
+    if (!keeper->version_argv || keeper->has_run)
         return;
     keeper->version_argv = NULL;
     if (keeper->counters.host.version)
         cgroup_reset_peaks(&keeper->counters.group);
-    counters_read(&keeper->counters, &keeper->api, &keeper->container, &keeper->zero);
+    counters_read(&keeper->counters, &keeper->api, &keeper->container, &exec->zero);
     const char *version = version_in(&keeper->arena, arena_dup(&keeper->arena, answer, len));
     if (!version || strlen(version) >= sizeof keeper->runtime_version)
         return;

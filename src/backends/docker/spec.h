@@ -18,7 +18,7 @@ struct spec {
     const json_t *volumes; /* that the image wants, by their paths */
     const char *inside;    /* where our init is */
     /* What an engine may want otherwise, and tells by refusing it: */
-    bool is_copied;   /* the init is brought in later, by bring_inside() */
+    bool is_copied;   /* the init is brought in later, by upload_init() */
     bool is_filtered; /* by its own profile: podman takes ours for the name of a file */
     bool is_plain;    /* podman's tmpfs has no owner, and no bound of inodes but memory's */
 };

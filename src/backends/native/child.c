@@ -84,7 +84,7 @@ static int step_net_join(struct state *state)
 static int step_map(struct state *state)
 {
     int *join = state->child->join;
-    int rc = child_recv_word(state->child->ctl_fd, CHILD_MAPPED, join);
+    int rc = child_recv_message(state->child->ctl_fd, CHILD_MAPPED, join);
 
     if (rc == 0)
         rc = cgroup_join_all_but_cpu(join);
@@ -101,9 +101,7 @@ static int step_map(struct state *state)
  * the group. */
 static int step_cgroup_join(struct state *state)
 {
-    int rc = state->child->is_in_berth
-                 ? 0
-                 : child_recv_word(state->child->ctl_fd, CHILD_GO, state->child->join);
+    int rc = child_recv_message(state->child->ctl_fd, CHILD_GO, state->child->join);
     return rc < 0 ? rc : cgroup_join_all_but_cpu(state->child->join);
 }
 
@@ -119,27 +117,12 @@ static int step_cgroup_ns(struct state *state)
     return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
 }
 
-/* In a berth there is no other /proc than the run's own, which can only be read: so by a mount of
- * it that is nowhere. It is root's where nobody may look at us, which is taken back in step_init.
- */
-static int open_own_oom_score(void)
-{
-    struct mount_attr attr = { .attr_clr = MOUNT_ATTR_RDONLY };
-    auto_close int proc = open_tree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-
-    if (proc < 0 || mount_setattr(proc, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0 ||
-        prctl(PR_SET_DUMPABLE, 1) < 0)
-        return -1;
-    return openat(proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-}
-
 static int step_identity(struct state *state)
 {
     const struct child *child = state->child;
 
     /* Owned by root once the identity changed, so it is opened before. */
-    if (!child->is_in_berth)
-        state->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    state->oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (child->may_setgroups && setgroups(0, NULL) < 0)
         return -errno;
     if (prctl(PR_SET_KEEPCAPS, 1) < 0 || setresgid(child->gid, child->gid, child->gid) < 0 ||
@@ -165,27 +148,8 @@ static int step_keyring(struct state *state)
     return rc < 0 && errno != ENOSYS ? -errno : 0;
 }
 
-/* For a run that waits: its program is forked while the root is built. */
-static int step_open(struct state *state)
-{
-    const struct child_report born = { .kind = CHILD_BORN };
-
-    if (!state->child->is_awaited)
-        return 0;
-    /* As in step_init; a warden that dies after this word is not heard before the job may begin. */
-    if (prctl(PR_SET_DUMPABLE, 1) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-        return -errno;
-    return send(state->child->ctl_fd, &born, sizeof born, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
 static int step_root(struct state *state)
 {
-    if (state->child->is_in_berth) {
-        int rc = root_add_own(state->child, &state->failed_op);
-        if (rc == 0 && state->child->spare != SPARE_FORK) /* that one's program has the zygote's */
-            state->oom_fd = open_own_oom_score();
-        return rc;
-    }
     state->root_fd = root_build(state->child, &state->failed_op);
     return MIN(state->root_fd, 0);
 }
@@ -197,18 +161,23 @@ static int step_folders(struct state *state)
     char *paths[PAYLOAD_FOLDERS_MAX + 1];
     bool any = false;
 
-    if (child->spare)
-        return 0;
-    int rc = payload_of(child->job, &state->payload);
-    if (rc < 0)
-        return rc;
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        any = any || child->job->folder_fds[i] >= 0;
+    struct payload payload = { 0 };
+    int rc = 0;
+
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        any = any || child->spec->folder_fds[i] >= 0;
     if (!any)
         return 0;
-    payload_folders(&state->payload, paths);
+    paths[0] = NULL;
+    if (child->spec->payload_fd >= 0)
+        rc = payload_map(child->spec->payload_fd, PAYLOAD_SANDBOX, &payload);
+    if (rc < 0)
+        return rc;
+    if (child->spec->payload_fd >= 0)
+        payload_folders(&payload, paths);
     rc = folders_show(child, state->root_fd, paths, &state->workspace, &state->failed_op);
-    return rc < 0 ? rc : root_bound(state->root_fd, &child->job->limits[child->job->n_stages - 1]);
+    payload_unmap(&payload);
+    return rc < 0 ? rc : root_bound(state->root_fd, &child->spec->limits);
 }
 
 static int step_pivot(struct state *state)
@@ -216,55 +185,12 @@ static int step_pivot(struct state *state)
     return root_enter(state->root_fd);
 }
 
-int child_name_host(void)
-{
-    return sethostname("cay", 3) < 0 || setdomainname("(none)", 6) < 0 ? -errno : 0;
-}
-
+/* A new UTS namespace begins with the names of the host: its NIS domain tells whose it is. */
 static int step_hostname(struct state *state)
 {
     if (!(state->child->layers & LAYER_BIT(UTS_NS)))
         return 0; /* it would be the host's */
-    return child_name_host();
-}
-
-static char **vector(uint32_t n)
-{
-    void *map = mmap(NULL, (n + 1) * sizeof(char *), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return map == MAP_FAILED ? NULL : map;
-}
-
-int init_take_payload(struct state *state)
-{
-    struct payload *payload = &state->payload;
-
-    int rc = payload_write_files(payload, AT_FDCWD);
-    if (rc < 0)
-        return rc;
-    state->globs = vector(payload->n_globs);
-    if (!state->globs)
-        return -ENOMEM;
-    payload_globs(payload, state->globs);
-    state->env = vector(payload->envc);
-    if (!state->env)
-        return -ENOMEM;
-    payload_env(payload, state->env);
-    for (unsigned i = 0; i < state->child->job->n_stages; i++) {
-        if (payload->argc[i] == 0)
-            return -EINVAL;
-        state->argv[i] = vector(payload->argc[i]);
-        if (!state->argv[i])
-            return -ENOMEM;
-        payload_argv(payload, i, state->argv[i]);
-    }
-    return 0;
-}
-
-/* A spare's come with the job. */
-static int step_files(struct state *state)
-{
-    return state->child->spare ? 0 : init_take_payload(state);
+    return sethostname("cay", 3) < 0 || setdomainname("(none)", 6) < 0 ? -errno : 0;
 }
 
 /* The CPU of a watched program's watcher, and so where the program is too (program.c). */
@@ -301,17 +227,16 @@ static int step_init(struct state *state)
         return -errno;
     /* The ctl socket's end tells of the warden's death too; this is the kernel's own word. A
      * change of uid cleared it, so it is set here and not before. */
-    bool is_entered =
-        state->child->spare == SPARE_FORK; /* by its pidfd, which asks for the right to
-                                            * look at it; until then there is nothing */
+    const struct child_ahead *ahead = state->child->ahead;
+    bool is_entered = ahead && ahead->is_entered;
     if (prctl(PR_SET_DUMPABLE, is_entered) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
         return -errno;
     if (!state->child->has_cgroup)
         setsid();
     else
         sockmem_prepare(&state->sockets, init_proc(state));
-    if (state->child->spare)
-        return 0; /* what it keeps is given up when it has its job: spare.c */
+    if (ahead)
+        return 0; /* what it keeps is given up when that is ready */
     int rc = state->child->has_cgroup ? 0 : watcher_open(&state->watcher);
     return rc < 0 ? rc : program_keep_caps(state->child->has_cgroup ? 0 : WATCHER_CAPS);
 }
@@ -321,23 +246,20 @@ static int step_init(struct state *state)
 static const struct {
     int (*run)(struct state *state);
     enum layer layer;
-    bool is_berths; /* in a berth it was done before */
 } steps[STEP_N] = {
-    [STEP_NET_BEGIN] = { step_net_begin, LAYER_N, true },
-    [STEP_MAP] = { step_map, LAYER_N, true },
+    [STEP_NET_BEGIN] = { step_net_begin, LAYER_N },
+    [STEP_MAP] = { step_map, LAYER_N },
     [STEP_CGROUP_JOIN] = { step_cgroup_join, LAYER_N },
     [STEP_BOUNDING] = { step_bounding, LAYER_N },
-    [STEP_NET_JOIN] = { step_net_join, LAYER_NET_NS, true },
+    [STEP_NET_JOIN] = { step_net_join, LAYER_NET_NS },
     [STEP_CPU_JOIN] = { step_cpu_join, LAYER_N },
     [STEP_CGROUP_NS] = { step_cgroup_ns, LAYER_CGROUP_NS },
     [STEP_IDENTITY] = { step_identity, LAYER_NONROOT },
     [STEP_KEYRING] = { step_keyring, LAYER_N },
-    [STEP_OPEN] = { step_open, LAYER_N },
     [STEP_ROOT] = { step_root, LAYER_N },
     [STEP_FOLDERS] = { step_folders, LAYER_N },
-    [STEP_PIVOT] = { step_pivot, LAYER_N, true },
-    [STEP_HOSTNAME] = { step_hostname, LAYER_N, true },
-    [STEP_FILES] = { step_files, LAYER_N },
+    [STEP_PIVOT] = { step_pivot, LAYER_N },
+    [STEP_HOSTNAME] = { step_hostname, LAYER_N },
     [STEP_INIT] = { step_init, LAYER_N },
 };
 
@@ -352,10 +274,10 @@ static uint32_t walk(struct state *state, uint32_t first, uint32_t last, uint32_
         uint32_t bit = steps[i].layer == LAYER_N ? 0 : UINT32_C(1) << steps[i].layer;
         if (bit && !(child->wanted & bit))
             continue;
-        int rc = child->is_in_berth && steps[i].is_berths ? 0 : steps[i].run(state);
+        int rc = steps[i].run(state);
         if (rc == 0) {
             *layers |= bit;
-        } else if (!bit || (bit & (child->job->require | LAYER_CORE_BITS))) {
+        } else if (!bit || (bit & (child->spec->require | LAYER_CORE_BITS))) {
             *errnum = -rc;
             return i;
         }
@@ -363,113 +285,46 @@ static uint32_t walk(struct state *state, uint32_t first, uint32_t last, uint32_
     return STEP_N;
 }
 
-static void tell_harvest(const struct state *state, void (*tell)(const struct harvester *))
+static void keep_only(struct child *child, struct sandbox_spec *spec)
 {
-    const struct job *job = state->child->job;
-    const struct harvester harvest = {
-        .to_fd = job->harvest_fd,
-        .workspace = state->workspace,
-        .globs = state->globs,
-        .data_max = job->limits[job->n_stages - 1].disk_bytes,
-    };
+    enum { OWN = 3, FOLDERS = OWN + CHILD_AHEAD_FDS, JOIN = FOLDERS + SANDBOX_FOLDERS };
+    int none = -1;
+    int *keep[JOIN + CGROUP_N] = { &child->ctl_fd, &child->image_fd, &spec->payload_fd };
 
-    if (job->harvest_fd < 0)
-        return;
-    init_end_the_rest();
-    tell(&harvest);
-}
-
-/* Of this stage: the kernel counts on. */
-static uint64_t count_unreachable(struct state *state)
-{
-    uint64_t before = state->unreachable;
-
-    state->unreachable = netstat_unreachable(0);
-    return state->unreachable - MIN(before, state->unreachable);
-}
-
-/* Nothing of one stage lives on into the next. */
-static void clear_stage(struct state *state)
-{
-    init_end_the_rest();
-    while (init_listen(state) != CHILD_NEXT)
-        continue;
-}
-
-static void keep_only(struct child *child, struct job *job)
-{
-    enum { OWN = 11 };
-    int *keep[OWN + JOB_FOLDERS + CGROUP_N] = {
-        &child->ctl_fd,        &job->std_fds[0], &job->std_fds[1],   &job->std_fds[2],
-        &job->payload_fd,      &job->harvest_fd, &child->program_fd, &child->warm.hook_fd,
-        &child->warm.addon_fd, &child->job_fd,   &child->image_fd,
-    };
-
-    for (int i = 0; i < JOB_FOLDERS; i++)
-        keep[OWN + i] = &job->folder_fds[i];
+    for (int i = 0; i < CHILD_AHEAD_FDS; i++)
+        keep[OWN + i] = child->ahead && child->ahead->fds[i] ? child->ahead->fds[i] : &none;
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
+        keep[FOLDERS + i] = &spec->folder_fds[i];
     for (int i = 0; i < CGROUP_N; i++)
-        keep[OWN + JOB_FOLDERS + i] = &child->join[i];
+        keep[JOIN + i] = &child->join[i];
     if (spawn_keep_fds(keep, ARRAY_LEN(keep)) < 0)
         _exit(1);
 }
 
 void child_main(struct child *child)
 {
-    struct job job = *child->job;
+    struct sandbox_spec spec = *child->spec;
     struct state state = { .child = child,
                            .oom_fd = -1,
-                           .notice_fd = -1,
+                           .lock_fd = -1,
+                           .waiting_fd = -1,
                            .workspace = WORKSPACE_INIT,
                            .sockets = SOCKMEM_INIT,
                            .watcher = {
                                .proc_fd = -1, .sockets = SOCKMEM_INIT, .seen = child->watched } };
     int errnum = 0;
 
-    child->job = &job;
-    keep_only(child, &job);
-
-    uint32_t failed = walk(&state, STEP_NET_BEGIN, STEP_STREAMS, &child->layers, &errnum);
+    child->spec = &spec;
+    keep_only(child, &spec);
+    uint32_t failed = walk(&state, STEP_NET_BEGIN, STEP_FILES, &child->layers, &errnum);
     if (failed != STEP_N)
         init_fail(&state, failed, errnum);
-    if (child->spare)
-        spare_wait(&state, &job);
-    for (state.stage = 0; state.stage < job.n_stages; state.stage++) {
-        bool is_held = false;
-        uint64_t unused;
-        if (state.stage > 0)
-            clear_stage(&state);
-        state.stage_cpu_ns = init_reaped_cpu_ns(&unused);
-        if (!child->has_cgroup)
-            watcher_begin(&state.watcher, &job.limits[state.stage]);
-        pid_t program =
-            child->spare && state.stage == 0 ? spare_release(&state) : init_start_program(&state);
-        struct child_report started = {
-            .kind = CHILD_STARTED,
-            .layers = child->layers,
-            .at_ns = state.released_ns ? state.released_ns : state.program.executed_ns,
-        };
-        struct child_report ended = { .kind = CHILD_ENDED, .layers = child->layers };
-        state.released_ns = 0;
-        /* One that is soon over is told of once: we may have waited for its CPU all along. */
-        if (init_has_ended(program))
-            ended.started_ns = started.at_ns;
-        else
-            init_report(&state, &started);
-        ended.value = init_reap_until(&state, program, &is_held);
-        /* What it left is told after its end. */
-        bool is_last = state.stage + 1U == job.n_stages && job.harvest_fd < 0;
-        ended.is_held = is_held || (is_last && init_is_childless());
-        ended.at_ns = clock_now_ns();
-        ended.files_cut = state.has_cut_files;
-        if (ended.value != 0 || ended.at_ns - started.at_ns >= NETSTAT_WORTH_NS)
-            ended.unreachable = count_unreachable(&state);
-        if (ended.value == 0 && state.stage + 1U < job.n_stages)
-            tell_harvest(&state, harvester_tell_products); /* before the front hears of its end */
-        init_report(&state, &ended);
-        /* Both are ended by the warden; a server's, so that its own end keeps no answer waiting. */
-        while (is_held || (ended.is_held && child->is_in_berth))
-            init_listen(&state);
+    close_fd(&spec.payload_fd);
+    if (child->ahead) {
+        child->ahead->prepare(&state);
+    } else {
+        struct child_report opened = { .kind = CHILD_OPENED, .layers = child->layers };
+        init_report(&state, &opened);
     }
-    tell_harvest(&state, harvester_tell);
-    _exit(0);
+    init_follow(&state);
 }

@@ -12,10 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "backends/native/warm.h"
-#include "core/backend.h"
 #include "core/harvest-tell.h"
 #include "core/op.h"
+#include "core/spec.h"
 #include "sys/cgroup.h"
 #include "sys/seccomp.h"
 #include "sys/userns.h"
@@ -27,18 +26,18 @@
     X(MAP, "wait for the id map", USER_NS)             \
     X(IDENTITY, "change identity", NONROOT)            \
     X(KEYRING, "session keyring", N)                   \
-    X(OPEN, "let the zygote in", N)                    \
     X(ROOT, "build the root", MOUNT_NS)                \
     X(FOLDERS, "show the host's folders", N)           \
     X(BOUNDING, "drop the bounding set", CAPS_DROPPED) \
     X(PIVOT, "enter the root", MOUNT_NS)               \
     X(HOSTNAME, "set the host name", UTS_NS)           \
     X(CGROUP_JOIN, "join the cgroup", CGROUP_MEMORY)   \
-    X(FILES, "write the files", N)                     \
     X(NET_JOIN, "network namespace", NET_NS)           \
     X(CPU_JOIN, "join the cpu cgroup", CGROUP_CPU)     \
     X(CGROUP_NS, "cgroup namespace", CGROUP_NS)        \
     X(INIT, "become init", PID_NS)                     \
+    X(FILES, "write the files", N)                     \
+    X(WORKDIR, "enter the work folder", N)             \
     X(STREAMS, "set up the streams", N)                \
     X(RLIMITS, "set rlimits", RLIMITS)                 \
     X(NO_NEW_PRIVS, "no_new_privs", NO_NEW_PRIVS)      \
@@ -57,128 +56,116 @@ enum child_step {
 
 struct watched;
 
-/* A sandbox that is made ahead of its job, up to where the program waits for it (spare.c):
- * EXEC   what will exec it, with all layers on
- * FORK   a process that a zygote forked into the sandbox (zygote.h)
- * WARM   a runtime that was started, and waits before it reads any code */
-enum spare_kind { SPARE_NONE, SPARE_EXEC, SPARE_FORK, SPARE_WARM };
+struct state;
+struct child_request;
+struct init_failure;
+
+/* A program that is got ready before there is an exec for it, by whoever wants that: the rest of
+ * what runs inside knows no more of it. */
+enum { CHILD_AHEAD_FDS = 4 };
+
+struct child_ahead {
+    void (*prepare)(struct state *state); /* the sandbox stands: gets it ready, and reports that */
+    /* Hands it an exec, whose files are written. Returns its pid, or -1. */
+    pid_t (*hand_over)(struct state *state, const struct child_request *request,
+                       struct init_failure *ret);
+    void (*drop)(struct state *state); /* ends it: another program is wanted */
+    bool is_entered; /* it comes from outside, by pid 1's pidfd, which asks for the right to look at
+                      * pid 1: until it is there, so it may; and the namespaces are this user's: */
+    uid_t owner;
+    int *fds[CHILD_AHEAD_FDS]; /* what is kept open for it; the rest are NULL */
+};
 
 struct child {
-    const struct job *job;
+    const struct sandbox_spec *spec;
     const struct op_list *root;
     bool has_cgroup;
-    int join[CGROUP_N]; /* v1: comes with a word; in a berth it is there */
+    int join[CGROUP_N]; /* v1: comes with a word */
     cpu_set_t cpus;     /* where a watched program may run; else empty */
     int nice;           /* the program's */
     int ctl_fd;         /* to the warden */
     uid_t uid;          /* identity inside */
     gid_t gid;
     bool has_userns;
-    bool has_root;    /* which has a root then, whom nobody is (sys/userns.h) */
-    bool is_in_berth; /* what a berth has is there already (berth.h) */
+    bool has_root; /* which has a root then, whom nobody is (sys/userns.h) */
     bool may_setgroups;
     enum userns_owner owner;
     uint32_t layers; /* what the clone put in force, and the warden did */
     uint32_t wanted; /* what to try */
     enum seccomp_profile seccomp;
-    struct watched *watched; /* where there is no cgroup */
-    enum spare_kind spare;
-    bool is_awaited; /* its run waits for it: its program is forked as soon as it can be */
-    int program_fd;  /* to the program-to-be of a spare; else -1 */
-    int job_fd;      /* SPARE_EXEC: the other end, until that has it; else -1 */
-    struct child_shared *shared; /* of a spare */
-    struct warm warm;            /* of SPARE_WARM */
-    char *heap;   /* of a spare: where the warden's own begins, which pid 1 does without; or NULL */
+    struct watched *watched;   /* where there is no cgroup */
+    struct child_ahead *ahead; /* or NULL */
     int image_fd; /* the image's root, in the host's mount namespace; -1: this machine's own */
     uint32_t
-        folder_mounts; /* bits: which of job->folder_fds are detached mounts, not just folders */
+        folder_mounts; /* bits: which of spec->folder_fds are detached mounts, not just folders */
 };
 
 /* From pid 1 to the warden. */
+enum child_report_kind {
+    CHILD_FAILED,      /* the sandbox could not be made */
+    CHILD_OPENED,      /* it stands */
+    CHILD_MADE,        /* it stands, and a program may come in */
+    CHILD_READY,       /* it stands, and a program waits for an exec */
+    CHILD_EXEC_FAILED, /* the program could not be started */
+    CHILD_EXEC_STARTED,
+    CHILD_EXEC_ENDED,
+    CHILD_OVER,    /* something is past a limit */
+    CHILD_SOCKETS, /* what sockets hold that no cgroup is charged for */
+};
+
 struct child_report {
-    /* BORN, MADE and READY are a spare's: a zygote may come in, before the root is there, or when
-     * it is; and the job may. */
-    enum {
-        CHILD_FAILED,
-        CHILD_STARTED,
-        CHILD_ENDED,
-        CHILD_OVER,
-        CHILD_SOCKETS, /* what sockets hold that no cgroup is charged for */
-        CHILD_BORN,
-        CHILD_MADE,
-        CHILD_READY
-    } kind;
-    uint32_t stage;
-    uint32_t step; /* of CHILD_FAILED, */
+    enum child_report_kind kind;
+    uint32_t exec; /* of EXEC_… and OVER: its number, or EXEC_NONE */
+    uint32_t step; /* of FAILED and EXEC_FAILED, */
     uint32_t op;   /* and of STEP_ROOT which operation */
-    int32_t value; /* errno or minus a signal, the wait status, of CHILD_OVER what the watcher
-                    * found, or of CHILD_READY the program's pid inside */
+    int32_t value; /* errno or minus a signal; the wait status; of OVER what was found (enum
+                     * tick_result); of READY whether there is such a program */
     uint32_t layers;
-    int64_t cpu_ns; /* of all that was reaped so far */
+    int64_t cpu_ns; /* of EXEC_ENDED, as the rest: see init.h */
     uint64_t max_rss;
-    uint64_t disk_size, disk_free; /* bytes */
-    uint64_t inodes_size, inodes_free;
-    uint64_t unreachable;  /* of CHILD_ENDED with a failure */
-    uint64_t socket_bytes; /* of CHILD_SOCKETS */
-    uint32_t files_cut;    /* of CHILD_ENDED: it had too many, and was to have no more */
+    uint64_t disk_free, inodes_free;
+    uint64_t unreachable;  /* packets without a route, where that may be why it failed */
+    uint64_t socket_bytes; /* of SOCKETS */
+    bool files_cut;        /* it had too many, and was to have no more */
     int64_t at_ns;         /* monotonic */
-    uint32_t
-        is_held; /* of CHILD_ENDED: nothing lives but, at most, the program, held in its exit */
-    uint32_t fd_bits;   /* of CHILD_READY: what comes along */
-    int64_t started_ns; /* of CHILD_ENDED: the start was not told before; else 0 */
+    int64_t started_ns;    /* of EXEC_ENDED: the start was not reported before; else 0 */
+    bool is_held;     /* of EXEC_ENDED: nothing lives but, at most, the program, held in its exit */
+    uint32_t fd_bits; /* of READY: what comes along */
 };
 
 /* What tells of the program's exit, and the sandbox's root. */
 enum { READY_NOTICE, READY_ROOT, READY_FDS };
 
-/* From the warden to pid 1, in this order: the id map is written; the cgroup is made; for each
- * further stage, that it may begin; and that the last one is to end. */
-enum child_word_kind { CHILD_MAPPED = 1, CHILD_GO, CHILD_NEXT, CHILD_STOP };
+/* From the warden to pid 1, while it makes the sandbox, in this order: the id map is written; the
+ * cgroup is made. */
+enum child_message_kind { CHILD_MAPPED = 1, CHILD_GO };
 
-struct child_word {
-    enum child_word_kind kind;
+struct child_message {
+    enum child_message_kind kind;
     uint32_t join_bits; /* which `tasks` files of the cgroup (v1) come along */
 };
 
-/* Names a new UTS namespace, which begins with those of the host: its NIS domain tells whose it is.
- */
-int child_name_host(void);
-
 /* Sends a word with the files (-1: not this one); recv is the other side of it and insists on the
  * kind. Return -errno. */
-int child_send_word(int fd, enum child_word_kind kind, const int join[CGROUP_N]);
-int child_recv_word(int fd, enum child_word_kind kind, int ret_join[CGROUP_N]);
+int child_send_message(int fd, enum child_message_kind kind, const int join[CGROUP_N]);
+int child_recv_message(int fd, enum child_message_kind kind, int ret_join[CGROUP_N]);
 
-/*
- * A spare's job: fds as in struct job, those of the host's folders left out.
- *
- *     to pid 1      JOB        writes the files, and passes it on to the program
- *     to the program JOB       its files are there
- *     to the program WHOLE     from the warden itself: it writes its files, and pid 1 sleeps on
- *     to pid 1      RUNNING    the program got it whole, and there is something to see to
- *     to the program NONE      from pid 1: the root is there; and, a job that came before may begin
- *                              (zygote.h)
- *
- * Return -errno.
- */
-enum { SPARE_FDS = 5 };
+/* After that, as often as wanted: start this program, or send one that runs a signal. An exec that
+ * is for a program that waits is passed on to it as it came. */
+enum { REQUEST_PAYLOAD = 3, REQUEST_HARVEST, REQUEST_FDS };
 
-enum child_job_kind { CHILD_JOB, CHILD_JOB_WHOLE, CHILD_JOB_RUNNING, CHILD_JOB_NONE };
-
-struct child_job {
-    struct job job;
-    enum child_job_kind kind;
+struct child_request {
+    enum { CHILD_EXEC = 1, CHILD_SIGNAL } kind;
+    int32_t signal;
+    bool is_for_waiting; /* the program that waits may be the one */
     uint32_t fd_bits;
+    struct exec_spec exec; /* its fds are those that came along */
 };
 
-int child_send_job(int fd, const struct job *job, enum child_job_kind kind);
-int child_recv_job(int fd, struct job *ret, enum child_job_kind *ret_kind);
-
-/* What the warden and pid 1 of a spare share. */
-struct child_shared {
-    volatile uint32_t is_running; /* the program got its job whole */
-    volatile uint32_t may_begin;  /* pid 1 said so to one whose job had waited */
-};
+/* Return -errno; try_recv: -EAGAIN where there is none; -EMFILE: it came, its fds could not. */
+int child_send_request(int fd, struct child_request *request);
+int child_recv_request(int fd, struct child_request *ret);
+int child_try_recv_request(int fd, struct child_request *ret);
 
 /* Never returns. */
 void child_main(struct child *child) __attribute__((noreturn));
@@ -197,10 +184,6 @@ struct netns_maker {
 int netns_begin(struct netns_maker *maker, bool has_root);
 int netns_join(struct netns_maker *maker);
 
-/* Brings lo up in the network namespace of the caller, whose own it is, bounds what its sockets
- * may keep, and hides what it shows of the host. */
-int netns_set_up(void);
-
 /* The image's root, to be cloned from: an fd of this mount namespace, or -errno. Where there are
  * overlays it is one, attached to the root until folders_let_go: no path of the host's is told by
  * /proc/self/mountinfo then. */
@@ -210,18 +193,13 @@ int folders_let_go_of_image(int root, int image);
 /* Builds the root. Returns its fd, or -errno and the operation that failed. */
 int root_build(const struct child *child, uint32_t *ret_op);
 
-/* The same in two parts, for a berth: what lasts, and is entered by root_enter; and what each run
- * has of its own, put into a root that is the caller's already. */
-int root_build_lasting(const struct op_list *list);
-int root_add_own(const struct child *child, uint32_t *ret_op);
-
 /* Bounds it so that the program's share is what the limits say; again after something was added. */
 int root_bound(int root, const struct cay_limits *limits);
 
 /* From one run's limits to another's, whatever lies there already. */
 int root_change_bounds(int root, const struct cay_limits *had, const struct cay_limits *now);
 
-/* Mounts the job's folders; paths are those of the read-only ones, NULL-terminated. -errno, and
+/* Mounts the host's folders; paths are those of the read-only ones, NULL-terminated. -errno, and
  * which folder failed. */
 int folders_show(const struct child *child, int root, char *const *paths, struct workspace *ret,
                  uint32_t *ret_which);

@@ -112,7 +112,7 @@ static int make_own_folders(int root, const char *path)
 
 static int make_folders(const struct child *child, int root, const char *path)
 {
-    if (child->job->image[0])
+    if (child->spec->image[0])
         return make_own_folders(root, path);
     int rc = file_make_parents_at(root, path);
     return rc < 0 ? rc : make_folder(root, path, 0755);
@@ -192,7 +192,7 @@ static int mount_overlay(const struct child *child, int root, int lower, int upp
                          const char *path)
 {
     unsigned attrs = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (upper < 0 ? MOUNT_ATTR_RDONLY : 0) |
-                     (child->job->is_restricted ? MOUNT_ATTR_NOEXEC : 0);
+                     (child->spec->is_restricted ? MOUNT_ATTR_NOEXEC : 0);
     auto_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
     if (fs < 0)
         return -errno;
@@ -245,7 +245,7 @@ static int copy_workspace(const struct child *child, int root, int lower, mode_t
                           struct workspace *ret)
 {
     uint64_t attrs =
-        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (child->job->is_restricted ? MOUNT_ATTR_NOEXEC : 0);
+        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (child->spec->is_restricted ? MOUNT_ATTR_NOEXEC : 0);
     struct timespec now;
 
     int rc = make_folder(root, "workspace", mode);
@@ -285,7 +285,7 @@ static int show_writable(const struct child *child, int root, int fd, struct wor
 {
     struct mount_attr attr = {
         .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                    (child->job->is_restricted ? MOUNT_ATTR_NOEXEC : 0),
+                    (child->spec->is_restricted ? MOUNT_ATTR_NOEXEC : 0),
     };
     bool is_mount = child->folder_mounts & UINT32_C(1);
     auto_close int here = is_mount ? -1 : open_here(fd);
@@ -314,9 +314,9 @@ static int let_go(int lower)
 static int show(const struct child *child, int root, uint32_t number, const char *path,
                 struct workspace *ret)
 {
-    if (number == 0 && child->job->writes)
-        return show_writable(child, root, child->job->folder_fds[0], ret);
-    auto_close int lower = open_lower(child, root, child->job->folder_fds[number], number);
+    if (number == 0 && child->spec->writes)
+        return show_writable(child, root, child->spec->folder_fds[0], ret);
+    auto_close int lower = open_lower(child, root, child->spec->folder_fds[number], number);
 
     if (lower < 0)
         return lower;
@@ -388,15 +388,15 @@ int folders_show(const struct child *child, int root, char *const *paths, struct
     int rc = make_folder(root, ".cay", 0700);
     if (rc == 0)
         rc = make_folder(root, ".cay/empty", 0555);
-    for (uint32_t i = 0; i < JOB_FOLDERS && rc == 0; i++) {
-        if (child->job->folder_fds[i] < 0)
+    for (uint32_t i = 0; i < SANDBOX_FOLDERS && rc == 0; i++) {
+        if (child->spec->folder_fds[i] < 0)
             continue;
         *ret_which = i;
         rc = show(child, root, i, i == 0 ? NULL : *paths, ret);
-        close(child->job->folder_fds[i]); /* pid 1 needs none of the host's any more */
+        close(child->spec->folder_fds[i]); /* pid 1 needs none of the host's any more */
         paths += i > 0 && *paths;
     }
-    if (rc == 0 && *paths && child->job->folder_fds[0] >= 0) {
+    if (rc == 0 && *paths && child->spec->folder_fds[0] >= 0) {
         *ret_which = 0;
         rc = link_workspace(child, root, *paths + 1);
     }

@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pid 1 once its sandbox stands: starts the program, reaps, and reports by the ctl socket, which
- * the program never has. Async-signal-safe. */
+/* Pid 1 once its sandbox stands: does what the warden asks for, reaps, and looks at what its
+ * programs hold. They have no way to it: what it reads comes by the ctl socket, which they never
+ * have, from the kernel, and from /proc. Async-signal-safe. */
 #include "backends/native/init.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
-#include "core/layer.h"
+#include "sandbox/backend.h"
 #include "sys/file.h"
 #include "sys/open-files.h"
 
@@ -37,33 +31,18 @@
 /* What is not worth a word to the warden. */
 enum { SOCKETS_FEW = 16, SOCKETS_FEW_BYTES = 1 << 20 };
 
-int64_t init_reaped_cpu_ns(uint64_t *ret_max_rss)
-{
-    struct rusage usage;
+/* Between looks at the CPU time of programs that have a limit of their own. */
+#define CPU_MIN_NS (20 * NS_PER_MSEC)
+#define CPU_MAX_NS (500 * NS_PER_MSEC)
 
-    if (getrusage(RUSAGE_CHILDREN, &usage) < 0)
-        return 0;
-    *ret_max_rss = (uint64_t)usage.ru_maxrss * 1024;
-    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
-           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
-}
+/* Of those that are dead, how many are reaped before anything else is looked at: there may be no
+ * end of them. */
+enum { REAPED_MAX = 64 };
 
 void init_report(const struct state *state, struct child_report *message)
 {
-    struct statfs fs;
-
-    message->stage = state->stage;
     if (message->at_ns == 0)
         message->at_ns = clock_now_ns();
-    bool has_run = message->kind != CHILD_STARTED && message->kind != CHILD_READY;
-    if (has_run && statfs("/sandbox", &fs) == 0) {
-        message->disk_size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
-        message->disk_free = (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
-        message->inodes_size = fs.f_files;
-        message->inodes_free = fs.f_ffree;
-    }
-    if (has_run)
-        message->cpu_ns = init_reaped_cpu_ns(&message->max_rss) - state->stage_cpu_ns;
     if (send(state->child->ctl_fd, message, sizeof *message, MSG_NOSIGNAL) < 0)
         _exit(1); /* the warden is gone, and so is the reason to be here */
 }
@@ -72,142 +51,13 @@ void init_fail(const struct state *state, uint32_t step, int errnum)
 {
     struct child_report message = {
         .kind = CHILD_FAILED,
+        .exec = EXEC_NONE,
         .step = step,
         .op = state->failed_op,
         .value = errnum,
     };
     init_report(state, &message);
     _exit(1);
-}
-
-/* Prefers the program over pid 1 when the group runs out of memory: the one forked in between
- * inherits the score. */
-void init_oom_score(const struct state *state, const char *score)
-{
-    if (state->oom_fd >= 0 && pwrite(state->oom_fd, score, strlen(score), 0) < 0)
-        return;
-}
-
-/* A compiler works in /sandbox in any case; the program starts in the workspace, if there is one.
- */
-static void enter_folder(const struct state *state)
-{
-    bool is_run = state->stage + 1U == state->child->job->n_stages;
-
-    if (is_run && workspace_is_there(&state->workspace) && chdir("/workspace") < 0)
-        init_fail(state, STEP_FOLDERS, errno);
-}
-
-void init_describe_program(struct state *state)
-{
-    const struct child *child = state->child;
-
-    state->program = (struct program){
-        .job = child->job,
-        .stage = state->stage,
-        .has_cgroup = child->has_cgroup,
-        .is_of_init = true,
-        .nice = child->nice,
-        .has_workspace = workspace_is_there(&state->workspace),
-        .wanted = child->wanted,
-        .seccomp = child->seccomp,
-        .cpus = child->cpus,
-        .argv = state->argv[state->stage],
-        .env = state->env,
-        .job_fd = -1,
-        .notice_fd = -1,
-        .failed_step = STEP_N,
-    };
-}
-
-/* Memory of its own: sanitizers take a frame within this one's for a broken stack. It is not given
- * back, for a second stage must not get the same: the frames of the first never returned, and a
- * sanitizer still knows them. */
-char *init_stack(void)
-{
-    char *stack =
-        mmap(NULL, INIT_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return stack == MAP_FAILED ? NULL : stack;
-}
-
-/* What pid 1 starts has its filters too. Where the kernel can't do it, nobody counts locks. */
-static void listen_for_locks(struct state *state)
-{
-    if (state->has_own_notice || !(state->child->wanted & LAYER_BIT(SECCOMP)))
-        return;
-    close_fd(&state->notice_fd); /* of a spare's program, which is gone */
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
-        state->notice_fd = seccomp_load_flock_notif();
-    state->has_own_notice = true;
-}
-
-/* It has let go of our memory: it is executed, has failed, or is dying. Whoever dies on the way to
- * the exec is not the program yet: a filter around us killed it, or a fault of ours. A SIGKILL may
- * be for want of memory, which the group counts. */
-void init_check_executed(const struct state *state, pid_t pid)
-{
-    siginfo_t info = { 0 };
-
-    if (state->program.failed_step != STEP_N)
-        init_fail(state, state->program.failed_step, state->program.failed_errno);
-    if (state->program.executed_ns == 0 &&
-        waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0 && info.si_code != CLD_EXITED &&
-        info.si_status != SIGKILL)
-        init_fail(state, STEP_EXEC, -info.si_status);
-}
-
-pid_t init_start_program(struct state *state)
-{
-    enter_folder(state);
-    listen_for_locks(state);
-    char *stack = init_stack();
-    if (!stack)
-        init_fail(state, STEP_EXEC, errno);
-    init_describe_program(state);
-    init_oom_score(state, "1000");
-    pid_t pid =
-        clone(program_main, stack + INIT_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &state->program);
-    int errnum = errno;
-    init_oom_score(state, "0");
-    if (pid < 0)
-        init_fail(state, STEP_EXEC, errnum);
-    init_check_executed(state, pid);
-    state->child->layers |= state->program.layers;
-    return pid;
-}
-
-static struct timespec until_look(const struct state *state)
-{
-    int64_t left = state->next_look_ns - clock_now_ns();
-
-    if (state->watcher.proc_fd >= 0)
-        left = state->watcher.interval_ns;
-    return (struct timespec){ .tv_nsec = MAX(MIN(left, SOCKETS_IDLE_NS), INT64_C(0)) };
-}
-
-int init_listen(struct state *state)
-{
-    struct pollfd list[] = {
-        { .fd = state->child->ctl_fd, .events = POLLIN },
-        { .fd = state->notice_fd, .events = POLLIN },
-    };
-    bool looks = state->watcher.proc_fd >= 0 || state->next_look_ns > 0;
-    const struct timespec pause = until_look(state);
-    sigset_t none;
-    struct child_word word = { 0 };
-
-    sigemptyset(&none);
-    if (ppoll(list, ARRAY_LEN(list), looks ? &pause : NULL, &none) <= 0)
-        return 0;
-    state->has_notice = list[1].revents & POLLIN;
-    /* Nobody has the filter any more. Kernels before 6.11 would wait for ever for a notice. */
-    if (list[1].revents & ~POLLIN)
-        close_fd(&state->notice_fd);
-    if (!list[0].revents)
-        return 0;
-    if (recv(list[0].fd, &word, sizeof word, 0) <= 0)
-        _exit(1); /* the warden is gone: the kernel ends the rest with us */
-    return word.kind;
 }
 
 /* Past its limits: everything stops here and now, and the warden is told why. */
@@ -217,7 +67,7 @@ static void watch(struct state *state)
 
     if (found == TICK_FINE)
         return;
-    struct child_report over = { .kind = CHILD_OVER, .value = (int32_t)found };
+    struct child_report over = { .kind = CHILD_OVER, .exec = EXEC_NONE, .value = (int32_t)found };
     init_report(state, &over);
     kill(-1, SIGKILL);
 }
@@ -226,7 +76,9 @@ static void watch(struct state *state)
  * next word says more. */
 static void tell_of_sockets(struct state *state, uint64_t bytes, uint64_t step)
 {
-    const struct child_report held = { .kind = CHILD_SOCKETS, .socket_bytes = bytes };
+    const struct child_report held = { .kind = CHILD_SOCKETS,
+                                       .exec = EXEC_NONE,
+                                       .socket_bytes = bytes };
     uint64_t last = state->told_bytes;
     uint64_t change = MAX(bytes, last) - MIN(bytes, last);
     int64_t now = clock_now_ns();
@@ -284,7 +136,7 @@ static bool has_too_many(struct state *state, uint64_t host, uint64_t max)
  * any number he could go on to map files, so where these are too many too, he opens nothing. */
 static bool bound_files(struct state *state)
 {
-    const struct cay_limits *limits = &state->child->job->limits[state->stage];
+    const struct cay_limits *limits = &state->limits;
     uint64_t max = MAX((uint64_t)limits->open_files, (uint64_t)FILES_MAX);
     uint64_t n = open_files_count(init_proc(state), max), host = open_files_host(init_proc(state));
     bool is_many = n > max / 8 || host > state->last_host_files + max / 8;
@@ -313,7 +165,7 @@ static void watch_files(struct state *state)
 static void look_at_sockets(struct state *state)
 {
     struct sockmem *sockets = &state->sockets;
-    uint64_t n = 0, limit = state->child->job->limits[state->stage].memory_bytes;
+    uint64_t n = 0, limit = state->limits.memory_bytes;
 
     init_proc(state);
     uint64_t bytes = sockmem_uncharged(sockets, limit / 8, &n);
@@ -329,217 +181,10 @@ static void look_at_sockets(struct state *state)
                                                     : state->idle_ns);
 }
 
-/* The program failed: perhaps for want of a process, and those that it has made are still there,
- * which no other look may have met. */
-static void count_at_end(struct state *state, int status, unsigned more)
+void init_count_tasks(struct state *state, int status, unsigned more)
 {
     if (status != 0 && state->watcher.proc_fd >= 0)
         watcher_count_tasks(&state->watcher, more);
-}
-
-/* Whether the program is the only process but for pid 1. What is dead and not yet reaped by its
- * parent counts as alive: then the wait status tells. */
-static bool is_alone(void)
-{
-    /* The numbers come behind the other names, from this position on. */
-    enum { FIRST_PROCESS = 256 };
-    char buf[1024];
-    unsigned n = 0;
-
-    auto_close int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || lseek(fd, FIRST_PROCESS, SEEK_SET) < 0)
-        return false;
-    for (ssize_t len; (len = getdents64(fd, (void *)buf, sizeof buf)) > 0;)
-        for (ssize_t at = 0; at < len;) {
-            const struct dirent64 *entry = (const void *)(buf + at);
-            n += entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
-            at += entry->d_reclen;
-        }
-    return n == 2;
-}
-
-/* Opens the folder of a process's threads in /proc. */
-static int open_threads(pid_t program)
-{
-    char path[40] = "/proc/", number[24], *end = path + strlen(path);
-
-    for (const char *digit = uint_text(number, (uint64_t)program); *digit; digit++)
-        *end++ = *digit;
-    memcpy(end, "/task", sizeof "/task");
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* "7 (node) T …": the name may be anything, so the last bracket counts. */
-static bool is_stopped(int threads_fd, const char *tid)
-{
-    char path[32] = "", text[512], *end = path;
-
-    while (*tid && end < path + sizeof path - sizeof "/stat")
-        *end++ = *tid++;
-    memcpy(end, "/stat", sizeof "/stat");
-    ssize_t len = file_read_at(threads_fd, path, text, sizeof text);
-    if (len <= 0) /* it is gone; or this can't be told, and then it is not */
-        return len == -ENOENT || len == -ESRCH;
-    const char *bracket = strrchr(text, ')');
-    return bracket && bracket[1] == ' ' && strchr("TZX", bracket[2]);
-}
-
-/* Of all threads but the one that has the program's number, which is held: sends the signal, or if
- * it is 0 looks whether they are stopped. */
-static bool for_others(int threads_fd, pid_t program, int signal)
-{
-    char buf[2048], number[24];
-    const char *held = uint_text(number, (uint64_t)program);
-
-    ssize_t len = lseek(threads_fd, 0, SEEK_SET);
-    while (len >= 0 && (len = getdents64(threads_fd, (void *)buf, sizeof buf)) > 0)
-        for (ssize_t at = 0; at < len;) {
-            const struct dirent64 *entry = (const void *)(buf + at);
-            at += entry->d_reclen;
-            if (entry->d_name[0] == '.' || strcmp(entry->d_name, held) == 0)
-                continue;
-            if (signal)
-                syscall(SYS_tgkill, program, strtol(entry->d_name, NULL, 10), signal);
-            else if (!is_stopped(threads_fd, entry->d_name))
-                return false;
-        }
-    return len == 0;
-}
-
-/* The other threads of a program that is held in its exit would go on until it is killed, so they
- * are stopped. What one of them has begun just before is seen after that. Where they don't stop at
- * once, everything goes on, and no notice is taken any more. */
-static bool has_stopped(struct state *state, pid_t program)
-{
-    enum {
-        TRIES = 50,
-        PAUSE_NS = 20000,
-        FEW = 3
-    }; /* two names that are always there, and itself */
-    const struct timespec pause = { .tv_nsec = PAUSE_NS };
-    auto_close int fd = open_threads(program);
-    struct stat st;
-
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return false;
-    if (st.st_nlink == FEW)
-        return true;
-    for_others(fd, program, SIGSTOP); /* one that is held could not pass it on */
-    for (int i = 0; i < TRIES; i++) {
-        if (for_others(fd, program, 0) && is_alone())
-            return true;
-        nanosleep(&pause, NULL);
-    }
-    state->takes_no_notice = true;
-    kill(program, SIGCONT);
-    return false;
-}
-
-/* A call may split a lock that there is, so it adds two at the most. How many there are is looked
- * up when there may be too many: a call that takes one away looks like any other. A flock lives on
- * with a mapping of its file, where it can't be seen: so many can do that as there were calls, and
- * as there are mappings. */
-static void answer_lock(struct state *state, const struct seccomp_event *notice)
-{
-    enum { LOCKS_MAX = 1024, ADDS = 2, MAPPED_MAX = 4096 };
-
-    if (state->n_locks + ADDS > LOCKS_MAX)
-        state->n_locks = open_files_locks(init_proc(state), LOCKS_MAX);
-    if (notice->is_flock && state->n_flocks >= MAPPED_MAX)
-        state->n_flocks = open_files_mapped(init_proc(state), MAPPED_MAX);
-    if (state->n_locks + ADDS > LOCKS_MAX || (notice->is_flock && state->n_flocks >= MAPPED_MAX)) {
-        seccomp_notif_refuse(state->notice_fd, notice, ENOLCK);
-        return;
-    }
-    state->n_locks += ADDS;
-    state->n_flocks += notice->is_flock;
-    seccomp_notif_continue(state->notice_fd, notice);
-}
-
-/* Somebody is about to exit, or sets a lock. The program's own exit is its end when nobody else is
- * there who could go on: it is left in the call, which nothing but a kill ends, and *ret_status is
- * what it would be.
- */
-static bool take_notice(struct state *state, pid_t program, int *ret_status)
-{
-    struct seccomp_event notice;
-    bool is_last = state->stage + 1U == state->child->job->n_stages;
-
-    state->has_notice = false;
-    if (seccomp_notif_recv(state->notice_fd, &notice) < 0)
-        return false;
-    if (!notice.is_exit) {
-        answer_lock(state, &notice);
-        return false;
-    }
-    if (notice.pid == program) /* its threads live still */
-        count_at_end(state, notice.status, 0);
-    if (notice.pid == program && is_last && state->child->job->harvest_fd < 0 &&
-        !state->takes_no_notice && is_alone() && has_stopped(state, program)) {
-        *ret_status = notice.status;
-        return true;
-    }
-    seccomp_notif_continue(state->notice_fd, &notice);
-    return false;
-}
-
-/* Looks for the word to end without waiting for any, where there was no time to listen. */
-static bool is_told_to_stop(const struct state *state)
-{
-    struct child_word word = { 0 };
-
-    return recv(state->child->ctl_fd, &word, sizeof word, MSG_DONTWAIT) > 0 &&
-           word.kind == CHILD_STOP;
-}
-
-static int reap_until(struct state *state, pid_t program, bool *ret_is_held)
-{
-    for (;;) {
-        int status;
-        pid_t pid = waitpid(-1, &status, WNOHANG);
-        if (pid == program) {
-            count_at_end(state, status, 1);
-            return status;
-        }
-        if (pid <= 0 && init_listen(state) == CHILD_STOP)
-            kill(-1, SIGKILL);
-        if (state->has_notice && take_notice(state, program, &status)) {
-            *ret_is_held = true;
-            return status;
-        }
-        /* Also between one orphan and the next, of which there may be no end. */
-        if (clock_now_ns() < state->next_look_ns)
-            continue;
-        if (pid > 0 && is_told_to_stop(state))
-            kill(-1, SIGKILL);
-        if (state->watcher.proc_fd >= 0) {
-            watch(state);
-            watch_files(state);
-            state->next_look_ns = clock_now_ns() + state->watcher.interval_ns;
-        } else if (state->child->has_cgroup) {
-            look_at_sockets(state);
-        }
-    }
-}
-
-int init_reap_until(struct state *state, pid_t program, bool *ret_is_held)
-{
-    state->opens_nothing = state->has_cut_files = false; /* that was another stage */
-    if (state->child->has_cgroup) {
-        state->idle_ns = SOCKETS_FIRST_NS;
-        state->next_look_ns = clock_now_ns() + state->idle_ns;
-    }
-    int status = reap_until(state, program, ret_is_held);
-    state->next_look_ns = 0; /* there is nothing more to look at */
-    return status;
-}
-
-bool init_has_ended(pid_t child)
-{
-    siginfo_t info = { 0 };
-
-    return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == child;
 }
 
 bool init_is_childless(void)
@@ -547,9 +192,170 @@ bool init_is_childless(void)
     return waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD;
 }
 
-void init_end_the_rest(void)
+void init_end_the_rest(struct state *state)
 {
     kill(-1, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
         continue;
+    state->has_held = false;
+}
+
+/* ---- CPU time, where a program is not alone and no cgroup counts for it ---- */
+
+static void look_at_cpu(struct state *state)
+{
+    int64_t now = clock_now_ns(), next = INT64_MAX;
+
+    if (now < state->next_cpu_ns)
+        return;
+    for (struct init_exec *exec = state->execs; exec < state->execs + SANDBOX_EXECS; exec++) {
+        int64_t limit = exec->spec.limits.cpu_time_ns;
+        if (!exec->pid || exec->spec.owns_sandbox || exec->is_over || limit == 0)
+            continue;
+        int64_t left = limit - init_living_cpu_ns(state, exec->pid);
+        if (left <= 0) {
+            struct child_report over = { .kind = CHILD_OVER,
+                                         .exec = exec->spec.number,
+                                         .value = TICK_CPU_TIME };
+            exec->is_over = true;
+            init_report(state, &over);
+            continue;
+        }
+        int64_t cpus = MAX((int64_t)state->child->spec->limits.cpus_milli, INT64_C(1000));
+        next = MIN(next, now + MIN(MAX(left * 1000 / cpus, CPU_MIN_NS), CPU_MAX_NS));
+    }
+    state->next_cpu_ns = next;
+}
+
+/* ---- its life ---- */
+
+/* The next child that has ended, left to be reaped; 0: none, or none yet. */
+static pid_t next_dead(bool *ret_has_any)
+{
+    siginfo_t info = { 0 };
+
+    *ret_has_any = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+    return info.si_pid;
+}
+
+static int64_t cpu_of(const struct rusage *usage)
+{
+    return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NS_PER_SEC +
+           (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000;
+}
+
+static void reap_one(struct state *state, pid_t pid)
+{
+    struct init_exec *exec = init_find_exec(state, pid);
+    struct rusage usage;
+    int status;
+
+    if (wait4(pid, &status, WNOHANG, &usage) != pid)
+        return;
+    if (pid == state->waiting)
+        _exit(1); /* somebody ended it, who can only be outside */
+    if (!exec)
+        return;
+    init_count_tasks(state, status, 1);
+    exec->cpu_ns = cpu_of(&usage);
+    exec->max_rss = (uint64_t)usage.ru_maxrss * 1024;
+    init_end_exec(state, exec, status, false);
+}
+
+/* Returns whether there are more of them. *ret_has_any: whether anybody is there at all. */
+static bool reap(struct state *state, bool *ret_has_any)
+{
+    pid_t pid;
+
+    for (int i = 0; i < REAPED_MAX; i++) {
+        pid = next_dead(ret_has_any);
+        if (pid == 0)
+            return false;
+        reap_one(state, pid);
+    }
+    return true;
+}
+
+static void take_request(struct state *state)
+{
+    struct child_request request;
+    int rc = child_recv_request(state->child->ctl_fd, &request);
+
+    if (rc == -EMFILE && request.kind == CHILD_EXEC) { /* it came without its fds */
+        struct child_report failed = { .kind = CHILD_EXEC_FAILED,
+                                       .exec = request.exec.number,
+                                       .step = STEP_STREAMS,
+                                       .value = EMFILE };
+        init_report(state, &failed);
+        return;
+    }
+    if (rc == -EINTR)
+        return;
+    if (rc < 0)
+        _exit(1); /* the warden is gone: the kernel ends the rest with us */
+    if (request.kind == CHILD_EXEC)
+        init_start_exec(state, &request);
+    else
+        init_signal_exec(state, request.exec.number, request.signal);
+}
+
+/* Waits for the warden, a child's end, a notice, or the time of the next look, whichever comes
+ * first. */
+static void listen_to_all(struct state *state, int64_t until_ns)
+{
+    struct pollfd list[] = {
+        { .fd = state->child->ctl_fd, .events = POLLIN },
+        { .fd = state->lock_fd, .events = POLLIN },
+        { .fd = state->waiting_fd, .events = POLLIN },
+    };
+    int *const notices[] = { NULL, &state->lock_fd, &state->waiting_fd };
+    int64_t left = MAX(until_ns - (until_ns == INT64_MAX ? 0 : clock_now_ns()), INT64_C(0));
+    const struct timespec pause = { left / NS_PER_SEC, left % NS_PER_SEC };
+    sigset_t none;
+
+    sigemptyset(&none);
+    if (ppoll(list, ARRAY_LEN(list), until_ns == INT64_MAX ? NULL : &pause, &none) <= 0)
+        return;
+    for (size_t i = 1; i < ARRAY_LEN(list); i++) {
+        if (list[i].revents & POLLIN)
+            init_take_notice(state, notices[i]);
+        /* Nobody has the filter any more. Kernels before 6.11 would wait for ever for a notice. */
+        else if (list[i].revents)
+            close_fd(notices[i]);
+    }
+    if (list[0].revents)
+        take_request(state);
+}
+
+static void look_around(struct state *state)
+{
+    look_at_cpu(state);
+    if (clock_now_ns() < state->next_look_ns)
+        return;
+    if (state->watcher.proc_fd >= 0) {
+        watch(state);
+        watch_files(state);
+        state->next_look_ns = clock_now_ns() + state->watcher.interval_ns;
+    } else if (state->child->has_cgroup) {
+        look_at_sockets(state);
+    }
+}
+
+/* A program that waits has nothing to be looked at, nor has one that is held in its last call. */
+void init_follow(struct state *state)
+{
+    for (;;) {
+        bool has_any;
+        bool has_more = reap(state, &has_any);
+        bool is_watched = state->has_run && has_any && !state->has_held;
+        int64_t until_ns = INT64_MAX;
+
+        if (is_watched)
+            look_around(state);
+        if (is_watched && (state->watcher.proc_fd >= 0 || state->child->has_cgroup))
+            until_ns = state->next_look_ns;
+        if (is_watched)
+            until_ns = MIN(until_ns, state->next_cpu_ns);
+        listen_to_all(state, has_more ? 0 : until_ns);
+    }
 }

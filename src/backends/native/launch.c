@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a sandbox, from the warden's side: identity, cgroup, clone, id map. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/sched.h>
 #include <linux/securebits.h>
@@ -18,11 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/native/kept-cgroups.h"
 #include "backends/native/native.h"
-#include "backends/native/pool.h"
-#include "backends/native/shared-pages.h"
-#include "backends/native/zygote-host.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -142,8 +139,8 @@ static pid_t clone_with_what_there_is(struct child *child, uid_t owner, int cgro
         child->has_userns = flags & CLONE_NEWUSER;
         child->layers = layers & ~LAYER_BIT(USER_NS); /* claimed once the map is written */
         bool was_dumpable = prctl(PR_GET_DUMPABLE) == 1;
-        bool is_changed =
-            child->has_userns && launch_become_owner(owner, child->spare == SPARE_FORK);
+        bool is_changed = child->has_userns &&
+                          launch_become_owner(owner, child->ahead && child->ahead->is_entered);
         pid_t pid = launch_clone(flags, cgroup_fd, ret_pidfd);
         if (is_changed && pid != 0)
             launch_become_root_again(was_dumpable);
@@ -155,24 +152,12 @@ static pid_t clone_with_what_there_is(struct child *child, uid_t owner, int cgro
         if (missing == LAYER_N)
             return cay_fail_errno(err, errnum, "native: make a sandbox");
         uint32_t bit = UINT32_C(1) << missing;
-        bool can_do_without = !(bit & (child->job->require | LAYER_CORE_BITS)) &&
+        bool can_do_without = !(bit & (child->spec->require | LAYER_CORE_BITS)) &&
                               (missing != LAYER_USER_NS || geteuid() == 0);
         if (!can_do_without)
             return native_fail_layer(err, missing, why, "the kernel refuses it");
         child->wanted &= ~bit;
     }
-}
-
-/* A spare has no id yet. The first half is its maker's, so that a sweeper who has found one of many
- * alive need not look at the others. */
-static const char *random_name(const struct pool *pool, char buf[33])
-{
-    uint64_t random = 0;
-
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        random = (uint64_t)clock_now_ns();
-    snprintf(buf, 33, "%016" PRIx64 "%016" PRIx64, pool_number(pool), random);
-    return buf;
 }
 
 /* The kernel's own bound, past which it takes no number. */
@@ -195,33 +180,29 @@ static int make_cgroup(const struct backend_host *host, struct native *native,
                        struct cay_error *err)
 {
     enum cgroup_controller which = CGROUP_MEMORY;
-    char name[64], random_id[33];
-    const char *id = native->spare ? random_name(host->pool, random_id) : native->job.id;
+    char name[64];
     int rc = -EAGAIN;
 
     if (host->cgroups->version == 0) {
-        if (native->job.require & LAYER_CGROUP_BITS)
+        if (native->spec.require & LAYER_CGROUP_BITS)
             return native_fail_layer(err, LAYER_CGROUP_MEMORY, 0,
                                      "no cgroup is delegated to this user");
         return 0;
     }
-    if (native->job.require & LAYER_BIT(WATCHER))
+    if (native->spec.require & LAYER_BIT(WATCHER))
         return native_fail_layer(err, LAYER_WATCHER, 0, "the cgroup is there and does its work");
-    if (!host->cgroups->has[CGROUP_CPU] && (native->job.require & LAYER_BIT(CGROUP_CPU)))
+    if (!host->cgroups->has[CGROUP_CPU] && (native->spec.require & LAYER_BIT(CGROUP_CPU)))
         return native_fail_layer(err, LAYER_CGROUP_CPU, 0, "the cpu controller is not there");
-    if (host->pool && kept_cgroups_take(pool_cgroups(host->pool), &native->cgroup, &native->limits,
-                                        &native->zero))
-        rc = 0;
     /* A sweeper that took the newborn for a leftover may still be about to remove it by its name,
      * so each try has a name of its own. */
     for (unsigned tries = 0; rc == -EAGAIN && tries < 10; tries++) {
-        snprintf(name, sizeof name, "cay-%s-%u", id, tries);
+        snprintf(name, sizeof name, "cay-%s-%u", native->spec.id, tries);
         rc = cgroup_make(host->cgroups, name, &native->cgroup);
     }
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY, -rc, "make a group");
     native->has_cgroup = true;
-    rc = native_set_limits(native, &native->job.limits[0], &which);
+    rc = native_set_limits(native, &native->spec.limits, &which);
     if (rc < 0)
         return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc, "set its limit");
     native->layers |= LAYER_BIT(CGROUP_MEMORY) | LAYER_BIT(CGROUP_PIDS) |
@@ -240,62 +221,35 @@ static int map_watched(struct native *native, struct cay_error *err)
     return 0;
 }
 
-static int take_page(struct native *native, struct cay_error *err)
-{
-    if (!native->spare)
-        return 0;
-    native->shared = shared_page_take(pool_pages(native->pool));
-    return native->shared ? 0 : cay_fail(err, CAY_E_LIMIT, "native: too many sandboxes ahead");
-}
-
 /* Pid 1 is born, and makes its network namespace while the rest is done here. */
-static int bear(struct native *native, struct child *child, int cgroup_fd, struct cay_error *err)
+static int spawn_init(struct native *native, struct child *child, int cgroup_fd,
+                      struct cay_error *err)
 {
     int ctl[2];
 
-    if (native->spare == SPARE_FORK || native->spare == SPARE_EXEC) {
-        int program[2];
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, program) < 0)
-            return cay_fail_errno(err, errno, "native: make a socket pair");
-        child->program_fd = native->to_program_fd = program[0];
-        native->program_fd = program[1];
-        if (native->spare == SPARE_EXEC)
-            child->job_fd = program[1];
-    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return cay_fail_errno(err, errno, "native: make a socket pair");
     child->ctl_fd = ctl[1];
-    int rc = native->shared ? shared_page_open(pool_pages(native->pool), native->shared) : 0;
-    if (rc < 0) {
-        cay_fail_errno(err, -rc, "native: share memory with pid 1");
-    } else if (native->berth) {
-        native->pid = berth_clone(native->berth, child, cgroup_fd, &native->base.fds[FD_PID]);
-        if (native->pid < 0)
-            cay_fail_errno(err, -native->pid, "native: make a sandbox");
-    } else {
-        uid_t owner = native->spare == SPARE_FORK ? ZYGOTE_UID : native->who.uid;
-        native->pid =
-            clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
-        if (native->pid == 0) {
-            if (!child->has_userns) {
-                child->uid = native->who.uid;
-                child->gid = native->who.gid;
-            }
-            child_main(child);
+    fcntl(ctl[0], F_SETFL, O_NONBLOCK); /* a pid 1 that is busy keeps nobody waiting */
+    bool is_lent = child->ahead && child->ahead->is_entered;
+    uid_t owner = is_lent ? child->ahead->owner : native->who.uid;
+    native->pid = clone_with_what_there_is(child, owner, cgroup_fd, &native->base.fds[FD_PID], err);
+    if (native->pid == 0) {
+        if (!child->has_userns) {
+            child->uid = native->who.uid;
+            child->gid = native->who.gid;
         }
+        child_main(child);
     }
-    if (native->shared)
-        shared_page_close(pool_pages(native->pool), native->shared);
     close(ctl[1]);
-    if (native->spare == SPARE_EXEC)
-        close_fd(&native->program_fd);
     native->base.fds[FD_CTL] = ctl[0];
-    return rc < 0 || native->pid < 0 ? -1 : 0;
+    return native->pid < 0 ? -1 : 0;
 }
 
 /* Tells pid 1 that its id map is there, and makes the cgroup while it builds its root; or first, if
  * it must join before it changes its identity. */
-static int tell_words(const struct backend_host *host, struct native *native, struct cay_error *err)
+static int send_messages(const struct backend_host *host, struct native *native,
+                         struct cay_error *err)
 {
     static const int none[CGROUP_N] = { -1, -1, -1, -1 };
     bool to_make = host->cgroups->version != 0 && !native->has_cgroup;
@@ -304,11 +258,12 @@ static int tell_words(const struct backend_host *host, struct native *native, st
 
     if (to_make && is_stranger && make_cgroup(host, native, err) < 0)
         return -1;
-    int rc = child_send_word(fd, CHILD_MAPPED, to_make && is_stranger ? native->cgroup.join : none);
+    int rc =
+        child_send_message(fd, CHILD_MAPPED, to_make && is_stranger ? native->cgroup.join : none);
     if (to_make && !is_stranger && make_cgroup(host, native, err) < 0)
         return -1;
     if (rc == 0)
-        rc = child_send_word(fd, CHILD_GO, to_make && !is_stranger ? native->cgroup.join : none);
+        rc = child_send_message(fd, CHILD_GO, to_make && !is_stranger ? native->cgroup.join : none);
     /* One that is dead by now has said why: its report is there to be read. */
     if (rc == -EPIPE || rc == -ECONNRESET)
         rc = 0;
@@ -321,11 +276,11 @@ static int tell_words(const struct backend_host *host, struct native *native, st
 static int mount_for_run(const struct native *native, int number, const struct stat *st)
 {
     const struct identity *who = &native->who;
-    const struct cay_limits *limits = &native->job.limits[native->job.n_stages - 1];
+    const struct cay_limits *limits = &native->spec.limits;
     const struct copy_owner owner = { st->st_uid, who->uid, st->st_gid, who->gid };
-    int fd = native->job.folder_fds[number];
+    int fd = native->spec.folder_fds[number];
 
-    bool writes = number == 0 && native->job.writes;
+    bool writes = number == 0 && native->spec.writes;
     int mount = idmap_clone(fd, st->st_uid, st->st_gid, who->uid, who->gid, writes);
     if (writes)
         return mount == -EINVAL ? -EOPNOTSUPP : mount;
@@ -340,8 +295,8 @@ static int exchange_owners(struct native *native, struct child *child, struct ca
 {
     struct stat st;
 
-    for (int i = 0; i < JOB_FOLDERS; i++) {
-        int *fd = &native->job.folder_fds[i];
+    for (int i = 0; i < SANDBOX_FOLDERS; i++) {
+        int *fd = &native->spec.folder_fds[i];
         if (*fd < 0)
             continue;
         if (fstat(*fd, &st) < 0)
@@ -360,15 +315,15 @@ static int exchange_owners(struct native *native, struct child *child, struct ca
 /* By its name, from a folder that is the warden's own user's or root's. */
 static int take_image(const struct backend_host *host, struct native *native, struct cay_error *err)
 {
-    const char *name = native->job.image;
+    const char *name = native->spec.image;
     struct stat st;
 
-    if (native->job.is_restricted)
+    if (native->spec.is_restricted)
         return cay_fail(err, CAY_E_UNSUPPORTED, "shell_allow: only available with image host");
     int rc = image_open(host->state_fd, name, &native->image);
     if (rc < 0)
         return image_fail(rc, name, err);
-    if (fstat(native->image.fd, &st) < 0 || st.st_ino != native->job.image_inode)
+    if (fstat(native->image.fd, &st) < 0 || st.st_ino != native->spec.image_inode)
         return image_fail(-EBUSY, name, err);
     return 0;
 }
@@ -376,41 +331,25 @@ static int take_image(const struct backend_host *host, struct native *native, st
 static int make_root(struct native *native, const struct language *language,
                      const struct child *child, struct cay_error *err)
 {
-    unsigned flags = native->job.tty ? ROOT_TERMINAL : 0;
+    unsigned flags = native->spec.has_terminals ? ROOT_TERMINAL : 0;
 
-    if (native->job.is_restricted)
-        return shell_root(&native->arena, language, native->job.shell_allow, child->uid, child->gid,
-                          flags, &native->root, err);
-    if (native->job.image[0]) {
+    if (native->spec.is_restricted)
+        return shell_root(&native->arena, language, native->spec.shell_allow, child->uid,
+                          child->gid, flags, &native->root, err);
+    if (native->spec.image[0]) {
         int rc = image_root(&native->arena, &native->image, flags, &native->root);
-        return rc < 0 ? cay_fail_errno(err, -rc, "image: read '%s'", native->job.image) : 0;
+        return rc < 0 ? cay_fail_errno(err, -rc, "image: read '%s'", native->spec.image) : 0;
     }
     op_list_host(&native->arena, language, child->uid, child->gid, flags, &native->root);
     return 0;
 }
 
-/* What is needed of the language; in a berth that is little. */
-static int take_language(struct native *native, const struct language **ret, struct cay_error *err)
-{
-    bool is_needed = !native->berth || native->spare == SPARE_WARM;
-
-    *ret = NULL;
-    return native->job.language < 0 || !is_needed
-               ? 0
-               : language_at(&native->arena, native->job.language, ret, err);
-}
-
 static int take_identity(const struct backend_host *host, struct native *native,
                          struct cay_error *err)
 {
-    if (native->berth) {
-        native->who = native->berth->who;
-        native->who.lock_fd = native->who.name_fd = -1; /* they are the berth's */
-        return 0;
-    }
     /* What is in a user's own folders is not for a uid that is not his. */
     bool is_own =
-        native->job.folder_fds[0] >= 0 || (native->job.image[0] && !native->image.is_system);
+        native->spec.folder_fds[0] >= 0 || (native->spec.image[0] && !native->image.is_system);
     int rc = identity_take(host->state_fd, is_own, &native->who);
     if (rc == -EBUSY) {
         cay_fail(err, CAY_E_SYSTEM, "native: all sandbox uids are in use");
@@ -419,92 +358,68 @@ static int take_identity(const struct backend_host *host, struct native *native,
     return rc < 0 ? cay_fail_errno(err, -rc, "take a uid slot in the state folder") : 0;
 }
 
-/* The cgroup is there before pid 1 where that is born into it, where it takes the files to join by
- * along, and where there is none to make. */
+/* The cgroup is there before pid 1 where that is born into it, and where there is none to make. */
 static int make_cgroup_first(const struct backend_host *host, struct native *native,
                              struct cay_error *err)
 {
     bool has_cgroup = host->cgroups->version != 0;
-    bool is_first = !has_cgroup || host->cgroups->version == 2 || native->berth;
+    bool is_first = !has_cgroup || host->cgroups->version == 2;
 
     if (is_first && make_cgroup(host, native, err) < 0)
         return -1;
     return has_cgroup ? 0 : map_watched(native, err);
 }
 
-/* It waits for nobody, for it has all it needs. */
-static void describe_berth(struct native *native, struct child *child)
+int native_launch(const struct backend_host *host, struct native *native, struct child_ahead *ahead,
+                  struct cay_error *err)
 {
-    child->is_in_berth = child->has_userns = true;
-    child->layers = LAYER_BIT(PID_NS) | LAYER_BIT(MOUNT_NS) | LAYER_BIT(IPC_NS) | LAYER_BIT(UTS_NS);
-    native->layers |= LAYER_BIT(USER_NS);
-    native->root = native->berth->kind->root;
-    memcpy(child->join, native->cgroup.join, sizeof child->join);
-}
-
-int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err)
-{
-    const struct language *language;
+    const struct language *language = NULL;
     bool has_cgroup = host->cgroups->version != 0;
     bool is_born_inside = host->cgroups->version == 2;
 
-    if (take_language(native, &language, err) < 0)
+    if (native->spec.language >= 0 &&
+        language_at(&native->arena, native->spec.language, &language, err) < 0)
         return -1;
-    if (native->job.image[0] && take_image(host, native, err) < 0)
+    if (native->spec.image[0] && take_image(host, native, err) < 0)
         return -1;
-    if (take_identity(host, native, err) < 0 || make_cgroup_first(host, native, err) < 0 ||
-        take_page(native, err) < 0)
+    if (take_identity(host, native, err) < 0 || make_cgroup_first(host, native, err) < 0)
         return -1;
 
     struct child child = {
-        .job = &native->job,
+        .spec = &native->spec,
         .root = &native->root,
         .has_cgroup = has_cgroup,
         .has_root = native->who.kind == IDENTITY_ROOT_SLOT,
         .join = { -1, -1, -1, -1 },
         .may_setgroups = native->who.kind != IDENTITY_OWN,
-        .owner = geteuid() != 0                ? OWNER_OF_OWN
-                 : native->spare == SPARE_FORK ? OWNER_OF_ALL
-                                               : OWNER_OF_ONE,
+        .owner = geteuid() != 0               ? OWNER_OF_OWN
+                 : ahead && ahead->is_entered ? OWNER_OF_ALL
+                                              : OWNER_OF_ONE,
         .wanted = ~LAYER_CGROUP_BITS,
         .seccomp = has_cgroup ? SECCOMP_PROFILE_DEFAULT : SECCOMP_PROFILE_WATCHED,
         .watched = native->watched,
-        .shared = native->shared,
-        .spare = native->spare,
-        .is_awaited = native->spare == SPARE_FORK && native->job.start == START_FORK,
-        .heap = native->spare ? pool_heap(host->pool) : NULL,
-        .program_fd = -1,
+        .ahead = ahead,
         .image_fd = native->image.root_fd,
-        .job_fd = -1,
-        .warm = WARM_INIT,
         .uid = SANDBOX_UID,
         .gid = SANDBOX_GID,
     };
     if (!child.has_cgroup && sched_getaffinity(0, sizeof child.cpus, &child.cpus) < 0)
         CPU_ZERO(&child.cpus);
     child.nice = getpriority(PRIO_PROCESS, 0);
-    if (native->berth)
-        describe_berth(native, &child);
-    else if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||
-             make_root(native, language, &child, err) < 0)
+    if ((native->who.kind == IDENTITY_ROOT_SLOT && exchange_owners(native, &child, err) < 0) ||
+        make_root(native, language, &child, err) < 0)
         return -1;
-    if (native->spare == SPARE_WARM &&
-        warm_make(&native->arena, pool_settings(host->pool), language, &native->job.limits[0],
-                  &child.warm, err) < 0)
-        return -1;
-    int rc = bear(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
-    warm_done(&child.warm);
+    int rc =
+        spawn_init(native, &child, is_born_inside ? cgroup_clone_fd(&native->cgroup) : -1, err);
     if (rc < 0)
         return -1;
-    if (native->berth)
-        return 0;
     if (child.has_userns) {
         rc = userns_map(native->pid, &native->who);
         if (rc < 0)
             return native_fail_map(err, native, -rc);
         native->layers |= LAYER_BIT(USER_NS);
     }
-    for (int i = 0; i < JOB_FOLDERS; i++)
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
         close_fd(&native->mounts[i]); /* pid 1 has them */
-    return tell_words(host, native, err);
+    return send_messages(host, native, err);
 }

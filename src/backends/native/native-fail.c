@@ -28,7 +28,7 @@ static const char *const remedies[LAYER_N] = {
 #define SHORTAGE "this host is short of memory, processes or open files: try again"
 
 /* A host that is short of something has the layer all the same: who fills it up must not get a run
- * into a weaker place (backend_mark_lacking). */
+ * into a weaker place (backend_mark_unavailable). */
 static bool is_shortage(int errnum)
 {
     return errnum == ENOMEM || errnum == EAGAIN || errnum == EMFILE || errnum == ENFILE;
@@ -52,7 +52,7 @@ int native_fail_layer(struct cay_error *err, unsigned layer, int errnum, const c
     cay_fail(err, CAY_E_UNSUPPORTED, "layer %s is not available on this host: %s%s%s",
              layer_name((enum layer)layer), what, errnum ? ": " : "",
              errnum ? strerror(errnum) : "");
-    backend_mark_lacking(err);
+    backend_mark_unavailable(err);
     if ((UINT32_C(1) << layer & LAYER_CGROUP_BITS) && geteuid() != 0)
         return hint_setup(err);
     return cay_hint(err, "%s%s" SEE_DOCTOR, remedies[layer] ? remedies[layer] : "",
@@ -88,7 +88,7 @@ int native_fail_map(struct cay_error *err, const struct native *native, int errn
 int native_fail_folder(struct cay_error *err, const struct native *native, unsigned number,
                        int errnum)
 {
-    bool writes = number == 0 && native->job.writes;
+    bool writes = number == 0 && native->spec.writes;
     const char *field = writes ? "workspace_rw" : number == 0 ? "workspace" : "ro";
 
     cay_fail_errno(err, errnum, "%s: can't be shown in the sandbox", field);
@@ -128,9 +128,9 @@ void native_fail_step(const struct native *native, const struct child_report *fr
                  "native: ended by signal %d (%s) before the program was executed", -errnum,
                  signal_text(-errnum, (char[SIGNAL_TEXT_MAX]){ 0 }));
     } else if (step == STEP_EXEC && (errnum == ENOENT || errnum == ENOTDIR)) {
-        bool has_image = native->job.image[0];
+        bool has_image = native->spec.image[0];
         cay_fail(err, CAY_E_NOTFOUND, "command not found in %s%s",
-                 has_image ? "image " : "the sandbox", native->job.image);
+                 has_image ? "image " : "the sandbox", native->spec.image);
         cay_hint(err, "the sandbox shows %s, and --file puts a program into /sandbox",
                  has_image ? "that image alone" : "this machine's /usr");
     } else if (step == STEP_EXEC) {

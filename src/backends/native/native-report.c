@@ -6,8 +6,7 @@
 #include <sys/wait.h>
 
 #include "backends/native/native.h"
-#include "backends/native/pool.h"
-#include "backends/native/zygote.h"
+#include "backends/native/prewarm/pool.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -30,24 +29,18 @@ static int recv_report(int fd, struct child_report *ret, int ret_fds[READY_FDS])
     return rc < 0 ? rc : fdpass_spread(ret->fd_bits, list, n, ret_fds, READY_FDS);
 }
 
-/* Its program is the one process beside pid 1: nothing of any job was there yet. Who is held by a
- * notice goes on when the last of its fds is closed, and a pid 1 that is killed closes its own
- * before the kernel ends the others: so there is one here, whoever listens. */
+/* A program that is held by a notice goes on when the last of its fds is closed, and a pid 1 that is
+ * killed closes its own before the kernel ends the others: so there is one here. */
 static void take_ready(struct native *native, const struct child_report *from, int fds[READY_FDS])
 {
-    bool is_pid1s = native->to_program_fd < 0 && !native->handed_ns; /* the job was sent to it */
-
     if (native->notice_fd < 0)
         native->notice_fd = take_fd(&fds[READY_NOTICE]);
-    if (!is_pid1s && native->notice_fd >= 0) {
-        native->base.fds[FD_NOTICE] = fcntl(native->notice_fd, F_DUPFD_CLOEXEC, 3);
-        pid_t other = cgroup_other_process(&native->cgroup, native->pid);
-        /* One that had its job waiting may run by now, and may have been ended by its own child. */
-        bool is_program = !native->handed_ns || proc_pid_inside(other) == from->value;
-        native->program_pid = is_program ? other : -1;
-    }
     if (native->root_fd < 0)
         native->root_fd = take_fd(&fds[READY_ROOT]);
+    native->has_program = from->value != 0;
+    cgroup_tasks(&native->cgroup); /* so that it is open when it is asked at the end */
+    cgroup_reset_peaks(&native->cgroup);
+    cgroup_read(&native->cgroup, &native->ready);
 }
 
 ssize_t native_recv(struct native *native, struct child_report *ret)
@@ -65,10 +58,10 @@ ssize_t native_recv(struct native *native, struct child_report *ret)
     return rc == 0 ? (ssize_t)sizeof *ret : rc == -EAGAIN || rc == -EINTR ? -1 : 0;
 }
 
-/* ---- a stage ---- */
+/* ---- an exec ---- */
 
-static void read_usage(struct native *native, const struct child_report *from,
-                       struct stage_end *end)
+static void read_counters(struct native *native, const struct native_exec *exec,
+                          const struct child_report *from, bool is_alone, struct exec_end *end)
 {
     end->usage = (struct cay_usage){
         .cpu_time_ns = from ? from->cpu_ns : 0,
@@ -77,13 +70,12 @@ static void read_usage(struct native *native, const struct child_report *from,
     };
     if (!native->has_cgroup) {
         const struct watched *seen = native->watched;
-        end->usage.cpu_time_ns = MAX(end->usage.cpu_time_ns, seen->cpu_ns);
-        /* The largest process counts over all stages, so only the first one can use it. */
-        uint64_t largest = from && native->stage == 0 ? from->max_rss : 0;
-        end->usage.memory_peak_bytes = MAX(seen->memory_peak, largest);
+        if (is_alone)
+            end->usage.cpu_time_ns = MAX(end->usage.cpu_time_ns, seen->cpu_ns);
+        end->usage.memory_peak_bytes = MAX(seen->memory_peak, from ? from->max_rss : 0);
         end->usage.pids_peak = MAX(seen->pids_peak, (uint64_t)1);
         /* Nobody tells of a fork that failed. That a program is there itself is no sign of one. */
-        uint32_t most = native->job.limits[native->stage].pids;
+        uint32_t most = is_alone ? exec->limits.pids : native->spec.limits.pids;
         end->pids_denied = most > 1 && seen->pids_peak >= most;
         return;
     }
@@ -93,12 +85,14 @@ static void read_usage(struct native *native, const struct child_report *from,
         end->usage.memory_peak_bytes = MAX(now.memory_peak, native->held_peak);
     if (now.pids_peak != UINT64_MAX)
         end->usage.pids_peak = now.pids_peak > 0 ? now.pids_peak - 1 : 0; /* pid 1 */
-    if (now.cpu_ns != UINT64_MAX)
-        end->usage.cpu_time_ns = (int64_t)native_since(now.cpu_ns, native->zero.cpu_ns);
+    /* The sandbox's is its own where nobody else runs; else it is what it has waited for (init.h),
+     * and as long as it lives no more is known than what all have used since it began. */
+    if (now.cpu_ns != UINT64_MAX && (is_alone || !from))
+        end->usage.cpu_time_ns = (int64_t)native_since(now.cpu_ns, exec->zero.cpu_ns);
     end->oom_kills =
-        now.oom_kills == UINT64_MAX ? 0 : native_since(now.oom_kills, native->zero.oom_kills);
+        now.oom_kills == UINT64_MAX ? 0 : native_since(now.oom_kills, exec->zero.oom_kills);
     end->pids_denied =
-        now.pids_denied == UINT64_MAX ? 0 : native_since(now.pids_denied, native->zero.pids_denied);
+        now.pids_denied == UINT64_MAX ? 0 : native_since(now.pids_denied, exec->zero.pids_denied);
 }
 
 static uint64_t known(uint64_t bytes)
@@ -106,14 +100,15 @@ static uint64_t known(uint64_t bytes)
     return bytes > 0 ? bytes : UINT64_MAX;
 }
 
-bool native_usage(struct sandbox *sandbox, struct cay_usage *ret)
+bool native_usage(struct sandbox *sandbox, uint32_t number, struct cay_usage *ret)
 {
     struct native *native = native_of(sandbox);
-    struct stage_end end;
+    int slot = exec_table_find(&native->table, number);
+    struct exec_end end;
 
-    if (!native->started_ns)
+    if (slot < 0 || !native->table.list[slot].started_ns)
         return false;
-    read_usage(native, NULL, &end);
+    read_counters(native, &native->execs[slot], NULL, native->table.list[slot].owns_sandbox, &end);
     *ret = end.usage;
     if (native->has_cgroup) {
         uint64_t tasks = cgroup_tasks(&native->cgroup);
@@ -126,109 +121,126 @@ bool native_usage(struct sandbox *sandbox, struct cay_usage *ret)
     return true;
 }
 
-static void stage_ended(struct native *native, const struct child_report *from, struct report *ret)
+/* from is NULL where pid 1 was gone before it could say how. */
+static void exec_ended(struct native *native, int slot, const struct child_report *from,
+                       struct report *ret)
 {
     enum { PAGE_BYTES = 4096 }; /* a tmpfs is full when there is none left */
-    struct stage_end *end = &ret->end;
+    const struct native_exec *exec = &native->execs[slot];
+    const struct live_exec live = native->table.list[slot];
+    struct exec_end *end = &ret->end;
 
-    ret->kind = REPORT_STAGE_ENDED;
-    ret->stage = native->stage;
-    *end = (struct stage_end){
+    ret->kind = REPORT_EXEC_ENDED;
+    ret->exec = live.number;
+    *end = (struct exec_end){
         .is_held = from && from->is_held,
         .has_status = from != NULL,
         .wait_status = from ? from->value : 0,
-        .wall_ns =
-            native->started_ns ? (from ? from->at_ns : clock_now_ns()) - native->started_ns : 0,
+        .wall_ns = (from ? from->at_ns : clock_now_ns()) - live.started_ns,
     };
-    read_usage(native, from, end);
+    read_counters(native, exec, from, live.owns_sandbox, end);
     if (from) {
         end->unreachable = from->unreachable;
         end->files_cut = from->files_cut;
-        end->disk_size = native->job.limits[native->stage].disk_bytes;
+        end->disk_size = native->spec.limits.disk_bytes;
         end->disk_used = end->disk_size - MIN(end->disk_size, from->disk_free);
         end->disk_full = from->disk_free < PAGE_BYTES;
-        end->inodes_size = native->job.limits[native->stage].inodes;
+        end->inodes_size = native->spec.limits.inodes;
         end->inodes_used = end->inodes_size - MIN(end->inodes_size, from->inodes_free);
         end->inodes_full = from->inodes_free == 0;
     }
 }
 
-static void stage_started(struct native *native, const struct child_report *from,
-                          struct report *ret)
+/* Returns whether there is such an exec, which had not started. */
+static bool exec_started(struct native *native, uint32_t number, int64_t at_ns, uint32_t layers,
+                         struct report *ret)
 {
-    native->started_ns = from->at_ns;
-    native->held_peak = 0;
-    native->layers |= from->layers | (native->has_cgroup ? 0 : LAYER_BIT(WATCHER));
-    *ret = (struct report){
-        .kind = REPORT_STAGE_STARTED,
-        .stage = native->stage,
-        .layers = native->layers,
+    int slot = exec_table_find(&native->table, number);
+    const struct report started = {
+        .kind = REPORT_EXEC_STARTED,
+        .exec = number,
+        .layers = native->layers | layers | (native->has_cgroup ? 0 : LAYER_BIT(WATCHER)),
         .start_kind = (uint8_t)native->start_kind,
-        .at_ns = from->at_ns,
+        .at_ns = at_ns,
     };
-    if (native->job.limits[native->stage].cpu_time_ns > 0)
-        native->base.tick_ns = native->started_ns;
-    else if (native->handed_ns)
-        native->base.tick_ns = native->handed_ns + DIRECT_NS;
+
+    if (!exec_table_note(&native->table, &started))
+        return false;
+    native->layers = started.layers;
+    *ret = started;
+    if (native->table.list[slot].owns_sandbox && native->execs[slot].limits.cpu_time_ns > 0)
+        native->base.tick_ns = clock_now_ns();
     if (native->has_cgroup)
         cgroup_open_counters(&native->cgroup);
+    return true;
 }
 
-static void finish_stage(struct native *native, const struct child_report *from, struct report *ret)
+static void finish_exec(struct native *native, const struct child_report *from, struct report *ret)
 {
-    stage_ended(native, from, ret);
-    native->started_ns = 0;
+    int slot = exec_table_find(&native->table, from->exec);
+
+    if (slot < 0 || !native->table.list[slot].started_ns)
+        return;
+    bool is_owner = native->table.list[slot].owns_sandbox;
+    exec_ended(native, slot, from, ret);
+    exec_table_note(&native->table, ret);
+    if (!is_owner)
+        return;
     native->base.tick_ns = INT64_MAX;
-    native->stage++;
-    if (native->stage >= native->job.n_stages)
-        native_hurry(native);
+    native_hurry(native); /* with it all end that it has started */
 }
 
 /* ---- the end of pid 1 ---- */
 
-/* Pid 1 is a zombie: the kernel has ended everything in its namespace before. */
-static void gone(struct native *native, struct report *ret)
-{
-    native->base.tick_ns = INT64_MAX;
-    ret->kind = REPORT_GONE;
-}
-
 /* Until pid 1 has a CPU again, after the exec, it is as likely to be killed for memory as the
  * program: then its word of the start is missing, and all that is known is what the group counted.
  */
-static bool is_out_of_memory(struct native *native)
+static bool is_out_of_memory(struct native *native, const struct native_exec *exec)
 {
     struct cgroup_counters now;
 
     if (!native->has_cgroup)
         return false;
     cgroup_read(&native->cgroup, &now);
-    return now.oom_kills != UINT64_MAX && native_since(now.oom_kills, native->zero.oom_kills) > 0;
+    return now.oom_kills != UINT64_MAX && native_since(now.oom_kills, exec->zero.oom_kills) > 0;
 }
 
-/* Pid 1 has ended. A stage that ran is over with it, killed by us or for memory; one that did not
- * begin never will. */
-static void over(struct native *native, struct report *ret)
+/* The sandbox is of no use any more: what has not begun in it fails for that reason. */
+static void sandbox_failed(struct native *native, const struct child_report *from,
+                           struct report *ret)
 {
-    bool is_last_word = native->failed || native->stage >= native->job.n_stages;
+    native->failed = true;
+    ret->kind = REPORT_FAILED;
+    if (from)
+        native_fail_step(native, from, &ret->error);
+    else
+        native_fail_dead(&ret->error);
+    native->error = ret->error;
+    exec_table_note(&native->table, ret);
+}
 
-    if (!is_last_word && !native->started_ns && !native->is_killed && is_out_of_memory(native)) {
-        const struct child_report begun = {
-            .at_ns = MAX(native->launched_ns, native->handed_ns), /* not before */
-            .layers = native->job.require | LAYER_CORE_BITS, /* without these it does not begin */
-        };
-        stage_started(native, &begun, ret);
-    } else if (!is_last_word && native->started_ns) {
-        stage_ended(native, NULL, ret);
-        native->stage = native->job.n_stages;
-    } else if (!is_last_word && !native->is_killed) {
-        native->failed = true;
-        ret->kind = REPORT_FAILED;
-        if (!ret->error.msg[0])
-            native_fail_dead(&ret->error);
-    } else {
-        gone(native, ret);
+/* The next exec that has not had an end: one that ran is over with pid 1, killed by us or for
+ * memory; one that did not begin never will. false: there is none. */
+static bool end_one(struct native *native, struct report *ret)
+{
+    for (int i = 0; i < SANDBOX_EXECS; i++) {
+        const struct live_exec *live = &native->table.list[i];
+        if (!live->is_used)
+            continue;
+        if (live->started_ns) {
+            exec_ended(native, i, NULL, ret);
+            return exec_table_note(&native->table, ret);
+        }
+        if (!native->failed && !native->is_killed && is_out_of_memory(native, &native->execs[i]))
+            return exec_started(native, live->number, native->execs[i].asked_ns, /* not before */
+                                native->spec.require | LAYER_CORE_BITS, /* or it does not begin */
+                                ret);
     }
+    if (!native->failed && !native->is_killed && exec_table_has_any(&native->table)) {
+        sandbox_failed(native, NULL, ret);
+        return true;
+    }
+    return exec_table_end_one(&native->table, ret);
 }
 
 /* Most are gone long before the first look. */
@@ -237,27 +249,31 @@ static void over(struct native *native, struct report *ret)
 
 bool native_look_if_doomed(struct native *native, int64_t now_ns, int64_t *next_ns)
 {
-    bool can_be_told = native->is_killed || native->failed || native->started_ns ||
-                       native->stage >= native->job.n_stages;
-
-    native->is_doomed = can_be_told && proc_has_ended_namespace(native->pid);
+    native->is_doomed = proc_has_ended_namespace(native->pid);
     *next_ns = native->is_doomed ? INT64_MAX : now_ns + DOOMED_AGAIN_NS;
     return native->is_doomed;
 }
 
-/* First the end of a stage that ran, as where pid 1 is gone. */
-static void doomed(struct native *native, struct report *ret)
+/* Pid 1 is a zombie, and the kernel has ended everything in its namespace before; or nothing can
+ * run any more. */
+static void report_end(struct native *native, struct report *ret)
 {
-    if (!native->failed && native->stage < native->job.n_stages && native->started_ns) {
-        stage_ended(native, NULL, ret);
-        native->stage = native->job.n_stages;
-        native->base.has_word = true;
+    native->base.tick_ns = INT64_MAX;
+    native->base.has_report = true;
+    if (end_one(native, ret))
+        return;
+    native->base.has_report = false;
+    /* A spare that was taken, or a sandbox that nobody has asked for anything yet. */
+    if (!native->failed && !native->is_killed) {
+        sandbox_failed(native, NULL, ret);
+        native->base.has_report = true;
         return;
     }
-    ret->kind = REPORT_DOOMED;
+    native->is_closed = native->pid <= 0;
+    ret->kind = native->is_closed ? REPORT_CLOSED : REPORT_DOOMED;
 }
 
-/* ---- what each word means ---- */
+/* ---- what each report means ---- */
 
 /* What sockets hold counts as memory, whoever is charged for it. */
 static bool is_past_memory(struct native *native, uint64_t socket_bytes)
@@ -265,52 +281,104 @@ static bool is_past_memory(struct native *native, uint64_t socket_bytes)
     uint64_t charged;
     uint64_t held =
         cgroup_unreclaimable_memory(&native->cgroup, &charged) + MAX(socket_bytes, charged);
+    int owner = native_owner(native);
 
     native->held_peak = MAX(native->held_peak, held);
-    return held > native->job.limits[native->stage].memory_bytes;
+    return held > (owner < 0 ? &native->spec.limits : &native->execs[owner].limits)->memory_bytes;
 }
 
-static void direct_started(struct native *native, struct report *ret)
+static void sandbox_opened(struct native *native, struct report *ret)
 {
-    stage_started(native, &(struct child_report){ .at_ns = native->handed_ns }, ret);
-}
-
-/* Whether nothing of the job can have been run. A program that had it waiting begins when pid 1
- * lets it, and once it has said hello with all its layers on: up to then pid 1 tells why there is
- * none, and after it fails in STEP_INIT or is gone without a word. */
-static bool has_not_begun(const struct native *native, const struct child_report *failed)
-{
-    return !native->handed_ns || !native->shared->may_begin ||
-           (failed && failed->step != STEP_INIT);
-}
-
-/* The program-to-be that has its job: its socket is at its end once it is executed, and before that
- * there is only a failure to tell. */
-static bool hear_program(struct native *native, struct report *ret)
-{
-    struct zygote_hello word;
-    int list[FDPASS_MAX];
-    unsigned n = 0;
-
-    int rc = fdpass_try_recv(native->base.fds[FD_PROGRAM], &word, sizeof word, list, &n);
-    if (rc == -EAGAIN || rc == -EINTR)
-        return false;
-    while (n > 0)
-        close_fd(&list[--n]);
-    close_fd(&native->base.fds[FD_PROGRAM]);
-    if (rc < 0) {
-        direct_started(native, ret);
-        return true;
-    }
-    const struct child_report failed = {
-        .kind = CHILD_FAILED,
-        .step = word.failed_step,
-        .value = word.errnum,
+    *ret = (struct report){
+        .kind = REPORT_OPENED,
+        .layers = native->layers | (native->has_cgroup ? 0 : LAYER_BIT(WATCHER)),
+        .start_kind = (uint8_t)native->start_kind,
     };
-    native->failed = true;
-    ret->kind = REPORT_FAILED;
-    native_fail_step(native, &failed, &ret->error);
-    native_kill(&native->base);
+    if (!exec_table_note(&native->table, ret))
+        ret->kind = REPORT_NONE;
+}
+
+static void report_over(struct native *native, uint32_t exec, enum tick_result found,
+                        struct report *ret)
+{
+    if (native->failed)
+        return;
+    *ret = (struct report){ .kind = REPORT_OVER, .exec = exec, .over = found };
+    if (!exec_table_note(&native->table, ret))
+        ret->kind = REPORT_NONE;
+}
+
+/* One whose zygote is gone is left without a program: pid 1 starts it by itself. */
+static void on_made(struct native *native)
+{
+    if (!native->is_killed && pool_order(native->pool, native) < 0)
+        close_fd(&native->program_fd);
+}
+
+static void on_report(struct native *native, const struct child_report *from, struct report *ret)
+{
+    struct report failed = { .kind = REPORT_EXEC_FAILED, .exec = from->exec };
+
+    switch (from->kind) {
+    case CHILD_FAILED:
+        sandbox_failed(native, from, ret);
+        break;
+    case CHILD_OPENED:
+        native->layers |= from->layers;
+        sandbox_opened(native, ret);
+        break;
+    case CHILD_MADE: /* for this one */
+        on_made(native);
+        break;
+    case CHILD_READY:
+        native->layers |= from->layers;
+        if (!native->has_program)
+            native->start_kind = START_COLD;
+        for (int i = 0; i < SANDBOX_EXECS; i++) /* that waited for it */
+            native->execs[i].zero = native->ready;
+        sandbox_opened(native, ret);
+        break;
+    case CHILD_EXEC_FAILED:
+        native_fail_step(native, from, &failed.error);
+        if (exec_table_note(&native->table, &failed))
+            *ret = failed;
+        break;
+    case CHILD_EXEC_STARTED:
+        exec_started(native, from->exec, from->at_ns, from->layers, ret);
+        break;
+    case CHILD_EXEC_ENDED:
+        if (from->started_ns) {
+            native->ended = *from;
+            native->has_ended = native->base.has_report =
+                exec_started(native, from->exec, from->started_ns, from->layers, ret);
+        } else {
+            finish_exec(native, from, ret);
+        }
+        break;
+    case CHILD_OVER:
+        report_over(native, from->exec, (enum tick_result)from->value, ret);
+        break;
+    case CHILD_SOCKETS:
+        if (native->has_cgroup && is_past_memory(native, from->socket_bytes))
+            report_over(native, EXEC_NONE, TICK_MEMORY, ret);
+        break;
+    }
+}
+
+/* What is to be reported without pid 1. Returns whether there was something. */
+static bool report_own(struct native *native, struct report *ret)
+{
+    if (native->has_ended) {
+        native->has_ended = native->base.has_report = false;
+        finish_exec(native, &native->ended, ret);
+    } else if (native->is_opened) {
+        native->is_opened = native->base.has_report = false;
+        sandbox_opened(native, ret);
+    } else if (native->is_doomed && native->base.has_report) {
+        report_end(native, ret);
+    } else {
+        return false;
+    }
     return true;
 }
 
@@ -320,97 +388,19 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
     struct child_report from;
 
     *ret = (struct report){ .kind = REPORT_NONE };
-    if (native->base.has_word) {
-        native->base.has_word = false;
-        if (native->is_doomed) {
-            doomed(native, ret);
-            return;
-        }
-        if (native->ended.kind == CHILD_ENDED)
-            finish_stage(native, &native->ended, ret);
-        else
-            direct_started(native, ret);
-        native->ended.kind = CHILD_FAILED;
+    if (native->is_closed || report_own(native, ret))
         return;
-    }
-    if (native->base.fds[FD_PROGRAM] >= 0 && hear_program(native, ret))
-        return;
-    if (direct_has_ended(native, &from)) {
-        finish_stage(native, &from, ret);
-        return;
-    }
     ssize_t n = native_recv(native, &from);
+    if (n == (ssize_t)sizeof from) {
+        on_report(native, &from, ret);
+        return;
+    }
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    bool is_heard = n == (ssize_t)sizeof from;
-    if ((!is_heard || from.kind == CHILD_FAILED) &&
-        has_not_begun(native, is_heard ? &from : NULL) && native_go_on_cold(native, &ret->error))
-        return;
-    if (n != (ssize_t)sizeof from) {
-        close_fd(&native->base.fds[FD_CTL]);
-        if (native_reap(native, WNOHANG))
-            over(native, ret);
-        else if (!native->is_doomed)
-            native->base.tick_ns = MIN(native->base.tick_ns, clock_now_ns() + DOOMED_FIRST_NS);
-        return;
-    }
-    switch (from.kind) {
-    case CHILD_OVER:
-        ret->kind = REPORT_OVER;
-        ret->over = (enum tick_result)from.value;
-        break;
-    case CHILD_SOCKETS:
-        if (native->failed || native->stage >= native->job.n_stages || !native->has_cgroup ||
-            !is_past_memory(native, from.socket_bytes))
-            break;
-        ret->kind = REPORT_OVER;
-        ret->over = TICK_MEMORY;
-        break;
-    case CHILD_STARTED:
-        if (!native->handed_ns &&
-            native->stage < native->job.n_stages) /* else it was told already */
-            stage_started(native, &from, ret);
-        break;
-    case CHILD_ENDED: /* not of one whose end was told: a signal may take it where it is held */
-        if (native->failed || native->stage >= native->job.n_stages)
-            break;
-        if (from.started_ns && !native->handed_ns) {
-            native->ended = from;
-            native->base.has_word = true;
-            from.at_ns = from.started_ns;
-            stage_started(native, &from, ret);
-        } else {
-            finish_stage(native, &from, ret);
-        }
-        break;
-    case CHILD_FAILED:
-        native->failed = true;
-        ret->kind = REPORT_FAILED;
-        if (!ret->error.msg[0]) /* else why it can't go on cold */
-            native_fail_step(native, &from, &ret->error);
-        break;
-    case CHILD_MADE: /* a spare's, which the pool heard */
-        break;
-    case CHILD_BORN: /* one that was made for a job */
-        if (native->awaits_fork && !native->is_killed && pool_order(native->pool, native) < 0 &&
-            !native_go_on_cold(native, &ret->error)) {
-            native->failed = true;
-            ret->kind = REPORT_FAILED;
-            if (!ret->error.msg[0])
-                cay_fail(&ret->error, CAY_E_SYSTEM, "native: the zygote is gone");
-            native_kill(&native->base);
-        }
-        break;
-    case CHILD_READY:
-        native_close_job_fds(native);
-        if (!native->handed_ns)
-            break;
-        from.at_ns = MAX(from.at_ns, native->handed_ns); /* its job had waited, or it for that */
-        stage_started(native, &from, ret);
-        if (native->base.fds[FD_NOTICE] < 0 || native->root_fd < 0) {
-            direct_leave_to_init(native); /* what came along found no room here */
-            close_fd(&native->base.fds[FD_NOTICE]);
-        }
-        break;
-    }
+    close_fd(&native->base.fds[FD_CTL]);
+    native->table.is_over = true;
+    if (native_reap(native, WNOHANG))
+        report_end(native, ret);
+    else if (!native->is_doomed)
+        native->base.tick_ns = MIN(native->base.tick_ns, clock_now_ns() + DOOMED_FIRST_NS);
 }

@@ -3,9 +3,8 @@
  * life from the warden's side; launch.c makes a sandbox, child.c is what runs inside, and what that
  * says comes to native-report.c. */
 #include "backends/native/native.h"
-#include "backends/native/kept-cgroups.h"
-#include "backends/native/pool.h"
-#include "backends/native/shared-pages.h"
+#include "backends/native/prewarm/pool.h"
+#include "backends/native/prewarm/spare-fit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +22,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/layer.h"
-#include "core/payload.h"
 
 static int probe(const struct backend_host *host, struct cay_error *err)
 {
@@ -32,30 +30,12 @@ static int probe(const struct backend_host *host, struct cay_error *err)
     return 0; /* what is missing is found out by the run itself, which names the layer */
 }
 
-void native_close_job_fds(struct native *native)
-{
-    struct job *job = &native->job;
-
-    payload_forget(job);
-    if (!native->keeps_fds)
-        return;
-    for (size_t i = 0; i < ARRAY_LEN(job->std_fds); i++)
-        close_fd(&job->std_fds[i]);
-    close_fd(&job->payload_fd);
-    close_fd(&job->harvest_fd);
-    native->keeps_fds = false;
-}
-
 static void release(struct sandbox *sandbox)
 {
     struct native *native = native_of(sandbox);
 
-    native_close_job_fds(native);
-    if (native->has_cgroup &&
-        (!native->pool || !pool_keep_cgroup(native->pool, &native->cgroup, &native->limits)))
+    if (native->has_cgroup)
         cgroup_remove(&native->cgroup);
-    if (native->berth)
-        pool_keep_berth(native->pool, native->berth);
     if (native->watched)
         munmap(native->watched, sizeof *native->watched);
     identity_release(&native->who);
@@ -63,14 +43,9 @@ static void release(struct sandbox *sandbox)
     for (int i = 0; i < SANDBOX_FDS; i++)
         close_fd(&native->base.fds[i]);
     close_fd(&native->program_fd);
-    close_fd(&native->to_program_fd);
     close_fd(&native->root_fd);
     close_fd(&native->notice_fd);
-    if (native->shared)
-        shared_page_give(pool_pages(native->pool), native->shared);
-    if (native->pool)
-        pool_lose(native->pool, native);
-    for (int i = 0; i < JOB_FOLDERS; i++)
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
         close_fd(&native->mounts[i]);
     arena_done(&native->arena);
     free(native);
@@ -91,7 +66,6 @@ bool native_reap(struct native *native, int flags)
     return true;
 }
 
-/* Its limits are others then: the next to have the group sets them all (kept-cgroups.h). */
 void native_hurry(struct native *native)
 {
     const struct cgroup_limits *limits = &native->limits;
@@ -118,8 +92,8 @@ void native_kill(struct sandbox *sandbox)
         cgroup_kill(&native->cgroup);
 }
 
-struct native *native_make(const struct backend_host *host, const struct job *job,
-                           enum spare_kind spare, struct berth *berth, struct cay_error *err)
+struct native *native_make(const struct backend_host *host, const struct sandbox_spec *spec,
+                           struct child_ahead *ahead, struct cay_error *err)
 {
     struct native *native = mem_alloc(sizeof *native);
 
@@ -128,17 +102,14 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
         .fds = { -1, -1, -1, -1 },
         .tick_ns = INT64_MAX,
     };
-    native->job = *job;
-    native->spare = spare;
+    native->spec = *spec;
     native->pool = host->pool;
-    native->berth = berth;
-    native->program_fd = native->to_program_fd = native->root_fd = native->notice_fd = -1;
-    native->program_pid = -1;
+    native->program_fd = native->root_fd = native->notice_fd = -1;
     native->who.lock_fd = native->who.name_fd = -1;
     native->image = (struct image)IMAGE_INIT;
-    for (int i = 0; i < JOB_FOLDERS; i++)
+    for (int i = 0; i < SANDBOX_FOLDERS; i++)
         native->mounts[i] = -1;
-    if (native_launch(host, native, err) < 0) {
+    if (native_launch(host, native, ahead, err) < 0) {
         if (err->kind == CAY_E_SYSTEM)
             cay_hint(err, SEE_DOCTOR);
         native_kill(&native->base);
@@ -146,9 +117,8 @@ struct native *native_make(const struct backend_host *host, const struct job *jo
         release(&native->base);
         return NULL;
     }
-    if (!spare)
+    if (!ahead)
         native_prefer_init(native);
-    native->launched_ns = clock_now_ns();
     return native;
 }
 
@@ -160,8 +130,7 @@ void native_prefer_init(const struct native *native)
         setpriority(PRIO_PROCESS, (id_t)native->pid, PREFERRED);
 }
 
-/* Where one can't be set, nobody knows which of them are: the next to have the group sets them all
- * (kept-cgroups.h). */
+/* Where one can't be set, nobody knows which of them are. */
 int native_set_limits(struct native *native, const struct cay_limits *wanted,
                       enum cgroup_controller *ret_which)
 {
@@ -176,57 +145,6 @@ int native_set_limits(struct native *native, const struct cay_limits *wanted,
     return rc;
 }
 
-void native_start_counting(struct native *native)
-{
-    cgroup_tasks(&native->cgroup); /* so that it is open when it is asked at the end */
-    cgroup_reset_peaks(&native->cgroup);
-    cgroup_read(&native->cgroup, &native->zero);
-}
-
-/* A program that a zygote has yet to fork may never come, when the zygote dies: then the job is
- * begun anew (native_go_on_cold), and for that what it holds must still be there. */
-static void keep_job_fds(struct native *native)
-{
-    struct job *job = &native->job;
-    int *const fds[] = { &job->std_fds[0], &job->std_fds[1], &job->std_fds[2], &job->payload_fd,
-                         &job->harvest_fd };
-
-    bool has_all = true;
-
-    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-        if (*fds[i] >= 0) {
-            *fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, 3);
-            has_all = has_all && *fds[i] >= 0;
-        }
-    native->keeps_fds = true;
-    if (!has_all) /* a stream that is missing would be /dev/null */
-        native_close_job_fds(native);
-}
-
-/* The spare is the job's now, with its limits. */
-static int export_to_engine(struct native *native, const struct job *job)
-{
-    enum cgroup_controller which;
-
-    const struct cay_limits had = native->job.limits[0], *now = &job->limits[job->n_stages - 1];
-
-    native->job = *job;
-    if (native->start_kind == START_FORK)
-        keep_job_fds(native);
-    int rc = native_set_limits(native, &job->limits[0], &which);
-    /* The disk limit is a property of the file system, which was made with the usual one. */
-    if (rc == 0 && (now->disk_bytes != had.disk_bytes || now->inodes != had.inodes))
-        rc = root_change_bounds(native->root_fd, &had, now);
-    if (rc < 0)
-        return rc;
-    if (direct_can_have(native, job))
-        return direct_hand_over(native, job);
-    close_fd(&native->base.fds[FD_NOTICE]); /* pid 1 has it too */
-    close_fd(&native->to_program_fd);
-    native_prefer_init(native);
-    return child_send_job(native->base.fds[FD_CTL], job, CHILD_JOB);
-}
-
 static void discard(struct native *native)
 {
     native_kill(&native->base);
@@ -234,139 +152,197 @@ static void discard(struct native *native)
     release(&native->base);
 }
 
-bool native_go_on_cold(struct native *native, struct cay_error *err)
+/* ---- opening ---- */
+
+/* The spare is somebody's now, with their limits. The disk limit is a property of the file system,
+ * which was made with the usual one. */
+static int take_over(struct native *native, const struct sandbox_spec *spec)
 {
-    if (!native->keeps_fds || native->is_killed || native->failed)
-        return false;
-    struct native *fresh =
-        native_make(pool_host(native->pool), &native->job, SPARE_NONE, NULL, err);
-    if (!fresh)
-        return false;
-    payload_forget(&fresh->job);
-    const struct native ended = *native;
-    *native = *fresh;
-    *fresh = ended;
-    discard(fresh);
-    return true;
+    const struct cay_limits had = native->spec.limits, *now = &spec->limits;
+    enum cgroup_controller which;
+
+    native->spec = *spec;
+    native->is_opened = native->base.has_report = native->state == SPARE_READY;
+    int rc = native_set_limits(native, now, &which);
+    if (rc == 0 && (now->disk_bytes != had.disk_bytes || now->inodes != had.inodes))
+        rc = root_change_bounds(native->root_fd, &had, now);
+    native_prefer_init(native);
+    return rc;
 }
 
-static int start(const struct backend_host *host, const struct job *job, struct sandbox **ret,
-                 struct cay_error *err)
+static int open_sandbox(const struct backend_host *host, const struct sandbox_spec *spec,
+                        struct sandbox **ret, struct cay_error *err)
 {
-    struct native *native = host->pool ? pool_take(host->pool, job) : NULL;
+    struct native *native = host->pool ? pool_take(host->pool, spec) : NULL;
 
-    if (native && (native->is_killed || export_to_engine(native, job) < 0)) {
+    if (native && (native->is_killed || take_over(native, spec) < 0)) {
         discard(native); /* it was ended meanwhile */
         native = NULL;
     }
-    struct berth *berth = !native && host->pool ? pool_take_berth(host->pool, job) : NULL;
-    if (berth)
-        native = native_make(host, job, SPARE_NONE, berth, err);
     if (!native)
-        native = native_make(host, job, SPARE_NONE, NULL, err);
+        native = native_make(host, spec, NULL, err);
     if (!native)
         return -1;
-    /* Who needs it has it, or may need it once more. */
-    if (native->keeps_fds && payload_move_out(&native->job) < 0)
-        native_close_job_fds(native);
-    payload_forget(&native->job);
-    if (host->pool)
-        pool_follow(host->pool, native);
     *ret = &native->base;
     return 0;
 }
 
-/* The next stage has limits of its own, and counts from where the last one ended. */
-static int start_next(struct sandbox *sandbox, struct cay_error *err)
+/* ---- execs ---- */
+
+int native_owner(const struct native *native)
+{
+    for (int i = 0; i < SANDBOX_EXECS; i++)
+        if (native->table.list[i].is_used && native->table.list[i].owns_sandbox)
+            return i;
+    return -1;
+}
+
+/* Peaks start anew where it is alone; a spare was counted when it was ready, and has used nothing
+ * since. */
+static void start_counting(struct native *native, struct native_exec *exec, bool is_alone)
+{
+    if (!native->has_cgroup)
+        return;
+    if (is_alone)
+        native->held_peak = 0;
+    if (!native->has_run && native->has_program) {
+        exec->zero = native->ready;
+        return;
+    }
+    if (is_alone)
+        cgroup_reset_peaks(&native->cgroup);
+    cgroup_read(&native->cgroup, &exec->zero);
+}
+
+/* One that has the sandbox for itself brings its limits along; the others have the sandbox's. */
+static int set_exec_limits(struct native *native, const struct exec_spec *spec,
+                           struct cay_error *err)
+{
+    enum cgroup_controller which = CGROUP_MEMORY;
+
+    if (!native->has_cgroup)
+        return 0;
+    int rc = native_set_limits(native, spec->owns_sandbox ? &spec->limits : &native->spec.limits,
+                               &which);
+    return rc < 0 ? native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc,
+                                      "change its limit")
+                  : 0;
+}
+
+static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
+                        struct cay_error *err)
 {
     struct native *native = native_of(sandbox);
-    const struct cay_limits *limits = &native->job.limits[native->stage];
-    enum cgroup_controller which;
+    struct child_request request = {
+        .kind = CHILD_EXEC,
+        .is_for_waiting = spare_takes(native, spec),
+        .exec = *spec,
+    };
+    bool is_alone = !exec_table_has_any(&native->table);
 
-    if (native->has_cgroup) {
-        int rc = native_set_limits(native, limits, &which);
-        if (rc < 0)
-            return native_fail_layer(err, LAYER_CGROUP_MEMORY + (unsigned)which, -rc,
-                                     "change its limit");
-        cgroup_reset_peaks(&native->cgroup);
-        cgroup_read(&native->cgroup, &native->zero);
+    if (spec->has_terminal && !native->spec.has_terminals)
+        return cay_fail(err, CAY_E_USAGE, "native: the sandbox has no terminals");
+    if (native->failed) {
+        *err = native->error;
+        return -1;
     }
-    const struct child_word next = { .kind = CHILD_NEXT };
-    if (send(native->base.fds[FD_CTL], &next, sizeof next, MSG_NOSIGNAL) < 0)
-        return cay_fail_errno(err, errno, "native: begin stage %u", native->stage);
+    if (exec_table_add(&native->table, spec, err) < 0)
+        return -1;
+    int slot = exec_table_find(&native->table, spec->number);
+    struct native_exec *exec = &native->execs[slot];
+    *exec = (struct native_exec){ .limits = spec->limits, .asked_ns = clock_now_ns() };
+    int rc = set_exec_limits(native, spec, err);
+    if (rc == 0) {
+        start_counting(native, exec, is_alone);
+        rc = child_send_request(native->base.fds[FD_CTL], &request);
+        if (backend_is_gone(rc))
+            rc = 0;
+        if (rc < 0)
+            cay_fail_errno(err, -rc, "native: start a program");
+    }
+    if (rc < 0) {
+        exec_table_remove(&native->table, spec->number);
+        return -1;
+    }
+    if (native->has_run || !request.is_for_waiting)
+        native->start_kind = START_COLD;
+    native->has_run = true;
     return 0;
 }
 
-/* Pid 1 does it, and goes on as after every end: what was written is still there. */
-static bool stop(struct sandbox *sandbox)
+static int signal_exec(struct sandbox *sandbox, uint32_t number, int signal)
 {
     struct native *native = native_of(sandbox);
-    const struct child_word word = { .kind = CHILD_STOP };
+    struct child_request request = {
+        .kind = CHILD_SIGNAL,
+        .signal = signal,
+        .exec.number = number,
+    };
+    int slot = exec_table_find(&native->table, number);
 
-    if (native->is_killed || !native->started_ns || native->stage + 1U < native->job.n_stages)
-        return false;
-    native_hurry(native);
-    return send(native->base.fds[FD_CTL], &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-           (ssize_t)sizeof word;
+    if (slot < 0 || native->table.is_over || native->is_killed)
+        return -ESRCH;
+    if (signal == SIGKILL && native->table.list[slot].owns_sandbox)
+        native_hurry(native);
+    int rc = child_send_request(native->base.fds[FD_CTL], &request);
+    return rc == -EPIPE || rc == -ECONNRESET ? -ESRCH : rc;
 }
 
-/* When that is due, or never. */
-static int64_t leave_when_due(struct native *native, int64_t now_ns)
-{
-    int64_t due_ns = native->handed_ns + DIRECT_NS;
-
-    if (!native->handed_ns || native->base.fds[FD_NOTICE] < 0)
-        return INT64_MAX;
-    if (now_ns < due_ns)
-        return due_ns;
-    direct_leave_to_init(native);
-    close_fd(&native->base.fds[FD_NOTICE]);
-    return INT64_MAX;
-}
-
-/* CPU time has no event: it is looked at when, at full speed, it could be used up. */
-static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns)
+/* CPU time has no event: it is looked at when, at full speed, it could be used up. That of one
+ * which is not alone, and of all where there is no cgroup, is pid 1's to look at. */
+static enum tick_result tick(struct sandbox *sandbox, int64_t now_ns, uint32_t *ret_exec)
 {
     struct native *native = native_of(sandbox);
     struct cgroup_counters now;
+    int slot = native_owner(native);
 
-    if (native->base.fds[FD_CTL] < 0) { /* it may be past its last stage */
-        native->base.has_word = native_look_if_doomed(native, now_ns, &native->base.tick_ns);
+    if (native->base.fds[FD_CTL] < 0) {
+        native->base.has_report = native_look_if_doomed(native, now_ns, &native->base.tick_ns);
         return TICK_FINE;
     }
-    native->base.tick_ns = leave_when_due(native, now_ns);
-    int64_t limit = native->job.limits[native->stage].cpu_time_ns;
-    if (limit == 0 || !native->has_cgroup)
+    native->base.tick_ns = INT64_MAX;
+    if (slot < 0 || !native->table.list[slot].started_ns || !native->has_cgroup)
+        return TICK_FINE;
+    const struct native_exec *exec = &native->execs[slot];
+    if (exec->limits.cpu_time_ns == 0)
         return TICK_FINE;
     cgroup_read(&native->cgroup, &now);
     if (now.cpu_ns == UINT64_MAX)
         return TICK_FINE;
-    int64_t left = limit - (int64_t)native_since(now.cpu_ns, native->zero.cpu_ns);
+    *ret_exec = native->table.list[slot].number;
+    int64_t left = exec->limits.cpu_time_ns - (int64_t)native_since(now.cpu_ns, exec->zero.cpu_ns);
     if (left <= 0)
         return TICK_CPU_TIME;
-    uint32_t cpus = MAX(native->job.limits[native->stage].cpus_milli, 1000U);
-    native->base.tick_ns =
-        MIN(native->base.tick_ns, now_ns + MAX(left * 1000 / cpus, 2 * NS_PER_MSEC));
+    uint32_t cpus = MAX(exec->limits.cpus_milli, 1000U);
+    native->base.tick_ns = now_ns + MAX(left * 1000 / cpus, 2 * NS_PER_MSEC);
     return TICK_FINE;
+}
+
+static void close_sandbox(struct sandbox *sandbox)
+{
+    native_of(sandbox)->table.is_over = true;
+    native_kill(sandbox);
 }
 
 static const struct backend_pool the_pool = { pool_new, pool_fd, pool_serve, pool_stats,
                                               pool_free };
 
 const struct backend backend_native = {
-    .name = "native",
-    .tier = TIER_KERNEL,
-    .abilities =
-        BACKEND_FOLDERS | BACKEND_TERMINAL | BACKEND_SHELL | BACKEND_STORED_IMAGES | BACKEND_WRITES,
-    .layers = LAYER_REQUIRE_DEFAULT,
+    .kind = {
+        .name = "native",
+        .tier = TIER_KERNEL,
+        .abilities = BACKEND_FOLDERS | BACKEND_TERMINAL | BACKEND_SHELL | BACKEND_STORED_IMAGES |
+                     BACKEND_WRITES,
+        .layers = LAYER_REQUIRE_DEFAULT,
+    },
     .probe = probe,
-    .start = start,
+    .open = open_sandbox,
+    .exec = exec_program,
+    .signal = signal_exec,
+    .close = close_sandbox,
     .wait = native_wait,
-    .start_next = start_next,
     .tick = tick,
     .usage = native_usage,
-    .stop = stop,
-    .kill = native_kill,
     .release = release,
     .pool = &the_pool,
 };

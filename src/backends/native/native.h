@@ -3,60 +3,65 @@
 
 /* What the files of the native backend share, on the warden's side. */
 
-#include "backends/native/berth.h"
 #include "backends/native/child.h"
+#include "backends/native/prewarm/spare.h"
 #include "backends/native/watcher.h"
 #include "base/arena.h"
-#include "core/backend.h"
+#include "sandbox/backend.h"
+#include "sandbox/exec-table.h"
 #include "sys/cgroup.h"
 #include "sys/userns.h"
 
-/* Of struct sandbox: the socket to pid 1, its pidfd; and where the warden deals with the program
- * itself (direct.c), what tells of its exit, and the socket by which it got its job. */
-enum { FD_CTL, FD_PID, FD_NOTICE, FD_PROGRAM };
+/* Of struct sandbox: the socket to pid 1, and its pidfd. */
+enum { FD_CTL, FD_PID };
+
+/* Of an exec, beside its slot of the table. */
+struct native_exec {
+    struct cay_limits limits;
+    struct cgroup_counters zero; /* the sandbox's, at its start: what it used is the difference */
+    int64_t asked_ns;
+};
 
 struct native {
-    struct sandbox base; /* fds: see below */
+    struct sandbox base; /* fds: see above */
     struct arena arena;
-    struct job job;
+    struct sandbox_spec spec; /* its fds are there until pid 1 is */
     struct op_list root;
     struct image image; /* in use, and so locked, until the sandbox is gone */
     struct identity who;
     struct cgroup cgroup;
     bool has_cgroup;
     pid_t pid;
-    unsigned stage;
+    struct exec_table table;
+    struct native_exec execs[SANDBOX_EXECS]; /* by slot */
+    bool has_run;                            /* an exec was asked for */
+    bool is_opened;                          /* it stands, and nobody was told yet */
     bool is_killed;
-    bool is_doomed;            /* nothing of it can run any more: that was told, or will be next */
-    bool failed;               /* a failure was reported already */
-    int64_t launched_ns;       /* when pid 1 had all it needs */
-    int64_t started_ns;        /* of the stage */
-    struct child_report ended; /* of kind CHILD_ENDED: to be told next */
-    int64_t handed_ns;         /* when the program got its job from the warden; 0: it did not */
-    struct cgroup_counters zero; /* counters at the stage's start: what it used is the difference */
-    uint64_t held_peak;          /* with what sockets hold beside it, where that was worth a word */
+    bool is_doomed; /* nothing of it can run any more: that was told, or will be next */
+    bool failed;    /* a failure was reported already: */
+    struct cay_error error;
+    bool is_closed;            /* so was that it is */
+    bool has_ended;            /* to be told next: */
+    struct child_report ended; /* of kind EXEC_ENDED */
+    uint64_t held_peak;        /* with what sockets hold beside it, where that was worth a word */
     uint32_t layers;
-    int mounts[JOB_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
-    struct watched *watched; /* NULL where there is a cgroup */
+    int mounts[SANDBOX_FOLDERS]; /* of the folders, until pid 1 has them; -1: none */
+    struct watched *watched;     /* NULL where there is a cgroup */
     enum start_kind start_kind;
-    /* Of a spare, until it has its job: */
+    struct cgroup_limits limits; /* in force */
+    struct pool *pool;           /* of the warden; or NULL */
+    /* Of a spare, until it is somebody's: */
     enum spare_kind spare;
     struct native *next; /* in the pool's list */
-    unsigned shape;      /* the pool's */
-    enum spare_state { SPARE_MAKING, SPARE_MADE, SPARE_READY, SPARE_STATES } state;
-    int program_fd;              /* for the program-to-be, until somebody has it; else -1 */
-    int to_program_fd;           /* the other end, until it has its job; else -1 */
-    int root_fd;                 /* of a ready spare: its root; else -1 */
-    int notice_fd;               /* likewise: kept until nothing lives (take_ready) */
-    pid_t program_pid;           /* of a ready spare; -1: not known */
-    struct child_shared *shared; /* with pid 1 */
-    struct cgroup_limits limits; /* in force */
+    unsigned class;      /* the pool's */
+    enum spare_state { SPARE_MAKING, SPARE_READY, SPARE_STATES } state;
+    int program_fd; /* for the program-to-be, until somebody has it; else -1 */
+    int root_fd;    /* of a ready spare: its root; else -1 */
+    int notice_fd;  /* likewise: kept until nothing lives (take_ready) */
     uint64_t spare_bytes;
-    bool awaits_fork;    /* it has its job, and its program is to be forked once it stands */
-    bool keeps_fds;      /* the job's are copies of ours, until the program was forked */
-    int64_t late_ns;     /* when a spare that is not ready is given up */
-    struct pool *pool;   /* where its cgroup and its berth go; NULL: nowhere */
-    struct berth *berth; /* that it was made in; NULL: none */
+    struct cgroup_counters ready; /* counters when it was ready */
+    bool has_program;             /* there is one that waits */
+    int64_t late_ns;              /* when a spare that is not ready is given up */
 };
 
 extern const struct backend backend_native;
@@ -66,17 +71,13 @@ static inline struct native *native_of(struct sandbox *sandbox)
     return (struct native *)sandbox; /* its first member */
 }
 
-/* Makes a sandbox for a job, or a spare, which may have a berth; that goes back to the pool in any
- * case. */
-struct native *native_make(const struct backend_host *host, const struct job *job,
-                           enum spare_kind spare, struct berth *berth, struct cay_error *err);
+/* Makes a sandbox, with a program that is got ready ahead, or NULL. */
+struct native *native_make(const struct backend_host *host, const struct sandbox_spec *spec,
+                           struct child_ahead *ahead, struct cay_error *err);
 
 /* Pid 1 has its turn before what it looks after, who may be many in the same cpu cgroup: it looks
  * at what their sockets hold. Root's only; the program has its own nice in any case. */
 void native_prefer_init(const struct native *native);
-
-/* From here on, what the cgroup counts is the program's. */
-void native_start_counting(struct native *native);
 
 /* UINT64_MAX stays: a counter that is not there has no difference. */
 static inline uint64_t native_since(uint64_t now, uint64_t zero)
@@ -84,22 +85,16 @@ static inline uint64_t native_since(uint64_t now, uint64_t zero)
     return now == UINT64_MAX || zero == UINT64_MAX ? now : now - zero;
 }
 
-/* Of struct backend: wait, kill. */
+/* Of struct backend: wait, usage, close. */
 void native_wait(struct sandbox *sandbox, struct report *ret);
-
-/* What the stage that runs has used so far, and has in use now. */
-bool native_usage(struct sandbox *sandbox, struct cay_usage *ret);
+bool native_usage(struct sandbox *sandbox, uint32_t exec, struct cay_usage *ret);
 void native_kill(struct sandbox *sandbox);
+
+/* The slot of the one that owns the sandbox; -1: there is none. */
+int native_owner(const struct native *native);
 
 /* What is to end has a whole CPU for it. */
 void native_hurry(struct native *native);
-
-/* The job's fds and payload are not needed any more. */
-void native_close_job_fds(struct native *native);
-
-/* The sandbox that waited in vain for its program is changed for one of the usual kind. Returns
- * whether there is one; where one was wanted and can't be made, *err has the reason. */
-bool native_go_on_cold(struct native *native, struct cay_error *err);
 
 /* What pid 1 says: its size, 0 when it is gone, or -1 and errno. What comes along with CHILD_READY
  * is taken. */
@@ -128,7 +123,7 @@ int native_fail_map(struct cay_error *err, const struct native *native, int errn
 /* Pid 1 could not even say why. */
 int native_fail_dead(struct cay_error *err);
 
-/* The message for a folder of the job that can't be shown, with the remedy. */
+/* The message for a folder of the host's that can't be shown, with the remedy. */
 int native_fail_folder(struct cay_error *err, const struct native *native, unsigned number,
                        int errnum);
 
@@ -143,23 +138,6 @@ struct cgroup_limits native_limits(const struct cay_limits *limits);
 int native_set_limits(struct native *native, const struct cay_limits *wanted,
                       enum cgroup_controller *ret_which);
 
-/*
- * Where a spare's program has been forked already, is the only one, and the job is small, the
- * warden hands it the job itself and hears itself of its exit: pid 1 sleeps through all of it.
- * Whatever is not as plain as that is pid 1's to see to (direct.c).
- */
-bool direct_can_have(const struct native *native, const struct job *job);
-int direct_hand_over(struct native *native, const struct job *job);
-
-/* Pid 1 sees to the rest of a run that the warden handed over. */
-void direct_leave_to_init(struct native *native);
-
-/* When it does: one that goes on is left to pid 1, which looks at what its sockets hold. */
-#define DIRECT_NS (10 * NS_PER_MSEC)
-
-/* Looks for a notice. Returns whether it was the end of the program, as pid 1 would tell of it. */
-bool direct_has_ended(struct native *native, struct child_report *ret);
-
 /* Clones pid 1. With CLONE_PARENT it is a child of the caller's parent. Returns as clone does. */
 pid_t launch_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
 
@@ -170,4 +148,5 @@ bool launch_become_owner(uid_t uid, bool is_needed);
 void launch_become_root_again(bool was_dumpable);
 
 /* Starting pid 1: everything from cgroup to clone. */
-int native_launch(const struct backend_host *host, struct native *native, struct cay_error *err);
+int native_launch(const struct backend_host *host, struct native *native, struct child_ahead *ahead,
+                  struct cay_error *err);

@@ -55,18 +55,6 @@ static int raise_lo(void)
     return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0 ? -errno : take_fd(&fd);
 }
 
-int netns_set_up(void)
-{
-    auto_close int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = raise_lo();
-
-    bound_options(proc_fd);
-    hide_host(proc_fd);
-    if (fd >= 0)
-        close(fd);
-    return fd < 0 ? fd : 0;
-}
-
 /* Returns an fd of the namespace, by the socket: /proc is about to change under the helper's feet.
  */
 static int make_netns(int proc_fd, bool has_root)

@@ -61,13 +61,13 @@ static void stay_on_some_cpus(cpu_set_t cpus, uint32_t milli)
 
 /* A terminal of the sandbox's own: both its ends go to the front, the program gets the far one and
  * no way to any other. */
-static int take_terminal(const struct job *job)
+static int take_terminal(const struct exec_spec *exec)
 {
     int ends[2];
 
-    int rc = pty_open(job->rows, job->cols, &ends[0], &ends[1]);
+    int rc = pty_open(exec->rows, exec->cols, &ends[0], &ends[1]);
     if (rc == 0)
-        rc = fdpass_send(job->std_fds[0], "t", 1, ends, ARRAY_LEN(ends));
+        rc = fdpass_send(exec->std_fds[0], "t", 1, ends, ARRAY_LEN(ends));
     if (rc == 0 && ioctl(ends[1], TIOCSCTTY, 0) < 0)
         rc = -errno;
     return rc < 0 ? rc : spawn_streams((int[3]){ ends[1], ends[1], ends[1] }, 0);
@@ -84,31 +84,27 @@ static void lead_session(struct program *program)
  * stays in that of pid 1, which has no terminal either; one with a terminal must lead its own. */
 static int step_streams(struct program *program)
 {
-    const struct job *job = program->job;
-    bool has_terminal = job->tty && program->stage + 1U == job->n_stages;
+    const struct exec_spec *exec = program->exec;
 
     if (CPU_COUNT(&program->cpus) > 0)
-        stay_on_some_cpus(program->cpus, job->limits[program->stage].cpus_milli);
-    if (program->has_cgroup || has_terminal)
+        stay_on_some_cpus(program->cpus, exec->limits.cpus_milli);
+    if (program->has_cgroup || exec->has_terminal)
         lead_session(program);
     else
         setpgid(0, 0);
-    if (has_terminal)
-        return take_terminal(job);
-    /* The input is the program's: a compiler that read it would make of it what the next run of the
-     * same source gets from the cache. */
-    bool is_compiler = program->stage + 1U < job->n_stages;
-    int in = job->tty || is_compiler ? -1 : job->std_fds[0];
+    if (exec->has_terminal)
+        return take_terminal(exec);
+    int in = exec->std_fds[0];
     if (in < 0 && program->null_fd > 0)
         in = program->null_fd;
-    const int pipes[3] = { in, job->std_fds[1], job->std_fds[2] };
-    if (program->warm_fd == 0)
-        return spawn_streams(pipes, program->job_fd > 0 ? CLOSE_RANGE_CLOEXEC : 0);
+    const int pipes[3] = { in, exec->std_fds[1], exec->std_fds[2] };
+    if (program->extra_fd == 0)
+        return spawn_streams(pipes, program->exec_fd > 0 ? CLOSE_RANGE_CLOEXEC : 0);
     int rc = spawn_streams(pipes, CLOSE_RANGE_CLOEXEC);
-    return rc == 0 && dup2(program->warm_fd, WARM_FD) < 0 ? -errno : rc;
+    return rc == 0 && dup2(program->extra_fd, program->extra_place) < 0 ? -errno : rc;
 }
 
-/* A spare has set those of most jobs ahead of its own. */
+/* One that waits has set those of most programs ahead of its own. */
 static bool has_rlimits(struct program *program, const struct cay_limits *limits)
 {
     const struct cay_limits had = program->ahead;
@@ -120,7 +116,7 @@ static bool has_rlimits(struct program *program, const struct cay_limits *limits
 
 static int step_rlimits(struct program *program)
 {
-    const struct cay_limits *limits = &program->job->limits[program->stage];
+    const struct cay_limits *limits = &program->exec->limits;
 
     if (has_rlimits(program, limits))
         return 0;
@@ -157,7 +153,7 @@ static int step_no_new_privs(struct program *program)
  * by its relocations. Linux 6.3; older ones do without. */
 static int step_mdwe(struct program *program)
 {
-    if (!program->job->is_restricted)
+    if (!program->spec->is_restricted)
         return 0;
     return prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) < 0 && errno != EINVAL ? -errno
                                                                                         : 0;
@@ -165,7 +161,7 @@ static int step_mdwe(struct program *program)
 
 static int step_landlock(struct program *program)
 {
-    const bool has_tty = program->job->tty;
+    const bool has_tty = program->spec->has_terminals;
     struct landlock_rule rules[] = {
         { "/", LANDLOCK_READ },
         { "/dev", LANDLOCK_USE },
@@ -201,7 +197,7 @@ static int step_seccomp(struct program *program)
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    int rc = program->job->writes ? seccomp_load_no_setid() : 0;
+    int rc = program->spec->writes ? seccomp_load_no_setid() : 0;
     if (rc < 0)
         return rc;
     if (!program->wants_notice)
@@ -216,7 +212,7 @@ static int step_seccomp(struct program *program)
 static int step_exec(struct program *program)
 {
     return spawn_exec(program->argv, program->env,
-                      program->job->language >= 0 ? SPAWN_SYSTEM_PATH : NULL);
+                      program->spec->language >= 0 ? SPAWN_SYSTEM_PATH : NULL);
 }
 
 /* ---- walking them ---- */
@@ -234,7 +230,7 @@ static const struct {
     [STEP_SECCOMP] = { step_seccomp, LAYER_SECCOMP },
 };
 
-static const enum child_step the_job[] = { STEP_STREAMS, STEP_RLIMITS };
+static const enum child_step the_exec[] = { STEP_STREAMS, STEP_RLIMITS };
 static const enum child_step the_layers[] = { STEP_NO_NEW_PRIVS, STEP_MDWE, STEP_LANDLOCK,
                                               STEP_CAPS, STEP_SECCOMP };
 
@@ -248,7 +244,7 @@ static uint32_t walk(struct program *program, const enum child_step *list, size_
         int rc = steps[list[i]].run(program);
         if (rc == 0) {
             program->layers |= bit;
-        } else if (!bit || (bit & (program->job->require | LAYER_CORE_BITS))) {
+        } else if (!bit || (bit & (program->spec->require | LAYER_CORE_BITS))) {
             *errnum = -rc;
             return list[i];
         }
@@ -256,7 +252,7 @@ static uint32_t walk(struct program *program, const enum child_step *list, size_
     return STEP_N;
 }
 
-uint32_t program_prepare_spare(struct program *program, int *ret_errnum)
+uint32_t program_prepare_early(struct program *program, int *ret_errnum)
 {
     static const enum child_step limits[] = { STEP_RLIMITS };
 
@@ -273,7 +269,7 @@ uint32_t program_prepare(struct program *program, int *ret_errnum)
 
 uint32_t program_begin(struct program *program, int *ret_errnum)
 {
-    return walk(program, the_job, ARRAY_LEN(the_job), ret_errnum);
+    return walk(program, the_exec, ARRAY_LEN(the_exec), ret_errnum);
 }
 
 /* Everything else was recorded before the exec, which may not return. */

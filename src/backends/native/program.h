@@ -7,8 +7,6 @@
  * others call. Everything is async-signal-safe.
  *
  *     program_main        cold: all steps, then the exec
- *     program_spare_main  the layers ahead of time; streams, limits and the exec once there is a
- * job
  *
  * A process that was forked from a zygote takes the same steps by program_prepare and
  * program_begin (zygote.c).
@@ -21,8 +19,8 @@
 #include "backends/native/child.h"
 
 struct program {
-    const struct job *job;
-    unsigned stage;
+    const struct sandbox_spec *spec;
+    const struct exec_spec *exec;
     bool has_cgroup;
     bool is_of_init; /* pid 1 started it, and it has that one's nice until it has this: */
     int nice;
@@ -33,14 +31,14 @@ struct program {
     enum seccomp_profile seccomp;
     cpu_set_t cpus; /* of a watched program; empty: any */
     char **argv, **env;
-    struct cay_limits ahead; /* whose rlimits are set already */
-    bool has_session;        /* of its own, already */
-    int null_fd;             /* the sandbox's /dev/null, opened ahead; 0: none */
-    int warm_fd;             /* becomes WARM_FD of what is executed; 0: none */
-    int job_fd;         /* where a spare's job comes; -1: pid 1 says what to execute, and when */
-    struct job own_job; /* that one */
+    struct cay_limits ahead;   /* whose rlimits are set already */
+    bool has_session;          /* of its own, already */
+    int null_fd;               /* the sandbox's /dev/null, opened ahead; 0: none */
+    int extra_fd, extra_place; /* what is executed has this one more, there; 0: none */
+    int exec_fd; /* where its exec comes, if it waits for one; -1: pid 1 says what, and when */
+    struct child_request own; /* that one */
     /* Written by the program-to-be, which shares this memory with pid 1 until its exec. */
-    volatile uint32_t go; /* of a spare: a futex, set once the job is there */
+    volatile uint32_t go; /* of one that waits: a futex, set once there is an exec */
     volatile int notice_fd;
     volatile uint32_t failed_step; /* STEP_N: none */
     volatile int failed_errno;
@@ -50,18 +48,17 @@ struct program {
 
 /* What clone calls; they return only where a step failed. */
 int program_main(void *program);
-int program_spare_main(void *program); /* in spare-exec.c */
 
 /* Executes it, or notes what failed, now or before. Returns the status to exit with. */
 int program_finish(struct program *program, uint32_t failed, int errnum);
 
-/* The layers that need no job. Returns the step that failed, or STEP_N. */
+/* The layers that need no exec. Returns the step that failed, or STEP_N. */
 uint32_t program_prepare(struct program *program, int *ret_errnum);
 
-/* The same, and the rlimits of most jobs, which is what job has at that time. */
-uint32_t program_prepare_spare(struct program *program, int *ret_errnum);
+/* The same, and the rlimits of most programs, which is what exec has at that time. */
+uint32_t program_prepare_early(struct program *program, int *ret_errnum);
 
-/* Streams and limits of the job, behind the layers. Likewise. */
+/* Streams and limits of the exec, behind the layers. Likewise. */
 uint32_t program_begin(struct program *program, int *ret_errnum);
 
 /* Empties the capability bounding set. Returns -errno. */

@@ -13,7 +13,7 @@
 
 #include <cay/limits.h>
 
-#include "core/backend.h"
+#include "sandbox/backend.h"
 #include "sys/cpu-ledger.h"
 #include "sys/mm-set.h"
 #include "sys/sockmem.h"
@@ -34,8 +34,8 @@ struct watcher {
     struct mm_set spaces; /* of the look */
     struct cpu_ledger cpu;
     uint64_t last_pid;               /* the newest there was at the last look */
-    const struct cay_limits *limits; /* of the stage */
-    int64_t reaped_cpu_ns;           /* at the stage's start */
+    const struct cay_limits *limits; /* of all that runs */
+    int64_t reaped_cpu_ns;           /* when they began */
     int64_t interval_ns;             /* until the next look */
     struct watched *seen;
 };
@@ -43,7 +43,7 @@ struct watcher {
 /* Opens what it needs; to be called inside, once /proc is there. Returns -errno. */
 int watcher_open(struct watcher *watcher);
 
-/* A new stage begins. */
+/* Another begins, and nothing else runs. */
 void watcher_begin(struct watcher *watcher, const struct cay_limits *limits);
 
 /* Looks once. Async-signal-safe. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder of a run. Whoever holds its lock owns it: the supervisor that made it or, once that is
+/* The folder of a sandbox. Whoever holds its lock owns it: the init that made it or, once that is
  * dead, the first one to sweep. */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,59 +2,47 @@
 #pragma once
 
 /*
- * What the files of the process backend share: the warden's side (process.c), the supervisor that
- * it forks for each run (supervisor.c), and the folder that a run lives in (folder.c).
+ * What the files of the process backend share: the warden's side (process.c), the init that it
+ * forks for each sandbox (init.c), and the folder that a sandbox lives in (folder.c).
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/backend.h"
+#include "sandbox/backend.h"
 
-/* ---- from the supervisor to the warden --------------------------------------------------------
+/* ---- from the warden to the init --------------------------------------------------------------
  */
 
-/* Every step that can fail, in order. A failed one is reported by its number; the warden finds the
- * words here. */
-#define SUPERVISOR_STEPS(X)             \
-    X(BEGIN, "start the supervisor")    \
-    X(FOLDER, "make the work folder")   \
-    X(FILES, "write the files")         \
-    X(STREAMS, "set up the streams")    \
-    X(RLIMITS, "set rlimits")           \
-    X(NO_NEW_PRIVS, "set no_new_privs") \
-    X(EXEC, "start the program")
-
-enum supervisor_step {
-#define SUPERVISOR_STEP_ENUM(name, words) STEP_##name,
-    SUPERVISOR_STEPS(SUPERVISOR_STEP_ENUM)
-#undef SUPERVISOR_STEP_ENUM
-        STEP_N
+/* The end of the stream is that of everything. */
+struct init_message {
+    enum { INIT_EXEC, INIT_SIGNAL } kind;
+    uint32_t fd_bits;      /* of the exec's streams and its payload, which come beside it */
+    int32_t signal;        /* of INIT_SIGNAL */
+    struct exec_spec exec; /* of INIT_SIGNAL: only its number */
 };
 
-struct note {
-    enum { NOTE_FAILED, NOTE_STARTED, NOTE_ENDED } kind;
-    uint32_t step;  /* of NOTE_FAILED */
-    int32_t value;  /* errno of NOTE_FAILED, wait status of NOTE_ENDED */
-    bool is_killed; /* of NOTE_ENDED: the warden asked for the end, there is no wait status */
-    int64_t cpu_ns; /* of the stage, as far as anybody reaped it */
-    uint64_t max_rss;
+enum { INIT_FDS = 4 };
+
+/* ---- and back ---------------------------------------------------------------------------------
+ */
+
+struct init_report {
+    struct report report;
+    pid_t program; /* of EXEC_STARTED: as the warden sees it, and its session */
 };
 
-/* From the warden: this byte begins the next stage; the end of the stream, that of everything. */
-#define SUPERVISOR_NEXT 'n'
-
-/* The life of a supervisor; ctl_fd is its end of the socket. Never returns. */
-void supervisor_main(const struct backend_host *host, const struct job *job, int ctl_fd)
+/* The life of an init; ctl_fd is its end of the socket. Never returns. */
+void init_main(const struct backend_host *host, const struct sandbox_spec *spec, int ctl_fd)
     __attribute__((noreturn));
 
-/* ---- the folder of a run ----------------------------------------------------------------------
+/* ---- the folder of a sandbox ------------------------------------------------------------------
  */
 
 /*
- *     STATE/runs/ID           locked (flock) as long as its supervisor lives
- *     STATE/runs/ID/sandbox   where the program starts, with the request's files; its HOME
- *     STATE/runs/ID/tmp       its TMPDIR
+ *     STATE/runs/ID           locked (flock) as long as its init lives
+ *     STATE/runs/ID/sandbox   where programs start, with the request's files; their HOME
+ *     STATE/runs/ID/tmp       their TMPDIR
  */
 struct folder {
     char id[33];
@@ -70,8 +58,8 @@ struct folder {
 /* Returns -errno. */
 int folder_make(int state_fd, const char *id, struct folder *ret);
 
-/* Removes folders of supervisors that died before they could do it themselves; for a few seconds at
- * most, for what is left then is left to the next run. */
+/* Removes folders of inits that died before they could do it themselves; for a few seconds at
+ * most, for what is left then is left to the next sandbox. */
 void folder_sweep(const struct folder *folder);
 
 void folder_remove(struct folder *folder);
