@@ -107,7 +107,8 @@ static void handle_stats(struct warden *warden, struct client *client,
 static void cancel_others(struct warden *warden)
 {
     for (struct warden_sandbox *ws = warden->sandboxes; ws; ws = ws->next)
-        if (ws->client != &warden->main_client && ws->is_up && !ws->is_closing && !ws->is_held)
+        if (ws->client != &warden->main_client && ws->has_started && !ws->is_closing &&
+            !ws->is_held)
             sandboxes_close(ws, STOP_CANCELLED);
 }
 

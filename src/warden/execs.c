@@ -187,7 +187,7 @@ bool execs_on_started(struct warden_sandbox *ws, const struct report *report)
 
     if (!exec || exec->has_started)
         return false;
-    exec->has_started = true;
+    exec->has_started = ws->has_started = true;
     exec->started = (struct warden_reply){
         .kind = WARDEN_EXEC_STARTED,
         .exec = exec->number,

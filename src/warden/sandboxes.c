@@ -187,8 +187,8 @@ static void on_closed(struct warden *warden, struct warden_sandbox *ws)
     ws->sandbox->backend->release(ws->sandbox);
     if (!ws->is_doomed)
         send_closed(ws);
-    /* One that never came up has run nothing: the client may ask for another backend. */
-    warden->has_run = warden->has_run || ws->is_up;
+    /* In one that never came so far nothing has run: the client may ask for another backend. */
+    warden->has_run = warden->has_run || ws->has_started;
     sandbox_remove(warden, ws);
 }
 

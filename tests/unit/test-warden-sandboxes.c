@@ -40,7 +40,7 @@ enum {
 };
 
 /* language of a sandbox: */
-enum { GOOD, UNMADE, BROKEN };
+enum { GOOD, UNMADE, BROKEN, STANDS };
 
 enum { MAX = 64 };
 
@@ -100,6 +100,8 @@ static int fake_open(const struct backend_host *host, const struct sandbox_spec 
         report(fake, failed);
         report(fake, (struct report){ .kind = REPORT_CLOSED });
     }
+    if (spec->language == STANDS)
+        report(fake, (struct report){ .kind = REPORT_OPENED });
     *ret = &fake->base;
     return 0;
 }
@@ -561,6 +563,12 @@ static void test_once(void **state)
     begin(&world, true);
     open_as(&world, 1, UNMADE); /* nothing has run: another may be asked for */
     expect(&world, WARDEN_FAILED, 1, 0);
+    expect(&world, WARDEN_CLOSED, 1, 0);
+    open_as(&world, 1, STANDS); /* nor is it done by standing there */
+    expect(&world, WARDEN_OPENED, 1, 0);
+    exec(&world, exec_of(1, 0, FAILS));
+    expect(&world, WARDEN_EXEC_FAILED, 1, 0);
+    close_as(&world, 1, STOP_NONE);
     expect(&world, WARDEN_CLOSED, 1, 0);
     open_as(&world, 1, GOOD);
     for (uint32_t i = 0; i < 2; i++) {

@@ -246,6 +246,10 @@ static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
         *err = native->error;
         return -1;
     }
+    if (native->table.is_over && !native->is_killed) { /* which is yet to be reported */
+        native_fail_dead(err);
+        return -1;
+    }
     if (exec_table_add(&native->table, spec, err) < 0)
         return -1;
     int slot = exec_table_find(&native->table, spec->number);
