@@ -399,9 +399,6 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
         return;
     close_fd(&native->base.fds[FD_CTL]);
     native->table.is_over = true;
-    /* For an exec that comes before pid 1 is reaped, which is when the failure is reported. */
-    if (!native->failed && !native->is_killed)
-        native_fail_dead(&native->table.failure);
     if (native_reap(native, WNOHANG))
         report_end(native, ret);
     else if (!native->is_doomed)
