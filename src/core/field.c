@@ -267,7 +267,8 @@ static int split_list(struct arena *arena, const struct field *field, const char
  * started, where nobody reads why. */
 static int check_preload(const char *entry, struct cay_error *err)
 {
-    static const char *const languages[] = { "python", "ruby" }; /* backends/native/prewarm/zygotes */
+    static const char *const languages[] = { "python",
+                                             "ruby" }; /* backends/native/prewarm/zygotes */
     const char *colon = strchr(entry, ':'), *name = colon ? colon + 1 : entry;
     size_t len = (size_t)(name - entry);
     bool is_known = !colon;
