@@ -45,6 +45,10 @@ int exec_table_add(struct exec_table *table, const struct exec_spec *spec, struc
         *err = table->failure;
         return -1;
     }
+    if (table->is_over && table->error.msg[0]) {
+        *err = table->error;
+        return -1;
+    }
     if (table->is_over)
         return cay_fail(err, CAY_E_UNSUPPORTED, "the sandbox is closed");
     if (spec->number == EXEC_NONE || exec_table_find(table, spec->number) >= 0)
@@ -108,6 +112,7 @@ bool exec_table_note(struct exec_table *table, const struct report *report)
         return !exec_table_has_any(table);
     case REPORT_FAILED:
         forget_waiting(table);
+        table->error = report->error;
         table->is_over = true;
         table->failure = report->error;
         return true;

@@ -24,6 +24,7 @@ struct live_exec {
 struct exec_table {
     struct live_exec list[SANDBOX_EXECS];
     bool is_over;             /* it is being closed, or has failed: no more are taken */
+    struct cay_error error;   /* where it failed: why */
     struct cay_error failure; /* the error that it failed with; "": it did not */
 };
 
