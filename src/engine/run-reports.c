@@ -190,6 +190,8 @@ static void on_failed(struct run *run, const struct cay_error *err)
     const struct plan_exec *exec = run->exec == &run->compile ? &plan->compile : &plan->run;
 
     sandbox_close(&run->sandbox, STOP_NONE);
+    if (run->has_failed) /* this comes of that */
+        return;
     if (lacks_program(run, err)) {
         fail_compile(run);
         return;

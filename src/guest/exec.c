@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of an exec: started, followed, reaped, and told of. */
+/* The life of an exec: started, followed, reaped, and reported. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -81,7 +81,7 @@ void exec_failed(struct init *init, struct exec *exec, uint32_t step, int errnum
 }
 
 /* Its time is not the program's. */
-static void tell_version(struct init *init, struct exec *exec)
+static void send_version(struct init *init, struct exec *exec)
 {
     char answer[1024];
     size_t len = start_ask(init, exec, answer, sizeof answer);
@@ -90,7 +90,7 @@ static void tell_version(struct init *init, struct exec *exec)
     init_send(WIRE_RUNTIME, init_number(init, exec), answer, len);
 }
 
-static bool is_telling(const struct init *init)
+static bool is_harvesting(const struct init *init)
 {
     for (const struct exec *exec = init->execs; exec < init->execs + WIRE_EXECS; exec++)
         if (exec->state >= EXEC_DRAINING && exec->spec.owns_sandbox)
@@ -104,7 +104,7 @@ static void begin_program(struct init *init, struct exec *exec)
     struct wire_failed failed;
 
     if (exec->spec.version_argc > 0 && !init->has_run)
-        tell_version(init, exec);
+        send_version(init, exec);
     init->has_run = true;
     exec->unreachable = netstat_unreachable(0);
     if (!start_program(init, exec, &on.layers, &failed)) {
@@ -129,7 +129,7 @@ void exec_start(struct init *init, struct exec *exec)
         return;
     }
     exec->state = EXEC_WAITING;
-    if (!is_telling(init))
+    if (!is_harvesting(init))
         begin_program(init, exec);
 }
 
@@ -295,7 +295,7 @@ static void add_place(const char *path, enum disk_place place, struct wire_end *
     end->inodes_full |= has_no_inodes;
 }
 
-static void tell_end(struct init *init, const struct exec *exec)
+static void send_end(struct init *init, const struct exec *exec)
 {
     static const char *const places[] = {
 #define DISK_PATH(name, path) [DISK_##name] = (path),
@@ -317,7 +317,7 @@ static void tell_end(struct init *init, const struct exec *exec)
     init_send(WIRE_ENDED, init_number(init, exec), &end, sizeof end);
 }
 
-static void tell_files(const struct init *init, const struct exec *exec, int to_fd)
+static void write_harvest(const struct init *init, const struct exec *exec, int to_fd)
 {
     struct harvester harvest = {
         .to_fd = to_fd,
@@ -352,7 +352,7 @@ static void begin_harvest(struct init *init, struct exec *exec)
     if (pid == 0) {
         if (init->open.is_split && split_become_user() < 0)
             _exit(1);
-        tell_files(init, exec, ends[1]);
+        write_harvest(init, exec, ends[1]);
         _exit(0);
     }
     close_fd(&ends[1]);
@@ -360,7 +360,7 @@ static void begin_harvest(struct init *init, struct exec *exec)
     exec->fds[WIRE_STREAM_HARVEST] = ends[0];
 }
 
-/* What was written before the end is told; who still holds the pipe of one that is not alone may go
+/* What was written before the end is sent; who still holds the pipe of one that is not alone may go
  * on writing, and to nobody. */
 static void count_rest(struct exec *exec)
 {
@@ -396,7 +396,7 @@ static void advance(struct init *init, struct exec *exec)
             close_fd(&exec->fds[i]);
         exec->state = exec->spec.harvest == HARVEST_PRODUCTS ? EXEC_PRODUCTS : EXEC_HARVEST;
         if (exec->state == EXEC_HARVEST)
-            tell_end(init, exec);
+            send_end(init, exec);
         if (exec->spec.harvest != HARVEST_NOTHING)
             begin_harvest(init, exec);
     }
@@ -405,7 +405,7 @@ static void advance(struct init *init, struct exec *exec)
     if (exec->spec.harvest != HARVEST_NOTHING)
         init_send(WIRE_HARVEST, number, NULL, 0);
     if (exec->state == EXEC_PRODUCTS)
-        tell_end(init, exec);
+        send_end(init, exec);
     free_exec(exec);
 }
 
@@ -421,6 +421,6 @@ void exec_advance_all(struct init *init)
         if (exec->state >= EXEC_DRAINING)
             advance(init, exec);
     for (struct exec *exec = init->execs; exec < init->execs + WIRE_EXECS; exec++)
-        if (exec->state == EXEC_WAITING && !is_telling(init))
+        if (exec->state == EXEC_WAITING && !is_harvesting(init))
             begin_program(init, exec);
 }

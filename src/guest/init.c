@@ -149,7 +149,7 @@ static void take_credit(struct exec *exec, const char *data, size_t len)
     exec->credit[taken.stream] += taken.n;
 }
 
-static void tell_usage(struct init *init, struct exec *exec)
+static void send_usage(struct init *init, struct exec *exec)
 {
     int64_t cpu_ns = exec->state == EXEC_RUNNING ? exec_cpu(init, exec) : 0;
 
@@ -182,7 +182,7 @@ static void take_exec_frame(struct init *init, struct exec *exec, const struct w
         exec_signal(init, exec, number);
         break;
     case WIRE_USAGE:
-        tell_usage(init, exec);
+        send_usage(init, exec);
         break;
     case WIRE_TAKEN:
         if (exec->state >= EXEC_RUNNING)

@@ -3,7 +3,7 @@
 
 /*
  * The init of a root of another kind (cay-inside): pid 1, the only process that holds the streams
- * that lead out. It makes the files, starts programs, carries their streams, reaps, and tells how
+ * that lead out. It makes the files, starts programs, carries their streams, reaps, and reports how
  * each ended; when its stdin ends it does, and everything in there with it.
  *
  *   outside ──engine──▶ init            stdin, stdout: wire.h; not dumpable, so that nobody in
@@ -35,11 +35,11 @@ enum exec_state {
     EXEC_FREE,
     EXEC_FILLING, /* its files come */
     EXEC_BROKEN,  /* it has failed, and what still comes for it goes nowhere */
-    EXEC_WAITING, /* for another, which is telling what it left */
+    EXEC_WAITING, /* for another, which is reporting what it left */
     EXEC_RUNNING,
     EXEC_DRAINING, /* its program is dead; what it wrote goes out */
-    EXEC_PRODUCTS, /* what it made is told, and then its end */
-    EXEC_HARVEST,  /* its end was told, and what it left is */
+    EXEC_PRODUCTS, /* what it made is sent, and then its end */
+    EXEC_HARVEST,  /* its end was sent, and what it left is */
 };
 
 struct exec {
@@ -54,7 +54,7 @@ struct exec {
     /* Our ends of its streams, by enum wire_stream; -1: closed. And what may be sent of each. */
     int fds[WIRE_STREAM_N];
     uint32_t credit[WIRE_STREAM_N];
-    bool has_rest; /* its program is dead, and so much of its output is still to be told: */
+    bool has_rest; /* its program is dead, and so much of its output is still to be sent: */
     uint32_t rest[WIRE_STREAM_N];
     char *input; /* what the program has not taken yet; room for WIRE_WINDOW_IN */
     size_t input_len;

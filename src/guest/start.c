@@ -23,7 +23,7 @@
 /* More than the init ever has open. */
 enum { OWN_FDS = 64 + WIRE_EXECS * WIRE_STREAM_N };
 
-/* How long a runtime may take to tell its version. */
+/* How long a runtime may take to print its version. */
 #define ASK_TIMEOUT_NS (5 * NS_PER_SEC)
 
 struct starting {
@@ -131,13 +131,13 @@ struct outcome {
     struct wire_failed failed;
 };
 
-static void become(const struct starting *starting, int tell_fd)
+static void become(const struct starting *starting, int status_fd)
 {
     struct outcome outcome = { .failed.step = WIRE_STEP_N };
 
     for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
         bool is_last = i + 1 == ARRAY_LEN(steps);
-        if (is_last && write(tell_fd, &outcome, sizeof outcome) < 0)
+        if (is_last && write(status_fd, &outcome, sizeof outcome) < 0)
             break;
         int rc = steps[i].run(starting);
         if (rc == 0) {
@@ -145,7 +145,7 @@ static void become(const struct starting *starting, int tell_fd)
         } else if (!steps[i].layers ||
                    (steps[i].layers & (starting->init->open.require | LAYER_CORE_BITS))) {
             outcome.failed = (struct wire_failed){ steps[i].step, -rc };
-            if (write(tell_fd, &outcome, sizeof outcome) < 0)
+            if (write(status_fd, &outcome, sizeof outcome) < 0)
                 _exit(126);
             break;
         }

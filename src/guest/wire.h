@@ -70,7 +70,7 @@ enum {
     WIRE_WINDOW = 131072, /* of a stream, on its way to who takes it */
     WIRE_WINDOW_IN = 32768,
     WIRE_HEAD_MAX = 64 << 20,
-    /* One that tells what it left may still be at it when another is asked for. */
+    /* One that sends what it left may still be at it when another is asked for. */
     WIRE_EXECS = SANDBOX_EXECS + 1,
     WIRE_NO_EXEC = 0xffff, /* the sandbox itself */
 };
@@ -90,13 +90,13 @@ struct wire_open {
 
 struct wire_exec {
     struct cay_limits limits;
-    uint64_t harvest_max; /* bytes of files that are told */
+    uint64_t harvest_max; /* bytes of files that are sent */
     uint32_t owns_sandbox;
     uint32_t in_workspace;
     uint32_t has_input; /* else the program's stdin is /dev/null */
     uint32_t harvest;   /* enum harvest_what */
     uint32_t argc, envc, n_globs;
-    uint32_t version_argc; /* a command that tells the runtime's version; 0: it is not asked for.
+    uint32_t version_argc; /* a command that prints the runtime's version; 0: it is not asked for.
                             * Only of the first exec */
 };
 

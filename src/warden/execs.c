@@ -232,7 +232,8 @@ void execs_on_failed(struct warden_sandbox *ws, const struct report *report)
     if (!exec || exec->has_started)
         return;
     exec_remove(ws, exec);
-    send_failed(ws, report->exec, &report->error);
+    if (!ws->is_closing) /* else that is why, and CLOSED says so */
+        send_failed(ws, report->exec, &report->error);
 }
 
 void execs_on_usage(struct warden_sandbox *ws, const struct report *report)

@@ -50,7 +50,7 @@ struct fake {
     size_t first, end;
     struct {
         uint32_t number;
-        bool lives;
+        bool lives, waits;
     } execs[MAX];
     size_t n_execs;
 };
@@ -69,6 +69,14 @@ static void report_end(struct fake *fake, uint32_t number, int wait_status, bool
     ended.end.wait_status = wait_status;
     ended.end.is_held = is_held;
     report(fake, ended);
+}
+
+static void report_failed(struct fake *fake, uint32_t number, const char *why)
+{
+    struct report failed = { .kind = REPORT_EXEC_FAILED, .exec = number };
+
+    cay_fail(&failed.error, CAY_E_NOTFOUND, "%s", why);
+    report(fake, failed);
 }
 
 extern const struct backend fake_backend;
@@ -106,13 +114,13 @@ static int fake_exec(struct sandbox *sandbox, const struct exec_spec *spec, stru
     fake->execs[fake->n_execs].number = spec->number;
     fake->execs[fake->n_execs++].lives = spec->rows >= LIVES;
     if (spec->rows == FAILS) {
-        struct report failed = { .kind = REPORT_EXEC_FAILED, .exec = spec->number };
-        cay_fail(&failed.error, CAY_E_NOTFOUND, "there is none");
-        report(fake, failed);
+        report_failed(fake, spec->number, "there is none");
         return 0;
     }
-    if (spec->rows == NEVER_UP)
+    if (spec->rows == NEVER_UP) {
+        fake->execs[fake->n_execs - 1].waits = true;
         return 0;
+    }
     started.layers = (uint32_t)spec->limits.memory_bytes; /* what came of them */
     report(fake, started);
     if (spec->rows == LIES) {
@@ -145,7 +153,10 @@ static void fake_close(struct sandbox *sandbox)
     struct fake *fake = (struct fake *)sandbox;
 
     for (size_t i = 0; i < fake->n_execs; i++)
-        fake_signal(sandbox, fake->execs[i].number, SIGKILL);
+        if (fake->execs[i].waits)
+            report_failed(fake, fake->execs[i].number, "closed before it was started");
+        else
+            fake_signal(sandbox, fake->execs[i].number, SIGKILL);
     report(fake, (struct report){ .kind = REPORT_CLOSED });
 }
 
@@ -330,6 +341,7 @@ static void test_one(void **state)
     assert_int_equal(expect(world, WARDEN_CLOSED, 7, 0).stop, STOP_NONE);
     exec(world, request); /* nobody's */
     open_as(world, 7, GOOD);
+    exec(world, exec_of(7, 0, NEVER_UP)); /* has not failed, where somebody closed it */
     close_as(world, 7, STOP_CANCELLED);
     assert_int_equal(expect(world, WARDEN_CLOSED, 7, 0).stop, STOP_CANCELLED);
 }

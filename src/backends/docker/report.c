@@ -281,7 +281,7 @@ static void report_end(struct keeper *keeper, struct keeper_exec *exec)
     const struct wire_end *end = &exec->end;
     const struct cay_limits *limits =
         exec->spec.owns_sandbox ? &exec->spec.limits : &keeper->spec.limits;
-    bool is_told_later = exec->spec.harvest == HARVEST_ALL && exec->spec.harvest_fd >= 0;
+    bool is_sent_later = exec->spec.harvest == HARVEST_ALL && exec->spec.harvest_fd >= 0;
     struct report report = {
         .kind = REPORT_EXEC_ENDED,
         .exec = exec->spec.number,
@@ -289,7 +289,7 @@ static void report_end(struct keeper *keeper, struct keeper_exec *exec)
             .has_status = true,
             .wait_status = end->wait_status,
             /* All of it was reaped; what is left is the engine's business. */
-            .is_held = exec->spec.owns_sandbox && !is_told_later,
+            .is_held = exec->spec.owns_sandbox && !is_sent_later,
             .wall_ns = end->wall_ns,
             .usage.cpu_time_ns = end->cpu_ns,
             .usage.memory_peak_bytes = end->max_rss,
@@ -308,7 +308,7 @@ static void report_end(struct keeper *keeper, struct keeper_exec *exec)
     fill_usage(keeper, exec, &report.end);
     for (int i = 0; i < 3; i++)
         close_fd(&exec->spec.std_fds[i]);
-    if (!is_told_later)
+    if (!is_sent_later)
         close_fd(&exec->spec.harvest_fd);
     exec->is_reported = true;
     send_report(keeper, &report);
