@@ -147,6 +147,7 @@ bool init_is_executed(const struct state *state, pid_t pid, struct init_failure 
     *ret = (struct init_failure){ state->program.failed_step, state->program.failed_errno };
     if (ret->step != STEP_N)
         return false;
+    /* It is dying, and waited for: at once, its state is not known yet. */
     if (state->program.executed_ns == 0 &&
         waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0 && info.si_code != CLD_EXITED &&
         info.si_status != SIGKILL)

@@ -215,7 +215,6 @@ static void sandbox_failed(struct native *native, const struct child_report *fro
         native_fail_step(native, from, &ret->error);
     else
         native_fail_dead(&ret->error);
-    native->error = ret->error;
     exec_table_note(&native->table, ret);
 }
 
@@ -398,6 +397,8 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     close_fd(&native->base.fds[FD_CTL]);
+    if (!native->table.is_over)
+        native_fail_dead(&native->table.failure); /* for an exec that comes before it is reaped */
     native->table.is_over = true;
     if (native_reap(native, WNOHANG))
         report_end(native, ret);

@@ -242,14 +242,6 @@ static int exec_program(struct sandbox *sandbox, const struct exec_spec *spec,
 
     if (spec->has_terminal && !native->spec.has_terminals)
         return cay_fail(err, CAY_E_USAGE, "native: the sandbox has no terminals");
-    if (native->failed) {
-        *err = native->error;
-        return -1;
-    }
-    if (native->table.is_over && !native->is_killed) { /* which is yet to be reported */
-        native_fail_dead(err);
-        return -1;
-    }
     if (exec_table_add(&native->table, spec, err) < 0)
         return -1;
     int slot = exec_table_find(&native->table, spec->number);

@@ -37,9 +37,8 @@ struct native {
     bool has_run;                            /* an exec was asked for */
     bool is_opened;                          /* it stands, and nobody was told yet */
     bool is_killed;
-    bool is_doomed; /* nothing of it can run any more: that was told, or will be next */
-    bool failed;    /* a failure was reported already: */
-    struct cay_error error;
+    bool is_doomed;            /* nothing of it can run any more: that was told, or will be next */
+    bool failed;               /* a failure was reported already */
     bool is_closed;            /* so was that it is */
     bool has_ended;            /* to be told next: */
     struct child_report ended; /* of kind EXEC_ENDED */
