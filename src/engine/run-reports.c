@@ -271,8 +271,9 @@ void run_on_sandbox(void *arg, const struct sandbox_report *report)
     switch (report->kind) {
     case SANDBOX_OPENED: /* its exec's start says more */
         break;
-    case SANDBOX_FAILED:
-        on_failed(run, &report->error);
+    case SANDBOX_FAILED: /* pid 1 may be killed for memory with its program, whose end came before */
+        if (!run->exec->has_ended)
+            on_failed(run, &report->error);
         break;
     case SANDBOX_CLOSED:
         on_closed(run, report);

@@ -362,6 +362,33 @@ static void test_held(void **state)
     forget(list, 2);
 }
 
+/* Pid 1 was killed for memory with its program: the program's end is the run's, and that the sandbox
+ * is of no use any more is no failure of it. */
+static void test_pid_1_dies(void **state)
+{
+    struct cay *cay = *state;
+    struct seen seen = { 0 };
+    struct warden_request request;
+    int fds[WARDEN_FDS];
+    auto_close int back = take_place_of_warden(cay);
+
+    start(cay, &seen, "echo", "");
+    const uint32_t number = recv_start(back, &request, fds);
+    close_all(fds);
+    say(back, (struct warden_reply){ WARDEN_EXEC_STARTED, .sandbox = number });
+    struct warden_reply ended = { WARDEN_EXEC_ENDED, .sandbox = number };
+    ended.end.oom_kills = 1;
+    say(back, ended);
+    struct warden_reply failed = { WARDEN_FAILED, .sandbox = number };
+    failed.error.kind = CAY_E_SYSTEM;
+    say(back, failed);
+    say(back, (struct warden_reply){ WARDEN_CLOSED, .sandbox = number });
+    dispatch_all(cay, &seen, 1);
+    assert_non_null(seen.result);
+    assert_int_equal(seen.result->verdict.cause, CAY_CAUSE_MEMORY);
+    forget(&seen, 1);
+}
+
 /* Compiled and run: two execs in one sandbox, the second one when the first one's output was taken;
  * what that said is a warning. */
 static void test_two_execs(void **state)
@@ -682,6 +709,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_close, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_held, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pid_1_dies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_two_execs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fallback, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancel_past_output, setup, teardown),
