@@ -3,7 +3,8 @@
 #
 # check-docs.sh BUILDDIR: lints the man pages, looks for relative links in Markdown that lead
 # nowhere, and for options of a command (rows of struct opt in src/cli/NAME.c) that its man page
-# docs/man/cay-NAME.1.scd does not name; and for lines of Markdown past 120 columns.
+# docs/man/cay-NAME.1.scd does not name; for sources that the maps of the tree name and that are gone;
+# and for lines of Markdown past 120 columns.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -34,6 +35,17 @@ for file in *.md docs/*.md; do
         echo "$file: lines of more than 120 columns"
         failed=1
     fi
+done
+
+sources=$(find src include tests tools languages -name '*.[ch]' | sed 's|^|/|')
+for file in docs/architecture.md docs/native-backend.md docs/threat-model.md; do
+    # shellcheck disable=SC2016,SC2013 # NAME stands for any; names are words
+    for name in $(grep -oE '`[A-Za-z0-9_/-]+\.[ch]`' "$file" | tr -d '`' | grep -v NAME | sort -u); do
+        if ! printf '%s\n' "$sources" | grep -qE "/$name\$"; then
+            echo "$file: there is no $name"
+            failed=1
+        fi
+    done
 done
 
 for file in src/cli/*.c; do
