@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay serve: options in, words out. The server itself is in src/serve. */
+/* cay serve: options in, words out. The server itself is in src/service and src/doors/http. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

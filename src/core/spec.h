@@ -33,8 +33,9 @@ enum { IMAGE_BYTES = 160, RUNTIME_BYTES = 32 };
 /* "3.11.2", likewise. */
 enum { RUNTIME_VERSION_BYTES = 24 };
 
-/* What a sandbox was made from: nothing, a sandbox made ahead, a fork of an interpreter, or one
- * that was forked and warmed ahead. */
+/* What a sandbox was made from: nothing; a spare in which nothing but the exec is left to do; a fork
+ * of an interpreter, made now, for no spare was ready; or a spare in which the interpreter waits,
+ * forked or started ahead. */
 enum start_kind { START_COLD, START_SPARE, START_FORK, START_WARM, START_KINDS };
 
 /* As the front asks for it: numbers, which the warden caps again, and fds. Nothing of it changes

@@ -17,7 +17,7 @@ enum stop_reason {
     STOP_NONE,
     STOP_WALL,
     STOP_CPU,
-    STOP_MEMORY, /* by the watcher, where no cgroup holds it */
+    STOP_MEMORY, /* by the watcher, or for socket memory that no cgroup is charged for */
     STOP_OUTPUT,
     STOP_CANCELLED,
 };

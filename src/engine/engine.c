@@ -190,8 +190,8 @@ static void refuse(struct cay *cay, const struct cay_request *req, const struct 
 }
 
 /* Every run begins here. */
-static int start(struct cay *cay, const struct cay_request *req, const struct run_params *params,
-                 struct run **ret, struct cay_error *err)
+static int plan_and_start(struct cay *cay, const struct cay_request *req,
+                          const struct run_params *params, struct run **ret, struct cay_error *err)
 {
     struct plan plan;
 
@@ -233,7 +233,7 @@ int cay_start(struct cay *cay, const struct cay_request *req,
     params.options.on_event = options->on_event;
     params.options.arg = options->arg;
     if (loop_open_epoll(cay, err) < 0 || read_languages(cay, err) < 0 ||
-        start(cay, req, &params, &run, err) < 0)
+        plan_and_start(cay, req, &params, &run, err) < 0)
         return -1;
     *ret = (struct cay_running *)run;
     return 0;
@@ -318,7 +318,7 @@ static int run_to_its_end(struct cay *cay, const struct cay_request *req,
 
     if (options)
         params.options = *options;
-    if (start(cay, req, &params, &run, err) < 0)
+    if (plan_and_start(cay, req, &params, &run, err) < 0)
         return -1;
     if (run->is_refused)
         run_refuse(run);

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "core/language.h"
+#include "core/result-json.h"
 #include "engine/engine.h"
 #include "explain/errors.h"
 
@@ -53,6 +54,7 @@ void cay_result_free(struct cay_result *result)
 
     if (!owned)
         return;
+    result_text_free(owned->result.text);
     arena_done(&owned->arena);
     free(owned);
 }

@@ -256,6 +256,9 @@ static bool is_large(const struct run *run)
            LOOP_TEXT_BYTES;
 }
 
+/* Between looks of those that wait for it. */
+#define WORDS_WAIT_NS (10 * NS_PER_MSEC)
+
 /* So does a large result to be put into words. It may become six times as long, so that there is
  * one of them at a time. */
 static bool has_to_make_text(struct run *run)
@@ -266,14 +269,18 @@ static bool has_to_make_text(struct run *run)
 
     if (!run->is_watched)
         return false;
-    if (is_large(run) && loop->in_words && comes_again(run, NS_PER_MSEC))
+    if (is_large(run) && loop->in_words && comes_again(run, WORDS_WAIT_NS))
         return true;
     if (is_large(run)) {
         loop->in_words = run;
         loop->text_room = 0; /* to take them is work enough for this turn */
     }
     take_streams(run);
-    bool is_made = result_text_make(run->result, &loop->text_room);
+    /* The large one is first in each turn: it leaves half of the room to others. */
+    size_t most = loop->in_words == run ? LOOP_TEXT_BYTES / 2 : LOOP_TEXT_BYTES;
+    size_t given = MIN(loop->text_room, most), room = given;
+    bool is_made = result_text_make(run->result, &room);
+    loop->text_room -= given - room;
     result_text_get(run->result, &text, &len);
     record_text(&run->record, text, len);
     if (!is_made && comes_again(run, 1))

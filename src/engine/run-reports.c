@@ -63,6 +63,8 @@ static void on_started(struct run *run, const struct exec_report *report)
 
 static void on_output(struct run *run, const struct exec_report *report)
 {
+    if (run->has_taken_streams) /* of what outlived the program, behind its end */
+        return;
     record_output(&run->record, report->stream, &run->exec->captures[report->stream], report->data,
                   report->len);
     if (run->exec == &run->compile)
@@ -190,7 +192,7 @@ static void on_failed(struct run *run, const struct cay_error *err)
     const struct plan_exec *exec = run->exec == &run->compile ? &plan->compile : &plan->run;
 
     sandbox_close(&run->sandbox, STOP_NONE);
-    if (run->has_failed) /* this comes of that */
+    if (run->has_failed || run->is_ending) /* this comes of that */
         return;
     if (lacks_program(run, err)) {
         fail_compile(run);
@@ -204,7 +206,7 @@ static void on_failed(struct run *run, const struct cay_error *err)
 
 static void on_broken(struct run *run, const struct cay_error *err)
 {
-    if (run->has_failed)
+    if (run->has_failed || run->is_ending)
         return;
     run->has_failed = true;
     run->failure = *err;
@@ -245,7 +247,7 @@ void run_on_exec(void *arg, const struct exec_report *report)
 
 static void on_closed(struct run *run, const struct sandbox_report *report)
 {
-    if (run->facts.stop == STOP_NONE)
+    if (run->facts.stop == STOP_NONE && !run->is_ending)
         run->facts.stop = report->stop;
     run->result->timing.teardown_ns = report->teardown_ns;
     if (run->is_ending || run->policy_wait == POLICY_TO_END) /* it has ended before */

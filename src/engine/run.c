@@ -80,7 +80,7 @@ void run_cancel(struct run *run, int signal)
 {
     run->is_cancelled = true;
     run->facts.cancel_signal = signal;
-    if (run->is_stopping || run->is_over || run->is_refused)
+    if (run->is_stopping || run->is_over || run->is_refused || run->is_ending)
         return;
     run->is_stopping = true;
     sandbox_close(&run->sandbox, STOP_CANCELLED);
@@ -263,7 +263,7 @@ static int open_sandbox(struct run *run, struct cay_error *err)
     return sandbox_open(&run->sandbox, run->cay, &options, err);
 }
 
-static int ask_warden(struct run *run, struct cay_error *err)
+static int open_and_start(struct run *run, struct cay_error *err)
 {
     struct plan *plan = &run->plan;
 
@@ -307,7 +307,7 @@ int run_begin_anew(struct run *run, struct cay_error *err)
         return -1;
     exec_done(&run->program);
     close_folders(run);
-    return ask_warden(run, err);
+    return open_and_start(run, err);
 }
 
 /* Nobody is told from within the call that starts a run: a timer that is over at once comes after
@@ -330,7 +330,7 @@ void run_ask(struct run *run)
     run->is_refused = !run_passes_policy(run);
     if (run->is_refused)
         run_refuse(run);
-    else if (ask_warden(run, &err) < 0)
+    else if (open_and_start(run, &err) < 0)
         run_fail(run, &err);
     else if (run->is_stopping) /* was told before there was anything to stop */
         sandbox_close(&run->sandbox, STOP_CANCELLED);
@@ -392,7 +392,7 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
         rc = loop_add(cay, &run->entry, &run_kind, true, err);
     if (rc == 0 && !run_wait_for_policy(run, POLICY_TO_START)) {
         run->is_refused = !run_passes_policy(run);
-        rc = run->is_refused ? owe_refusal(run, err) : ask_warden(run, err);
+        rc = run->is_refused ? owe_refusal(run, err) : open_and_start(run, err);
     }
     if (rc < 0) {
         run_free(run);

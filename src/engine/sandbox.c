@@ -164,7 +164,7 @@ static struct open_sandbox *find_doomed(struct loop *loop, uint32_t newest)
     for (int i = 0; i < LOOP_BUCKETS; i++)
         for (struct loop_entry *entry = loop->entries[i]; entry; entry = entry->next)
             if (entry->kind == &sandbox_kind && entry->number <= newest &&
-                !sandbox_of(entry)->is_spared)
+                !sandbox_of(entry)->survives_loss)
                 return sandbox_of(entry);
     return NULL;
 }
@@ -181,7 +181,7 @@ void sandboxes_on_lost(struct cay *cay, const struct cay_error *err, bool was_se
         for (struct loop_entry *entry = loop->entries[i]; entry; entry = entry->next)
             if (entry->kind == &sandbox_kind) {
                 struct open_sandbox *sandbox = sandbox_of(entry);
-                sandbox->is_spared = sandbox->is_queued && sandbox->n_lost++ == 0;
+                sandbox->survives_loss = sandbox->is_queued && sandbox->n_lost++ == 0;
             }
     while ((doomed = find_doomed(loop, newest)) != NULL)
         on_lost(doomed, err, was_server);

@@ -54,10 +54,10 @@ struct open_sandbox {
     void *arg;
     struct exec *execs; /* those that were started in it and have not ended */
     uint32_t last_exec;
-    bool is_queued;  /* the warden has not been asked for it yet */
-    unsigned n_lost; /* wardens that died before they were asked */
-    bool is_closing; /* the warden was asked for that */
-    bool is_spared;  /* of the end of the last one */
+    bool is_queued;     /* the warden has not been asked for it yet */
+    unsigned n_lost;    /* wardens that died before they were asked */
+    bool is_closing;    /* the warden was asked for that */
+    bool survives_loss; /* of the end of the last one */
 };
 
 struct sandbox_options {

@@ -119,8 +119,8 @@ static void ahead_from_config(const struct config *config, struct ahead *ret)
  * connects. Room for those that have been told of, and are being cleared away. */
 static uint32_t max_runs(const struct config *config)
 {
-    enum { SPARE = 16 };
-    return (uint32_t)(2 * config->settings[FIELD_MAX_RUNNING].value.num + SPARE);
+    enum { MARGIN = 16 };
+    return (uint32_t)(2 * config->settings[FIELD_MAX_RUNNING].value.num + MARGIN);
 }
 
 static int serve(int front_fd, const struct config *config, bool once, enum warden_purpose kind)

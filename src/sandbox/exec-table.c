@@ -103,7 +103,8 @@ bool exec_table_note(struct exec_table *table, const struct report *report)
     case REPORT_USAGE:
         return exec && exec->started_ns;
     case REPORT_OVER:
-        return exec || report->exec == EXEC_NONE;
+        return (report->over == TICK_CPU_TIME || report->over == TICK_MEMORY) &&
+               (exec || report->exec == EXEC_NONE);
     case REPORT_OPENED: /* those that wait for it say so by their start */
         return !exec_table_has_any(table);
     case REPORT_FAILED:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a request to an execution: what its tenant may ask for, and when it may start. */
+/* From a request to an execution: what its tenant may ask for, and when it may admit_request. */
 #include <stdio.h>
 #include <string.h>
 
@@ -71,8 +71,8 @@ static void refuse_admission(struct ask *ask, const struct admit_refusal *why,
 }
 
 /* Takes req. */
-static int start(struct ask *ask, struct cay_request *req, struct execution **ret,
-                 struct refusal *refusal)
+static int admit_request(struct ask *ask, struct cay_request *req, struct execution **ret,
+                         struct refusal *refusal)
 {
     struct service *service = ask->service;
     bool is_detached = cay_flag(service->cay, req, "detach");
@@ -121,7 +121,7 @@ int service_execute(struct ask *ask, struct cay_request *req, struct execution *
         refusals_record(service, ask->owner.tenant, req, &err);
         refusal_set(refusal, ask, &err);
     } else {
-        return start(ask, req, ret, refusal);
+        return admit_request(ask, req, ret, refusal);
     }
     cay_request_free(req);
     return -1;

@@ -329,7 +329,7 @@ static int keep_pending(struct execution *run, struct cay_error *ret_err)
     return cay_hint(ret_err, "try again later, or without detach");
 }
 
-static int start(struct execution *run, struct cay_error *err)
+static int start_run(struct execution *run, struct cay_error *err)
 {
     const struct cay_start_options options = {
         .on_event = on_event,
@@ -397,7 +397,7 @@ int execution_admit(struct execution *run, uint64_t memory_bytes, uint64_t outpu
     bool is_fit =
         *ret_outcome != ADMIT_QUEUED || cay_request_check(service->cay, run->req, err) == 0;
     if (!is_fit || keep_pending(run, err) < 0 ||
-        (*ret_outcome == ADMIT_NOW && start(run, err) < 0)) {
+        (*ret_outcome == ADMIT_NOW && start_run(run, err) < 0)) {
         if (run->is_pending)
             cay_record_drop_pending(service->cay, run->id);
         admit_undo(service->admit, &run->ticket);
@@ -418,7 +418,7 @@ void execution_start_waiting(struct service *service)
         return;
     while ((ticket = admit_next(service->admit, clock_now_ns()))) {
         struct execution *run = (struct execution *)ticket; /* its first member */
-        if (start(run, &err) == 0)
+        if (start_run(run, &err) == 0)
             continue;
         admit_done(service->admit, ticket, 0, clock_now_ns());
         struct ask *waiter = run->waiter;

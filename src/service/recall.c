@@ -191,7 +191,7 @@ void service_get_stream(struct ask *ask, const char *id, int stream)
         cay_fail(&refusal.err, CAY_E_BUSY, "the execution has not finished");
         cay_hint(&refusal.err, "its events have the output as it comes");
         ask_refuse_with(ask, &refusal);
-    } else if (run && !run->is_cut) {
+    } else if (run && !run->is_cut && !run->is_short) {
         answer_stream(ask, run->result, run->result_len);
     } else {
         ask_of(ask, id, stream == STREAM_STDERR ? HISTORY_STDERR : HISTORY_STDOUT, answer_file);

@@ -28,8 +28,8 @@
 #include "service/token.h"
 #include "store/history-client.h"
 
-/* The warden's: a sandbox with its berth and group, backends/native/pool-files.h. */
-enum { FILES_PER_RUN = 10, WARDEN_FILES_PER_RUN = 32, FILES_SPARE = 256 };
+/* The warden's: a sandbox with its group (backends/native/prewarm/pool-files.h). */
+enum { FILES_PER_RUN = 10, WARDEN_FILES_PER_RUN = 32, FILES_RESERVE = 256 };
 
 /* ---- processes ---- */
 
@@ -105,7 +105,7 @@ static void read_settings(struct service *service)
 
 static uint64_t files_wanted(const struct service *service)
 {
-    return service->settings.max_connections + FILES_SPARE +
+    return service->settings.max_connections + FILES_RESERVE +
            FILES_PER_RUN * service->settings.max_running;
 }
 
@@ -121,7 +121,7 @@ static void fit_to_files(struct service *service)
         return;
     uint64_t quarter = files.rlim_max / 4;
     uint64_t runs =
-        (files.rlim_max - quarter - MIN(quarter, (uint64_t)FILES_SPARE)) / WARDEN_FILES_PER_RUN;
+        (files.rlim_max - quarter - MIN(quarter, (uint64_t)FILES_RESERVE)) / WARDEN_FILES_PER_RUN;
     if (files.rlim_max >= files_wanted(service) && runs >= settings->max_running)
         return;
     settings->max_connections = MIN(settings->max_connections, MAX(quarter, UINT64_C(1)));

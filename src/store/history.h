@@ -90,7 +90,7 @@ bool history_has_moved(const struct history *history);
 /* Closes it, puts it aside where it is damaged, and opens what is there then. */
 int history_reopen(struct history *history, struct cay_error *err);
 
-/* Of what the statistics say, in stats-usage.c: what runs used and what that costs, in all and by
+/* Of what the statistics say, in history-usage.c: what runs used and what that costs, in all and by
  * tenant; what became of change sets. */
 int history_put_usage(struct history *history, const struct history_query *query,
                       struct json_writer *w, struct cay_error *err);

@@ -358,6 +358,10 @@ int journal_append_ahead(struct cay_journal *journal, const struct journal_ahead
     journal_log_name(journal->number + 1, name);
     if (renameat(ahead->folder_fd, ahead->name, journal->folder_fd, name) < 0)
         return -errno;
+    struct stat last;
+    if (fstat(journal->log_fd, &last) == 0 &&
+        (last.st_nlink == 0 || (uint64_t)last.st_size != journal->written))
+        journal->n_cut++;
     close_fd(&journal->log_fd);
     journal->log_fd = take_fd(&fd);
     journal->number++;

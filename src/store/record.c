@@ -596,13 +596,17 @@ void record_text(struct record *record, const char *text, size_t len)
     if (!record->journal || record->is_off || !is_kept(record) ||
         (record->line_fd < 0 && len < AHEAD_MIN))
         return;
-    if (record->line_fd < 0) {
+    int error = record->error;
+    if (record->line_fd < 0 && !record->has_no_line) {
         record->line_fd = make_file(record, AHEAD_NAME);
         if (record->line_fd < 0 || lseek(record->line_fd, JOURNAL_ROOM, SEEK_SET) < 0)
             drop_line(record);
     }
-    if (record->line_fd < 0)
+    if (record->line_fd < 0) { /* then it is written at once, at the end */
+        record->error = error;
+        record->has_no_line = true;
         return;
+    }
     if (write_all(record->line_fd, text + record->line_bytes, len - record->line_bytes) < 0)
         drop_line(record); /* what then comes at once will fail, or not */
     else

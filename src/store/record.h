@@ -65,6 +65,7 @@ struct record {
     struct record *next_living; /* in the journal's list, once a stream has bytes on disk */
     int line_fd; /* what of the result's text was written ahead, for the journal; -1: nothing */
     size_t line_bytes;  /* so much of it */
+    bool has_no_line;   /* it could not be made, and is not tried again */
     uint64_t n_changes; /* of the change set that was kept */
     int error;          /* the first errno of what could not be kept */
 };

@@ -174,11 +174,13 @@ enum { REQUESTS_AT_ONCE = 3 };
 
 void clients_serve(struct warden *warden, struct client *client, short revents)
 {
-    if (revents & POLLOUT && outbox_flush(&client->outbox, client->fd) < 0)
+    if (revents && client->outbox.head && outbox_flush(&client->outbox, client->fd) < 0)
+        client->is_gone = true;
+    if (client->outbox.head && revents & (POLLHUP | POLLERR)) /* nobody will ever read it */
         client->is_gone = true;
     if (!(revents & ~POLLOUT))
         return;
-    for (int i = 0; i < REQUESTS_AT_ONCE && !client->is_gone; i++)
+    for (int i = 0; i < REQUESTS_AT_ONCE && !client->is_gone && !client->outbox.head; i++)
         if (!serve_request(warden, client))
             break;
 }

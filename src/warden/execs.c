@@ -126,10 +126,10 @@ static void take_fds(struct exec_spec *spec, const int fds[WARDEN_FDS])
 }
 
 /* One that owns the sandbox has it to itself. */
-static int check_room(const struct warden_sandbox *ws, const struct exec_spec *spec,
-                      struct cay_error *err)
+static int check_exec_fits(const struct warden_sandbox *ws, const struct exec_spec *spec,
+                           struct cay_error *err)
 {
-    if (ws->is_closing || ws->is_doomed)
+    if (ws->is_close_asked || ws->is_closing || ws->is_doomed)
         return cay_fail(err, CAY_E_USAGE, "warden: the sandbox is being closed");
     if (execs_find(ws, spec->number) || spec->number == EXEC_NONE)
         return cay_fail(err, CAY_E_USAGE, "warden: the number of that program is in use");
@@ -150,7 +150,7 @@ void execs_start(struct warden *warden, struct warden_sandbox *ws, struct warden
 
     take_fds(spec, fds);
     check_cap_exec(warden->options, spec);
-    if (check_room(ws, spec, &err) < 0 || check_exec(spec, ws->has_terminals, &err) < 0 ||
+    if (check_exec_fits(ws, spec, &err) < 0 || check_exec(spec, ws->has_terminals, &err) < 0 ||
         ws->sandbox->backend->exec(ws->sandbox, spec, &err) < 0) {
         send_failed(ws, spec->number, &err);
         return;
@@ -285,7 +285,7 @@ void execs_let_go(struct warden_sandbox *ws)
 
 /* ---- time ---- */
 
-static void on_late(struct warden_sandbox *ws, struct warden_exec *exec)
+static void on_exec_deadline(struct warden_sandbox *ws, struct warden_exec *exec)
 {
     struct cay_error err;
 
@@ -308,7 +308,7 @@ void execs_serve_clock(struct warden_sandbox *ws, int64_t now)
         if (now >= exec->usage_ns && now < exec->deadline_ns) /* else its end reports it */
             ask_usage(ws, exec, now);
         if (now >= exec->deadline_ns)
-            on_late(ws, exec);
+            on_exec_deadline(ws, exec);
     }
 }
 

@@ -82,8 +82,8 @@ static uint32_t count_sandboxes(const struct warden *warden, bool is_main)
 }
 
 /* Each has fds of ours, processes and memory: not as many as somebody likes. */
-static int check_room(const struct warden *warden, const struct client *client, uint32_t number,
-                      struct cay_error *err)
+static int check_sandbox_count(const struct warden *warden, const struct client *client,
+                               uint32_t number, struct cay_error *err)
 {
     uint32_t wanted = warden->options->max_runs;
     uint32_t max = wanted == 0 ? SANDBOXES_MAX : MIN(wanted, (uint32_t)SANDBOXES_MAX);
@@ -118,7 +118,7 @@ void sandboxes_open(struct warden *warden, struct client *client, struct warden_
     spec->payload_fd = fds[WARDEN_PLACES];
     memcpy(spec->folder_fds, fds + WARDEN_FOLDERS, sizeof spec->folder_fds);
     check_cap_sandbox(warden->options, spec);
-    if (!backend || check_room(warden, client, request->sandbox, &err) < 0 ||
+    if (!backend || check_sandbox_count(warden, client, request->sandbox, &err) < 0 ||
         check_sandbox(warden->options, backend, spec, &err) < 0 ||
         backend->open(&warden->hosts[request->backend], spec, &sandbox, &err) < 0) {
         sandboxes_refuse(client, request->sandbox, &err);
@@ -156,6 +156,7 @@ void sandboxes_close_soon(struct warden_sandbox *ws, enum stop_reason reason)
         sandboxes_close(ws, reason);
     else
         ws->deadline_ns = MIN(ws->deadline_ns, clock_now_ns() + HELD_NS);
+    ws->is_close_asked = true;
 }
 
 static void sandbox_remove(struct warden *warden, struct warden_sandbox *ws)
@@ -263,6 +264,7 @@ static bool serve_report(struct warden *warden, struct warden_sandbox *ws)
         break;
     case REPORT_FAILED:
         send_failed(ws, &report.error);
+        sandboxes_close(ws, STOP_NONE);
         break;
     case REPORT_DOOMED:
         on_doomed(ws);
@@ -289,7 +291,7 @@ void sandboxes_serve(struct warden *warden, struct warden_sandbox *ws)
 
 /* ---- time ---- */
 
-static void on_late(struct warden_sandbox *ws)
+static void on_sandbox_deadline(struct warden_sandbox *ws)
 {
     struct cay_error err;
 
@@ -316,7 +318,7 @@ void sandboxes_serve_clock(struct warden *warden, int64_t now)
     for (struct warden_sandbox *ws = warden->sandboxes, *next; ws; ws = next) {
         next = ws->next;
         if (now >= ws->deadline_ns)
-            on_late(ws);
+            on_sandbox_deadline(ws);
         else
             execs_serve_clock(ws, now);
         if (now >= ws->sandbox->tick_ns)

@@ -58,7 +58,8 @@ struct warden_sandbox {
     int64_t deadline_ns; /* of the set-up, or of its end; INT64_MAX: it stays open */
     int64_t ended_ns;    /* when the last exec did; 0: none has */
     bool is_up;
-    bool has_started; /* a program was, in there */
+    bool has_started;    /* a program was, in there */
+    bool is_close_asked; /* by its client */
     bool is_closing;
     bool is_held;   /* its last exec has ended, and nothing is left to do but to close it */
     bool is_doomed; /* its client was told that it is closed: nothing of it can run any more */

@@ -36,8 +36,9 @@ static int until_next_ms(const struct warden *warden)
 
 static struct pollfd poll_client(const struct client *client)
 {
-    short out = client->outbox.head ? POLLOUT : 0;
-    return (struct pollfd){ client->is_gone ? -1 : client->fd, (short)(POLLIN | out), 0 };
+    /* A client that does not read is not heard either: replies kept for it are bounded that way. */
+    short events = client->outbox.head ? POLLOUT : POLLIN;
+    return (struct pollfd){ client->is_gone ? -1 : client->fd, events, 0 };
 }
 
 /* Fills the list with the fronts and the fds of each run; one that finds no room waits for its

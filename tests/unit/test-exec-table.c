@@ -21,7 +21,7 @@ static int add(struct exec_table *table, uint32_t number, bool owns_sandbox)
 
 static bool note(struct exec_table *table, enum report_kind kind, uint32_t number)
 {
-    struct report report = { .kind = kind, .exec = number };
+    struct report report = { .kind = kind, .exec = number, .over = TICK_MEMORY };
 
     if (kind == REPORT_FAILED)
         cay_fail(&report.error, CAY_E_LIMIT, "no room");
@@ -68,6 +68,13 @@ static void test_reports(void **state)
     assert_true(note(table, REPORT_OVER, 7));
     assert_false(note(table, REPORT_OVER, 8));
     assert_true(note(table, REPORT_OVER, EXEC_NONE));
+    for (int forged = -1; forged <= 3; forged++) { /* whoever keeps the sandbox may be taken over */
+        const struct report over = { .kind = REPORT_OVER,
+                                     .exec = 7,
+                                     .over = (enum tick_result)forged };
+        assert_int_equal(exec_table_note(table, &over),
+                         forged == TICK_CPU_TIME || forged == TICK_MEMORY);
+    }
     assert_true(note(table, REPORT_EXEC_ENDED, 7));
     assert_false(note(table, REPORT_EXEC_ENDED, 7));
     assert_int_equal(exec_table_find(table, 7), -1);

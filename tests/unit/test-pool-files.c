@@ -28,8 +28,8 @@ static void test_bounds(void **state)
         unsigned n = 0;
         while (pool_files_has_room(pool_files_max(limit), n))
             n++;
-        assert_true((uint64_t)n * FILES_SPARE <= limit / 4);
-        assert_true((n + UINT64_C(1)) * FILES_SPARE > limit / 4);
+        assert_true((uint64_t)n * FILES_PER_SPARE <= limit / 4);
+        assert_true((n + UINT64_C(1)) * FILES_PER_SPARE > limit / 4);
     }
 }
 

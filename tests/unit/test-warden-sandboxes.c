@@ -40,7 +40,7 @@ enum {
 };
 
 /* language of a sandbox: */
-enum { GOOD, UNMADE, BROKEN, STANDS };
+enum { GOOD, UNMADE, BROKEN, STANDS, LINGERS };
 
 enum { MAX = 64 };
 
@@ -94,12 +94,13 @@ static int fake_open(const struct backend_host *host, const struct sandbox_spec 
         .fds = { eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), -1, -1, -1 },
         .tick_ns = INT64_MAX,
     };
-    if (spec->language == BROKEN) {
+    if (spec->language == BROKEN || spec->language == LINGERS) {
         struct report failed = { .kind = REPORT_FAILED };
         cay_fail(&failed.error, CAY_E_SYSTEM, "broken");
         report(fake, failed);
-        report(fake, (struct report){ .kind = REPORT_CLOSED });
     }
+    if (spec->language == BROKEN)
+        report(fake, (struct report){ .kind = REPORT_CLOSED });
     if (spec->language == STANDS)
         report(fake, (struct report){ .kind = REPORT_OPENED });
     *ret = &fake->base;
@@ -320,6 +321,32 @@ static struct warden_reply expect(const struct world *world, enum reply_kind kin
 }
 
 /* ---- */
+
+/* One that has failed is closed, whether whoever keeps it goes by itself or not. */
+static void test_failed_is_closed(void **state)
+{
+    const struct world *world = *state;
+
+    open_as(world, 1, LINGERS);
+    assert_string_equal(expect(world, WARDEN_FAILED, 1, 0).error.msg, "broken");
+    expect(world, WARDEN_CLOSED, 1, 0);
+}
+
+/* A CLOSE is not taken back by an EXEC behind it, also where the program is held and has a moment. */
+static void test_close_stays(void **state)
+{
+    const struct world *world = *state;
+    struct warden_request held = exec_of(1, 1, ENDS_HELD), late = exec_of(1, 2, LIVES);
+
+    held.program.owns_sandbox = late.program.owns_sandbox = true;
+    open_as(world, 1, GOOD);
+    exec(world, held);
+    expect(world, WARDEN_EXEC_ENDED, 1, 1);
+    close_as(world, 1, STOP_NONE);
+    exec(world, late);
+    expect(world, WARDEN_EXEC_FAILED, 1, 2);
+    expect(world, WARDEN_CLOSED, 1, 0);
+}
 
 /* Asked for in one go, it starts and ends in one message; then it stays open until it is closed. */
 static void test_one(void **state)
@@ -602,6 +629,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_is_closed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_close_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(test_several, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room, setup, teardown),

@@ -2,10 +2,10 @@
 /*
  * Between the clone and the program.
  *
- *   warden ──ctl socket──▶ pid 1 (init)          this file, a fork of the warden, never exec'ed
+ *   warden ──ctl socket──▶ pid 1 (init)          this file, then init.c: a fork of the warden
  *     │  clone: all namespaces     │  clone: CLONE_VM | CLONE_VFORK
  *     │  writes the id map         ▼
- *     │                          program-to-be    this file, then execve: the program, pid 2
+ *     │                          program-to-be    program.c, which ends in execve: the program
  *     └── front's pipes are its fds 0, 1, 2, and nothing else is open
  *
  * Pid 1 walks the steps of its list, forks the program, reaps, and reports by the ctl socket,

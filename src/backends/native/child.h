@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The code that runs inside, between the clone and the program: as pid 1 of the sandbox, and for a
- * moment as the program-to-be. See child.c for the picture. The warden prepares struct child
+ * The code that runs as pid 1 of a sandbox from its clone until the sandbox stands; what it does then
+ * is in init.h, and how a program is started in program.h. See child.c for the picture. The warden prepares struct child
  * before the clone, so that nothing needs to be allocated or looked up after it.
  */
 
@@ -150,7 +150,7 @@ struct child_message {
 int child_send_message(int fd, enum child_message_kind kind, const int join[CGROUP_N]);
 int child_recv_message(int fd, enum child_message_kind kind, int ret_join[CGROUP_N]);
 
-/* After that, as often as wanted: start this program, or send one that runs a signal. An exec that
+/* After that, as often as wanted: start this program, or signal one that runs. An exec that
  * is for a program that waits is passed on to it as it came. */
 enum { REQUEST_PAYLOAD = 3, REQUEST_HARVEST, REQUEST_FDS };
 

@@ -224,6 +224,8 @@ static pid_t start_program(struct state *state, struct init_exec *exec, struct i
     vector_unmap(argv, payload->argc);
     vector_unmap(env, payload->envc);
     exec->started_ns = state->program.executed_ns;
+    if (pid > 0 && exec->started_ns == 0) /* killed on its way to the exec: that is its end, too */
+        exec->started_ns = clock_now_ns();
     return pid;
 }
 

@@ -31,6 +31,12 @@ static int recv_report(int fd, struct child_report *ret, int ret_fds[READY_FDS])
 
 /* A program that is held by a notice goes on when the last of its fds is closed, and a pid 1 that is
  * killed closes its own before the kernel ends the others: so there is one here. */
+/* Once, of a spare, before anything runs in it: pid 1 may be in somebody else's hands. */
+static bool may_be_ready(const struct native *native)
+{
+    return native->spare != SPARE_NONE && native->has_cgroup && !native->is_ready;
+}
+
 static void take_ready(struct native *native, const struct child_report *from, int fds[READY_FDS])
 {
     if (native->notice_fd < 0)
@@ -38,6 +44,7 @@ static void take_ready(struct native *native, const struct child_report *from, i
     if (native->root_fd < 0)
         native->root_fd = take_fd(&fds[READY_ROOT]);
     native->has_program = from->value != 0;
+    native->is_ready = true;
     cgroup_tasks(&native->cgroup); /* so that it is open when it is asked at the end */
     cgroup_reset_peaks(&native->cgroup);
     cgroup_read(&native->cgroup, &native->ready);
@@ -50,7 +57,10 @@ ssize_t native_recv(struct native *native, struct child_report *ret)
     if (native->base.fds[FD_CTL] < 0)
         return 0;
     int rc = recv_report(native->base.fds[FD_CTL], ret, fds);
-    if (rc == 0 && ret->kind == CHILD_READY)
+    bool is_ready = rc == 0 && ret->kind == CHILD_READY;
+    if (is_ready && !may_be_ready(native))
+        rc = -EAGAIN;
+    else if (is_ready)
         take_ready(native, ret, fds);
     for (int i = 0; i < READY_FDS; i++)
         close_fd(&fds[i]);
@@ -93,6 +103,12 @@ static void read_counters(struct native *native, const struct native_exec *exec,
         now.oom_kills == UINT64_MAX ? 0 : native_since(now.oom_kills, exec->zero.oom_kills);
     end->pids_denied =
         now.pids_denied == UINT64_MAX ? 0 : native_since(now.pids_denied, exec->zero.pids_denied);
+    /* The counters are the sandbox's: what befell a neighbour is no reason for this one's end. */
+    bool is_killed = !from || (WIFSIGNALED(from->value) && WTERMSIG(from->value) == SIGKILL);
+    if (!is_alone)
+        end->pids_denied = 0;
+    if (!is_alone && !is_killed)
+        end->oom_kills = 0;
 }
 
 static uint64_t known(uint64_t bytes)
@@ -209,6 +225,8 @@ static bool is_out_of_memory(struct native *native, const struct native_exec *ex
 static void sandbox_failed(struct native *native, const struct child_report *from,
                            struct report *ret)
 {
+    if (native->failed)
+        return;
     native->failed = true;
     ret->kind = REPORT_FAILED;
     if (from)
@@ -242,8 +260,6 @@ static bool end_one(struct native *native, struct report *ret)
     return exec_table_end_one(&native->table, ret);
 }
 
-/* Most are gone long before the first look. */
-#define DOOMED_FIRST_NS (50 * NS_PER_MSEC)
 #define DOOMED_AGAIN_NS (20 * NS_PER_MSEC)
 
 bool native_look_if_doomed(struct native *native, int64_t now_ns, int64_t *next_ns)
@@ -300,7 +316,9 @@ static void sandbox_opened(struct native *native, struct report *ret)
 static void report_over(struct native *native, uint32_t exec, enum tick_result found,
                         struct report *ret)
 {
-    if (native->failed)
+    bool is_known = found == TICK_CPU_TIME || found == TICK_MEMORY;
+
+    if (native->failed || !is_known)
         return;
     *ret = (struct report){ .kind = REPORT_OVER, .exec = exec, .over = found };
     if (!exec_table_note(&native->table, ret))
@@ -310,6 +328,8 @@ static void report_over(struct native *native, uint32_t exec, enum tick_result f
 /* One whose zygote is gone is left without a program: pid 1 starts it by itself. */
 static void on_made(struct native *native)
 {
+    if (native->spare != SPARE_FORK || native->program_fd < 0)
+        return;
     if (!native->is_killed && pool_order(native->pool, native) < 0)
         close_fd(&native->program_fd);
 }
@@ -403,5 +423,5 @@ void native_wait(struct sandbox *sandbox, struct report *ret)
     if (native_reap(native, WNOHANG))
         report_end(native, ret);
     else if (!native->is_doomed)
-        native->base.tick_ns = MIN(native->base.tick_ns, clock_now_ns() + DOOMED_FIRST_NS);
+        native->base.tick_ns = MIN(native->base.tick_ns, clock_now_ns() + NATIVE_DOOMED_NS);
 }

@@ -90,6 +90,9 @@ void native_kill(struct sandbox *sandbox)
     syscall(SYS_pidfd_send_signal, native->base.fds[FD_PID], SIGKILL, NULL, 0);
     if (native->has_cgroup)
         cgroup_kill(&native->cgroup);
+    /* Its last word came already: whether the kernel still clears it away is looked at by the clock. */
+    if (native->base.fds[FD_CTL] < 0 && !native->is_doomed)
+        native->base.tick_ns = clock_now_ns() + NATIVE_DOOMED_NS;
 }
 
 struct native *native_make(const struct backend_host *host, const struct sandbox_spec *spec,
@@ -162,7 +165,7 @@ static int take_over(struct native *native, const struct sandbox_spec *spec)
     enum cgroup_controller which;
 
     native->spec = *spec;
-    native->is_opened = native->base.has_report = native->state == SPARE_READY;
+    native->is_opened = native->base.has_report = native->state == SPARE_STATE_READY;
     int rc = native_set_limits(native, now, &which);
     if (rc == 0 && (now->disk_bytes != had.disk_bytes || now->inodes != had.inodes))
         rc = root_change_bounds(native->root_fd, &had, now);

@@ -53,12 +53,13 @@ struct native {
     enum spare_kind spare;
     struct native *next; /* in the pool's list */
     unsigned class;      /* the pool's */
-    enum spare_state { SPARE_MAKING, SPARE_READY, SPARE_STATES } state;
+    enum spare_state { SPARE_STATE_MAKING, SPARE_STATE_READY, SPARE_STATE_N } state;
     int program_fd; /* for the program-to-be, until somebody has it; else -1 */
     int root_fd;    /* of a ready spare: its root; else -1 */
     int notice_fd;  /* likewise: kept until nothing lives (take_ready) */
     uint64_t spare_bytes;
     struct cgroup_counters ready; /* counters when it was ready */
+    bool is_ready;                /* a spare that is */
     bool has_program;             /* there is one that waits */
     int64_t late_ns;              /* when a spare that is not ready is given up */
 };
@@ -98,6 +99,9 @@ void native_hurry(struct native *native);
 /* What pid 1 says: its size, 0 when it is gone, or -1 and errno. What comes along with CHILD_READY
  * is taken. */
 ssize_t native_recv(struct native *native, struct child_report *ret);
+
+/* After the end of its socket, till it is looked at whether it is doomed: most are gone long before. */
+#define NATIVE_DOOMED_NS (50 * NS_PER_MSEC)
 
 /* Whether nothing can run any more while pid 1 is not gone yet; asked from time to time once it has
  * closed its socket. *next_ns: when to ask again. */

@@ -36,7 +36,8 @@ static void answer_detached(struct exchange *x, const struct execution_info *run
     exchange_reply(x, 202, JSON_TYPE, strbuf_take(&out), len);
 }
 
-static void start(struct exchange *x, struct cay_request *req, const struct event_format *format)
+static void execute_and_answer(struct exchange *x, struct cay_request *req,
+                               const struct event_format *format)
 {
     struct execution *run;
     struct execution_info info;
@@ -74,7 +75,7 @@ void handle_execute(struct exchange *x)
     int rc = cay_request_parse(req, strbuf_str(&x->body), x->body.len, &err);
     strbuf_done(&x->body); /* the request has what it needs of it */
     if (rc == 0) {
-        start(x, req, form > 0 ? &event_formats[form - 1] : NULL);
+        execute_and_answer(x, req, form > 0 ? &event_formats[form - 1] : NULL);
         return;
     }
     cay_request_free(req);

@@ -3,7 +3,7 @@
 
 /*
  * How many of the warden's open files may be those of what is made ahead: a quarter of the limit,
- * which is what connections have of the front's (doors/http/setup.c). The rest is for runs. Where the
+ * which is what connections have of the front's (service/service-open.c). The rest is for runs. Where the
  * limit is as high as it mostly is, other bounds are reached first.
  */
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* About as many as a spare holds, in the warden, where it holds the most (cgroup v1). */
-enum { FILES_SPARE = 20 };
+enum { FILES_PER_SPARE = 20 };
 
 uint64_t pool_files_max(uint64_t limit);
 

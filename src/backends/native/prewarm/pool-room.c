@@ -10,7 +10,7 @@ static unsigned count_spares(const struct pool *pool)
 
     for (const struct pool_class *class = pool->classes; class < pool->classes + POOL_CLASSES;
          class ++)
-        for (int i = 0; i < SPARE_STATES; i++)
+        for (int i = 0; i < SPARE_STATE_N; i++)
             n += class->n[i];
     return n;
 }

@@ -15,7 +15,7 @@ struct pool_class {
     struct zygote *zygote;      /* of SPARE_FORK */
     struct zygote *replacement; /* that will take its place */
     struct native *spares;
-    unsigned n[SPARE_STATES], target;
+    unsigned n[SPARE_STATE_N], target;
     uint32_t taken, missed, failed;
     unsigned taken_lately; /* since the target was last looked at */
     int64_t look_ns;

@@ -163,7 +163,7 @@ static void lose_zygote(struct pool *pool, struct pool_class *class)
         class->kind = SPARE_EXEC;
     for (struct native *native = class->spares, *next; native; native = next) {
         next = native->next;
-        if (native->state == SPARE_MAKING)
+        if (native->state == SPARE_STATE_MAKING)
             drop_spare(pool, class, native);
     }
 }
@@ -289,7 +289,7 @@ static void make_spare(struct pool *pool, struct pool_class *class)
     }
     native->late_ns = clock_now_ns() + MAKE_NS;
     push(&class->spares, native);
-    class->n[SPARE_MAKING]++;
+    class->n[SPARE_STATE_MAKING]++;
     watch(pool, native->base.fds[FD_CTL], (uint64_t)(uintptr_t)native);
     watch(pool, native->base.fds[FD_PID], (uint64_t)(uintptr_t)native);
 }
@@ -298,8 +298,8 @@ static void on_ready(struct pool *pool, struct pool_class *class, struct native 
                      const struct child_report *from)
 {
     class->n[native->state]--;
-    native->state = SPARE_READY;
-    class->n[SPARE_READY]++;
+    native->state = SPARE_STATE_READY;
+    class->n[SPARE_STATE_READY]++;
     native->layers |= from->layers;
     class->failures = 0;
     native->spare_bytes = cgroup_memory(&native->cgroup);
@@ -310,7 +310,7 @@ static void on_ready(struct pool *pool, struct pool_class *class, struct native 
  * and for the moment that it takes when the last one was taken. */
 static int64_t quiet_until(const struct pool *pool, const struct pool_class *class)
 {
-    return (class->n[SPARE_READY] == 0 ? class->emptied_ns : pool->taken_ns) + QUIET_NS;
+    return (class->n[SPARE_STATE_READY] == 0 ? class->emptied_ns : pool->taken_ns) + QUIET_NS;
 }
 
 int pool_order(struct pool *pool, struct native *native)
@@ -355,7 +355,7 @@ static void drop_late(struct pool *pool, struct pool_class *class, int64_t now)
 {
     for (struct native *native = class->spares, *next; native; native = next) {
         next = native->next;
-        if (native->state != SPARE_MAKING || now < native->late_ns)
+        if (native->state != SPARE_STATE_MAKING || now < native->late_ns)
             continue;
         fail_class(class);
         drop_spare(pool, class, native);
@@ -374,9 +374,9 @@ static void look_at_target(struct pool *pool, struct pool_class *class, int64_t 
     class->look_ns = now + SHRINK_NS;
     drop_late(pool, class, now);
     for (struct native *native = class->spares, *next;
-         native && class->n[SPARE_READY] > class->target; native = next) {
+         native && class->n[SPARE_STATE_READY] > class->target; native = next) {
         next = native->next;
-        if (native->state == SPARE_READY)
+        if (native->state == SPARE_STATE_READY)
             drop_spare(pool, class, native);
     }
 }
@@ -396,7 +396,8 @@ static int64_t serve_class(struct pool *pool, struct pool_class *class, int64_t 
     int64_t quiet_ns = quiet_until(pool, class);
     if (now < quiet_ns)
         return quiet_ns;
-    if (class->n[SPARE_READY] + class->n[SPARE_MAKING] >= class->target || !pool_has_room(pool))
+    if (class->n[SPARE_STATE_READY] + class->n[SPARE_STATE_MAKING] >= class->target ||
+        !pool_has_room(pool))
         return class->look_ns;
     if (*made)
         return now;
@@ -440,7 +441,7 @@ int64_t pool_serve(struct pool *pool)
 static struct native *find(const struct pool_class *class, const struct sandbox_spec *spec)
 {
     for (struct native *native = class->spares; native; native = native->next)
-        if (native->state == SPARE_READY && spare_fits(native, spec))
+        if (native->state == SPARE_STATE_READY && spare_fits(native, spec))
             return native;
     return NULL;
 }
@@ -480,7 +481,7 @@ struct native *pool_take(struct pool *pool, const struct sandbox_spec *spec)
     class->n[native->state]--;
     class->taken++;
     pool->taken_ns = clock_now_ns();
-    if (class->n[SPARE_READY] == 0)
+    if (class->n[SPARE_STATE_READY] == 0)
         class->emptied_ns = pool->taken_ns;
     pool->memory_bytes -= native->spare_bytes;
     unwatch(pool, native->base.fds[FD_CTL]);
@@ -550,8 +551,8 @@ void pool_stats(const struct pool *pool, struct pool_stats *ret)
     *ret = (struct pool_stats){ .memory_bytes = pool->memory_bytes };
     for (unsigned i = 0; i < POOL_CLASSES; i++) {
         const struct pool_class *class = &pool->classes[i];
-        ret->classes[i].ready = (uint16_t) class->n[SPARE_READY];
-        ret->classes[i].making = (uint16_t) class->n[SPARE_MAKING];
+        ret->classes[i].ready = (uint16_t) class->n[SPARE_STATE_READY];
+        ret->classes[i].making = (uint16_t) class->n[SPARE_STATE_MAKING];
         ret->classes[i].target = (uint16_t) class->target;
         ret->classes[i].has_zygote = class->zygote && class->zygote->is_up;
         ret->classes[i].taken = class->taken;
