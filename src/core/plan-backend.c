@@ -27,31 +27,30 @@ static bool is_unavailable(const struct plan_host *host, size_t place)
 #define GVISOR_RUNTIME "runsc"
 
 /* The one that was named; else gVisor's, where that is what it takes to be strong enough. */
-static const char *runtime_of(const struct plan_backend_wishes *wishes,
+static const char *runtime_of(const struct backend_request *request,
                               const struct backend_kind *backend)
 {
     if (!(backend->abilities & BACKEND_RUNTIMES))
         return NULL;
-    if (wishes->runtime)
-        return wishes->runtime;
-    bool is_needed = backend->tier < TIER_GVISOR && tier_find(wishes->least) == TIER_GVISOR;
+    if (request->runtime)
+        return request->runtime;
+    bool is_needed = backend->tier < TIER_GVISOR && tier_find(request->min) == TIER_GVISOR;
     return is_needed ? GVISOR_RUNTIME : NULL;
 }
 
 /* gVisor's runtime is a kernel of its own between the program and the host's. */
-static enum tier tier_of(const struct plan_backend_wishes *wishes,
-                         const struct backend_kind *backend)
+static enum tier tier_of(const struct backend_request *request, const struct backend_kind *backend)
 {
-    const char *runtime = runtime_of(wishes, backend);
+    const char *runtime = runtime_of(request, backend);
     bool is_gvisor = runtime && strncmp(runtime, GVISOR_RUNTIME, strlen(GVISOR_RUNTIME)) == 0;
 
     return is_gvisor ? TIER_GVISOR : backend->tier;
 }
 
-static int take_runtime(struct plan *plan, const struct plan_backend_wishes *wishes,
+static int take_runtime(struct plan *plan, const struct backend_request *request,
                         struct cay_error *err)
 {
-    const char *runtime = runtime_of(wishes, plan->backend);
+    const char *runtime = runtime_of(request, plan->backend);
 
     if (!runtime)
         return 0;
@@ -63,14 +62,13 @@ static int take_runtime(struct plan *plan, const struct plan_backend_wishes *wis
 
 /* The first that is isolated, strong enough, and takes a runtime if one is named, past the one at
  * `but`. */
-static const struct backend_kind *find_isolated(const struct plan_backend_wishes *wishes,
-                                                const struct plan_host *host, int least,
+static const struct backend_kind *find_isolated(const struct backend_request *request,
+                                                const struct plan_host *host, int min,
                                                 const struct backend_kind *but)
 {
     for (size_t i = 0; backend_kinds[i]; i++)
-        if (backend_kinds[i]->tier != TIER_NONE &&
-            (int)tier_of(wishes, backend_kinds[i]) >= least &&
-            (!wishes->runtime || (backend_kinds[i]->abilities & BACKEND_RUNTIMES)) &&
+        if (backend_kinds[i]->tier != TIER_NONE && (int)tier_of(request, backend_kinds[i]) >= min &&
+            (!request->runtime || (backend_kinds[i]->abilities & BACKEND_RUNTIMES)) &&
             backend_kinds[i] != but && !is_unavailable(host, i))
             return backend_kinds[i];
     return NULL;
@@ -95,51 +93,52 @@ static bool is_tried(const struct plan_host *host, const struct backend_kind *ba
 }
 
 /* What has been said for isolation holds against a flag that goes without. */
-static int check_unsafe(const struct plan_backend_wishes *wishes, struct cay_error *err)
+static int check_unsafe(const struct backend_request *request, struct cay_error *err)
 {
-    if (wishes->is_sandbox_on) {
+    if (request->is_sandbox_on) {
         cay_fail(
             err, CAY_E_POLICY,
             "fallback: unsafe is refused: enable_sandbox is true, nothing runs without isolation");
         return cay_hint(err,
                         "use isolated, or set SECURITY_ENABLE_SANDBOX=false too if you mean it");
     }
-    if (wishes->is_least_explicit && tier_find(wishes->least) > TIER_NONE) {
-        cay_fail(err, CAY_E_POLICY, "fallback: unsafe is below min_isolation %s", wishes->least);
+    if (request->is_min_explicit && tier_find(request->min) > TIER_NONE) {
+        cay_fail(err, CAY_E_POLICY, "fallback: unsafe is below min_isolation %s", request->min);
         return cay_hint(err, "use isolated, or set min_isolation to \"none\" if you mean it");
     }
     return 0;
 }
 
 /* The one that was asked for, or NULL with an error that says why not. */
-static const struct backend_kind *find_asked(const struct plan_backend_wishes *wishes,
-                                             const struct plan_host *host, int least,
+static const struct backend_kind *find_asked(const struct backend_request *request,
+                                             const struct plan_host *host, int min,
                                              struct cay_error *err)
 {
-    if (strcmp(wishes->name, "auto") == 0) {
-        const struct backend_kind *backend = find_isolated(wishes, host, least, NULL);
+    if (strcmp(request->name, "auto") == 0) {
+        const struct backend_kind *backend = find_isolated(request, host, min, NULL);
         if (!backend)
             cay_fail(err, CAY_E_UNSUPPORTED,
-                     "min_isolation: no backend of this build gives tier %s", wishes->least);
+                     "min_isolation: no backend of this build gives tier %s", request->min);
         return backend;
     }
-    const struct backend_kind *backend = backend_find(wishes->name);
+    const struct backend_kind *backend = backend_find(request->name);
     if (!backend)
-        cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s is not built yet", wishes->name);
+        cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s is not built yet", request->name);
     else if (is_tried(host, backend))
-        cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s is not available on this host", wishes->name);
+        cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s is not available on this host",
+                 request->name);
     return backend && !is_tried(host, backend) ? backend : NULL;
 }
 
-static int check_tier(const struct plan_backend_wishes *wishes, const struct backend_kind *backend,
+static int check_tier(const struct backend_request *request, const struct backend_kind *backend,
                       struct cay_error *err)
 {
-    enum tier tier = tier_of(wishes, backend);
-    bool is_refused = tier == TIER_NONE && wishes->is_sandbox_on;
+    enum tier tier = tier_of(request, backend);
+    bool is_refused = tier == TIER_NONE && request->is_sandbox_on;
 
-    if ((int)tier < tier_find(wishes->least)) {
+    if ((int)tier < tier_find(request->min)) {
         cay_fail(err, CAY_E_UNSUPPORTED, "backend: %s gives tier %s, below min_isolation %s",
-                 backend->name, tier_name(tier), wishes->least);
+                 backend->name, tier_name(tier), request->min);
         return cay_hint(err, "use another backend, or set min_isolation to \"%s\"%s if you mean it",
                         tier_name(tier), is_refused ? " and SECURITY_ENABLE_SANDBOX=false" : "");
     }
@@ -152,16 +151,16 @@ static int check_tier(const struct plan_backend_wishes *wishes, const struct bac
 }
 
 /* In place of the one that can't be had; NULL: nothing may be. */
-static const struct backend_kind *find_instead(const struct plan_backend_wishes *wishes,
-                                               const struct plan_host *host, int least,
+static const struct backend_kind *find_instead(const struct backend_request *request,
+                                               const struct plan_host *host, int min,
                                                bool is_unsafe, const struct backend_kind *but,
                                                const char **ret_how)
 {
     const struct backend_kind *backend = NULL;
 
-    if (strcmp(wishes->name, "auto") == 0 || strcmp(wishes->fallback, "never") != 0) {
-        *ret_how = strcmp(wishes->fallback, "never") == 0 ? "auto" : "isolated";
-        backend = find_isolated(wishes, host, least, but);
+    if (strcmp(request->name, "auto") == 0 || strcmp(request->fallback, "never") != 0) {
+        *ret_how = strcmp(request->fallback, "never") == 0 ? "auto" : "isolated";
+        backend = find_isolated(request, host, min, but);
     }
     if (!backend && is_unsafe) {
         *ret_how = "unsafe";
@@ -170,42 +169,42 @@ static const struct backend_kind *find_instead(const struct plan_backend_wishes 
     return backend;
 }
 
-int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
+int plan_backend(struct plan *plan, const struct backend_request *request,
                  const struct plan_host *host, struct cay_error *err)
 {
-    bool is_unsafe = strcmp(wishes->fallback, "unsafe") == 0 && wishes->is_fallback_explicit;
-    int least = tier_find(wishes->least);
+    bool is_unsafe = strcmp(request->fallback, "unsafe") == 0 && request->is_fallback_explicit;
+    int min = tier_find(request->min);
     struct cay_error missing = { 0 };
     const char *how = NULL;
 
-    if (is_unsafe && check_unsafe(wishes, err) < 0)
+    if (is_unsafe && check_unsafe(request, err) < 0)
         return -1;
-    if (!is_unsafe && strcmp(wishes->fallback, "unsafe") == 0)
+    if (!is_unsafe && strcmp(request->fallback, "unsafe") == 0)
         field_append(&plan->arena, &plan->warnings,
                      "fallback: unsafe only counts as a command-line flag; isolated is in force");
-    const struct backend_kind *asked = find_asked(wishes, host, least, &missing);
+    const struct backend_kind *asked = find_asked(request, host, min, &missing);
     plan->backend = asked;
     if (!asked)
-        plan->backend = find_instead(wishes, host, least, is_unsafe, NULL, &how);
+        plan->backend = find_instead(request, host, min, is_unsafe, NULL, &how);
     if (!plan->backend) {
         *err = missing;
         return -1;
     }
-    if (asked && check_tier(wishes, asked, err) < 0)
+    if (asked && check_tier(request, asked, err) < 0)
         return -1;
-    if (take_runtime(plan, wishes, err) < 0)
+    if (take_runtime(plan, request, err) < 0)
         return -1;
-    plan->tier = tier_of(wishes, plan->backend);
+    plan->tier = tier_of(request, plan->backend);
     if (host->unavailable && !how) /* auto went on by itself */
         how = "auto";
     if (how)
         plan->fallback = (struct plan_fallback){
-            .asked = arena_str(&plan->arena, wishes->name),
+            .asked = arena_str(&plan->arena, request->name),
             .how = how,
             .why = arena_str(&plan->arena,
                              host->unavailable_why ? host->unavailable_why : missing.msg),
         };
-    plan->has_next = find_instead(wishes, host, least, is_unsafe, plan->backend, &how) != NULL;
+    plan->has_next = find_instead(request, host, min, is_unsafe, plan->backend, &how) != NULL;
     return 0;
 }
 

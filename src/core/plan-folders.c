@@ -41,11 +41,11 @@ static void note_writes(struct plan *plan, const char *name)
     field_append(&plan->arena, &plan->warnings, plan->writes_note);
 }
 
-static int take_workspace(struct plan *plan, const struct plan_wishes *wishes,
+static int take_workspace(struct plan *plan, const struct folders_request *request,
                           const struct plan_host *host, struct cay_error *err)
 {
-    bool writes = wishes->workspace_rw->is_set;
-    const struct value *asked = writes ? wishes->workspace_rw : wishes->workspace;
+    bool writes = request->workspace_rw->is_set;
+    const struct value *asked = writes ? request->workspace_rw : request->workspace;
     const char *field = writes ? "workspace_rw" : "workspace";
 
     if (!asked->is_set)
@@ -85,10 +85,10 @@ static int take_folder(struct plan *plan, const char *text, const struct plan_ho
     return 0;
 }
 
-static int take_folders(struct plan *plan, const struct plan_wishes *wishes,
+static int take_folders(struct plan *plan, const struct folders_request *request,
                         const struct plan_host *host, struct cay_error *err)
 {
-    const char *const *list = wishes->ro->list;
+    const char *const *list = request->ro->list;
     struct value paths = { 0 };
 
     plan->folders = arena_alloc(&plan->arena, PAYLOAD_FOLDERS_MAX * sizeof *plan->folders);
@@ -135,9 +135,10 @@ static void link_workspace(struct plan *plan, const struct plan_host *host)
 }
 
 /* As seen by the program: a relative one begins where it starts. */
-static int take_globs(struct plan *plan, const struct plan_wishes *wishes, struct cay_error *err)
+static int take_globs(struct plan *plan, const struct folders_request *request,
+                      struct cay_error *err)
 {
-    const char *const *list = wishes->collect->list;
+    const char *const *list = request->collect->list;
     struct value globs = { 0 };
     size_t n = 0;
 
@@ -166,16 +167,16 @@ static int take_globs(struct plan *plan, const struct plan_wishes *wishes, struc
 
 /* The code is where the caller has it, if that is in the workspace, so that what lies beside it is
  * found; else it is put into /sandbox. */
-static void place_source(struct plan *plan, const struct plan_wishes *wishes,
+static void place_source(struct plan *plan, const struct folders_request *request,
                          const struct plan_host *host)
 {
     if (!plan->language)
         return;
     const char *name = plan->source_name;
     plan->source = plan->workspace ? arena_printf(&plan->arena, "/sandbox/%s", name) : name;
-    if (!plan->workspace || !wishes->file_name)
+    if (!plan->workspace || !request->file_name)
         return;
-    const char *file = real_path(host, &plan->arena, wishes->file_name);
+    const char *file = real_path(host, &plan->arena, request->file_name);
     const char *part = file ? below(plan->workspace, file) : NULL;
     if (part) {
         plan->source = arena_printf(&plan->arena, "/workspace/%s", part);
@@ -183,21 +184,21 @@ static void place_source(struct plan *plan, const struct plan_wishes *wishes,
     }
 }
 
-int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const struct plan_host *host,
-                 struct cay_error *err)
+int plan_folders(struct plan *plan, const struct folders_request *request,
+                 const struct plan_host *host, struct cay_error *err)
 {
     const struct {
         const char *name;
         const struct value *value;
     } needs[] = {
-        { "workspace", wishes->workspace },
-        { "ro", wishes->ro },
-        { "collect", wishes->collect },
+        { "workspace", request->workspace },
+        { "ro", request->ro },
+        { "collect", request->collect },
     };
 
-    if (wishes->workspace_rw->is_set && wishes->workspace->is_set)
+    if (request->workspace_rw->is_set && request->workspace->is_set)
         return cay_fail(err, CAY_E_USAGE, "workspace and workspace_rw are mutually exclusive");
-    if (wishes->workspace_rw->is_set && !(plan->backend->abilities & BACKEND_WRITES))
+    if (request->workspace_rw->is_set && !(plan->backend->abilities & BACKEND_WRITES))
         return cay_fail(err, CAY_E_UNSUPPORTED, "workspace_rw: not supported by backend %s",
                         plan->backend->name);
     if (!(plan->backend->abilities & BACKEND_FOLDERS))
@@ -205,11 +206,11 @@ int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const stru
             if (needs[i].value->is_set)
                 return cay_fail(err, CAY_E_UNSUPPORTED, "%s: not supported by backend %s",
                                 needs[i].name, plan->backend->name);
-    if (take_workspace(plan, wishes, host, err) < 0 || take_folders(plan, wishes, host, err) < 0 ||
-        take_globs(plan, wishes, err) < 0)
+    if (take_workspace(plan, request, host, err) < 0 ||
+        take_folders(plan, request, host, err) < 0 || take_globs(plan, request, err) < 0)
         return -1;
     link_workspace(plan, host);
-    place_source(plan, wishes, host);
+    place_source(plan, request, host);
     return 0;
 }
 

@@ -9,10 +9,10 @@
 #include "core/embedded.h"
 #include "core/language.h"
 #include "core/path-cache.h"
-#include "core/plan-making.h"
+#include "core/plan-ctx.h"
 
 /* How SQL shows rows: as asked for, or as the door that shows them thinks best. */
-static const char *rows(const struct making *m)
+static const char *rows(const struct plan_ctx *m)
 {
     const char *asked = text(m, FIELD_ROWS);
     if (strcmp(asked, "auto") != 0)
@@ -21,19 +21,19 @@ static const char *rows(const struct making *m)
 }
 
 /* The name of the language's driver in the work folder: hidden, and nobody else's. */
-static const char *driver_name(const struct making *m)
+static const char *driver_name(const struct plan_ctx *m)
 {
     const struct embedded_file *driver = language_driver(m->plan->language);
     return driver ? arena_printf(&m->plan->arena, ".cay%s", strchr(driver->name, '/')) : "";
 }
 
 /* The program starts in its work folder, wherever a backend has it, or in the workspace. */
-static const char *work_path(const struct making *m, const char *name)
+static const char *work_path(const struct plan_ctx *m, const char *name)
 {
     return arena_printf(&m->plan->arena, "%s%s", m->plan->workspace ? "/sandbox/" : "./", name);
 }
 
-static const char *expand(const struct making *m, const char *word, uint64_t memory_bytes)
+static const char *expand(const struct plan_ctx *m, const char *word, uint64_t memory_bytes)
 {
     if (!strchr(word, '{'))
         return word;
@@ -59,7 +59,7 @@ static const char *expand(const struct making *m, const char *word, uint64_t mem
 /* The code and the files of the request that are in the same language; with only_beside, not those
  * in folders. A name that a compiler could take for an option, or for a file of options, is told
  * apart by "./". */
-static void append_sources(const struct making *m, bool only_beside, struct value *argv)
+static void append_sources(const struct plan_ctx *m, bool only_beside, struct value *argv)
 {
     struct plan *plan = m->plan;
 
@@ -73,7 +73,7 @@ static void append_sources(const struct making *m, bool only_beside, struct valu
     }
 }
 
-static const char *const *make_argv(const struct making *m, const char *const *words,
+static const char *const *make_argv(const struct plan_ctx *m, const char *const *words,
                                     uint64_t memory_bytes, const char *const *args)
 {
     struct value argv = { 0 };
@@ -89,7 +89,7 @@ static const char *const *make_argv(const struct making *m, const char *const *w
 }
 
 /* A project has a compile command of its own: its file is at the top of what was given. */
-static const char *const *compile_words(const struct making *m)
+static const char *const *compile_words(const struct plan_ctx *m)
 {
     const struct language *language = m->plan->language;
 
@@ -99,7 +99,7 @@ static const char *const *compile_words(const struct making *m)
     return language->compile;
 }
 
-static const char *find_program(const struct making *m, const char *name)
+static const char *find_program(const struct plan_ctx *m, const char *name)
 {
     const struct plan_host *host = m->host;
     struct arena *arena = &m->plan->arena;
@@ -118,7 +118,7 @@ static const char *find_program(const struct making *m, const char *name)
     return path;
 }
 
-static int find_runtime(const struct making *m)
+static int find_runtime(const struct plan_ctx *m)
 {
     const struct language *language = m->plan->language;
     const char *name = NULL, *packages = "";
@@ -150,7 +150,7 @@ static int find_runtime(const struct making *m)
  * extension of the usual name (a module in x.js is x.mjs). NULL where its extension is not the
  * language's, where a compiler or sqlite3 could take it for something else, and where the caller
  * gives a file of that name too. */
-static const char *own_name(const struct making *m, const char *usual)
+static const char *own_name(const struct plan_ctx *m, const char *usual)
 {
     const char *path = m->req->file_name;
     const char *slash = path ? strrchr(path, '/') : NULL;
@@ -169,7 +169,7 @@ static const char *own_name(const struct making *m, const char *usual)
     return name;
 }
 
-int plan_choose_language(const struct making *m)
+int plan_choose_language(const struct plan_ctx *m)
 {
     const struct cay_request *req = m->req;
     struct plan *plan = m->plan;
@@ -208,7 +208,7 @@ int plan_choose_language(const struct making *m)
 
 /* Whether the program that has no version in its name is of the version asked for: "5.36" is
  * 5.36.0, and is not 5.3. */
-static bool is_plain_version(const struct making *m)
+static bool is_plain_version(const struct plan_ctx *m)
 {
     struct plan *plan = m->plan;
     size_t len = strlen(plan->version);
@@ -222,7 +222,7 @@ static bool is_plain_version(const struct making *m)
 
 /* "python:3.11" takes the program python3.11; where no program's name tells, the plain one is
  * asked, which means starting it. Gives the program's name, or NULL. */
-static const char *versioned(const struct making *m)
+static const char *versioned(const struct plan_ctx *m)
 {
     struct plan *plan = m->plan;
     const char *plain = plan->language->programs[0];
@@ -245,7 +245,7 @@ static const char *versioned(const struct making *m)
 }
 
 /* The same words with another program in the place of the plain one. */
-static const char *const *with_program(const struct making *m, const char *const *words,
+static const char *const *with_program(const struct plan_ctx *m, const char *const *words,
                                        const char *program)
 {
     struct value list = { 0 };
@@ -258,19 +258,19 @@ static const char *const *with_program(const struct making *m, const char *const
     return list.list;
 }
 
-static int choose_folders(const struct making *m)
+static int choose_folders(const struct plan_ctx *m)
 {
-    const struct plan_wishes wishes = {
+    const struct folders_request request = {
         .workspace = setting(m, FIELD_WORKSPACE),
         .workspace_rw = &m->req->values[FIELD_WORKSPACE_RW],
         .ro = setting(m, FIELD_RO),
         .collect = setting(m, FIELD_COLLECT),
         .file_name = has_stripped_fence(m) ? NULL : m->req->file_name,
     };
-    return plan_folders(m->plan, &wishes, m->host, m->err);
+    return plan_folders(m->plan, &request, m->host, m->err);
 }
 
-static int plan_language(const struct making *m)
+static int plan_language(const struct plan_ctx *m)
 {
     struct plan *plan = m->plan;
 
@@ -309,7 +309,7 @@ enum { WORDS_MAX = PAYLOAD_STRINGS_MAX - 256 };
 
 /* Tells how many they are and what they take. A variable is told by its name: its value may be a
  * secret. */
-static int weigh_words(const struct making *m, const char *field, const char *const *words,
+static int weigh_words(const struct plan_ctx *m, const char *field, const char *const *words,
                        size_t *ret_n, size_t *ret_bytes)
 {
     size_t i, bytes = 0;
@@ -331,7 +331,7 @@ static int weigh_words(const struct making *m, const char *field, const char *co
 }
 
 /* A warm start has no execve, but the next one may: what is too long is so in every case. */
-static int check_words(const struct making *m)
+static int check_words(const struct plan_ctx *m)
 {
     const struct cay_request *req = m->req;
     const struct {
@@ -364,7 +364,7 @@ static int check_words(const struct making *m)
     return 0;
 }
 
-int plan_program(const struct making *m)
+int plan_program(const struct plan_ctx *m)
 {
     struct plan *plan = m->plan;
     bool has_command = m->req->command.is_set && m->req->command.list[0];
@@ -404,7 +404,7 @@ static void put_variable(struct arena *arena, struct value *env, const char *var
     field_push(arena, env, variable);
 }
 
-void plan_environment(const struct making *m)
+void plan_environment(const struct plan_ctx *m)
 {
     static const char *const terminal[] = { "TERM=xterm-256color", NULL };
     const char *const *own = m->plan->language ? m->plan->language->env : NULL;
@@ -440,7 +440,7 @@ static bool is_start_variable(const char *variable)
 
 /* How much may be done ahead of the run: nothing where it is to be afresh, no interpreter's start
  * where the request has a say in that. */
-enum start_kind plan_start(const struct making *m)
+enum start_kind plan_start(const struct plan_ctx *m)
 {
     if (m->plan->run.spec.has_terminal || m->plan->image || number(m, FIELD_STRICT) != 0)
         return START_COLD;
@@ -453,7 +453,7 @@ enum start_kind plan_start(const struct making *m)
 }
 
 /* A file of our own among those of the request, which can't have its name. */
-static int add_file(const struct making *m, struct payload_file *files, size_t *n,
+static int add_file(const struct plan_ctx *m, struct payload_file *files, size_t *n,
                     struct payload_file file)
 {
     for (size_t i = 0; i < m->req->files.n; i++)
@@ -464,7 +464,7 @@ static int add_file(const struct making *m, struct payload_file *files, size_t *
     return 0;
 }
 
-int plan_files(const struct making *m)
+int plan_files(const struct plan_ctx *m)
 {
     struct plan *plan = m->plan;
     const struct language *language = plan->language;

@@ -15,13 +15,13 @@
 #include "core/language.h"
 #include "core/layer.h"
 #include "core/limits.h"
-#include "core/plan-making.h"
+#include "core/plan-ctx.h"
 #include "core/request-alias.h"
 #include "sys/userns.h"
 
 /* ---- settings ---- */
 
-static int choose_profile(struct making *m)
+static int choose_profile(struct plan_ctx *m)
 {
     const struct value *asked = &m->req->values[FIELD_PROFILE];
     const char *name = asked->is_set ? asked->text : m->config->settings[FIELD_PROFILE].value.text;
@@ -41,7 +41,7 @@ static int choose_profile(struct making *m)
 }
 
 /* What a server sees to itself, and takes out of a request before it gets here. */
-static int refuse_servers_own(const struct making *m)
+static int refuse_servers_own(const struct plan_ctx *m)
 {
     bool is_webhook = setting(m, FIELD_WEBHOOK)->is_set;
 
@@ -53,7 +53,7 @@ static int refuse_servers_own(const struct making *m)
 }
 
 /* What has its own place in the product but is not part of it yet. */
-static int refuse_unbuilt(const struct making *m)
+static int refuse_unbuilt(const struct plan_ctx *m)
 {
     const struct value *network = setting(m, FIELD_NETWORK);
 
@@ -70,7 +70,7 @@ static int refuse_unbuilt(const struct making *m)
 /* ---- backend ---- */
 
 /* Whether anybody said it: a language's own value takes the place of the built-in one only. */
-static bool is_explicit(const struct making *m, enum field_id id)
+static bool is_explicit(const struct plan_ctx *m, enum field_id id)
 {
     return m->req->values[id].is_set || (m->profile && m->profile->values[id].is_set) ||
            m->config->settings[id].origin != ORIGIN_BUILTIN;
@@ -78,28 +78,28 @@ static bool is_explicit(const struct making *m, enum field_id id)
 
 /* Whether only a project's file said it, which can lower what else would hold, and never raise it.
  */
-static bool is_only_tightened(const struct making *m, enum field_id id)
+static bool is_only_tightened(const struct plan_ctx *m, enum field_id id)
 {
     return !m->req->values[id].is_set && !(m->profile && m->profile->values[id].is_set) &&
            m->config->settings[id].origin == ORIGIN_PROJECT;
 }
 
-static int choose_backend(const struct making *m)
+static int choose_backend(const struct plan_ctx *m)
 {
-    const struct plan_backend_wishes wishes = {
+    const struct backend_request request = {
         .name = text(m, FIELD_BACKEND),
-        .least = text(m, FIELD_MIN_ISOLATION),
+        .min = text(m, FIELD_MIN_ISOLATION),
         .fallback = text(m, FIELD_FALLBACK),
         .is_fallback_explicit = m->req->values[FIELD_FALLBACK].is_set,
-        .is_least_explicit = is_explicit(m, FIELD_MIN_ISOLATION),
+        .is_min_explicit = is_explicit(m, FIELD_MIN_ISOLATION),
         .runtime = text(m, FIELD_RUNTIME),
         .is_sandbox_on = number(m, FIELD_ENABLE_SANDBOX) != 0,
     };
-    return plan_backend(m->plan, &wishes, m->host, m->err);
+    return plan_backend(m->plan, &request, m->host, m->err);
 }
 
 /* A container engine's, which knows it by its name. */
-static int choose_engine_image(const struct making *m)
+static int choose_engine_image(const struct plan_ctx *m)
 {
     const char *image = text(m, FIELD_IMAGE);
     struct plan *plan = m->plan;
@@ -116,7 +116,7 @@ static int choose_engine_image(const struct making *m)
 }
 
 /* The image is opened by the warden too, by its name; this one is for what a plan has to know. */
-static int choose_stored_image(struct making *m, const char *name)
+static int choose_stored_image(struct plan_ctx *m, const char *name)
 {
     struct plan *plan = m->plan;
     struct image_facts facts;
@@ -137,7 +137,7 @@ static int choose_stored_image(struct making *m, const char *name)
     return 0;
 }
 
-static int choose_image(struct making *m)
+static int choose_image(struct plan_ctx *m)
 {
     const char *name = text(m, FIELD_IMAGE);
     const struct backend_kind *backend = m->plan->backend;
@@ -156,7 +156,7 @@ static int choose_image(struct making *m)
     return cay_hint(m->err, "use backend native, or image host");
 }
 
-static int choose_terminal(const struct making *m)
+static int choose_terminal(const struct plan_ctx *m)
 {
     m->plan->run.spec.has_terminal = number(m, FIELD_TTY) != 0;
     if (!m->plan->run.spec.has_terminal || (m->plan->backend->abilities & BACKEND_TERMINAL))
@@ -165,7 +165,7 @@ static int choose_terminal(const struct making *m)
     return cay_hint(m->err, "use backend native, or leave out -t");
 }
 
-static int choose_layers(const struct making *m)
+static int choose_layers(const struct plan_ctx *m)
 {
     const struct value *require = setting(m, FIELD_REQUIRE);
     const char *const *words = require->list;
@@ -197,7 +197,7 @@ static int choose_layers(const struct making *m)
 
 /* ---- limits ---- */
 
-static int check_caps(const struct making *m)
+static int check_caps(const struct plan_ctx *m)
 {
     for (int i = 0; i < FIELD_N; i++) {
         const struct setting *cap = &m->config->caps[i];
@@ -213,7 +213,7 @@ static int check_caps(const struct making *m)
     return 0;
 }
 
-uint64_t plan_run_memory(const struct making *m)
+uint64_t plan_run_memory(const struct plan_ctx *m)
 {
     const struct language *language = m->plan->language;
     const struct value *cap = &m->config->caps[FIELD_MEMORY].value;
@@ -227,13 +227,13 @@ uint64_t plan_run_memory(const struct making *m)
     return cap->is_set ? MIN(own, cap->num) : own;
 }
 
-uint64_t plan_compile_memory(const struct making *m)
+uint64_t plan_compile_memory(const struct plan_ctx *m)
 {
     return MAX(number(m, FIELD_COMPILE_MEMORY), plan_run_memory(m));
 }
 
 /* The result states what was in force: not what this host can't give. */
-static void clamp(const struct making *m, enum field_id id, uint32_t most, uint32_t *value)
+static void clamp(const struct plan_ctx *m, enum field_id id, uint32_t most, uint32_t *value)
 {
     struct arena *arena = &m->plan->arena;
     const struct value had = { .is_set = true, .num = *value };
@@ -250,12 +250,12 @@ static void clamp(const struct making *m, enum field_id id, uint32_t most, uint3
 
 static uint64_t limit_number(const void *arg, enum field_id id)
 {
-    const struct making *m = arg;
+    const struct plan_ctx *m = arg;
     return id == FIELD_MEMORY ? plan_run_memory(m) : number(m, id);
 }
 
 /* Of the program. A plan that came to nothing has no backend; it may be the native one's. */
-static struct cay_limits run_limits(const struct making *m)
+static struct cay_limits run_limits(const struct plan_ctx *m)
 {
     const struct backend_kind *backend = m->plan->backend;
     struct cay_limits run = limits_from_fields(limit_number, m);
@@ -279,7 +279,7 @@ static struct exec_spec exec_alone(const struct cay_limits *limits)
     };
 }
 
-static void fill_execs(const struct making *m)
+static void fill_execs(const struct plan_ctx *m)
 {
     struct plan *plan = m->plan;
     const struct cay_limits run = run_limits(m);
@@ -316,7 +316,7 @@ struct payload_source plan_payload(const struct plan *plan, const struct plan_ex
 /* ---- root ---- */
 
 /* A profile's list is for every machine: what is not installed here is left out of it. */
-static const char *const *allowed_commands(const struct making *m)
+static const char *const *allowed_commands(const struct plan_ctx *m)
 {
     const struct value *value = setting(m, FIELD_SHELL_ALLOW);
     struct value list = { 0 };
@@ -329,7 +329,7 @@ static const char *const *allowed_commands(const struct making *m)
     return list.list;
 }
 
-static int plan_root(const struct making *m)
+static int plan_root(const struct plan_ctx *m)
 {
     struct plan *plan = m->plan;
     unsigned flags = plan->run.spec.has_terminal ? ROOT_TERMINAL : 0;
@@ -383,7 +383,7 @@ struct bytes plan_import_lists(struct arena *arena, const struct config *config)
     return lists;
 }
 
-static void choose_policy(const struct making *m)
+static void choose_policy(const struct plan_ctx *m)
 {
     const char *name = text(m, FIELD_POLICY);
     struct plan *plan = m->plan;
@@ -405,7 +405,7 @@ static void choose_policy(const struct making *m)
 
 /* What language models wrap code in; it is never taken off unasked, for the code is the caller's.
  */
-static int find_fence(struct making *m)
+static int find_fence(struct plan_ctx *m)
 {
     m->fence = fence_find(m->req->code);
     if (number(m, FIELD_STRIP_FENCE) == 0)
@@ -413,7 +413,7 @@ static int find_fence(struct making *m)
     return 0;
 }
 
-static void note_warnings(const struct making *m)
+static void note_warnings(const struct plan_ctx *m)
 {
     struct plan *plan = m->plan;
 
@@ -430,7 +430,7 @@ int plan_make(const struct cay_request *req, const struct config *config,
               const struct plan_host *host, struct plan *ret, struct cay_error *err)
 {
     struct plan plan = { 0 };
-    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT, { .code = req->code } };
+    struct plan_ctx m = { req, config, host, NULL, &plan, err, IMAGE_INIT, { .code = req->code } };
 
     int rc = request_alias_finish(req, err) < 0 || choose_profile(&m) < 0 || find_fence(&m) < 0 ||
                      refuse_servers_own(&m) < 0 || refuse_unbuilt(&m) < 0 ||
@@ -459,7 +459,7 @@ int plan_limits(const struct cay_request *req, const struct config *config,
 {
     struct plan plan = { 0 };
     struct cay_error unknown;
-    struct making m = { req, config, host, NULL, &plan, err, IMAGE_INIT, { .code = req->code } };
+    struct plan_ctx m = { req, config, host, NULL, &plan, err, IMAGE_INIT, { .code = req->code } };
 
     int rc = choose_profile(&m) < 0 || check_caps(&m) < 0 ? -1 : 0;
     if (rc == 0) {
@@ -479,7 +479,7 @@ void plan_of_refused(const struct cay_request *req, const struct config *config,
                      const struct plan_host *host, struct plan *ret)
 {
     struct cay_error unknown;
-    struct making m = { req, config, host, NULL, ret, &unknown, IMAGE_INIT };
+    struct plan_ctx m = { req, config, host, NULL, ret, &unknown, IMAGE_INIT };
 
     *ret = (struct plan){
         .code = req->code,

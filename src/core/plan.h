@@ -124,27 +124,27 @@ void plan_of_refused(const struct cay_request *req, const struct config *config,
                      const struct plan_host *host, struct plan *ret);
 
 /* Part of plan_make, in plan-backend.c: which backend, and what there is to be told of it. */
-struct plan_backend_wishes {
-    const char *name, *least, *fallback;
+struct backend_request {
+    const char *name, *min, *fallback;
     const char *runtime;       /* or NULL */
     bool is_fallback_explicit; /* the request itself says so */
-    bool is_least_explicit;    /* somebody said so */
+    bool is_min_explicit;      /* somebody said so */
     bool is_sandbox_on;        /* nothing runs without */
 };
 
-int plan_backend(struct plan *plan, const struct plan_backend_wishes *wishes,
+int plan_backend(struct plan *plan, const struct backend_request *request,
                  const struct plan_host *host, struct cay_error *err);
 void plan_warn_of_backend(struct plan *plan);
 
 /* Part of plan_make, in plan-folders.c: the host's folders that the run may see, what it should
  * bring back, and where its code is; then the variables that point to what a workspace has. */
-struct plan_wishes {
+struct folders_request {
     const struct value *workspace, *workspace_rw, *ro, *collect;
     const char *file_name; /* of the code, or NULL */
 };
 
-int plan_folders(struct plan *plan, const struct plan_wishes *wishes, const struct plan_host *host,
-                 struct cay_error *err);
+int plan_folders(struct plan *plan, const struct folders_request *request,
+                 const struct plan_host *host, struct cay_error *err);
 void plan_workspace_env(struct plan *plan, const struct plan_host *host, struct value *env);
 
 /* The one that what the request brings is there for: the compiler, or the program. */

@@ -29,17 +29,17 @@ enum { LACKS_DOCKER = 2 };
 
 static const struct plan_host host = { 0 };
 
-static struct plan_backend_wishes wishes(const char *name, const char *min, const char *runtime)
+static struct backend_request request(const char *name, const char *min, const char *runtime)
 {
-    return (struct plan_backend_wishes){
-        .name = name, .least = min, .fallback = "never", .runtime = runtime
+    return (struct backend_request){
+        .name = name, .min = min, .fallback = "never", .runtime = runtime
     };
 }
 
 static void check(const char *name, const char *min, const char *runtime, const char *backend,
                   const char *want_runtime, enum tier tier)
 {
-    const struct plan_backend_wishes asked = wishes(name, min, runtime);
+    const struct backend_request asked = request(name, min, runtime);
     struct plan plan = { 0 };
     struct cay_error err = { 0 };
 
@@ -63,7 +63,7 @@ static void test_gvisor_by_its_tier(void **state)
     check("auto", "kernel", "runc", "docker", "runc", TIER_KERNEL);
 }
 
-static void check_refused(const struct plan_backend_wishes *asked, const struct plan_host *where,
+static void check_refused(const struct backend_request *asked, const struct plan_host *where,
                           const char *words)
 {
     struct plan plan = { 0 };
@@ -79,21 +79,21 @@ static void test_gvisor_refused(void **state)
 {
     const struct plan_host without = { .unavailable = LACKS_DOCKER,
                                        .unavailable_why = "no engine" };
-    struct plan_backend_wishes asked = wishes("auto", "gvisor", NULL);
+    struct backend_request asked = request("auto", "gvisor", NULL);
     char name[RUNTIME_BYTES + 1];
 
     (void)state;
     check_refused(&asked, &without, "gvisor");
     /* Another runtime was meant; a stronger wall, there is none. */
-    asked = wishes("docker", "gvisor", "runc");
+    asked = request("docker", "gvisor", "runc");
     check_refused(&asked, &host, "below min_isolation gvisor");
-    asked = wishes("docker", "vm", NULL);
+    asked = request("docker", "vm", NULL);
     check_refused(&asked, &host, "below min_isolation vm");
-    asked = wishes("native", "gvisor", NULL);
+    asked = request("native", "gvisor", NULL);
     check_refused(&asked, &host, "below min_isolation gvisor");
     memset(name, 'x', RUNTIME_BYTES);
     name[RUNTIME_BYTES] = '\0';
-    asked = wishes("docker", "kernel", name);
+    asked = request("docker", "kernel", name);
     check_refused(&asked, &host, "runtime: 'xxx");
 }
 

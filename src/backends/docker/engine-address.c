@@ -19,7 +19,7 @@
 enum { CONNECT_MS = 2000 };
 
 /* There is no engine: another backend may be taken. */
-static int lacking(struct cay_error *err, const char *remedy)
+static int fail_unavailable(struct cay_error *err, const char *remedy)
 {
     backend_mark_unavailable(err);
     return cay_hint(err, "%s", remedy);
@@ -209,7 +209,7 @@ int engine_address_socket(const struct engine_address *address, const char *root
         return 0;
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: no address found for it",
              address->text);
-    return lacking(err, "name it in /etc/hosts, or give DOCKER_HOST its address");
+    return fail_unavailable(err, "name it in /etc/hosts, or give DOCKER_HOST its address");
 }
 
 /* -errno, or the fd. A socket whose backlog is full is as good as a daemon that hangs. */
@@ -308,15 +308,17 @@ static int say_absent(const struct engine_address *address, const struct engine_
 {
     if (!programs->has_docker && !programs->has_podman) {
         cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_NOT_FOUND ": no socket at %.200s", address->text);
-        return lacking(
+        return fail_unavailable(
             err, "sudo apt install docker.io; `cay doctor --backend docker` has all the steps");
     }
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": no socket at %.200s", address->text);
     if (programs->has_dockerd)
-        return lacking(err, "start it: sudo systemctl start docker; by hand: sudo dockerd");
+        return fail_unavailable(err,
+                                "start it: sudo systemctl start docker; by hand: sudo dockerd");
     if (programs->has_podman)
-        return lacking(err, "start it: systemctl --user start podman.socket; or set DOCKER_HOST");
-    return lacking(err, "only the client is here; the daemon: sudo apt install docker.io");
+        return fail_unavailable(
+            err, "start it: systemctl --user start podman.socket; or set DOCKER_HOST");
+    return fail_unavailable(err, "only the client is here; the daemon: sudo apt install docker.io");
 }
 
 int engine_unreachable(const struct engine_address *address, int errnum,
@@ -345,15 +347,17 @@ int engine_unreachable(const struct engine_address *address, int errnum,
             continue;
         cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: %s", address->text,
                  rows[i].reason);
-        return lacking(err, rows[i].remedy);
+        return fail_unavailable(err, rows[i].remedy);
     }
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: %s", address->text,
              strerror(errnum));
-    return lacking(err, "check DOCKER_HOST; `cay doctor --backend docker` looks at the engine");
+    return fail_unavailable(err,
+                            "check DOCKER_HOST; `cay doctor --backend docker` looks at the engine");
 }
 
 int engine_no_sense(const struct engine_address *address, const char *why, struct cay_error *err)
 {
     cay_fail(err, CAY_E_UNSUPPORTED, ENGINE_CANNOT_CONNECT ": %.200s: %.120s", address->text, why);
-    return lacking(err, "is that the socket of a container engine? DOCKER_HOST names another");
+    return fail_unavailable(err,
+                            "is that the socket of a container engine? DOCKER_HOST names another");
 }

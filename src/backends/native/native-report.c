@@ -203,7 +203,7 @@ static void finish_exec(struct native *native, const struct child_report *from, 
     if (!is_owner)
         return;
     native->base.tick_ns = INT64_MAX;
-    native_hurry(native); /* with it all end that it has started */
+    native_unthrottle(native); /* with it all end that it has started */
 }
 
 /* ---- the end of pid 1 ---- */

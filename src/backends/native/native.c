@@ -66,7 +66,7 @@ bool native_reap(struct native *native, int flags)
     return true;
 }
 
-void native_hurry(struct native *native)
+void native_unthrottle(struct native *native)
 {
     const struct cgroup_limits *limits = &native->limits;
     bool is_slow = limits->cpus_milli > 0 && limits->cpus_milli < 1000;
@@ -86,7 +86,7 @@ void native_kill(struct sandbox *sandbox)
     native->is_killed = true;
     if (native->pid <= 0)
         return;
-    native_hurry(native);
+    native_unthrottle(native);
     syscall(SYS_pidfd_send_signal, native->base.fds[FD_PID], SIGKILL, NULL, 0);
     if (native->has_cgroup)
         cgroup_kill(&native->cgroup);
@@ -282,7 +282,7 @@ static int signal_exec(struct sandbox *sandbox, uint32_t number, int signal)
     if (slot < 0 || native->table.is_over || native->is_killed)
         return -ESRCH;
     if (signal == SIGKILL && native->table.list[slot].owns_sandbox)
-        native_hurry(native);
+        native_unthrottle(native);
     int rc = child_send_request(native->base.fds[FD_CTL], &request);
     return rc == -EPIPE || rc == -ECONNRESET ? -ESRCH : rc;
 }

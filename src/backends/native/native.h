@@ -94,7 +94,7 @@ void native_kill(struct sandbox *sandbox);
 int native_owner(const struct native *native);
 
 /* What is to end has a whole CPU for it. */
-void native_hurry(struct native *native);
+void native_unthrottle(struct native *native);
 
 /* What pid 1 says: its size, 0 when it is gone, or -1 and errno. What comes along with CHILD_READY
  * is taken. */

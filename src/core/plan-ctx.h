@@ -10,7 +10,7 @@
 #include "core/plan.h"
 
 /* Everything that the parts of the plan are made from. */
-struct making {
+struct plan_ctx {
     const struct cay_request *req;
     const struct config *config;
     const struct plan_host *host;
@@ -22,7 +22,7 @@ struct making {
 };
 
 /* Explicit field, then named profile, then configuration. */
-static inline const struct value *setting(const struct making *m, enum field_id id)
+static inline const struct value *setting(const struct plan_ctx *m, enum field_id id)
 {
     if (m->req->values[id].is_set)
         return &m->req->values[id];
@@ -31,36 +31,36 @@ static inline const struct value *setting(const struct making *m, enum field_id 
     return &m->config->settings[id].value;
 }
 
-static inline const char *text(const struct making *m, enum field_id id)
+static inline const char *text(const struct plan_ctx *m, enum field_id id)
 {
     const struct value *value = setting(m, id);
     return value->is_set ? value->text : NULL;
 }
 
 /* 0: no limit, unless the administrator has capped what has none of its own. */
-static inline uint64_t number(const struct making *m, enum field_id id)
+static inline uint64_t number(const struct plan_ctx *m, enum field_id id)
 {
     const struct value *value = setting(m, id);
     return value->is_set ? value->num : m->config->caps[id].value.num;
 }
 
 /* Then the code is no longer what the caller's file holds. */
-static inline bool has_stripped_fence(const struct making *m)
+static inline bool has_stripped_fence(const struct plan_ctx *m)
 {
     return m->fence.is_there && m->fence.code.data != m->req->code.data;
 }
 
 /* Memory of an exec, with what the language needs at least where nobody said anything. */
-uint64_t plan_run_memory(const struct making *m);
-uint64_t plan_compile_memory(const struct making *m);
+uint64_t plan_run_memory(const struct plan_ctx *m);
+uint64_t plan_compile_memory(const struct plan_ctx *m);
 
 /* The language alone, which plan_program begins with. */
-int plan_choose_language(const struct making *m);
+int plan_choose_language(const struct plan_ctx *m);
 
 /* The language, its runtime and version, and the command of each exec. */
-int plan_program(const struct making *m);
-void plan_environment(const struct making *m);
-int plan_files(const struct making *m);
+int plan_program(const struct plan_ctx *m);
+void plan_environment(const struct plan_ctx *m);
+int plan_files(const struct plan_ctx *m);
 
 /* What it may be started from, once its environment is known. */
-enum start_kind plan_start(const struct making *m);
+enum start_kind plan_start(const struct plan_ctx *m);
