@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a keeper makes of frames that only an init which was taken over sends. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -259,12 +260,36 @@ static void test_runtime_answers(void **state)
     }
 }
 
+/* An init that does not read: what is to be sent to it waits, until the warden closes the sandbox. */
+static void test_hangup(void **state)
+{
+    static const char data[WIRE_PIECE];
+    auto_strbuf struct strbuf none = { 0 };
+    struct attach attach;
+    int engine[2], ctl[2], rc;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, engine), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ctl), 0);
+    attach_init(&attach, engine[0], &none);
+    attach.hangup_fd = ctl[0];
+    assert_int_equal(shutdown(ctl[1], SHUT_WR), 0);
+    do
+        rc = attach_send(&attach, WIRE_STDIN, 0, data, sizeof data);
+    while (rc == 0);
+    assert_int_equal(rc, -ECANCELED);
+    attach_done(&attach);
+    close(engine[1]);
+    close(ctl[0]);
+    close(ctl[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_usual),           cmocka_unit_test(test_order),
         cmocka_unit_test(test_windows),         cmocka_unit_test(test_no_slot),
-        cmocka_unit_test(test_runtime_answers),
+        cmocka_unit_test(test_runtime_answers), cmocka_unit_test(test_hangup),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

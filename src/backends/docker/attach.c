@@ -60,7 +60,7 @@ static void take(struct attach *attach, const char *data, size_t len)
 
 void attach_init(struct attach *attach, int fd, const struct strbuf *rest)
 {
-    *attach = (struct attach){ .fd = fd };
+    *attach = (struct attach){ .fd = fd, .hangup_fd = -1 };
     take(attach, strbuf_str(rest), rest->len);
 }
 
@@ -105,17 +105,24 @@ int attach_next(struct attach *attach, struct wire_head *ret, const char **ret_d
 
 static int wait_for_room(struct attach *attach)
 {
-    struct pollfd room = { .fd = attach->fd, .events = POLLIN | POLLOUT };
+    struct pollfd list[] = {
+        { .fd = attach->fd, .events = POLLIN | POLLOUT },
+        { .fd = attach->hangup_fd, .events = POLLRDHUP },
+    };
+    const struct pollfd *room = &list[0];
 
-    if (poll(&room, 1, -1) < 0)
+    if (poll(list, ARRAY_LEN(list), -1) < 0)
         return errno == EINTR ? 0 : -errno;
-    if (room.revents & POLLIN) {
+    /* An init that neither reads nor ends must not keep its container from being removed. */
+    if (list[1].revents)
+        return -ECANCELED;
+    if (room->revents & POLLIN) {
         int rc = attach_read(attach);
         if (rc <= 0)
             return rc < 0 ? rc : -EPIPE;
         return attach->len - attach->at > ATTACH_MAX ? -EPROTO : 0;
     }
-    return room.revents & POLLOUT ? 0 : -EPIPE;
+    return room->revents & POLLOUT ? 0 : -EPIPE;
 }
 
 int attach_send(struct attach *attach, uint16_t kind, uint16_t exec, const void *data, size_t len)

@@ -17,6 +17,7 @@ struct strbuf;
 
 struct attach {
     int fd;
+    int hangup_fd;   /* whoever waits for room stops when the far end of this is closed; -1: none */
     uint8_t head[8]; /* of the engine's frame */
     size_t head_len;
     uint32_t left; /* of its data */
@@ -39,5 +40,5 @@ int attach_read(struct attach *attach);
 int attach_next(struct attach *attach, struct wire_head *ret, const char **ret_data);
 
 /* While there is no room for it, what comes is read: the other side may be waiting for that.
- * -EPROTO: more has come than an init ever sends. */
+ * -EPROTO: more has come than an init ever sends. -ECANCELED: hangup_fd says that nobody wants it. */
 int attach_send(struct attach *attach, uint16_t kind, uint16_t exec, const void *data, size_t len);

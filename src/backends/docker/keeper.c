@@ -117,6 +117,7 @@ static int attach(struct keeper *keeper, struct cay_error *err)
     if (fd < 0)
         return -1;
     attach_init(&keeper->attach, fd, &rest);
+    keeper->attach.hangup_fd = keeper->ctl_fd;
     /* A program may be silent for as long as its time is. */
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ 0 }, sizeof(struct timeval));
     return 0;
