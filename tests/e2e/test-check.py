@@ -413,7 +413,7 @@ def all_doors(t, mode):
     t.equal(sorted(x for x in rows if x in LIBRARY or not x.startswith(("cay_run_", "cay_running", "cay_check_"))), sorted(LIBRARY), "each way to start a run by the library is walked")
     rows = [p.name for p in (caytest.ROOT / "src/backends").iterdir() if p.is_dir()]
     t.equal(sorted(rows), sorted(BACKENDS), "each backend is walked")
-    begins = [p.name for p in (caytest.ROOT / "src").rglob("*.c") if re.search(r"\bask_warden\(run", p.read_text())]
+    begins = [p.name for p in (caytest.ROOT / "src").rglob("*.c") if re.search(r"\bopen_and_start\(run", p.read_text())]
     t.equal(begins, ["run.c"], "and all runs go the same way, past the policy")
 
 
