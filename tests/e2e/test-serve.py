@@ -253,6 +253,7 @@ def test_queue(t, s):
 
 def test_unstarted(t, s):
     """One that waits, and for which there is nothing to start it with once it is its turn."""
+    t.ok(caytest.until(lambda: s.get("/v1/health").json["running"] == 0, 20), "those before it have left their places")
     ids = [s.execute({**SLEEP, "detach": True}).json["id"] for _ in range(2)]
     conn, body = s.raw(), json.dumps({"command": ["/bin/true"], "stdin": "x"}).encode()
     conn.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
