@@ -312,7 +312,7 @@ int run_begin_anew(struct run *run, struct cay_error *err)
 
 /* Nobody is told from within the call that starts a run: a timer that is over at once comes after
  * it. cay_run has no loop to watch it, and looks itself. */
-static int owe_refusal(struct run *run, struct cay_error *err)
+static int defer_refusal(struct run *run, struct cay_error *err)
 {
     if (!run->is_watched)
         return 0;
@@ -392,7 +392,7 @@ int run_start(struct cay *cay, const struct cay_request *req, struct plan *plan,
         rc = loop_add(cay, &run->entry, &run_kind, true, err);
     if (rc == 0 && !run_wait_for_policy(run, POLICY_TO_START)) {
         run->is_refused = !run_passes_policy(run);
-        rc = run->is_refused ? owe_refusal(run, err) : open_and_start(run, err);
+        rc = run->is_refused ? defer_refusal(run, err) : open_and_start(run, err);
     }
     if (rc < 0) {
         run_free(run);
